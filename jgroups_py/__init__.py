@@ -1,0 +1,1 @@
+"""Group communication for Python, in the style of JGroups."""

@@ -1,0 +1,75 @@
+"""Addresses: who a member is (a 128-bit UUID and a logical name) and where it is (an IP address and port).
+
+An Address is one *incarnation* of a member: every connect makes a new one. The logical name travels with views and
+is not part of its identity. A ProxyUUID stands for a member of another site; it equals and hashes as the original,
+so that an application may keep either in a dict. Source: JGroups UUID.java and, for ProxyUUID, RELAY.txt.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+ADDRESS_BYTES = 16
+
+PhysicalAddress = tuple[str, int]
+"""Where a member receives: (IP address, port)."""
+
+
+class Address:
+    """A member's identity: 16 random bytes, ordered by value, with the logical name where it is known."""
+
+    __slots__ = ("_hash", "name", "raw")
+
+    def __init__(self, raw: bytes, name: str = "") -> None:
+        assert len(raw) == ADDRESS_BYTES, "an address has 16 bytes"
+        self.raw = raw
+        self.name = name
+        self._hash = hash(int.from_bytes(raw, "big"))     # of an int: the same in every process
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Address) and self.raw == other.raw)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __lt__(self, other: Address) -> bool:
+        return self.raw < other.raw
+
+    def __le__(self, other: Address) -> bool:
+        return self.raw <= other.raw
+
+    def __gt__(self, other: Address) -> bool:
+        return self.raw > other.raw
+
+    def __ge__(self, other: Address) -> bool:
+        return self.raw >= other.raw
+
+    def __str__(self) -> str:
+        return self.name or self.raw.hex()[:8]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self} {self.raw.hex()[:8]}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Address, (self.raw, self.name))
+
+
+class ProxyUUID(Address):
+    """A member of another site, seen from here; equals and hashes as `original`.
+
+    original: the address of the member itself; relay: the local relay that brought the message, None where the
+    proxy was learnt from a global view; site: the name of the member's site.
+    """
+
+    __slots__ = ("original", "relay", "site")
+
+    def __init__(self, original: Address, relay: Address | None, site: str) -> None:
+        super().__init__(original.raw, original.name)
+        self.original = original
+        self.relay = relay
+        self.site = site
+
+    def __str__(self) -> str:
+        return f"{self.name or self.raw.hex()[:8]}@{self.site}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (ProxyUUID, (self.original, self.relay, self.site))

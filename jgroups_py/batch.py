@@ -1,0 +1,166 @@
+"""The unit that moves through a stack: a run of messages with one source, destination, set of headers and flags.
+
+A batch is never changed: keep it, cut it, resend it. Headers are numbered implicitly: a header that carries a first
+number says with `shift` how it reads once the first n messages are cut off, and numbering, cutting, dropping and
+merging follow from that one method.
+"""
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar, Final, Self
+
+import attrs
+
+from jgroups_py.address import Address
+
+
+class Flag(enum.IntFlag):
+    """What an application may ask for a message (values as in JGroups)."""
+
+    NONE = 0
+    OOB = 1
+    DONT_BUNDLE = 2
+    NO_FC = 4
+    NO_RELIABILITY = 16
+    NO_TOTAL_ORDER = 32
+    NO_RELAY = 64
+    RSVP = 128
+
+
+# Plain ints for protocols: `int & int` costs a tenth of `IntFlag & IntFlag`.
+OOB: Final = int(Flag.OOB)
+DONT_BUNDLE: Final = int(Flag.DONT_BUNDLE)
+NO_FC: Final = int(Flag.NO_FC)
+NO_RELIABILITY: Final = int(Flag.NO_RELIABILITY)
+NO_RELAY: Final = int(Flag.NO_RELAY)
+
+
+class Header:
+    """What one protocol adds to a run. Subclasses are frozen and made by `wire.header`."""
+
+    proto: ClassVar[int]
+    kind: ClassVar[int]
+
+    def shift(self, number: int) -> Self:
+        """How this header reads once the first `number` messages of its run are cut off."""
+        return self
+
+
+@attrs.define(eq=False, repr=False)
+class Batch:
+    """A run. Immutable by law 3 (payloads are shared, never copied); `headers[-1]` is the lowest layer's.
+
+    payloads: one bytes object a message; an empty tuple is a control message, which is headers only and counts as
+    one when numbered. dest None: all members. flags: the bits of `Flag` as an int.
+    """
+
+    src: Address
+    dest: Address | None
+    payloads: tuple[bytes, ...] = ()
+    headers: tuple[Header, ...] = ()
+    flags: int = 0
+
+    def __len__(self) -> int:
+        return len(self.payloads)
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def count(self) -> int:
+        """How many numbers this run takes: its messages, or 1 for a control message."""
+        return len(self.payloads) or 1
+
+    @property
+    def nbytes(self) -> int:
+        """Payload bytes."""
+        return sum(map(len, self.payloads))
+
+    def push(self, header: Header) -> Batch:
+        """This run with one more header, lower than all others."""
+        return Batch(self.src, self.dest, self.payloads, (*self.headers, header), self.flags)
+
+    def pop(self) -> Batch:
+        """This run without its lowest header."""
+        return Batch(self.src, self.dest, self.payloads, self.headers[:-1], self.flags)
+
+    def cut(self, start: int, stop: int) -> Batch:
+        """Messages `start` to `stop` (half-open) with the headers that belong to them."""
+        assert 0 <= start < stop <= self.count, "a cut lies inside the run and is not empty"
+        if start == 0 and stop == self.count:
+            return self
+        headers = tuple([h.shift(start) for h in self.headers]) if start else self.headers
+        return Batch(self.src, self.dest, self.payloads[start:stop], headers, self.flags)
+
+    def runs(self, keep: Iterable[int]) -> Iterator[Batch]:
+        """The longest runs that the kept message indexes (ascending) form."""
+        start = stop = -1
+        for index in keep:
+            if index != stop:
+                if start >= 0:
+                    yield self.cut(start, stop)
+                start = index
+            stop = index + 1
+        if start >= 0:
+            yield self.cut(start, stop)
+
+    def joins(self, following: Batch) -> bool:
+        """Whether `following` continues this run, so that both together are one run."""
+        if not self.payloads or not following.payloads or self.flags != following.flags:
+            return False
+        if self.src != following.src or self.dest != following.dest or len(self.headers) != len(following.headers):
+            return False
+        number = len(self.payloads)
+        for mine, its in zip(self.headers, following.headers, strict=True):
+            if mine.__class__ is not its.__class__ or mine.shift(number) != its:
+                return False
+        return True
+
+    def join(self, following: Batch) -> Batch:
+        """Both as one run; only where `joins` holds."""
+        return Batch(self.src, self.dest, self.payloads + following.payloads, self.headers, self.flags)
+
+    def replaced(self, **changes: Any) -> Batch:
+        """A copy with some fields changed (payloads shared)."""
+        return attrs.evolve(self, **changes)
+
+    def __repr__(self) -> str:
+        to = "all" if self.dest is None else str(self.dest)
+        headers = " ".join(type(header).__name__ for header in self.headers)
+        return f"<Batch {self.src}->{to} x{len(self.payloads)} [{headers}]>"
+
+
+def joined(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The same messages in as few runs as possible: neighbours that continue each other become one."""
+    group: list[Batch] = []
+    count = 0
+    for batch in batches:
+        if group and _continues(group[0], count, batch):
+            group.append(batch)
+            count += len(batch.payloads)
+            continue
+        if group:
+            yield _as_one(group)
+        group, count = [batch], len(batch.payloads)
+    if group:
+        yield _as_one(group)
+
+
+def _continues(first: Batch, count: int, following: Batch) -> bool:
+    if not count or not following.payloads or first.flags != following.flags:
+        return False
+    if first.src != following.src or first.dest != following.dest or len(first.headers) != len(following.headers):
+        return False
+    for mine, its in zip(first.headers, following.headers, strict=True):
+        if mine.__class__ is not its.__class__ or mine.shift(count) != its:
+            return False
+    return True
+
+
+def _as_one(group: list[Batch]) -> Batch:
+    first = group[0]
+    if len(group) == 1:
+        return first
+    payloads = tuple([payload for batch in group for payload in batch.payloads])
+    return Batch(first.src, first.dest, payloads, first.headers, first.flags)

@@ -1,0 +1,1 @@
+"""Configuration: stack files (XML, YAML) and Python lists, all read into one StackSpec."""

@@ -1,0 +1,50 @@
+"""The four kinds of bad, and no fifth.
+
+A bug of ours is an AssertionError (the channel closes with the reason). Bytes that are not ours are a WireError,
+raised only while decoding and caught once, in the transport. A wrong configuration is a ConfigError, raised only
+while a stack is built. What an application must handle is a ChannelError; `definite` says whether the outcome is
+known: after a definite error the operation did not happen, after an indefinite one it may have.
+"""
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ConfigError(ValueError):
+    """A stack file or property is wrong; the text says where, what, and what is allowed."""
+
+
+class WireError(ValueError):
+    """Bytes that are no frame of ours, or not of this version."""
+
+
+class ChannelError(Exception):
+    """What a channel tells its application."""
+
+    definite: ClassVar[bool] = True
+
+
+class NotConnectedError(ChannelError):
+    """The channel is not connected, so nothing was sent."""
+
+
+class ChannelClosedError(ChannelError):
+    """The channel was closed, by the application or because of `reason`."""
+
+    def __init__(self, reason: str = "the channel is closed") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class SendTimeoutError(ChannelError):
+    """The send queue stayed full for the whole timeout; the message was not queued."""
+
+
+class JoinTimeoutError(ChannelError):
+    """No view was installed in time; the channel is disconnected again."""
+
+
+class StateTransferError(ChannelError):
+    """The state was not (or not wholly) received; the application's set_state may have seen a part of it."""
+
+    definite = False

@@ -1,0 +1,259 @@
+"""Facts that travel through a stack beside batches: one class a fact, in the order of the batches around it.
+
+An event goes up or down like a batch (law 2: a view never overtakes data). Layers observe it with `@on`; it travels
+on afterwards. Who emits it and in which direction stands in its docstring.
+"""
+from __future__ import annotations
+
+import attrs
+
+from jgroups_py.address import Address, PhysicalAddress
+from jgroups_py.batch import Batch
+from jgroups_py.view import View, ViewId
+
+Digest = dict[Address, int]
+Ranges = tuple[tuple[int, int], ...]
+
+
+class Event:
+    """A fact."""
+
+    __slots__ = ()
+
+
+# --- the channel's wishes, down from the top ------------------------------------------------------------------------
+
+@attrs.frozen
+class Connect(Event):
+    """Down: the sockets are there; find the group of this name and join it."""
+
+    cluster: str
+
+
+@attrs.frozen
+class Disconnect(Event):
+    """Down: leave gracefully. GMS answers with Left, up."""
+
+
+@attrs.frozen
+class AppBusy(Event):
+    """Down: the application has (on) more undelivered bytes than it should; grant no credits until off."""
+
+    on: bool
+
+
+# --- the world's news, up from the bottom ---------------------------------------------------------------------------
+
+@attrs.frozen
+class Bound(Event):
+    """Up: the transport receives at `physical`."""
+
+    physical: PhysicalAddress
+
+
+@attrs.frozen
+class Listening(Event):
+    """Up: FD_SOCK's listener accepts links at `physical`."""
+
+    physical: PhysicalAddress
+
+
+@attrs.frozen
+class LinkUp(Event):
+    """Up: the link that was opened as `link` stands; the other end says it is `peer` (16 bytes)."""
+
+    link: int
+    peer: bytes
+
+
+@attrs.frozen
+class LinkDown(Event):
+    """Up: the link broke or could not be opened.
+
+    refused: the host answered that nobody listens there (so the process is gone); graceful: the other end said
+    goodbye before closing.
+    """
+
+    link: int
+    refused: bool
+    graceful: bool = False
+
+
+@attrs.frozen
+class FolderRead(Event):
+    """Up: the files that `folder` held, in order of their names."""
+
+    folder: str
+    entries: tuple[bytes, ...]
+
+
+# --- membership -----------------------------------------------------------------------------------------------------
+
+@attrs.frozen
+class FindMembers(Event):
+    """Down, from GMS or MERGE3: discovery shall ask around for `within_ns` and answer with MembersFound."""
+
+    within_ns: int
+
+
+@attrs.frozen
+class Found:
+    """One answer of discovery: a member, where it is, and the view it has (None: it is not in a group yet)."""
+
+    member: Address
+    physical: PhysicalAddress
+    view_id: ViewId | None
+    is_coordinator: bool
+
+
+@attrs.frozen
+class MembersFound(Event):
+    """Up, from discovery: who answered, in order of arrival. At least once a FindMembers, at its end."""
+
+    found: tuple[Found, ...]
+
+
+@attrs.frozen
+class AddressesKnown(Event):
+    """Down, from GMS and discovery: where members receive; the transport's address cache takes it."""
+
+    book: dict[Address, PhysicalAddress]
+
+
+@attrs.frozen
+class Suspect(Event):
+    """Up, from failure detectors. certain: its process is known to be gone, so nobody needs to verify."""
+
+    members: tuple[Address, ...]
+    certain: bool = False
+
+
+@attrs.frozen
+class Unsuspect(Event):
+    """Up: the members were heard again."""
+
+    members: tuple[Address, ...]
+
+
+@attrs.frozen
+class ExcludedHint(Event):
+    """Up, from NAKACK: a multicast arrived from somebody who is not in the view (at most one a second each)."""
+
+    stranger: Address
+
+
+@attrs.frozen
+class MergeNeeded(Event):
+    """Up, from MERGE3: members with different views are about; member -> its view's id."""
+
+    views: dict[Address, ViewId]
+
+
+@attrs.frozen
+class ViewChange(Event):
+    """Down and up, from GMS: `view` is installed. Everything delivered in `previous` (None: our first) came before."""
+
+    view: View
+    previous: View | None
+    joined: tuple[Address, ...]
+    left: tuple[Address, ...]
+
+
+@attrs.frozen
+class RaiseView(Event):
+    """Down, from RELAY: the coordinator shall install a view (same members) whose counter exceeds `above`."""
+
+    above: int
+
+
+@attrs.frozen
+class Left(Event):
+    """Up, from GMS: we are out of the group, gracefully or after the leave timeout."""
+
+
+# --- virtual synchrony: GMS asks NAKACK, between two views ----------------------------------------------------------
+
+@attrs.frozen
+class Freeze(Event):
+    """Down, from GMS: send and deliver no more multicasts in this view; answer with Frozen."""
+
+
+@attrs.frozen
+class Frozen(Event):
+    """Up, from NAKACK: per member of the view the next number wanted: all below is delivered here."""
+
+    digest: Digest
+
+
+@attrs.frozen
+class FillTo(Event):
+    """Down, from GMS: fetch and deliver everything below `cut`; `holders` has, per sender, who can resend it."""
+
+    cut: Digest
+    holders: dict[Address, Address]
+
+
+@attrs.frozen
+class Filled(Event):
+    """Up, from NAKACK: everything below `cut` was passed up."""
+
+    cut: Digest
+
+
+@attrs.frozen
+class MessagesStable(Event):
+    """Down, from STABLE: every member has delivered all messages below `digest[member]` from each member."""
+
+    digest: Digest
+
+
+# --- state transfer: between the channel and STATE_TRANSFER -----------------------------------------------------------
+
+@attrs.frozen
+class GetState(Event):
+    """Down, from the channel: fetch the state from `target` (None: the coordinator; asking ourselves is a no-op)."""
+
+    target: Address | None
+    timeout_ns: int
+
+
+@attrs.frozen
+class StateChunk(Event):
+    """Down, from the channel: the next bytes of the state asked for by output ProvideState(request).
+
+    last: nothing follows; error: the application's get_state failed, and this says how (last is then true).
+    """
+
+    request: int
+    data: bytes
+    last: bool = False
+    error: str = ""
+
+
+# --- relay: between RELAY, the node and the bridge stack ------------------------------------------------------------
+
+@attrs.frozen
+class BridgeView(Event):
+    """To RELAY, from the node: the bridge stack installed `view`; `me` is our address there."""
+
+    view: View
+    me: Address
+
+
+@attrs.frozen
+class BridgeDelivered(Event):
+    """To RELAY, from the node: the bridge stack delivered `batch`."""
+
+    batch: Batch
+
+
+@attrs.frozen
+class BridgeClosed(Event):
+    """To RELAY, from the node: the bridge stack is gone (closed, left, or it could not be opened: `reason`)."""
+
+    reason: str
+
+
+@attrs.frozen
+class LeaveWanted(Event):
+    """To RELAY, from the node: the application disconnects; answer with the output ReadyToLeave."""

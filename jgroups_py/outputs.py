@@ -1,0 +1,212 @@
+"""What a node asks of the world around it and what it tells its application. Made by rings 0-3, carried out by
+`runtime/` or by `sim/`. `net` says which stack of the node speaks: LOCAL or BRIDGE.
+"""
+from __future__ import annotations
+
+import attrs
+
+from jgroups_py.address import Address, PhysicalAddress
+from jgroups_py.batch import Batch
+from jgroups_py.view import GlobalView, View
+
+LOCAL, BRIDGE = 0, 1
+
+
+class Output:
+    """Something for the world or the application."""
+
+    __slots__ = ()
+
+
+# --- for the world --------------------------------------------------------------------------------------------------
+
+@attrs.frozen(eq=False)
+class OpenTransport(Output):
+    """Open sockets as `config` (the transport protocol's configuration) says, then call `node.bound`."""
+
+    net: int
+    config: object
+    me: Address
+
+
+@attrs.define(eq=False)
+class Frame(Output):
+    """Send the buffers as one datagram or message; to None: to the group's IP multicast address."""
+
+    net: int
+    to: PhysicalAddress | None
+    data: list[bytes | bytearray]
+
+
+@attrs.frozen(eq=False)
+class Listen(Output):
+    """Open FD_SOCK's listener on a free port of `host` (or `port`..`port+port_range`), then pass Listening up.
+
+    The listener greets whoever connects with our 16 address bytes and keeps the connection open.
+    """
+
+    net: int
+    host: str
+    port: int
+    port_range: int
+
+
+@attrs.frozen(eq=False)
+class OpenLink(Output):
+    """Connect to a listener; LinkUp or LinkDown with the same number follows, LinkDown also when it breaks later."""
+
+    net: int
+    link: int
+    to: PhysicalAddress
+    timeout_ns: int
+
+
+@attrs.frozen(eq=False)
+class CloseLink(Output):
+    """Close a link; no LinkDown follows."""
+
+    net: int
+    link: int
+
+
+@attrs.frozen(eq=False)
+class CloseTransport(Output):
+    """Close the sockets of one stack. Links that others opened to our listener are told goodbye if `graceful`."""
+
+    net: int
+    graceful: bool = True
+
+
+# --- for the application --------------------------------------------------------------------------------------------
+
+@attrs.frozen(eq=False)
+class Deliver(Output):
+    """Messages for the application; `batch.src` is a ProxyUUID where they come from another site."""
+
+    batch: Batch
+
+
+@attrs.frozen(eq=False)
+class ViewInstalled(Output):
+    """The group's view changed."""
+
+    view: View
+
+
+@attrs.frozen(eq=False)
+class GlobalViewInstalled(Output):
+    """RELAY's view of all sites changed."""
+
+    view: GlobalView
+
+
+@attrs.frozen(eq=False)
+class SiteStatusChanged(Output):
+    """RELAY's opinion of another site changed; status is "UP", "DOWN" or "OFFLINE"."""
+
+    site: str
+    status: str
+
+
+@attrs.frozen(eq=False)
+class Unreachable(Output):
+    """RELAY could not (or not known to) deliver a unicast to `dest`."""
+
+    dest: Address
+
+
+@attrs.frozen(eq=False)
+class MessagesLost(Output):
+    """Messages `first` to `stop` of `origin` at `site` will never be delivered here."""
+
+    site: str
+    origin: Address
+    first: int
+    stop: int
+
+
+@attrs.frozen(eq=False)
+class ProvideState(Output):
+    """Call the application's get_state now, in order with the deliveries; answer with StateChunk(request) events."""
+
+    request: int
+
+
+@attrs.frozen(eq=False)
+class StateBegin(Output):
+    """A state follows in StateParts and one StateEnd, in order with the deliveries."""
+
+
+@attrs.frozen(eq=False)
+class StatePart(Output):
+    """The next bytes of the state."""
+
+    data: bytes
+
+
+@attrs.frozen(eq=False)
+class StateEnd(Output):
+    """The state is complete (error ""), or failed; without a StateBegin before it, nothing was received."""
+
+    error: str = ""
+
+
+@attrs.frozen(eq=False)
+class Closed(Output):
+    """The node is done: it left, or failed for `reason`."""
+
+    reason: str
+
+
+# --- between RELAY and the node -------------------------------------------------------------------------------------
+
+@attrs.frozen(eq=False)
+class OpenBridge(Output):
+    """Build the bridge stack from `props` (as in RELAY's bridge_props) and connect it to cluster `name`."""
+
+    props: str
+    name: str
+
+
+@attrs.frozen(eq=False)
+class CloseBridge(Output):
+    """Leave the bridge and drop its stack."""
+
+
+@attrs.frozen(eq=False)
+class ToBridge(Output):
+    """Send a batch through the bridge stack (its src is filled in by the node)."""
+
+    batch: Batch
+
+
+@attrs.frozen(eq=False)
+class ReadyToLeave(Output):
+    """RELAY has said its goodbyes; the node may disconnect the local stack."""
+
+
+# --- files and notes ------------------------------------------------------------------------------------------------
+
+@attrs.frozen(eq=False)
+class StoreEntry(Output):
+    """Write `data` as file `name` in `folder` (made if missing), atomically; None: remove the file."""
+
+    folder: str
+    name: str
+    data: bytes | None
+
+
+@attrs.frozen(eq=False)
+class ReadFolder(Output):
+    """Read all small files of `folder`, then pass FolderRead up the stack of `net`."""
+
+    net: int
+    folder: str
+
+
+@attrs.frozen(eq=False)
+class Note(Output):
+    """Something for the log; level is "info", "warning" or "error"."""
+
+    level: str
+    text: str

@@ -1,0 +1,60 @@
+"""Read-only questions that one layer answers for another (law 5). A port emits nothing and changes nothing.
+
+A protocol lists what it needs as `needs = {"attribute": Port}`; when the stack is built the attribute is bound to
+the nearest layer that implements the port, below first, then above.
+"""
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from jgroups_py.address import Address, PhysicalAddress
+from jgroups_py.events import Digest
+from jgroups_py.view import View
+
+
+class DigestSource(ABC):
+    """Knows how far multicasts were delivered."""
+
+    @abstractmethod
+    def digest(self) -> Digest:
+        """Member of the view -> next number wanted from it."""
+
+
+class Hearing(ABC):
+    """Knows when a member was last heard, by any frame."""
+
+    @abstractmethod
+    def heard_ns(self, member: Address) -> int | None:
+        """When the last frame of `member` arrived; None: never."""
+
+
+class AddressBook(ABC):
+    """Knows where members receive."""
+
+    @abstractmethod
+    def physical_of(self, member: Address) -> PhysicalAddress | None:
+        """Where `member` receives, None if unknown."""
+
+    @abstractmethod
+    def my_physical(self) -> PhysicalAddress | None:
+        """Where we receive; None before the sockets are bound."""
+
+    @abstractmethod
+    def has_multicast(self) -> bool:
+        """Whether a frame to nobody in particular reaches members we do not know yet (IP multicast)."""
+
+
+class Membership(ABC):
+    """Knows the group's current view."""
+
+    @abstractmethod
+    def current_view(self) -> View | None:
+        """The installed view, None before the first and after the last."""
+
+
+class FrameRoom(ABC):
+    """Knows how large a frame may be."""
+
+    @abstractmethod
+    def max_frame_bytes(self) -> int:
+        """The largest frame, headers included."""

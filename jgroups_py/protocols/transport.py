@@ -1,0 +1,317 @@
+"""UDP and TCP: turn runs into frames and frames into runs, and know where members receive.
+
+The lowest layer. It cuts a run at the frame size going down and joins neighbouring frames that continue each other
+coming up, so that layers above see runs as long as the traffic makes them. It sends by emitting Frame outputs; the
+sockets live in runtime/ (or sim/). Frames of other clusters, other versions and anything malformed are counted by
+name and dropped, with one warning a minute at most. Source: JGroups TP.java (physical address cache, loopback,
+bundling). Deviations: bundling is natural (no bundler thread); addresses come with views and discovery, so there is
+no who-has protocol; a unicast to a member whose physical address is unknown goes out by multicast where there is one.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import attrs
+
+from jgroups_py import wire
+from jgroups_py.address import Address, PhysicalAddress
+from jgroups_py.batch import Batch, joined
+from jgroups_py.errors import ConfigError, WireError
+from jgroups_py.events import AddressesKnown, Bound, Connect, ViewChange
+from jgroups_py.outputs import Frame, Note
+from jgroups_py.ports import AddressBook, FrameRoom, Hearing
+from jgroups_py.protocol import Protocol, on, timer
+from jgroups_py.units import count, duration, flag, seconds, size, text
+
+MAX_DATAGRAM_BYTES = 65507                  # UDP over IPv4: 65535 - 20 (IP) - 8 (UDP)
+WARNING_INTERVAL_NS = seconds(60)
+THREADS = "threads of the Java transport; this one runs on one loop thread"
+BUNDLER = "bundling here is natural: what is queued when the loop comes round forms a run"
+DIAGNOSTICS = "there is no diagnostics handler that listens on the network"
+
+
+@attrs.frozen
+class TransportConfig:
+    """What UDP and TCP share."""
+
+    ignored: ClassVar[dict[str, str]] = {
+        **dict.fromkeys((
+            "thread_pool.enabled", "thread_pool.min_threads", "thread_pool.max_threads",
+            "thread_pool.keep_alive_time", "thread_pool.queue_enabled", "thread_pool.queue_max_size",
+            "thread_pool.rejection_policy", "thread_pool.thread_dumps_threshold", "use_virtual_threads",
+            "use_fibers", "thread_naming_pattern", "time_service_interval", "oob_thread_pool.enabled",
+            "oob_thread_pool.min_threads", "oob_thread_pool.max_threads", "oob_thread_pool.keep_alive_time",
+            "oob_thread_pool.queue_enabled", "oob_thread_pool.queue_max_size", "oob_thread_pool.rejection_policy",
+            "timer_type", "timer.min_threads", "timer.max_threads", "timer.keep_alive_time", "timer.queue_max_size",
+            "timer_threads", "use_concurrent_stack", "msg_processing_policy", "message_processing_policy",
+            "use_common_timer", "internal_thread_pool_enabled"), THREADS),
+        **dict.fromkeys((
+            "bundler_type", "bundler.type", "bundler.capacity", "bundler.max_size", "bundler.num_spins",
+            "bundler.drop_when_full", "bundler_capacity", "max_bundle_timeout", "enable_bundling",
+            "enable_unicast_bundling", "transport_queue_size", "bundler_wait_strategy"), BUNDLER),
+        **dict.fromkeys((
+            "enable_diagnostics", "diag_enable_tcp", "diag_enable_udp", "diag_bind_addr", "diagnostics_addr",
+            "diagnostics_port", "diag.enabled", "diag.enable_tcp", "diag.enable_udp", "diag.bind_addr",
+            "diag.mcast_addr", "diag.mcast_port", "diagnostics_bind_addr"), DIAGNOSTICS),
+        **dict.fromkeys(("loopback", "loopback_copy", "loopback_separate_thread"),
+                        "own multicasts always loop back, above any lossy layer"),
+        **dict.fromkeys(("logical_addr_cache_max_size", "logical_addr_cache_expiration",
+                         "logical_addr_cache_reaper_interval", "who_has_cache_timeout"),
+                        "logical names travel with views"),
+        **dict.fromkeys(("discard_incompatible_packets", "log_discard_msgs", "log_discard_msgs_version",
+                         "suppress_time_different_version_warnings",
+                         "suppress_time_different_cluster_warnings", "suppress_time_out_of_buffer_space"),
+                        "foreign frames are always dropped, counted, and warned of once a minute"),
+        **dict.fromkeys(("singleton_name", "use_ip_addrs", "bind_to_interfaces", "receive_interfaces",
+                         "receive_on_all_interfaces", "send_interfaces", "send_on_all_interfaces",
+                         "bind_interface_str", "tos", "disable_loopback", "max_diagnostics"),
+                        "not offered here; bind_addr says which interface is used"),
+    }
+
+    bind_addr: str = text("127.0.0.1", doc="The IP address of the interface to send and receive on; also "
+                          "\"loopback\" and \"site_local\", \"global\", \"match-interface:NAME\" as in JGroups.")
+    bind_port: int = count(0, most=65535, doc="First port to try; 0: any free port.")
+    port_range: int = count(10, doc="How many more ports to try above bind_port when it is taken.")
+    external_addr: str = text("", doc="The address told to others in place of bind_addr, for a proxy or NAT.")
+    external_port: int = count(0, most=65535, doc="The port told to others, for a proxy or NAT; 0: the bound one.")
+    max_bundle_bytes: int = size(
+        "64000", least=1024, name="max_bundle_size", doc="Largest frame. Larger costs less per message; smaller "
+        "loses less when one frame is lost.")
+    address_max_age_ns: int = duration(
+        "2m", also=("physical_addr_max_age",), doc="How long the physical address of somebody outside the view is "
+        "remembered.")
+
+
+@attrs.frozen
+class UdpConfig(TransportConfig):
+    """UDP with IP multicast."""
+
+    mcast_addr: str = text("239.8.8.8", also=("mcast_group_addr",), doc="IP multicast address of the group.")
+    mcast_port: int = count(45588, least=1, most=65535, doc="Port of the multicast address.")
+    ip_ttl: int = count(0, most=255, also=("mcast_ttl",), doc="How many routers multicasts may pass; 0: this host.")
+    ip_mcast: bool = flag(True, doc="false: a multicast is sent to each member by itself; discovery then needs "
+                          "TCPPING or FILE_PING.")
+    ucast_recv_buf_bytes: int = size("5M", name="ucast_recv_buf_size", doc="Socket buffer for unicasts.")
+    ucast_send_buf_bytes: int = size("1M", name="ucast_send_buf_size", doc="Socket buffer for sending.")
+    mcast_recv_buf_bytes: int = size("5M", name="mcast_recv_buf_size", doc="Socket buffer for multicasts.")
+    mcast_send_buf_bytes: int = size("1M", name="mcast_send_buf_size", doc="Socket buffer for sending multicasts.")
+
+    def __attrs_post_init__(self) -> None:
+        if self.max_bundle_bytes > MAX_DATAGRAM_BYTES:
+            object.__setattr__(self, "max_bundle_bytes", MAX_DATAGRAM_BYTES)
+        if self.ip_mcast and not 224 <= int(self.mcast_addr.partition(".")[0] or 0) <= 239:
+            raise ConfigError(f"mcast_addr {self.mcast_addr!r} is no IP multicast address (224.0.0.0 to "
+                              "239.255.255.255)")
+
+
+@attrs.frozen
+class TcpConfig(TransportConfig):
+    """TCP: a mesh of connections on ZeroMQ sockets."""
+
+    ignored: ClassVar[dict[str, str]] = {
+        **TransportConfig.ignored,
+        **dict.fromkeys(("linger", "reaper_interval", "conn_expire_time", "use_send_queues", "non_blocking_sends",
+                         "tcp_nodelay", "log_accept_error", "log_details", "peer_addr_read_timeout",
+                         "cookie", "use_acks", "buffered_inputstream_size", "buffered_outputstream_size",
+                         "so_keepalive", "defer_client_bind_addr", "client_bind_addr", "client_bind_port",
+                         "enable_suspect_events", "use_peer_connections", "max_read_batch_size",
+                         "max_send_buffers", "reader_idle_time", "copy_on_partial_write"),
+                        "connections are ZeroMQ's here"),
+    }
+
+    bind_port: int = count(7800, most=65535, also=("start_port",), doc="First port to try; 0: any free port.")
+    connect_timeout_ns: int = duration("2s", name="sock_conn_timeout", doc="How long one connection attempt may "
+                                       "take before it is tried again.")
+    send_queue: int = count(1024, least=1, name="max_send_queue", also=("send_queue_size",), doc="Frames queued for "
+                            "one peer; when it is full further frames to that peer are dropped and counted.")
+    recv_buf_bytes: int = size("1M", name="recv_buf_size", doc="Socket buffer for receiving; 0: the system's.")
+    send_buf_bytes: int = size("1M", name="send_buf_size", doc="Socket buffer for sending; 0: the system's.")
+    reconnect_ns: int = duration("100ms", name="reconnect_interval", doc="First wait before a broken connection is "
+                                 "tried again; it doubles up to reconnect_interval_max.")
+    reconnect_max_ns: int = duration("2s", name="reconnect_interval_max", doc="Longest wait between two attempts.")
+    heartbeat_ns: int = duration("2s", name="heartbeat_interval", doc="How often an idle connection is probed; a "
+                                 "connection silent for three times as long is opened again.")
+
+
+class Transport(Protocol, Hearing, AddressBook, FrameRoom):
+    """What UDP and TCP share; a subclass says whether there is IP multicast."""
+
+    config: TransportConfig
+
+    def start(self) -> None:
+        self.addresses = wire.Interner()
+        self.addresses.adopt(self.me)
+        self.cluster = b""
+        self.physical: PhysicalAddress | None = None
+        self.members: tuple[Address, ...] = ()
+        self.book: dict[Address, PhysicalAddress] = {}       # member -> where it receives
+        self.heard: dict[Address, int] = {}                  # member -> when its last frame came, ns
+        self.warned_ns: int | None = None
+
+    def multicasts(self) -> bool:
+        """Whether a frame can be sent to the whole group at once."""
+        return False
+
+    # --- ports ------------------------------------------------------------------------------------------------------
+
+    def heard_ns(self, member: Address) -> int | None:
+        return self.heard.get(member)
+
+    def physical_of(self, member: Address) -> PhysicalAddress | None:
+        return self.physical if member == self.me else self.book.get(member)
+
+    def my_physical(self) -> PhysicalAddress | None:
+        return self.physical
+
+    def has_multicast(self) -> bool:
+        return self.multicasts()
+
+    def max_frame_bytes(self) -> int:
+        return self.config.max_bundle_bytes
+
+    # --- events -----------------------------------------------------------------------------------------------------
+
+    @on(Bound)
+    def bound(self, event: Bound) -> None:
+        self.physical = event.physical
+
+    @on(Connect)
+    def connecting(self, event: Connect) -> None:
+        self.cluster = wire.cluster_id(event.cluster)
+        self.set_timer("age", self.config.address_max_age_ns)
+
+    @on(AddressesKnown)
+    def learn(self, event: AddressesKnown) -> None:
+        for member, physical in event.book.items():
+            if member != self.me:
+                self.book[self.addresses.get(member.raw, member.name)] = physical
+
+    @on(ViewChange)
+    def view_changed(self, event: ViewChange) -> None:
+        self.members = event.view.members
+        for member in self.members:
+            self.addresses.get(member.raw, member.name)
+
+    @timer("age")
+    def forget_strangers(self) -> None:
+        oldest = self.now_ns - self.config.address_max_age_ns
+        keep = dict.fromkeys(self.members)
+        for member in [m for m in self.book if m not in keep and self.heard.get(m, 0) < oldest]:
+            del self.book[member]
+        for member in [m for m, heard_ns in self.heard.items() if m not in keep and heard_ns < oldest]:
+            del self.heard[member]
+        self.set_timer("age", self.config.address_max_age_ns)
+
+    # --- down -------------------------------------------------------------------------------------------------------
+
+    def down(self, batch: Batch) -> None:
+        if batch.dest == self.me:
+            return self.pass_up(batch)
+        for piece in self.fitting(batch):
+            self.transmit(piece)
+        return None
+
+    def fitting(self, batch: Batch) -> list[Batch]:
+        """The run cut into pieces of which each fits one frame."""
+        room = self.config.max_bundle_bytes - wire.headers_nbytes(batch)
+        if batch.nbytes + 4 * len(batch.payloads) <= room:
+            return [batch]
+        pieces, start, used = [], 0, 0
+        for index, payload in enumerate(batch.payloads):
+            need = len(payload) + 4
+            if used + need > room and index > start:
+                pieces.append(batch.cut(start, index))
+                start, used = index, 0
+            used += need
+        pieces.append(batch.cut(start, batch.count))
+        return pieces
+
+    def transmit(self, batch: Batch) -> None:
+        data = wire.encode_frame(self.cluster, batch)
+        nbytes = sum(map(len, data))
+        if nbytes > self.config.max_bundle_bytes:
+            self.count("too_large_dropped")
+            return self.warn(f"a message of {nbytes} bytes exceeds max_bundle_size and the stack has no FRAG below "
+                             "the sender; dropped")
+        if batch.dest is None:
+            return self.to_all(data, nbytes, len(batch.payloads))
+        physical = self.book.get(batch.dest)
+        if physical is None and not self.multicasts():
+            return self.count("no_physical_address")
+        return self.put(physical, data, nbytes, len(batch.payloads))
+
+    def to_all(self, data: list[bytes | bytearray], nbytes: int, messages: int) -> None:
+        if self.multicasts():
+            return self.put(None, data, nbytes, messages)
+        for member in self.members:
+            if member != self.me:
+                physical = self.book.get(member)
+                if physical is None:
+                    self.count("no_physical_address")
+                else:
+                    self.put(physical, data, nbytes, messages)
+        return None
+
+    def put(self, to: PhysicalAddress | None, data: list[bytes | bytearray], nbytes: int, messages: int) -> None:
+        self.count("frames_sent")
+        self.count("bytes_sent", nbytes)
+        self.count("messages_sent", messages)
+        self.emit(Frame(self.stack.net, to, data))
+
+    # --- up ---------------------------------------------------------------------------------------------------------
+
+    def receive(self, frames: Sequence[tuple[bytes, PhysicalAddress | None]]) -> None:
+        """Everything that was readable; `frames` are (data, the sender's physical address if the socket knows)."""
+        batches = []
+        mine = self.me.raw
+        for data, physical in frames:
+            if data[wire.SOURCE_OFFSET:wire.SOURCE_END] == mine:
+                continue                                  # our own multicast, looped back by the system
+            batch = self.decoded(data)
+            if batch is None:
+                continue
+            self.heard[batch.src] = self.now_ns
+            if physical is not None and self.book.get(batch.src) != physical:
+                self.book[batch.src] = physical
+            if batch.dest is None or batch.dest == self.me:
+                batches.append(batch)
+            else:
+                self.count("for_others_dropped")
+        for batch in joined(batches):
+            self.count("messages_received", len(batch.payloads))
+            self.pass_up(batch)
+
+    def decoded(self, data: bytes) -> Batch | None:
+        self.count("frames_received")
+        self.count("bytes_received", len(data))
+        try:
+            return wire.decode_frame(data, self.cluster, self.addresses)
+        except WireError as error:
+            reason = str(error)
+            known = reason in ("foreign version", "foreign cluster")
+            self.count(reason.replace(" ", "_") + "_dropped" if known else "malformed_dropped")
+            self.warn(f"dropped a frame: {reason}")
+            return None
+
+    def warn(self, text: str) -> None:
+        """At most once a minute; the counters tell the rest."""
+        if self.warned_ns is None or self.now_ns - self.warned_ns >= WARNING_INTERVAL_NS:
+            self.warned_ns = self.now_ns
+            self.emit(Note("warning", text))
+
+
+class Udp(Transport):
+    """Datagrams and IP multicast."""
+
+    Config = UdpConfig
+    config: UdpConfig
+
+    def multicasts(self) -> bool:
+        return self.config.ip_mcast
+
+
+class Tcp(Transport):
+    """A mesh of TCP connections; a multicast is sent to each member by itself."""
+
+    Config = TcpConfig

@@ -1,0 +1,237 @@
+"""Stack: layers in order, one FIFO of work between them, timers, outputs. Pure: time comes in as an argument.
+
+Whatever a layer passes on is appended to one queue and processed after the handler has returned, so no handler is
+re-entered (law 1) and neighbours see items in the order in which they were passed (law 2). A layer that takes no part
+in a direction is left out of it altogether; items of all kinds skip the same layers, so order holds.
+"""
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from jgroups_py.address import Address, PhysicalAddress
+from jgroups_py.batch import Batch
+from jgroups_py.errors import ConfigError
+from jgroups_py.events import Event, ViewChange
+from jgroups_py.outputs import Deliver, Output, ViewInstalled
+from jgroups_py.protocol import Protocol
+
+if TYPE_CHECKING:
+    from jgroups_py.protocols.transport import Transport
+
+Item = Batch | Event
+Entry = Callable[[Item], None]
+TimerKey = tuple[int, str, Hashable]
+
+
+class Stack:
+    """The layers of one channel.
+
+    layers: bottom (transport) first. member: a stable word for the random generators (not the address, so that a
+    simulated run does not depend on address bytes). net: LOCAL or BRIDGE, stamped on frames.
+    """
+
+    def __init__(
+        self, layers: Sequence[Protocol], me: Address, *, net: int = 0, seed: str = "0", member: str = "",
+        now_ns: int = 0,
+    ) -> None:
+        self.layers = list(layers)
+        self.me = me
+        self.net = net
+        self.now_ns = now_ns
+        self.outputs: list[Output] = []
+        self._work: deque[tuple[Entry, Item]] = deque()
+        self._heap: list[tuple[int, int, str, int, TimerKey]] = []
+        self._timers: dict[TimerKey, int] = {}      # key -> the order number of its entry in the heap
+        self._order = 0
+        self._index = {id(layer): at for at, layer in enumerate(self.layers)}
+        for at, layer in enumerate(self.layers):
+            layer.stack = self
+            layer.me = me
+            layer.rng = Random(f"{seed}/{member or me}/{net}/{type(layer).__name__}")
+            self._bind_ports(at, layer)
+        self._wire_up()
+        for layer in self.layers:
+            layer.start()
+        self.run()
+
+    # --- building ---------------------------------------------------------------------------------------------------
+
+    def _bind_ports(self, at: int, layer: Protocol) -> None:
+        for attribute, port in layer.needs.items():
+            candidates = [*reversed(self.layers[:at]), *self.layers[at + 1:]]
+            provider = next((other for other in candidates if isinstance(other, port)), None)
+            if provider is None:
+                raise ConfigError(f"{layer.name or type(layer).__name__} needs a protocol that provides "
+                                  f"{port.__name__}; none is in the stack")
+            setattr(layer, attribute, provider)
+
+    def _wire_up(self) -> None:
+        above: Entry = self._to_application
+        for layer in reversed(self.layers):
+            layer.pass_up = self._queue(above)
+            if type(layer).up is not Protocol.up or layer.receivers or layer.observers:
+                above = self._up_entry(layer)
+        below: Entry = self._to_nowhere
+        for layer in self.layers:
+            layer.pass_down = self._queue(below)
+            if type(layer).down is not Protocol.down or layer.observers:
+                below = self._down_entry(layer)
+        self._top = below
+        self._bottom = above
+        self.send_down = self._queue(below)
+
+    def _queue(self, entry: Entry) -> Entry:
+        append = self._work.append
+        return lambda item: append((entry, item))
+
+    def _up_entry(self, layer: Protocol) -> Entry:
+        handlers = {cls: getattr(layer, name) for cls, name in layer.receivers.items()}
+        up = layer.up
+        observe = self._observer(layer, layer.pass_up)
+
+        def entry(item: Item) -> None:
+            if item.__class__ is not Batch:
+                return observe(item)
+            headers = item.headers
+            if headers:
+                handler = handlers.get(headers[-1].__class__)
+                if handler is not None:
+                    handler(headers[-1], item.pop())
+                    return None
+            return up(item)
+        return entry
+
+    def _down_entry(self, layer: Protocol) -> Entry:
+        down = layer.down
+        observe = self._observer(layer, layer.pass_down)
+
+        def entry(item: Item) -> None:
+            if item.__class__ is Batch:
+                down(item)
+            else:
+                observe(item)
+        return entry
+
+    @staticmethod
+    def _observer(layer: Protocol, onward: Entry) -> Callable[[Any], None]:
+        handlers = {cls: getattr(layer, name) for cls, name in layer.observers.items()}
+
+        def observe(event: Event) -> None:
+            handler = handlers.get(event.__class__)
+            if handler is not None:
+                handler(event)
+            onward(event)
+        return observe
+
+    def _to_application(self, item: Item) -> None:
+        if item.__class__ is Batch:
+            self.outputs.append(Deliver(item))
+        elif item.__class__ is ViewChange:
+            self.outputs.append(ViewInstalled(item.view))
+        else:
+            assert not isinstance(item, Batch), "batches were delivered above"
+            self.told(item)
+
+    def _to_nowhere(self, item: Item) -> None:
+        assert not isinstance(item, Batch), "a batch fell through the bottom of the stack"
+
+    def told(self, event: Event) -> None:
+        """An event reached the top; the node overrides this to see it."""
+
+    # --- the verbs --------------------------------------------------------------------------------------------------
+
+    @property
+    def transport(self) -> Transport:
+        """The lowest layer."""
+        return self.layers[0]            # type: ignore[return-value]
+
+    def find(self, kind: type[Any]) -> Any:
+        """The layer that is a `kind`, or None."""
+        return next((layer for layer in self.layers if isinstance(layer, kind)), None)
+
+    def inject(self, item: Item, now_ns: int) -> None:
+        """From the application: a batch or an event goes down from the top."""
+        self._to(now_ns)
+        self.send_down(item)
+        self.run()
+
+    def receive(self, frames: Sequence[tuple[bytes, PhysicalAddress | None]], now_ns: int) -> None:
+        """From the sockets: frames with the sender's physical address where the socket knows it."""
+        self._to(now_ns)
+        self.transport.receive(frames)
+        self.run()
+
+    def notify(self, event: Event, now_ns: int) -> None:
+        """From the world: an event starts at the bottom and goes up."""
+        self._to(now_ns)
+        self._work.append((self._bottom, event))
+        self.run()
+
+    def tell(self, layer: Protocol, event: Event, now_ns: int) -> None:
+        """An event for one layer only (the node's news for RELAY)."""
+        self._to(now_ns)
+        self._work.append((getattr(layer, layer.observers[event.__class__]), event))
+        self.run()
+
+    def advance(self, now_ns: int) -> None:
+        """Fire the timers that are due, in (deadline, layer, name) order."""
+        self._to(now_ns)
+        while self._heap and self._heap[0][0] <= now_ns:
+            _, at, name, order, key = heapq.heappop(self._heap)
+            if self._timers.get(key) != order:
+                continue                            # moved or cancelled since
+            del self._timers[key]
+            layer = self.layers[at]
+            handler = getattr(layer, layer.timers[name])
+            if key[2] is None:
+                handler()
+            else:
+                handler(key[2])
+            self.run()
+
+    def run(self) -> None:
+        """Work until nothing is queued."""
+        work = self._work
+        pop = work.popleft
+        while work:
+            entry, item = pop()
+            entry(item)
+
+    def _to(self, now_ns: int) -> None:
+        assert now_ns >= self.now_ns, "time runs forward"
+        self.now_ns = now_ns
+
+    @property
+    def next_deadline_ns(self) -> int | None:
+        """When the next timer is due."""
+        heap = self._heap
+        while heap and self._timers.get(heap[0][4]) != heap[0][3]:
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None
+
+    def pending_bytes(self) -> int:
+        """Payload bytes of the application that layers keep back."""
+        return sum(layer.pending_bytes() for layer in self.layers)
+
+    # --- timers -----------------------------------------------------------------------------------------------------
+
+    def set_timer(self, layer: Protocol, name: str, delay_ns: int, about: Hashable) -> None:
+        """See Protocol.set_timer."""
+        assert delay_ns >= 0, "a timer cannot fire in the past"
+        at = self._index[id(layer)]
+        key = (at, name, about)
+        self._order += 1
+        self._timers[key] = self._order
+        heapq.heappush(self._heap, (self.now_ns + delay_ns, at, name, self._order, key))
+
+    def cancel_timer(self, layer: Protocol, name: str, about: Hashable) -> None:
+        """See Protocol.cancel_timer."""
+        self._timers.pop((self._index[id(layer)], name, about), None)
+
+    def timer_is_set(self, layer: Protocol, name: str, about: Hashable) -> bool:
+        """See Protocol.timer_is_set."""
+        return (self._index[id(layer)], name, about) in self._timers

@@ -1,0 +1,1 @@
+"""Pure data structures that several protocols share: windows, ranges."""
