@@ -1,0 +1,82 @@
+"""The receiving half of a reliable stream: puts runs in order, knows what is missing, delivers each message once.
+
+With `keep` a delivered message stays until `forget`, because others may ask for it (multicasts); without, it goes as
+it is taken (unicasts).
+"""
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from jgroups_py.batch import Batch
+from jgroups_py.windows.ranges import Range
+from jgroups_py.windows.runs import Runs
+
+
+class ReceiveWindow:
+    """Runs of one sender.
+
+    next: the number wanted next, everything below was taken; low: everything below is forgotten (low <= next);
+    stop: one above the highest number known to exist, received or announced (stop >= next).
+    """
+
+    __slots__ = ("keep", "low", "next", "runs", "stop")
+
+    def __init__(self, first: int = 1, *, keep: bool = False) -> None:
+        self.low = first
+        self.next = first
+        self.stop = first
+        self.keep = keep
+        self.runs = Runs()
+
+    def add(self, first: int, run: Batch) -> int:
+        """Keep `run`, whose first message has number `first`, as far as it is new; how many messages were new."""
+        stop = first + (len(run.payloads) or 1)
+        if first < self.next:
+            if stop <= self.next:
+                return 0
+            run, first = run.cut(self.next - first, stop - first), self.next
+        if stop > self.stop:
+            self.stop = stop
+        return self.runs.add(first, run)
+
+    def take(self, below: int | None = None) -> list[Batch]:
+        """The runs that are next in order (only messages below `below`, if given); they count as delivered."""
+        if below is not None:
+            self.runs.split(below)
+        firsts, runs = self.runs.firsts, self.runs.runs
+        start = at = bisect_left(firsts, self.next)
+        while at < len(firsts) and firsts[at] == self.next and (below is None or self.next < below):
+            self.next += len(runs[at].payloads) or 1
+            at += 1
+        taken = runs[start:at]
+        if not self.keep:
+            del firsts[:at], runs[:at]
+            self.low = self.next
+        return taken
+
+    def announce(self, stop: int) -> None:
+        """Messages up to `stop` (exclusive) are known to exist."""
+        if stop > self.stop:
+            self.stop = stop
+
+    def holes(self, stop: int | None = None) -> list[Range]:
+        """What is missing, ascending: from the number wanted next to `stop`, by default to all known to exist."""
+        upper = self.stop if stop is None else stop
+        return self.runs.holes(self.next, upper) if self.next < upper else []
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything known to exist was taken."""
+        return self.next == self.stop
+
+    def between(self, first: int, stop: int) -> Iterator[tuple[int, Batch]]:
+        """What is kept of `first` to `stop`: (number, run), ascending, cut at both ends."""
+        return self.runs.between(first, stop)
+
+    def forget(self, below: int) -> None:
+        """Delivered messages below `below` need not be kept any longer."""
+        assert below <= self.next, "only what was delivered can be forgotten"
+        if below > self.low:
+            self.low = below
+            self.runs.forget(below)
