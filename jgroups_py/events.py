@@ -207,6 +207,13 @@ class MessagesStable(Event):
     digest: Digest
 
 
+@attrs.frozen
+class MessagesKnown(Event):
+    """Down, from STABLE: some member has delivered all messages below `digest[member]`, so they exist."""
+
+    digest: Digest
+
+
 # --- state transfer: between the channel and STATE_TRANSFER -----------------------------------------------------------
 
 @attrs.frozen

@@ -145,6 +145,10 @@ class Protocol:
         """Whether the timer will fire."""
         return self.stack.timer_is_set(self, name, about)
 
+    def later(self, function: Callable[[], None]) -> None:
+        """Call `function` after this handler, when the event being observed has travelled on."""
+        self.stack.later(function)
+
     def count(self, name: str, number: int = 1) -> None:
         """Count under a name, shown by `ch.stats()`."""
         self.counters[name] = self.counters.get(name, 0) + number

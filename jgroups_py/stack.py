@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Item = Batch | Event
 Entry = Callable[[Item], None]
 TimerKey = tuple[int, str, Hashable]
+_NOTHING = Event()
 
 
 class Stack:
@@ -115,6 +116,10 @@ class Stack:
             else:
                 observe(item)
         return entry
+
+    def later(self, function: Callable[[], None]) -> None:
+        """See Protocol.later."""
+        self._work.append((lambda _: function(), _NOTHING))
 
     @staticmethod
     def _observer(layer: Protocol, onward: Entry) -> Callable[[Any], None]:
