@@ -1,33 +1,49 @@
 """StackSpec: what a stack file says, checked, independent of the format it was written in."""
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
+from jgroups_py.config.problems import Place
 from jgroups_py.protocol import Protocol
 from jgroups_py.protocols import KNOWN
+
+PYTHON = Place("python")
 
 
 @attrs.frozen
 class LayerSpec:
-    """One protocol of a stack: its canonical XML name, its configuration, the line it stood on (0: none)."""
+    """One protocol of a stack: its canonical XML name, its configuration, where it stood."""
 
     name: str
     config: Any
-    line: int = 0
+    place: Place = PYTHON
 
     def build(self) -> Protocol:
         """A new layer with this configuration."""
-        return KNOWN[self.name].load()(self.config)
+        return self.protocol()(self.config)
+
+    def protocol(self) -> type[Protocol]:
+        """The class of the layer."""
+        return KNOWN[self.name].load()
 
 
 @attrs.frozen
 class StackSpec:
-    """The protocols of a stack, lowest first. source: the file, or what else it came from."""
+    """The protocols of a stack, lowest first.
+
+    source: the file, or what else it came from; warnings: what the reader of the file should know, for the log;
+    folder: where the file stands (""; from Python), against which bridge_props is resolved; properties: what the
+    file was filled with, so that the bridge's file is filled with the same.
+    """
 
     layers: tuple[LayerSpec, ...]
     source: str = "python"
+    warnings: tuple[str, ...] = ()
+    folder: str = ""
+    properties: Mapping[str, object] = attrs.field(factory=dict, eq=False, repr=False)
 
     def build(self) -> list[Protocol]:
         """New layers, lowest first; every stack needs its own."""

@@ -1,0 +1,116 @@
+"""From names and texts to a checked StackSpec: the one road for XML, YAML and Python.
+
+Every problem is gathered with its file and line (problems.py), so that one run shows them all. Protocols of
+JGroups' own files that mean nothing here are left out with a warning; so are properties of Java threads and buffers.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from jgroups_py.config.check import check_layers
+from jgroups_py.config.problems import Problems, did_you_mean, shown
+from jgroups_py.config.properties import Property, PropertyTable, canonical, table_of
+from jgroups_py.config.raw import RawLayer, RawProperty
+from jgroups_py.config.spec import LayerSpec
+from jgroups_py.config.substitute import Substitution, text_of
+from jgroups_py.errors import ConfigError
+from jgroups_py.protocols import ALIASES, KNOWN, MEANINGLESS
+
+NOT_OFFERED = (
+    "AUTH", "ASYM_ENCRYPT", "BPING", "CENTRAL_LOCK", "COMPRESS", "COUNTER", "DAISYCHAIN", "DH_KEY_EXCHANGE", "DNS_PING",
+    "DROP", "ENCRYPT", "FD_HOST", "FLUSH", "FORK", "JDBC_PING", "JDBC_PING2", "LOCAL_PING", "MPING", "RATE_LIMITER",
+    "RELAY2", "RELAY3", "REVERSE", "RSVP", "SEQUENCER", "SEQUENCER2", "SHARED_LOOPBACK", "SHARED_LOOPBACK_PING",
+    "SIZE", "SNIFF", "SSL_KEY_EXCHANGE", "STATS", "STOMP", "SYM_ENCRYPT", "TCPGOSSIP", "TIME", "TRACE", "TUNNEL",
+)
+"""Protocols of JGroups that would change what a stack does, so that leaving them out in silence would be wrong."""
+
+
+def build_layers(raw: Iterable[RawLayer], fill: Substitution, problems: Problems) -> tuple[LayerSpec, ...]:
+    """The layers that `raw` describes, lowest first, checked one by one and as a stack.
+
+    What is wrong goes to `problems`; the result is only good if nothing was added there.
+    """
+    built = [build_layer(item, fill, problems) for item in raw]
+    layers = tuple(layer for layer in built if layer is not None)
+    if not problems.found:                                # else a layer is missing and the rules would blame others
+        check_layers(layers, problems)
+    return layers
+
+
+def build_layer(raw: RawLayer, fill: Substitution, problems: Problems) -> LayerSpec | None:
+    """One layer; None if it is left out or wrong (then `problems` says so)."""
+    name = canonical(raw.name)
+    if name is None:
+        problems.add(raw.place, unknown_protocol(raw.name))
+        return None
+    if name in MEANINGLESS:
+        problems.warn(raw.place, f"{raw.name} is left out: {MEANINGLESS[name]}")
+        return None
+    if raw.config is not None:
+        return LayerSpec(name, raw.config, raw.place)
+    before = len(problems.found)
+    table = table_of(name)
+    values = collect(raw, table, fill, problems)
+    for item in table.properties:
+        if item.required and item.field not in values:
+            problems.add(raw.place, f"{raw.name}: property {item.name!r} is missing: {item.doc}")
+    if len(problems.found) > before:
+        return None
+    try:
+        return LayerSpec(name, KNOWN[name].load().Config(**values), raw.place)
+    except ConfigError as error:                          # a relation between properties
+        problems.add(raw.place, f"{raw.name}: {error}")
+        return None
+
+
+def collect(raw: RawLayer, table: PropertyTable, fill: Substitution, problems: Problems) -> dict[str, Any]:
+    """Configuration field -> text, for all properties of `raw` that have a meaning here and a good value."""
+    values: dict[str, Any] = {}
+    for written in raw.properties:
+        item = table.by_name.get(written.name)
+        if item is None:
+            not_a_property(raw, written, table, problems)
+            continue
+        if item.field in values:
+            problems.add(written.place, f"{raw.name}: {item.name!r} is given twice")
+            continue
+        value = converted(raw, written, item, fill, problems)
+        if value is not None:
+            values[item.field] = value
+    return values
+
+
+def not_a_property(raw: RawLayer, written: RawProperty, table: PropertyTable, problems: Problems) -> None:
+    """A name that is no property: accepted with a warning where Java has it, else a problem."""
+    why = table.ignored.get(written.name)
+    if why is not None:
+        problems.warn(written.place, f"{raw.name}: {written.name} has no meaning here and is ignored: {why}")
+        return
+    hint = did_you_mean(written.name, table.by_name)
+    allowed = ", ".join(table.names()) or "none"
+    problems.add(written.place, f"{raw.name}: unknown property {shown(written.name)}{hint} (allowed: {allowed})")
+
+
+def converted(
+    raw: RawLayer, written: RawProperty, item: Property, fill: Substitution, problems: Problems,
+) -> str | None:
+    """The filled text of a property, once its converter has taken it; None if it was not given or is wrong."""
+    try:
+        value = fill.fill(text_of(written.value))
+        if value is not None:
+            item.convert(value)
+            return value
+        problems.warn(written.place, f"{raw.name}: {written.value} has no value, so {item.name} keeps its default")
+    except ConfigError as error:
+        problems.add(written.place, f"{raw.name}: {item.name}: {error}")
+    return None
+
+
+def unknown_protocol(name: str) -> str:
+    """What to say about a protocol that is not known."""
+    short = name.rpartition(".")[2]
+    if short in NOT_OFFERED:
+        return f"{name} is a protocol of JGroups that is not offered here; take it out or use another stack"
+    hint = did_you_mean(name, [*KNOWN, *ALIASES, *MEANINGLESS])
+    return f"unknown protocol {shown(name)}{hint} (allowed: {', '.join(KNOWN)})"

@@ -1,0 +1,193 @@
+"""Checks a whole stack: is it complete, and does every layer stand where it can do its work?
+
+Rules are rows of tables, each with the reason that the error shows. Relations inside one protocol's properties are
+checked by its configuration class; here stand those between layers.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jgroups_py.config.problems import Place, Problems
+from jgroups_py.config.properties import table_of
+from jgroups_py.config.spec import PYTHON, LayerSpec
+from jgroups_py.protocols import KNOWN
+from jgroups_py.protocols.transport import Transport
+from jgroups_py.units import show_size
+
+DISCOVERY = ("PING", "TCPPING", "FILE_PING")
+FAULTS = ("DISCARD", "DELAY", "DUPLICATE", "SHUFFLE", "PARTITION")
+FRAME_ROOM_BYTES = 1024
+"""What the headers of all layers above and below FRAG may take of a frame, with room to spare."""
+
+NEEDED: tuple[tuple[tuple[str, ...], str], ...] = (
+    (DISCOVERY, "nobody would be found"),
+    (("NAKACK",), "multicasts would get lost"),
+    (("UNICAST",), "unicasts would get lost"),
+    (("GMS",), "no group would be formed"),
+)
+"""One of these must be in a stack, or else."""
+
+ABOVE: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    ("GMS", DISCOVERY, "GMS asks discovery, below it, for members"),
+    ("MERGE3", DISCOVERY, "MERGE3 asks discovery, below it, where members are"),
+    ("GMS", ("MERGE3",), "MERGE3 tells GMS, above it, about other groups"),
+    ("VERIFY_SUSPECT", ("FD_SOCK", "FD_ALL"), "suspicions go up, and VERIFY_SUSPECT checks those from below"),
+    ("GMS", ("FD_SOCK", "FD_ALL", "VERIFY_SUSPECT"), "suspicions go up to GMS"),
+    ("GMS", ("NAKACK",), "GMS freezes and fills NAKACK, below it, before it installs a view"),
+    ("GMS", ("UNICAST",), "GMS ends UNICAST's connections, below it, when members leave"),
+    ("STABLE", ("NAKACK",), "STABLE tells NAKACK, below it, what may be forgotten"),
+    ("MFC", ("NAKACK",), "credits for what got lost would be lost too"),
+    ("UFC", ("UNICAST",), "credits for what got lost would be lost too"),
+    ("FRAG", ("NAKACK", "UNICAST"), "fragments must arrive all and in order"),
+    ("FRAG", ("MFC", "UFC"), "a message larger than all credits would wait for ever; fragments do not"),
+    ("STATE_TRANSFER", ("GMS", "NAKACK", "UNICAST", "STABLE", "MFC", "UFC", "FRAG"),
+     "the state is cut out of the stream of messages as the application sees it"),
+)
+"""The first must stand above the others (later in the file), because."""
+
+
+def check_layers(layers: Sequence[LayerSpec], problems: Problems) -> None:
+    """Report to `problems` what is missing or misplaced in `layers`, lowest first."""
+    before = len(problems.found)
+    check_transport(layers, problems)
+    if len(problems.found) > before:
+        return
+    check_complete(layers, problems)
+    check_order(layers, problems)
+    check_ports(layers, problems)
+    check_multicast(layers, problems)
+    check_sizes(layers, problems)
+    check_faults(layers, problems)
+
+
+def check_transport(layers: Sequence[LayerSpec], problems: Problems) -> None:
+    """A transport, first and only once."""
+    if not layers:
+        problems.add(PYTHON, "the stack is empty; it starts with a transport: UDP or TCP")
+        return
+    if not is_transport(layers[0]):
+        problems.add(layers[0].place, f"{layers[0].name} stands first; a stack starts with a transport: UDP or TCP "
+                                      "(protocols are listed from the bottom up)")
+    for layer in layers[1:]:
+        if is_transport(layer):
+            problems.add(layer.place, f"{layer.name} is a transport; it must be the first protocol, and the only "
+                                      f"transport ({layers[0].name} stands first)")
+
+
+def check_complete(layers: Sequence[LayerSpec], problems: Problems) -> None:
+    """What no stack can do without, and nothing twice."""
+    names = {layer.name: layer for layer in layers}
+    for choices, reason in NEEDED:
+        if not any(name in names for name in choices):
+            problems.add(top_of(layers), f"{' or '.join(choices)} is missing; without it {reason}")
+    seen: dict[str, LayerSpec] = {}
+    for layer in layers:
+        # Discovery protocols share one id on the wire, so that two of them would take each other's messages.
+        key = "discovery" if layer.name in DISCOVERY else layer.name
+        other = seen.setdefault(key, layer)
+        if other is not layer and layer.name not in FAULTS:
+            problems.add(layer.place, f"{layer.name} stands in the stack beside {other.name} ({other.place}); "
+                                      f"only one {key} protocol is allowed" if key == "discovery" else
+                         f"{layer.name} is in the stack twice (first: {other.place})")
+
+
+def check_order(layers: Sequence[LayerSpec], problems: Problems) -> None:
+    """Who must stand above whom."""
+    height = {layer.name: at for at, layer in enumerate(layers)}
+    for upper, lowers, reason in ABOVE:
+        for lower in lowers:
+            if upper in height and lower in height and height[upper] < height[lower]:
+                problems.add(layers[height[upper]].place,
+                             f"{upper} must stand above {lower} (later in the file): {reason}")
+    if "RELAY" in height and height["RELAY"] != len(layers) - 1:
+        problems.add(layers[height["RELAY"]].place, "RELAY must stand above all others (last in the file), found "
+                     f"{layers[-1].name} above it: it relays what the application sends and gets")
+
+
+def check_ports(layers: Sequence[LayerSpec], problems: Problems) -> None:
+    """Every question that a layer asks is answered by another layer."""
+    classes = [layer.protocol() for layer in layers]
+    for at, layer in enumerate(layers):
+        for port in classes[at].needs.values():
+            if not any(issubclass(other, port) for other in [*classes[:at], *classes[at + 1:]]):
+                problems.add(layer.place, f"{layer.name} needs a protocol that provides {port.__name__}"
+                                          f"{providers(port)}; none is in the stack")
+
+
+def check_multicast(layers: Sequence[LayerSpec], problems: Problems) -> None:
+    """PING needs IP multicast."""
+    transport = layers[0]
+    if transport.name == "UDP" and transport.config.ip_mcast:
+        return
+    what = "TCP" if transport.name == "TCP" else f"{transport.name} with ip_mcast=false"
+    for layer in layers:
+        if layer.name == "PING":
+            problems.add(layer.place, f"PING finds members by IP multicast, which {what} does not have; use TCPPING "
+                                      "or FILE_PING")
+
+
+def check_sizes(layers: Sequence[LayerSpec], problems: Problems) -> None:
+    """A fragment fits a frame; credits are replenished before a fragment has to wait for them."""
+    frame_bytes = layers[0].config.max_bundle_bytes
+    frag = next((layer for layer in layers if layer.name == "FRAG"), None)
+    if frag is None:
+        problems.warn(top_of(layers), f"without FRAG, messages above about {show_size(frame_bytes - FRAME_ROOM_BYTES)} "
+                                      "bytes cannot be sent")
+        return
+    frag_bytes = value_of(frag, "frag_size")
+    if frag_bytes > frame_bytes - FRAME_ROOM_BYTES:
+        problems.add(frag.place, f"FRAG: frag_size {show_size(frag_bytes)} leaves no room for headers in a frame of "
+                                 f"max_bundle_size {show_size(frame_bytes)} ({layers[0].name}); at most "
+                                 f"{show_size(frame_bytes - FRAME_ROOM_BYTES)}")
+    for layer in layers:
+        if layer.name in ("MFC", "UFC"):
+            check_credits(layer, frag_bytes, problems)
+
+
+def check_credits(flow: LayerSpec, frag_bytes: int, problems: Problems) -> None:
+    """As JGroups (JGRP-1659): a sender with less than the minimum left must still be able to send a fragment."""
+    max_credits, threshold = value_of(flow, "max_credits"), value_of(flow, "min_threshold")
+    if max_credits is None or threshold is None:
+        return
+    if max_credits < frag_bytes:
+        problems.add(flow.place, f"{flow.name}: max_credits {show_size(max_credits)} is below FRAG's frag_size "
+                                 f"{show_size(frag_bytes)}: no fragment could ever be sent")
+    elif max_credits * threshold < frag_bytes:
+        problems.warn(flow.place, f"{flow.name}: max_credits {show_size(max_credits)} x min_threshold {threshold:g} is "
+                                  f"below FRAG's frag_size {show_size(frag_bytes)}: senders will wait for credits "
+                                  "before they are asked for")
+
+
+def check_faults(layers: Sequence[LayerSpec], problems: Problems) -> None:
+    """Faults above the layers that repair them are allowed, for experiments, but not in silence."""
+    height = {layer.name: at for at, layer in enumerate(layers)}
+    repaired = min(height.get("NAKACK", 0), height.get("UNICAST", 0))
+    for at, layer in enumerate(layers):
+        if layer.name in FAULTS and at > repaired:
+            problems.warn(layer.place, f"{layer.name} stands above NAKACK or UNICAST: what it does to messages is not "
+                                       "repaired, and the guarantees do not hold")
+
+
+# --- helpers --------------------------------------------------------------------------------------------------------
+
+def is_transport(layer: LayerSpec) -> bool:
+    """Whether the layer sends frames."""
+    return issubclass(layer.protocol(), Transport)
+
+
+def value_of(layer: LayerSpec, property_name: str) -> Any:
+    """The value of a property, None if the protocol has no such property."""
+    found = table_of(layer.name).by_name.get(property_name)
+    return None if found is None else getattr(layer.config, found.field)
+
+
+def providers(port: type) -> str:
+    """Which known protocols provide a port, for an error."""
+    names = [name for name, known in KNOWN.items() if issubclass(known.load(), port)]
+    return f" ({', '.join(names)})" if names else ""
+
+
+def top_of(layers: Sequence[LayerSpec]) -> Place:
+    """The place of a problem that concerns the whole stack."""
+    return Place(layers[0].place.file)

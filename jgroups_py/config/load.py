@@ -1,0 +1,237 @@
+"""Loading: whatever an application names as its stack becomes a checked StackSpec. The only place that reads files.
+
+A source is a path (.xml .yaml .yml), the name of a packaged stack ("udp"), a StackSpec, or a list of protocols:
+"PING", ("UDP", {"mcast_port": 45588}), {"UDP": {...}}, or (name, configuration object). Text properties of a list
+read as in a file; numbers without a unit too (milliseconds, bytes).
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from jgroups_py.config import xml, yaml
+from jgroups_py.config.build import build_layers
+from jgroups_py.config.problems import Place, Problems, did_you_mean, shown, stop
+from jgroups_py.config.raw import Include, RawItem, RawLayer, RawProperty
+from jgroups_py.config.spec import PYTHON, LayerSpec, StackSpec
+from jgroups_py.config.substitute import Substitution
+from jgroups_py.errors import ConfigError
+
+Source = str | Path | StackSpec | Sequence[Any]
+FORMATS: dict[str, Callable[[str, str], list[RawItem]]] = {
+    ".xml": xml.parse, ".yaml": yaml.parse, ".yml": yaml.parse,
+}
+DEFAULT_STACK = "udp"
+MAX_FILE_BYTES = 1 << 20
+MAX_INCLUDE_DEPTH = 8
+BRIDGE_ABSENT = ("RELAY",)
+
+
+def load(source: Source = DEFAULT_STACK, properties: Mapping[str, object] | None = None) -> StackSpec:
+    """The checked StackSpec of `source`, its `${name:default}` filled from `properties`.
+
+    RELAY's bridge_props is loaded too, so that a broken bridge is found now and not when a member becomes coordinator.
+
+    Raises:
+        ConfigError: with every problem of the source, each with its file and line.
+    """
+    if isinstance(source, StackSpec):
+        return source
+    fill = Substitution(properties or {})
+    problems = Problems()
+    if isinstance(source, str | Path):
+        spec = _from_file(find(str(source)), fill, problems)
+    else:
+        spec = _from_list(source, fill, problems)
+    spec = _with_bridge_checked(spec, fill, problems)
+    for name in fill.unused():
+        problems.warn(Place(spec.source), f"property {shown(name)} is used nowhere"
+                                          f"{did_you_mean(name, fill.asked)}")
+    return attrs.evolve(spec, warnings=tuple(problems.warnings))
+
+
+def parse(text: str, file: str, properties: Mapping[str, object] | None = None) -> StackSpec:
+    """The checked StackSpec of a text that is already in memory; `file` names it in errors and gives the format."""
+    fill, problems = Substitution(properties or {}), Problems()
+    spec = _from_text(text, Path(file), fill, problems)
+    return attrs.evolve(spec, warnings=tuple(problems.warnings))
+
+
+def resolve_bridge(props: str, base: str, properties: Mapping[str, object] | None = None) -> StackSpec:
+    """The bridge stack that RELAY's bridge_props names, seen from the folder `base` of the stack file.
+
+    Raises:
+        ConfigError: it cannot be found or is wrong, or has a RELAY of its own.
+    """
+    fill, problems = Substitution(properties or {}), Problems()
+    spec = _bridge(props, base, fill, problems)
+    return attrs.evolve(spec, warnings=tuple(problems.warnings))
+
+
+def bridge_loader(spec: StackSpec) -> Callable[[str], StackSpec]:
+    """What a Node takes as `load_bridge`: bridge_props -> its stack, from the same folder, with the same properties."""
+    return lambda props: resolve_bridge(props, spec.folder, spec.properties)
+
+
+# --- finding files --------------------------------------------------------------------------------------------------
+
+def stacks_folder() -> Path:
+    """Where the packaged stacks are: inside an installed package, or beside it in a checkout."""
+    package = Path(__file__).parents[1]
+    installed = package / "stacks"
+    return installed if installed.is_dir() else package.parent / "stacks"
+
+
+def packaged() -> list[str]:
+    """The names of the packaged stacks."""
+    return sorted({path.stem for path in stacks_folder().glob("*.xml")})
+
+
+def find(source: str, base: str = "") -> Path:
+    """The file that `source` names: a path (from `base`), or a packaged stack with or without its ending.
+
+    Raises:
+        ConfigError: there is no such file, or its ending is not known.
+    """
+    path = Path(base, source)
+    if path.suffix.lower() in FORMATS:
+        beside = [path, stacks_folder() / source] if len(Path(source).parts) == 1 else [path]
+        found = next((candidate for candidate in beside if _is_file(candidate)), None)
+        if found is None:
+            raise stop(Place(source), f"no such file{' in ' + base if base else ''}; packaged stacks are "
+                                      f"{', '.join(packaged())}")
+        return found
+    if source in packaged():
+        return stacks_folder() / f"{source}.xml"
+    raise stop(Place(shown(source)), "is neither a path that ends in .xml, .yaml or .yml nor a packaged stack"
+                                     f"{did_you_mean(source, packaged())} (packaged: {', '.join(packaged())})")
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):              # a name that the system does not allow
+        return False
+
+
+def read(path: Path) -> str:
+    """The text of a stack file.
+
+    Raises:
+        ConfigError: it cannot be read, is too large, or is not UTF-8.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise stop(Place(str(path)), f"cannot be read: {error.strerror or error}") from None
+    return decode(data, str(path))
+
+
+def decode(data: bytes, file: str) -> str:
+    """Bytes of a stack file as text."""
+    if len(data) > MAX_FILE_BYTES:
+        raise stop(Place(file), f"larger than {MAX_FILE_BYTES} bytes; this is no stack file")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise stop(Place(file, line), f"not UTF-8 ({error.reason})") from None
+
+
+# --- from a file ----------------------------------------------------------------------------------------------------
+
+def _from_file(path: Path, fill: Substitution, problems: Problems) -> StackSpec:
+    return _from_text(read(path), path, fill, problems)
+
+
+def _from_text(text: str, path: Path, fill: Substitution, problems: Problems) -> StackSpec:
+    raw = _expand(_items(text, path), path, fill, 0)
+    layers = build_layers(raw, fill, problems)
+    problems.raise_if_any()
+    return StackSpec(layers, str(path), folder=str(path.resolve().parent), properties=dict(fill.properties))
+
+
+def _items(text: str, path: Path) -> list[RawItem]:
+    reader = FORMATS.get(path.suffix.lower())
+    if reader is None:
+        raise stop(Place(str(path)), f"a stack file ends in {', '.join(FORMATS)}")
+    items = reader(text, str(path))
+    if not items:
+        raise stop(Place(str(path)), "the stack is empty; it starts with a transport: UDP or TCP")
+    return items
+
+
+def _expand(items: Iterable[RawItem], path: Path, fill: Substitution, depth: int) -> list[RawLayer]:
+    """The protocols of a file, those of included files in the places of their includes."""
+    layers: list[RawLayer] = []
+    for item in items:
+        if isinstance(item, Include):
+            layers += _included(item, path, fill, depth + 1)
+        else:
+            layers.append(item)
+    return layers
+
+
+def _included(include: Include, path: Path, fill: Substitution, depth: int) -> list[RawLayer]:
+    if depth > MAX_INCLUDE_DEPTH:
+        raise stop(include.place, f"more than {MAX_INCLUDE_DEPTH} includes inside each other")
+    try:
+        name = fill.expand(str(include.file.value), 0)
+        found = find(name, str(path.parent))
+    except ConfigError as error:
+        raise stop(include.place, f"include: {error}") from None
+    return _expand(_items(read(found), found), found, fill, depth)
+
+
+# --- from a list ----------------------------------------------------------------------------------------------------
+
+def _from_list(items: Iterable[Any], fill: Substitution, problems: Problems) -> StackSpec:
+    layers = build_layers([_raw(item) for item in items], fill, problems)
+    problems.raise_if_any()
+    return StackSpec(layers, properties=dict(fill.properties))
+
+
+def _raw(item: Any) -> RawLayer:
+    """One entry of a Python list; see the module's docstring."""
+    if isinstance(item, str):
+        return RawLayer(item, (), PYTHON)
+    if isinstance(item, LayerSpec):
+        return RawLayer(item.name, (), item.place, item.config)
+    if isinstance(item, Mapping) and len(item) == 1:
+        item = next(iter(item.items()))
+    if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
+        name, content = item
+        if content is None:
+            return RawLayer(name, (), PYTHON)
+        if isinstance(content, Mapping):
+            return RawLayer(name, tuple(RawProperty(str(key), value, PYTHON) for key, value in content.items()), PYTHON)
+        if attrs.has(type(content)):
+            return RawLayer(name, (), PYTHON, content)
+    raise stop(PYTHON, f"{shown(item)} is no protocol; write \"PING\", (\"UDP\", {{\"mcast_port\": 45588}}), "
+                       "{\"UDP\": {...}} or (name, configuration)")
+
+
+# --- the bridge -----------------------------------------------------------------------------------------------------
+
+def _with_bridge_checked(spec: StackSpec, fill: Substitution, problems: Problems) -> StackSpec:
+    relay = spec.config_of("RELAY")
+    if relay is None:
+        return spec
+    place = next(layer.place for layer in spec.layers if layer.name == "RELAY")
+    try:
+        _bridge(relay.bridge_props, spec.folder, fill, problems)
+    except ConfigError as error:
+        raise stop(place, f"RELAY: bridge_props: {error}") from None
+    return spec
+
+
+def _bridge(props: str, base: str, fill: Substitution, problems: Problems) -> StackSpec:
+    spec = _from_file(find(props, base), fill, problems)
+    for layer in spec.layers:
+        if layer.name in BRIDGE_ABSENT:
+            raise stop(layer.place, f"{layer.name} in a bridge stack: a bridge connects relays and is not relayed")
+    return spec

@@ -1,0 +1,95 @@
+"""Substitution: `${name}` and `${name:default}` in property values, filled from a dict given by the application.
+
+As in JGroups, several names may be tried in turn (`${a,b:default}`), and a default may itself contain `${...}`.
+The first colon ends the names, so a default may contain colons. Nothing is taken from the environment: what a
+member does follows from its stack file and the properties that the application passes.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jgroups_py.errors import ConfigError
+
+OPEN, CLOSE = "${", "}"
+MAX_DEPTH = 16
+
+
+class Substitution:
+    """Fills values and remembers which names were asked for.
+
+    properties: name -> value, turned into text. asked: the names that the sources mention, in their order.
+    """
+
+    def __init__(self, properties: Mapping[str, object]) -> None:
+        self.properties = {name: text_of(value) for name, value in properties.items()}
+        self.asked: dict[str, None] = {}
+
+    def fill(self, value: str) -> str | None:
+        """`value` with all `${...}` filled; None if it is one `${name}` that has neither a value nor a default.
+
+        Raises:
+            ConfigError: a bracket is not closed, or a name inside a longer text has no value.
+
+        >>> fill = Substitution({"port": 7801}).fill
+        >>> fill("h[${port:7800}],h[${other:7802}]"), fill("${a,port:1}"), fill("${a:${b:x:y}}"), fill("${a}")
+        ('h[7801],h[7802]', '7801', 'x:y', None)
+        """
+        if value.startswith(OPEN) and closing(value, 0) == len(value) - 1:
+            return self.resolve(value[len(OPEN):-1], 0)
+        return self.expand(value, 0)
+
+    def expand(self, value: str, depth: int) -> str:
+        """`value` with all `${...}` filled; every name must have a value or a default."""
+        if depth > MAX_DEPTH:
+            raise ConfigError(f"more than {MAX_DEPTH} ${{...}} inside each other")
+        parts, at = [], 0
+        while (start := value.find(OPEN, at)) >= 0:
+            end = closing(value, start)
+            inner = value[start + len(OPEN):end]
+            found = self.resolve(inner, depth)
+            if found is None:
+                raise ConfigError(f"${{{inner}}} has no value and no default; pass properties={{{inner!r}: ...}} "
+                                  f"or write ${{{inner}:default}}")
+            parts += [value[at:start], found]
+            at = end + 1
+        return "".join([*parts, value[at:]])
+
+    def resolve(self, inner: str, depth: int) -> str | None:
+        """What stands between `${` and `}`: the first name that has a value, else the default, else None."""
+        names, colon, default = inner.partition(":")
+        for name in map(str.strip, names.split(",")):
+            if not name or OPEN in name:
+                raise ConfigError(f"${{{inner}}} has an empty or nested name; write ${{name:default}}")
+            self.asked[name] = None
+            if name in self.properties:
+                return self.properties[name]
+        return self.expand(default, depth + 1) if colon else None
+
+    def unused(self) -> list[str]:
+        """Properties that were given but that no source mentions."""
+        return [name for name in self.properties if name not in self.asked]
+
+
+def closing(value: str, start: int) -> int:
+    """The index of the bracket that closes the `${` at `start`."""
+    depth, at = 0, start
+    while at < len(value):
+        if value.startswith(OPEN, at):
+            depth += 1
+            at += len(OPEN)
+            continue
+        if value[at] == CLOSE:
+            depth -= 1
+            if not depth:
+                return at
+        at += 1
+    raise ConfigError(f"a ${{ is not closed in {value[:60]!r}")
+
+
+def text_of(value: object) -> str:
+    """A value from Python as it would stand in a file.
+
+    >>> text_of(True), text_of(500), text_of("1.5s")
+    ('true', '500', '1.5s')
+    """
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,112 @@
+"""YAML stack files: the same list of protocols, lowest first, with the line of every property.
+
+    - UDP:
+        mcast_port: 45588
+    - PING
+    - NAKACK: {xmit_interval: 500ms}
+
+Values are taken as they are written (`1.5s`, `true`, `${port:7800}`), not as YAML types, so they read as in XML; a
+list of scalars is one value with commas. Only plain data is accepted: no tags, anchors or aliases, one document.
+"""
+from __future__ import annotations
+
+import yaml
+
+from jgroups_py.config.problems import Place, StackError, stop
+from jgroups_py.config.raw import RawItem, RawProperty, item
+
+MAX_DEPTH = 6                                 # list, protocol, properties, list of values, with room for an error
+EXAMPLE = "a stack file is a list, one protocol an entry, the transport first: `- UDP: {mcast_port: 45588}`"
+
+
+def parse(text: str, file: str) -> list[RawItem]:
+    """The protocols of a YAML stack file, in its order (lowest first).
+
+    Raises:
+        StackError: not YAML, or YAML that is no list of protocols.
+    """
+    try:
+        check_plain(text, file)
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except StackError:
+        raise
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = Place(file, 0 if mark is None else mark.line + 1)
+        raise stop(place, f"not well-formed YAML: {error.problem}") from None
+    except (yaml.YAMLError, ValueError, OverflowError) as error:      # PyYAML lets chr() of odd escapes through
+        raise stop(Place(file), f"not well-formed YAML: {' '.join(str(error).split())[:100]}") from None
+    if not isinstance(node, yaml.SequenceNode):
+        raise stop(Place(file, 1), EXAMPLE)
+    return [entry(child, file) for child in node.value]
+
+
+def check_plain(text: str, file: str) -> None:
+    """Refuse what could make much out of little: anchors, aliases, tags, deep nesting."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        place = Place(file, line_of(event))
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise stop(place, f"nested too deep; {EXAMPLE}")
+        if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
+            raise stop(place, "anchors and aliases are refused in stack files")
+        if getattr(event, "tag", None) is not None:
+            raise stop(place, "tags are refused in stack files")
+
+
+def entry(node: yaml.Node, file: str) -> RawItem:
+    """One protocol: a name, or a mapping of one name to its properties."""
+    place = place_of(node, file)
+    if isinstance(node, yaml.ScalarNode):
+        found = item(scalar(node, file), (), place)
+    elif isinstance(node, yaml.MappingNode) and len(node.value) == 1:
+        key, content = node.value[0]
+        name = scalar(key, file)
+        found = item(name, properties_of(content, name, file), place)
+    else:
+        raise stop(place, EXAMPLE)
+    if found is None:
+        raise stop(place, "an include names one file: `- include: {file: udp-default.yaml}`")
+    return found
+
+
+def properties_of(node: yaml.Node, protocol: str, file: str) -> tuple[RawProperty, ...]:
+    """The properties of a protocol; none for `- PING:`."""
+    if isinstance(node, yaml.ScalarNode) and node.value in ("", "null", "~"):
+        return ()
+    if not isinstance(node, yaml.MappingNode):
+        raise stop(place_of(node, file), f"{protocol}: properties are a mapping, like {{mcast_port: 45588}}")
+    return tuple(RawProperty(scalar(key, file), value_of(value, file), place_of(key, file))
+                 for key, value in node.value)
+
+
+def value_of(node: yaml.Node, file: str) -> str:
+    """A scalar as it is written; the items of a list joined by commas."""
+    if isinstance(node, yaml.SequenceNode):
+        return ",".join(scalar(child, file) for child in node.value)
+    return scalar(node, file)
+
+
+def scalar(node: yaml.Node, file: str) -> str:
+    """The text of a scalar."""
+    if not isinstance(node, yaml.ScalarNode):
+        raise stop(place_of(node, file), "a name or value is expected here, not a list or mapping (quote values "
+                                         "that contain brackets or braces)")
+    value = str(node.value)
+    if any("\ud800" <= char <= "\udfff" for char in value):
+        raise stop(place_of(node, file), f"{value!r} has half a character (a lone surrogate)")
+    return value
+
+
+def place_of(node: yaml.Node, file: str) -> Place:
+    """Where a node begins."""
+    return Place(file, line_of(node))
+
+
+def line_of(found: yaml.Node | yaml.Event) -> int:
+    """The line on which something begins, counted from 1; 0: unknown."""
+    return 0 if found.start_mark is None else found.start_mark.line + 1
