@@ -50,7 +50,10 @@ def parse_quantity(value: str, units: dict[str, int], what: str, example: str) -
     if match is None or match[2].lower() not in units:
         names = " ".join(unit for unit in units if unit)
         raise ConfigError(f"{value!r} is not a {what}; write for example {example} (units: {names})")
-    return round(float(match[1]) * units[match[2].lower()])
+    try:
+        return round(float(match[1]) * units[match[2].lower()])
+    except OverflowError:
+        raise ConfigError(f"{value[:40]!r}... is no {what} of this world") from None
 
 
 def parse_duration(value: str | int) -> int:
