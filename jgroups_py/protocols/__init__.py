@@ -65,6 +65,11 @@ KNOWN: dict[str, Known] = {known.name: known for known in (
 
 MEANINGLESS: dict[str, str] = {
     "BARRIER": "state transfer here needs no closed stack: the state is cut by message numbers",
+    "RED": "there is no queue of the transport to thin out; flow control slows senders",
+    "NON_BLOCKING_SENDS": "no send blocks the loop; each peer's queue is bounded",
+    "THREAD_COUNT": "there is one loop thread",
+    "MAKE_BATCH": "everything is a batch already",
+    "UNBATCH": "everything is a batch",
 }
 """Protocols of JGroups' own files that are accepted and left out, with the reason."""
 
