@@ -1,0 +1,178 @@
+"""Carries out what nodes ask of the world and writes down what they tell their applications."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from jgroups_py.events import FolderRead, StateChunk
+from jgroups_py.outputs import (
+    Closed,
+    CloseLink,
+    CloseTransport,
+    Deliver,
+    GlobalViewInstalled,
+    Listen,
+    MessagesLost,
+    Note,
+    OpenLink,
+    OpenTransport,
+    Output,
+    ProvideState,
+    ReadFolder,
+    SiteStatusChanged,
+    StateBegin,
+    StateEnd,
+    StatePart,
+    StoreEntry,
+    Unreachable,
+    ViewInstalled,
+)
+from jgroups_py.protocols.transport import TcpConfig, TransportConfig, UdpConfig
+from jgroups_py.sim import history as h
+from jgroups_py.sim.process import STATE_CHUNK_BYTES, Process, Socket
+from jgroups_py.units import NS_PER_MS
+
+if TYPE_CHECKING:
+    from jgroups_py.sim.world import World
+
+OPEN_NS = NS_PER_MS                      # how long opening sockets or reading a folder takes
+
+
+class Carrier:
+    """The hands of the world."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._handlers: dict[type[Output], Callable[[Process, Any], None]] = {
+            Deliver: self._deliver, ViewInstalled: self._view, OpenTransport: self._open_transport,
+            CloseTransport: self._close_transport, Listen: self._listen, OpenLink: self._open_link,
+            CloseLink: self._close_link, GlobalViewInstalled: self._global_view,
+            SiteStatusChanged: self._site_status, Unreachable: self._unreachable, MessagesLost: self._lost,
+            ProvideState: self._to_app, StateBegin: self._to_app, StatePart: self._to_app, StateEnd: self._to_app,
+            Closed: self._closed, StoreEntry: self._store, ReadFolder: self._read_folder, Note: self._note,
+        }
+
+    def carry_out(self, process: Process, output: Output) -> None:
+        """Anything but a Frame."""
+        handler = self._handlers.get(output.__class__)
+        assert handler is not None, f"the world cannot carry out {output!r}"
+        handler(process, output)
+
+    # --- sockets ----------------------------------------------------------------------------------------------------
+
+    def _open_transport(self, process: Process, asked: OpenTransport) -> None:
+        if asked.net:
+            self.world.history.bridge_names[asked.me] = f"{process.incarnation}'"
+        self.world.after(OPEN_NS, self._bind, process, asked)
+
+    def _bind(self, process: Process, asked: OpenTransport) -> None:
+        config = asked.config
+        assert isinstance(config, TransportConfig)
+        stack = process.stack(asked.net)
+        if not process.running or stack is None or stack.me != asked.me:
+            return                                        # it crashed, or does not want it any more
+        sockets = self.world.sockets
+        ports = range(config.bind_port, config.bind_port + config.port_range + 1) if config.bind_port else \
+            (self.world.free_port(),)
+        port = next((port for port in ports if (process.host, port) not in sockets), None)
+        if port is None:
+            reason = f"no free port from {config.bind_port} on"
+            self.world.when_awake(process, lambda now_ns: process.node.bind_failed(asked.net, reason, now_ns))
+            return
+        group = (config.mcast_addr, config.mcast_port) if isinstance(config, UdpConfig) and config.ip_mcast else None
+        socket = Socket(process, asked.net, (process.host, port), group, isinstance(config, TcpConfig))
+        process.sockets[asked.net] = sockets[process.host, port] = socket
+        if group is not None:
+            self.world.groups.setdefault(group, []).append(socket)
+        self.world.when_awake(process, lambda now_ns: process.node.bound(asked.net, socket.physical, now_ns))
+
+    def _close_transport(self, process: Process, asked: CloseTransport) -> None:
+        self.close_sockets(process, asked.net, graceful=asked.graceful)
+
+    def close_sockets(self, process: Process, net: int, *, graceful: bool) -> None:
+        """Sockets, listener and links of one stack."""
+        socket = process.sockets.pop(net, None)
+        if socket is not None:
+            socket.closed = True
+            del self.world.sockets[socket.physical]
+            if socket.group is not None:
+                self.world.groups[socket.group].remove(socket)
+        self.world.links.stop_listening(process, net, graceful=graceful)
+
+    def _listen(self, process: Process, asked: Listen) -> None:
+        stack = process.stack(asked.net)
+        if stack is not None:
+            self.world.links.listen(process, asked, stack.me)
+
+    def _open_link(self, process: Process, asked: OpenLink) -> None:
+        self.world.links.open(process, asked)
+
+    def _close_link(self, process: Process, asked: CloseLink) -> None:
+        self.world.links.close(process, asked.net, asked.link)
+
+    # --- files and notes --------------------------------------------------------------------------------------------
+
+    def _store(self, process: Process, asked: StoreEntry) -> None:
+        folder = self.world.folders.setdefault(asked.folder, {})
+        if asked.data is None:
+            folder.pop(asked.name, None)
+        else:
+            folder[asked.name] = asked.data
+
+    def _read_folder(self, process: Process, asked: ReadFolder) -> None:
+        self.world.after(OPEN_NS, self._folder_read, process, asked)
+
+    def _folder_read(self, process: Process, asked: ReadFolder) -> None:
+        folder = self.world.folders.get(asked.folder, {})
+        entries = tuple(folder[name] for name in sorted(folder))
+        self.world.tell(process, FolderRead(asked.folder, entries), asked.net)
+
+    def _note(self, process: Process, note: Note) -> None:
+        self.world.remark(f"{process.incarnation} {note.level}: {note.text}")
+
+    # --- the application --------------------------------------------------------------------------------------------
+
+    def _deliver(self, process: Process, output: Deliver) -> None:
+        batch = output.batch
+        self.world.history.add(h.Delivery(
+            self.world.now_ns, process.me, batch.src, batch.dest, batch.payloads, batch.flags, process.view))
+        process.give(output, self.world)
+
+    def _view(self, process: Process, output: ViewInstalled) -> None:
+        self.world.history.add(h.Install(self.world.now_ns, process.me, output.view, process.view))
+        process.view = output.view
+        process.views.append(output.view)
+
+    def _to_app(self, process: Process, output: Output) -> None:
+        process.give(output, self.world)
+
+    def answer_state(self, process: Process, request: int) -> None:
+        """Give the node the application's state in chunks."""
+        state = process.app.state()
+        starts = range(0, max(1, len(state)), STATE_CHUNK_BYTES)
+        for start in starts:
+            chunk = state[start:start + STATE_CHUNK_BYTES]
+            last = start + STATE_CHUNK_BYTES >= len(state)
+            self.world.give_down(process, StateChunk(request, chunk, last))
+
+    def _closed(self, process: Process, output: Closed) -> None:
+        process.closed_reason = output.reason
+        process.view = None
+        self.world.history.add(h.Leave(self.world.now_ns, process.me, output.reason))
+
+    # --- relay ------------------------------------------------------------------------------------------------------
+
+    def _global_view(self, process: Process, output: GlobalViewInstalled) -> None:
+        process.global_view = output.view
+        self.world.history.add(h.GlobalInstall(self.world.now_ns, process.me, output.view))
+
+    def _site_status(self, process: Process, output: SiteStatusChanged) -> None:
+        process.site_status[output.site] = output.status
+        self.world.history.add(h.SiteStatus(self.world.now_ns, process.me, output.site, output.status))
+
+    def _unreachable(self, process: Process, output: Unreachable) -> None:
+        self.world.history.add(h.Unreached(self.world.now_ns, process.me, output.dest))
+
+    def _lost(self, process: Process, output: MessagesLost) -> None:
+        self.world.history.add(h.Lost(
+            self.world.now_ns, process.me, output.site, output.origin, output.first, output.stop))

@@ -1,0 +1,140 @@
+"""The virtual network: how long a frame takes from one process to another, and whether it arrives at all.
+
+One `Path` for each (sender, receiver, net), in one direction, with its own random generator, so that a new draw on
+one path does not move the others. Datagram paths lose, duplicate and reorder as their weather says; stream paths
+(the TCP transport) keep their order, and what is sent into a cut waits, bounded, until the cut heals: then the
+stream either goes on or is found to be reset and the waiting frames are lost. Weather with loss thins out streams as
+well, as connections that are reset do.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+import attrs
+
+from jgroups_py.outputs import BRIDGE, LOCAL
+from jgroups_py.units import NS_PER_MS, NS_PER_US
+
+NETS = (LOCAL, BRIDGE)
+STREAM_BACKLOG = 1024                    # frames that wait in a cut stream; TcpConfig.send_queue's default
+RESET_RATIO = 0.5                        # how often a stream does not survive a cut
+
+
+@attrs.frozen
+class Weather:
+    """What a path does to frames. Delays are uniform between latency and latency + jitter."""
+
+    latency_ns: int = 200 * NS_PER_US
+    jitter_ns: int = 200 * NS_PER_US
+    loss_ratio: float = 0.0
+    duplicate_ratio: float = 0.0
+    reorder_ratio: float = 0.0           # such a frame is overtaken by those of the next `reorder_ns`
+    reorder_ns: int = 5 * NS_PER_MS
+
+    def __str__(self) -> str:
+        parts = [f"latency {self.latency_ns / NS_PER_MS:g}..{(self.latency_ns + self.jitter_ns) / NS_PER_MS:g} ms"]
+        for word, ratio in (("loss", self.loss_ratio), ("duplicate", self.duplicate_ratio),
+                            ("reorder", self.reorder_ratio)):
+            if ratio:
+                parts.append(f"{word} {ratio:.0%}")
+        return ", ".join(parts)
+
+
+CLEAR = {LOCAL: Weather(), BRIDGE: Weather(latency_ns=2 * NS_PER_MS, jitter_ns=NS_PER_MS)}
+"""Good weather: a LAN inside a site, a short WAN between sites."""
+
+
+class Path:
+    """One direction between two processes on one net."""
+
+    __slots__ = ("backlog", "cut", "last_ns", "rng", "weather")
+
+    def __init__(self, rng: Random, weather: Weather) -> None:
+        self.rng = rng
+        self.weather = weather
+        self.cut = False
+        self.last_ns = 0                                   # when the latest frame sent in order arrives
+        self.backlog: list[tuple[Any, bytes]] = []      # frames of a cut stream: (receiving socket, data)
+
+    def arrivals(self, now_ns: int, stream: bool) -> tuple[int, ...]:
+        """When a frame sent now arrives: never, once, or twice."""
+        weather = self.weather
+        rand = self.rng.random
+        at_ns = now_ns + weather.latency_ns + int(weather.jitter_ns * rand())
+        if weather.loss_ratio and rand() < weather.loss_ratio:
+            return ()
+        if not stream:
+            if weather.reorder_ratio and rand() < weather.reorder_ratio:
+                return (at_ns + int(weather.reorder_ns * rand()),)
+            if weather.duplicate_ratio and rand() < weather.duplicate_ratio:
+                return at_ns, at_ns + int(weather.reorder_ns * rand())
+        if at_ns < self.last_ns:
+            at_ns = self.last_ns
+        self.last_ns = at_ns
+        return (at_ns,)
+
+
+class Network:
+    """All paths, made when first used. Processes are known by their names, so a restart keeps the paths."""
+
+    def __init__(self, seed: str, weather: dict[int, Weather] | None = None) -> None:
+        self.seed = seed
+        self.fair = {**CLEAR, **(weather or {})}                   # net -> weather to heal to
+        self.general = dict(self.fair)                             # net -> weather of paths without one of their own
+        self.paths: dict[tuple[str, str, int], Path] = {}
+        self.cuts: dict[tuple[str, str, int], None] = {}
+        self.local_weather: dict[tuple[str, str, int], Weather] = {}
+
+    def path(self, src: str, dest: str, net: int) -> Path:
+        """The path from `src` to `dest`."""
+        key = (src, dest, net)
+        found = self.paths.get(key)
+        if found is None:
+            weather = self.local_weather.get(key, self.general[net])
+            found = self.paths[key] = Path(Random(f"{self.seed}/path/{src}/{dest}/{net}"), weather)
+            found.cut = key in self.cuts
+        return found
+
+    def is_cut(self, src: str, dest: str, net: int) -> bool:
+        """Whether nothing gets from `src` to `dest`."""
+        return (src, dest, net) in self.cuts
+
+    def cut(self, src: str, dest: str, nets: Iterable[int] = NETS) -> None:
+        """Let nothing through from `src` to `dest`; the other direction stays."""
+        for net in nets:
+            self.cuts[src, dest, net] = None
+            self.path(src, dest, net).cut = True
+
+    def set_weather(self, net: int, weather: Weather) -> None:
+        """The same weather on all paths of a net."""
+        self.general[net] = weather
+        for key in [key for key in self.local_weather if key[2] == net]:
+            del self.local_weather[key]
+        for key, path in self.paths.items():
+            if key[2] == net:
+                path.weather = weather
+
+    def set_path_weather(self, src: str, dest: str, net: int, weather: Weather) -> None:
+        """Weather of one direction between two processes."""
+        self.local_weather[src, dest, net] = weather
+        self.path(src, dest, net).weather = weather
+
+    def mend(self) -> list[Path]:
+        """Undo all cuts. Returns the streams that have frames waiting and go on; other waiting frames are lost."""
+        self.cuts.clear()
+        going_on = []
+        for path in self.paths.values():
+            path.cut = False
+            if path.backlog:
+                if path.rng.random() < RESET_RATIO:
+                    path.backlog.clear()
+                else:
+                    going_on.append(path)
+        return going_on
+
+    def clear_up(self) -> None:
+        """Good weather again, everywhere."""
+        for net in NETS:
+            self.set_weather(net, self.fair[net])

@@ -1,0 +1,184 @@
+"""A virtual process: one incarnation of a member with its sockets, links and application.
+
+The application records what it is given, may be slow (then it tells the node that it is busy), and may provide and
+take a state. The default state is the log of multicasts it delivered, so that a test can see whether a transferred
+state fits the message stream without a hole or a repeat.
+"""
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from jgroups_py.address import Address, PhysicalAddress
+from jgroups_py.batch import Batch
+from jgroups_py.node import Node
+from jgroups_py.outputs import LOCAL, Deliver, Output, ProvideState, StateBegin, StateEnd, StatePart
+from jgroups_py.stack import Stack
+from jgroups_py.units import NS_PER_S
+from jgroups_py.view import GlobalView, View
+
+if TYPE_CHECKING:
+    from jgroups_py.sim.world import World
+
+BUSY_BYTES = 1 << 20                     # undelivered bytes at which the application counts as busy
+STATE_CHUNK_BYTES = 64 * 1024
+
+
+class App:
+    """What the tests' members run. Subclass it to do more.
+
+    rate: messages a second that it can take, 0 for any number.
+    """
+
+    def __init__(self, rate: int = 0) -> None:
+        self.rate = rate
+        self.log: list[bytes] = []               # payloads of multicasts, in the order delivered
+        self.unicasts: list[bytes] = []
+        self.state_errors: list[str] = []        # one per state taken; "" if it was complete
+        self._incoming: list[bytes] = []
+
+    def joins(self, world: World, process: Process) -> None:
+        """The application runs in `process` now; it may send from its callbacks."""
+        self.world = world
+        self.process = process
+
+    def delivered(self, batch: Batch) -> None:
+        """A run arrived."""
+        (self.log if batch.dest is None else self.unicasts).extend(batch.payloads)
+
+    def state(self) -> bytes:
+        """The state, for a joiner."""
+        return b"".join(len(payload).to_bytes(4, "big") + payload for payload in self.log)
+
+    def state_begins(self) -> None:
+        """A state follows."""
+        self._incoming = []
+
+    def state_part(self, data: bytes) -> None:
+        """The next bytes of a state."""
+        self._incoming.append(data)
+
+    def state_ends(self, error: str) -> None:
+        """The state is complete, or failed."""
+        self.state_errors.append(error)
+        if not error:
+            self.log = parse_log(b"".join(self._incoming))
+
+
+def parse_log(data: bytes) -> list[bytes]:
+    """What App.state wrote."""
+    log, at = [], 0
+    while at < len(data):
+        stop = at + 4 + int.from_bytes(data[at:at + 4], "big")
+        log.append(data[at + 4:stop])
+        at = stop
+    return log
+
+
+class Socket:
+    """Where one stack of a process receives."""
+
+    __slots__ = ("closed", "group", "net", "physical", "process", "stream")
+
+    def __init__(
+        self, process: Process, net: int, physical: PhysicalAddress, group: PhysicalAddress | None, stream: bool,
+    ) -> None:
+        self.process = process
+        self.net = net
+        self.physical = physical
+        self.group = group                       # its IP multicast address, None without
+        self.stream = stream
+        self.closed = False
+
+
+class Process:
+    """One incarnation of a member."""
+
+    def __init__(self, name: str, number: int, host: str, site: str, node: Node, app: App) -> None:
+        self.name = name
+        self.incarnation = f"{name}#{number}"
+        self.host = host
+        self.site = site
+        self.node = node
+        self.app = app
+        self.me: Address = node.me
+        self.alive = True                        # the operating system still runs it
+        self.paused = False
+        self.leaving = False
+        self.settling = False                    # its outputs are being carried out
+        self.sockets: dict[int, Socket] = {}     # net -> its socket
+        self.wake_ns: int | None = None          # when the next step is planned
+        self.parked: list[tuple[int, bytes, PhysicalAddress | None]] = []    # frames that came while paused
+        self.view: View | None = None
+        self.views: list[View] = []
+        self.global_view: GlobalView | None = None
+        self.site_status: dict[str, str] = {}
+        self.closed_reason: str | None = None
+        self.sent: dict[str, int] = {}           # destination name -> how many numbered messages were sent there
+        self.waiting: deque[Output] = deque()    # what a slow application has not taken yet
+        self.waiting_bytes = 0
+        self.busy = False
+        self.app_at_ns = 0                       # when the application has worked off what it was given
+
+    @property
+    def running(self) -> bool:
+        """Alive, and neither left nor failed."""
+        return self.alive and not self.node.closed
+
+    def stack(self, net: int) -> Stack | None:
+        """The local stack, or the bridge's while there is one."""
+        return None if self.node.closed else self.node.local if net == LOCAL else self.node.bridge
+
+    def __repr__(self) -> str:
+        return f"<Process {self.incarnation}>"
+
+    # --- the application --------------------------------------------------------------------------------------------
+
+    def give(self, output: Output, world: World) -> None:
+        """Hand `output` to the application, at once or when it gets to it."""
+        if not self.app.rate:
+            self.take(output, world)
+            return
+        self.waiting.append(output)
+        if isinstance(output, Deliver):
+            self.waiting_bytes += output.batch.nbytes
+            if self.waiting_bytes > BUSY_BYTES and not self.busy:
+                self.busy = True
+                world.app_busy(self, True)
+        if len(self.waiting) == 1:
+            self._plan(world)
+
+    def _plan(self, world: World) -> None:
+        first = self.waiting[0]
+        work = len(first.batch.payloads) * NS_PER_S // self.app.rate if isinstance(first, Deliver) else 0
+        world.after(work, self._work_off, world)
+
+    def _work_off(self, world: World) -> None:
+        if not self.alive or not self.waiting:
+            return
+        if self.paused:
+            world.after(NS_PER_S // 10, self._work_off, world)
+            return
+        output = self.waiting.popleft()
+        if isinstance(output, Deliver):
+            self.waiting_bytes -= output.batch.nbytes
+        self.take(output, world)
+        if self.busy and self.waiting_bytes <= BUSY_BYTES // 2:
+            self.busy = False
+            world.app_busy(self, False)
+        if self.waiting:
+            self._plan(world)
+
+    def take(self, output: Output, world: World) -> None:
+        """The application handles `output` now."""
+        match output:
+            case Deliver(batch):
+                self.app.delivered(batch)
+            case ProvideState(request):
+                world.answer_state(self, request)
+            case StateBegin():
+                self.app.state_begins()
+            case StatePart(data):
+                self.app.state_part(data)
+            case StateEnd(error):
+                self.app.state_ends(error)
