@@ -91,9 +91,21 @@ class FolderRead(Event):
 
 @attrs.frozen
 class FindMembers(Event):
-    """Down, from GMS or MERGE3: discovery shall ask around for `within_ns` and answer with MembersFound."""
+    """Down, from GMS or MERGE3: discovery shall ask around for `within_ns` and answer with MembersFound.
+
+    everyone: ask to the end and let ordinary members answer too; otherwise the first coordinator's answer ends it.
+    """
 
     within_ns: int
+    everyone: bool = False
+
+
+@attrs.frozen
+class SendTo(Event):
+    """Down, from discovery: send `batch` to whoever receives at `physical`, though we know no address for it."""
+
+    physical: PhysicalAddress
+    batch: Batch
 
 
 @attrs.frozen

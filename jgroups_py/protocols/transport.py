@@ -18,7 +18,7 @@ from jgroups_py import wire
 from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.batch import Batch, joined
 from jgroups_py.errors import ConfigError, WireError
-from jgroups_py.events import AddressesKnown, Bound, Connect, ViewChange
+from jgroups_py.events import AddressesKnown, Bound, Connect, SendTo, ViewChange
 from jgroups_py.outputs import Frame, Note
 from jgroups_py.ports import AddressBook, FrameRoom, Hearing
 from jgroups_py.protocol import Protocol, on, timer
@@ -192,6 +192,11 @@ class Transport(Protocol, Hearing, AddressBook, FrameRoom):
         self.members = event.view.members
         for member in self.members:
             self.addresses.get(member.raw, member.name)
+
+    @on(SendTo)
+    def send_to(self, event: SendTo) -> None:
+        data = wire.encode_frame(self.cluster, event.batch)
+        self.put(event.physical, data, sum(map(len, data)), len(event.batch.payloads))
 
     @timer("age")
     def forget_strangers(self) -> None:
