@@ -25,6 +25,7 @@ FORMATS: dict[str, Callable[[str, str], list[RawItem]]] = {
     ".xml": xml.parse, ".yaml": yaml.parse, ".yml": yaml.parse,
 }
 DEFAULT_STACK = "udp"
+PARTS = "parts"                                    # files that only make sense as an include
 MAX_FILE_BYTES = 1 << 20
 MAX_INCLUDE_DEPTH = 8
 BRIDGE_ABSENT = ("RELAY",)
@@ -98,8 +99,8 @@ def find(source: str, base: str = "") -> Path:
     """
     path = Path(base, source)
     if path.suffix.lower() in FORMATS:
-        beside = [path, stacks_folder() / source] if len(Path(source).parts) == 1 else [path]
-        found = next((candidate for candidate in beside if _is_file(candidate)), None)
+        shipped = [stacks_folder() / source, stacks_folder() / PARTS / source] if len(Path(source).parts) == 1 else []
+        found = next((candidate for candidate in [path, *shipped] if _is_file(candidate)), None)
         if found is None:
             raise stop(Place(source), f"no such file{' in ' + base if base else ''}; packaged stacks are "
                                       f"{', '.join(packaged())}")
