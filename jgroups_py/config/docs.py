@@ -1,0 +1,89 @@
+"""Documentation that is generated from the configuration classes: what each protocol is and what one can set.
+
+`jgroups props` and `jgroups draw` print it; nothing about a property is written down twice.
+"""
+from __future__ import annotations
+
+import inspect
+import textwrap
+from typing import Any
+
+import attrs
+
+from jgroups_py.config.properties import PropertyTable, table_of
+from jgroups_py.config.spec import LayerSpec
+from jgroups_py.protocols import ALIASES, KNOWN
+
+_UNITS = {"time": 'time, like "1.5s" or "300ms"; a bare number is ms', "bytes": 'bytes, like "64K" or "4M"'}
+
+
+@attrs.frozen
+class PropertyDoc:
+    """One row of a property table, in human units. default: None if the property must be given."""
+
+    name: str
+    default: str | None
+    unit: str
+    doc: str
+    also: tuple[str, ...]
+
+
+@attrs.frozen
+class ProtocolDoc:
+    """What there is to know about a protocol before using it."""
+
+    name: str
+    summary: str
+    also: tuple[str, ...]
+    properties: tuple[PropertyDoc, ...]
+    ignored: dict[str, str]
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain dicts and lists."""
+        return attrs.asdict(self)
+
+
+def doc_of(protocol: str) -> ProtocolDoc:
+    """The documentation of the known protocol called `protocol` (its canonical name)."""
+    table = table_of(protocol)
+    rows = tuple(PropertyDoc(item.name, None if item.required else item.show(item.default), item.unit, item.doc,
+                             item.also) for item in table.properties)
+    return ProtocolDoc(protocol, summary_of(protocol), KNOWN[protocol].also, rows, dict(table.ignored))
+
+
+def summary_of(protocol: str) -> str:
+    """The first paragraph of the protocol class's docstring, on one line."""
+    text = inspect.getdoc(KNOWN[protocol].load()) or ""
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def changed(layer: LayerSpec) -> dict[str, tuple[str, str | None]]:
+    """Property -> (value, default) in human units, for those of a layer that are not at their default."""
+    table: PropertyTable = table_of(layer.name)
+    values = {item: getattr(layer.config, item.field) for item in table.properties}
+    return {item.name: (item.show(value), None if item.required else item.show(item.default))
+            for item, value in values.items() if item.required or value != item.default}
+
+
+def known_names() -> list[str]:
+    """All names under which protocols are accepted."""
+    return [*KNOWN, *ALIASES]
+
+
+def as_text(doc: ProtocolDoc, width: int = 100) -> str:
+    """A property table for a terminal."""
+    lines = [doc.name, *textwrap.wrap(doc.summary, width, initial_indent="  ", subsequent_indent="  ")]
+    if doc.also:
+        lines.append(f"  also accepted as {', '.join(doc.also)}")
+    for row in doc.properties:
+        default = "must be given" if row.default is None else f"default {row.default or 'empty'}"
+        lines += ["", f"  {row.name}   {default}   ({_UNITS.get(row.unit, row.unit)})"]
+        lines += textwrap.wrap(row.doc, width, initial_indent="      ", subsequent_indent="      ")
+        if row.also:
+            lines.append(f"      also accepted as {', '.join(row.also)}")
+    if not doc.properties:
+        lines.append("  has no properties")
+    if doc.ignored:
+        lines += ["", *textwrap.wrap(f"accepted from JGroups' files without effect: {', '.join(doc.ignored)}", width,
+                                     initial_indent="  ", subsequent_indent="    ")]
+    return "\n".join(lines)
