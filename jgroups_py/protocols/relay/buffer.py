@@ -1,0 +1,185 @@
+"""The hold: runs that other sites do not have yet, by origin and number.
+
+Holders keep runs until the relay's TRIM says that every site has them. Runs of an origin usually arrive in order and
+join end to end; after a merge they may arrive in any order and overlap, which is cut away. Payloads are shared with
+what was delivered, never copied. Costs grow with the number of runs, not of messages.
+"""
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+
+import attrs
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch
+
+
+@attrs.frozen(eq=False)
+class HeldRun:
+    """Messages `first` to `stop` of one origin, held since `since_ns` (which travels with copies)."""
+
+    first: int
+    batch: Batch
+    since_ns: int
+    nbytes: int
+
+    @property
+    def stop(self) -> int:
+        """One past the last number."""
+        return self.first + self.batch.count
+
+    def cut(self, first: int, stop: int) -> HeldRun:
+        """The part from `first` to `stop`."""
+        if first == self.first and stop == self.stop:
+            return self
+        batch = self.batch.cut(first - self.first, stop - self.first)
+        return HeldRun(first, batch, self.since_ns, batch.nbytes)
+
+
+class Hold:
+    """Held runs of all origins of the own site."""
+
+    def __init__(self) -> None:
+        self.runs: dict[Address, list[HeldRun]] = {}      # origin -> runs, ascending, not overlapping
+        self.trimmed: dict[Address, int] = {}             # origin -> below this nothing is kept any more
+        self.nbytes = 0
+
+    def add(self, origin: Address, first: int, batch: Batch, since_ns: int) -> int:
+        """Keep what is new of a run; the number of messages kept."""
+        stop = first + batch.count
+        held = self.runs.setdefault(origin, [])
+        start = max(first, self.trimmed.get(origin, 1))
+        if not held or held[-1].stop <= start:
+            return self._append(held, first, batch, start, stop, since_ns)
+        kept = 0
+        for gap_first, gap_stop in list(self._gaps(held, start, stop)):
+            piece = HeldRun(first, batch, since_ns, batch.nbytes).cut(gap_first, gap_stop)
+            held.insert(bisect_right(held, gap_first, key=_first_of), piece)
+            self.nbytes += piece.nbytes
+            kept += gap_stop - gap_first
+        return kept
+
+    def _append(
+        self, held: list[HeldRun], first: int, batch: Batch, start: int, stop: int, since_ns: int,
+    ) -> int:
+        if start >= stop:
+            return 0
+        piece = HeldRun(first, batch, since_ns, batch.nbytes).cut(start, stop)
+        held.append(piece)
+        self.nbytes += piece.nbytes
+        return stop - start
+
+    @staticmethod
+    def _gaps(held: list[HeldRun], start: int, stop: int) -> Iterator[tuple[int, int]]:
+        at = start
+        for run in held[max(0, bisect_right(held, start, key=_first_of) - 1):]:
+            if run.first >= stop:
+                break
+            if run.first > at:
+                yield at, run.first
+            at = max(at, run.stop)
+        if at < stop:
+            yield at, stop
+
+    def run_from(self, origin: Address, number: int, max_bytes: int) -> HeldRun | None:
+        """The run that starts at `number`: one message at least, further ones while they fit `max_bytes`."""
+        held = self.runs.get(origin)
+        if not held:
+            return None
+        at = bisect_right(held, number, key=_first_of) - 1
+        if at < 0 or held[at].stop <= number:
+            return None
+        run = held[at].cut(number, held[at].stop)
+        if run.nbytes <= max_bytes:
+            return run
+        used, stop = 0, number
+        for payload in run.batch.payloads:
+            used += len(payload)
+            if used > max_bytes and stop > number:
+                break
+            stop += 1
+        return run.cut(number, stop)
+
+    def first_from(self, origin: Address, number: int) -> int | None:
+        """The lowest number at or above `number` that is held."""
+        for run in self.runs.get(origin, ()):
+            if run.stop > number:
+                return max(run.first, number)
+        return None
+
+    def drop_below(self, origin: Address, number: int) -> None:
+        """Every site has (or lost) what is below `number`."""
+        if number <= self.trimmed.get(origin, 1):
+            return
+        self.trimmed[origin] = number
+        held = self.runs.get(origin, [])
+        at = bisect_right(held, number, key=_stop_of)
+        self.nbytes -= sum(run.nbytes for run in held[:at])
+        del held[:at]
+        if held and held[0].first < number:
+            rest = held[0].cut(number, held[0].stop)
+            self.nbytes += rest.nbytes - held[0].nbytes
+            held[0] = rest
+        if not held:
+            self.runs.pop(origin, None)
+
+    def ranges(self, origin: Address) -> tuple[tuple[int, int], ...]:
+        """What is held of an origin, neighbours joined."""
+        found: list[tuple[int, int]] = []
+        for run in self.runs.get(origin, ()):
+            if found and found[-1][1] == run.first:
+                found[-1] = (found[-1][0], run.stop)
+            else:
+                found.append((run.first, run.stop))
+        return tuple(found)
+
+    def end(self, origin: Address) -> int:
+        """One past the highest number ever held of an origin."""
+        held = self.runs.get(origin)
+        return held[-1].stop if held else self.trimmed.get(origin, 1)
+
+    def pieces(self, origin: Address, first: int, stop: int) -> Iterator[HeldRun]:
+        """The held parts of a range."""
+        for run in self.runs.get(origin, ()):
+            if run.first < stop and run.stop > first:
+                yield run.cut(max(run.first, first), min(run.stop, stop))
+
+    def forget(self, origin: Address) -> None:
+        """Drop everything about an origin."""
+        for run in self.runs.pop(origin, ()):
+            self.nbytes -= run.nbytes
+        self.trimmed.pop(origin, None)
+
+    @property
+    def messages(self) -> int:
+        """How many messages are held."""
+        return sum(run.stop - run.first for held in self.runs.values() for run in held)
+
+
+def _first_of(run: HeldRun) -> int:
+    return run.first
+
+
+def _stop_of(run: HeldRun) -> int:
+    return run.stop
+
+
+def missing(wanted: tuple[tuple[int, int], ...], have: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """The parts of `wanted` that `have` does not cover (both ascending, half-open).
+
+    >>> missing(((1, 10),), ((3, 5), (7, 20)))
+    ((1, 3), (5, 7))
+    """
+    rest = []
+    for first, stop in wanted:
+        at = first
+        for have_first, have_stop in have:
+            if have_stop <= at or have_first >= stop:
+                continue
+            if have_first > at:
+                rest.append((at, have_first))
+            at = max(at, have_stop)
+        if at < stop:
+            rest.append((at, stop))
+    return tuple(rest)

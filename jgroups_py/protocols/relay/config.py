@@ -1,0 +1,72 @@
+"""What can be set about RELAY."""
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import attrs
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.units import count, duration, flag, parse_int, parsed, size, text
+
+ALL_BACKUPS = 1 << 30
+
+
+def parse_backups(value: Any) -> int:
+    """A number of members, or "all"."""
+    if value == "all":
+        return ALL_BACKUPS
+    number = parse_int(value)
+    if number < 0:
+        raise ConfigError(f"{value!r} is not a number of backups; write 0 or more, or all")
+    return number
+
+
+@attrs.frozen
+class RelayConfig:
+    """Properties of RELAY. The first five are RELAY.txt's and JGroups 2.12's."""
+
+    ignored: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("async_relay_creation", "max_site_masters", "site_masters_ratio", "topo_wait_time",
+                         "can_become_site_master", "enable_address_tagging", "can_forward_local_cluster",
+                         "site_master_picker_impl", "delay_sites_down", "suppress_time_no_route_errors"),
+                        "a property of RELAY2 and RELAY3; the coordinator is the one relay here"),
+        "relay": "RELAY relays; leave the protocol out of the stack to switch it off",
+    }
+
+    site: str = text(doc="Name of the site that this member belongs to; all members of a local cluster use the same.")
+    bridge_props: str = text(doc="Stack file of the bridge between the sites, relative to the file it stands in.")
+    bridge_name: str = text("bridge-cluster", doc="Cluster name of the bridge; the same at all sites.")
+    relay_multicasts: bool = flag(True, doc="false: multicasts stay in their site; unicasts and views still cross.")
+    present_global_views: bool = flag(True, doc="false: the application is not told of global views.")
+    backups: int = parsed("1", parse=parse_backups, unit="number or all", doc="How many members after the relay hold "
+                          "what it has forwarded until the other sites have it: so many members of a site may crash "
+                          "at once, the relay included, and nothing is lost. More costs memory, not messages.")
+    window_bytes: int = size("4M", least="64K", name="window", doc="Bytes on their way to one remote relay; larger "
+                             "fills longer links, smaller saves memory at the remote relay.")
+    hold_bytes: int = size("256M", least="1M", doc="Bytes held for sites that do not acknowledge; beyond, the site "
+                           "furthest behind goes OFFLINE and loses what was held for it.", name="hold_bytes")
+    ack_interval_ns: int = duration("5ms", doc="Acknowledgements and confirmations are sent this much later, "
+                                    "together; longer costs latency of trimming, shorter costs messages.")
+    trim_interval_ns: int = duration("100ms", doc="How often holders are told at most what they may drop.")
+    resend_interval_ns: int = duration("500ms", doc="What was not acknowledged for this long is sent again.")
+    hello_interval_ns: int = duration("200ms", doc="HELLO is repeated this often until the other relay answers.")
+    site_down_after_ns: int = duration("10s", name="site_down_after", doc="A site without a relay for this long is "
+                                       "DOWN: it leaves the global view, unicasts to it are unreachable.")
+    split_grace_ns: int = duration("20s", name="split_grace", doc="After members or the relay of a site vanished "
+                                   "nothing is trimmed for it for this long, as they may sit in another half.")
+    unicast_timeout_ns: int = duration("30s", name="unicast_timeout", doc="A unicast to another site that is not "
+                                       "acknowledged in this time is told as unreachable.")
+    leave_timeout_ns: int = duration("1500ms", name="leave_timeout", doc="A leaving relay waits this long at most "
+                                     "until the other sites have what it holds.")
+    lost_after_ns: int = duration("30s", name="lost_after", doc="A run that no member holds is given up when its "
+                                  "origin has been out of the view this long.")
+    forget_after_ns: int = duration("1h", name="forget_after", doc="How long what is known of an origin is kept after "
+                                    "it left; at least twice as long as anybody may replay its messages.")
+    max_letters: int = count(100_000, least=1, doc="Unacknowledged unicasts to other sites held here at most; "
+                             "beyond, further ones are told as unreachable.")
+
+    def __attrs_post_init__(self) -> None:
+        if not self.site:
+            raise ConfigError("RELAY needs site, the name of this member's site")
+        if self.forget_after_ns < 2 * self.split_grace_ns:
+            raise ConfigError("forget_after must be at least twice split_grace, else a late replay is taken for new")

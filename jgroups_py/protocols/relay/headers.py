@@ -1,0 +1,249 @@
+"""RELAY's headers, in the local group and on the bridge.
+
+Vectors say, per site and origin, the next number wanted: everything below was delivered. The site table lists what a
+site knows of the others: status, accepted epoch, members, and what each has acknowledged (or lost) per origin.
+"""
+from __future__ import annotations
+
+import attrs
+
+from jgroups_py import wire
+from jgroups_py.address import Address
+from jgroups_py.batch import Header
+from jgroups_py.view import ViewId
+
+PROTO = 16
+Vector = dict[str, dict[Address, int]]
+Numbers = dict[Address, int]
+Held = dict[Address, tuple[tuple[int, int], ...]]
+
+NUMBERS = wire.mapping(wire.ADDRESS, wire.U64)
+VECTOR = wire.mapping(wire.TEXT, NUMBERS)
+HELD = wire.mapping(wire.ADDRESS, wire.RANGES)
+EPOCH = wire.optional(wire.VIEW_ID)
+
+
+@attrs.frozen
+class SiteRow:
+    """One site in the table; `acked`: origin -> next number, below which the site has (or lost) everything."""
+
+    site: str
+    status: int
+    epoch: ViewId | None
+    members: tuple[Address, ...]
+    acked: Numbers
+
+
+_ROW = wire.record(wire.TEXT, wire.U8, EPOCH, wire.MEMBERS, NUMBERS)
+
+
+def _write_row(row: SiteRow, out: bytearray) -> None:
+    _ROW.write((row.site, row.status, row.epoch, row.members, row.acked), out)
+
+
+def _read_row(reader: wire.Reader) -> SiteRow:
+    return SiteRow(*_ROW.read(reader))
+
+
+TABLE = wire.sequence(wire.Codec(_write_row, _read_row, _ROW.least_bytes))
+
+
+# --- in the local group ---------------------------------------------------------------------------------------------
+
+@wire.header(proto=PROTO, kind=1)
+class Numbered(Header):
+    """The origin's own numbers for a run of its multicasts: `first`, first + 1, ..."""
+
+    first: int = wire.field(wire.U64)
+
+    def shift(self, number: int) -> Numbered:
+        return Numbered(self.first + number)
+
+
+@wire.header(proto=PROTO, kind=2)
+class Disseminate(Header):
+    """A run of another site's origin, multicast by the relay; below `base` nothing will come any more."""
+
+    site: str = wire.field(wire.TEXT)
+    origin: Address = wire.field(wire.MEMBER)
+    first: int = wire.field(wire.U64)
+    base: int = wire.field(wire.U64)
+    flags: int = wire.field(wire.U16)
+
+    def shift(self, number: int) -> Disseminate:
+        return Disseminate(self.site, self.origin, self.first + number, self.base, self.flags)
+
+
+@wire.header(proto=PROTO, kind=3)
+class Sync(Header):
+    """The relay's first multicast in a view: what it has delivered, and the site table."""
+
+    vector: Vector = wire.field(VECTOR)
+    table: tuple[SiteRow, ...] = wire.field(TABLE)
+    trimmed: Numbers = wire.field(NUMBERS)
+
+
+@wire.header(proto=PROTO, kind=4)
+class Have(Header):
+    """A member's answer to Sync: where its vector differs, what it knows of the sites, all that it holds."""
+
+    view_id: ViewId = wire.field(wire.VIEW_ID)
+    vector: Vector = wire.field(VECTOR)
+    table: tuple[SiteRow, ...] = wire.field(TABLE)
+    held: Held = wire.field(HELD)
+
+
+@wire.header(proto=PROTO, kind=5)
+class Fetch(Header):
+    """The relay wants runs that a member said it holds."""
+
+    wanted: Held = wire.field(HELD)
+
+
+@wire.header(proto=PROTO, kind=6)
+class Copy(Header):
+    """A held run for another holder; age_ns travels with it."""
+
+    origin: Address = wire.field(wire.MEMBER)
+    first: int = wire.field(wire.U64)
+    age_ns: int = wire.field(wire.U64)
+    flags: int = wire.field(wire.U16)
+
+    def shift(self, number: int) -> Copy:
+        return Copy(self.origin, self.first + number, self.age_ns, self.flags)
+
+
+@wire.header(proto=PROTO, kind=7)
+class Trim(Header):
+    """From the relay: the site table, and per origin the number below which holders drop."""
+
+    table: tuple[SiteRow, ...] = wire.field(TABLE)
+    below: Numbers = wire.field(NUMBERS)
+
+
+@wire.header(proto=PROTO, kind=8)
+class Confirm(Header):
+    """A backup (or a member that was behind) to the relay: what it has delivered of other sites' messages."""
+
+    view_id: ViewId = wire.field(wire.VIEW_ID)
+    vector: Vector = wire.field(VECTOR)
+
+
+# --- on the bridge --------------------------------------------------------------------------------------------------
+
+@wire.header(proto=PROTO, kind=10)
+class Forward(Header):
+    """A run of one origin of `site`; below `base` everything is acknowledged or lost for the receiving site."""
+
+    site: str = wire.field(wire.TEXT)
+    epoch: ViewId = wire.field(wire.VIEW_ID)
+    origin: Address = wire.field(wire.MEMBER)
+    first: int = wire.field(wire.U64)
+    base: int = wire.field(wire.U64)
+    flags: int = wire.field(wire.U16)
+
+    def shift(self, number: int) -> Forward:
+        return Forward(self.site, self.epoch, self.origin, self.first + number, self.base, self.flags)
+
+
+@wire.header(proto=PROTO, kind=11)
+class Hello(Header):
+    """A relay introduces itself: its site, its epoch, and up to where its site has the messages of others.
+
+    answer: this answers a Hello and wants none back.
+    """
+
+    site: str = wire.field(wire.TEXT)
+    epoch: ViewId = wire.field(wire.VIEW_ID)
+    seen: Vector = wire.field(VECTOR)
+    answer: bool = wire.field(wire.BOOL)
+
+
+@wire.header(proto=PROTO, kind=12)
+class View(Header):
+    """The members of `site` in the view that is its epoch."""
+
+    site: str = wire.field(wire.TEXT)
+    epoch: ViewId = wire.field(wire.VIEW_ID)
+    members: tuple[Address, ...] = wire.field(wire.MEMBERS)
+
+
+@wire.header(proto=PROTO, kind=13)
+class Seen(Header):
+    """Acknowledgement: the sender's site has everything of the receiver's origins below these numbers."""
+
+    numbers: Numbers = wire.field(NUMBERS)
+
+
+@wire.header(proto=PROTO, kind=14)
+class Need(Header):
+    """The sender lacks the receiver's messages from these numbers on; send again from there."""
+
+    numbers: Numbers = wire.field(NUMBERS)
+
+
+@wire.header(proto=PROTO, kind=15)
+class Goodbye(Header):
+    """The relay leaves gracefully; last: and its site is gone with it."""
+
+    site: str = wire.field(wire.TEXT)
+    epoch: ViewId = wire.field(wire.VIEW_ID)
+    last: bool = wire.field(wire.BOOL)
+
+
+@wire.header(proto=PROTO, kind=16)
+class Refused(Header):
+    """What the receiver said is not obeyed: for its site a higher epoch is known, held by `relay` on the bridge."""
+
+    epoch: ViewId = wire.field(wire.VIEW_ID)
+    relay: Address | None = wire.field(wire.optional(wire.ADDRESS))
+
+
+@wire.header(proto=PROTO, kind=17)
+class Probe(Header):
+    """Nothing was acknowledged for a while: everything below these numbers was sent. Answered by Need or Seen."""
+
+    numbers: Numbers = wire.field(NUMBERS)
+
+
+# --- unicasts between sites: the same header from the origin to the destination, in both groups and on the bridge ---
+
+@wire.header(proto=PROTO, kind=20)
+class Letter(Header):
+    """A run of unicasts from `origin` at `origin_site` to `dest`, numbered per pair.
+
+    epoch: of the origin's site, filled in by its relay; base: below it nothing will come any more.
+    """
+
+    origin: Address = wire.field(wire.MEMBER)
+    origin_site: str = wire.field(wire.TEXT)
+    dest: Address = wire.field(wire.ADDRESS)
+    dest_site: str = wire.field(wire.TEXT)
+    first: int = wire.field(wire.U64)
+    base: int = wire.field(wire.U64)
+    flags: int = wire.field(wire.U16)
+    epoch: ViewId | None = wire.field(EPOCH)
+
+    def shift(self, number: int) -> Letter:
+        return Letter(self.origin, self.origin_site, self.dest, self.dest_site, self.first + number, self.base,
+                      self.flags, self.epoch)
+
+    def stamped(self, epoch: ViewId) -> Letter:
+        """As the origin's relay sends it, in its epoch."""
+        return Letter(self.origin, self.origin_site, self.dest, self.dest_site, self.first, self.base, self.flags,
+                      epoch)
+
+
+@wire.header(proto=PROTO, kind=21)
+class LetterSeen(Header):
+    """From the destination back to the origin: everything below `next` arrived.
+
+    known: False where it comes from the destination's relay, which knows no such member: the letters below `next`
+    are given up.
+    """
+
+    origin: Address = wire.field(wire.ADDRESS)
+    origin_site: str = wire.field(wire.TEXT)
+    dest: Address = wire.field(wire.ADDRESS)
+    next: int = wire.field(wire.U64)
+    known: bool = wire.field(wire.BOOL)

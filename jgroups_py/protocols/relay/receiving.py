@@ -1,0 +1,364 @@
+"""The receiving half of RELAY: SYNC at every view, dissemination of other sites' messages, acknowledgement.
+
+Every member keeps a seen vector and delivers only what extends it. The relay sends SYNC as its first multicast in a
+view; until it came, and from anybody but the coordinator, a DISSEMINATE is ignored. Members answer HAVE; the lowest
+entry of all members is the site's vector: the relay asks the senders for everything above. It acknowledges what it and
+its backups have delivered, and nothing before every member of the view has answered. Rules 4 to 6 and 17 of RELAY.
+"""
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from jgroups_py.address import Address, ProxyUUID
+from jgroups_py.batch import NO_FC, NO_RELAY, Batch
+from jgroups_py.outputs import MessagesLost
+from jgroups_py.protocols.relay.buffer import missing
+from jgroups_py.protocols.relay.headers import (
+    Confirm,
+    Copy,
+    Disseminate,
+    Fetch,
+    Forward,
+    Have,
+    Need,
+    Numbers,
+    Seen,
+    Sync,
+    Vector,
+)
+from jgroups_py.protocols.relay.peers import Peer
+
+if TYPE_CHECKING:
+    from jgroups_py.protocols.relay.relay import Relay
+
+RELIABLE = NO_RELAY | NO_FC
+"""Flags of RELAY's own messages in the local group: in order with the data, not numbered, not held up by credits."""
+
+
+class Receiving:
+    """See the module. One object a member; what only the relay uses is marked so."""
+
+    def __init__(self, relay: Relay) -> None:
+        self.relay = relay
+        self.seen: Vector = {}                       # other site -> origin -> next number wanted
+        self.fresh = True                            # no SYNC was ever received
+        self.synced = False                          # the coordinator's SYNC came in this view
+        self.behind = False                          # our vector was below the SYNC's in this view
+        self.unconfirmed: Vector = {}                # delivered, not yet told to the relay
+        self.proxies: dict[Address, ProxyUUID] = {}  # origin -> as the application sees it
+        # The relay's:
+        self.awaited: dict[Address, None] = {}       # members that have not answered SYNC
+        self.sync_vector: Vector = {}                # what SYNC said in this view
+        self.haves: dict[Address, Have] = {}
+        self.confirmed: dict[Address, Vector] = {}   # member -> what it told in this view, where it told anything
+        self.confirmers: list[Address] = []          # backups, and members that were behind
+        self.complete = False                        # all have answered: acknowledgements may rise
+        self.next_out: Vector = {}                   # what is disseminated next
+        self.in_flight: dict[Address, deque[tuple[Disseminate, Batch]]] = {}    # disseminated, not yet back
+        self.acked_out: Vector = {}                  # what may be acknowledged
+        self.to_ack: Vector = {}                     # what the next ack timer sends
+
+    # --- views and SYNC ---------------------------------------------------------------------------------------------
+
+    def view_changed(self) -> None:
+        """A new view: nothing from the relay counts before its SYNC."""
+        self.synced = self.behind = self.complete = False
+        self.unconfirmed, self.haves, self.confirmed = {}, {}, {}
+        self.confirmers, self.proxies = [], {}
+        if self.relay.is_relay:
+            self.start_sync()
+        else:
+            self.in_flight, self.next_out, self.acked_out, self.to_ack = {}, {}, {}, {}
+
+    def start_sync(self) -> None:
+        """As relay: tell what we have, ask what the others have; then repeat what the view change swallowed."""
+        relay = self.relay
+        self.awaited = {member: None for member in relay.view.members if member != relay.me}
+        self.sync_vector = copied(self.seen)
+        table = relay.table.rows()
+        relay.send(Sync(copied(self.seen), table, dict(relay.hold.trimmed)), dest=None, flags=RELIABLE)
+        for runs in self.in_flight.values():
+            for header, batch in runs:
+                relay.pass_down(batch.push(header))
+        if not self.awaited:
+            self.sync_complete()
+
+    def sync(self, header: Sync, batch: Batch) -> None:
+        """The coordinator's SYNC: adopt (a joiner), or say where we differ."""
+        relay = self.relay
+        if batch.src != relay.view.coordinator:
+            return relay.count("sync_of_no_coordinator")
+        self.synced = True
+        if relay.is_relay:
+            self.fresh = False
+            return None
+        if self.fresh:
+            self.seen = copied(header.vector)
+            self.fresh = False
+        relay.follow_table(header.table, header.trimmed)
+        differs = differing(self.seen, header.vector)
+        self.behind = bool(lower(differs, header.vector))
+        held = {origin: relay.hold.ranges(origin) for origin in relay.hold.runs}
+        return relay.send(Have(relay.view.id, differs, relay.table.rows(), held), batch.src, flags=RELIABLE)
+
+    def have(self, header: Have, batch: Batch) -> None:
+        """As relay: a member's answer."""
+        relay = self.relay
+        if not relay.is_relay or header.view_id != relay.view.id or batch.src not in self.awaited:
+            return relay.count("have_outside_view")
+        del self.awaited[batch.src]
+        self.haves[batch.src] = header
+        relay.table.learn(header.table)
+        wanted = {}
+        for origin, ranges in header.held.items():
+            below = relay.hold.trimmed.get(origin, 1)
+            lacking = missing(tuple((max(first, below), stop) for first, stop in ranges if stop > below),
+                              relay.hold.ranges(origin))
+            if lacking:
+                wanted[origin] = lacking
+        if wanted:
+            relay.send(Fetch(wanted), batch.src, flags=RELIABLE)
+        if not self.awaited:
+            self.sync_complete()
+        return None
+
+    def sync_complete(self) -> None:
+        """As relay: every member has answered; the lowest entries are the site's vector."""
+        relay = self.relay
+        self.complete = True
+        lowest = copied(self.sync_vector)
+        for member, have in self.haves.items():
+            for site, numbers in have.vector.items():
+                for origin, number in numbers.items():
+                    mine = lowest.setdefault(site, {}).get(origin)
+                    lowest[site][origin] = max(1, number if mine is None else min(mine, number))
+            if relay.is_backup(member) or lower(have.vector, self.sync_vector):
+                self.confirmers.append(member)
+                told = self.confirmed.get(member, {})
+                self.confirmed[member] = raised(overlaid(self.sync_vector, have.vector), told)
+        self.rewind(lower(lowest, self.sync_vector))
+        self.acked_out = lowest
+        for site, numbers in lowest.items():
+            self.ack_again(site, numbers)
+        self.copy_hold_to_backups()
+        relay.sending.introduce()
+
+    def rewind(self, behind: Vector) -> None:
+        """As relay: a member is behind; have everything from there on sent again (those who have it drop it)."""
+        for site, numbers in behind.items():
+            again: Numbers = {}
+            for origin, number in numbers.items():
+                again[origin] = self.next_out.setdefault(site, {})[origin] = max(1, number)
+                self.in_flight.pop(origin, None)
+            self.relay.count("rewinds", len(again))
+            for peer in self.relay.sending.peers.of(site):
+                self.relay.to_bridge(peer.address, Need(again))
+
+    def copy_hold_to_backups(self) -> None:
+        """As relay: a backup holds what we hold, whenever it became one."""
+        hold = self.relay.hold
+        for member, have in self.haves.items():
+            if not self.relay.is_backup(member):
+                continue
+            for origin in list(hold.runs):
+                for first, stop in missing(hold.ranges(origin), have.held.get(origin, ())):
+                    self.send_copies(member, origin, first, stop)
+
+    def send_copies(self, member: Address, origin: Address, first: int, stop: int) -> None:
+        """Held runs of a range, as unicasts to another holder."""
+        relay = self.relay
+        for run in relay.hold.pieces(origin, first, stop):
+            header = Copy(origin, run.first, max(0, relay.now_ns - run.since_ns), run.batch.flags)
+            relay.pass_down(Batch(relay.me, member, run.batch.payloads, (*run.batch.headers, header), RELIABLE))
+            relay.count("copies_sent", run.batch.count)
+
+    def fetch(self, header: Fetch, batch: Batch) -> None:
+        """The relay lacks what we hold."""
+        for origin, ranges in header.wanted.items():
+            for first, stop in ranges:
+                self.send_copies(batch.src, origin, first, stop)
+
+    def copy(self, header: Copy, batch: Batch) -> None:
+        """A held run from another holder."""
+        relay = self.relay
+        held = Batch(header.origin, None, batch.payloads, batch.headers, header.flags)
+        relay.hold.add(header.origin, header.first, held, relay.now_ns - header.age_ns)
+        if relay.is_relay:
+            relay.sending.pump()
+
+    # --- FORWARD in, DISSEMINATE out (the relay) --------------------------------------------------------------------
+
+    def forward(self, header: Forward, batch: Batch, peer: Peer) -> None:
+        """A run from another site: multicast here what is new and in order, ask for what is missing."""
+        relay = self.relay
+        wanted = self.wanted(header.site, header.origin, header.base)
+        if header.base > wanted:
+            wanted = header.base
+        stop = header.first + batch.count
+        if header.first > wanted:
+            relay.count("forwards_ahead", batch.count)
+            return relay.to_bridge(peer.address, Need({header.origin: wanted}))
+        if stop <= wanted:
+            relay.count("forwards_again", batch.count)
+            return self.ack_again(header.site, {header.origin: stop})
+        if header.first < wanted:
+            relay.count("forwards_again", wanted - header.first)
+        piece = batch.cut(wanted - header.first, batch.count)
+        out = Disseminate(header.site, header.origin, wanted, min(header.base, wanted), header.flags)
+        self.next_out.setdefault(header.site, {})[header.origin] = stop
+        local = Batch(relay.me, None, piece.payloads, piece.headers, NO_RELAY)
+        self.in_flight.setdefault(header.origin, deque()).append((out, local))
+        relay.count("disseminated", piece.count)
+        return relay.pass_down(local.push(out))
+
+    def wanted(self, site: str, origin: Address, base: int) -> int:
+        """The number that is to be disseminated next; where the site has no entry, its base."""
+        out = self.next_out.get(site, {}).get(origin)
+        return self.seen.get(site, {}).get(origin, base) if out is None else out
+
+    def probe(self, site: str, numbers: Numbers, peer: Peer) -> None:
+        """The sender waits for acknowledgements: say again what we have, or what we miss."""
+        lacking = {}
+        for origin, sent in numbers.items():
+            wanted = self.wanted(site, origin, 1)
+            if wanted < sent:
+                lacking[origin] = wanted
+        if lacking:
+            self.relay.to_bridge(peer.address, Need(lacking))
+        self.ack_again(site, numbers)
+
+    # --- DISSEMINATE in (every member) ------------------------------------------------------------------------------
+
+    def disseminate(self, header: Disseminate, batch: Batch) -> None:
+        """Deliver what extends the seen vector."""
+        relay = self.relay
+        if not self.synced or batch.src != relay.view.coordinator:
+            return relay.count("disseminate_before_sync", batch.count)
+        numbers = self.seen.setdefault(header.site, {})
+        wanted = numbers.get(header.origin)
+        if wanted is None:
+            wanted = header.first
+        elif header.base > wanted:
+            relay.emit(MessagesLost(header.site, header.origin, wanted, header.base))
+            relay.count("lost", header.base - wanted)
+            wanted = header.base
+        stop = header.first + batch.count
+        if header.first > wanted:
+            return relay.count("disseminate_ahead", batch.count)
+        if stop > wanted:
+            numbers[header.origin] = stop
+            self.deliver(header, batch.cut(wanted - header.first, batch.count), batch.src)
+        else:
+            relay.count("disseminate_again", batch.count)
+            numbers.setdefault(header.origin, wanted)
+        return self.delivered(header.site, header.origin, numbers[header.origin])
+
+    def deliver(self, header: Disseminate, batch: Batch, relay_address: Address) -> None:
+        """To the application, in the name of the origin."""
+        proxy = self.proxies.get(header.origin)
+        if proxy is None or proxy.relay != relay_address:
+            proxy = self.proxies[header.origin] = ProxyUUID(header.origin, relay_address, header.site)
+        self.relay.count("delivered_remote", batch.count)
+        self.relay.pass_up(Batch(proxy, None, batch.payloads, batch.headers, header.flags))
+
+    def delivered(self, site: str, origin: Address, number: int) -> None:
+        """Bookkeeping after a delivery: the relay acknowledges, backups confirm."""
+        relay = self.relay
+        if relay.is_relay:
+            runs = self.in_flight.get(origin)
+            while runs and runs[0][0].first + runs[0][1].count <= number:
+                runs.popleft()
+            self.ack_again(site, {origin: number})
+        elif self.behind or relay.is_backup(relay.me):
+            self.unconfirmed.setdefault(site, {})[origin] = number
+            relay.set_timer_once("confirm", relay.config.ack_interval_ns)
+
+    def confirm(self) -> None:
+        """As backup, on a timer: tell the relay what we have delivered."""
+        if self.unconfirmed and self.relay.view is not None:
+            vector, self.unconfirmed = self.unconfirmed, {}
+            self.relay.send(Confirm(self.relay.view.id, vector), self.relay.view.coordinator, flags=RELIABLE)
+
+    def confirms(self, header: Confirm, batch: Batch) -> None:
+        """As relay: a backup has delivered."""
+        relay = self.relay
+        if not relay.is_relay or header.view_id != relay.view.id:
+            return
+        self.confirmed[batch.src] = raised(self.confirmed.get(batch.src, {}), header.vector)
+        for site, numbers in header.vector.items():
+            self.ack_again(site, numbers)
+
+    # --- acknowledging (the relay) ----------------------------------------------------------------------------------
+
+    def ack_again(self, site: str, numbers: Numbers) -> None:
+        """Acknowledge these origins soon."""
+        self.to_ack.setdefault(site, {}).update(numbers)
+        self.relay.set_timer_once("ack", self.relay.config.ack_interval_ns)
+
+    def acknowledge(self) -> None:
+        """On a timer: tell each site what every confirming member has of its messages."""
+        if not self.complete:
+            return                                # nothing rises before every member answered SYNC
+        to_ack, self.to_ack = self.to_ack, {}
+        for site, numbers in to_ack.items():
+            acked = self.acked_out.setdefault(site, {})
+            for origin in numbers:
+                acked[origin] = max(acked.get(origin, 1), self.ackable(site, origin))
+            for peer in self.relay.sending.peers.of(site):
+                self.relay.to_bridge(peer.address, Seen({origin: acked[origin] for origin in numbers}))
+
+    def ackable(self, site: str, origin: Address) -> int:
+        """The prefix that we and everybody who must confirm have delivered."""
+        mine = self.seen.get(site, {}).get(origin, 1)
+        theirs = [self.confirmed.get(member, {}).get(site, {}).get(origin, 1) for member in self.confirmers]
+        return min([mine, *theirs])
+
+
+def copied(vector: Vector) -> Vector:
+    """A vector of its own."""
+    return {site: dict(numbers) for site, numbers in vector.items()}
+
+
+def overlaid(vector: Vector, differences: Vector) -> Vector:
+    """The vector with some entries replaced."""
+    result = copied(vector)
+    for site, numbers in differences.items():
+        result.setdefault(site, {}).update(numbers)
+    return result
+
+
+def raised(vector: Vector, other: Vector) -> Vector:
+    """The higher entry of both; changes and returns `vector`."""
+    for site, numbers in other.items():
+        mine = vector.setdefault(site, {})
+        for origin, number in numbers.items():
+            mine[origin] = max(number, mine.get(origin, 1))
+    return vector
+
+
+def lower(vector: Vector, other: Vector) -> Vector:
+    """The entries of `vector` that are below those of `other`."""
+    result: Vector = {}
+    for site, numbers in vector.items():
+        theirs = other.get(site, {})
+        for origin, number in numbers.items():
+            if number < theirs.get(origin, 0):
+                result.setdefault(site, {})[origin] = number
+    return result
+
+
+def differing(mine: Vector, theirs: Vector) -> Vector:
+    """Our entries where they differ from theirs; 0 where they have an entry and we have none."""
+    result: Vector = {}
+    for site, numbers in theirs.items():
+        ours = mine.get(site, {})
+        for origin, number in numbers.items():
+            if ours.get(origin, 0) != number:
+                result.setdefault(site, {})[origin] = ours.get(origin, 0)
+    for site, numbers in mine.items():
+        known = theirs.get(site, {})
+        for origin, number in numbers.items():
+            if origin not in known:
+                result.setdefault(site, {})[origin] = number
+    return result

@@ -1,0 +1,334 @@
+"""The sending half of RELAY: what the relay does on the bridge.
+
+It introduces itself to every relay there (HELLO with what its site has seen, until answered), sends each of them the
+held runs from where that relay's site stands, takes acknowledgements, and tells its site what may be trimmed. Nothing
+here waits for a third site: every remote relay has its own cursor and window. Rules 3, 7 to 11, 13 and 14 of RELAY.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jgroups_py.address import Address
+from jgroups_py.events import RaiseView
+from jgroups_py.outputs import Note
+from jgroups_py.protocols.relay.headers import (
+    Forward,
+    Goodbye,
+    Hello,
+    Need,
+    Probe,
+    Refused,
+    Seen,
+    Trim,
+    View,
+)
+from jgroups_py.protocols.relay.peers import Peer, Peers
+from jgroups_py.protocols.relay.receiving import RELIABLE
+from jgroups_py.protocols.relay.sites import DOWN, OFFLINE, UP, Site
+from jgroups_py.view import View as GroupView
+from jgroups_py.view import ViewId
+
+if TYPE_CHECKING:
+    from jgroups_py.protocols.relay.relay import Relay
+
+
+class Sending:
+    """See the module. Does nothing unless its member is the relay."""
+
+    def __init__(self, relay: Relay) -> None:
+        self.relay = relay
+        self.peers = Peers()
+        self.bridge_view: GroupView | None = None
+        self.bridge_me: Address | None = None
+        self.answered: dict[Address, ViewId] = {}        # bridge address -> our epoch of which it answered HELLO
+        self.holes: dict[Address, int] = {}              # origin -> since when nobody holds its next number
+
+    # --- on and off -------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """We are no longer the relay, or the bridge is gone."""
+        self.peers = Peers()
+        self.bridge_view = self.bridge_me = None
+        self.answered, self.holes = {}, {}
+
+    def bridge_view_changed(self, view: GroupView, me: Address) -> None:
+        """Relays came or went."""
+        self.bridge_view, self.bridge_me = view, me
+        for peer in self.peers:
+            if peer.address not in view:
+                self.peer_gone(peer, graceful=False)
+        self.answered = {address: epoch for address, epoch in self.answered.items() if address in view}
+        self.introduce()
+
+    def peer_gone(self, peer: Peer, *, graceful: bool) -> None:
+        """A remote relay left the bridge."""
+        self.peers.drop(peer.address)
+        if not graceful:
+            self.start_grace(peer.site)
+        if self.peers.accepted(peer.site.name) is None:
+            self.relay.set_timer_once("site_down", self.relay.config.site_down_after_ns, peer.site.name)
+
+    def start_grace(self, site: Site) -> None:
+        """Rule 7: who vanished may sit in another half and need what the rest has acknowledged."""
+        if site.kept is None:
+            site.kept = dict(site.acked)
+        self.relay.set_timer("grace", self.relay.config.split_grace_ns, site.name)
+
+    def watch_sites(self) -> None:
+        """A new relay: sites that do not show up in time are DOWN."""
+        for site in self.relay.table:
+            if site.status == UP:
+                self.relay.set_timer_once("site_down", self.relay.config.site_down_after_ns, site.name)
+
+    def site_down(self, name: str) -> None:
+        """The site had no accepted relay for `site_down_after`."""
+        site = self.relay.table.get(name)
+        if site is not None and site.status == UP and self.peers.accepted(name) is None:
+            site.status = DOWN
+            self.tell_table()
+
+    # --- HELLO ------------------------------------------------------------------------------------------------------
+
+    def introduce(self) -> None:
+        """HELLO to every bridge member that has not answered one of this epoch; again on a timer."""
+        relay = self.relay
+        if not relay.is_relay or not relay.receiving.complete or self.bridge_view is None:
+            return
+        waiting = [member for member in self.bridge_view.members
+                   if member != self.bridge_me and self.answered.get(member) != relay.view.id]
+        for member in waiting:
+            self.hello(member, answer=False)
+        if waiting:
+            relay.set_timer("hello", relay.config.hello_interval_ns)
+
+    def hello(self, to: Address, *, answer: bool) -> None:
+        """HELLO and our VIEW."""
+        relay = self.relay
+        site, epoch = relay.config.site, relay.view.id
+        seen = {name: dict(numbers) for name, numbers in relay.receiving.acked_out.items()}
+        relay.to_bridge(to, Hello(site, epoch, seen, answer))
+        relay.to_bridge(to, View(site, epoch, relay.view.members))
+
+    def on_hello(self, header: Hello, src: Address) -> None:
+        """A remote relay introduces itself: send it what its site lacks, from what it says it has seen."""
+        relay = self.relay
+        if header.answer:
+            self.answered[src] = relay.view.id
+        if header.site == relay.config.site:
+            relay.count("hello_of_own_site")
+            self.answered[src] = relay.view.id        # the other half of our split site: nothing to send there
+            return
+        site = self.site_of(header)
+        seen = header.seen.get(relay.config.site, {})
+        peer = self.peers.get(src)
+        if peer is None:
+            peer = Peer(src, site, header.epoch, dict(seen), dict(seen), progress_ns=relay.now_ns)
+            self.peers.add(peer)
+        peer.epoch = header.epoch
+        peer.acknowledge(seen, relay.now_ns)
+        if not site.accepts(header.epoch):
+            self.refuse(site, src)
+        elif site.status != UP:
+            site.status = UP
+        if not header.answer and relay.receiving.complete:
+            self.hello(src, answer=True)
+        site.acknowledge(self.peers.acknowledged(site.name))
+        self.tell_table()
+        self.pump_to(peer)
+
+    def site_of(self, header: Hello) -> Site:
+        """The site's entry. One never heard of, or back from OFFLINE, starts at the current numbers."""
+        relay = self.relay
+        site = relay.table.get(header.site)
+        if site is None:
+            site = relay.table.sites[header.site] = Site(header.site)
+            seen = header.seen.get(relay.config.site, {})
+            # Entries of ours in its vector: our predecessor knew the site, but died before it could tell.
+            site.acknowledge(seen or relay.current_numbers())
+        elif site.status == OFFLINE:
+            site.acknowledge(relay.current_numbers())
+        site.acknowledge(relay.hold.trimmed)
+        return site
+
+    def on_view(self, header: View, src: Address) -> None:
+        """The members of another site."""
+        if header.site == self.relay.config.site:
+            return None
+        site = self.relay.table.get(header.site)
+        if site is None:
+            return self.relay.count("from_strangers")     # a VIEW follows its relay's HELLO
+        if not site.accepts(header.epoch):
+            self.refuse(site, src)
+        elif site.members != header.members:
+            if any(member not in header.members for member in site.members):
+                self.start_grace(site)
+            site.members = header.members
+            self.tell_table()
+        return None
+
+    # --- fencing ----------------------------------------------------------------------------------------------------
+
+    def obeyed(self, site_name: str, epoch: ViewId, src: Address) -> Peer | None:
+        """The peer, if what it says is to be obeyed; else it is refused (rule 11)."""
+        peer = self.peers.get(src)
+        if peer is None or peer.site.name != site_name:
+            self.relay.count("from_strangers")
+            return None
+        if not peer.site.accepts(epoch):
+            self.refuse(peer.site, src)
+            return None
+        peer.epoch = max(peer.epoch, epoch)
+        return peer
+
+    def refuse(self, site: Site, src: Address) -> None:
+        """Tell a relay that a higher epoch of its site is known."""
+        assert site.epoch is not None, "only a known epoch refuses another"
+        holder = self.peers.accepted(site.name)
+        self.relay.count("refused")
+        self.relay.to_bridge(src, Refused(site.epoch, holder.address if holder is not None else None))
+
+    def on_refused(self, header: Refused) -> None:
+        """We are fenced. If the holder of the higher epoch is not about, raise our own above it."""
+        relay = self.relay
+        relay.count("fenced")
+        if header.epoch <= relay.view.id or relay.timer_is_set("raise"):
+            return
+        present = self.bridge_view is not None and header.relay is not None and header.relay in self.bridge_view
+        if not present:
+            relay.set_timer("raise", relay.config.hello_interval_ns)
+            relay.pass_down(RaiseView(header.epoch.counter))
+
+    # --- FORWARD ----------------------------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Send every peer what its window allows."""
+        for peer in self.peers:
+            self.pump_to(peer)
+
+    def pump_to(self, peer: Peer) -> None:
+        """Send one peer what its window allows, in order per origin."""
+        relay = self.relay
+        if peer.site.status == OFFLINE or not relay.config.relay_multicasts:
+            return
+        site, epoch = relay.config.site, relay.view.id
+        for origin, run in peer.next_runs(relay.hold, relay.config.window_bytes, relay.now_ns):
+            header = Forward(site, epoch, origin, run.first, min(peer.base(origin), run.first), run.batch.flags)
+            relay.count("forwarded", run.batch.count)
+            relay.to_bridge(peer.address, header, run.batch.payloads, run.batch.headers)
+        if peer.flying_bytes:
+            relay.set_timer_once("resend", relay.config.resend_interval_ns)
+
+    def on_seen(self, header: Seen, src: Address) -> None:
+        """An acknowledgement."""
+        peer = self.peers.get(src)
+        if peer is None:
+            return
+        relay = self.relay
+        if peer.acknowledge(header.numbers, relay.now_ns):
+            if peer.site.acknowledge(self.peers.acknowledged(peer.site.name)):
+                relay.set_timer_once("trim", relay.config.trim_interval_ns)
+            self.pump_to(peer)
+            relay.leaving_check()
+
+    def on_need(self, header: Need, src: Address) -> None:
+        """A relay lacks something that we sent, or that its site had and some of its members do not."""
+        peer = self.peers.get(src)
+        if peer is not None:
+            self.relay.count("needs")
+            peer.go_back(header.numbers, self.relay.now_ns)
+            self.pump_to(peer)
+
+    def probe(self) -> None:
+        """On a timer while anything is on its way: ask peers that were silent for long."""
+        relay = self.relay
+        for peer in self.peers:
+            if not peer.flying_bytes:
+                continue
+            if relay.now_ns - peer.progress_ns >= relay.config.resend_interval_ns:
+                sent = {origin: number for origin, number in peer.cursor.items() if peer.flying.get(origin)}
+                relay.count("probes")
+                relay.to_bridge(peer.address, Probe(sent))
+            relay.set_timer_once("resend", relay.config.resend_interval_ns)
+
+    # --- trimming and the table -------------------------------------------------------------------------------------
+
+    def tell_table(self) -> None:
+        """A status or a view of another site changed: tell our members now."""
+        self.relay.set_timer("trim", 0)
+
+    def trim(self) -> None:
+        """Multicast the site table and what holders may drop."""
+        relay = self.relay
+        if not relay.is_relay:
+            return
+        self.limit_hold()
+        below = relay.table.droppable(relay.hold.runs, relay.current_numbers())
+        below = {origin: number for origin, number in below.items() if number > relay.hold.trimmed.get(origin, 1)}
+        relay.send(Trim(relay.table.rows(), below), dest=None, flags=RELIABLE)
+
+    def limit_hold(self) -> None:
+        """A full hold ends graces first; then the site furthest behind goes OFFLINE (rule 14)."""
+        relay = self.relay
+        if relay.hold.nbytes <= relay.config.hold_bytes:
+            return
+        graced = [site for site in relay.table if site.kept is not None]
+        for site in graced:
+            site.kept = None
+        holding = [site for site in relay.table if site.status != OFFLINE]
+        if graced or not holding:
+            return
+        furthest = min(holding, key=lambda site: sum(site.acked.get(origin, 1) for origin in relay.hold.runs))
+        furthest.status = OFFLINE
+        relay.count("sites_given_up")
+        relay.emit(Note("error", f"site {furthest.name} is OFFLINE: {relay.hold.nbytes} bytes were held for it, more "
+                                 "than hold_bytes; what it has not acknowledged is lost for it"))
+
+    def grace_over(self, name: str) -> None:
+        """Rule 7's grace for a site has passed."""
+        site = self.relay.table.get(name)
+        if site is not None and site.kept is not None:
+            site.kept = None
+            self.relay.set_timer_once("trim", self.relay.config.trim_interval_ns)
+
+    def give_up_holes(self) -> None:
+        """Rule 18, the part that keeps things moving: a run nobody holds, whose origin is long gone, is lost."""
+        relay = self.relay
+        awaited: dict[Address, int] = {}
+        for origin in list(relay.hold.runs):
+            if origin in relay.view.members:
+                continue
+            for site in relay.table:
+                wanted = max(site.acked.get(origin, 1), relay.hold.trimmed.get(origin, 1))
+                held = relay.hold.first_from(origin, wanted)
+                if held is None or held == wanted:
+                    continue
+                awaited[origin] = self.holes.get(origin, relay.now_ns)
+                if relay.now_ns - awaited[origin] >= relay.config.lost_after_ns:
+                    relay.count("declared_lost", held - wanted)
+                    site.acknowledge({origin: held})
+        self.holes = awaited
+        self.pump()
+
+    # --- GOODBYE ----------------------------------------------------------------------------------------------------
+
+    def goodbye(self) -> None:
+        """Tell all relays that we go."""
+        relay = self.relay
+        for peer in self.peers:
+            relay.to_bridge(peer.address, Goodbye(relay.config.site, relay.view.id, len(relay.view) == 1))
+
+    def on_goodbye(self, header: Goodbye, src: Address) -> None:
+        """A relay goes; with `last`, its site goes too."""
+        peer = self.obeyed(header.site, header.epoch, src)
+        if peer is None:
+            return
+        self.peer_gone(peer, graceful=True)
+        if header.last:
+            peer.site.status, peer.site.members = OFFLINE, ()
+            self.tell_table()
+
+    def everything_acknowledged(self) -> bool:
+        """Whether no peer lacks anything that we hold."""
+        hold = self.relay.hold
+        return all(peer.acked.get(origin, peer.base(origin)) >= hold.end(origin)
+                   for peer in self.peers for origin in hold.runs)
