@@ -1,0 +1,142 @@
+"""`jgroups draw STACK`: a text picture of a stack, top to bottom, with what each layer adds.
+
+Per layer: its headers on the wire, the ports it answers (provides) and asks (needs), the events it observes (sees)
+and makes (tells), and the properties that are not at their default. All of it is read off the classes.
+"""
+from __future__ import annotations
+
+import ast
+import json
+import sys
+import textwrap
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from jgroups_py import events, ports, wire
+from jgroups_py.cli.stackfile import add_stack_arguments
+from jgroups_py.config.docs import changed, summary_of
+from jgroups_py.config.load import bridge_loader, load
+from jgroups_py.config.spec import LayerSpec, StackSpec
+from jgroups_py.errors import ConfigError
+from jgroups_py.events import Event
+from jgroups_py.protocol import Protocol
+from jgroups_py.protocols import KNOWN
+
+WIDTH = 110
+LABEL_WIDTH = 10
+
+
+@attrs.frozen
+class LayerPicture:
+    """What one layer adds to a stack."""
+
+    name: str
+    summary: str
+    wire_id: int
+    headers: tuple[str, ...]
+    provides: tuple[str, ...]
+    needs: tuple[str, ...]
+    sees: tuple[str, ...]
+    tells: tuple[str, ...]
+    properties: dict[str, tuple[str, str | None]]
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `draw` to the command line."""
+    parser = subparsers.add_parser("draw", help="show a stack as text", description=__doc__.split("\n\n")[0])
+    add_stack_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(run=run)
+
+
+def run(args: Namespace) -> int:
+    """Draw the stack, and its bridge if it has one; 1 if the stack is wrong."""
+    try:
+        spec = load(args.stack, dict(args.properties))
+        relay = spec.config_of("RELAY")
+        bridge = bridge_loader(spec)(relay.bridge_props) if relay is not None else None
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 1
+    stacks = [spec] if bridge is None else [spec, bridge]
+    if args.json:
+        print(json.dumps([as_json(stack) for stack in stacks], indent=2))
+    else:
+        print("\n\n".join(draw(stack) for stack in stacks))
+    return 0
+
+
+def picture(layer: LayerSpec) -> LayerPicture:
+    """What a layer adds, read off its class."""
+    cls = layer.protocol()
+    wire_id = KNOWN[layer.name].wire_id
+    return LayerPicture(
+        layer.name, summary_of(layer.name), wire_id, headers_of(cls, wire_id),
+        provides=tuple(base.__name__ for base in cls.__mro__ if base.__module__ == ports.__name__),
+        needs=tuple(port.__name__ for port in cls.needs.values()),
+        sees=tuple(event.__name__ for event in cls.observers),
+        tells=events_made(cls), properties=changed(layer))
+
+
+def headers_of(cls: type[Protocol], wire_id: int) -> tuple[str, ...]:
+    """The headers of a protocol's wire id that come from its own room (three discovery protocols share an id)."""
+    found = [header for header in wire.known_headers() if header.proto == wire_id]
+    own = [header for header in found if header.__module__ == cls.__module__]
+    return tuple(header.__name__ for header in (own or found))
+
+
+def events_made(cls: type[Protocol]) -> tuple[str, ...]:
+    """The events that the room of a protocol makes, found by reading its source."""
+    known = {name for name, member in vars(events).items() if isinstance(member, type) and issubclass(member, Event)}
+    made: dict[str, None] = {}
+    for path in room_files(cls):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in known:
+                made[node.func.id] = None
+    return tuple(sorted(made))
+
+
+def room_files(cls: type[Protocol]) -> list[Path]:
+    """The source files of a protocol's room: its module, or all modules of its folder."""
+    where = next(known.where for known in KNOWN.values() if known.name == cls.name)
+    module = sys.modules[f"jgroups_py.protocols.{where.partition(':')[0]}"]
+    path = Path(str(module.__file__))
+    return sorted(path.parent.glob("*.py")) if path.name == "__init__.py" else [path]
+
+
+def as_json(spec: StackSpec) -> dict[str, Any]:
+    """The same facts as the picture, the highest layer first."""
+    return {"source": spec.source, "layers": [attrs.asdict(picture(layer)) for layer in reversed(spec.layers)]}
+
+
+# --- text -----------------------------------------------------------------------------------------------------------
+
+def draw(spec: StackSpec) -> str:
+    """The picture of a stack, the application at the top and the wire at the bottom."""
+    lines = [f"{spec.source}: {len(spec.layers)} layers", "", "    application", "        |"]
+    for layer in reversed(spec.layers):
+        lines += box(picture(layer))
+    return "\n".join([*lines, "        |", "     the wire"])
+
+
+def box(layer: LayerPicture) -> list[str]:
+    """One layer."""
+    rows = [
+        ("adds", f"header {', '.join(layer.headers)} (id {layer.wire_id})" if layer.headers else ""),
+        ("provides", ", ".join(layer.provides)),
+        ("needs", ", ".join(layer.needs)),
+        ("sees", ", ".join(layer.sees)),
+        ("tells", ", ".join(layer.tells)),
+        ("set", ", ".join(f"{name}={value}" + ("" if default is None else f" (not {default or 'empty'})")
+                          for name, (value, default) in layer.properties.items())),
+    ]
+    lines = [f"+-- {layer.name} " + "-" * (WIDTH - len(layer.name) - 5)]
+    lines += textwrap.wrap(layer.summary, WIDTH, initial_indent="|   ", subsequent_indent="|   ")
+    for label, content in rows:
+        if content:
+            lines += textwrap.wrap(content, WIDTH, initial_indent=f"|   {label:<{LABEL_WIDTH}}",
+                                   subsequent_indent="|   " + " " * LABEL_WIDTH)
+    return lines

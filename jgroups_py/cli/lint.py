@@ -1,0 +1,60 @@
+"""`jgroups lint STACK`: is this stack file right? Every error with its line, and what is allowed instead.
+
+Loads the stack as a channel would, RELAY's bridge included. Exit 0 right (warnings allowed), 1 wrong.
+"""
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from typing import Any
+
+from jgroups_py.cli.stackfile import add_stack_arguments
+from jgroups_py.config.load import load
+from jgroups_py.config.problems import StackError
+from jgroups_py.errors import ConfigError
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `lint` to the command line."""
+    parser = subparsers.add_parser("lint", help="check a stack file", description=__doc__.split("\n\n")[0])
+    add_stack_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(run=run)
+
+
+def run(args: Namespace) -> int:
+    """Check and report; 0 right, 1 wrong."""
+    report = check(args.stack, dict(args.properties))
+    if args.json:
+        print(json.dumps(report, indent=2))
+    else:
+        print("\n".join(as_lines(report)))
+    return 0 if report["ok"] else 1
+
+
+def check(stack: str, properties: dict[str, str]) -> dict[str, Any]:
+    """What is wrong with a stack, and what its reader should know."""
+    report: dict[str, Any] = {"stack": stack, "ok": True, "errors": [], "warnings": [], "layers": []}
+    try:
+        spec = load(stack, properties)
+    except StackError as error:
+        report["errors"] = [{"file": problem.place.file, "line": problem.place.line, "text": problem.text}
+                            for problem in error.problems]
+    except ConfigError as error:
+        report["errors"] = [{"file": stack, "line": 0, "text": str(error)}]
+    else:
+        report["warnings"] = list(spec.warnings)
+        report["layers"] = [layer.name for layer in spec.layers]
+    report["ok"] = not report["errors"]
+    return report
+
+
+def as_lines(report: dict[str, Any]) -> list[str]:
+    """The report for people."""
+    lines = [f"{error['file']}{':' + str(error['line']) if error['line'] else ''}: error: {error['text']}"
+             for error in report["errors"]]
+    lines += [f"{warning} (warning)" for warning in report["warnings"]]
+    errors, warnings = len(report["errors"]), len(report["warnings"])
+    verdict = f"{len(report['layers'])} layers" if report["ok"] else f"{errors} error{'s' if errors != 1 else ''}"
+    return [*lines, f"{report['stack']}: {'right' if report['ok'] else 'wrong'}: {verdict}, "
+                    f"{warnings} warning{'s' if warnings != 1 else ''}"]

@@ -1,0 +1,47 @@
+"""`jgroups props [PROTOCOL]`: every property with its default, unit and meaning, from the configuration classes."""
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from argparse import Namespace
+from typing import Any
+
+from jgroups_py.config.docs import as_text, doc_of, known_names
+from jgroups_py.config.problems import did_you_mean
+from jgroups_py.config.properties import canonical
+from jgroups_py.protocols import KNOWN, MEANINGLESS
+
+WRONG_USE = 2
+MAX_WIDTH = 120
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `props` to the command line."""
+    parser = subparsers.add_parser("props", help="list the properties of protocols", description=__doc__)
+    parser.add_argument("protocol", metavar="PROTOCOL", nargs="?", help="one protocol, by any name that JGroups files "
+                        "use; default: all")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(run=run)
+
+
+def run(args: Namespace) -> int:
+    """Print the tables; 2 if there is no such protocol."""
+    names = list(KNOWN)
+    if args.protocol is not None:
+        name = canonical(args.protocol) or canonical(args.protocol.upper())
+        if name is None:
+            print(f"jgroups props: no protocol {args.protocol!r}{did_you_mean(args.protocol, known_names())} "
+                  f"(known: {', '.join(KNOWN)})", file=sys.stderr)
+            return WRONG_USE
+        if name in MEANINGLESS:
+            print(f"{name} is accepted in stack files and left out: {MEANINGLESS[name]}")
+            return 0
+        names = [name]
+    docs = [doc_of(name) for name in names]
+    if args.json:
+        print(json.dumps([doc.as_json() for doc in docs], indent=2))
+    else:
+        width = min(MAX_WIDTH, shutil.get_terminal_size().columns)
+        print("\n\n".join(as_text(doc, width) for doc in docs))
+    return 0
