@@ -23,6 +23,7 @@ IGNORED_BY_ALL: dict[str, str] = {
     "level": "logging is set with Python's logging module",
     "after_creation_hook": "there are no Java classes to call",
     "policies": "there are no Java classes to call",
+    "preview_warning": "there is no preview",
 }
 """Properties that every Java protocol has and that mean nothing here, with the reason."""
 

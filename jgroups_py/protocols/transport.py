@@ -45,15 +45,23 @@ class TransportConfig:
             "oob_thread_pool.queue_enabled", "oob_thread_pool.queue_max_size", "oob_thread_pool.rejection_policy",
             "timer_type", "timer.min_threads", "timer.max_threads", "timer.keep_alive_time", "timer.queue_max_size",
             "timer_threads", "use_concurrent_stack", "msg_processing_policy", "message_processing_policy",
-            "use_common_timer", "internal_thread_pool_enabled"), THREADS),
+            "use_common_timer", "internal_thread_pool_enabled", "thread_pool.delta", "thread_pool.thread_dump_path",
+            "thread_pool.thread_dumps_enabled", "thread_pool.thread_pool_full_suppress_time",
+            "thread_pool.increase_max_size_dynamically", "thread_pool.use_virtual_threads", "use_vthreads",
+            "mcast_receiver_threads", "ucast_receiver_threads", "async_executor.enabled"), THREADS),
         **dict.fromkeys((
-            "bundler_type", "bundler.type", "bundler.capacity", "bundler.max_size", "bundler.num_spins",
-            "bundler.drop_when_full", "bundler_capacity", "max_bundle_timeout", "enable_bundling",
+            "bundler_type", "bundler.type", "bundler.capacity", "bundler.num_spins", "bundler.wait_strategy",
+            "bundler.remove_queue_capacity", "bundler.suppress_log_timeout", "bundler.use_ringbuffer",
+            "bundler.use_single_sender_thread", "bundler.remove_delay", "bundler.drop_when_full",
+            "bundler_capacity", "max_bundle_timeout", "enable_bundling",
             "enable_unicast_bundling", "transport_queue_size", "bundler_wait_strategy"), BUNDLER),
         **dict.fromkeys((
             "enable_diagnostics", "diag_enable_tcp", "diag_enable_udp", "diag_bind_addr", "diagnostics_addr",
             "diagnostics_port", "diag.enabled", "diag.enable_tcp", "diag.enable_udp", "diag.bind_addr",
-            "diag.mcast_addr", "diag.mcast_port", "diagnostics_bind_addr"), DIAGNOSTICS),
+            "diag.mcast_addr", "diag.mcast_port", "diagnostics_bind_addr", "diag.bind_interfaces", "diag.passcode",
+            "diag.port", "diag.port_range", "diag.ttl", "rtt.enabled", "rtt.num_reqs", "rtt.oob", "rtt.size",
+            "rtt.timeout", "msg_stats.enabled"), DIAGNOSTICS),
+        **dict.fromkeys(("local_transport_class", "msg_factory_class"), "there are no Java classes to load"),
         **dict.fromkeys(("loopback", "loopback_copy", "loopback_separate_thread"),
                         "own multicasts always loop back, above any lossy layer"),
         **dict.fromkeys(("logical_addr_cache_max_size", "logical_addr_cache_expiration",
@@ -76,8 +84,8 @@ class TransportConfig:
     external_addr: str = text("", doc="The address told to others in place of bind_addr, for a proxy or NAT.")
     external_port: int = count(0, most=65535, doc="The port told to others, for a proxy or NAT; 0: the bound one.")
     max_bundle_bytes: int = size(
-        "64000", least=1024, name="max_bundle_size", doc="Largest frame. Larger costs less per message; smaller "
-        "loses less when one frame is lost.")
+        "64000", least=1024, name="max_bundle_size", also=("bundler.max_size",), doc="Largest frame. Larger "
+        "costs less per message; smaller loses less when one frame is lost.")
     address_max_age_ns: int = duration(
         "2m", also=("physical_addr_max_age",), doc="How long the physical address of somebody outside the view is "
         "remembered.")
@@ -113,7 +121,9 @@ class TcpConfig(TransportConfig):
         **TransportConfig.ignored,
         **dict.fromkeys(("linger", "reaper_interval", "conn_expire_time", "use_send_queues", "non_blocking_sends",
                          "tcp_nodelay", "log_accept_error", "log_details", "peer_addr_read_timeout",
-                         "cookie", "use_acks", "buffered_inputstream_size", "buffered_outputstream_size",
+                         "cookie", "use_acks", "max_length", "use_lock_to_send", "use_direct_memory",
+                         "buffered_input_stream_size", "buffered_output_stream_size",
+                         "buffered_inputstream_size", "buffered_outputstream_size",
                          "so_keepalive", "defer_client_bind_addr", "client_bind_addr", "client_bind_port",
                          "enable_suspect_events", "use_peer_connections", "max_read_batch_size",
                          "max_send_buffers", "reader_idle_time", "copy_on_partial_write"),
