@@ -10,6 +10,7 @@ no who-has protocol; a unicast to a member whose physical address is unknown goe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ipaddress import IPv4Address
 from typing import ClassVar
 
 import attrs
@@ -29,6 +30,14 @@ WARNING_INTERVAL_NS = seconds(60)
 THREADS = "threads of the Java transport; this one runs on one loop thread"
 BUNDLER = "bundling here is natural: what is queued when the loop comes round forms a run"
 DIAGNOSTICS = "there is no diagnostics handler that listens on the network"
+
+
+def is_ip_multicast(text: str) -> bool:
+    """Whether `text` is an IPv4 multicast address."""
+    try:
+        return IPv4Address(text).is_multicast
+    except ValueError:
+        return False
 
 
 @attrs.frozen
@@ -108,7 +117,7 @@ class UdpConfig(TransportConfig):
     def __attrs_post_init__(self) -> None:
         if self.max_bundle_bytes > MAX_DATAGRAM_BYTES:
             object.__setattr__(self, "max_bundle_bytes", MAX_DATAGRAM_BYTES)
-        if self.ip_mcast and not 224 <= int(self.mcast_addr.partition(".")[0] or 0) <= 239:
+        if self.ip_mcast and not is_ip_multicast(self.mcast_addr):
             raise ConfigError(f"mcast_addr {self.mcast_addr!r} is no IP multicast address (224.0.0.0 to "
                               "239.255.255.255)")
 
