@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, dataclass_transform
 
 import attrs
 
@@ -341,6 +341,7 @@ _by_id: dict[tuple[int, int], HeaderCodec] = {}
 _by_class: dict[type[Header], tuple[int, int, HeaderCodec]] = {}
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def header(*, proto: int, kind: int) -> Callable[[H], H]:
     """Class decorator: makes a frozen header class with a codec, known on the wire as (proto, kind)."""
     def decorate(cls: H) -> H:
