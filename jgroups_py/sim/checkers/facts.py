@@ -1,0 +1,163 @@
+"""What checkers need to know of a history, gathered in one pass."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from jgroups_py.address import Address
+from jgroups_py.batch import NO_RELAY, NO_RELIABILITY, OOB
+from jgroups_py.sim import history as h
+from jgroups_py.units import NS_PER_S
+from jgroups_py.view import View, ViewId
+
+
+@attrs.frozen(eq=False)
+class Violation:
+    """A guarantee that a history breaks, in its words."""
+
+    guarantee: str
+    text: str
+    at_ns: int
+
+    def __str__(self) -> str:
+        return f"{self.guarantee} at {self.at_ns / NS_PER_S:.6f} s: {self.text}"
+
+
+@attrs.frozen(eq=False, slots=True)
+class Message:
+    """One message that was sent.
+
+    number: its place, from 1, among the ordered messages of its sender to the same destination (0: OOB or
+    unreliable); relay_number: its place among the sender's multicasts that are relayed (0: none).
+    """
+
+    payload: bytes
+    sender: Address
+    dest: Address | None
+    flags: int
+    view: View | None
+    at_ns: int
+    number: int
+    relay_number: int
+
+    @property
+    def reliable(self) -> bool:
+        """Whether the guarantees S2 to F speak of it."""
+        return not self.flags & NO_RELIABILITY
+
+
+Delivered = tuple[h.Delivery, bytes]
+
+
+class Facts:
+    """A history, indexed."""
+
+    def __init__(self, history: h.History) -> None:
+        self.history = history
+        self.name = history.name
+        self.messages: dict[bytes, Message] = {}
+        self.by_relay_number: dict[Address, list[Message]] = {}      # origin -> its relayed multicasts, from number 1
+        self.installs: list[h.Install] = []
+        self.installs_of: dict[Address, list[h.Install]] = {}
+        self.deliveries: list[h.Delivery] = []
+        self.sends: list[h.Send] = []
+        self.lost: list[h.Lost] = []
+        self.unreached: list[h.Unreached] = []
+        self.global_installs: list[h.GlobalInstall] = []
+        self.out: dict[Address, int] = {}                            # who left, is leaving or crashed -> when
+        self.healed_ns: int | None = None
+        self.end: h.End | None = None
+        self._numbers: dict[tuple[Address, Address | None], int] = {}
+        for entry in history.entries:
+            self._add(entry)
+
+    def _add(self, entry: h.Entry) -> None:
+        match entry:
+            case h.Delivery():
+                self.deliveries.append(entry)
+            case h.Send():
+                self._add_messages(entry)
+            case h.Install(_, who, _, _):
+                self.installs.append(entry)
+                self.installs_of.setdefault(who, []).append(entry)
+            case h.Leaving(at_ns, who) | h.Leave(at_ns, who) | h.Crash(at_ns, who):
+                self.out.setdefault(who, at_ns)
+            case h.GlobalInstall():
+                self.global_installs.append(entry)
+            case h.Lost():
+                self.lost.append(entry)
+            case h.Unreached():
+                self.unreached.append(entry)
+            case h.Healed(at_ns):
+                self.healed_ns = at_ns
+            case h.End():
+                self.end = entry
+
+    def _add_messages(self, sent: h.Send) -> None:
+        self.sends.append(sent)
+        ordered = not sent.flags & (OOB | NO_RELIABILITY)
+        relayed = sent.dest is None and not sent.flags & (NO_RELAY | NO_RELIABILITY)
+        key = (sent.who, sent.dest)
+        numbers = self.by_relay_number.setdefault(sent.who, [])
+        for payload in sent.payloads:
+            assert payload not in self.messages, f"payload {payload!r} was sent twice; checkers need unique ones"
+            number = self._numbers.get(key, 0) + 1 if ordered else 0
+            if ordered:
+                self._numbers[key] = number
+            message = Message(payload, sent.who, sent.dest, sent.flags, sent.view, sent.at_ns, number,
+                              len(numbers) + 1 if relayed else 0)
+            self.messages[payload] = message
+            if relayed:
+                numbers.append(message)
+
+    # --- questions --------------------------------------------------------------------------------------------------
+
+    def site(self, member: Address) -> str:
+        """The member's site, "" without RELAY."""
+        return self.history.sites.get(member, "")
+
+    def is_local(self, delivery: h.Delivery) -> bool:
+        """Whether the messages come from the receiver's own site."""
+        return self.site(delivery.src) == self.site(delivery.who)
+
+    def local_deliveries(self, *, unicast: bool) -> Iterator[tuple[h.Delivery, Message]]:
+        """Reliable messages delivered at their own site, of those that were sent at all."""
+        messages = self.messages
+        for delivery in self.deliveries:
+            if (delivery.dest is not None) == unicast and self.is_local(delivery):
+                for payload in delivery.payloads:
+                    message = messages.get(payload)
+                    if message is not None and message.reliable:
+                        yield delivery, message
+
+    def remote_deliveries(self) -> Iterator[tuple[h.Delivery, Message]]:
+        """Relayed multicasts delivered at other sites than their origin's."""
+        for delivery in self.deliveries:
+            if delivery.dest is None and not self.is_local(delivery):
+                for payload in delivery.payloads:
+                    message = self.messages.get(payload)
+                    if message is not None and message.relay_number:
+                        yield delivery, message
+
+    def next_view(self) -> dict[tuple[Address, ViewId], h.Install]:
+        """(member, id of a view it had) -> the install that ended that view for it."""
+        return {(install.who, install.previous.id): install
+                for install in self.installs if install.previous is not None}
+
+    def live(self) -> list[Address]:
+        """Who runs at the end."""
+        return list(self.end.live) if self.end is not None else []
+
+    def final_view(self, member: Address) -> View | None:
+        """The last view that the member installed."""
+        installs = self.installs_of.get(member)
+        return installs[-1].view if installs else None
+
+    def show(self, payload: bytes) -> str:
+        """A message for a violation's text."""
+        return h.show_payload(payload)
+
+    def show_id(self, view: View | None) -> str:
+        """A view by its id."""
+        return "no view" if view is None else f"{self.name(view.id.coordinator)}|{view.id.counter}"

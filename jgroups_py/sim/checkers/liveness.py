@@ -1,0 +1,71 @@
+"""L: after all faults healed, the group comes to rest and everything sent arrives."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jgroups_py.address import Address
+from jgroups_py.sim.checkers.facts import Facts, Message, Violation
+
+
+def liveness(facts: Facts) -> Iterator[Violation]:
+    """L: after faults heal: one exact view, own messages delivered, every send terminates.
+
+    Judged at the end of a run that healed; own messages are the reliable multicasts of members that still live. What
+    was sent in the final view reaches all its members; a unicast sent there reaches its destination.
+    """
+    end = facts.end
+    if end is None or facts.healed_ns is None:
+        return
+    for text in (*_views(facts), *_pending(facts), *_messages(facts)):
+        yield Violation("L", text, end.at_ns)
+
+
+def _sites(facts: Facts) -> dict[str, list[Address]]:
+    sites: dict[str, list[Address]] = {}
+    for member in facts.live():
+        sites.setdefault(facts.site(member), []).append(member)
+    return sites
+
+
+def _views(facts: Facts) -> Iterator[str]:
+    for members in _sites(facts).values():
+        first = facts.final_view(members[0])
+        for member in members:
+            view = facts.final_view(member)
+            if view is None or sorted(view.members) != sorted(members) or view != first:
+                shown = facts.history.view(view)
+                yield f"{facts.name(member)} ends in {shown}, but {facts.history.members(members)} are alive"
+
+
+def _pending(facts: Facts) -> Iterator[str]:
+    assert facts.end is not None, "judged at the end"
+    for member, nbytes in facts.end.live.items():
+        if nbytes:
+            yield f"{facts.name(member)} still keeps back {nbytes} bytes that its application sent"
+
+
+def _messages(facts: Facts) -> Iterator[str]:
+    live = dict.fromkeys(facts.live())
+    got: dict[Address, set[bytes]] = {member: set() for member in live}
+    for delivery in facts.deliveries:
+        if delivery.who in got:
+            got[delivery.who].update(delivery.payloads)
+    complained: dict[tuple[Address, Address], None] = {}
+    for message in facts.messages.values():
+        if message.sender not in live or not message.reliable:
+            continue
+        for member in _must_have(facts, message, live):
+            if message.payload not in got[member] and (message.sender, member) not in complained:
+                complained[message.sender, member] = None
+                yield (f"{facts.name(member)} never delivered {facts.show(message.payload)} of "
+                       f"{facts.name(message.sender)}")
+
+
+def _must_have(facts: Facts, message: Message, live: dict[Address, None]) -> list[Address]:
+    final = facts.final_view(message.sender)
+    settled = message.view is not None and message.view == final
+    if message.dest is None:
+        members = final.members if settled and final is not None else (message.sender,)
+    else:
+        members = (message.dest,) if settled and final is not None and message.dest in final else ()
+    return [member for member in members if member in live]

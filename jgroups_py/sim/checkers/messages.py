@@ -1,0 +1,162 @@
+"""S1, S2, S4, S5, F: what is guaranteed of messages."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from jgroups_py.address import Address
+from jgroups_py.sim import history as h
+from jgroups_py.sim.checkers.facts import Facts, Message, Violation
+from jgroups_py.view import View, ViewId
+
+
+def integrity(facts: Facts) -> Iterator[Violation]:
+    """S1: deliver(q, m) implies an earlier send of m, same bytes, same sender (and to q, if it was a unicast)."""
+    for delivery in facts.deliveries:
+        who = facts.name(delivery.who)
+        for payload in delivery.payloads:
+            message = facts.messages.get(payload)
+            if message is None or message.at_ns > delivery.at_ns:
+                yield Violation("S1", f"{who} delivered {facts.show(payload)}, which nobody had sent", delivery.at_ns)
+            elif message.sender != delivery.src:
+                yield Violation("S1", f"{who} delivered {facts.show(payload)} as from {facts.name(delivery.src)}, "
+                                f"but {facts.name(message.sender)} sent it", delivery.at_ns)
+            elif message.dest is not None and message.dest != delivery.who:
+                yield Violation("S1", f"{who} delivered {facts.show(payload)}, which was sent to "
+                                f"{facts.name(message.dest)}", delivery.at_ns)
+
+
+def no_duplicates(facts: Facts) -> Iterator[Violation]:
+    """S2: no p delivers m twice, wherever it comes from."""
+    seen: dict[Address, set[bytes]] = {}
+    for delivery in facts.deliveries:
+        mine = seen.setdefault(delivery.who, set())
+        for payload in delivery.payloads:
+            if payload in mine and (payload not in facts.messages or facts.messages[payload].reliable):
+                yield Violation("S2", f"{facts.name(delivery.who)} delivered {facts.show(payload)} twice",
+                                delivery.at_ns)
+            mine.add(payload)
+
+
+def same_view(facts: Facts) -> Iterator[Violation]:
+    """S4: p delivers m in V and q delivers m in W implies V = W."""
+    first: dict[bytes, h.Delivery] = {}
+    for delivery, message in facts.local_deliveries(unicast=False):
+        other = first.setdefault(message.payload, delivery)
+        if other.view != delivery.view:
+            yield Violation("S4", f"{facts.name(delivery.who)} delivered {facts.show(message.payload)} in "
+                            f"{facts.show_id(delivery.view)}, but {facts.name(other.who)} did in "
+                            f"{facts.show_id(other.view)}", delivery.at_ns)
+
+
+def virtual_synchrony(facts: Facts) -> Iterator[Violation]:
+    """S5: p and q both go from V to W implies both delivered the same set in V.
+
+    For messages from other sites: also, where both came to V from one view too and the one who lacks the message
+    had not had it before, had had an earlier one of that origin (so the message was not before its time), and was
+    not told that it is lost.
+    """
+    local = _delivered_in(facts, remote=False)
+    remote = _delivered_in(facts, remote=True)
+    first: dict[tuple[ViewId, ViewId], h.Install] = {}
+    first_of_three: dict[tuple[View | None, ViewId, ViewId], h.Install] = {}
+    came_from = {(install.who, install.view.id): install.previous for install in facts.installs}
+    for install in facts.installs:
+        view, previous = install.view, install.previous
+        if previous is None:
+            continue
+        other = first.setdefault((previous.id, view.id), install)
+        yield from _compare(facts, local, other, install, _no_excuse)
+        path = (came_from.get((install.who, previous.id)), previous.id, view.id)
+        other = first_of_three.setdefault(path, install)
+        if remote:
+            yield from _compare(facts, remote, other, install, _remote_excuse)
+
+
+Sets = dict[tuple[Address, ViewId], dict[bytes, h.Delivery]]
+
+
+def _delivered_in(facts: Facts, *, remote: bool) -> Sets:
+    """(member, view) -> the multicasts it delivered there."""
+    found: Sets = {}
+    pairs = facts.remote_deliveries() if remote else facts.local_deliveries(unicast=False)
+    for delivery, message in pairs:
+        if delivery.view is not None:
+            found.setdefault((delivery.who, delivery.view.id), {})[message.payload] = delivery
+    return found
+
+
+Excuse = Callable[[Facts, h.Install, bytes], bool]
+
+
+def _compare(facts: Facts, sets: Sets, one: h.Install, other: h.Install, excuse: Excuse) -> Iterator[Violation]:
+    if one is other:
+        return
+    previous = other.previous
+    assert previous is not None, "both come from a view"
+    mine = sets.get((one.who, previous.id), {})
+    its = sets.get((other.who, previous.id), {})
+    if mine.keys() == its.keys():
+        return
+    for having, lacking, has, lacks in ((mine, its, one, other), (its, mine, other, one)):
+        for payload in having:
+            if payload not in lacking and not excuse(facts, lacks, payload):
+                yield Violation("S5", f"{facts.name(one.who)} and {facts.name(other.who)} both went from "
+                                f"{facts.show_id(previous)} to {facts.show_id(other.view)}, but there only "
+                                f"{facts.name(has.who)} delivered {facts.show(payload)}", other.at_ns)
+                break                                     # one message a pair says enough
+
+
+def _no_excuse(facts: Facts, lacks: h.Install, payload: bytes) -> bool:
+    return False
+
+
+def _remote_excuse(facts: Facts, lacks: h.Install, payload: bytes) -> bool:
+    """Why `lacks.who` may lack a message from another site; see virtual_synchrony."""
+    wanted = facts.messages[payload]
+    if any(lost.who == lacks.who and lost.origin == wanted.sender and lost.first <= wanted.relay_number < lost.stop
+           for lost in facts.lost):
+        return True
+    had_earlier = False
+    for delivery in facts.deliveries:
+        if delivery.at_ns > lacks.at_ns:
+            break
+        if delivery.who == lacks.who and delivery.src == wanted.sender and delivery.dest is None:
+            if payload in delivery.payloads:
+                return True
+            message = facts.messages.get(delivery.payloads[0]) if delivery.payloads else None
+            had_earlier = had_earlier or (message is not None and 0 < message.relay_number < wanted.relay_number)
+    return not had_earlier
+
+
+def reliable_fifo(facts: Facts) -> Iterator[Violation]:
+    """F: per sender in send order, no holes within a view; regular multicasts and regular unicasts alike.
+
+    A unicast hole counts if both messages around it were sent in one view and delivered in one view: a sender that
+    saw the receiver leave and come back begins anew.
+    """
+    for unicast in (False, True):
+        latest: dict[tuple[Address, Address], tuple[Message, h.Delivery]] = {}
+        for delivery, message in facts.local_deliveries(unicast=unicast):
+            if not message.number:
+                continue                                  # OOB
+            key = (delivery.who, message.sender)
+            before = latest.get(key)
+            latest[key] = (message, delivery)
+            if before is not None:
+                yield from _follows(facts, before, (message, delivery))
+
+
+def _follows(
+    facts: Facts, before: tuple[Message, h.Delivery], after: tuple[Message, h.Delivery],
+) -> Iterator[Violation]:
+    (earlier, previous), (later, delivery) = before, after
+    who = facts.name(delivery.who)
+    if later.number < earlier.number:
+        yield Violation("F", f"{who} delivered {facts.show(later.payload)} after {facts.show(earlier.payload)}, which "
+                        f"{facts.name(later.sender)} sent later", delivery.at_ns)
+    elif later.number > earlier.number + 1 and previous.view == delivery.view and (
+            later.dest is None or earlier.view == later.view):
+        number = later.number - earlier.number - 1
+        yield Violation("F", f"{who} delivered {facts.show(earlier.payload)} and then {facts.show(later.payload)} in "
+                        f"{facts.show_id(delivery.view)}, without {number} that {facts.name(later.sender)} sent "
+                        "between them", delivery.at_ns)

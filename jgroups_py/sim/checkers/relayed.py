@@ -1,0 +1,252 @@
+"""R1 to R8: what is guaranteed across sites.
+
+A message is known by (origin, number): its place among the multicasts of its origin that are relayed. R8 is judged
+by what a history shows of it: whoever brings remote messages is the coordinator of the receiver's view.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import attrgetter
+
+from jgroups_py.address import Address, ProxyUUID
+from jgroups_py.sim import history as h
+from jgroups_py.sim.checkers.facts import Facts, Message, Violation
+from jgroups_py.units import seconds
+
+OWN_DELIVERY_NS = seconds(2)             # R5: how long a multicast may take at its own sender in an undisturbed site
+QUIET_NS = seconds(5)                    # R5: a site counts as disturbed for so long before and after a view change
+GRACE_NS = seconds(2)                    # R3: for so long after its first view a member may begin later
+
+Window = tuple[int, int]
+
+
+def origin(facts: Facts) -> Iterator[Violation]:
+    """R1: a remote delivery has a real send; ProxyUUID, origin and bytes kept."""
+    for delivery in facts.deliveries:
+        who, src = facts.name(delivery.who), delivery.src
+        site = facts.site(src)
+        if isinstance(src, ProxyUUID):
+            if src.site != site:
+                yield Violation("R1", f"{who} delivered {h.show_payloads(delivery.payloads)} as from "
+                                f"{facts.name(src)}, but its origin is at {site or 'no site'}", delivery.at_ns)
+        elif site != facts.site(delivery.who):
+            yield Violation("R1", f"{who} delivered {h.show_payloads(delivery.payloads)} of {facts.name(src)} at "
+                            f"{site} without a ProxyUUID", delivery.at_ns)
+        if site != facts.site(delivery.who):
+            yield from _real(facts, delivery)
+
+
+def _real(facts: Facts, delivery: h.Delivery) -> Iterator[Violation]:
+    for payload in delivery.payloads:
+        message = facts.messages.get(payload)
+        if message is None or message.sender != delivery.src or (message.dest is None and not message.relay_number):
+            yield Violation("R1", f"{facts.name(delivery.who)} delivered {facts.show(payload)} from "
+                            f"{facts.name(delivery.src)}, who never sent it to other sites", delivery.at_ns)
+
+
+def no_echo(facts: Facts) -> Iterator[Violation]:
+    """R2: nothing comes back to the site it was sent from."""
+    for delivery in facts.deliveries:
+        if isinstance(delivery.src, ProxyUUID) and facts.site(delivery.src) == facts.site(delivery.who):
+            yield Violation("R2", f"{facts.name(delivery.who)} delivered {h.show_payloads(delivery.payloads)} of its "
+                            "own site by way of a relay", delivery.at_ns)
+
+
+def exactly_once(facts: Facts) -> Iterator[Violation]:
+    """R3: at most once at each live remote member; exactly once, or `messages_lost` names it.
+
+    Holes before a member's first message of an origin count only if the message was sent after the member was in the
+    group for a while. Judged for messages that a member alive at the end delivered at the origin's site.
+    """
+    yield from _at_most_once(facts)
+    if facts.end is None or facts.healed_ns is None:
+        return
+    live = facts.live()
+    required = _required(facts, live)
+    got: dict[tuple[Address, Address], set[int]] = {}
+    for delivery, message in facts.remote_deliveries():
+        got.setdefault((delivery.who, message.sender), set()).add(message.relay_number)
+    for member in live:
+        for sender, messages in required.items():
+            if facts.site(sender) != facts.site(member):
+                yield from _missing(facts, member, messages, got.get((member, sender), set()))
+
+
+def _at_most_once(facts: Facts) -> Iterator[Violation]:
+    seen: dict[Address, set[bytes]] = {}
+    for delivery, message in facts.remote_deliveries():
+        mine = seen.setdefault(delivery.who, set())
+        if message.payload in mine:
+            yield Violation("R3", f"{facts.name(delivery.who)} delivered {facts.show(message.payload)} from another "
+                            "site twice", delivery.at_ns)
+        mine.add(message.payload)
+
+
+def _required(facts: Facts, live: list[Address]) -> dict[Address, list[Message]]:
+    """Origin -> the relayed multicasts that someone alive delivered at its site."""
+    witnesses = dict.fromkeys(live)
+    seen: dict[bytes, None] = {}
+    for delivery, message in facts.local_deliveries(unicast=False):
+        if message.relay_number and delivery.who in witnesses:
+            seen[message.payload] = None
+    required: dict[Address, list[Message]] = {}
+    for payload in seen:
+        message = facts.messages[payload]
+        required.setdefault(message.sender, []).append(message)
+    return {sender: sorted(messages, key=attrgetter("relay_number")) for sender, messages in required.items()}
+
+
+def _missing(facts: Facts, member: Address, messages: list[Message], got: set[int]) -> Iterator[Violation]:
+    assert facts.end is not None, "judged at the end"
+    first = min(got, default=None)
+    joined_ns = facts.installs_of[member][0].at_ns + GRACE_NS if member in facts.installs_of else facts.end.at_ns
+    told = [(lost.first, lost.stop) for lost in facts.lost
+            if lost.who == member and lost.origin == messages[0].sender]
+    for message in messages:
+        number = message.relay_number
+        if number in got or any(start <= number < stop for start, stop in told):
+            continue
+        if (first is None or number < first) and message.at_ns < joined_ns:
+            continue
+        yield Violation("R3", f"{facts.name(member)} never delivered {facts.show(message.payload)} (number {number}) "
+                        f"of {facts.name(message.sender)} at {facts.site(message.sender)}, nor was it told of a loss",
+                        facts.end.at_ns)
+        return                                            # the first one of a pair says enough
+
+
+def fifo_across_sites(facts: Facts) -> Iterator[Violation]:
+    """R4: per origin in the order of its numbers, also across relay failovers; only declared holes."""
+    told: dict[tuple[Address, Address], list[Window]] = {}
+    for lost in facts.lost:
+        told.setdefault((lost.who, lost.origin), []).append((lost.first, lost.stop))
+    latest: dict[tuple[Address, Address], Message] = {}
+    for delivery, message in facts.remote_deliveries():
+        key = (delivery.who, message.sender)
+        before = latest.get(key)
+        latest[key] = message
+        if before is None or message.relay_number == before.relay_number + 1:
+            continue
+        who, now, then = facts.name(delivery.who), facts.show(message.payload), facts.show(before.payload)
+        if message.relay_number < before.relay_number:
+            yield Violation("R4", f"{who} delivered {now} (number {message.relay_number}) after {then} (number "
+                            f"{before.relay_number}) of {facts.name(message.sender)}", delivery.at_ns)
+        elif not _declared(told.get(key, []), before.relay_number + 1, message.relay_number):
+            yield Violation("R4", f"{who} delivered {then} and then {now} of {facts.name(message.sender)}: numbers "
+                            f"{before.relay_number + 1} to {message.relay_number} are missing and not declared lost",
+                            delivery.at_ns)
+
+
+def _declared(told: list[Window], first: int, stop: int) -> bool:
+    for start, end in sorted(told):
+        if start <= first < end:
+            first = end
+    return first >= stop
+
+
+def autonomy(facts: Facts) -> Iterator[Violation]:
+    """R5: no local send or delivery waits on another site.
+
+    Judged by the sender's own delivery while its site's views stand and nothing else disturbs the site.
+    """
+    if not any(facts.history.sites.values()):
+        return
+    disturbed: dict[str, list[int]] = {}
+    for install in facts.installs:
+        disturbed.setdefault(facts.site(install.who), []).append(install.at_ns)
+    for at_ns, text in ((entry.at_ns, entry.text) for entry in facts.history.entries if isinstance(entry, h.Remark)):
+        if text.startswith("site ") or " is paused" in text or " goes on" in text:
+            for times in disturbed.values():
+                times.append(at_ns)
+    own = {payload: delivery.at_ns for delivery in facts.deliveries if delivery.src == delivery.who
+           for payload in delivery.payloads}
+    end_ns = facts.history.entries[-1].at_ns
+    for message in facts.messages.values():
+        if message.dest is not None or not message.reliable or message.sender in facts.out:
+            continue
+        waited_ns = own.get(message.payload, end_ns) - message.at_ns
+        if waited_ns > OWN_DELIVERY_NS and not any(
+                -QUIET_NS < at_ns - message.at_ns < QUIET_NS for at_ns in disturbed[facts.site(message.sender)]):
+            yield Violation("R5", f"{facts.show(message.payload)} waited {waited_ns / seconds(1):.1f} s for its own "
+                            "sender's delivery in an undisturbed site", message.at_ns)
+
+
+def replies(facts: Facts) -> Iterator[Violation]:
+    """R6: a unicast to another site reaches its destination only, at most once, or its sender is told.
+
+    At most once and only there are also S1 and S2; here counts that it arrives or `unreachable` is said.
+    """
+    if facts.end is None or facts.healed_ns is None:
+        return
+    arrived: set[bytes] = set()
+    for delivery in facts.deliveries:
+        if delivery.dest is not None:
+            arrived.update(delivery.payloads)
+    told: dict[tuple[Address, Address], int] = {}
+    for unreached in facts.unreached:
+        told[unreached.who, unreached.dest] = unreached.at_ns
+    live = dict.fromkeys(facts.live())
+    for message in facts.messages.values():
+        if message.dest is None or facts.site(message.dest) == facts.site(message.sender) or not message.reliable:
+            continue
+        if message.sender in live and message.payload not in arrived and \
+                told.get((message.sender, message.dest), -1) < message.at_ns:
+            yield Violation("R6", f"{facts.show(message.payload)} of {facts.name(message.sender)} never reached "
+                            f"{facts.name(message.dest)}, and its sender was not told", facts.end.at_ns)
+
+
+def global_view(facts: Facts) -> Iterator[Violation]:
+    """R7: local view united with the latest remote views; monotone per site; converges."""
+    ranks = _view_ranks(facts)
+    latest: dict[tuple[Address, str], int] = {}
+    last: dict[Address, h.GlobalInstall] = {}
+    for install in facts.global_installs:
+        last[install.who] = install
+        for site, members in install.view.sites.items():
+            if site == facts.site(install.who):
+                continue
+            ranked = ranks.get((site, tuple(members)), [])
+            low = latest.get((install.who, site), 0)
+            rank = next((rank for rank in ranked if rank >= low), None)
+            if rank is None:
+                what = "is older than the one before" if ranked else f"was never a view of {site}"
+                yield Violation("R7", f"{facts.name(install.who)} sees {site} as {facts.history.members(members)}, "
+                                f"which {what}", install.at_ns)
+            else:
+                latest[install.who, site] = rank
+    yield from _converged(facts, last)
+
+
+def _view_ranks(facts: Facts) -> dict[tuple[str, tuple[Address, ...]], list[int]]:
+    """(site, members) -> the counters of the views of that site that had exactly these members, ascending."""
+    ranks: dict[tuple[str, tuple[Address, ...]], dict[int, None]] = {}
+    for install in facts.installs:
+        key = (facts.site(install.who), install.view.members)
+        ranks.setdefault(key, {})[install.view.id.counter] = None
+    return {key: sorted(counters) for key, counters in ranks.items()}
+
+
+def _converged(facts: Facts, last: dict[Address, h.GlobalInstall]) -> Iterator[Violation]:
+    if facts.end is None or facts.healed_ns is None or not facts.global_installs:
+        return
+    live: dict[str, list[Address]] = {}
+    for member in facts.live():
+        live.setdefault(facts.site(member), []).append(member)
+    wanted = {site: sorted(members) for site, members in live.items()}
+    for member in facts.live():
+        install = last.get(member)
+        seen = {site: sorted(members) for site, members in install.view.sites.items()} if install else {}
+        if seen != wanted:
+            shown = facts.history.show(install).split("globally ")[1] if install else "nothing"
+            yield Violation("R7", f"{facts.name(member)} ends with the global view {shown}; alive are "
+                            f"{facts.history.members(facts.live())}", facts.end.at_ns)
+
+
+def fencing(facts: Facts) -> Iterator[Violation]:
+    """R8: what a stale relay says is refused: who disseminates is the coordinator of the receiver's view."""
+    for delivery in facts.deliveries:
+        src = delivery.src
+        if isinstance(src, ProxyUUID) and delivery.dest is None and delivery.view is not None and \
+                src.relay is not None and src.relay != delivery.view.coordinator:
+            yield Violation("R8", f"{facts.name(delivery.who)} delivered {h.show_payloads(delivery.payloads)} brought "
+                            f"by {facts.name(src.relay)}, but the coordinator of {facts.show_id(delivery.view)} is "
+                            f"{facts.name(delivery.view.coordinator)}", delivery.at_ns)
