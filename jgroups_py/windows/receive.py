@@ -66,6 +66,12 @@ class ReceiveWindow:
         return self.runs.holes(self.next, upper) if self.next < upper else []
 
     @property
+    def reach(self) -> int:
+        """The first number that is missing: everything below was received, taken or not."""
+        holes = self.holes()
+        return holes[0][0] if holes else max(self.next, self.stop)
+
+    @property
     def complete(self) -> bool:
         """Whether everything known to exist was taken."""
         return self.next == self.stop

@@ -1,0 +1,78 @@
+"""The properties of NAKACK."""
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.units import count, duration, flag, show_duration, size
+
+TABLE = "messages are kept as runs in a window that has no rows to size"
+THREADS = "one loop thread hands runs up; there is nothing to batch, reuse or block"
+LOGGING = "drops are counted by name, not logged one by one"
+RING = "the window has no fixed size; flow control (MFC) bounds what senders may have unstable"
+
+
+@attrs.frozen
+class NakackConfig:
+    """See the fields."""
+
+    ignored: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("xmit_table_num_rows", "xmit_table_msgs_per_row", "xmit_table_resize_factor",
+                         "xmit_table_max_compaction_time", "xmit_table_automatic_purging",
+                         "xmit_history_max_size", "max_xmit_buf_size"), TABLE),
+        **dict.fromkeys(("max_batch_size", "max_msg_batch_size", "reuse_message_batches", "send_atomically",
+                         "sends_can_block", "loopback"), THREADS),
+        **dict.fromkeys(("log_discard_msgs", "log_not_found_msgs", "suppress_time_non_member_warnings",
+                         "print_stability_history_on_failed_xmit"), LOGGING),
+        **dict.fromkeys(("capacity", "ack_threshold"), RING),
+        **dict.fromkeys(("retransmit_timeout", "retransmit_timeouts", "exponential_backoff",
+                         "use_stats_for_retransmission", "use_range_based_retransmitter",
+                         "max_rebroadcast_timeout"), "requests are repeated at a pace of their own, from ask_again up "
+                        "to xmit_interval"),
+        "discard_delivered_msgs": "delivered messages are kept until stable: virtual synchrony needs them",
+        "use_mcast_xmit_req": "one member is asked at a time, another if it does not answer",
+        "gc_lag": "what is stable is dropped at once",
+    }
+
+    first_ask_ns: int = duration(
+        "5ms", least="100us", doc="How long a gap may be mere reordering before it is asked for. It grows by itself, "
+        "up to xmit_interval, while requests turn out to be premature. Lower recovers sooner; higher asks less for "
+        "nothing.")
+    ask_again_ns: int = duration(
+        "20ms", least="1ms", doc="Shortest time after which an unanswered request is repeated; it doubles up to "
+        "xmit_interval while nothing comes.")
+    xmit_interval_ns: int = duration(
+        "500ms", least="1ms", doc="Longest time between two requests for the same message. Lower recovers sooner "
+        "when much is lost; higher loads a struggling group less.")
+    max_xmit_req: int = count(
+        1024, least=1, name="max_xmit_req_size", doc="Most messages of one sender that are asked for and outstanding "
+        "at a time. Higher recovers faster, lower avoids bursts that are lost again.")
+    resend_bytes: int = size(
+        "256K", least="4K", doc="Most bytes resent at once; what is owed beyond that follows after resend_pause. Keep "
+        "it below the receivers' socket buffers.")
+    resend_pause_ns: int = duration("2ms", least="100us", doc="Pause between two bursts of resent messages.")
+    use_mcast_xmit: bool = flag(
+        False, doc="Whether resent messages are multicast. Better where a lost frame is lost by many; worse where "
+        "losses differ, as everybody then gets what one of them missed.")
+    xmit_from_random_member: bool = flag(
+        False, doc="Whether another member than the sender is asked first, which takes load off a busy sender.")
+    resend_last_seqno: bool = flag(
+        True, doc="Whether a sender that fell silent tells how far it had got, so that the loss of its last messages "
+        "is noticed.")
+    announce_ns: int = duration(
+        "100ms", least="1ms", doc="Silence after which a sender tells so for the first time; the time doubles with "
+        "each repetition, up to 64 times as long, until its messages are stable.")
+    announce_times: int = count(
+        0, name="resend_last_seqno_max_times", also=("resend_last_seqno_max_count",),
+        doc="How often it tells so at most; 0: until its messages are stable.")
+    early_runs: int = count(
+        50, name="become_server_queue_size", doc="Most runs kept that belong to a view which is not installed here "
+        "yet; older ones are dropped and asked for later.")
+
+    def __attrs_post_init__(self) -> None:
+        if not self.first_ask_ns <= self.xmit_interval_ns or not self.ask_again_ns <= self.xmit_interval_ns:
+            raise ConfigError(f"first_ask ({show_duration(self.first_ask_ns)}) and ask_again "
+                              f"({show_duration(self.ask_again_ns)}) may not exceed xmit_interval "
+                              f"({show_duration(self.xmit_interval_ns)})")

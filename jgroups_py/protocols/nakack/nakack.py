@@ -1,0 +1,398 @@
+"""NAKACK: every member gets every multicast of every sender, once, in the sender's order, or learns that it did not.
+
+Problem: multicasts get lost, doubled and reordered. Idea: each sender numbers its multicasts from 1 in each view and
+keeps them; a receiver delivers runs in order, asks for the holes, and keeps what it delivered, too, so that anybody
+can resend anything until STABLE says that all have it. The data header names the view, so that a run is delivered in
+the view it was numbered in or not at all.
+
+Virtual synchrony: GMS freezes us (Freeze -> Frozen), learns from all survivors how far they got, and has us fetch what
+we lack from whoever holds it (FillTo -> Filled); then it installs the next view, in which numbers begin at 1 again.
+While frozen the application's multicasts wait here and nothing is delivered but what FillTo allows. A freeze may be
+repeated at any time, with other survivors and another cut.
+
+Place: above the failure detectors, below UNICAST, STABLE and GMS. Own multicasts loop back here, above every layer
+that may lose them; those marked NO_RELIABILITY loop back if they have payloads, but are neither numbered nor kept.
+Source: JGroups NAKACK2 and, for the flush, the virtual synchrony of Chockler, Keidar, Vitenberg (2001), section 5.
+Deviations: numbering per view; resending by any holder; requests repeated at an adaptive pace; OOB multicasts are
+delivered in their order, because one that overtakes what precedes it could not be taken back (S5) when its sender
+crashes and the survivors agree on a cut below it.
+"""
+from __future__ import annotations
+
+from collections import deque
+
+from jgroups_py.address import Address
+from jgroups_py.batch import NO_RELIABILITY, Batch, joined
+from jgroups_py.events import (
+    Digest,
+    ExcludedHint,
+    Filled,
+    FillTo,
+    Freeze,
+    Frozen,
+    MessagesKnown,
+    MessagesStable,
+    ViewChange,
+)
+from jgroups_py.ports import DigestSource
+from jgroups_py.protocol import Protocol, on, receives, timer
+from jgroups_py.protocols.nakack.config import NakackConfig
+from jgroups_py.protocols.nakack.gaps import Gaps
+from jgroups_py.protocols.nakack.headers import Data, Missing, Resent, SentSoFar
+from jgroups_py.protocols.nakack.resending import Between, Debts
+from jgroups_py.units import NS_PER_S
+from jgroups_py.windows.receive import ReceiveWindow
+from jgroups_py.windows.send import SendWindow
+
+COUNTER_BYTES = 8                    # a ViewId's counter stands first in its raw bytes
+HINT_INTERVAL_NS = NS_PER_S          # an ExcludedHint at most this often per stranger
+MAX_STRANGERS = 1000
+ANNOUNCE_DOUBLINGS = 6
+FAILS_BEFORE_OTHERS = 2              # unanswered turns after which somebody else is asked too
+
+
+class Nakack(Protocol, DigestSource):
+    """See the module."""
+
+    Config = NakackConfig
+    config: NakackConfig
+
+    def start(self) -> None:
+        self.members: tuple[Address, ...] = ()
+        self.view = b""                                        # ViewId.raw of our view, empty before the first
+        self.mine = SendWindow()
+        self.theirs: dict[Address, ReceiveWindow] = {}         # every other member of the view -> its multicasts
+        self.early: deque[tuple[Data, Batch]] = deque()        # runs of later views
+        # Sending and delivering. held: neither, because frozen or between a ViewChange and its resume.
+        self.held = True
+        self.frozen = False
+        self.installing = False
+        self.queue: deque[Batch] = deque()                     # the application's multicasts while held
+        self.queued_bytes = 0
+        # Filling up to a cut. cut: what FillTo said; lacking: senders of whom something below the cut is missing.
+        self.cut: Digest | None = None
+        self.holders: dict[Address, Address] = {}
+        self.lacking: dict[Address, None] = {}
+        # Asking and answering.
+        self.gaps: dict[Address, Gaps] = {}                    # only senders of whom something is missing
+        self.patience_ns = self.config.first_ask_ns            # how long a gap may be mere reordering
+        self.debts = Debts()
+        self.hinted: dict[Address, int] = {}                   # stranger -> when we told GMS of it
+        # Telling how far we sent. announced: how often since the last send; told: `mine.next` at the last tick.
+        self.announcing = False
+        self.announced = 0
+        self.told = 0
+
+    # --- sending ----------------------------------------------------------------------------------------------------
+
+    def down(self, batch: Batch) -> None:
+        if batch.dest is not None:
+            return self.pass_down(batch)
+        if batch.flags & NO_RELIABILITY:
+            self.pass_down(batch)
+            return self.pass_up(batch) if batch.payloads else None
+        if self.held:
+            self.queue.append(batch)
+            self.queued_bytes += batch.nbytes
+            return None
+        return self.multicast(batch)
+
+    def multicast(self, batch: Batch) -> None:
+        first = self.mine.add(batch)
+        self.pass_down(Batch(batch.src, None, batch.payloads, (*batch.headers, Data(self.view, first)), batch.flags))
+        self.pass_up(batch)
+        if not self.announcing or self.announced:
+            self.watch_silence()
+
+    def pending_bytes(self) -> int:
+        return self.queued_bytes
+
+    # --- receiving --------------------------------------------------------------------------------------------------
+
+    def up(self, batch: Batch) -> None:
+        """Unicasts, and multicasts without a number of ours."""
+        if batch.dest is None and batch.payloads and batch.src not in self.theirs:
+            return self.count("non_member_dropped")
+        if batch.dest is None and not batch.flags & NO_RELIABILITY:
+            return self.count("unnumbered_dropped")
+        return self.pass_up(batch)
+
+    @receives(Data)
+    def data(self, header: Data, batch: Batch) -> None:
+        if header.view != self.view:
+            return self.data_of_other_view(header, batch)
+        sender = batch.src
+        window = self.theirs.get(sender)
+        if window is None:
+            return self.strange(sender, header.view)
+        if self.gaps and sender in self.gaps and self.gaps[sender].is_asked(header.first):
+            # The original arrives after all: we asked too soon.
+            self.patience_ns = min(2 * self.patience_ns, self.config.xmit_interval_ns)
+        if not window.add(header.first, batch):
+            return self.count("duplicates_dropped", batch.count)
+        return self.settle(sender, window)
+
+    @receives(Resent)
+    def resent(self, header: Resent, batch: Batch) -> None:
+        sender = header.sender
+        window = self.theirs.get(sender)
+        if header.view != self.view or window is None or batch.src not in self.theirs:
+            return self.count("stale_resent_dropped")
+        if not window.add(header.first, Batch(sender, None, batch.payloads, batch.headers, batch.flags)):
+            return self.count("duplicates_dropped", batch.count)
+        self.count("recovered", batch.count)
+        self.patience_ns = max(self.config.first_ask_ns, self.patience_ns - self.patience_ns // 8)
+        self.settle(sender, window)
+        gaps = self.gaps.get(sender)
+        if gaps is not None and window.next < gaps.seen and not gaps.is_asked(window.next):
+            self.request(sender, window, gaps)     # what we asked for is here, so ask for the next chunk
+        return None
+
+    def settle(self, sender: Address, window: ReceiveWindow) -> None:
+        """Deliver what may be delivered; look after what is missing."""
+        if not self.held:
+            for run in window.take():
+                self.pass_up(run)
+        elif self.cut is not None:
+            self.fill_from(sender, window, self.cut)
+        if window.next != window.stop:
+            self.look_after(sender, window)
+
+    def data_of_other_view(self, header: Data, batch: Batch) -> None:
+        if header.view[:COUNTER_BYTES] <= self.view[:COUNTER_BYTES]:
+            if batch.src in self.theirs:
+                return self.count("old_view_dropped", batch.count)
+            return self.strange(batch.src, header.view)
+        self.early.append((header, batch))
+        if len(self.early) > self.config.early_runs:
+            self.early.popleft()
+            self.count("early_dropped")
+        return None
+
+    def strange(self, stranger: Address, view: bytes) -> None:
+        """A multicast or request of somebody outside our view, in a view not later than ours."""
+        self.count("non_member_dropped")
+        if not self.view or self.now_ns - self.hinted.get(stranger, -HINT_INTERVAL_NS) < HINT_INTERVAL_NS:
+            return
+        if len(self.hinted) >= MAX_STRANGERS:
+            self.hinted.clear()
+        self.hinted[stranger] = self.now_ns
+        self.pass_up(ExcludedHint(stranger))
+
+    # --- views ------------------------------------------------------------------------------------------------------
+
+    @on(ViewChange)
+    def view_changed(self, event: ViewChange) -> None:
+        for sender in self.theirs:
+            self.cancel_timer("ask", sender)
+        self.cancel_timer("announce")
+        self.members = event.view.members
+        self.view = event.view.id.raw
+        self.mine = SendWindow()
+        self.theirs = {member: ReceiveWindow(keep=True) for member in self.members if member != self.me}
+        self.frozen, self.cut, self.lacking = False, None, {}
+        self.gaps.clear()
+        self.debts.clear()
+        self.hinted.clear()
+        self.announcing, self.announced, self.told = False, 0, 0
+        self.held = self.installing = True
+        # Layers below must know the view before our first multicast in it.
+        self.later(self.resume)
+
+    def resume(self) -> None:
+        """The view is known above and below: what waited for it goes on."""
+        if not self.installing:
+            return
+        self.installing = False
+        early, self.early = self.early, deque()
+        for header, batch in early:
+            self.data(header, batch)
+        self.release()
+
+    def release(self) -> None:
+        if self.frozen:
+            return
+        self.held = False
+        for sender, window in self.theirs.items():
+            self.settle(sender, window)
+        queue, self.queue, self.queued_bytes = self.queue, deque(), 0
+        for batch in queue:
+            self.multicast(batch)
+
+    @on(Freeze)
+    def freeze(self, event: Freeze) -> None:
+        self.held = self.frozen = True
+        self.cut, self.lacking = None, {}
+        self.pass_up(Frozen({member: self.reach(member) for member in self.members}))
+
+    def reach(self, member: Address) -> int:
+        """The number up to which we hold everything of `member` without a hole, delivered or not."""
+        return self.mine.next if member == self.me else self.theirs[member].reach
+
+    @on(FillTo)
+    def fill(self, event: FillTo) -> None:
+        self.held = self.frozen = True
+        self.cut, self.holders = event.cut, event.holders
+        if event.cut.get(self.me, self.mine.next) != self.mine.next:
+            self.count("cut_differs_from_sent")
+        self.lacking = dict.fromkeys(self.theirs)
+        for sender, window in self.theirs.items():
+            window.announce(event.cut.get(sender, window.next))
+            self.gaps.pop(sender, None)                      # of these holders nothing has been asked yet
+            self.fill_from(sender, window, event.cut)
+            if sender in self.lacking:
+                self.gaps_of(sender).seen = window.stop
+                self.ask(sender)
+        if not self.theirs:
+            self.pass_up(Filled(event.cut))
+
+    def fill_from(self, sender: Address, window: ReceiveWindow, cut: Digest) -> None:
+        below = cut.get(sender, window.next)
+        for run in window.take(below):
+            self.pass_up(run)
+        if sender in self.lacking and window.next >= below:
+            del self.lacking[sender]
+            if not self.lacking:
+                self.pass_up(Filled(cut))
+
+    # --- missing messages -------------------------------------------------------------------------------------------
+
+    def gaps_of(self, sender: Address) -> Gaps:
+        found = self.gaps.get(sender)
+        if found is None:
+            config = self.config
+            found = self.gaps[sender] = Gaps(config.ask_again_ns, config.xmit_interval_ns, config.max_xmit_req)
+        return found
+
+    def look_after(self, sender: Address, window: ReceiveWindow) -> None:
+        """Something is missing; ask for it if it still is in a while."""
+        if not self.timer_is_set("ask", sender):
+            self.gaps_of(sender).seen = window.stop
+            self.set_timer("ask", self.patience_ns, sender)
+
+    @timer("ask")
+    def ask(self, sender: Address) -> None:
+        """A round: ask for what was missing in the previous one too, and note what is missing now."""
+        window = self.theirs[sender]
+        gaps = self.gaps_of(sender)
+        below = self.wanted(sender, window)
+        self.request(sender, window, gaps)
+        if window.reach >= below:
+            self.gaps.pop(sender, None)
+            return self.cancel_timer("ask", sender)
+        news = gaps.seen < window.stop
+        gaps.seen = window.stop
+        wait_ns = self.patience_ns if news else max(self.patience_ns, gaps.turn_ns - self.now_ns)
+        return self.set_timer("ask", wait_ns, sender)
+
+    def wanted(self, sender: Address, window: ReceiveWindow) -> int:
+        """Up to where we want the messages of `sender`."""
+        return window.stop if self.cut is None else self.cut.get(sender, window.next)
+
+    def request(self, sender: Address, window: ReceiveWindow, gaps: Gaps) -> None:
+        due = gaps.due(window.holes(min(gaps.seen, self.wanted(sender, window))), self.now_ns)
+        if due:
+            self.count("requests_sent")
+            self.send(Missing(self.view, sender, tuple(due)), self.source(sender, gaps))
+
+    def source(self, sender: Address, gaps: Gaps) -> Address:
+        """Whom to ask: the sender (in a flush: who is said to hold it), now and then another member."""
+        likely = sender if self.cut is None else self.holders.get(sender, sender)
+        others = [member for member in self.theirs if member != likely]
+        elsewhere = gaps.fails == 0 if self.config.xmit_from_random_member and self.cut is None else False
+        if others and (elsewhere or (gaps.fails > FAILS_BEFORE_OTHERS and gaps.fails % 2)):
+            return self.rng.choice(others)
+        return likely if likely != self.me else sender
+
+    @receives(Missing)
+    def asked(self, header: Missing, batch: Batch) -> None:
+        if header.view != self.view or batch.src not in self.theirs:
+            self.count("requests_refused")
+            if batch.src not in self.theirs and header.view[:COUNTER_BYTES] <= self.view[:COUNTER_BYTES]:
+                self.strange(batch.src, header.view)
+            return
+        self.debts.ask(None if self.config.use_mcast_xmit else batch.src, header.sender, header.ranges)
+        if not self.timer_is_set("resend"):
+            self.resend()
+
+    @timer("resend")
+    def resend(self) -> None:
+        """A burst of what we owe; the rest after a pause."""
+        runs = []
+        for (dest, sender), first, run in self.debts.pay(self.kept, self.config.resend_bytes):
+            self.count("retransmitted", run.count)
+            header = Resent(self.view, sender, first)
+            runs.append(Batch(self.me, dest, run.payloads, (*run.headers, header), run.flags))
+        for run in joined(runs):
+            self.pass_down(run)
+        if self.debts:
+            self.set_timer("resend", self.config.resend_pause_ns)
+
+    def kept(self, sender: Address) -> Between | None:
+        """What we hold of `sender`, by numbers."""
+        window = self.mine if sender == self.me else self.theirs.get(sender)
+        return None if window is None else window.between
+
+    # --- the last message, and the stable ones ----------------------------------------------------------------------
+
+    def watch_silence(self) -> None:
+        """Something was sent: should no more follow, tell the others how far we got."""
+        if self.config.resend_last_seqno:
+            self.announcing, self.announced = True, 0
+            self.set_timer("announce", self.config.announce_ns)
+
+    @timer("announce")
+    def announce(self) -> None:
+        stop = self.mine.next
+        spoken = self.config.announce_times and self.announced >= self.config.announce_times
+        if self.mine.low == stop or spoken or len(self.members) < 2:
+            self.announcing = False
+            return
+        if self.told == stop:
+            self.send(SentSoFar(self.view, stop), None)
+            self.count("announced")
+            self.announced += 1
+        self.told = stop
+        self.set_timer("announce", self.config.announce_ns << min(self.announced, ANNOUNCE_DOUBLINGS))
+
+    @receives(SentSoFar)
+    def sent_so_far(self, header: SentSoFar, batch: Batch) -> None:
+        window = self.theirs.get(batch.src)
+        if window is None and header.view[:COUNTER_BYTES] <= self.view[:COUNTER_BYTES]:
+            return self.strange(batch.src, header.view)
+        if header.view != self.view or window is None:
+            return self.count("old_view_dropped")
+        if header.stop > window.reach:
+            window.announce(header.stop)
+            self.gaps_of(batch.src).seen = window.stop         # after that silence it is no reordering
+            self.ask(batch.src)
+        return None
+
+    @on(MessagesKnown)
+    def known(self, event: MessagesKnown) -> None:
+        for sender, stop in event.digest.items():
+            window = self.theirs.get(sender)
+            if window is not None and stop > window.stop:
+                window.announce(stop)
+                self.look_after(sender, window)
+
+    @on(MessagesStable)
+    def stable(self, event: MessagesStable) -> None:
+        for sender, stop in event.digest.items():
+            if sender == self.me:
+                self.mine.forget(stop)
+            elif sender in self.theirs:
+                self.theirs[sender].forget(stop)
+
+    # --- questions --------------------------------------------------------------------------------------------------
+
+    def digest(self) -> Digest:
+        """Member of the view -> next number wanted from it; everything below was passed up here."""
+        return {member: self.mine.next if member == self.me else self.theirs[member].next for member in self.members}
+
+    def stats(self) -> dict[str, float]:
+        kept = [self.mine.runs, *(window.runs for window in self.theirs.values())]
+        return {
+            **self.counters, "sent": self.mine.next - 1, "kept_runs": sum(map(len, kept)),
+            "kept_bytes": sum(runs.nbytes for runs in kept), "queued_bytes": self.queued_bytes,
+        }
