@@ -1,0 +1,89 @@
+"""The two ends of a connection. Connections are one-way: what A sends B and what B sends A are two of them.
+
+A connection has a number that its sender never uses twice and that only grows from one connection to the next, so
+that a receiver can tell a new one from a late frame of an old one.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jgroups_py.batch import Batch
+from jgroups_py.protocols.unicast.headers import Data
+from jgroups_py.windows.receive import ReceiveWindow
+from jgroups_py.windows.send import SendWindow
+
+
+class Outgoing:
+    """The sending end.
+
+    armed: the resend timer is set; wait_ns: its next delay; tick_low: `window.low` when it was set; moved_ns: when an
+    acknowledgement last brought news or sending began anew; used: something was sent since the last sweep.
+    """
+
+    __slots__ = ("armed", "connection", "moved_ns", "tick_low", "used", "wait_ns", "window")
+
+    def __init__(self, connection: int, wait_ns: int) -> None:
+        self.connection = connection
+        self.window = SendWindow()
+        self.armed = False
+        self.wait_ns = wait_ns
+        self.tick_low = 0
+        self.moved_ns = 0
+        self.used = True
+
+    def again(self, first: int, stop: int) -> Iterator[Batch]:
+        """What is kept of `first` to `stop`, ready to be sent, with headers that say our present base."""
+        low = self.window.low
+        for number, run in self.window.between(first, stop):
+            header = Data(self.connection, number, low)
+            yield Batch(run.src, run.dest, run.payloads, (*run.headers[:-1], header), run.flags)
+
+
+class Incoming:
+    """The receiving end.
+
+    unacked: messages delivered since the last acknowledgement; due_ns: when the timer for holes fires, 0 if it is not
+    set; ask_stop: holes below it stood when the timer was set; asked_stop: holes below it were asked for in this
+    round; again_ns: when the next round begins; wait_ns: how long a round is; asked_next: `window.next` when it
+    began; used: something came since the last sweep.
+    """
+
+    __slots__ = ("again_ns", "ask_stop", "asked_next", "asked_stop", "connection", "due_ns", "unacked", "used",
+                 "wait_ns", "window")
+
+    def __init__(self, connection: int, first: int) -> None:
+        self.connection = connection
+        self.window = ReceiveWindow(first)
+        self.unacked = 0
+        self.due_ns = 0
+        self.ask_stop = 0
+        self.asked_stop = 0
+        self.again_ns = 0
+        self.wait_ns = 0
+        self.asked_next = 0
+        self.used = True
+
+    def skip(self, base: int) -> list[Batch]:
+        """Nothing below `base` will come: what was kept below it, in order, now to be delivered."""
+        window = self.window
+        taken = [run for _, run in window.between(window.next, base)]
+        window.next = window.low = base
+        window.runs.forget(base)
+        window.announce(base)
+        return taken
+
+
+def within(ranges: list[tuple[int, int]], most: int) -> tuple[tuple[int, int], ...]:
+    """The first ranges, as many as hold `most` numbers together.
+
+    >>> within([(1, 4), (6, 16), (20, 21)], 8)
+    ((1, 4), (6, 11))
+    """
+    kept = []
+    for first, stop in ranges:
+        if most <= 0:
+            break
+        stop = min(stop, first + most)
+        kept.append((first, stop))
+        most -= stop - first
+    return tuple(kept)

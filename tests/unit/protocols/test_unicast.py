@@ -1,0 +1,304 @@
+"""UNICAST between two members on a wire that loses, doubles and delays what it likes."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+import pytest
+
+from jgroups_py.batch import NO_RELIABILITY, OOB, Batch
+from jgroups_py.protocols.unicast import Ack, Base, Data, Missing, Unicast, UnicastConfig
+from tests.unit.harness import Bench, Flying, Group, address, change, unicast, view_of
+
+V1 = view_of("A", "B")
+
+
+def numbered(first: int, stop: int) -> tuple[bytes, ...]:
+    return tuple(b"%d" % n for n in range(first, stop))
+
+
+def group(**config: object) -> Group:
+    made = Group(lambda name: [Unicast(UnicastConfig(**config))], "AB")
+    made.install(V1)
+    return made
+
+
+def losing(*, header: type, times: int) -> Callable[[Flying], Sequence[float]]:
+    """A fate that loses the first `times` batches with this header."""
+    left = [times]
+
+    def fate(flying: Flying) -> Sequence[float]:
+        if flying.has(header) and left[0] > 0:
+            left[0] -= 1
+            return ()
+        return (0.0,)
+    return fate
+
+
+def test_a_run_arrives_as_a_run_and_is_acknowledged() -> None:
+    both = group()
+    both["A"].down(unicast("A", "B", *numbered(0, 100)))
+    both.settle()
+    assert [batch.payloads for batch in both["B"].delivered] == [numbered(0, 100)]
+    both.run(50)
+    assert both["A"].stats()["unacknowledged"] == 0
+    assert both["B"].stats()["acks_sent"] == 1
+
+
+def test_the_first_message_needs_no_round_trip() -> None:
+    both = group()
+    both.fate = lambda flying: (10.0,)
+    both["A"].down(unicast("A", "B", b"hello"))
+    both.run(10)
+    assert both["B"].payloads() == [b"hello"]
+
+
+def test_a_lost_first_message_is_asked_for() -> None:
+    both = group()
+    both.fate = losing(header=Data, times=1)
+    both["A"].down(unicast("A", "B", b"0"))
+    both.settle()
+    both["A"].down(unicast("A", "B", b"1", b"2"))
+    both.run(20)
+    assert both["B"].payloads() == [b"0", b"1", b"2"]
+    assert both["B"].stats()["requests_sent"] == 1
+    assert both["A"].stats()["retransmitted"] == 1
+
+
+def test_a_lost_last_message_is_sent_again_unasked() -> None:
+    both = group()
+    both["A"].down(unicast("A", "B", b"0"))
+    both.run(100)
+    both.fate = losing(header=Data, times=1)
+    both["A"].down(unicast("A", "B", b"1"))
+    both.run(100)
+    assert both["B"].payloads() == [b"0", b"1"]
+    assert both["A"].stats()["highest_resent"] == 1
+
+
+def test_lost_acknowledgements_end_in_silence() -> None:
+    both = group()
+    both.fate = losing(header=Ack, times=3)
+    both["A"].down(unicast("A", "B", *numbered(0, 10)))
+    both.run(3000)
+    assert both["B"].payloads() == list(numbered(0, 10))
+    assert both["A"].stats()["unacknowledged"] == 0
+    resent = both["A"].stats()["highest_resent"]
+    assert resent == 3
+    both.run(10_000)
+    assert both["A"].stats()["highest_resent"] == resent
+
+
+def test_stale_and_nonsensical_acknowledgements_change_nothing() -> None:
+    a = Bench(Unicast(), me="A")
+    a.down(change(V1))
+    a.down(unicast("A", "B", *numbered(0, 10)))
+    for ack in (Ack(1, 11), Ack(1, 5), Ack(1, 12), Ack(7, 3)):
+        a.up(unicast("B", "A", headers=(ack,), flags=NO_RELIABILITY))
+    stats = a.stats()
+    assert (stats["unacknowledged"], stats["stale_acks"], stats["wrong_acks"]) == (0, 2, 1)
+
+
+def test_only_what_is_missing_is_sent_again() -> None:
+    both = group()
+    a = both["A"]
+    runs = [unicast("A", "B", *numbered(n, n + 10)) for n in range(0, 100, 10)]
+    lost = [3, 7]
+    sent = iter(range(len(runs)))
+    both.fate = lambda flying: () if flying.has(Data) and next(sent, 99) in lost else (0.0,)
+    for run in runs:
+        a.down(run)
+    both.run(30)
+    assert both["B"].payloads() == list(numbered(0, 100))
+    assert a.stats()["retransmitted"] == 20
+
+
+def test_a_request_is_answered_up_to_a_limit_in_bytes() -> None:
+    a = Bench(Unicast(UnicastConfig(max_resend_bytes="64K")), me="A")
+    a.down(change(V1))
+    for _ in range(10):
+        a.down(unicast("A", "B", bytes(30_000)))
+    a.sent()
+    a.up(unicast("B", "A", headers=(Missing(1, ((1, 11),)),), flags=NO_RELIABILITY))
+    assert len(a.said(Data)) == 3
+
+
+def test_messages_to_ourselves_turn_round_at_once() -> None:
+    a = Bench(Unicast(), me="A")
+    a.down(change(V1))
+    a.down(unicast("A", "A", b"me"))
+    assert a.payloads() == [b"me"]
+    assert a.sent() == []
+
+
+def test_unreliable_messages_and_multicasts_pass_untouched() -> None:
+    a = Bench(Unicast(), me="A")
+    a.down(unicast("A", "B", b"x", flags=NO_RELIABILITY))
+    a.down(Batch(address("A"), None, (b"y",)))
+    assert [batch.headers for batch in a.sent()] == [(), ()]
+
+
+def test_oob_messages_overtake_and_come_once() -> None:
+    both = group()
+    both.fate = losing(header=Data, times=1)
+    both["A"].down(unicast("A", "B", b"slow"))
+    both.settle()
+    both.fate = lambda flying: (0.0, 1.0)
+    both["A"].down(unicast("A", "B", b"fast1", b"fast2", flags=OOB))
+    both.settle()
+    assert both["B"].payloads() == [b"fast1", b"fast2"]
+    both.run(1000)
+    assert both["B"].payloads() == [b"fast1", b"fast2", b"slow"]
+
+
+def test_nothing_is_delivered_before_the_first_view() -> None:
+    b = Bench(Unicast(), me="B")
+    b.up(unicast("A", "B", b"early", headers=(Data(1, 1, 1),)))
+    b.up(unicast("A", "B", b"fast", headers=(Data(1, 2, 1),), flags=OOB))
+    assert b.payloads() == []
+    b.down(change(V1))
+    assert b.payloads() == [b"early", b"fast"]
+
+
+def test_what_comes_before_the_first_view_is_bounded() -> None:
+    b = Bench(Unicast(UnicastConfig(max_early_bytes=1000)), me="B")
+    for n in range(3):
+        b.up(unicast("A", "B", bytes(400), headers=(Data(1, 1 + n, 1),)))
+    b.down(change(V1))
+    assert len(b.payloads()) == 2
+    assert b.stats()["early_dropped"] == 1
+
+
+def test_a_new_connection_of_the_same_sender_replaces_the_old() -> None:
+    b = Bench(Unicast(), me="B")
+    b.down(change(V1))
+    for connection, first, payload in ((4, 1, b"old1"), (4, 3, b"old3"), (6, 1, b"new1"), (4, 2, b"old2")):
+        b.up(unicast("A", "B", payload, headers=(Data(connection, first, 1),)))
+    assert b.payloads() == [b"old1", b"new1"]
+    assert b.stats()["replaced_connection_dropped"] == 1
+    assert b.stats()["old_connection_dropped"] == 1
+
+
+def test_a_receiver_that_forgot_the_connection_goes_on_where_it_was() -> None:
+    both = group(conn_close_timeout_ns="1s")
+    alone = view_of("B", counter=2)
+    both["A"].down(unicast("A", "B", *numbered(0, 5)))
+    both.settle()
+    both["B"].down(change(alone, V1))
+    both.fate = lambda flying: () if flying.has(Ack) else (0.0,)
+    both.run(1500)                                            # B closed its end, A never saw an acknowledgement
+    both["B"].down(change(view_of("A", "B", counter=3), alone))
+    both.fate = lambda flying: (0.0,)
+    both["A"].down(unicast("A", "B", *numbered(5, 8)))
+    both.run(1500)
+    assert both["B"].payloads() == list(numbered(0, 8))
+    assert both["A"].stats()["unacknowledged"] == 0
+
+
+def test_both_ends_may_close_and_talk_again() -> None:
+    both = group(conn_close_timeout_ns="1s")
+    both["A"].down(unicast("A", "B", b"before"))
+    both.settle()
+    apart = {name: view_of(name, counter=2) for name in "AB"}
+    for name, view in apart.items():
+        both[name].down(change(view, V1))
+    both.fate = lambda flying: ()
+    both["A"].down(unicast("A", "B", b"lost"))
+    both.run(2000)
+    assert both["A"].stats()["unacknowledged_dropped"] == 2
+    both.fate = lambda flying: (0.0,)
+    for name, view in apart.items():
+        both[name].down(change(view_of("A", "B", counter=3), view))
+    both["A"].down(unicast("A", "B", b"after"))
+    both.run(1000)
+    assert both["B"].payloads() == [b"before", b"after"]
+
+
+def test_a_short_exclusion_loses_nothing() -> None:
+    both = group()
+    apart = {name: view_of(name, counter=2) for name in "AB"}
+    for name, view in apart.items():
+        both[name].down(change(view, V1))
+    both.fate = lambda flying: ()
+    both["A"].down(unicast("A", "B", *numbered(0, 3)))
+    both.run(5000)
+    both.fate = lambda flying: (0.0,)
+    for name, view in apart.items():
+        both[name].down(change(view_of("A", "B", counter=3), view))
+    both["A"].down(unicast("A", "B", *numbered(3, 5)))
+    both.run(1000)
+    assert both["B"].payloads() == list(numbered(0, 5))
+
+
+def test_retransmission_to_a_stranger_ends() -> None:
+    a = Bench(Unicast(UnicastConfig(max_retransmit_time_ns="3s")), me="A")
+    a.down(change(V1))
+    a.down(unicast("A", "C", b"hello?"))
+    a.advance(10_000)
+    a.sent()
+    a.advance(60_000)
+    assert a.sent() == []
+    assert a.stats()["unacknowledged_dropped"] == 1
+
+
+def test_retransmission_to_a_member_does_not_end_and_slows_down() -> None:
+    a = Bench(Unicast(UnicastConfig(max_retransmit_time_ns="3s")), me="A")
+    a.down(change(V1))
+    a.down(unicast("A", "B", b"hello?"))
+    a.sent()
+    a.advance(100_000)
+    assert 190 <= len(a.said(Data)) <= 210
+
+
+def test_an_idle_connection_is_forgotten_and_opens_again() -> None:
+    both = group(conn_expiry_timeout_ns="1s")
+    both["A"].down(unicast("A", "B", b"1"))
+    both.run(5000)
+    assert both["A"].stats()["connections"] == both["B"].stats()["connections"] == 0
+    both["A"].down(unicast("A", "B", b"2"))
+    both.run(500)
+    assert both["B"].payloads() == [b"1", b"2"]
+
+
+def test_what_a_late_base_leaves_out_is_not_waited_for() -> None:
+    b = Bench(Unicast(), me="B")
+    b.down(change(V1))
+    b.up(unicast("A", "B", b"9", headers=(Data(1, 9, 2),)))
+    b.advance(10)
+    [(missing, _)] = b.said(Missing)
+    assert missing.ranges == ((2, 9),)
+    b.up(unicast("A", "B", headers=(Base(1, 9),), flags=NO_RELIABILITY))
+    assert b.payloads() == [b"9"]
+
+
+@pytest.mark.parametrize("header", [Data(1, 2, 3), Data(1, 5, 0), Data(1, 1 << 40, 1)])
+def test_nonsense_is_dropped_and_counted(header: Data) -> None:
+    b = Bench(Unicast(), me="B")
+    b.down(change(V1))
+    b.up(unicast("A", "B", b"x", headers=(header,)))
+    assert b.payloads() == []
+    assert b.stats().get("malformed_dropped", 0) + b.stats().get("too_far_ahead_dropped", 0) == 1
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_everything_arrives_once_in_order_over_a_bad_wire(seed: int) -> None:
+    rng = Random(seed)
+    both = group(ack_threshold=rng.choice([1, 7, 1000]))
+
+    def fate(flying: Flying) -> Sequence[float]:
+        copies = rng.choice([0, 1, 1, 1, 1, 2])
+        return [rng.choice([0.0, 0.5, 3.0, 20.0]) for _ in range(copies)]
+    both.fate = fate
+    sent = {"A": 0, "B": 0}
+    for _ in range(60):
+        for src, dest in ("AB", "BA"):
+            number = rng.randrange(12)
+            if number:
+                both[src].down(unicast(src, dest, *numbered(sent[src], sent[src] + number)))
+                sent[src] += number
+        both.run(rng.choice([0, 1, 30]))
+    both.fate = lambda flying: (0.0,)
+    both.run(5000)
+    assert both["B"].payloads("A") == list(numbered(0, sent["A"]))
+    assert both["A"].payloads("B") == list(numbered(0, sent["B"]))
+    assert both["A"].stats()["unacknowledged"] == both["B"].stats()["unacknowledged"] == 0
