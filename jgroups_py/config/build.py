@@ -48,7 +48,7 @@ def build_layer(raw: RawLayer, fill: Substitution, problems: Problems) -> LayerS
         problems.warn(raw.place, f"{raw.name} is left out: {MEANINGLESS[name]}")
         return None
     if raw.config is not None:
-        return LayerSpec(name, raw.config, raw.place)
+        return finished(name, raw, problems)
     before = len(problems.found)
     table = table_of(name)
     values = collect(raw, table, fill, problems)
@@ -62,6 +62,16 @@ def build_layer(raw: RawLayer, fill: Substitution, problems: Problems) -> LayerS
     except ConfigError as error:                          # a relation between properties
         problems.add(raw.place, f"{raw.name}: {error}")
         return None
+
+
+def finished(name: str, raw: RawLayer, problems: Problems) -> LayerSpec | None:
+    """A layer whose configuration object was given from Python."""
+    wanted = KNOWN[name].load().Config
+    if isinstance(raw.config, wanted):
+        return LayerSpec(name, raw.config, raw.place)
+    problems.add(raw.place, f"{raw.name}: a {type(raw.config).__name__} is no configuration of it; it takes a "
+                            f"{wanted.__name__}")
+    return None
 
 
 def collect(raw: RawLayer, table: PropertyTable, fill: Substitution, problems: Problems) -> dict[str, Any]:

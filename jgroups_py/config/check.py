@@ -28,6 +28,15 @@ NEEDED: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 """One of these must be in a stack, or else."""
 
+WANTED: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("FD_ALL", "FD_SOCK"), "a crashed member is never noticed"),
+    (("MERGE3",), "the halves of a group that was split never find each other again"),
+    (("STABLE",), "NAKACK keeps every multicast until the view changes, and memory grows"),
+    (("MFC",), "a slow receiver's queue of multicasts grows without bound"),
+    (("UFC",), "a slow receiver's queue of unicasts grows without bound"),
+)
+"""One of these is missed if it is absent, because then."""
+
 ABOVE: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("GMS", DISCOVERY, "GMS asks discovery, below it, for members"),
     ("MERGE3", DISCOVERY, "MERGE3 asks discovery, below it, where members are"),
@@ -54,6 +63,7 @@ def check_layers(layers: Sequence[LayerSpec], problems: Problems) -> None:
     if len(problems.found) > before:
         return
     check_complete(layers, problems)
+    check_twice(layers, problems)
     check_order(layers, problems)
     check_ports(layers, problems)
     check_multicast(layers, problems)
@@ -76,11 +86,18 @@ def check_transport(layers: Sequence[LayerSpec], problems: Problems) -> None:
 
 
 def check_complete(layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """What no stack can do without, and nothing twice."""
+    """What no stack can do without, and what most should not."""
     names = {layer.name: layer for layer in layers}
     for choices, reason in NEEDED:
         if not any(name in names for name in choices):
             problems.add(top_of(layers), f"{' or '.join(choices)} is missing; without it {reason}")
+    for choices, reason in WANTED:
+        if not any(name in names for name in choices):
+            problems.warn(top_of(layers), f"without {' and '.join(choices)}, {reason}")
+
+
+def check_twice(layers: Sequence[LayerSpec], problems: Problems) -> None:
+    """Nothing twice, except faults."""
     seen: dict[str, LayerSpec] = {}
     for layer in layers:
         # Discovery protocols share one id on the wire, so that two of them would take each other's messages.
