@@ -33,8 +33,11 @@ class Peer:
     answered: bool = False                           # it answered our HELLO of this epoch
 
     def base(self, origin: Address) -> int:
-        """Below this everything is acknowledged or lost for the peer's site."""
-        return self.site.acked.get(origin, 1)
+        """Below this nothing will be sent to the peer's site any more.
+
+        While a grace runs that is less than what it has acknowledged: members that were cut off may need the rest.
+        """
+        return self.site.trimmable.get(origin, 1)
 
     def next_number(self, origin: Address) -> int:
         """Where the cursor stands."""
@@ -62,10 +65,6 @@ class Peer:
                 for _, nbytes in self.flying.pop(origin, ()):
                     self.flying_bytes -= nbytes
         self.progress_ns = now_ns
-
-    def go_back_to_acknowledged(self, now_ns: int) -> None:
-        """Nothing was acknowledged for long: send all of it again."""
-        self.go_back({origin: self.acked.get(origin, self.base(origin)) for origin in self.cursor}, now_ns)
 
     def next_runs(self, hold: Hold, window_bytes: int, now_ns: int) -> Iterator[tuple[Address, HeldRun]]:
         """What may be sent now, moving the cursor."""

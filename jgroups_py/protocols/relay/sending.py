@@ -19,6 +19,7 @@ from jgroups_py.protocols.relay.headers import (
     Probe,
     Refused,
     Seen,
+    SiteRow,
     Trim,
     View,
 )
@@ -42,6 +43,7 @@ class Sending:
         self.bridge_me: Address | None = None
         self.answered: dict[Address, ViewId] = {}        # bridge address -> our epoch of which it answered HELLO
         self.holes: dict[Address, int] = {}              # origin -> since when nobody holds its next number
+        self.table_told: tuple[SiteRow, ...] = ()        # what the last TRIM of ours said of the sites
 
     # --- on and off -------------------------------------------------------------------------------------------------
 
@@ -264,7 +266,10 @@ class Sending:
         self.limit_hold()
         below = relay.table.droppable(relay.hold.runs, relay.current_numbers())
         below = {origin: number for origin, number in below.items() if number > relay.hold.trimmed.get(origin, 1)}
-        relay.send(Trim(relay.table.rows(), below), dest=None, flags=RELIABLE)
+        rows = relay.table.rows()
+        if below or rows != self.table_told:
+            self.table_told = rows
+            relay.send(Trim(rows, below), dest=None, flags=RELIABLE)
 
     def limit_hold(self) -> None:
         """A full hold ends graces first; then the site furthest behind goes OFFLINE (rule 14)."""

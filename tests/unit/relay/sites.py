@@ -1,0 +1,243 @@
+"""Sites of RELAY layers over an ideal group and an ideal bridge: in order, nothing lost unless a test says so.
+
+Only RELAY is under test here; the whole stack runs in tests/sim. A site's members share a list of multicasts that is
+delivered to all at once by `settle`; a crash takes a member out and installs the next view (virtual synchrony: what
+was multicast before is delivered by all survivors first).
+"""
+from __future__ import annotations
+
+from collections import deque
+from random import Random
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch
+from jgroups_py.events import BridgeClosed, BridgeDelivered, BridgeView, LeaveWanted, RaiseView, ViewChange
+from jgroups_py.node import NodeStack, new_address
+from jgroups_py.outputs import (
+    CloseBridge,
+    Deliver,
+    GlobalViewInstalled,
+    MessagesLost,
+    OpenBridge,
+    ReadyToLeave,
+    SiteStatusChanged,
+    ToBridge,
+    Unreachable,
+)
+from jgroups_py.protocol import Protocol, on
+from jgroups_py.protocols.relay import Relay
+from jgroups_py.protocols.relay.config import RelayConfig
+from jgroups_py.units import millis
+from jgroups_py.view import MergeView, View, ViewId
+
+
+class IdealGroup(Protocol):
+    """The bottom: hands batches to the site."""
+
+    site: Site
+
+    def down(self, batch: Batch) -> None:
+        self.site.sent.append((self.member, batch))
+
+    @on(RaiseView)
+    def raise_view(self, event: RaiseView) -> None:
+        self.site.raised.append((self.member, event.above))
+
+
+class Member:
+    def __init__(self, site: Site, name: str) -> None:
+        self.site, self.name = site, name
+        self.me = new_address(site.world.rng, name)
+        self.group = IdealGroup()
+        self.group.site, self.group.member = site, self
+        self.relay = Relay(RelayConfig(site=site.name, bridge_props="bridge.xml", **site.options))
+        self.stack = NodeStack([self.group, self.relay], self.me, now_ns=site.world.now_ns)
+        self.alive = True
+        self.paused = False
+        self.bridge: Address | None = None
+        self.got: list[tuple[str, bytes]] = []             # (sender, payload)
+        self.unicasts: list[tuple[str, bytes]] = []
+        self.told: list[object] = []
+        self.ready_to_leave = False
+
+    def say(self, *texts: str) -> None:
+        self.stack.inject(Batch(self.me, None, tuple(text.encode() for text in texts)), self.site.world.now_ns)
+        self.drain()
+
+    def write(self, dest: Address, text: str) -> None:
+        self.stack.inject(Batch(self.me, dest, (text.encode(),)), self.site.world.now_ns)
+        self.drain()
+
+    def hear(self, batch: Batch) -> None:
+        self.stack._work.append((self.stack._bottom, batch))
+        self.stack.run()
+        self.drain()
+
+    def drain(self) -> None:
+        outputs, self.stack.outputs = self.stack.outputs, []
+        world = self.site.world
+        for output in outputs:
+            if isinstance(output, Deliver):
+                into = self.got if output.batch.dest is None else self.unicasts
+                into.extend((str(output.batch.src), payload) for payload in output.batch.payloads)
+            elif isinstance(output, OpenBridge):
+                world.join_bridge(self)
+            elif isinstance(output, CloseBridge):
+                world.settle()                             # a graceful leave: what was sent before arrives
+                world.leave_bridge(self, "left")
+            elif isinstance(output, ToBridge):
+                world.on_bridge.append((self.bridge, output.batch))
+            elif isinstance(output, ReadyToLeave):
+                self.ready_to_leave = True
+            elif isinstance(output, (GlobalViewInstalled, SiteStatusChanged, Unreachable, MessagesLost)):
+                self.told.append(output)
+
+    def tell(self, event: object) -> None:
+        self.stack.tell(self.relay, event, self.site.world.now_ns)
+        self.drain()
+
+    def texts(self, prefix: str) -> list[str]:
+        return [payload.decode() for _, payload in self.got if payload.decode().startswith(prefix)]
+
+    @property
+    def global_names(self) -> dict[str, list[str]]:
+        view = self.relay.global_view
+        return {} if view is None else {site: [m.name for m in members] for site, members in view.sites.items()}
+
+
+class Site:
+    def __init__(self, world: Sites, name: str, members: str, options: dict[str, object]) -> None:
+        self.world, self.name, self.options = world, name, options
+        self.sent: deque[tuple[Member, Batch]] = deque()
+        self.raised: list[tuple[Member, int]] = []
+        self.members = {letter: Member(self, letter) for letter in members}
+        self.groups: list[list[str]] = []
+        self.view_of: dict[str, View] = {}
+        self.counter = 0
+        self.install(list(members))
+
+    def install(self, names: list[str], *, counter: int | None = None) -> None:
+        """A view of these members; a MergeView where their previous views differ."""
+        self.flush()
+        self.counter = max(self.counter + 1, counter or 0)
+        people = [self.members[name] for name in names]
+        previous = {self.view_of[n].id: self.view_of[n] for n in names if n in self.view_of}
+        identity = ViewId(self.counter, people[0].me)
+        members = tuple(person.me for person in people)
+        self.groups = [g for g in self.groups if not set(g) & set(names)] + [names]
+        view = MergeView(identity, members, tuple(previous.values())) if len(previous) > 1 else View(identity, members)
+        for name, person in zip(names, people, strict=True):
+            before = self.view_of.get(name)
+            self.view_of[name] = view
+            gone = tuple(m for m in before.members if m not in view) if before else ()
+            came = tuple(m for m in members if before is None or m not in before)
+            person.stack.notify(ViewChange(view, before, came, gone), self.world.now_ns)
+        for person in people:
+            person.drain()
+
+    def crash(self, name: str) -> None:
+        """Kill a member; survivors deliver what it had multicast, then the view without it comes."""
+        member = self.members[name]
+        member.alive = False
+        self.world.leave_bridge(member, "crashed")
+        group = next(g for g in self.groups if name in g)
+        rest = [n for n in group if n != name]
+        if rest:
+            self.install(rest)
+        self.groups = [g for g in self.groups if name not in g]
+
+    def add(self, name: str) -> Member:
+        self.members[name] = Member(self, name)
+        self.view_of.pop(name, None)
+        self.install([*self.groups[0], name])
+        return self.members[name]
+
+    def flush(self) -> bool:
+        """Deliver what was sent in the group, in order."""
+        worked = bool(self.sent)
+        while self.sent:
+            sender, batch = self.sent.popleft()
+            group = next((g for g in self.groups if sender.name in g), [])
+            for name in group:
+                member = self.members[name]
+                if member.alive and (batch.dest is None or batch.dest == member.me):
+                    member.hear(batch)
+        return worked
+
+
+class Sites:
+    """All sites and the bridge between them. `cut` lists bridge addresses whose frames are lost."""
+
+    def __init__(self, **sites: str) -> None:
+        self.rng = Random(1)
+        self.now_ns = 0
+        self.on_bridge: deque[tuple[Address | None, Batch]] = deque()
+        self.bridge: dict[Address, Member] = {}
+        self.bridge_counter = 0
+        self.lose = lambda src, batch: False
+        self.options: dict[str, object] = {}
+        self.sites: dict[str, Site] = {}
+        self.plan = sites
+
+    def build(self, **options: object) -> Sites:
+        for name, members in self.plan.items():
+            self.sites[name] = Site(self, name, members, options)
+        self.run()
+        return self
+
+    def __getitem__(self, name: str) -> Member:
+        return next(site.members[name] for site in self.sites.values() if name in site.members)
+
+    def join_bridge(self, member: Member) -> None:
+        member.bridge = new_address(self.rng, member.name)
+        self.bridge[member.bridge] = member
+        self.bridge_view()
+
+    def leave_bridge(self, member: Member, reason: str) -> None:
+        if member.bridge is None:
+            return
+        self.bridge.pop(member.bridge, None)
+        member.bridge = None
+        if member.alive:
+            member.tell(BridgeClosed(reason))
+        self.bridge_view()
+
+    def bridge_view(self) -> None:
+        self.bridge_counter += 1
+        if self.bridge:
+            members = tuple(self.bridge)
+            view = View(ViewId(self.bridge_counter, members[0]), members)
+            for address, member in list(self.bridge.items()):
+                if member.alive and member.bridge == address:
+                    member.tell(BridgeView(view, address))
+
+    def settle(self) -> None:
+        """Deliver everything that is under way, locally and on the bridge."""
+        while True:
+            worked = any([site.flush() for site in self.sites.values()])  # noqa: C419 - every site is flushed
+            while self.on_bridge:
+                worked = True
+                src, batch = self.on_bridge.popleft()
+                target = self.bridge.get(batch.dest)        # type: ignore[arg-type]
+                if src in self.bridge and target is not None and target.alive and not self.lose(src, batch):
+                    target.tell(BridgeDelivered(batch.replaced(src=src)))
+            if not worked:
+                return
+
+    def run(self, duration_ns: int = millis(1000), step_ns: int = millis(5)) -> None:
+        """Let time pass."""
+        stop = self.now_ns + duration_ns
+        while self.now_ns < stop:
+            self.settle()
+            self.now_ns += step_ns
+            for site in self.sites.values():
+                for member in site.members.values():
+                    if member.alive:
+                        member.stack.advance(self.now_ns)
+                        member.drain()
+        self.settle()
+
+    def leave(self, name: str) -> Member:
+        member = self[name]
+        member.tell(LeaveWanted())
+        return member

@@ -1,0 +1,319 @@
+"""RELAY by itself, over an ideal group and bridge: the rules of relay.md one by one."""
+from __future__ import annotations
+
+import pytest
+from sites import Sites
+
+from jgroups_py.address import ProxyUUID
+from jgroups_py.batch import NO_RELAY, Batch
+from jgroups_py.events import BridgeDelivered
+from jgroups_py.outputs import MessagesLost, SiteStatusChanged, Unreachable
+from jgroups_py.protocols.relay.headers import Forward, Seen
+from jgroups_py.units import millis, seconds
+
+
+@pytest.fixture
+def world() -> Sites:
+    return Sites(NYC="ABC", SFO="DEF").build()
+
+
+def numbered(start: int, stop: int) -> list[str]:
+    return [f"c{i}" for i in range(start, stop)]
+
+
+def test_a_multicast_reaches_every_member_of_both_sites_once_with_its_origin(world: Sites) -> None:
+    world["C"].say("hello", "again")
+    world.run()
+    for name in "ABC":
+        assert world[name].got == [("C", b"hello"), ("C", b"again")]
+    for name in "DEF":
+        assert world[name].got == [("C@NYC", b"hello"), ("C@NYC", b"again")]
+
+
+def test_a_message_flagged_no_relay_stays_in_its_site(world: Sites) -> None:
+    member = world["C"]
+    member.stack.inject(Batch(member.me, None, (b"local",), (), NO_RELAY), world.now_ns)
+    member.drain()
+    world.run()
+    assert world["A"].got == [("C", b"local")]
+    assert world["D"].got == []
+
+
+def test_the_global_view_unites_both_sites_and_survives_a_relay_failover(world: Sites) -> None:
+    both = {"NYC": ["A", "B", "C"], "SFO": ["D", "E", "F"]}
+    assert world["C"].global_names == both
+    assert world["F"].global_names == both
+    world.sites["NYC"].crash("A")
+    world.run()
+    views = [told for told in world["F"].told if hasattr(told, "view")]
+    assert world["F"].global_names == {"NYC": ["B", "C"], "SFO": ["D", "E", "F"]}
+    assert all("NYC" in told.view.sites for told in views[1:]), "the failover made the site vanish for a moment"
+
+
+def test_nothing_is_lost_or_doubled_when_the_sending_relay_crashes_with_messages_on_the_bridge(world: Sites) -> None:
+    world["C"].say(*numbered(0, 50))
+    world.sites["NYC"].flush()
+    world["C"].say(*numbered(50, 100))
+    world.on_bridge.clear()                       # what the relay had sent dies with it
+    world.sites["NYC"].crash("A")
+    world["C"].say(*numbered(100, 150))
+    world.run()
+    for name in "DEF":
+        assert world[name].texts("c") == numbered(0, 150)
+
+
+def test_nothing_is_lost_or_doubled_when_the_receiving_relay_crashes(world: Sites) -> None:
+    world["C"].say(*numbered(0, 100))
+    world.run(millis(10))
+    world["C"].say(*numbered(100, 200))
+    world.sites["NYC"].flush()
+    world.sites["SFO"].crash("D")
+    world["C"].say(*numbered(200, 250))
+    world.run(seconds(2))
+    for name in "EF":
+        assert world[name].texts("c") == numbered(0, 250)
+
+
+def test_both_relays_may_crash_at_once(world: Sites) -> None:
+    world["C"].say(*numbered(0, 100))
+    world.run(millis(5))
+    world["C"].say(*numbered(100, 200))
+    world.sites["NYC"].crash("A")
+    world.sites["SFO"].crash("D")
+    world["C"].say(*numbered(200, 300))
+    world.run(seconds(2))
+    for name in "EF":
+        assert world[name].texts("c") == numbered(0, 300)
+
+
+def test_what_a_crashed_origin_had_multicast_still_reaches_the_other_site(world: Sites) -> None:
+    world["C"].say(*numbered(0, 10))
+    world.sites["NYC"].flush()
+    world.on_bridge.clear()
+    world.sites["NYC"].crash("C")
+    world.sites["NYC"].crash("A")
+    world.run(seconds(2))
+    for name in "DEF":
+        assert world[name].texts("c") == numbered(0, 10)
+
+
+def test_a_forward_lost_on_the_bridge_is_asked_for_and_sent_again(world: Sites) -> None:
+    lost = iter([True, False, True])
+    world.lose = lambda src, batch: isinstance(batch.headers[-1], Forward) and next(lost, False)
+    for number in range(10):
+        world["C"].say(f"c{number}")
+        world.run(millis(20))
+    world.run(seconds(2))
+    assert world["F"].texts("c") == numbered(0, 10)
+
+
+def test_lost_acknowledgements_are_repeated_and_the_hold_empties(world: Sites) -> None:
+    world.lose = lambda src, batch: isinstance(batch.headers[-1], Seen)
+    world["C"].say(*numbered(0, 10))
+    world.run(seconds(1))
+    assert world["A"].relay.hold.messages == 10
+    world.lose = lambda src, batch: False
+    world.run(seconds(2))
+    assert [world[name].relay.hold.messages for name in "ABC"] == [0, 0, 0]
+    assert world["F"].texts("c") == numbered(0, 10)
+
+
+def test_nothing_is_acknowledged_before_the_backup_has_it(world: Sites) -> None:
+    world["E"].stack.layers[0].down = lambda batch: None       # the backup of SFO never confirms
+    world["E"].stack._wire_up()
+    world["C"].say(*numbered(0, 10))
+    world.run(seconds(1))
+    assert world["D"].texts("c") == numbered(0, 10)
+    assert world["A"].relay.hold.messages == 10, "acknowledged although only the relay is known to have it"
+
+
+def test_a_joiner_starts_where_the_others_stand_and_gets_nothing_twice(world: Sites) -> None:
+    world["C"].say(*numbered(0, 10))
+    world.run()
+    newcomer = world.sites["SFO"].add("G")
+    world["C"].say(*numbered(10, 20))
+    world.run()
+    assert newcomer.texts("c") == numbered(10, 20)
+    assert world["F"].texts("c") == numbered(0, 20)
+
+
+def test_dissemination_that_a_view_change_swallowed_is_repeated_after_sync(world: Sites) -> None:
+    world["C"].say(*numbered(0, 10))
+    world.sites["NYC"].flush()
+    while world.on_bridge:                                     # the relay of SFO has multicast, nobody has it yet
+        src, batch = world.on_bridge.popleft()
+        world.bridge[batch.dest].tell(BridgeDelivered(batch.replaced(src=src)))
+    world.sites["SFO"].sent.clear()
+    world.sites["SFO"].install(["D", "E", "F"])
+    world.run()
+    for name in "DEF":
+        assert world[name].texts("c") == numbered(0, 10)
+
+
+def test_a_unicast_reply_reaches_the_origin_only_and_once(world: Sites) -> None:
+    world["C"].say("question")
+    world.run()
+    src = world["F"].relay.receiving.proxies[world["C"].me]
+    assert isinstance(src, ProxyUUID)
+    world["F"].write(src, "answer")
+    world.run()
+    assert world["C"].unicasts == [("F@SFO", b"answer")]
+    assert [world[name].unicasts for name in "ABDEF"] == [[]] * 5
+
+
+def test_unicasts_arrive_once_and_in_order_across_relay_crashes_on_both_sides(world: Sites) -> None:
+    for number in range(20):
+        world["F"].write(world["C"].me, f"u{number}")
+        if number == 5:
+            world.on_bridge.clear()
+            world.sites["NYC"].crash("A")
+        if number == 12:
+            world.on_bridge.clear()
+            world.sites["SFO"].crash("D")
+        world.run(millis(10))
+    world.run(seconds(3))
+    assert [payload for _, payload in world["C"].unicasts] == [f"u{number}".encode() for number in range(20)]
+    assert not [told for told in world["F"].told if isinstance(told, Unreachable)]
+
+
+def test_a_unicast_to_a_member_that_is_gone_is_told_unreachable_and_later_ones_do_not_wait(world: Sites) -> None:
+    gone = world["C"].me
+    world.sites["NYC"].crash("C")
+    world["F"].write(gone, "late")
+    world.run(seconds(1))
+    world["F"].write(gone, "later")
+    world.run(seconds(1))
+    told = [told for told in world["F"].told if isinstance(told, Unreachable)]
+    assert [t.dest for t in told] == [gone, gone]
+    assert world["F"].relay.post.out.waiting == 0
+
+
+def test_a_site_without_relay_goes_down_and_comes_back_with_everything_held_for_it(world: Sites) -> None:
+    world["C"].say("before")
+    world.run()
+    world.lose = lambda src, batch: True
+    world.leave_bridge(world["D"], "link broken")
+    for n in range(5):
+        world["C"].say(f"c{n}")
+    world["D"].relay.bridge_wanted = False                      # its link stays broken for a while
+    world.run(seconds(11))
+    statuses = [told for told in world["C"].told if isinstance(told, SiteStatusChanged)]
+    assert [told.status for told in statuses] == ["UP", "DOWN"]
+    world.lose = lambda src, batch: False
+    world["D"].relay.open_bridge()
+    world["D"].drain()
+    world.run(seconds(3))
+    assert world["F"].texts("c") == numbered(0, 5)
+    assert [t.status for t in world["C"].told if isinstance(t, SiteStatusChanged)] == ["UP", "DOWN", "UP"]
+
+
+def test_a_leaving_relay_hands_over_and_the_successor_loses_and_doubles_nothing(world: Sites) -> None:
+    world["C"].say(*numbered(0, 50))
+    member = world.leave("A")
+    world.run(millis(200))
+    assert member.ready_to_leave
+    world["C"].say(*numbered(50, 60))
+    world.sites["NYC"].crash("A")
+    world.run(seconds(1))
+    for name in "DEF":
+        assert world[name].texts("c") == numbered(0, 60)
+
+
+def test_the_last_member_says_goodbye_for_its_site_which_is_offline_at_once() -> None:
+    world = Sites(NYC="A", SFO="DE").build()
+    world.leave("A")
+    world.run(millis(100))
+    assert [t.status for t in world["E"].told if isinstance(t, SiteStatusChanged)] == ["UP", "OFFLINE"]
+
+
+def test_a_stale_relay_is_refused_and_its_messages_come_after_the_merge(world: Sites) -> None:
+    nyc = world.sites["NYC"]
+    nyc.install(["A", "C"])                       # NYC splits: A's half first, B's half has the higher epoch
+    nyc.install(["B"])
+    world.run()
+    world["B"].say("b0")
+    world["C"].say(*numbered(0, 5))
+    world.run()
+    assert world["F"].texts("b") == ["b0"]
+    assert world["F"].texts("c") == [], "a fenced relay was obeyed"
+    nyc.install(["B", "A", "C"])
+    world.run(seconds(2))
+    assert world["F"].texts("c") == numbered(0, 5)
+
+
+def test_a_fenced_half_whose_rival_is_gone_raises_its_view(world: Sites) -> None:
+    nyc = world.sites["NYC"]
+    nyc.install(["A", "C"])
+    nyc.install(["B"])
+    world.run()
+    world.sites["NYC"].crash("B")
+    world["C"].say("c0")
+    world.run(millis(500))
+    assert nyc.raised, "nobody asked for a higher view"
+    _, above = nyc.raised[0]
+    nyc.install(["A", "C"], counter=above + 1)
+    world.run(seconds(1))
+    assert world["F"].texts("c") == ["c0"]
+
+
+def test_halves_of_the_receiving_site_that_merge_with_different_vectors_both_end_complete(world: Sites) -> None:
+    sfo = world.sites["SFO"]
+    world["C"].say(*numbered(0, 5))
+    world.run()
+    sfo.install(["D", "E"])
+    sfo.install(["F"])
+    world.leave_bridge(world["F"], "cut off")
+    world["F"].relay.bridge_wanted = False
+    world["C"].say(*numbered(5, 10))
+    world.run(seconds(2))
+    assert world["F"].texts("c") == numbered(0, 5)
+    sfo.install(["D", "E", "F"])
+    world.run(seconds(2))
+    for name in "DEF":
+        assert world[name].texts("c") == numbered(0, 10)
+    assert not [told for told in world["F"].told if isinstance(told, MessagesLost)]
+
+
+def test_a_new_backup_gets_what_the_relay_holds(world: Sites) -> None:
+    world.lose = lambda src, batch: True
+    world["C"].say(*numbered(0, 10))
+    world.run(millis(50))
+    world.sites["NYC"].crash("B")                  # C is the backup now; it is the origin, so let D.. see a third
+    newcomer = world.sites["NYC"].add("G")
+    world.sites["NYC"].crash("C")
+    world.run(millis(50))
+    assert newcomer.relay.hold.messages == 10, "the new second-in-line holds nothing"
+    world.sites["NYC"].crash("A")
+    world.lose = lambda src, batch: False
+    world.run(seconds(3))
+    assert world["F"].texts("c") == numbered(0, 10)
+
+
+def test_three_sites_get_everything_once_and_nothing_echoes() -> None:
+    world = Sites(NYC="AB", SFO="DE", LON="XY").build()
+    for name in "BEY":
+        world[name].say(f"{name.lower()}0", f"{name.lower()}1")
+    world.run()
+    for name in "ABDEXY":
+        assert sorted(world[name].texts("")) == ["b0", "b1", "e0", "e1", "y0", "y1"]
+
+
+def test_a_slow_third_site_does_not_hold_up_the_second() -> None:
+    world = Sites(NYC="AB", SFO="DE", LON="XY").build(window_bytes="64K")
+    lon = next(address for address, member in world.bridge.items() if member.name == "X")
+    world.lose = lambda src, batch: batch.dest == lon
+    for _ in range(20):
+        world["B"].say("b" * 30_000)
+        world.run(millis(50))
+    assert len(world["E"].got) == 20
+    assert world["Y"].got == []
+
+
+def test_a_full_hold_gives_up_the_site_furthest_behind_and_memory_stays_bounded() -> None:
+    world = Sites(NYC="AB", SFO="DE").build(hold_bytes="1M", window_bytes="64K", split_grace_ns="1s")
+    world.lose = lambda src, batch: True
+    for _ in range(100):
+        world["B"].say("b" * 30_000)
+        world.run(millis(50))
+    assert world["A"].relay.hold.nbytes < 2 << 20
+    assert "OFFLINE" in [t.status for t in world["B"].told if isinstance(t, SiteStatusChanged)]
