@@ -33,7 +33,7 @@ from jgroups_py.sim.process import STATE_CHUNK_BYTES, Process, Socket
 from jgroups_py.units import NS_PER_MS
 
 if TYPE_CHECKING:
-    from jgroups_py.sim.world import World
+    from jgroups_py.sim.engine import Engine
 
 OPEN_NS = NS_PER_MS                      # how long opening sockets or reading a folder takes
 
@@ -41,7 +41,7 @@ OPEN_NS = NS_PER_MS                      # how long opening sockets or reading a
 class Carrier:
     """The hands of the world."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Engine) -> None:
         self.world = world
         self._handlers: dict[type[Output], Callable[[Process, Any], None]] = {
             Deliver: self._deliver, ViewInstalled: self._view, OpenTransport: self._open_transport,

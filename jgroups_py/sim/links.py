@@ -14,8 +14,8 @@ from jgroups_py.events import LinkDown, LinkUp, Listening
 from jgroups_py.outputs import Listen, OpenLink
 
 if TYPE_CHECKING:
+    from jgroups_py.sim.engine import Engine
     from jgroups_py.sim.process import Process
-    from jgroups_py.sim.world import World
 
 RETRY_NS = 50_000_000                    # how often a wait for a cut or a pause looks again
 
@@ -45,7 +45,7 @@ class Link:
 class Links:
     """All listeners and connections of a world."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Engine) -> None:
         self.world = world
         self.listeners: dict[PhysicalAddress, Listener] = {}
         self.links: dict[tuple[Process, int, int], Link] = {}

@@ -121,20 +121,23 @@ class Network:
         self.local_weather[src, dest, net] = weather
         self.path(src, dest, net).weather = weather
 
-    def mend(self) -> list[Path]:
+    def mend(self, nets: Iterable[int] = NETS) -> list[Path]:
         """Undo all cuts. Returns the streams that have frames waiting and go on; other waiting frames are lost."""
-        self.cuts.clear()
+        mended = tuple(nets)
+        for key in [key for key in self.cuts if key[2] in mended]:
+            del self.cuts[key]
+            self.paths[key].cut = False
         going_on = []
-        for path in self.paths.values():
-            path.cut = False
-            if path.backlog:
-                if path.rng.random() < RESET_RATIO:
-                    path.backlog.clear()
-                else:
-                    going_on.append(path)
+        for path in [path for path in self.paths.values() if path.backlog and not path.cut]:
+            if path.rng.random() < RESET_RATIO:
+                path.backlog.clear()
+            else:
+                going_on.append(path)
         return going_on
 
-    def clear_up(self) -> None:
-        """Good weather again, everywhere."""
-        for net in NETS:
+    def clear_up(self, net: int) -> bool:
+        """Good weather again on a net; whether it was bad."""
+        bad = self.general[net] != self.fair[net] or any(key[2] == net for key in self.local_weather)
+        if bad:
             self.set_weather(net, self.fair[net])
+        return bad

@@ -18,6 +18,7 @@ from jgroups_py.units import NS_PER_S
 from jgroups_py.view import GlobalView, View
 
 if TYPE_CHECKING:
+    from jgroups_py.sim.engine import Engine
     from jgroups_py.sim.world import World
 
 BUSY_BYTES = 1 << 20                     # undelivered bytes at which the application counts as busy
@@ -134,7 +135,7 @@ class Process:
 
     # --- the application --------------------------------------------------------------------------------------------
 
-    def give(self, output: Output, world: World) -> None:
+    def give(self, output: Output, world: Engine) -> None:
         """Hand `output` to the application, at once or when it gets to it."""
         if not self.app.rate:
             self.take(output, world)
@@ -148,12 +149,12 @@ class Process:
         if len(self.waiting) == 1:
             self._plan(world)
 
-    def _plan(self, world: World) -> None:
+    def _plan(self, world: Engine) -> None:
         first = self.waiting[0]
         work = len(first.batch.payloads) * NS_PER_S // self.app.rate if isinstance(first, Deliver) else 0
         world.after(work, self._work_off, world)
 
-    def _work_off(self, world: World) -> None:
+    def _work_off(self, world: Engine) -> None:
         if not self.alive or not self.waiting:
             return
         if self.paused:
@@ -169,7 +170,7 @@ class Process:
         if self.waiting:
             self._plan(world)
 
-    def take(self, output: Output, world: World) -> None:
+    def take(self, output: Output, world: Engine) -> None:
         """The application handles `output` now."""
         match output:
             case Deliver(batch):

@@ -1,0 +1,209 @@
+"""Engine: the virtual clock and the loop, which drives nodes as runtime's duty cycle does.
+
+What is due waits in buckets, one a tick (100 us), so that all frames that reach a node within a tick are handed to it
+together, as a loop that reads its sockets dry would do; then due timers fire, then its outputs are carried out.
+"""
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Any
+
+from jgroups_py.address import PhysicalAddress
+from jgroups_py.events import Event
+from jgroups_py.outputs import LOCAL, Frame
+from jgroups_py.sim import history as h
+from jgroups_py.sim.carry import Carrier
+from jgroups_py.sim.links import Links
+from jgroups_py.sim.network import STREAM_BACKLOG, Network, Weather
+from jgroups_py.sim.process import Process, Socket
+from jgroups_py.units import NS_PER_US, millis
+
+Due = tuple[Any, ...]
+"""(None, call, arguments, None), (process, LOCAL, b"", None) to step it, or (socket, 0, data, the sender's address)."""
+PARKED_FRAMES = 10_000                   # what the sockets of a paused process hold
+
+
+class Engine:
+    """Time, and who does what when."""
+
+    def __init__(self, seed: str, weather: dict[int, Weather] | None, tick_ns: int = 100 * NS_PER_US) -> None:
+        self.tick_ns = tick_ns
+        self.now_ns = 0
+        self.network = Network(f"{seed}/network", weather)
+        self.history = h.History()
+        self.links = Links(self)
+        self.carrier = Carrier(self)
+        self.sockets: dict[PhysicalAddress, Socket] = {}
+        self.groups: dict[PhysicalAddress, list[Socket]] = {}    # IP multicast address -> who listens
+        self.folders: dict[str, dict[str, bytes]] = {}           # the shared folder of FILE_PING
+        self.frame_count = 0
+        self.step_count = 0
+        self._names: dict[str, str] = {}                         # IP address -> name of the (first) process there
+        self._next_port = 49152
+        self._due: dict[int, list[Due]] = {}                     # time -> what happens then
+        self._times: list[int] = []                              # heap of the keys of _due
+
+    def name_at(self, host: str) -> str:
+        """The name of the process at an IP address, the address itself where nobody is."""
+        return self._names.get(host, host)
+
+    def free_port(self) -> int:
+        """A port that nobody used before."""
+        self._next_port += 1
+        return self._next_port
+
+    # --- time -------------------------------------------------------------------------------------------------------
+
+    def run_for(self, duration_ns: int) -> None:
+        """Let `duration_ns` pass."""
+        self.run_until(self.now_ns + duration_ns)
+
+    def run_until(self, stop_ns: int) -> None:
+        """Let everything happen that is due before or at `stop_ns`."""
+        times = self._times
+        while times and times[0] <= stop_ns:
+            at_ns = heapq.heappop(times)
+            self.now_ns = at_ns
+            self._happen(self._due.pop(at_ns))
+        self.now_ns = max(self.now_ns, stop_ns)
+
+    def run_while(self, condition: Callable[[], bool], limit_ns: int, step_ns: int = millis(50)) -> bool:
+        """Let time pass while `condition()` holds, for `limit_ns` at most. Returns whether it ceased to hold."""
+        stop_ns = self.now_ns + limit_ns
+        while condition():
+            if self.now_ns >= stop_ns:
+                return False
+            self.run_for(step_ns)
+        return True
+
+    def after(self, delay_ns: int, call: Callable[..., None], *arguments: Any) -> None:
+        """Call something later (at the next tick at the earliest)."""
+        self._plan(self.now_ns + max(delay_ns, self.tick_ns), (None, call, arguments, None))
+
+    def remark(self, text: str) -> None:
+        """Put a line into the history for the reader."""
+        self.history.add(h.Remark(self.now_ns, text))
+
+    def when_awake(self, process: Process, call: Callable[[int], None]) -> None:
+        """Do something at a node now, or when its process goes on."""
+        if process.paused:
+            self.after(millis(100), self.when_awake, process, call)
+        elif process.running:
+            call(self.now_ns)
+            self._settle(process)
+
+    def tell(self, process: Process, event: Event, net: int) -> None:
+        """Give a node news of its sockets."""
+        self.when_awake(process, lambda now_ns: process.node.notify(event, now_ns, net))
+
+    def give_down(self, process: Process, event: Event) -> None:
+        """Give a node an event of its channel."""
+        self.when_awake(process, lambda now_ns: process.node.inject(event, now_ns))
+
+    def app_busy(self, process: Process, on: bool) -> None:
+        """The application of a process fell behind, or caught up."""
+        self.when_awake(process, lambda now_ns: process.node.app_busy(on, now_ns))
+
+    def answer_state(self, process: Process, request: int) -> None:
+        """The application of a process was asked for its state."""
+        self.carrier.answer_state(process, request)
+
+    # --- the loop ---------------------------------------------------------------------------------------------------
+
+    def _plan(self, at_ns: int, due: Due) -> int:
+        tick_ns = self.tick_ns
+        at_ns = -(-at_ns // tick_ns) * tick_ns
+        bucket = self._due.get(at_ns)
+        if bucket is None:
+            self._due[at_ns] = [due]
+            heapq.heappush(self._times, at_ns)
+        else:
+            bucket.append(due)
+        return at_ns
+
+    def _happen(self, bucket: list[Due]) -> None:
+        """What is due at one instant: calls first, then each node once, with all its frames."""
+        stirred: dict[Process, dict[int, list[tuple[bytes, PhysicalAddress | None]]]] = {}
+        for who, what, data, physical in bucket:
+            if who is None:
+                what(*data)
+            elif who.__class__ is Process:
+                if who.running:
+                    stirred.setdefault(who, {})
+            else:
+                socket = who if not who.closed else self.sockets.get(who.physical)
+                if socket is not None and socket.process.running:
+                    frames = stirred.setdefault(socket.process, {})
+                    frames.setdefault(socket.net, []).append((data, physical))
+        for process, frames in stirred.items():
+            self._step(process, frames)
+
+    def _step(self, process: Process, frames: dict[int, list[tuple[bytes, PhysicalAddress | None]]]) -> None:
+        if not process.running:
+            return                                        # crashed or left at this very instant
+        if process.paused:
+            for net, arrived in frames.items():
+                process.parked.extend((net, data, physical) for data, physical in arrived)
+            del process.parked[PARKED_FRAMES:]
+            return
+        if process.parked:
+            for net, data, physical in reversed(process.parked):
+                frames.setdefault(net, []).insert(0, (data, physical))
+            process.parked = []
+        self.step_count += 1
+        node, now_ns = process.node, self.now_ns
+        for net, arrived in frames.items():
+            node.receive(arrived, now_ns, net)
+        deadline_ns = node.next_deadline_ns
+        if deadline_ns is not None and deadline_ns <= now_ns and not node.closed:
+            node.advance(now_ns)
+        self._settle(process)
+
+    def _settle(self, process: Process) -> None:
+        """Carry out what the node wants and plan its next step."""
+        node = process.node
+        if process.settling:
+            return                                        # an application called us from within; the loop below goes on
+        process.settling = True
+        outputs = node.drain()
+        while outputs:
+            for output in outputs:
+                if output.__class__ is Frame:
+                    self._emit(process, output)
+                else:
+                    self.carrier.carry_out(process, output)
+            outputs = node.drain()
+        process.settling = False
+        deadline_ns = node.next_deadline_ns
+        if deadline_ns is None or node.closed:
+            process.wake_ns = None
+        elif process.wake_ns is None or deadline_ns < process.wake_ns or process.wake_ns <= self.now_ns:
+            process.wake_ns = self._plan(max(deadline_ns, self.now_ns + 1), (process, LOCAL, b"", None))
+
+    # --- frames -----------------------------------------------------------------------------------------------------
+
+    def _emit(self, process: Process, frame: Frame) -> None:
+        mine = process.sockets.get(frame.net)
+        if mine is None or not process.alive:
+            return                                        # the sockets are not open yet, or gone
+        data = b"".join(frame.data)
+        self.frame_count += 1
+        if frame.to is not None:
+            socket = self.sockets.get(frame.to)
+            if socket is not None:
+                self._towards(mine, socket, data)
+        elif mine.group is not None:
+            for socket in self.groups[mine.group]:
+                if socket is not mine:
+                    self._towards(mine, socket, data)
+
+    def _towards(self, mine: Socket, socket: Socket, data: bytes) -> None:
+        path = self.network.path(mine.process.name, socket.process.name, mine.net)
+        if path.cut:
+            if mine.stream and len(path.backlog) < STREAM_BACKLOG:
+                path.backlog.append((socket, data))
+            return
+        physical = None if mine.stream else mine.physical
+        for at_ns in path.arrivals(self.now_ns, mine.stream):
+            self._plan(at_ns, (socket, 0, data, physical))

@@ -1,0 +1,233 @@
+"""Faults and traffic as data: timed actions, drawn from a seed, that a runner carries out and may leave out.
+
+Because a plan is a list, a failing seed can be shrunk: the same plan with fewer faults (see runner.shrink). An action
+that does not fit the moment (crash of a member that is not running) does nothing.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import attrs
+
+from jgroups_py.errors import ChannelError
+from jgroups_py.outputs import BRIDGE, LOCAL
+from jgroups_py.sim.network import Weather
+from jgroups_py.sim.process import Process
+from jgroups_py.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from jgroups_py.sim.world import World
+
+Starter = Callable[[str], object]
+NET_NAMES = {LOCAL: "local nets", BRIDGE: "the bridge"}
+
+
+@attrs.frozen
+class Action:
+    """Something that is done at `at_ns`."""
+
+    at_ns: int
+
+    def do(self, world: World, start: Starter) -> None:
+        """Do it; `start(name)` starts a member with its stack."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return f"{self.at_ns / NS_PER_S:.3f} s: {self.words()}"
+
+    def words(self) -> str:
+        """What it does."""
+        raise NotImplementedError
+
+
+# --- members ----------------------------------------------------------------------------------------------------------
+
+@attrs.frozen
+class Begin(Action):
+    """Start a member, or start it again."""
+
+    name: str
+
+    def do(self, world: World, start: Starter) -> None:
+        old = world.processes.get(self.name)
+        if old is None or not old.running:
+            start(self.name)
+
+    def words(self) -> str:
+        return f"start {self.name}"
+
+
+@attrs.frozen
+class CrashOf(Action):
+    """kill -9; power: the whole host goes."""
+
+    name: str
+    power: bool = False
+
+    def do(self, world: World, start: Starter) -> None:
+        if is_up(world, self.name):
+            world.crash(self.name, power=self.power)
+
+    def words(self) -> str:
+        return f"crash {self.name}" + (" with its host" if self.power else "")
+
+
+@attrs.frozen
+class CrashOfFirst(Action):
+    """kill -9 of whoever is the coordinator (so the relay) of the group that `name` is in."""
+
+    name: str
+
+    def do(self, world: World, start: Starter) -> None:
+        process = world.processes.get(self.name)
+        view = process.view if process is not None and process.running else None
+        if view is not None:
+            first = world.by_address[view.coordinator]
+            if first.running:
+                world.crash(first.name)
+
+    def words(self) -> str:
+        return f"crash the coordinator of {self.name}'s group"
+
+
+@attrs.frozen
+class LeaveOf(Action):
+    """Disconnect gracefully."""
+
+    name: str
+
+    def do(self, world: World, start: Starter) -> None:
+        if is_up(world, self.name):
+            world.leave(self.name)
+
+    def words(self) -> str:
+        return f"{self.name} leaves"
+
+
+@attrs.frozen
+class PauseOf(Action):
+    """SIGSTOP for a while."""
+
+    name: str
+    for_ns: int
+
+    def do(self, world: World, start: Starter) -> None:
+        if is_up(world, self.name) and not world.processes[self.name].paused:
+            world.pause(self.name)
+            world.after(self.for_ns, self._resume, world, world.processes[self.name])
+
+    def _resume(self, world: World, process: Process) -> None:
+        if world.processes[self.name] is process:
+            world.resume(self.name)
+
+    def words(self) -> str:
+        return f"pause {self.name} for {self.for_ns / NS_PER_S:.3f} s"
+
+
+# --- the network ------------------------------------------------------------------------------------------------------
+
+@attrs.frozen
+class Split(Action):
+    """A symmetric partition for a while, on some nets."""
+
+    groups: tuple[tuple[str, ...], ...]
+    for_ns: int
+    nets: tuple[int, ...] = (LOCAL, BRIDGE)
+
+    def do(self, world: World, start: Starter) -> None:
+        world.partition(self.groups, self.nets)
+        world.after(self.for_ns, world.mend, self.nets)
+
+    def words(self) -> str:
+        groups = " | ".join(" ".join(group) for group in self.groups)
+        return f"split {groups} for {self.for_ns / NS_PER_S:.3f} s on {show_nets(self.nets)}"
+
+
+@attrs.frozen
+class OneWay(Action):
+    """A cut in one direction for a while."""
+
+    src: str
+    dest: str
+    for_ns: int
+    nets: tuple[int, ...] = (LOCAL, BRIDGE)
+
+    def do(self, world: World, start: Starter) -> None:
+        world.cut(self.src, self.dest, self.nets)
+        world.after(self.for_ns, world.mend, self.nets)
+
+    def words(self) -> str:
+        return f"cut {self.src} -> {self.dest} for {self.for_ns / NS_PER_S:.3f} s on {show_nets(self.nets)}"
+
+
+@attrs.frozen
+class Storm(Action):
+    """Bad weather on a whole net for a while."""
+
+    weather: Weather
+    for_ns: int
+    net: int = LOCAL
+
+    def do(self, world: World, start: Starter) -> None:
+        world.set_weather(self.weather, self.net)
+        world.after(self.for_ns, world.clear_up, self.net)
+
+    def words(self) -> str:
+        return f"weather on {NET_NAMES[self.net]} for {self.for_ns / NS_PER_S:.3f} s: {self.weather}"
+
+
+@attrs.frozen
+class Clog(Action):
+    """One path becomes very slow for a while."""
+
+    src: str
+    dest: str
+    weather: Weather
+    for_ns: int
+    net: int = LOCAL
+
+    def do(self, world: World, start: Starter) -> None:
+        world.network.set_path_weather(self.src, self.dest, self.net, self.weather)
+        world.remark(f"path {self.src} -> {self.dest}: {self.weather}")
+        world.after(self.for_ns, world.clear_up, self.net)
+
+    def words(self) -> str:
+        return (f"path {self.src} -> {self.dest} on {NET_NAMES[self.net]} for {self.for_ns / NS_PER_S:.3f} s: "
+                f"{self.weather}")
+
+
+# --- traffic ----------------------------------------------------------------------------------------------------------
+
+@attrs.frozen
+class Talk(Action):
+    """Send a run; dest "" is all."""
+
+    name: str
+    dest: str
+    count: int
+    size: int
+    flags: int = 0
+
+    def do(self, world: World, start: Starter) -> None:
+        process = world.processes.get(self.name)
+        if process is None or process.paused or (self.dest and self.dest not in world.processes):
+            return
+        try:
+            world.post(self.name, self.dest or None, self.count, self.size, self.flags)
+        except ChannelError:
+            return                                        # it is not in the group just now
+
+    def words(self) -> str:
+        return f"{self.name} sends {self.count} of {self.size} bytes to {self.dest or 'all'}, flags {self.flags}"
+
+
+def is_up(world: World, name: str) -> bool:
+    """Whether the member runs and does not want to leave."""
+    process = world.processes.get(name)
+    return process is not None and process.running and not process.leaving
+
+
+def show_nets(nets: tuple[int, ...]) -> str:
+    """ "the bridge"."""
+    return " and ".join(NET_NAMES[net] for net in nets)
