@@ -1,0 +1,121 @@
+"""STABLE: finds out which multicasts all members have delivered, so that NAKACK may forget them.
+
+Members multicast their digest (per member the next number wanted) on a timer and after `max_bytes` of traffic. The
+minimum per sender over the last digests of all members is stable: digests only grow, so an old one makes the answer
+more careful and never wrong. A digest counts only in the view it names. A digest ahead of ours also tells NAKACK of
+messages that exist and that we lack, which finds a lost last message when the sender cannot.
+Place: above NAKACK. Source: JGroups STABLE. Deviations: no coordinator, all vote to all; votes are kept, not cleared
+after each decision, so that a lost vote costs one round at most.
+"""
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+
+from jgroups_py import wire
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch, Header
+from jgroups_py.events import Digest, MessagesKnown, MessagesStable, ViewChange
+from jgroups_py.ports import DigestSource
+from jgroups_py.protocol import Protocol, on, receives, timer
+from jgroups_py.units import duration, size
+
+VIEW_ID_BYTES = 24
+COORDINATOR = "all members tell each other; nobody collects votes"
+
+
+@attrs.frozen
+class StableConfig:
+    """See the fields."""
+
+    ignored: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("send_stable_msgs_to_coord_only", "stability_delay"), COORDINATOR),
+        **dict.fromkeys(("cap", "max_suspend_time"), "max_bytes is taken as it stands"),
+    }
+
+    gossip_ns: int = duration(
+        "50s", name="desired_avg_gossip", doc="Mean time between two digests of one member; 0: none. Lower forgets "
+        "sooner in quiet times, higher sends less.")
+    max_bytes: int = size(
+        "4M", name="max_bytes", doc="Multicast bytes received that make a member tell its digest at once; 0: never. "
+        "Two to six times as much is kept by each member under load.")
+
+
+@wire.header(proto=10, kind=1)
+class Seen(Header):
+    """A vote: in this view the source has delivered every message below `digest[member]`, of each member."""
+
+    view: bytes = wire.field(wire.fixed_bytes(VIEW_ID_BYTES))
+    digest: Digest = wire.field(wire.DIGEST)
+
+
+class Stable(Protocol):
+    """See the module."""
+
+    Config = StableConfig
+    config: StableConfig
+    needs = {"window": DigestSource}
+    window: DigestSource
+
+    def start(self) -> None:
+        self.members: tuple[Address, ...] = ()
+        self.view = b""                                    # ViewId.raw
+        self.votes: dict[Address, Digest] = {}             # every other member -> its last digest in this view
+        self.stable: Digest = {}                           # what NAKACK was told last
+        self.unvoted_bytes = 0
+
+    def up(self, batch: Batch) -> None:
+        self.pass_up(batch)
+        if batch.dest is None:
+            self.unvoted_bytes += batch.nbytes
+            if self.unvoted_bytes >= self.config.max_bytes > 0:
+                self.vote()
+
+    @on(ViewChange)
+    def view_changed(self, event: ViewChange) -> None:
+        self.members, self.view = event.view.members, event.view.id.raw
+        self.votes, self.stable = {}, {}
+        self.unvoted_bytes = 0
+        self.plan()
+
+    @timer("gossip")
+    def gossip(self) -> None:
+        self.vote()
+        self.plan()
+
+    def plan(self) -> None:
+        """Spread over twice the mean: members that joined together must not vote together."""
+        if self.config.gossip_ns:
+            self.set_timer("gossip", self.rng.randrange(2 * self.config.gossip_ns))
+
+    def vote(self) -> None:
+        if not self.view:
+            return
+        self.unvoted_bytes = 0
+        self.count("votes_sent")
+        self.send(Seen(self.view, self.window.digest()), None)
+        self.decide()
+
+    @receives(Seen)
+    def seen(self, vote: Seen, batch: Batch) -> None:
+        if vote.view != self.view or batch.src not in self.members:
+            return self.count("votes_outside_view")
+        mine = self.window.digest()
+        if vote.digest.keys() != mine.keys():
+            return self.count("votes_malformed")
+        self.count("votes_received")
+        self.votes[batch.src] = vote.digest
+        if any(stop > mine[member] for member, stop in vote.digest.items()):
+            self.pass_down(MessagesKnown(vote.digest))
+        return self.decide()
+
+    def decide(self) -> None:
+        if len(self.votes) < len(self.members) - 1:
+            return
+        mine = self.window.digest()
+        low = {member: min([mine[member], *(vote[member] for vote in self.votes.values())]) for member in self.members}
+        if low != self.stable:
+            self.stable = low
+            self.count("decisions")
+            self.pass_down(MessagesStable(low))

@@ -1,0 +1,117 @@
+"""STABLE: votes, and what follows from them."""
+from __future__ import annotations
+
+from random import Random
+
+from jgroups_py.events import MessagesKnown, MessagesStable
+from jgroups_py.protocols.nakack import Nakack
+from jgroups_py.protocols.stable import Seen, Stable, StableConfig
+from jgroups_py.units import seconds
+from tests.unit.harness import Bench, Fixed, Flying, Group, address, change, multicast, unicast, view_of
+
+V1 = view_of("A", "B", "C")
+A, B, C = map(address, "ABC")
+
+
+def member(**properties: object) -> tuple[Bench, Fixed]:
+    """STABLE above a layer whose digest the test sets."""
+    below = Fixed()
+    bench = Bench(below, Stable(StableConfig(**properties)))          # type: ignore[arg-type]
+    below.digest_value = {A: 1, B: 1, C: 1}
+    bench.down(change(V1))
+    return bench, below
+
+
+def vote(src: str, a: int, b: int, c: int, view: object = V1) -> object:
+    """A vote as it arrives."""
+    return multicast(src, headers=(Seen(view.id.raw, {A: a, B: b, C: c}),))      # type: ignore[attr-defined]
+
+
+def test_the_minimum_of_all_votes_is_stable() -> None:
+    bench, below = member()
+    below.digest_value = {A: 5, B: 6, C: 7}
+    bench.up(vote("B", 9, 2, 3))
+    assert bench.passed_down(MessagesStable) == []
+    bench.up(vote("C", 4, 8, 8))
+    assert bench.passed_down(MessagesStable) == [MessagesStable({A: 4, B: 2, C: 3})]
+
+
+def test_a_later_vote_of_one_member_raises_the_minimum_without_a_new_round() -> None:
+    bench, below = member()
+    below.digest_value = {A: 5, B: 5, C: 5}
+    bench.up(vote("B", 2, 2, 2))
+    bench.up(vote("C", 3, 3, 3))
+    bench.up(vote("B", 4, 4, 4))
+    assert [event.digest[A] for event in bench.passed_down(MessagesStable)] == [2, 3]
+
+
+def test_a_vote_from_another_view_is_not_counted() -> None:
+    bench, _ = member()
+    bench.up(vote("B", 2, 2, 2, view=view_of("A", "B", "C", counter=2)))
+    bench.up(vote("X", 2, 2, 2))
+    bench.up(vote("C", 2, 2, 2))
+    assert bench.passed_down(MessagesStable) == []
+    assert bench.stats()["votes_outside_view"] == 2
+
+
+def test_a_vote_about_other_members_is_refused() -> None:
+    bench, _ = member()
+    bench.up(multicast("B", headers=(Seen(V1.id.raw, {A: 1, B: 2}),)))
+    assert bench.stats()["votes_malformed"] == 1
+
+
+def test_votes_end_with_their_view() -> None:
+    bench, _ = member()
+    bench.up(vote("B", 1, 1, 1))
+    bench.down(change(view_of("A", "B", "C", counter=2), V1))
+    bench.up(vote("C", 1, 1, 1, view=view_of("A", "B", "C", counter=2)))
+    assert bench.passed_down(MessagesStable) == []
+
+
+def test_traffic_triggers_a_vote() -> None:
+    bench, _ = member(max_bytes=1000)
+    bench.up(multicast("B", b"x" * 999))
+    bench.up(unicast("B", "A", b"x" * 999))
+    assert bench.said(Seen) == []
+    bench.up(multicast("A", b"x"))
+    assert [header.digest for header, _ in bench.said(Seen)] == [{A: 1, B: 1, C: 1}]
+
+
+def test_members_vote_from_time_to_time_at_random() -> None:
+    bench, _ = member(gossip_ns="1s")
+    bench.advance(100_000)
+    assert 70 <= len(bench.said(Seen)) <= 130
+
+
+def test_a_vote_ahead_of_us_tells_what_exists() -> None:
+    bench, _ = member()
+    bench.up(vote("B", 1, 4, 1))
+    assert bench.passed_down(MessagesKnown) == [MessagesKnown({A: 1, B: 4, C: 1})]
+    bench.up(vote("C", 1, 1, 1))
+    assert bench.passed_down(MessagesKnown) == []
+
+
+def test_a_lone_member_forgets_by_itself() -> None:
+    bench = Bench(Nakack(), Stable(StableConfig(max_bytes=10)))
+    bench.down(change(view_of("A")))
+    bench.down(multicast("A", b"x" * 20))
+    assert bench.stats()["kept_bytes"] == 0
+
+
+def test_three_flooding_members_keep_a_few_max_bytes_even_if_votes_get_lost() -> None:
+    config = StableConfig(max_bytes=100_000, gossip_ns=seconds(50))
+    group = Group(lambda _: [Nakack(), Stable(config)], "ABC")
+    group.install(V1)
+    rng = Random(1)
+
+    def fate(flying: Flying) -> tuple[float, ...]:
+        return () if flying.has(Seen) and rng.random() < 0.3 else (0.1,)
+    group.fate = fate
+    most = 0.0
+    for _ in range(200):
+        for name in "ABC":
+            group[name].down(multicast(name, *[b"x" * 1000] * 10))
+        group.run(1)
+        most = max([most, *(bench.stats()["kept_bytes"] for bench in group.alive)])
+    assert 100_000 <= most <= 600_000
+    assert all(len(bench.payloads()) == 6000 for bench in group.alive)
