@@ -42,9 +42,15 @@ class ReceiveWindow:
 
     def take(self, below: int | None = None) -> list[Batch]:
         """The runs that are next in order (only messages below `below`, if given); they count as delivered."""
-        if below is not None:
-            self.runs.split(below)
         firsts, runs = self.runs.firsts, self.runs.runs
+        if below is None:
+            if not firsts or firsts[-1] < self.next:
+                return []
+            if firsts[-1] == self.next and self.keep:          # the ordinary case: one run, just arrived
+                self.next += len(runs[-1].payloads) or 1
+                return runs[-1:]
+        else:
+            self.runs.split(below)
         start = at = bisect_left(firsts, self.next)
         while at < len(firsts) and firsts[at] == self.next and (below is None or self.next < below):
             self.next += len(runs[at].payloads) or 1

@@ -39,10 +39,10 @@ class Runs:
     def add(self, first: int, run: Batch) -> int:
         """Keep `run`, whose first message has number `first`, as far as it is new; how many messages were new."""
         firsts = self.firsts
-        if not firsts or first >= firsts[-1] + self.runs[-1].count:
+        if not firsts or first >= firsts[-1] + (len(self.runs[-1].payloads) or 1):
             firsts.append(first)
             self.runs.append(run)
-            return run.count
+            return len(run.payloads) or 1
         added = 0
         for begin, end in self.holes(first, first + run.count):
             at = bisect_left(firsts, begin)

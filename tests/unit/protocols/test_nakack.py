@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from random import Random
 
 import attrs
@@ -110,7 +111,7 @@ def test_an_unanswered_request_is_repeated_ever_more_slowly_and_then_sent_to_oth
     for _ in range(4000):
         a.advance(1)
         asked += [(a.now_ns, batch.dest) for _, batch in a.said(Missing)]
-    gaps = [after - before for (before, _), (after, _) in zip(asked, asked[1:], strict=False)]
+    gaps = [after - before for (before, _), (after, _) in pairwise(asked)]
     assert 5 <= len(asked) <= 12
     assert min(gaps) >= 20_000_000
     assert {dest for _, dest in asked} == {address("B"), address("C")}
