@@ -1,0 +1,142 @@
+"""Runs seeds: safety under faults first, then heal everything and judge liveness (as TigerBeetle's VOPR does).
+
+An outcome is a value that travels between processes; `shrink` leaves faults out one by one while the seed still
+breaks the same guarantee.
+"""
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from multiprocessing import get_context
+
+import attrs
+
+from jgroups_py.sim import history as h
+from jgroups_py.sim.checkers import Violation, check
+from jgroups_py.sim.faults import Action
+from jgroups_py.sim.profiles import PROFILES, REST_LIMIT_NS, Profile
+from jgroups_py.sim.world import World
+from jgroups_py.units import NS_PER_S, millis, seconds
+
+FINAL_RUN = 3                            # messages of each member once all is at rest
+ARRIVAL_LIMIT_NS = seconds(20)
+LINGER_NS = seconds(1)                   # late duplicates may still come
+
+
+@attrs.frozen
+class Outcome:
+    """What came of one seed. groups: how many groups the run had; history: its lines, kept for failing seeds."""
+
+    profile: str
+    seed: int
+    violations: tuple[str, ...]
+    guarantees: tuple[str, ...]
+    digest: str
+    sim_ns: int
+    groups: int
+    faults: tuple[str, ...]
+    cpu_s: float
+    history: tuple[str, ...] = ()
+
+    @property
+    def command(self) -> str:
+        """What reproduces it."""
+        return f"jgroups sim --profile {self.profile} --seeds {self.seed}:{self.seed + 1}"
+
+
+def run_seed(profile: str, seed: int, without: frozenset[int] = frozenset(), *, keep: bool = False) -> Outcome:
+    """Run one seed; `without`: indexes of faults to leave out; keep: keep the history even if all is well."""
+    began_s = time.process_time()
+    setting = PROFILES[profile](seed)
+    world = World(seed)
+    faults = [fault for index, fault in enumerate(setting.plan.faults) if index not in without]
+    violations: list[tuple[str, str]] = []
+    try:
+        carry_out(world, setting, faults)
+    except Exception:                    # noqa: BLE001  any exception of the core is a finding, with its seed
+        violations.append(("core", f"core: failed at {world.now_ns / NS_PER_S:.6f} s\n"
+                                   + traceback.format_exc(limit=-6)))
+    violations += [(found.guarantee, str(found)) for found in judged(world)]
+    return Outcome(
+        profile, seed, tuple(text for _, text in violations), tuple(dict.fromkeys(name for name, _ in violations)),
+        world.history.digest(), world.now_ns, len(setting.plan.sites), tuple(map(str, faults)),
+        time.process_time() - began_s, tuple(world.history.lines()) if violations or keep else ())
+
+
+def judged(world: World) -> list[Violation]:
+    """What the checkers find."""
+    return check(world.history)
+
+
+def carry_out(world: World, setting: Profile, faults: Iterable[Action]) -> None:
+    """The whole run, from the first start to the end of the liveness phase."""
+    def start(name: str) -> object:
+        return setting.start(world, name)
+
+    for name in setting.names:
+        world.ip(name)                                    # addresses are handed out in order of names
+    for action in sorted([*setting.plan.traffic, *faults], key=lambda action: action.at_ns):
+        world.run_until(action.at_ns)
+        action.do(world, start)
+    world.run_until(setting.plan.stop_ns)
+    heal(world, setting, start)
+    world.run_while(lambda: not setting.rested(world), REST_LIMIT_NS)
+    last_words(world, setting)
+    live = {world.address(name): world.node(name).pending_bytes() for name in setting.live(world)}
+    world.history.add(h.End(world.now_ns, live))
+
+
+def heal(world: World, setting: Profile, start: Callable[[str], object]) -> None:
+    """Nothing fails any more; a site with nobody left gets its first member back."""
+    world.heal()
+    for name in setting.names:
+        if name in world.processes:
+            world.resume(name)
+    for names in setting.plan.sites.values():
+        if not any(name in setting.live(world) for name in names):
+            start(names[0])
+    world.history.add(h.Healed(world.now_ns))
+
+
+def last_words(world: World, setting: Profile) -> None:
+    """Everybody says something in the final view; time passes until all have heard it and nothing is kept back."""
+    live = [name for name in setting.live(world) if world.view_of(name) is not None]
+    wanted: dict[bytes, None] = {}
+    for name, following in zip(live, [*live[1:], *live[:1]], strict=True):
+        process = world.process(name)
+        first = process.sent.get("*", 0)
+        world.post(name, count=FINAL_RUN)
+        world.post(name, following)
+        wanted[f"{process.incarnation}>*/{first + FINAL_RUN - 1}".encode()] = None
+
+    def unheard() -> bool:
+        return any(world.node(name).pending_bytes() for name in live) or any(
+            payload not in world.process(name).app.log for name in live for payload in wanted)
+    world.run_while(unheard, ARRIVAL_LIMIT_NS, millis(200))
+    world.run_for(LINGER_NS)
+
+
+def run_seeds(profile: str, seeds: Iterable[int], jobs: int = 1) -> Iterator[Outcome]:
+    """Outcomes in order of the seeds, from so many processes."""
+    work = [(profile, seed) for seed in seeds]
+    if jobs <= 1:
+        yield from map(_run, work)
+        return
+    with get_context("fork").Pool(jobs) as pool:
+        yield from pool.imap(_run, work, chunksize=4)
+
+
+def _run(work: tuple[str, int]) -> Outcome:
+    return run_seed(*work)
+
+
+def shrink(outcome: Outcome) -> tuple[Outcome, frozenset[int]]:
+    """The same seed with as few faults as still break one of the same guarantees; and the faults left out."""
+    without: frozenset[int] = frozenset()
+    best = outcome
+    for index in reversed(range(len(outcome.faults))):
+        tried = run_seed(outcome.profile, outcome.seed, without | {index})
+        if any(name in outcome.guarantees for name in tried.guarantees):
+            best, without = tried, without | {index}
+    return best, without
