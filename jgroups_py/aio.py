@@ -1,0 +1,292 @@
+"""AsyncChannel: the names of JChannel for asyncio; what waits is a coroutine.
+
+    async with AsyncChannel("udp", name="A") as ch:
+        await ch.connect("chat")
+        await ch.send(None, b"hello")
+        async for message in ch:
+            ...
+
+The sockets live on the same loop thread as those of all channels of the process; the application's event loop is
+told (`call_soon_threadsafe`) when there is something to deliver, so a busy event loop does not starve failure
+detection. With a receiver (its methods may be coroutines) one task calls it, in order; without one, messages wait
+for `async for`. Both are bounded: who does not keep up slows the senders of the group. An AsyncChannel belongs to
+the event loop in which it was connected.
+"""
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from jgroups_py.address import Address
+from jgroups_py.delivery import Transfer
+from jgroups_py.errors import SendTimeoutError, StateTransferError
+from jgroups_py.events import GetState
+from jgroups_py.message import Message, MessageBatch, headers_of, received, wire_headers
+from jgroups_py.outputs import Closed, Deliver, Output, ProvideState, StateBegin
+from jgroups_py.runtime.inbox import cost_of
+from jgroups_py.runtime.sends import MESSAGE_COST
+from jgroups_py.session import BaseChannel, ChannelState, Coordinator, Session
+from jgroups_py.units import seconds
+
+LEAVE_SECONDS = 3.0
+STOP_SECONDS = 0.5
+LATE_SECONDS = 2.0
+ROUND = 256                                 # messages handed to callbacks before other tasks get a turn
+
+
+class AsyncChannel(BaseChannel):
+    """A member of a group, or of none yet, for one asyncio event loop."""
+
+    _events: asyncio.AbstractEventLoop | None = None
+    _consumer: asyncio.Task[None] | None = None
+    _ended: asyncio.Future[None] | None = None
+
+    # --- connect and close ------------------------------------------------------------------------------------------
+
+    async def connect(
+        self, cluster: str, timeout: float = 10.0, state_from: Address | Coordinator | None = None,
+    ) -> Self:
+        """See JChannel.connect."""
+        events = self._events = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._arrived = asyncio.Event()
+        self._messages: deque[Message] = deque()
+        session = self._begin(cluster, lambda: self._tell(self._changed))
+        session.inbox.notify = lambda: self._tell(self._arrived)
+        self._consumer = events.create_task(self._consume(session), name=f"jgroups-deliver-{self.name}")
+        session.start()
+        try:
+            await self._until(lambda: session.joined or session.ended, timeout)
+            if not session.joined:
+                raise self._join_failure(session, timeout)
+            if state_from is not None:
+                await self.get_state(None if isinstance(state_from, Coordinator) else state_from, timeout)
+        except BaseException:
+            await asyncio.shield(self._end(session))
+            raise
+        return self
+
+    async def disconnect(self) -> None:
+        """See JChannel.disconnect."""
+        if self._session is not None:
+            await self._end(self._session)
+
+    async def close(self) -> None:
+        """See JChannel.close."""
+        await self.disconnect()
+        self._state = ChannelState.CLOSED
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def _tell(self, flag: asyncio.Event) -> None:
+        """From any thread: set a flag of the event loop."""
+        assert self._events is not None, "a session belongs to an event loop"
+        with contextlib.suppress(RuntimeError):              # the event loop is closed; nobody waits any more
+            self._events.call_soon_threadsafe(flag.set)
+
+    async def _until(self, holds: Any, timeout: float) -> None:
+        """Wait until `holds()`, `timeout` seconds at most."""
+        try:
+            async with asyncio.timeout(timeout):
+                while not holds():
+                    self._changed.clear()
+                    if not holds():
+                        await self._changed.wait()
+        except TimeoutError:
+            pass
+
+    async def _end(self, session: Session) -> None:
+        if self._ended is not None:
+            if asyncio.current_task() is not self._consumer:
+                await asyncio.shield(self._ended)
+            return
+        self._ended = asyncio.get_running_loop().create_future()
+        session.host.leave()
+        await self._until(lambda: session.ended, LEAVE_SECONDS)
+        if not session.ended:
+            session.host.kill("left without the group's consent")
+            await self._until(lambda: session.ended, STOP_SECONDS)
+        session.dispatcher.stopping = True
+        session.inbox.poke()
+        self._arrived.set()
+        consumer = self._consumer
+        if consumer is not None and consumer is not asyncio.current_task():
+            await asyncio.wait([consumer], timeout=STOP_SECONDS)
+        await asyncio.to_thread(session.host.loop.join)
+        self._over(session)
+        ended, self._ended = self._ended, None
+        ended.set_result(None)
+
+    # --- send -------------------------------------------------------------------------------------------------------
+
+    async def send(
+        self, dest: Address | Message | None, payload: Any = b"", flags: int = 0, *,
+        headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
+    ) -> None:
+        """See JChannel.send; awaits room."""
+        dest, data, bits, wired = self._parts(dest, payload, flags, headers)
+        await self._room(timeout)
+        self._ready().host.sends.put(dest, data, bits, wired, None)
+
+    async def send_batch(
+        self, dest: Address | None, payloads: Iterable[Any], flags: int = 0, *,
+        headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
+    ) -> None:
+        """See JChannel.send_batch; awaits room every so often."""
+        found, wired = self._all_bytes(payloads), wire_headers(headers)
+        for start in range(0, len(found), ROUND):
+            await self._room(timeout)
+            self._ready().host.sends.put_all(dest, found[start:start + ROUND], int(flags), wired, None)
+
+    async def _room(self, timeout: float | None) -> None:
+        sends = self._ready().host.sends
+        while not sends.has_room():
+            room, tell = _promise()
+            sends.when_room(lambda: tell(None))              # noqa: B023  one promise a turn
+            try:
+                await asyncio.wait_for(room, self.send_timeout if timeout is None else timeout)
+            except TimeoutError:
+                raise SendTimeoutError("the send queue stayed full: the receivers are slower than this sender"
+                                       ) from None
+
+    # --- receive ----------------------------------------------------------------------------------------------------
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        """Messages as they come, until the channel is disconnected. For channels without a receiver."""
+        return self._iterate()
+
+    async def _iterate(self) -> AsyncIterator[Message]:
+        session = self._ready()
+        while True:
+            while self._messages:
+                message = self._messages.popleft()
+                session.inbox.handled(len(message.payload) + MESSAGE_COST)
+                yield message
+            if self._consumer is None or self._consumer.done():
+                return
+            self._changed.clear()
+            if not self._messages:
+                await self._changed.wait()
+
+    async def _consume(self, session: Session) -> None:
+        """Deliver what arrives, in order."""
+        dispatcher = session.dispatcher
+        while not dispatcher.stopping:
+            output = dispatcher.next(0)
+            if output is None:
+                self._arrived.clear()
+                output = dispatcher.next(0)
+                if output is None:
+                    await self._arrived.wait()
+                    continue
+            await self._handle(session, output)
+        dispatcher.abandon()
+        asyncio.get_running_loop().call_soon(self._changed.set)
+
+    async def _handle(self, session: Session, output: Output) -> None:
+        dispatcher = session.dispatcher
+        if isinstance(output, Deliver):
+            await self._deliver(session, output)
+        elif isinstance(output, ProvideState | StateBegin):
+            # These read and write streams, which block; delivery stands still meanwhile, as it must.
+            await asyncio.to_thread(dispatcher.handle, output)
+        else:
+            dispatcher.show(output)
+            news = dispatcher.news(output)
+            if news is not None:
+                await self._call(session, *news)
+            dispatcher.settle(output)
+        if isinstance(output, Closed):
+            self._changed.set()
+
+    async def _deliver(self, session: Session, output: Deliver) -> None:
+        batch, dispatcher = output.batch, session.dispatcher
+        if dispatcher.discard_own and batch.src == dispatcher.me:
+            session.inbox.handled(cost_of(output))
+        elif dispatcher.has("receive_batch"):
+            await self._call(session, "receive_batch", MessageBatch(batch))
+            session.inbox.handled(cost_of(output))
+        elif dispatcher.has("receive"):
+            headers = headers_of(batch)
+            for number, payload in enumerate(batch.payloads):
+                await self._call(session, "receive", received(batch, payload, headers))
+                session.inbox.handled(len(payload) + MESSAGE_COST)
+                if number % ROUND == ROUND - 1:
+                    await asyncio.sleep(0)
+        elif self.receiver is None:
+            self._messages.extend(MessageBatch(batch))
+            self._changed.set()
+        else:
+            session.inbox.handled(cost_of(output))
+
+    async def _call(self, session: Session, name: str, *arguments: Any) -> None:
+        try:
+            result = session.dispatcher.invoke(name, *arguments)
+            if inspect.isawaitable(result):
+                await result
+        except Exception:                                    # noqa: BLE001  the application's bug, not ours
+            session.dispatcher.failed(name)
+
+    # --- state and figures ------------------------------------------------------------------------------------------
+
+    async def get_state(self, target: Address | None = None, timeout: float = 10.0) -> None:
+        """See JChannel.get_state. The receiver's get_state and set_state run on a thread: their streams block."""
+        session = self._ready()
+        if session.dispatcher.transfer is not None:
+            raise StateTransferError("another get_state of this channel is under way")
+        if asyncio.current_task() is self._consumer:
+            raise StateTransferError("inside a callback of this channel; start a task for it")
+        transfer = session.dispatcher.transfer = Transfer(lambda: self._tell(self._changed))
+        try:
+            session.host.sends.put_event(GetState(target, seconds(timeout)), 0, None)
+            while transfer.error is None and not session.ended:
+                await self._until(lambda: transfer.error is not None or session.ended, timeout + LATE_SECONDS)
+                if not session.dispatcher.reading_state:
+                    break
+        finally:
+            session.dispatcher.transfer = None
+        if transfer.error is None:
+            raise StateTransferError(f"no state within {timeout:g} s")
+        if transfer.error:
+            raise StateTransferError(transfer.error)
+
+    async def stats(self) -> dict[str, dict[str, float]]:
+        """See JChannel.stats."""
+        session = self._session
+        if session is None:
+            return {}
+        answer, tell = _promise()
+        session.host.ask(session.host.stats, tell)
+        try:
+            figures: dict[str, dict[str, float]] = await asyncio.wait_for(answer, LATE_SECONDS) or {}
+        except TimeoutError:
+            return {}
+        if figures:
+            figures["channel"].update(session.dispatcher.counters)
+        return figures
+
+
+def _promise() -> tuple[asyncio.Future[Any], Callable[[Any], None]]:
+    """A future of the running event loop, and how any thread gives it its result."""
+    events = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = events.create_future()
+
+    def resolve(result: Any) -> None:
+        if not future.done():
+            future.set_result(result)
+
+    def tell(result: Any) -> None:
+        with contextlib.suppress(RuntimeError):              # the event loop is closed; nobody waits any more
+            events.call_soon_threadsafe(resolve, result)
+    return future, tell

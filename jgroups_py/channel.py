@@ -1,0 +1,244 @@
+"""JChannel: what an application holds of a group. The only class that any thread may call.
+
+`connect` returns once this member is in a view; `send` queues and returns, and waits only when the group is slower
+than the sender; the receiver is called on one thread, in order. A channel does not survive a fork: in the child it
+is closed, and a new one must be made there. At the end of the program open channels leave their groups.
+"""
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import Iterable, Mapping
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self
+
+from jgroups_py.address import Address
+from jgroups_py.config.load import Source
+from jgroups_py.delivery import DeliveryThread, Transfer
+from jgroups_py.errors import StateTransferError
+from jgroups_py.events import GetState
+from jgroups_py.message import Message, wire_headers
+from jgroups_py.session import BaseChannel, ChannelState, Coordinator, Session
+from jgroups_py.units import seconds
+
+LEAVE_SECONDS = 3.0                         # for leaving the group, before the sockets are closed regardless
+DRAIN_SECONDS = 0.5                         # for a receiver to handle what came before the end
+STOP_SECONDS = 0.5                          # for the callback that runs just then
+STATS_SECONDS = 2.0
+LATE_SECONDS = 2.0                          # how much later than its timeout a state transfer may report its failure
+
+_channels: weakref.WeakSet[JChannel] = weakref.WeakSet()
+
+
+class JChannel(BaseChannel):
+    """A member of a group, or of none yet."""
+
+    def __init__(
+        self, stack: Source = "udp", name: str | None = None, properties: Mapping[str, object] | None = None,
+        receiver: object = None,
+    ) -> None:
+        """`stack`: a stack file, a packaged stack's name, a StackSpec or a list of protocols; `properties` fill the
+        file's ${name:default}.
+
+        Raises:
+            ConfigError: with every problem of the stack.
+        """
+        super().__init__(stack, name, properties, receiver)
+        self._lock = threading.Condition()
+        self._thread: DeliveryThread | None = None
+        self._ending: Session | None = None
+        _channels.add(self)
+
+    # --- connect and close ------------------------------------------------------------------------------------------
+
+    def connect(
+        self, cluster: str, timeout: float = 10.0, state_from: Address | Coordinator | None = None,
+    ) -> Self:
+        """Join the group of this name, or found it; with `state_from`, fetch the state too.
+
+        Raises:
+            JoinTimeoutError: no view within `timeout` seconds; the channel may be connected again.
+            StateTransferError: joined, but the state did not come; the channel is disconnected again.
+            ChannelError: it is connected already, closed, or its sockets cannot be opened.
+        """
+        with self._lock:
+            session = self._begin(cluster, self._settled)
+            thread = self._thread = DeliveryThread(self.name, session.inbox, session.dispatcher)
+        thread.start()
+        session.start()
+        try:
+            with self._lock:
+                self._lock.wait_for(lambda: session.joined or session.ended, timeout)
+            if not session.joined:
+                raise self._join_failure(session, timeout)
+            if state_from is not None:
+                self.get_state(None if isinstance(state_from, Coordinator) else state_from, timeout)
+        except BaseException:
+            self._end(session)
+            raise
+        return self
+
+    def disconnect(self) -> None:
+        """Leave the group gracefully; the channel may be connected again."""
+        with self._lock:
+            session = self._session
+        if session is not None:
+            self._end(session)
+
+    def close(self) -> None:
+        """Leave the group and end the channel. Closing again does nothing."""
+        self.disconnect()
+        with self._lock:
+            self._state = ChannelState.CLOSED
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _settled(self) -> None:
+        with self._lock:
+            self._lock.notify_all()
+
+    def _end(self, session: Session) -> None:
+        """Leave, stop the delivery thread; who comes second waits for the first, callbacks excepted."""
+        thread = self._thread
+        assert thread is not None, "a session has a delivery thread"
+        with self._lock:
+            if self._ending is session:
+                if not thread.current():
+                    self._lock.wait_for(lambda: self._ending is not session, LEAVE_SECONDS + STOP_SECONDS)
+                return
+            self._ending = session
+        session.host.leave()
+        self._wait_ended(session, LEAVE_SECONDS)
+        if not session.ended:
+            session.host.kill("left without the group's consent")
+            self._wait_ended(session, STOP_SECONDS)
+        thread.stop(DRAIN_SECONDS, STOP_SECONDS)
+        session.host.loop.join()
+        with self._lock:
+            self._over(session)
+            self._ending = None
+            self._lock.notify_all()
+
+    def _wait_ended(self, session: Session, timeout: float) -> None:
+        with self._lock:
+            self._lock.wait_for(lambda: session.ended, timeout)
+
+    # --- send -------------------------------------------------------------------------------------------------------
+
+    def send(
+        self, dest: Address | Message | None, payload: Any = b"", flags: int = 0, *,
+        headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
+    ) -> None:
+        """Send to `dest` (None: all members), or send a Message. Returns when it is queued.
+
+        timeout: seconds to wait for room, `send_timeout` of the channel by default.
+
+        Raises:
+            NotConnectedError, ChannelClosedError: nothing was sent.
+            SendTimeoutError: the group stayed slower than this sender; nothing was sent.
+            ValueError, TypeError: the payload is too large or no bytes, or a header's id is a protocol's.
+        """
+        session = self._ready()
+        dest, data, bits, wired = self._parts(dest, payload, flags, headers)
+        session.host.sends.put(dest, data, bits, wired, self.send_timeout if timeout is None else timeout)
+
+    def send_batch(
+        self, dest: Address | None, payloads: Iterable[Any], flags: int = 0, *,
+        headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
+    ) -> None:
+        """Send many messages as `send` does one after the other, for less; a timeout may leave a part of them sent."""
+        session = self._ready()
+        found = self._all_bytes(payloads)
+        wired = wire_headers(headers)
+        session.host.sends.put_all(dest, found, int(flags), wired, self.send_timeout if timeout is None else timeout)
+
+    # --- state and figures ------------------------------------------------------------------------------------------
+
+    def get_state(self, target: Address | None = None, timeout: float = 10.0) -> None:
+        """Fetch the state of `target` (None: the coordinator) into the receiver's set_state; returns when it is set.
+
+        Raises:
+            StateTransferError: it did not come, or not wholly; set_state may have seen a part.
+        """
+        session, thread = self._ready(), self._thread
+        assert thread is not None, "a session has a delivery thread"
+        with self._lock:
+            if session.dispatcher.transfer is not None:
+                raise StateTransferError("another get_state of this channel is under way")
+            transfer = session.dispatcher.transfer = Transfer(self._settled)
+        try:
+            session.host.sends.put_event(GetState(target, seconds(timeout)), 0, timeout)
+            if thread.current():
+                thread.pump(lambda: transfer.error is not None, timeout + LATE_SECONDS)
+            else:
+                self._wait_for(transfer, session, timeout)
+        finally:
+            session.dispatcher.transfer = None
+        if transfer.error is None:
+            raise StateTransferError(f"no state within {timeout:g} s")
+        if transfer.error:
+            raise StateTransferError(transfer.error)
+
+    def _wait_for(self, transfer: Transfer, session: Session, timeout: float) -> None:
+        """The protocol keeps the time; a state that is arriving may take longer than `timeout`."""
+        until = monotonic() + timeout + LATE_SECONDS
+        with self._lock:
+            while transfer.error is None and not session.ended:
+                if monotonic() > until and not session.dispatcher.reading_state:
+                    return
+                self._lock.wait(LATE_SECONDS)
+
+    def stats(self) -> dict[str, dict[str, float]]:
+        """Protocol name -> its counters; "channel" has those of the channel itself. Empty while not connected."""
+        session = self._session
+        if session is None:
+            return {}
+        found: list[dict[str, dict[str, float]]] = []
+
+        def answered(figures: Any) -> None:
+            found.append(figures)
+            self._settled()
+
+        session.host.ask(session.host.stats, answered)
+        with self._lock:
+            self._lock.wait_for(lambda: bool(found) or session.ended, STATS_SECONDS)
+        if not found or found[0] is None:
+            return {}
+        found[0]["channel"].update(session.dispatcher.counters)
+        return found[0]
+
+    # --- fork and exit ----------------------------------------------------------------------------------------------
+
+    def _forked(self) -> None:
+        self._lock = threading.Condition()
+        self._session, self._view, self._thread = None, None, None
+        self._state, self._closed_because = ChannelState.CLOSED, "a channel does not survive a fork; make a new one"
+
+
+def _after_fork() -> None:
+    for channel in list(_channels):
+        channel._forked()
+
+
+@atexit.register
+def _at_exit() -> None:
+    """Leave all groups: first ask everywhere, so that the waits overlap."""
+    channels = [channel for channel in list(_channels) if channel._session is not None]
+    for channel in channels:
+        if channel._session is not None:
+            channel._session.host.leave()
+    for channel in channels:
+        channel.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,369 @@
+"""From the inbox to the receiver's methods: in order, one at a time, whatever the receiver does.
+
+A Dispatcher knows which method an output means; DeliveryThread runs it for a JChannel, a task of the application's
+event loop for an AsyncChannel. A method that raises is logged with its traceback and counted; the channel lives on.
+A blocking `get_state` inside a callback goes on delivering (in order, on the same thread) until the state is there.
+"""
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, BinaryIO, cast
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch
+from jgroups_py.counters import Counters
+from jgroups_py.errors import ChannelError, StateTransferError
+from jgroups_py.events import StateChunk
+from jgroups_py.message import MessageBatch, headers_of, received
+from jgroups_py.outputs import (
+    Closed,
+    Deliver,
+    GlobalViewInstalled,
+    MessagesLost,
+    Output,
+    ProvideState,
+    SiteStatusChanged,
+    StateBegin,
+    StateEnd,
+    StatePart,
+    Unreachable,
+    ViewInstalled,
+)
+from jgroups_py.receiver import callbacks
+from jgroups_py.runtime.inbox import Inbox, cost_of
+from jgroups_py.runtime.sends import MESSAGE_COST, SendQueue
+
+log = logging.getLogger("jgroups_py")
+
+NEWS: dict[type[Output], tuple[str, Callable[[Any], Any]]] = {
+    ViewInstalled: ("view_accepted", lambda output: output.view),
+    GlobalViewInstalled: ("global_view_accepted", lambda output: output.view),
+    Unreachable: ("unreachable", lambda output: output.dest),
+    MessagesLost: ("messages_lost", lambda output: output),
+}
+"""Output -> the receiver's method that it means, and what the method gets."""
+
+CHUNK_BYTES = 64 << 10                      # pieces in which a state travels
+CHUNK_SECONDS = 60.0                        # how long get_state may wait for the receiver of the state to take one
+
+
+class Transfer:
+    """One `get_state` of the application, waited for by the thread that called it."""
+
+    def __init__(self, done: Callable[[], None]) -> None:
+        self.error: str | None = None                        # None: not over yet; "": the state is there
+        self._done = done
+
+    def finish(self, error: str) -> None:
+        """It is over."""
+        self.error = error
+        self._done()
+
+
+class Dispatcher:
+    """What is delivered, and to whom. All methods but the setters run on the consumer's thread.
+
+    shown: called with an output before the receiver is, so that the channel's own properties are up to date in it;
+    after: called with it when the receiver is done. unasked: the end, when it comes, was nobody's wish.
+    """
+
+    def __init__(
+        self, name: str, inbox: Inbox, sends: Callable[[], SendQueue], shown: Callable[[Output], None],
+        after: Callable[[Output], None],
+    ) -> None:
+        self.counters = Counters()
+        self.me: Address | None = None
+        self.discard_own = False
+        self.stopping = False
+        self.unasked = False
+        self.reading_state = False                           # set_state is running
+        self.transfer: Transfer | None = None
+        self._name = name
+        self._inbox = inbox
+        self._sends = sends
+        self.show = shown
+        self._after = after
+        self._pending: deque[Output] = deque()               # taken from the inbox, not handled yet
+        self._methods: dict[str, Callable[..., Any]] = {}
+
+    def set_receiver(self, receiver: object) -> None:
+        """Whom to call from now on."""
+        self._methods = callbacks(receiver)
+
+    # --- the order of things ----------------------------------------------------------------------------------------
+
+    def next(self, timeout: float | None) -> Output | None:
+        """The next output; None if none came in time or delivery shall stop."""
+        pending = self._pending
+        while not pending:
+            taken = self._inbox.take(timeout)
+            if self.stopping or not taken:
+                return None
+            pending.extend(taken)
+        return pending.popleft()
+
+    def handle(self, output: Output) -> None:
+        """Deliver one output."""
+        self.show(output)
+        if isinstance(output, Deliver):
+            self._deliver(output)
+        elif isinstance(output, ProvideState):
+            self._provide_state(output)
+        elif isinstance(output, StateBegin):
+            self._state()
+        else:
+            news = self.news(output)
+            if news is not None:
+                self.call(*news)
+        self.settle(output)
+
+    def news(self, output: Output) -> tuple[Any, ...] | None:
+        """The method that an output means, and its arguments; None if the receiver is not to be told."""
+        known = NEWS.get(output.__class__)
+        if known is not None:
+            return known[0], known[1](output)
+        if isinstance(output, SiteStatusChanged):
+            return "site_status", output.site, output.status
+        if isinstance(output, Closed) and self.unasked:
+            return "channel_closed", output.reason
+        return None
+
+    def settle(self, output: Output) -> None:
+        """The receiver is done with an output."""
+        if isinstance(output, StateEnd):
+            self._finish(output.error)
+        elif isinstance(output, Closed):
+            self.stopping = True
+            self._finish(output.reason)
+        self._after(output)
+
+    def abandon(self) -> None:
+        """Forget what was not delivered; it is counted."""
+        self.stopping = True
+        outputs = [*self._pending]
+        self._pending.clear()
+        while taken := self._inbox.take(0):
+            outputs.extend(taken)
+        for output in outputs:
+            if isinstance(output, Deliver):
+                self.counters.add("undelivered_at_close", len(output.batch.payloads))
+
+    def has(self, name: str) -> bool:
+        """Whether the receiver has the method."""
+        return name in self._methods
+
+    def invoke(self, name: str, *arguments: Any) -> Any:
+        """Call the receiver's method `name` if it has one; what it returns, and raises."""
+        method = self._methods.get(name)
+        return None if method is None else method(*arguments)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call the receiver's method `name` if it has one."""
+        try:
+            self.invoke(name, *arguments)
+        except Exception:                                    # noqa: BLE001  the application's bug, not ours
+            self.failed(name)
+
+    def failed(self, name: str) -> None:
+        """A method of the receiver raised."""
+        self.counters.add("receiver_exceptions")
+        log.exception("channel %s: the receiver's %s raised", self._name, name)
+
+    # --- messages ---------------------------------------------------------------------------------------------------
+
+    def _deliver(self, output: Deliver) -> None:
+        batch = output.batch
+        if self.discard_own and batch.src == self.me:
+            return self._inbox.handled(cost_of(output))
+        self.counters.add("delivered", len(batch.payloads))
+        if "receive_batch" in self._methods:
+            self.call("receive_batch", MessageBatch(batch))
+            self._inbox.handled(cost_of(output))
+        elif "receive" in self._methods:
+            self._one_by_one(batch)
+        else:
+            self._inbox.handled(cost_of(output))
+        return None
+
+    def _one_by_one(self, batch: Batch) -> None:
+        method, handled, headers = self._methods["receive"], self._inbox.handled, headers_of(batch)
+        for payload in batch.payloads:
+            if self.stopping:                                # a callback closed the channel
+                self.counters.add("undelivered_at_close")
+            else:
+                try:
+                    method(received(batch, payload, headers))
+                except Exception:                            # noqa: BLE001  the application's bug, not ours
+                    self.failed("receive")
+            handled(len(payload) + MESSAGE_COST)
+
+    # --- state ------------------------------------------------------------------------------------------------------
+
+    def _provide_state(self, output: ProvideState) -> None:
+        """Let the application write its state; it leaves in chunks while it is being written."""
+        sends, request = self._sends(), output.request
+        error = ""
+        method = self._methods.get("get_state")
+        try:
+            if method is None:
+                error = "the member that was asked has no get_state"
+            else:
+                with io.BufferedWriter(StateWriter(sends, request), CHUNK_BYTES) as stream:
+                    method(cast(BinaryIO, stream))
+        except Exception as raised:                          # noqa: BLE001  the application's bug, not ours
+            self.failed("get_state")
+            error = f"get_state raised {type(raised).__name__}: {raised}"
+        with contextlib.suppress(ChannelError):              # the channel was closed meanwhile
+            sends.put_event(StateChunk(request, b"", last=True, error=error), 0, None)
+
+    def _state(self) -> None:
+        """Let the application read a state while it arrives."""
+        source = StateReader(self._next_of_state)
+        method = self._methods.get("set_state")
+        error = ""
+        self.reading_state = True
+        try:
+            if method is None:
+                error = "the receiver has no set_state"
+            else:
+                method(cast(BinaryIO, io.BufferedReader(source, CHUNK_BYTES)))
+        except StateTransferError as raised:
+            error = str(raised)                              # the stream told it; the application did not do it
+        except Exception as raised:                          # noqa: BLE001  the application's bug, not ours
+            self.failed("set_state")
+            error = f"set_state raised {type(raised).__name__}: {raised}"
+        end = source.rest()
+        self.reading_state = False
+        self._finish(error or end)
+
+    def _finish(self, error: str) -> None:
+        if self.transfer is not None:
+            self.transfer.finish(error)
+
+    def _next_of_state(self) -> StatePart | StateEnd:
+        """The next part of the state that is being read; whatever comes between is delivered after the state."""
+        aside: list[Output] = []
+        while True:
+            output = self.next(None)
+            if output is None or isinstance(output, Closed):
+                self.stopping = True
+                found: StatePart | StateEnd = StateEnd("the channel was closed")
+                break
+            if isinstance(output, StatePart | StateEnd):
+                found = output
+                break
+            aside.append(output)
+        self._pending.extendleft(reversed(aside))
+        if isinstance(found, StatePart):
+            self._inbox.handled(len(found.data))
+        return found
+
+
+class StateWriter(io.RawIOBase):
+    """What a member's get_state writes to: chunks for the stack, with its back-pressure."""
+
+    def __init__(self, sends: SendQueue, request: int) -> None:
+        self._sends = sends
+        self._request = request
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        """Take up to one chunk; waits while the stack has enough of them."""
+        piece = bytes(memoryview(data)[:CHUNK_BYTES])
+        self._sends.put_event(StateChunk(self._request, piece), len(piece), CHUNK_SECONDS)
+        return len(piece)
+
+
+class StateReader(io.RawIOBase):
+    """What a member's set_state reads from: the parts of a state, as they arrive.
+
+    Reading on when the transfer failed raises StateTransferError, so that half a state is never taken for a whole.
+    """
+
+    def __init__(self, following: Callable[[], StatePart | StateEnd]) -> None:
+        self._following = following
+        self._part = memoryview(b"")
+        self._end: StateEnd | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Bytes read into `buffer`; 0 at the end of the state."""
+        while not self._part and self._end is None:
+            found = self._following()
+            if isinstance(found, StateEnd):
+                self._end = found
+            else:
+                self._part = memoryview(found.data)
+        if self._end is not None and self._end.error:
+            raise StateTransferError(self._end.error)
+        number = min(len(buffer), len(self._part))
+        buffer[:number] = self._part[:number]
+        self._part = self._part[number:]
+        return number
+
+    def rest(self) -> str:
+        """Drop what was not read; the error with which the state ended, "" if none."""
+        while self._end is None:
+            found = self._following()
+            if isinstance(found, StateEnd):
+                self._end = found
+        return self._end.error
+
+
+class DeliveryThread:
+    """The one thread that calls a JChannel's receiver."""
+
+    def __init__(self, name: str, inbox: Inbox, dispatcher: Dispatcher) -> None:
+        self.dispatcher = dispatcher
+        self._inbox = inbox
+        self._thread = threading.Thread(target=self._run, name=f"jgroups-deliver-{name}", daemon=True)
+
+    @property
+    def ident(self) -> int | None:
+        """The thread's id."""
+        return self._thread.ident
+
+    def start(self) -> None:
+        """Deliver from now on."""
+        self._thread.start()
+
+    def current(self) -> bool:
+        """Whether the caller is inside a callback."""
+        return threading.get_ident() == self._thread.ident
+
+    def pump(self, until: Callable[[], bool], timeout: float) -> None:
+        """Inside a callback: go on delivering until `until()` holds, `timeout` seconds without news at most."""
+        while not until() and not self.dispatcher.stopping:
+            output = self.dispatcher.next(timeout)
+            if output is None:
+                return
+            self.dispatcher.handle(output)
+
+    def stop(self, drain_seconds: float, stop_seconds: float) -> bool:
+        """Wait for what is queued, then stop without the rest; whether the thread has ended."""
+        if self.current():
+            self.dispatcher.stopping = True
+            return False
+        self._thread.join(drain_seconds)
+        if self._thread.is_alive():
+            self.dispatcher.stopping = True
+            self._inbox.poke()
+            self._thread.join(stop_seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        dispatcher = self.dispatcher
+        while not dispatcher.stopping:
+            output = dispatcher.next(None)
+            if output is not None:
+                dispatcher.handle(output)
+        dispatcher.abandon()

@@ -1,0 +1,69 @@
+"""What an application gives a channel to be called: Receiver, any object with some of its methods, or a function."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+from jgroups_py.address import Address
+from jgroups_py.message import Message, MessageBatch
+from jgroups_py.outputs import MessagesLost
+from jgroups_py.view import View
+
+CALLBACKS = ("receive", "receive_batch", "view_accepted", "global_view_accepted", "get_state", "set_state",
+             "site_status", "unreachable", "messages_lost", "channel_closed")
+
+
+class Receiver:
+    """Base with do-nothing methods; override what you need. All calls come one at a time, in order."""
+
+    def receive(self, message: Message) -> None:
+        """A message arrived."""
+
+    def receive_batch(self, batch: MessageBatch) -> None:
+        """A run of messages arrived; overriding this instead of `receive` saves a call a message."""
+        for message in batch:
+            self.receive(message)
+
+    def view_accepted(self, view: View) -> None:
+        """The membership changed; what follows is received in this view."""
+
+    def global_view_accepted(self, view: Any) -> None:
+        """With RELAY: the membership of some site changed."""
+
+    def get_state(self, stream: BinaryIO) -> None:
+        """Write the application's state: exactly what follows from the messages received so far."""
+
+    def set_state(self, stream: BinaryIO) -> None:
+        """Read the state that another member wrote; the messages that follow are those not contained in it."""
+
+    def site_status(self, site: str, status: str) -> None:
+        """With RELAY: another site is "UP", "DOWN" or "OFFLINE" now."""
+
+    def unreachable(self, dest: Address) -> None:
+        """With RELAY: a unicast to a member of another site is not known to have been delivered."""
+
+    def messages_lost(self, loss: MessagesLost) -> None:
+        """With RELAY: messages `first` to `stop` (half-open) of `origin` at `site` will never come."""
+
+    def channel_closed(self, reason: str) -> None:
+        """The channel closed by itself, because of a bug; nothing follows."""
+
+
+def callbacks(receiver: object) -> dict[str, Callable[..., Any]]:
+    """Name -> bound method, of those that `receiver` really has (not of Receiver's empty ones).
+
+    Raises:
+        TypeError: it has none of the methods and cannot be called either.
+    """
+    if receiver is None:
+        return {}
+    found = {}
+    for name in CALLBACKS:
+        method = getattr(receiver, name, None)
+        if callable(method) and getattr(method, "__func__", None) is not getattr(Receiver, name):
+            found[name] = method
+    if not found and not isinstance(receiver, Receiver):
+        if not callable(receiver):
+            raise TypeError(f"a receiver has one of the methods {', '.join(CALLBACKS)}, or is a function of a message")
+        found["receive"] = receiver
+    return found

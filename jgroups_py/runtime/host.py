@@ -1,0 +1,315 @@
+"""Hosts one node on the loop: feeds it what the application queued, and carries out what it asks of the world.
+
+Everything here runs on the loop thread, but for what stands under "from any thread". An exception that comes out of
+the node, or out of the sockets' own code, is a bug of ours: it ends this host with the reason and its traceback in
+the log, and no other channel notices.
+"""
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from typing import Any
+
+from jgroups_py.batch import Batch
+from jgroups_py.config.load import bridge_loader
+from jgroups_py.config.spec import StackSpec
+from jgroups_py.counters import Counters
+from jgroups_py.errors import ChannelClosedError, ConfigError, NotConnectedError
+from jgroups_py.events import Event, FolderRead
+from jgroups_py.node import Node
+from jgroups_py.outputs import (
+    LOCAL,
+    Closed,
+    CloseLink,
+    CloseTransport,
+    Frame,
+    Listen,
+    Note,
+    OpenLink,
+    OpenTransport,
+    Output,
+    ReadFolder,
+    StoreEntry,
+)
+from jgroups_py.protocols.transport import TcpConfig, UdpConfig
+from jgroups_py.runtime.files import read_folder, store_entry
+from jgroups_py.runtime.inbox import HIGH_BYTES, LOW_BYTES, Inbox
+from jgroups_py.runtime.links import Links
+from jgroups_py.runtime.loop import Loop
+from jgroups_py.runtime.sends import Run, SendQueue
+from jgroups_py.runtime.tcp import TcpMesh
+from jgroups_py.runtime.udp import Frames, UdpSockets
+
+log = logging.getLogger("jgroups_py")
+
+TAKE_BYTES = 512 << 10                      # what one round takes from the send queue, at most
+PENDING_BYTES = 1 << 20                     # while layers keep back more than this, nothing is taken
+LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+
+class Net:
+    """The sockets of one stack of a node."""
+
+    __slots__ = ("links", "sockets")
+
+    def __init__(self, sockets: UdpSockets | TcpMesh, links: Links) -> None:
+        self.sockets = sockets
+        self.links = links
+
+
+class Host:
+    """One node and its sockets.
+
+    ended: called on the loop thread, once, when the node is done: the reason, and whether nobody had asked for it.
+    """
+
+    def __init__(
+        self, spec: StackSpec, cluster: str, name: str, inbox: Inbox, ended: Callable[[str, bool], None],
+    ) -> None:
+        self.loop = Loop.acquire()
+        self.sends = SendQueue(self.loop.wake)
+        self.inbox = inbox
+        self.node: Node | None = None
+        self.counters = Counters()
+        self._spec = spec
+        self._cluster = cluster
+        self._name = name
+        self._ended = ended
+        self._nets: dict[int, Net] = {}
+        self._news: list[Output] = []
+        self._held_back = False
+        self._leaving = False
+        self._over = False
+        self._carriers: dict[type[Output], Callable[[Any], None]] = {
+            OpenTransport: self._open_transport, CloseTransport: self._close_transport, Listen: self._listen,
+            OpenLink: self._open_link, CloseLink: self._close_link, StoreEntry: self._store_entry,
+            ReadFolder: self._read_folder, Note: self._note_output, Closed: self._closed,
+        }
+
+    # --- from any thread --------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Build the node and open its sockets."""
+        self.inbox.caught_up = lambda: self.loop.call(self._caught_up, self)
+        self.loop.call(self._start, self)
+
+    def leave(self) -> None:
+        """Leave the group gracefully; `ended` follows."""
+        self.loop.call(self._leave, self)
+
+    def kill(self, reason: str) -> None:
+        """Close the sockets without a word to the group; `ended` follows."""
+        self.loop.call(lambda: self._kill(reason), self)
+
+    def ask(self, question: Callable[[Node], Any], answer: Callable[[Any], None]) -> None:
+        """Call `answer`, on the loop thread, with what `question` says about the node (None: there is none)."""
+        self.loop.call(lambda: answer(None if self.node is None else question(self.node)), self)
+
+    # --- the loop's guest -------------------------------------------------------------------------------------------
+
+    @property
+    def wants_round(self) -> bool:
+        """Whether something was queued that the node may have now."""
+        return bool(self.sends.nbytes) and not self._held_back
+
+    def step(self, now_ns: int) -> int | None:
+        """One round: take what was queued, advance, carry out."""
+        node = self.node
+        assert node is not None, "a host is stepped from its start to its end"
+        if self.sends.nbytes:
+            self._held_back = node.pending_bytes() > PENDING_BYTES
+            if not self._held_back:
+                self._take(node, now_ns)
+        node.advance(now_ns)
+        outputs = node.drain()
+        while outputs:
+            self._carry_out(outputs)
+            outputs = node.drain()
+        if self._news:
+            self._tell(node, now_ns)
+        return now_ns if self.wants_round and not self._over else node.next_deadline_ns
+
+    def fail(self, error: Exception) -> None:
+        """Something of this host raised."""
+        log.error("channel %s of cluster %s closes because of a bug", self._name, self._cluster, exc_info=error)
+        self._kill(f"{type(error).__name__}: {error}")
+
+    # --- to the node ------------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if self._over:
+            return
+        try:
+            self.node = Node(self._spec, self._cluster, self._name, os.urandom(16).hex(), self.loop.now_ns,
+                             load_bridge=bridge_loader(self._spec))
+        except ConfigError as error:
+            return self._kill(str(error))
+        self.loop.add(self)
+        return None
+
+    def _take(self, node: Node, now_ns: int) -> None:
+        me = node.me
+        for item in self.sends.take(TAKE_BYTES):
+            if isinstance(item, Run):
+                node.send(Batch(me, item.dest, tuple(item.payloads), item.headers, item.flags), now_ns)
+            else:
+                node.inject(item[0], now_ns)
+
+    def _received(self, net: int, frames: Frames) -> None:
+        if self.node is not None:
+            self.node.receive(frames, self.loop.now_ns, net)
+
+    def _notify(self, net: int, event: Event) -> None:
+        if self.node is not None:
+            self.node.notify(event, self.loop.now_ns, net)
+
+    def _leave(self) -> None:
+        if self._over or self._leaving:
+            return
+        self._leaving = True
+        if self.node is None:
+            return self._kill("left")
+        return self.node.disconnect(self.loop.now_ns)
+
+    # --- to the application -----------------------------------------------------------------------------------------
+
+    def _tell(self, node: Node, now_ns: int) -> None:
+        news, self._news = self._news, []
+        inbox = self.inbox
+        inbox.put(news)
+        if not inbox.busy and inbox.backlog_bytes > HIGH_BYTES:
+            inbox.busy = True
+            node.app_busy(True, now_ns)
+            # The consumer may have caught up before it could see the flag; then nobody else would lower it.
+            if inbox.backlog_bytes <= LOW_BYTES:
+                self._caught_up()
+
+    def _caught_up(self) -> None:
+        if self.inbox.busy and self.inbox.backlog_bytes <= LOW_BYTES:
+            self.inbox.busy = False
+            if self.node is not None and not self._over:
+                self.node.app_busy(False, self.loop.now_ns)
+
+    # --- carrying out -----------------------------------------------------------------------------------------------
+
+    def _carry_out(self, outputs: list[Output]) -> None:
+        nets, carriers, news = self._nets, self._carriers, self._news
+        for output in outputs:
+            kind = output.__class__
+            if kind is Frame:
+                net = nets.get(output.net)                   # type: ignore[attr-defined]
+                if net is not None:
+                    net.sockets.send(output.to, output.data)  # type: ignore[attr-defined]
+                continue
+            carrier = carriers.get(kind)
+            if carrier is None:
+                news.append(output)
+            else:
+                carrier(output)
+
+    def _open_transport(self, asked: OpenTransport) -> None:
+        assert self.node is not None, "a node asks"
+        number, now_ns = asked.net, self.loop.now_ns
+
+        def received(frames: Frames) -> None:
+            self._received(number, frames)
+
+        try:
+            sockets = self._sockets(asked.config, received)
+        except (OSError, ConfigError) as error:
+            return self.node.bind_failed(number, str(error), now_ns)
+        links = Links(self.loop, self, asked.me.raw, lambda event: self._notify(number, event))
+        self._nets[number] = Net(sockets, links)
+        return self.node.bound(number, sockets.physical, now_ns)
+
+    def _sockets(self, config: object, received: Callable[[Frames], None]) -> UdpSockets | TcpMesh:
+        if isinstance(config, UdpConfig):
+            return UdpSockets(self.loop, self, config, received, self._note)
+        if isinstance(config, TcpConfig):
+            return TcpMesh(self.loop, self, config, received, self._note)
+        raise ConfigError(f"there are no sockets for a transport configured by {type(config).__name__}")
+
+    def _close_transport(self, asked: CloseTransport) -> None:
+        net = self._nets.pop(asked.net, None)
+        if net is not None:
+            net.links.close(asked.graceful)
+            net.sockets.close()
+
+    def _listen(self, asked: Listen) -> None:
+        net = self._nets.get(asked.net)
+        if net is None:
+            return
+        try:
+            net.links.listen(asked)
+        except (OSError, ConfigError) as error:
+            self._note("warning", f"no listener for FD_SOCK: {error}")
+
+    def _open_link(self, asked: OpenLink) -> None:
+        net = self._nets.get(asked.net)
+        if net is not None:
+            net.links.open(asked)
+
+    def _close_link(self, asked: CloseLink) -> None:
+        net = self._nets.get(asked.net)
+        if net is not None:
+            net.links.close_link(asked.link)
+
+    def _store_entry(self, asked: StoreEntry) -> None:
+        try:
+            store_entry(asked.folder, asked.name, asked.data)
+        except OSError as error:
+            self.counters.add("entries_not_stored")
+            self._note("warning", f"cannot write {asked.name!r} to {asked.folder}: {error}")
+
+    def _read_folder(self, asked: ReadFolder) -> None:
+        try:
+            entries = read_folder(asked.folder)
+        except OSError as error:
+            self._note("warning", f"cannot read {asked.folder}: {error}")
+            entries = ()
+        self._notify(asked.net, FolderRead(asked.folder, entries))
+
+    def _note_output(self, note: Note) -> None:
+        self._note(note.level, note.text)
+
+    def _note(self, level: str, text: str) -> None:
+        log.log(LEVELS.get(level, logging.WARNING), "%s@%s: %s", self._name, self._cluster, text)
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def _kill(self, reason: str) -> None:
+        if not self._over:
+            self._closed(Closed(reason))
+
+    def _closed(self, closed: Closed) -> None:
+        """The node is done (its sockets were closed by outputs before this one, unless we were killed)."""
+        if self._over:
+            return
+        self._over = True
+        for net in list(self._nets):
+            self._close_transport(CloseTransport(net, graceful=self._leaving))
+        self.loop.remove(self)
+        self.sends.close(NotConnectedError("the channel has left its group") if self._leaving
+                         else ChannelClosedError(closed.reason))
+        self._ended(closed.reason, not self._leaving)
+        self.inbox.put([*self._news, closed])
+        self._news = []
+        self.loop.release()
+
+    # --- figures ----------------------------------------------------------------------------------------------------
+
+    def stats(self, node: Node) -> dict[str, dict[str, float]]:
+        """The node's counters by protocol; what the sockets counted stands with the transport and FD_SOCK."""
+        found = node.stats()
+        for number, net in self._nets.items():
+            stack = node.local if number == LOCAL else node.bridge
+            if stack is not None:
+                prefix = "" if number == LOCAL else "bridge."
+                found.setdefault(prefix + stack.transport.name, {}).update(net.sockets.counters)
+                if net.links.counters:
+                    found.setdefault(prefix + "FD_SOCK", {}).update(net.links.counters)
+        found["channel"] = {"send_queue_bytes": self.sends.nbytes, "backlog_bytes": self.inbox.backlog_bytes,
+                            "messages_queued": self.sends.sent, "kept_back_bytes": node.pending_bytes(),
+                            **self.counters}
+        return found

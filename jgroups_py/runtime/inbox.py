@@ -1,0 +1,70 @@
+"""From the loop to the application: outputs in order, and how many bytes the application has not handled yet.
+
+The loop puts once a duty cycle, one consumer takes. Two counters with one writer each make the backlog: what was
+put and what was handled, so neither side takes a lock for it. The backlog drives flow control: above HIGH_BYTES the
+node grants no credits, below LOW_BYTES it does again.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+
+from jgroups_py.outputs import Deliver, Output, StatePart
+from jgroups_py.runtime.sends import MESSAGE_COST
+
+HIGH_BYTES = 2 << 20
+LOW_BYTES = HIGH_BYTES // 2
+
+
+def cost_of(output: Output) -> int:
+    """How many bytes of the application's attention an output stands for."""
+    if output.__class__ is Deliver:
+        payloads = output.batch.payloads
+        return sum(map(len, payloads)) + MESSAGE_COST * len(payloads)
+    if output.__class__ is StatePart:
+        return len(output.data)
+    return 0
+
+
+class Inbox:
+    """Outputs on their way to the application.
+
+    caught_up: called by the consumer, once, when the backlog was above HIGH_BYTES and fell below LOW_BYTES.
+    """
+
+    def __init__(self) -> None:
+        self.caught_up: Callable[[], None] = lambda: None
+        self.busy = False                                    # written by the loop only
+        self.notify: Callable[[], None] | None = None        # called after each put, for consumers that cannot wait
+        self._queue: SimpleQueue[Sequence[Output]] = SimpleQueue()
+        self._put_bytes = 0                                  # written by the loop only
+        self._handled_bytes = 0                              # written by the consumer only
+
+    @property
+    def backlog_bytes(self) -> int:
+        """What was put and is not handled."""
+        return self._put_bytes - self._handled_bytes
+
+    def put(self, outputs: Sequence[Output]) -> None:
+        """From the loop: outputs in order."""
+        self._put_bytes += sum(map(cost_of, outputs))
+        self._queue.put(outputs)
+        if self.notify is not None:
+            self.notify()
+
+    def take(self, timeout: float | None) -> Sequence[Output]:
+        """The next outputs; empty if none came within `timeout` seconds (None: wait for ever, 0: do not wait)."""
+        try:
+            return self._queue.get(timeout is None or timeout > 0, timeout)
+        except Empty:
+            return ()
+
+    def poke(self) -> None:
+        """Wake a consumer that waits, with nothing; from any thread."""
+        self._queue.put(())
+
+    def handled(self, nbytes: int) -> None:
+        """From the consumer: the application is done with outputs of this cost."""
+        self._handled_bytes += nbytes
+        if self.busy and self.backlog_bytes <= LOW_BYTES:
+            self.caught_up()

@@ -1,0 +1,193 @@
+"""From the application's threads to the loop: a bounded queue in which neighbouring messages form runs.
+
+Any thread puts, the loop takes. A message joins the last run if destination, flags and headers are the same, so
+the loop meets runs, not messages, and never waits for one to grow. The bound is in bytes; when it is reached a
+sender waits, and that is how flow control reaches the application.
+"""
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from time import monotonic
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Header
+from jgroups_py.errors import ChannelError, SendTimeoutError
+from jgroups_py.events import Event
+
+LIMIT_BYTES = 2 << 20
+RUN_BYTES = 128 << 10                       # a run that reached this is closed: the loop takes whole runs
+MESSAGE_COST = 64                           # what a message costs beside its payload: objects, and empty ones too
+OVERDRAFT = 16                              # how many times the limit a callback may queue, see `put`
+
+
+class Run:
+    """Messages with one destination, one set of headers and flags, waiting to be sent."""
+
+    __slots__ = ("dest", "flags", "headers", "nbytes", "payloads")
+
+    def __init__(self, dest: Address | None, flags: int, headers: tuple[Header, ...]) -> None:
+        self.dest = dest
+        self.flags = flags
+        self.headers = headers
+        self.payloads: list[bytes] = []
+        self.nbytes = 0
+
+
+class SendQueue:
+    """What the application sent and the loop has not taken yet."""
+
+    def __init__(self, wake: Callable[[], None], limit_bytes: int = LIMIT_BYTES) -> None:
+        self.limit_bytes = limit_bytes
+        self.nbytes = 0
+        self.sent = 0                                        # messages put so far
+        self.owner: int | None = None                        # thread id of the callbacks, see `put`
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
+        self._items: deque[Run | tuple[Event, int]] = deque()
+        self._open: Run | None = None                        # the last run, while more may join it
+        self._refused: ChannelError | None = None
+        self._waiting: list[Callable[[], None]] = []         # called once when there is room again
+
+    def put(
+        self, dest: Address | None, payload: bytes, flags: int, headers: tuple[Header, ...], timeout: float | None,
+    ) -> None:
+        """Queue one message; waits up to `timeout` seconds for room.
+
+        A callback must not wait for room that only its own return can make (its member grants no credits while its
+        backlog is large), so the thread of the callbacks may overdraw the limit.
+
+        Raises:
+            SendTimeoutError: still no room; the message was not queued.
+            ChannelError: what `close` was given.
+        """
+        cost = len(payload) + MESSAGE_COST
+        with self._lock:
+            if self._refused is not None:
+                raise self._refused
+            if self.nbytes + cost > self.limit_bytes and self.nbytes:
+                self._wait(cost, timeout)
+            run = self._open
+            if run is None or run.dest is not dest or run.flags != flags or run.headers != headers:
+                run = self._open_run(dest, flags, headers)
+            run.payloads.append(payload)
+            run.nbytes += cost
+            self.sent += 1
+            if run.nbytes >= RUN_BYTES:
+                self._open = None
+            idle = not self.nbytes
+            self.nbytes += cost
+        if idle:
+            self._wake()
+
+    def put_all(
+        self, dest: Address | None, payloads: Iterable[bytes], flags: int, headers: tuple[Header, ...],
+        timeout: float | None,
+    ) -> None:
+        """Queue many messages, as `put` does one after the other, in as few runs as fit."""
+        piece: list[bytes] = []
+        cost = 0
+        for payload in payloads:
+            piece.append(payload)
+            cost += len(payload) + MESSAGE_COST
+            if cost >= RUN_BYTES:
+                self._put_run(dest, piece, cost, flags, headers, timeout)
+                piece, cost = [], 0
+        if piece:
+            self._put_run(dest, piece, cost, flags, headers, timeout)
+
+    def _put_run(
+        self, dest: Address | None, payloads: list[bytes], cost: int, flags: int, headers: tuple[Header, ...],
+        timeout: float | None,
+    ) -> None:
+        with self._lock:
+            if self._refused is not None:
+                raise self._refused
+            if self.nbytes + cost > self.limit_bytes and self.nbytes:
+                self._wait(cost, timeout)
+            run = self._open_run(dest, flags, headers)
+            run.payloads, run.nbytes = payloads, cost
+            self._open = None
+            self.sent += len(payloads)
+            idle = not self.nbytes
+            self.nbytes += cost
+        if idle:
+            self._wake()
+
+    def put_event(self, event: Event, nbytes: int, timeout: float | None) -> None:
+        """Queue an event for the stack, in order with the messages; waits for room as `put` does."""
+        with self._lock:
+            if self._refused is not None:
+                raise self._refused
+            if nbytes and self.nbytes + nbytes > self.limit_bytes and self.nbytes:
+                self._wait(nbytes, timeout, may_overdraw=False)
+            self._open = None
+            self._items.append((event, nbytes + MESSAGE_COST))
+            idle = not self.nbytes
+            self.nbytes += nbytes + MESSAGE_COST
+        if idle:
+            self._wake()
+
+    def has_room(self) -> bool:
+        """Whether a message would be taken without waiting."""
+        return self.nbytes < self.limit_bytes
+
+    def when_room(self, tell: Callable[[], None]) -> None:
+        """Call `tell` once, from any thread, when there is room or the queue is closed; at once if so already."""
+        with self._lock:
+            if self.nbytes > self.limit_bytes // 2 and self._refused is None:
+                self._waiting.append(tell)
+                return
+        tell()
+
+    def take(self, max_bytes: int) -> list[Run | tuple[Event, int]]:
+        """The oldest items, at least one if there is any, and no more than `max_bytes` with those after it."""
+        with self._lock:
+            taken: list[Run | tuple[Event, int]] = []
+            nbytes = 0
+            items = self._items
+            while items and nbytes < max_bytes:
+                item = items.popleft()
+                nbytes += item.nbytes if item.__class__ is Run else item[1]       # type: ignore[index]
+                taken.append(item)
+            if not items:
+                self._open = None
+            self.nbytes -= nbytes
+            assert self.nbytes >= 0, "no more is taken than was put"
+            told = self._make_room() if self.nbytes <= self.limit_bytes // 2 else []
+        for tell in told:
+            tell()
+        return taken
+
+    def close(self, reason: ChannelError) -> None:
+        """Refuse everything from now on with `reason`, waiting senders too."""
+        with self._lock:
+            self._refused = reason
+            told = self._make_room()
+        for tell in told:
+            tell()
+
+    def _make_room(self) -> list[Callable[[], None]]:
+        self._room.notify_all()
+        told, self._waiting = self._waiting, []
+        return told
+
+    def _open_run(self, dest: Address | None, flags: int, headers: tuple[Header, ...]) -> Run:
+        run = self._open = Run(dest, flags, headers)
+        self._items.append(run)
+        return run
+
+    def _wait(self, cost: int, timeout: float | None, may_overdraw: bool = True) -> None:
+        limit = self.limit_bytes
+        if may_overdraw and self.owner is not None and threading.get_ident() == self.owner:
+            limit *= OVERDRAFT
+        until = None if timeout is None else monotonic() + timeout
+        while self.nbytes + cost > limit and self.nbytes:
+            left = None if until is None else until - monotonic()
+            if (left is not None and left <= 0) or not self._room.wait(left):
+                raise SendTimeoutError(f"the send queue ({self.limit_bytes} bytes) stayed full for {timeout:g} s: "
+                                       "the receivers are slower than this sender")
+            if self._refused is not None:
+                raise self._refused
