@@ -1,0 +1,1 @@
+"""Discovery: who is there, before we are in a group and (for MERGE3) later."""

@@ -1,0 +1,172 @@
+"""Discovery: asks whoever may be there which group they are in. Subclasses say how strangers are reached.
+
+A question (WhoIsThere) says who asks, so that joiners see each other; coordinators and other joiners answer (Here),
+ordinary members only if `everyone` is set, which spares a joiner fifty answers. GMS asks with FindMembers and gets
+MembersFound at once when a coordinator answers, else at the end of the time. A joiner that becomes a coordinator
+tells everybody who was looking. Views are not sent, only their ids. Source: JGroups Discovery.java. Deviations: the
+question is repeated in growing intervals (one lost datagram must not split a group), no cache is returned.
+"""
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+
+from jgroups_py import wire
+from jgroups_py.address import Address, PhysicalAddress
+from jgroups_py.batch import Batch, Header
+from jgroups_py.events import AddressesKnown, FindMembers, Found, MembersFound, ViewChange
+from jgroups_py.ports import AddressBook, Membership
+from jgroups_py.protocol import CONTROL, Protocol, on, receives, timer
+from jgroups_py.units import flag, millis, seconds
+from jgroups_py.view import ViewId
+from jgroups_py.wire import field
+
+DISCOVERY_ID = 3
+FIRST_REPEAT_NS = millis(50)
+LONGEST_REPEAT_NS = millis(500)
+SEARCH_MEMORY_NS = seconds(3)          # whoever asked within this time is told when we become coordinator
+MAX_SEARCHERS = 1000
+
+
+@wire.header(proto=DISCOVERY_ID, kind=1)
+class WhoIsThere(Header):
+    """Question of `member`, which receives at `physical` and is in view `view_id` (None: in none).
+
+    everyone: ordinary members shall answer too.
+    """
+
+    member: Address = field(wire.MEMBER)
+    physical: PhysicalAddress = field(wire.PHYSICAL)
+    view_id: ViewId | None = field(wire.optional(wire.VIEW_ID))
+    is_coordinator: bool = field(wire.BOOL)
+    everyone: bool = field(wire.BOOL)
+
+
+@wire.header(proto=DISCOVERY_ID, kind=2)
+class Here(Header):
+    """Answer to it, or news to somebody who asked before."""
+
+    member: Address = field(wire.MEMBER)
+    physical: PhysicalAddress = field(wire.PHYSICAL)
+    view_id: ViewId | None = field(wire.optional(wire.VIEW_ID))
+    is_coordinator: bool = field(wire.BOOL)
+
+
+@attrs.frozen
+class DiscoveryConfig:
+    """What all ways of discovery share."""
+
+    ignored: ClassVar[dict[str, str]] = {
+        **dict.fromkeys((
+            "timeout", "num_initial_members", "num_initial_srv_members", "num_ping_requests", "num_discovery_runs",
+            "discovery_rsp_expiry_time", "return_entire_cache", "stagger_timeout", "use_disk_cache", "max_members_in_"
+            "discovery_request", "max_rank_to_reply", "async_discovery", "async_discovery_use_separate_thread_per_"
+            "request", "send_cache_on_join", "dump_ping_data", "force_sending_discovery_rsps", "use_ip_addrs"),
+            "GMS says how long to look; questions are repeated and answered by those that matter"),
+    }
+
+    break_on_coord_rsp: bool = flag(True, doc="Whether a search ends as soon as a coordinator answers.")
+
+
+class Discovery(Protocol):
+    """The base of PING, TCPPING and FILE_PING."""
+
+    Config = DiscoveryConfig
+    config: DiscoveryConfig
+    needs = {"membership": Membership, "addresses": AddressBook}
+    membership: Membership
+    addresses: AddressBook
+
+    def start(self) -> None:
+        self.search: FindMembers | None = None
+        self.found: dict[Address, Found] = {}          # who answered in this search
+        self.repeat_ns = 0
+        self.searchers: dict[Address, int] = {}        # joiners that asked -> when, ns
+
+    def reach(self, question: Batch) -> None:
+        """Send `question` to everybody who may be there."""
+        raise NotImplementedError
+
+    # --- searching ----------------------------------------------------------------------------------------------------
+
+    @on(FindMembers)
+    def find(self, event: FindMembers) -> None:
+        self.search, self.found = event, {}
+        self.repeat_ns = FIRST_REPEAT_NS
+        self.set_timer("end", event.within_ns)
+        self.ask()
+
+    @timer("ask")
+    def ask(self) -> None:
+        search = self.search
+        physical = self.addresses.my_physical()
+        if search is None or physical is None:
+            return
+        repeated = self.repeat_ns > FIRST_REPEAT_NS
+        question = WhoIsThere(self.me, physical, *self.standing(), search.everyone or repeated)
+        self.count("questions_sent")
+        self.reach(Batch(self.me, None, (), (question,), CONTROL))
+        self.set_timer("ask", self.repeat_ns)
+        self.repeat_ns = min(2 * self.repeat_ns, LONGEST_REPEAT_NS)
+
+    @timer("end")
+    def end(self) -> None:
+        if self.search is None:
+            return
+        self.search = None
+        self.cancel_timer("ask")
+        self.cancel_timer("end")
+        self.pass_up(MembersFound(tuple(self.found.values())))
+
+    def add(self, said: WhoIsThere | Here) -> None:
+        """Somebody told us who it is and where."""
+        if said.member == self.me:
+            return
+        self.pass_down(AddressesKnown({said.member: said.physical}))
+        if self.search is None:
+            return
+        self.found[said.member] = Found(said.member, said.physical, said.view_id, said.is_coordinator)
+        if said.is_coordinator and not self.search.everyone and self.config.break_on_coord_rsp:
+            self.end()
+
+    # --- answering ----------------------------------------------------------------------------------------------------
+
+    def standing(self) -> tuple[ViewId | None, bool]:
+        """Our view's id, and whether we are its coordinator."""
+        view = self.membership.current_view()
+        return (None, False) if view is None else (view.id, view.coordinator == self.me)
+
+    def answer(self, member: Address) -> None:
+        """Say who we are."""
+        physical = self.addresses.my_physical()
+        if physical is not None:
+            self.send(Here(self.me, physical, *self.standing()), member)
+
+    @receives(WhoIsThere)
+    def asked(self, header: WhoIsThere, batch: Batch) -> None:
+        if batch.src == self.me:
+            return
+        self.add(header)
+        if header.view_id is None and (len(self.searchers) < MAX_SEARCHERS or batch.src in self.searchers):
+            self.searchers[batch.src] = self.now_ns
+        view_id, is_coordinator = self.standing()
+        if is_coordinator or header.everyone or view_id is None:
+            self.answer(batch.src)
+
+    @receives(Here)
+    def answered(self, header: Here, batch: Batch) -> None:
+        self.add(header)
+
+    @on(ViewChange)
+    def view_changed(self, event: ViewChange) -> None:
+        recent = [member for member, asked_ns in self.searchers.items()
+                  if self.now_ns - asked_ns <= SEARCH_MEMORY_NS and member not in event.view]
+        self.searchers = {member: self.searchers[member] for member in recent}
+        if event.previous is None and event.view.coordinator == self.me:
+            self.later(lambda: self.tell_searchers(recent))
+
+    def tell_searchers(self, searchers: list[Address]) -> None:
+        """We have just become a coordinator, which is what they are looking for."""
+        for member in searchers:
+            self.answer(member)
