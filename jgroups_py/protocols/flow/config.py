@@ -1,0 +1,42 @@
+"""The properties of MFC and UFC."""
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.units import duration, parse_ratio, parsed, size
+
+
+@attrs.frozen
+class FlowConfig:
+    """How much may be on its way."""
+
+    ignored: ClassVar[dict[str, str]] = {
+        "max_queue_size": "the channel bounds what is queued",
+        "max_block_times": "a message is never sent without credit, however large",
+        "ignore_synchronous_response": "replies are flow-controlled like all messages",
+    }
+
+    max_credits_bytes: int = size(
+        "4M", least="64K", name="max_credits", doc="Payload bytes that may be on their way to a receiver. Higher keeps "
+        "fast networks busy; lower bounds memory: each member may have to keep this much per sender.")
+    min_threshold_ratio: float = parsed(
+        0.4, parse=parse_ratio, unit="0..1", name="min_threshold", doc="Credit is renewed when less than this part of "
+        "max_credits is left. Higher renews sooner and costs more small messages.")
+    min_credits_bytes: int = size(
+        0, name="min_credits", doc="The same in bytes; if given, min_threshold does not count.")
+    max_block_time_ns: int = duration(
+        "500ms", least="1ms", name="max_block_time", doc="A blocked sender that hears nothing for so long asks its "
+        "receivers for credit. Lower recovers sooner from a lost grant.")
+
+    def __attrs_post_init__(self) -> None:
+        if not 0 < self.low_water_bytes < self.max_credits_bytes:
+            raise ConfigError("min_credits (or min_threshold) must be above 0 and below max_credits "
+                              f"({self.max_credits_bytes}); it comes to {self.low_water_bytes}")
+
+    @property
+    def low_water_bytes(self) -> int:
+        """Credit left below which it should be renewed."""
+        return self.min_credits_bytes or int(self.max_credits_bytes * self.min_threshold_ratio)
