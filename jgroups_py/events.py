@@ -37,9 +37,20 @@ class Disconnect(Event):
 
 @attrs.frozen
 class AppBusy(Event):
-    """Down: the application has (on) more undelivered bytes than it should; grant no credits until off."""
+    """Down: the application has (on) more undelivered bytes than it should; grant no credits until off.
+
+    why: who says so; grants wait while anybody does.
+    """
 
     on: bool
+    why: str = "application"
+
+
+@attrs.frozen
+class SetPartition(Event):
+    """Down: PARTITION lets only members of our own group through from now on; () heals. Groups of logical names."""
+
+    groups: tuple[tuple[str, ...], ...]
 
 
 # --- the world's news, up from the bottom ---------------------------------------------------------------------------
