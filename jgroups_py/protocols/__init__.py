@@ -59,7 +59,7 @@ KNOWN: dict[str, Known] = {known.name: known for known in (
     Known("DELAY", "faults:Delay", 0),
     Known("DUPLICATE", "faults:Duplicate", 0, ("DUPL",)),
     Known("SHUFFLE", "faults:Shuffle", 0),
-    Known("PARTITION", "faults:Partition", 0),
+    Known("PARTITION", "faults:Partition", 31),
     Known("EXAMPLE", "example:Example", 30),
 )}
 
