@@ -1,0 +1,54 @@
+"""EXAMPLE is a template that runs."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jgroups_py.protocols.example import Example, ExampleConfig, Greeting, Thanks
+from tests.unit.harness import Bench, Flying, Group, change, multicast, view_of
+
+
+def group(names: str = "ABC") -> Group:
+    """Members that greet each other every second."""
+    made = Group(lambda _: [Example(ExampleConfig(round_ns="1s"))], names)
+    made.install(view_of(*names))
+    return made
+
+
+def test_rounds_in_which_all_greet_back_are_counted() -> None:
+    g = group()
+    g.run(5500)
+    assert [bench.stats() for bench in g.alive] == [{"rounds": 5, "complete_rounds": 5}] * 3
+
+
+def test_a_silent_member_spoils_the_rounds_until_the_view_excludes_it() -> None:
+    g = group()
+    g.crash("C")
+    g.run(3500)
+    assert g["A"].stats() == {"rounds": 3}
+    g.install(view_of("A", "B", counter=2), view_of("A", "B", "C"))
+    g.run(2500)
+    assert g["A"].stats() == {"rounds": 5, "complete_rounds": 2}
+
+
+def test_doubled_and_late_thanks_are_not_counted_as_complete() -> None:
+    g = group()
+
+    def fate(flying: Flying) -> Sequence[float]:
+        return (0, 0, 1200) if flying.has(Thanks) else (0,)
+    g.fate = fate
+    g.run(2500)
+    assert g["A"].stats() == {"rounds": 2, "complete_rounds": 2, "late_thanks": 2}
+
+
+def test_a_greeting_is_answered_even_before_the_first_view() -> None:
+    bench = Bench(Example())
+    bench.up(multicast("B", headers=(Greeting(7),)))
+    [(thanks, batch)] = bench.said(Thanks)
+    assert (thanks.number, str(batch.dest)) == (7, "B")
+
+
+def test_a_lone_member_completes_its_rounds_alone() -> None:
+    bench = Bench(Example())
+    bench.down(change(view_of("A")))
+    bench.advance(1000)
+    assert bench.stats() == {"rounds": 1, "complete_rounds": 1}
