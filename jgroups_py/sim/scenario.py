@@ -1,0 +1,257 @@
+"""Text scenarios: a few commands a block, a line `----`, and what the commands print.
+
+    start A B C
+    until agreed A B C within 5s
+    send A all hello
+    run 100ms
+    delivered
+    ----
+    A B C agree on [A B C]
+    A B C: hello
+
+Blocks are separated by empty lines; `#` begins a comment. The commands are the methods `do_...` below. Output names
+no times and no view numbers, so that it stays as it is when timers change. `rewrite` puts in what a scenario prints
+now. Source: etcd raft's datadriven tests.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import attrs
+
+from jgroups_py.batch import Flag
+from jgroups_py.config.load import load
+from jgroups_py.errors import ChannelError
+from jgroups_py.outputs import BRIDGE, LOCAL
+from jgroups_py.sim import history as h
+from jgroups_py.sim.checkers import check
+from jgroups_py.sim.process import App
+from jgroups_py.sim.world import World
+from jgroups_py.units import parse_duration, parse_ratio
+from jgroups_py.view import MergeView
+
+LINE = "----"
+NETS = {"local": (LOCAL,), "bridge": (BRIDGE,), "both": (LOCAL, BRIDGE)}
+
+
+@attrs.define
+class Block:
+    """Commands and what they are expected to print."""
+
+    commands: list[str]
+    expected: list[str]
+
+
+def parse(text: str) -> list[Block]:
+    """The blocks of a scenario."""
+    blocks = []
+    for part in text.strip().split("\n\n"):
+        lines = part.strip("\n").split("\n")
+        at = lines.index(LINE) if LINE in lines else len(lines)
+        blocks.append(Block(lines[:at], lines[at + 1:]))
+    return blocks
+
+
+def run(text: str) -> list[Block]:
+    """The scenario as it is now: the same commands with what they print."""
+    scenario = Scenario()
+    return [Block(block.commands, [line for command in block.commands for line in scenario.command(command)])
+            for block in parse(text)]
+
+
+def rewrite(text: str) -> str:
+    """The scenario's text with what its commands print now."""
+    parts = ["\n".join([*block.commands, *([LINE, *block.expected] if block.expected else [])]) for block in run(text)]
+    return "\n\n".join(parts) + "\n"
+
+
+class Scenario:
+    """A world, and the commands for it."""
+
+    def __init__(self) -> None:
+        self.world = World(seed=1)
+        self.stack = "udp"
+        self.properties: dict[str, str] = {}
+        self.members: dict[str, str] = {}                # name -> its site, "" without
+        self.shown = 0                                   # how much of the history `told` has shown
+
+    def command(self, line: str) -> Iterable[str]:
+        """Carry out one line."""
+        words = line.partition("#")[0].split()
+        if not words:
+            return ()
+        handler: Callable[..., Iterable[str] | None] | None = getattr(self, f"do_{words[0]}", None)
+        if handler is None:
+            known = ", ".join(sorted(name[3:] for name in dir(self) if name.startswith("do_")))
+            raise ValueError(f"{line!r}: there is no command {words[0]!r}; there are {known}")
+        try:
+            return list(handler(*words[1:]) or ())
+        except ChannelError as error:
+            return [f"refused: {error}"]
+
+    # --- the world --------------------------------------------------------------------------------------------------
+
+    def do_seed(self, seed: str) -> None:
+        """seed 7: a new world."""
+        self.world = World(seed)
+
+    def do_stack(self, name: str, *properties: str) -> None:
+        """stack tcp PROPERTY=VALUE...: what members run from now on."""
+        self.stack, self.properties = name, dict(word.split("=", 1) for word in properties)
+
+    def do_run(self, duration: str) -> None:
+        """run 3s."""
+        self.world.run_for(parse_duration(duration))
+
+    def do_until(self, what: str, *words: str) -> Iterable[str]:
+        """until agreed A B within 5s: until A and B have one view of just them; `until global ...` likewise."""
+        at = words.index("within")
+        names, limit = words[:at], words[at + 1]
+        reached = {"agreed": self.world.agreed, "global": self._global_agreed}[what]
+        if self.world.run_while(lambda: not reached(names), parse_duration(limit)):
+            return [f"{' '.join(names)} agree on {self._view(names[0], what)}"]
+        return [f"not within {limit}", *self.do_views()]
+
+    def _global_agreed(self, names: tuple[str, ...]) -> bool:
+        wanted = sorted(names)
+        views = [self.world.process(name).global_view for name in names]
+        return all(view is not None and sorted(member.name for member in view.members) == wanted for view in views)
+
+    def _view(self, name: str, what: str) -> str:
+        if what == "global":
+            return str(self.world.process(name).global_view)
+        return f"[{' '.join(self.world.view_names(name))}]"
+
+    # --- members ----------------------------------------------------------------------------------------------------
+
+    def do_start(self, *words: str) -> None:
+        """start A B [at NYC] [rate 100]: members; their site; how many messages a second their applications take."""
+        options = {"at": "", "rate": "0"}
+        names = list(words)
+        for option in options:
+            if option in names:
+                at = names.index(option)
+                options[option] = names[at + 1]
+                del names[at:at + 2]
+        for name in names:
+            self.members[name] = options["at"] or self.members.get(name, "")
+        for name in names:
+            self._start(name, App(int(options["rate"])))
+
+    def _start(self, name: str, app: App) -> None:
+        site = self.members[name]
+        hosts = [self.world.ip(other) for other in self.members]
+        if site:
+            bridge = load("bridge", {"bridge_hosts": ",".join(f"{ip}[7900]" for ip in hosts), "bridge_port_range": "0"})
+            port = str(45601 + sum(map(ord, site)))
+            spec = load("nyc", {"site": site, "mcast_port": port, **self.properties})
+            self.world.start(name, spec, f"group of {site}", bridge=bridge, app=app)
+            return
+        tcp = {"initial_hosts": ",".join(f"{ip}[7800]" for ip in hosts), "port_range": "0"}
+        self.world.start(name, load(self.stack, {**(tcp if self.stack == "tcp" else {}), **self.properties}), app=app)
+
+    def do_crash(self, *names: str) -> None:
+        """crash A B."""
+        for name in names:
+            self.world.crash(name)
+
+    def do_leave(self, *names: str) -> None:
+        """leave A B: gracefully, all at once."""
+        for name in names:
+            self.world.leave(name)
+
+    def do_pause(self, name: str) -> None:
+        """pause A."""
+        self.world.pause(name)
+
+    def do_resume(self, name: str) -> None:
+        """resume A."""
+        self.world.resume(name)
+
+    def do_state(self, name: str, provider: str = "") -> None:
+        """state B [A]: B fetches the state from A, or from the coordinator."""
+        self.world.get_state(name, provider or None)
+
+    # --- the network ------------------------------------------------------------------------------------------------
+
+    def do_partition(self, *words: str) -> None:
+        """partition A B | C [on local|bridge]."""
+        net = "both"
+        if "on" in words:
+            net, words = words[-1], words[:-2]
+        groups = " ".join(words).split("|")
+        self.world.partition([group.split() for group in groups], NETS[net])
+
+    def do_cut(self, src: str, dest: str) -> None:
+        """cut A B: nothing gets from A to B."""
+        self.world.cut(src, dest)
+
+    def do_heal(self) -> None:
+        """heal."""
+        self.world.heal()
+
+    def do_weather(self, net: str, *settings: str) -> None:
+        """weather local|bridge loss=20% duplicate=5% reorder=10% latency=20ms."""
+        changes: dict[str, Any] = {}
+        for setting in settings:
+            name, _, value = setting.partition("=")
+            changes.update({f"{name}_ns": parse_duration(value)} if name in ("latency", "jitter")
+                           else {f"{name}_ratio": parse_ratio(value)})
+        for one in NETS[net]:
+            self.world.set_weather(attrs.evolve(self.world.network.fair[one], **changes), one)
+
+    # --- messages ---------------------------------------------------------------------------------------------------
+
+    def do_send(self, name: str, dest: str, *texts: str) -> None:
+        """send A all hello world [+OOB]: two messages, with flags; send A B hello: to B."""
+        flags = [Flag[text[1:]] for text in texts if text.startswith("+")]
+        payloads = [text.encode() for text in texts if not text.startswith("+")]
+        self.world.send(name, None if dest == "all" else dest, payloads, sum(flags))
+
+    def do_post(self, name: str, dest: str, count: str = "1", size: str = "0") -> None:
+        """post A all 1000 50: so many messages of so many bytes, numbered."""
+        self.world.post(name, None if dest == "all" else dest, int(count), int(size))
+
+    # --- what came of it --------------------------------------------------------------------------------------------
+
+    def do_views(self) -> Iterable[str]:
+        """views: who has which members in view."""
+        return self._grouped({name: self._shown_view(name) for name in self.world.running()})
+
+    def _shown_view(self, name: str) -> str:
+        view = self.world.view_of(name)
+        merged = " merged" if isinstance(view, MergeView) else ""
+        return f"[{' '.join(self.world.view_names(name))}]{merged}" if view is not None else "no view"
+
+    def do_delivered(self, *names: str) -> Iterable[str]:
+        """delivered [A B]: the multicasts that each was given, in order."""
+        return self._grouped({name: " ".join(map(h.show_payload, self.world.delivered(name))) or "nothing"
+                              for name in names or self.world.running()})
+
+    def do_counted(self, *names: str) -> Iterable[str]:
+        """counted [A B]: how many multicasts each was given."""
+        return self._grouped({name: str(len(self.world.delivered(name))) for name in names or self.world.running()})
+
+    def do_unicasts(self, *names: str) -> Iterable[str]:
+        """unicasts [A B]: the unicasts that each was given, in order."""
+        return self._grouped({name: " ".join(map(h.show_payload, self.world.delivered(name, unicast=True))) or "nothing"
+                              for name in names or self.world.running()})
+
+    def do_told(self) -> Iterable[str]:
+        """told: what members were told by RELAY since the last `told`, and who left."""
+        entries = self.world.history.entries[self.shown:]
+        self.shown = len(self.world.history.entries)
+        return [self.world.history.show(entry) for entry in entries
+                if isinstance(entry, h.SiteStatus | h.Unreached | h.Lost | h.Leave)]
+
+    def do_check(self) -> Iterable[str]:
+        """check: what the checkers find."""
+        return [str(violation) for violation in check(self.world.history)] or ["nothing is violated"]
+
+    @staticmethod
+    def _grouped(values: dict[str, str]) -> Iterable[str]:
+        groups: dict[str, list[str]] = {}
+        for name, value in values.items():
+            groups.setdefault(value, []).append(name)
+        return [f"{' '.join(names)}: {value}" for value, names in groups.items()]

@@ -1,0 +1,169 @@
+"""The checkers of what is guaranteed across sites find planted violations, and nothing in clean histories."""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from jgroups_py.batch import NO_RELAY
+from jgroups_py.sim import history as h
+from jgroups_py.sim.checkers import CHECKERS, check
+from jgroups_py.units import seconds
+from tests.sim.tale import Tale, broken
+
+
+def relayed() -> Tale:
+    """A message of A at NYC, delivered there and at SFO; everybody has the same global view."""
+    tale = Tale(NYC="AB", SFO="DE")
+    tale.group(1, "AB")
+    tale.group(1, "DE")
+    for name in "ABDE":
+        tale.sees(name, NYC="AB", SFO="DE")
+    tale.send("A", "a1", "a2")
+    tale.deliver("A", "a1", "a2", at="AB")
+    tale.deliver(tale.proxy("A", "D"), "a1", "a2", at="DE")
+    tale.send("A", "local", flags=NO_RELAY)
+    tale.deliver("A", "local", at="AB", flags=NO_RELAY)
+    return tale
+
+
+def test_a_relayed_history_breaks_nothing() -> None:
+    tale = relayed()
+    tale.send("D", "d1", dest="B")
+    tale.deliver(tale.proxy("D", "A"), "d1", at="B", unicast=True)
+    tale.heal()
+    tale.end("ABDE")
+    assert check(tale.history) == []
+
+
+def test_a_message_that_a_failover_brings_again_is_delivered_by_those_who_lacked_it() -> None:
+    tale = relayed()
+    left, right = tale.group(2, "D"), tale.group(2, "E")
+    tale.send("B", "b1")
+    tale.deliver("B", "b1", at="AB")
+    tale.deliver(tale.proxy("B", "D"), "b1", at="D")
+    tale.install(tale.view(3, "DE", (left, right)), "DE")
+    tale.deliver(tale.proxy("B", "D"), "b1", at="E")
+    tale.group(4, "DE")
+    tale.heal()
+    tale.end("ABDE")
+    assert check(tale.history) == []
+
+
+def test_a_declared_loss_is_no_hole() -> None:
+    tale = relayed()
+    tale.send("A", "a3", "a4")
+    tale.deliver("A", "a3", "a4", at="AB")
+    for name in "DE":
+        tale.history.add(h.Lost(tale.tick(), tale.who[name], "NYC", tale.who["A"], 3, 4))
+    tale.deliver(tale.proxy("A", "D"), "a4", at="DE")
+    tale.heal()
+    tale.end("ABDE")
+    assert check(tale.history) == []
+
+
+# --- planted violations -----------------------------------------------------------------------------------------------
+
+def wrong_site(tale: Tale) -> None:
+    tale.send("B", "b1")
+    tale.deliver(tale.proxy("B", "D", site="LON"), "b1", at="D")
+
+
+def no_proxy(tale: Tale) -> None:
+    tale.send("B", "b1")
+    tale.deliver("B", "b1", at="D")
+
+
+def relayed_though_asked_not_to(tale: Tale) -> None:
+    tale.deliver(tale.proxy("A", "D"), "local", at="D")
+
+
+def echo(tale: Tale) -> None:
+    tale.deliver(tale.proxy("A", "A"), "a1", at="B")
+
+
+def remote_twice(tale: Tale) -> None:
+    tale.deliver(tale.proxy("A", "D"), "a2", at="E")
+
+
+def remote_never(tale: Tale) -> None:
+    tale.send("A", "a3")
+    tale.deliver("A", "a3", at="AB")
+    tale.deliver(tale.proxy("A", "D"), "a3", at="D")
+    tale.heal()
+    tale.end("ABDE")
+
+
+def remote_out_of_order(tale: Tale) -> None:
+    tale.send("A", "a3", "a4")
+    tale.deliver(tale.proxy("A", "D"), "a4", "a3", at="D")
+
+
+def remote_hole(tale: Tale) -> None:
+    tale.send("A", "a3", "a4")
+    tale.deliver(tale.proxy("A", "D"), "a4", at="D")
+
+
+def local_send_waits(tale: Tale) -> None:
+    tale.at_ns += seconds(20)
+    tale.send("A", "a3")
+    tale.at_ns += seconds(3)
+    tale.deliver("A", "a3", at="AB")
+
+
+def reply_vanishes(tale: Tale) -> None:
+    tale.send("D", "d1", dest="B")
+    tale.heal()
+    tale.end("ABDE")
+
+
+def global_view_goes_back(tale: Tale) -> None:
+    tale.group(2, "D")
+    tale.sees("A", NYC="AB", SFO="D")
+    tale.sees("A", NYC="AB", SFO="DE")
+
+
+def global_view_never_was(tale: Tale) -> None:
+    tale.sees("A", NYC="AB", SFO="E")
+
+
+def global_view_does_not_converge(tale: Tale) -> None:
+    tale.crash("E")
+    tale.group(2, "D")
+    tale.heal()
+    tale.end("ABD")
+
+
+def stale_relay_is_obeyed(tale: Tale) -> None:
+    tale.send("B", "b1")
+    tale.deliver(tale.proxy("B", "E"), "b1", at="E")
+
+
+PLANTED_REMOTE = [
+    ("R1", wrong_site), ("R1", no_proxy), ("R1", relayed_though_asked_not_to), ("R2", echo), ("R3", remote_twice),
+    ("R3", remote_never), ("R4", remote_out_of_order), ("R4", remote_hole), ("R5", local_send_waits),
+    ("R6", reply_vanishes), ("R7", global_view_goes_back), ("R7", global_view_never_was),
+    ("R7", global_view_does_not_converge), ("R8", stale_relay_is_obeyed),
+]
+
+
+@pytest.mark.parametrize(("guarantee", "plant"), PLANTED_REMOTE, ids=lambda x: getattr(x, "__name__", x))
+def test_a_violation_between_sites_is_found(guarantee: str, plant: Callable[[Tale], None]) -> None:
+    tale = relayed()
+    plant(tale)
+    assert guarantee in broken(tale)
+
+
+def test_survivors_of_two_common_views_got_the_same_remote_messages() -> None:
+    tale = relayed()
+    tale.group(2, "DE")
+    tale.send("A", "a3")
+    tale.deliver("A", "a3", at="AB")
+    tale.deliver(tale.proxy("A", "D"), "a3", at="D")
+    tale.group(3, "DE")
+    assert broken(tale) == ["S5"]
+
+
+def test_every_checker_between_sites_has_a_planted_violation() -> None:
+    planted = dict.fromkeys(guarantee for guarantee, _ in PLANTED_REMOTE)
+    assert sorted(planted) == sorted(name for name in CHECKERS if name.startswith("R"))
