@@ -1,0 +1,77 @@
+"""`jgroups demo`: options, and what is printed at the end."""
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from argparse import ArgumentTypeError, Namespace
+from pathlib import Path
+from typing import Any
+
+from jgroups_py.cli.demo.director import DemoError, Director, Plan
+from jgroups_py.cli.demo.picture import Plain, picture
+from jgroups_py.cli.demo.report import as_lines
+from jgroups_py.cli.demo.text import made_text
+
+DESCRIPTION = (
+    "Two data centers replicate: A B C in NYC and D E F in SFO, UDP inside a site, TCP between the sites. C multicasts "
+    "the lines of a file, the others send numbered messages, F answers some lines. Meanwhile the coordinators of both "
+    "sites are killed, one member leaves, and the first one killed comes back. In the end every copy is compared byte "
+    "for byte and every message accounted for. Exit 1 if one was lost, doubled or out of order.")
+
+
+def _at_least(least: int, most: int) -> Any:
+    def convert(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise ArgumentTypeError(f"{text!r} is not a whole number") from None
+        if not least <= number <= most:
+            raise ArgumentTypeError(f"{number} is outside {least} to {most}")
+        return number
+    return convert
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `demo` to the command line."""
+    parser = subparsers.add_parser("demo", help="two sites replicate while their relays die", description=DESCRIPTION)
+    parser.add_argument("--input", metavar="FILE", help="the file that is replicated (default: a made text)")
+    parser.add_argument("--out", metavar="DIR", help="where the copies go (default: a new temporary folder)")
+    parser.add_argument("--rate", type=_at_least(1, 100_000), default=1000, help="lines a second (default 1000)")
+    parser.add_argument("--members", type=_at_least(1, 8), default=3, help="members a site (default 3)")
+    parser.add_argument("--sites", type=_at_least(2, 5), default=2, help="sites (default 2)")
+    parser.add_argument("--seed", type=int, default=1, help="of the made text and of the moments of the kills")
+    parser.add_argument("--no-kill", action="store_true", help="nobody is killed, nobody leaves")
+    parser.add_argument("--json", action="store_true", help="print one JSON document at the end, nothing else")
+    parser.set_defaults(run=run)
+
+
+def run(args: Namespace) -> int:
+    """Run the demo; 0: all replicated, 1: not, 2: wrong use."""
+    out = Path(args.out or tempfile.mkdtemp(prefix="jgroups-demo-"))
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        data = Path(args.input).read_bytes() if args.input else made_text(args.seed)
+    except OSError as error:
+        print(f"jgroups demo: {error}", file=sys.stderr)
+        return 2
+    if not data.strip():
+        print(f"jgroups demo: {args.input} is empty; it needs at least one line", file=sys.stderr)
+        return 2
+    plan = Plan(data=data, out=out, rate=args.rate, members=args.members, sites=args.sites, seed=args.seed,
+                kill=not args.no_kill)
+    view = Plain(lambda text: None) if args.json else picture()
+    try:
+        with view:
+            result = Director(plan, view).perform()
+    except DemoError as error:
+        print(f"jgroups demo: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("jgroups demo: interrupted; all members were ended", file=sys.stderr)
+        return 130
+    if args.json:
+        print(json.dumps(result, indent=2))
+    else:
+        print("\n".join(as_lines(result)))
+    return 0 if result["ok"] else 1

@@ -1,0 +1,113 @@
+"""What the audience sees while the demo runs: a live picture on a terminal, plain lines elsewhere."""
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from jgroups_py.cli.demo.processes import Person
+
+if TYPE_CHECKING:
+    from jgroups_py.cli.demo.director import Director
+
+PLAIN_EVERY_S = 5.0
+LIVE_EVERY_S = 0.1
+LOG_LINES = 8
+COLOURS = {"up": "green", "starting": "yellow", "killed": "red", "left": "blue", "failed": "red"}
+
+
+class Plain:
+    """A line an event, and the progress every few seconds."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+        self.shown_s = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def show(self, director: Director) -> None:
+        """Where the play stands, now and then."""
+        if time.monotonic() - self.shown_s >= PLAIN_EVERY_S and any(p.sent for p in director.company.people):
+            self.shown_s = time.monotonic()
+            received = {p.tag: p.received.get(director.sender, 0) for p in director.company.up()}
+            director.say(f"{director.lines_sent} of {director.plan.lines} lines sent; received: "
+                         + ", ".join(f"{tag} {number}" for tag, number in received.items()))
+
+
+class Screen:
+    """Both sites, their views and relays, rates and a progress bar, redrawn in place."""
+
+    def __init__(self) -> None:
+        self.live = Live(console=Console(), refresh_per_second=10, transient=True)
+        self.log: list[str] = []
+        self.shown_s = 0.0
+        self.rates: dict[str, tuple[float, int, float]] = {}     # tag -> (when, received, per second)
+
+    def __enter__(self) -> Self:
+        self.live.__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.live.__exit__(*exception)
+        self.live.console.print("\n".join(self.log), highlight=False)
+
+    def say(self, text: str) -> None:
+        """Remember a line; the last few are in the picture, all are printed at the end."""
+        self.log.append(text)
+
+    def show(self, director: Director) -> None:
+        """Redraw, at most ten times a second."""
+        if time.monotonic() - self.shown_s >= LIVE_EVERY_S:
+            self.shown_s = time.monotonic()
+            self.live.update(self.draw(director))
+
+    def draw(self, director: Director) -> Group:
+        """The picture."""
+        sites = Table.grid(expand=True, padding=(0, 1))
+        for _ in director.sites:
+            sites.add_column(ratio=1)
+        sites.add_row(*[self.site(director, site) for site in director.sites])
+        done, total = director.lines_sent, director.plan.lines
+        bar = Table.grid(padding=(0, 1))
+        bar.add_row(Text(f"{director.sender} sends"), ProgressBar(total=total, completed=done, width=60),
+                    Text(f"{done} of {total} lines"))
+        return Group(sites, bar, Text("\n".join(self.log[-LOG_LINES:]), style="dim"))
+
+    def site(self, director: Director, site: str) -> Panel:
+        """One site: its members, who is relay, what they have received."""
+        table = Table.grid(padding=(0, 2))
+        relay = director.company.coordinator(site)
+        for person in [p for p in director.company.people if p.site == site]:
+            table.add_row(Text(person.tag, style="bold"), Text(person.state, style=COLOURS[person.state]),
+                          Text("relay" if person is relay else "", style="magenta"),
+                          f"{person.received.get(director.sender, 0)} lines", f"{self.rate(person):.0f}/s")
+        view = next((p.view for p in director.company.up(site)), [])
+        return Panel(table, title=f"{site}  view {' '.join(view)}", border_style="cyan")
+
+    def rate(self, person: Person) -> float:
+        """Messages received a second, of all origins."""
+        now, number = time.monotonic(), sum(person.received.values())
+        when, before, rate = self.rates.get(person.tag, (now, number, 0.0))
+        if now - when >= 1.0:
+            rate = (number - before) / (now - when)
+            self.rates[person.tag] = (now, number, rate)
+        elif person.tag not in self.rates:
+            self.rates[person.tag] = (now, number, 0.0)
+        return rate
+
+
+def picture() -> Plain | Screen:
+    """What suits standard output."""
+    return Screen() if sys.stdout.isatty() else Plain(lambda text: print(text, flush=True))

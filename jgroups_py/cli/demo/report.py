@@ -1,0 +1,125 @@
+"""What the demo found: per origin and receiver sent, received, lost, doubled, out of order; copies; gaps; relays."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jgroups_py.cli.demo.processes import Person
+from jgroups_py.cli.demo.tally import Tally
+
+if TYPE_CHECKING:
+    from jgroups_py.cli.demo.director import Director
+
+GAP_WINDOW_S = 10.0              # a pause belongs to an incident if it spans it or begins so soon after
+
+
+def verdict(director: Director) -> dict[str, Any]:
+    """The result as one document; `ok` says whether everything was replicated."""
+    up = director.company.up()
+    pairs = [row for origin in director.company.people for row in rows_of(origin, up)]
+    copies = [copy_of(director, person) for person in up if "#" not in person.tag]
+    answers = answers_of(director)
+    totals = {name: sum(row[name] for row in pairs)
+              for name in ("sent", "received", "lost", "duplicated", "out_of_order")}
+    foreign = sum(person.report["foreign"] for person in up if person.report)
+    ok = (not (totals["lost"] or totals["duplicated"] or totals["out_of_order"] or foreign)
+          and all(copy["identical"] for copy in copies)
+          and not (answers["lost"] or answers["duplicated"] or answers["out_of_order"]) and not director.told)
+    return {
+        "ok": ok, "lines": director.plan.lines, "totals": totals, "wrong_sender": foreign, "pairs": pairs,
+        "copies": copies, "answers": answers, "incidents": [with_gap(director, i) for i in director.incidents],
+        "relays": director.relays, "told": director.told, "out": str(director.plan.out),
+    }
+
+
+def rows_of(origin: Person, receivers: list[Person]) -> list[dict[str, Any]]:
+    """One row a receiver."""
+    rows = []
+    for person in receivers:
+        tally = person.tallies().get(origin.tag, Tally())
+        sent = expected(origin, person, receivers)
+        if "#" in person.tag:                                 # it counts from the first message it could see
+            sent = 0 if tally.first is None and not origin.up else sent - (tally.first or 0)
+        rows.append({"origin": origin.tag, "origin_site": origin.site, "receiver": person.tag,
+                     "receiver_site": person.site, "sent": sent, "received": tally.received,
+                     "lost": max(0, sent - tally.received), "duplicated": tally.duplicated,
+                     "out_of_order": tally.out_of_order})
+    return rows
+
+
+def expected(origin: Person, receiver: Person, people: list[Person]) -> int:
+    """How many messages of an origin a member must have.
+
+    A killed origin cannot say what it had sent. What any survivor of its own site has, everybody must have; what one
+    survivor of the receiver's site has, all of that site must have.
+    """
+    if origin.state != "killed":
+        return origin.sent
+    return max((tally.next for person in people if person.site in (origin.site, receiver.site) and "#" not in person.tag
+                and (tally := person.tallies().get(origin.tag)) is not None), default=0)
+
+
+def copy_of(director: Director, person: Person) -> dict[str, Any]:
+    """Whether a member's copy is the file, byte for byte (the sender's own included)."""
+    path = director.plan.out / f"copy-{person.tag}.txt"
+    copied = path.read_bytes()
+    return {"member": person.tag, "site": person.site, "file": str(path), "bytes": len(copied),
+            "identical": copied == director.plan.data}
+
+
+def answers_of(director: Director) -> dict[str, Any]:
+    """F's unicasts, as they arrived at C."""
+    people = {person.tag: person for person in director.company.up()}
+    sender, answerer = people.get(director.sender), people.get(director.answerer)
+    if sender is None or answerer is None or not (sender.report and answerer.report):
+        return {"sent": 0, "received": 0, "lost": 0, "duplicated": 0, "out_of_order": 0}
+    tally, sent = Tally.of(sender.report["unicasts"]), answerer.report["answered"]
+    return {"from": answerer.tag, "to": sender.tag, "sent": sent, "received": tally.received,
+            "lost": sent - tally.received, "duplicated": tally.duplicated, "out_of_order": tally.out_of_order}
+
+
+def with_gap(director: Director, incident: dict[str, Any]) -> dict[str, Any]:
+    """The incident with the longest pause in the lines at each site around it."""
+    at = incident["at"] + director.started_s
+    gaps = {}
+    for site in director.sites:
+        pauses = [length for person in director.company.up(site) if person.report and "#" not in person.tag
+                  for began, length in person.report["gaps"] if began + length >= at and began <= at + GAP_WINDOW_S]
+        gaps[site] = round(max(pauses, default=0.0), 3)
+    return {**incident, "at": round(incident["at"], 2), "longest_gap_s": gaps}
+
+
+def as_lines(result: dict[str, Any]) -> list[str]:
+    """The document for people."""
+    lines = ["", f"{'origin':<10}{'receiver':<10}{'sent':>8}{'received':>10}{'lost':>6}{'twice':>7}{'disorder':>10}"]
+    for row in result["pairs"]:
+        lines.append(f"{row['origin']}@{row['origin_site']:<{9 - len(row['origin'])}}"
+                     f"{row['receiver']}@{row['receiver_site']:<{9 - len(row['receiver'])}}"
+                     f"{row['sent']:>7}{row['received']:>10}{row['lost']:>6}{row['duplicated']:>7}"
+                     f"{row['out_of_order']:>10}")
+    totals, answers = result["totals"], result["answers"]
+    lines.append(f"{'all':<20}{totals['sent']:>8}{totals['received']:>10}{totals['lost']:>6}{totals['duplicated']:>7}"
+                 f"{totals['out_of_order']:>10}")
+    if "from" in answers:
+        lines.append(f"{'unicasts ' + answers['from'] + ' to ' + answers['to']:<20}{answers['sent']:>8}"
+                     f"{answers['received']:>10}{answers['lost']:>6}{answers['duplicated']:>7}"
+                     f"{answers['out_of_order']:>10}")
+    lines.append("")
+    lines += [incident_line(incident) for incident in result["incidents"]]
+    for site in dict.fromkeys(relay["site"] for relay in result["relays"]):
+        turns = [f"{relay['relay']} from {relay['at']:.1f} s" for relay in result["relays"] if relay["site"] == site]
+        lines.append(f"relay of {site}: {', '.join(turns)}")
+    lines += [f"told by {told['member']}: {told['event']} {told}" for told in result["told"]]
+    same = [copy["member"] for copy in result["copies"] if copy["identical"]]
+    other = [copy["member"] for copy in result["copies"] if not copy["identical"]]
+    lines.append(f"copies of {result['lines']} lines identical at {', '.join(same) or 'nobody'}"
+                 + (f"; DIFFERENT at {', '.join(other)}" if other else "") + f" (in {result['out']})")
+    lines.append("everything arrived once and in order" if result["ok"] else "FAILED: see above")
+    return lines
+
+
+def incident_line(incident: dict[str, Any]) -> str:
+    """One kill or leave."""
+    gaps = ", ".join(f"{gap:.2f} s at {site}" for site, gap in incident["longest_gap_s"].items())
+    verb = "was killed" if incident["what"] == "killed" else "left"
+    return (f"{incident['who']} of {incident['site']} {verb} at {incident['at']:.1f} s "
+            f"(line {incident['lines_sent']}); longest gap around it: {gaps}")
