@@ -211,12 +211,18 @@ class Talk(Action):
 
     def do(self, world: World, start: Starter) -> None:
         process = world.processes.get(self.name)
-        if process is None or process.paused or (self.dest and self.dest not in world.processes):
+        if process is None or process.paused or (self.dest and not self._is_known(world, process)):
             return
         try:
             world.post(self.name, self.dest or None, self.count, self.size, self.flags)
         except ChannelError:
             return                                        # it is not in the group just now
+
+    def _is_known(self, world: World, process: Process) -> bool:
+        """Whether the sender's application has seen the latest incarnation of `dest` in a view."""
+        other = world.processes.get(self.dest)
+        views = process.view, process.global_view
+        return other is not None and any(view is not None and other.me in view for view in views)
 
     def words(self) -> str:
         return f"{self.name} sends {self.count} of {self.size} bytes to {self.dest or 'all'}, flags {self.flags}"

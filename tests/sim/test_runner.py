@@ -1,0 +1,100 @@
+"""Seeds repeat exactly, under any hash seed; failing ones say so, and shrink."""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from jgroups_py.cli import sim as command
+from jgroups_py.sim import runner
+from jgroups_py.sim.checkers import Violation
+from jgroups_py.sim.history import Crash
+from jgroups_py.sim.profiles import PROFILES
+from jgroups_py.sim.world import World
+
+DIGESTS = ("from jgroups_py.sim.runner import run_seed\n"
+           "print([run_seed(profile, seed).digest for profile in ('group', 'relay') for seed in (1, 2)])")
+
+
+def digests(hash_seed: str) -> str:
+    """Digests of a few seeds from a process of their own."""
+    done = subprocess.run([sys.executable, "-c", DIGESTS], env={**os.environ, "PYTHONHASHSEED": hash_seed},
+                          capture_output=True, text=True, check=True, timeout=120)
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_a_seed_has_one_history_under_any_hash_seed() -> None:
+    assert digests("1") == digests("4711")
+
+
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+def test_plans_follow_from_the_seed(profile: str) -> None:
+    plans = [PROFILES[profile](seed).plan for seed in (5, 5, 6)]
+    assert plans[0] == plans[1] != plans[2]
+
+
+def crashes_are_forbidden(world: World) -> list[Violation]:
+    """In place of the checkers: complains about any crash."""
+    return [Violation("X", "a crash", entry.at_ns) for entry in world.history.entries if isinstance(entry, Crash)][:1]
+
+
+def seed_with_crash_and_more() -> int:
+    """A seed whose plan has a crash among other faults."""
+    return next(seed for seed in range(100) if "crash" in (texts := " ".join(
+        map(str, PROFILES["group"](seed).plan.faults))) and "split" in texts)
+
+
+@pytest.mark.slow
+def test_shrinking_leaves_only_the_faults_that_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "judged", crashes_are_forbidden)
+    outcome = runner.run_seed("group", seed_with_crash_and_more())
+    assert outcome.guarantees == ("X",)
+    least, without = runner.shrink(outcome)
+    assert len(least.faults) == 1
+    assert "crash" in least.faults[0]
+    assert len(without) == len(outcome.faults) - 1
+
+
+@pytest.mark.slow
+def test_an_exception_in_the_core_is_a_failure_of_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise AssertionError("planted")
+    monkeypatch.setattr(runner, "heal", fail)
+    outcome = runner.run_seed("group", 1)
+    assert outcome.guarantees == ("core",)
+    assert "planted" in outcome.violations[0]
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+def sim(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, list[str]]:
+    """Exit code and lines of `jgroups sim`."""
+    from argparse import ArgumentParser
+    parser = ArgumentParser()
+    command.add_parser(parser.add_subparsers())
+    args = parser.parse_args(["sim", *words])
+    return args.run(args), capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.slow
+def test_a_failing_seed_prints_the_guarantee_and_how_to_see_it_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(runner, "judged", crashes_are_forbidden)
+    seed = seed_with_crash_and_more()
+    code, lines = sim(capsys, "--seeds", f"{seed}:{seed + 1}", "--jobs", "1", "--shrink")
+    assert code == 1
+    assert lines[0] == (f"seed {seed} breaks X; reproduce: jgroups sim --profile group --seeds {seed}:{seed + 1}")
+    assert any("1 faults are enough" in line for line in lines)
+    assert lines[-1].startswith("1 seeds, 1 failed, 1 violations")
+
+
+@pytest.mark.slow
+def test_the_last_line_sums_up(capsys: pytest.CaptureFixture[str]) -> None:
+    code, lines = sim(capsys, "--seeds", "0:2", "--jobs", "1")
+    assert code == 0
+    assert lines[-1].startswith("2 seeds, 0 failed, 0 violations, ")
+    assert lines[-1].endswith("simulated group-seconds per second of one core")
