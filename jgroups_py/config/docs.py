@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 import textwrap
 from typing import Any
 
@@ -52,8 +53,10 @@ def doc_of(protocol: str) -> ProtocolDoc:
 
 
 def summary_of(protocol: str) -> str:
-    """The first paragraph of the protocol class's docstring, on one line."""
-    text = inspect.getdoc(KNOWN[protocol].load()) or ""
+    """What the protocol is for, on one line: from the head of its module ("NAME: ..."), or from its class."""
+    cls = KNOWN[protocol].load()
+    head = inspect.getdoc(sys.modules[cls.__module__]) or ""
+    text = head.removeprefix(f"{protocol}:") if head.startswith(f"{protocol}:") else inspect.getdoc(cls) or head
     return " ".join(text.split("\n\n")[0].split())
 
 

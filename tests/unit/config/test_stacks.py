@@ -211,8 +211,8 @@ def test_a_property_given_under_two_of_its_names_is_an_error():
     (["TCP", *UDP[1:]], "PING finds members by IP multicast, which TCP does not have"),
     ([("UDP", {"ip_mcast": False}), *UDP[1:]], "which UDP with ip_mcast=false does not have"),
     ([("UDP", {"max_bundle_size": "8K"}), *UDP[1:]], "FRAG: frag_size 60K leaves no room"),
-    ([*without("MFC", "FRAG", "STATE_TRANSFER"), ("MFC", {"max_credits": "10K"}), "FRAG"],
-     "no fragment could ever be sent"),
+    ([("TCP", {"max_bundle_size": "1M"}), "TCPPING", *without("UDP", "PING", "MFC", "FRAG", "STATE_TRANSFER"),
+      ("MFC", {"max_credits": "100K"}), ("FRAG", {"frag_size": "200K"})], "no fragment could ever be sent"),
     (["UDP", ("PING", 3)], "is no protocol; write"),
     (["UDP", 3], "is no protocol; write"),
 ])

@@ -1,0 +1,31 @@
+"""What the documents say and the code says is the same."""
+import re
+from pathlib import Path
+
+from jgroups_py import wire
+from jgroups_py.protocols import KNOWN
+
+DESIGN = Path(__file__).parents[2] / "design"
+
+
+def test_the_wire_document_lists_every_protocol_id():
+    text = (DESIGN / "wire.md").read_text(encoding="utf-8")
+    rows = {int(match[1]): match[2] for match in re.finditer(r"^\| (\d+) \| (.*) \|$", text, re.MULTILINE)}
+    for known in KNOWN.values():
+        if known.wire_id:
+            assert known.name in rows[known.wire_id], f"design/wire.md: id {known.wire_id} is {known.name}"
+
+
+def test_the_wire_document_names_the_version_that_is_spoken():
+    text = (DESIGN / "wire.md").read_text(encoding="utf-8")
+    assert f"# The wire format, version {wire.VERSION}\n" in text
+    assert f"magic `{wire.MAGIC.hex(' ').upper()}`" in text
+    assert f"at most {wire.MAX_EMPTY_MESSAGES} of them" in text
+
+
+def test_every_module_that_the_map_names_exists():
+    text = (DESIGN / "map.md").read_text(encoding="utf-8")
+    names = re.findall(r"\b((?:config|runtime|protocols)/[a-z_]+\.py|[a-z_]+\.py)\b", text)
+    package = DESIGN.parent / "jgroups_py"
+    for name in dict.fromkeys(names):
+        assert list(package.glob(name)) or list(package.glob(f"*/{name}")), f"design/map.md names {name}"
