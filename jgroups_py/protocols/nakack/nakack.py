@@ -34,7 +34,7 @@ from jgroups_py.events import (
     MessagesStable,
     ViewChange,
 )
-from jgroups_py.ports import DigestSource
+from jgroups_py.ports import DigestSource, FrameRoom
 from jgroups_py.protocol import Protocol, on, receives, timer
 from jgroups_py.protocols.nakack.config import NakackConfig
 from jgroups_py.protocols.nakack.gaps import Gaps
@@ -48,6 +48,9 @@ COUNTER_BYTES = 8                    # a ViewId's counter stands first in its ra
 HINT_INTERVAL_NS = NS_PER_S          # an ExcludedHint at most this often per stranger
 MAX_STRANGERS = 1000
 ANNOUNCE_DOUBLINGS = 6
+MAX_AHEAD = 1 << 24                  # numbers further ahead than flow control allows anybody to send are no numbers
+RANGE_BYTES = 16                     # of a request, on the wire
+REQUEST_BYTES = 256                  # the rest of its frame, generously
 FAILS_BEFORE_OTHERS = 2              # unanswered turns after which somebody else is asked too
 
 
@@ -56,6 +59,8 @@ class Nakack(Protocol, DigestSource):
 
     Config = NakackConfig
     config: NakackConfig
+    needs = {"frames": FrameRoom}
+    frames: FrameRoom
 
     def start(self) -> None:
         self.members: tuple[Address, ...] = ()
@@ -89,8 +94,7 @@ class Nakack(Protocol, DigestSource):
         if batch.dest is not None:
             return self.pass_down(batch)
         if batch.flags & NO_RELIABILITY:
-            self.pass_down(batch)
-            return self.pass_up(batch) if batch.payloads else None
+            return self.multicast_unreliably(batch)
         if self.held:
             self.queue.append(batch)
             self.queued_bytes += batch.nbytes
@@ -103,6 +107,12 @@ class Nakack(Protocol, DigestSource):
         self.pass_up(batch)
         if not self.announcing or self.announced:
             self.watch_silence()
+
+    def multicast_unreliably(self, batch: Batch) -> None:
+        if not self.view and batch.payloads:
+            return self.count("sent_before_view_dropped")
+        self.pass_down(batch)
+        return self.pass_up(batch) if batch.payloads else None
 
     def pending_bytes(self) -> int:
         return self.queued_bytes
@@ -128,6 +138,8 @@ class Nakack(Protocol, DigestSource):
         if self.gaps and sender in self.gaps and self.gaps[sender].is_asked(header.first):
             # The original arrives after all: we asked too soon.
             self.patience_ns = min(2 * self.patience_ns, self.config.xmit_interval_ns)
+        if header.first > window.next + MAX_AHEAD:
+            return self.count("implausible_dropped")
         if not window.add(header.first, batch):
             return self.count("duplicates_dropped", batch.count)
         return self.settle(sender, window)
@@ -138,6 +150,8 @@ class Nakack(Protocol, DigestSource):
         window = self.theirs.get(sender)
         if header.view != self.view or window is None or batch.src not in self.theirs:
             return self.count("stale_resent_dropped")
+        if header.first > window.next + MAX_AHEAD:
+            return self.count("implausible_dropped")
         if not window.add(header.first, Batch(sender, None, batch.payloads, batch.headers, batch.flags)):
             return self.count("duplicates_dropped", batch.count)
         self.count("recovered", batch.count)
@@ -291,9 +305,13 @@ class Nakack(Protocol, DigestSource):
 
     def request(self, sender: Address, window: ReceiveWindow, gaps: Gaps) -> None:
         due = gaps.due(window.holes(min(gaps.seen, self.wanted(sender, window))), self.now_ns)
-        if due:
+        if not due:
+            return
+        source = self.source(sender, gaps)
+        most = max(1, (self.frames.max_frame_bytes() - REQUEST_BYTES) // RANGE_BYTES)
+        for at in range(0, len(due), most):
             self.count("requests_sent")
-            self.send(Missing(self.view, sender, tuple(due)), self.source(sender, gaps))
+            self.send(Missing(self.view, sender, tuple(due[at:at + most])), source)
 
     def source(self, sender: Address, gaps: Gaps) -> Address:
         """Whom to ask: the sender (in a flush: who is said to hold it), now and then another member."""
@@ -362,7 +380,7 @@ class Nakack(Protocol, DigestSource):
             return self.strange(batch.src, header.view)
         if header.view != self.view or window is None:
             return self.count("old_view_dropped")
-        if header.stop > window.reach:
+        if window.reach < header.stop <= window.next + MAX_AHEAD:
             window.announce(header.stop)
             self.gaps_of(batch.src).seen = window.stop         # after that silence it is no reordering
             self.ask(batch.src)
@@ -372,7 +390,7 @@ class Nakack(Protocol, DigestSource):
     def known(self, event: MessagesKnown) -> None:
         for sender, stop in event.digest.items():
             window = self.theirs.get(sender)
-            if window is not None and stop > window.stop:
+            if window is not None and window.stop < stop <= window.next + MAX_AHEAD:
                 window.announce(stop)
                 self.look_after(sender, window)
 

@@ -79,6 +79,13 @@ def test_unreliable_multicasts_with_payloads_loop_back_without_a_number() -> Non
     assert [batch.headers for batch in a.sent()] == [(), ()]
 
 
+def test_nothing_is_sent_unreliably_before_the_first_view() -> None:
+    a = Bench(Nakack())
+    a.down(multicast("A", b"x", flags=NO_RELIABILITY))
+    assert (a.sent(), a.delivered) == ([], [])
+    assert a.stats()["sent_before_view_dropped"] == 1
+
+
 def test_runs_out_of_order_are_delivered_in_order_and_once() -> None:
     a = member()
     a.up(data("B", 3, b"3", b"4"))
@@ -126,6 +133,28 @@ def test_long_gaps_are_asked_for_in_chunks() -> None:
     a.up(multicast("B", *[b"y"] * 10, headers=(Resent(V1.id.raw, address("B"), 1),)).replaced(dest=address("A")))
     [(missing, _)] = a.said(Missing)
     assert missing.ranges == ((11, 21),)
+
+
+def test_a_request_with_many_ranges_is_cut_into_frames() -> None:
+    a = member()
+    a.floor.frame_bytes = 1024
+    for first in range(2, 400, 2):
+        a.up(data("B", first, b"x"))
+    a.advance(10)
+    requests = [missing.ranges for missing, _ in a.said(Missing)]
+    assert [len(ranges) for ranges in requests] == [1, 48, 48, 48, 48, 6]
+    assert [r for ranges in requests for r in ranges] == [(n, n + 1) for n in range(1, 399, 2)]
+
+
+def test_numbers_far_beyond_what_can_have_been_sent_are_dropped() -> None:
+    a = member()
+    a.up(data("B", 1 << 40, b"x"))
+    a.up(multicast("C", b"x", headers=(Resent(V1.id.raw, address("B"), (1 << 64) - 1),)).replaced(dest=a.me))
+    a.up(multicast("B", headers=(SentSoFar(V1.id.raw, (1 << 64) - 1),)))
+    a.down(MessagesKnown({address("B"): 1 << 60}))
+    a.advance(1000)
+    assert a.said(Missing) == []
+    assert a.stats()["implausible_dropped"] == 2
 
 
 def test_any_holder_resends_and_runs_stay_packed() -> None:
