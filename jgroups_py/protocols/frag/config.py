@@ -1,0 +1,39 @@
+"""The properties of FRAG."""
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.units import size
+
+
+@attrs.frozen
+class FragConfig:
+    """How large a piece may be, and how much a member keeps for the rest to come."""
+
+    ignored: ClassVar[dict[str, str]] = {
+        "max_retained_buffer": "there are no buffers to retain: pieces are kept as they came",
+        "fragment_id": "messages are numbered from 1",
+    }
+
+    frag_size_bytes: int = size(
+        "60K", least=512, name="frag_size", doc="Largest message that travels whole, and the size of the pieces of "
+        "larger ones. Must leave room for headers in max_bundle_size and be below the flow control's max_credits.")
+    window_bytes: int = size(
+        "1M", name="window", doc="Bytes of a large multicast that are on their way through our own stack. Higher is "
+        "faster on a fast network; what is on its way when somebody joins is sent again.")
+    max_message_bytes: int = size(
+        "256M", name="max_message_size", most="2G", doc="Largest message that is sent or put together; larger ones "
+        "are dropped with an error in the log.")
+    max_reassembly_bytes: int = size(
+        "1G", name="max_reassembly_size", doc="Bytes kept for messages of which pieces are still missing, all senders "
+        "together; when it is reached further large messages are dropped and counted.")
+
+    def __attrs_post_init__(self) -> None:
+        if self.max_reassembly_bytes < self.max_message_bytes:
+            raise ConfigError("max_reassembly_size must not be below max_message_size "
+                              f"({self.max_reassembly_bytes} < {self.max_message_bytes})")
+        if self.window_bytes < self.frag_size_bytes:
+            raise ConfigError(f"window must not be below frag_size ({self.window_bytes} < {self.frag_size_bytes})")

@@ -1,0 +1,24 @@
+"""What FRAG says on the wire."""
+from __future__ import annotations
+
+from typing import Self
+
+from jgroups_py import wire
+from jgroups_py.batch import Header
+
+
+@wire.header(proto=14, kind=1)
+class Fragment(Header):
+    """Pieces `index`, `index`+1, ... of `total` of the sender's large message `number`.
+
+    nbytes: size of the whole message; flags: the flags it was sent with.
+    """
+
+    number: int = wire.field(wire.U32)
+    index: int = wire.field(wire.U32)
+    total: int = wire.field(wire.U32)
+    nbytes: int = wire.field(wire.U32)
+    flags: int = wire.field(wire.U16)
+
+    def shift(self, number: int) -> Self:
+        return type(self)(self.number, self.index + number, self.total, self.nbytes, self.flags)

@@ -1,0 +1,214 @@
+"""FRAG: takes messages larger than `frag_size` apart and puts them together again.
+
+Problem: a frame has a limit, a message should not. Idea: a large message becomes a run of pieces under one header;
+the reliable layers below keep the pieces in order, so a receiver appends them until the last one is there.
+
+A large multicast must not break virtual synchrony: members that were here before must not deliver, in a view, what
+somebody who joined with that view cannot have, because the first pieces came before. So a sender keeps at most
+`window` bytes of a large multicast on their way through its own stack, and later multicasts wait behind it. A message
+is done when its last piece has looped back to its sender: then every member that stays has all pieces in this view.
+When a view with joiners comes sooner, all members drop the multicasts they have in part, and the sender begins again
+under a new number; pieces of the old number that are still under way find no beginning and are dropped. If none of
+its pieces had looped back, all of them will come in the new view, and it simply goes on. A view that only loses
+members changes nothing: all who are left have the same pieces.
+
+Unicasts are sent in one go; UFC paces them. What a member that left sent in part is dropped. Pieces of OOB messages
+travel in order. Place: above flow control (so that it sees small messages), below state transfer and RELAY.
+Source: JGroups FRAG2; the pacing and the restart are ours (JGroups has no virtual synchrony).
+"""
+from __future__ import annotations
+
+from collections import deque
+
+from jgroups_py import wire
+from jgroups_py.address import Address
+from jgroups_py.batch import NO_RELIABILITY, Batch
+from jgroups_py.errors import ConfigError
+from jgroups_py.events import ViewChange
+from jgroups_py.outputs import Note
+from jgroups_py.ports import FrameRoom
+from jgroups_py.protocol import Protocol, on, receives
+from jgroups_py.protocols.frag.config import FragConfig
+from jgroups_py.protocols.frag.headers import Fragment
+from jgroups_py.protocols.frag.pieces import Large, Partial
+
+HEADROOM_BYTES = 512             # in a frame, for the headers of this layer and those below
+NUMBERS = 1 << 32                # message numbers are u32 on the wire
+
+Stream = tuple[Address, bool, int]
+"""Pieces come in order within: sender, whether a multicast, NO_RELIABILITY or 0."""
+
+
+class Frag(Protocol):
+    """Fragmentation."""
+
+    Config = FragConfig
+    config: FragConfig
+    needs = {"frames": FrameRoom}
+    frames: FrameRoom
+
+    def start(self) -> None:
+        most = self.frames.max_frame_bytes() - HEADROOM_BYTES
+        if self.config.frag_size_bytes > most:
+            raise ConfigError(f"frag_size ({self.config.frag_size_bytes}) must be at most {most}, which is the "
+                              f"transport's max_bundle_size less {HEADROOM_BYTES} for headers")
+        # Up to this size a message with headers of the application fits a frame without a closer look.
+        self.easy_bytes = self.config.frag_size_bytes // 2
+        self.number = 0
+        self.large: Large | None = None                      # the multicast in progress
+        self.queue: deque[Batch] = deque()                   # multicasts behind it
+        self.queued_bytes = 0
+        self.partials: dict[Stream, Partial] = {}
+        self.reserved_bytes = 0                              # announced sizes of all partials
+
+    def pending_bytes(self) -> int:
+        return self.queued_bytes + (self.large.waiting_bytes if self.large is not None else 0)
+
+    def stats(self) -> dict[str, float]:
+        return {**self.counters, "queued_bytes": self.pending_bytes(), "reassembly_bytes": self.reserved_bytes}
+
+    # --- sending ----------------------------------------------------------------------------------------------------
+
+    def down(self, batch: Batch) -> None:
+        if self.large is not None and batch.dest is None and not batch.flags & NO_RELIABILITY:
+            self.queue.append(batch)
+            self.queued_bytes += batch.nbytes
+            return None
+        payloads = batch.payloads
+        if not payloads:
+            return self.pass_down(batch)
+        longest = len(payloads[0]) if len(payloads) == 1 else max(map(len, payloads))
+        if longest <= self.easy_bytes or longest <= self.piece_bytes(batch):
+            return self.pass_down(batch)
+        if batch.dest == self.me:
+            return self.pass_down(batch)
+        return self.take_apart(batch)
+
+    def piece_bytes(self, batch: Batch) -> int:
+        """How large a piece of a message with these headers may be."""
+        if not batch.headers:
+            return self.config.frag_size_bytes
+        room = self.frames.max_frame_bytes() - HEADROOM_BYTES - wire.headers_nbytes(batch)
+        return min(self.config.frag_size_bytes, room)
+
+    def take_apart(self, batch: Batch) -> None:
+        """A run with large messages: small neighbours pass as they are, in order."""
+        piece_bytes = self.piece_bytes(batch)
+        start = 0
+        for index, payload in enumerate(batch.payloads):      # rare: only runs that hold a large message
+            if len(payload) <= piece_bytes:
+                continue
+            if start < index:
+                self.pass_down(batch.cut(start, index))
+            start = index + 1
+            if self.too_large(payload, piece_bytes):
+                continue
+            self.number = (self.number + 1) % NUMBERS
+            large = Large(batch.cut(index, start), self.number, piece_bytes)
+            self.count("fragmented")
+            if batch.dest is None and not batch.flags & NO_RELIABILITY:
+                return self.begin(large, batch.cut(start, batch.count) if start < batch.count else None)
+            self.pass_down(large.next_run(large.total))
+        if start < batch.count:
+            self.pass_down(batch.cut(start, batch.count))
+        return None
+
+    def too_large(self, payload: bytes, piece_bytes: int) -> bool:
+        if len(payload) <= self.config.max_message_bytes and piece_bytes > 0:
+            return False
+        self.count("too_large_dropped")
+        why = (f"exceeds max_message_size ({self.config.max_message_bytes})" if piece_bytes > 0
+               else "has headers that fill a frame")
+        self.emit(Note("error", f"a message of {len(payload)} bytes {why}; it was not sent"))
+        return True
+
+    def begin(self, large: Large, behind: Batch | None) -> None:
+        """Multicast a large message; `behind` is what follows it in its run."""
+        assert self.large is None, "one large multicast at a time"
+        self.large = large
+        if behind is not None:
+            self.queue.appendleft(behind)
+            self.queued_bytes += behind.nbytes
+        self.pump(large)
+
+    def pump(self, large: Large) -> None:
+        """Pass pieces down while the window has room for half of it, so that runs stay long."""
+        window = max(1, self.config.window_bytes // large.piece_bytes)
+        room = window - (large.passed - large.looped)
+        if large.passed < large.total and 2 * room >= window:
+            self.pass_down(large.next_run(room))
+
+    def looped_back(self, header: Fragment, batch: Batch) -> None:
+        """Pieces of our own multicast came back: they are ordered in this view."""
+        large = self.large
+        if large is None or header.number != large.number:
+            return self.count("abandoned_pieces_dropped", batch.count)
+        large.looped = header.index + batch.count
+        assert large.looped <= large.passed, "only what was passed down loops back"
+        if large.looped < large.total:
+            return self.pump(large)
+        self.large = None
+        self.pass_up(large.batch)
+        while self.queue and self.large is None:
+            waiting = self.queue.popleft()
+            self.queued_bytes -= waiting.nbytes
+            self.down(waiting)
+        return None
+
+    # --- receiving --------------------------------------------------------------------------------------------------
+
+    @receives(Fragment)
+    def fragment(self, header: Fragment, batch: Batch) -> None:
+        src, unreliable = batch.src, batch.flags & NO_RELIABILITY
+        if src == self.me and batch.dest is None and not unreliable:
+            return self.looped_back(header, batch)
+        stream = (src, batch.dest is None, unreliable)
+        if header.index == 0 and not self.begins(stream, header, batch):
+            return None
+        partial = self.partials.get(stream)
+        if partial is None:
+            return self.count("headless_pieces_dropped", batch.count)
+        if not partial.continues(header) or not partial.add(batch):
+            self.count("broken_messages_dropped")
+            return self.drop(stream)
+        if partial.complete:
+            self.drop(stream)
+            if partial.kept_bytes != header.nbytes:
+                return self.count("broken_messages_dropped")
+            return self.pass_up(partial.whole())
+        return None
+
+    def begins(self, stream: Stream, header: Fragment, batch: Batch) -> bool:
+        """A message begins; False if there is no room for it, or it makes no sense."""
+        if stream in self.partials:
+            self.count("unfinished_messages_dropped")
+            self.drop(stream)
+        if not 0 < header.total <= header.nbytes <= self.config.max_message_bytes:
+            self.count("nonsense_dropped")
+            return False
+        if self.reserved_bytes + header.nbytes > self.config.max_reassembly_bytes:
+            self.count("no_room_dropped")
+            self.emit(Note("error", f"a message of {header.nbytes} bytes from {batch.src} was dropped: "
+                           f"max_reassembly_size ({self.config.max_reassembly_bytes}) is reached"))
+            return False
+        self.reserved_bytes += header.nbytes
+        self.partials[stream] = Partial(header, batch)
+        return True
+
+    def drop(self, stream: Stream) -> None:
+        self.reserved_bytes -= self.partials.pop(stream).first.nbytes
+
+    # --- views ------------------------------------------------------------------------------------------------------
+
+    @on(ViewChange)
+    def view_changed(self, event: ViewChange) -> None:
+        left = dict.fromkeys(event.left)
+        for stream in [stream for stream in self.partials if stream[0] in left or (event.joined and stream[1])]:
+            self.count("unfinished_messages_dropped")
+            self.drop(stream)
+        large = self.large
+        if event.joined and large is not None and large.looped:
+            self.count("restarted")
+            self.number = (self.number + 1) % NUMBERS
+            large.restart(self.number)
+            self.pump(large)
