@@ -110,6 +110,7 @@ class Site:
         self.world, self.name, self.options = world, name, options
         self.sent: deque[tuple[Member, Batch]] = deque()
         self.raised: list[tuple[Member, int]] = []
+        self.raises = 0
         self.members = {letter: Member(self, letter) for letter in members}
         self.groups: list[list[str]] = []
         self.view_of: dict[str, View] = {}
@@ -145,6 +146,26 @@ class Site:
         if rest:
             self.install(rest)
         self.groups = [g for g in self.groups if name not in g]
+
+    def obey_raises(self) -> None:
+        """What GMS does on RaiseView: the member's group gets a view numbered above."""
+        raised, self.raised = self.raised, []
+        for member, above in raised:
+            group = next((g for g in self.groups if member.name in g), None)
+            if group is not None and self.view_of[member.name].id.counter <= above:
+                self.raises += 1
+                self.install(group, counter=above + 1)
+
+    def restart(self) -> None:
+        """All members die; new ones with the same names form a new group that counts its views from 1."""
+        names = list(self.members)
+        for member in self.members.values():
+            member.alive = False
+            self.world.leave_bridge(member, "crashed")
+        self.sent.clear()
+        self.counter, self.groups, self.view_of = 0, [], {}
+        self.members = {name: Member(self, name) for name in names}
+        self.install(names)
 
     def add(self, name: str) -> Member:
         self.members[name] = Member(self, name)
@@ -221,6 +242,9 @@ class Sites:
                 target = self.bridge.get(batch.dest)        # type: ignore[arg-type]
                 if src in self.bridge and target is not None and target.alive and not self.lose(src, batch):
                     target.tell(BridgeDelivered(batch.replaced(src=src)))
+            for site in self.sites.values():
+                worked = worked or bool(site.raised)
+                site.obey_raises()
             if not worked:
                 return
 
