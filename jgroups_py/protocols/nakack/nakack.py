@@ -40,14 +40,11 @@ from jgroups_py.protocols.nakack.config import NakackConfig
 from jgroups_py.protocols.nakack.gaps import Gaps
 from jgroups_py.protocols.nakack.headers import Data, Missing, Resent, SentSoFar
 from jgroups_py.protocols.nakack.resending import Between, Debts
-from jgroups_py.units import NS_PER_S
+from jgroups_py.protocols.nakack.silence import Silence, Strangers
 from jgroups_py.windows.receive import ReceiveWindow
 from jgroups_py.windows.send import SendWindow
 
 COUNTER_BYTES = 8                    # a ViewId's counter stands first in its raw bytes
-HINT_INTERVAL_NS = NS_PER_S          # an ExcludedHint at most this often per stranger
-MAX_STRANGERS = 1000
-ANNOUNCE_DOUBLINGS = 6
 MAX_AHEAD = 1 << 24                  # numbers further ahead than flow control allows anybody to send are no numbers
 RANGE_BYTES = 16                     # of a request, on the wire
 REQUEST_BYTES = 256                  # the rest of its frame, generously
@@ -82,11 +79,8 @@ class Nakack(Protocol, DigestSource):
         self.gaps: dict[Address, Gaps] = {}                    # only senders of whom something is missing
         self.patience_ns = self.config.first_ask_ns            # how long a gap may be mere reordering
         self.debts = Debts()
-        self.hinted: dict[Address, int] = {}                   # stranger -> when we told GMS of it
-        # Telling how far we sent. announced: how often since the last send; told: `mine.next` at the last tick.
-        self.announcing = False
-        self.announced = 0
-        self.told = 0
+        self.strangers = Strangers()
+        self.silence = Silence(self.config.announce_ns, self.config.announce_times)
 
     # --- sending ----------------------------------------------------------------------------------------------------
 
@@ -105,8 +99,8 @@ class Nakack(Protocol, DigestSource):
         first = self.mine.add(batch)
         self.pass_down(Batch(batch.src, None, batch.payloads, (*batch.headers, Data(self.view, first)), batch.flags))
         self.pass_up(batch)
-        if not self.announcing or self.announced:
-            self.watch_silence()
+        if not self.silence.fresh and self.config.resend_last_seqno:
+            self.set_timer("announce", self.silence.broken())
 
     def multicast_unreliably(self, batch: Batch) -> None:
         if not self.view and batch.payloads:
@@ -186,12 +180,8 @@ class Nakack(Protocol, DigestSource):
     def strange(self, stranger: Address, view: bytes) -> None:
         """A multicast or request of somebody outside our view, in a view not later than ours."""
         self.count("non_member_dropped")
-        if not self.view or self.now_ns - self.hinted.get(stranger, -HINT_INTERVAL_NS) < HINT_INTERVAL_NS:
-            return
-        if len(self.hinted) >= MAX_STRANGERS:
-            self.hinted.clear()
-        self.hinted[stranger] = self.now_ns
-        self.pass_up(ExcludedHint(stranger))
+        if self.view and self.strangers.is_news(stranger, self.now_ns):
+            self.pass_up(ExcludedHint(stranger))
 
     # --- views ------------------------------------------------------------------------------------------------------
 
@@ -207,8 +197,8 @@ class Nakack(Protocol, DigestSource):
         self.frozen, self.cut, self.lacking = False, None, {}
         self.gaps.clear()
         self.debts.clear()
-        self.hinted.clear()
-        self.announcing, self.announced, self.told = False, 0, 0
+        self.strangers = Strangers()
+        self.silence = Silence(self.config.announce_ns, self.config.announce_times)
         self.held = self.installing = True
         # Layers below must know the view before our first multicast in it.
         self.later(self.resume)
@@ -353,25 +343,14 @@ class Nakack(Protocol, DigestSource):
 
     # --- the last message, and the stable ones ----------------------------------------------------------------------
 
-    def watch_silence(self) -> None:
-        """Something was sent: should no more follow, tell the others how far we got."""
-        if self.config.resend_last_seqno:
-            self.announcing, self.announced = True, 0
-            self.set_timer("announce", self.config.announce_ns)
-
     @timer("announce")
     def announce(self) -> None:
-        stop = self.mine.next
-        spoken = self.config.announce_times and self.announced >= self.config.announce_times
-        if self.mine.low == stop or spoken or len(self.members) < 2:
-            self.announcing = False
-            return
-        if self.told == stop:
-            self.send(SentSoFar(self.view, stop), None)
+        tell, wait_ns = self.silence.tick(self.mine.next, self.mine.low)
+        if tell and len(self.members) > 1:
             self.count("announced")
-            self.announced += 1
-        self.told = stop
-        self.set_timer("announce", self.config.announce_ns << min(self.announced, ANNOUNCE_DOUBLINGS))
+            self.send(SentSoFar(self.view, self.mine.next), None)
+        if wait_ns is not None:
+            self.set_timer("announce", wait_ns)
 
     @receives(SentSoFar)
     def sent_so_far(self, header: SentSoFar, batch: Batch) -> None:

@@ -1,0 +1,62 @@
+"""When a sender that fell silent tells how far it got, and when the group is told of a stranger. Pure."""
+from __future__ import annotations
+
+from jgroups_py.address import Address
+from jgroups_py.units import NS_PER_S
+
+DOUBLINGS = 6
+HINT_INTERVAL_NS = NS_PER_S
+MAX_STRANGERS = 1000
+
+
+class Silence:
+    """Telling after `first_ns` of silence, then twice as long apart each time, until all is stable.
+
+    fresh: nothing was told since the last send, and a tick is due; otherwise the next send must ask for one.
+    times: how often to tell at most, 0: without end; told: how often since the last send; seen: what the last tick saw.
+    """
+
+    __slots__ = ("first_ns", "fresh", "seen", "times", "told")
+
+    def __init__(self, first_ns: int, times: int) -> None:
+        self.first_ns = first_ns
+        self.times = times
+        self.fresh = False
+        self.told = 0
+        self.seen = 0
+
+    def broken(self) -> int:
+        """Something was sent after silence; the time until the next tick."""
+        self.fresh = True
+        self.told = 0
+        return self.first_ns
+
+    def tick(self, stop: int, low: int) -> tuple[bool, int | None]:
+        """Everything below `stop` was sent, below `low` is stable: (whether to tell, time to the next tick or None)."""
+        if low == stop or (self.times and self.told >= self.times):
+            self.fresh = False
+            return False, None
+        tell = self.seen == stop
+        if tell:
+            self.told += 1
+            self.fresh = False
+        self.seen = stop
+        return tell, self.first_ns << min(self.told, DOUBLINGS)
+
+
+class Strangers:
+    """Who was heard that does not belong to us; each is news once a second."""
+
+    __slots__ = ("told",)
+
+    def __init__(self) -> None:
+        self.told: dict[Address, int] = {}                    # stranger -> when it was news last
+
+    def is_news(self, stranger: Address, now_ns: int) -> bool:
+        """Whether to speak of `stranger` now."""
+        if now_ns - self.told.get(stranger, -HINT_INTERVAL_NS) < HINT_INTERVAL_NS:
+            return False
+        if len(self.told) >= MAX_STRANGERS:
+            self.told.clear()
+        self.told[stranger] = now_ns
+        return True
