@@ -68,6 +68,7 @@ class JChannel(BaseChannel):
             session = self._begin(cluster, self._settled)
             thread = self._thread = DeliveryThread(self.name, session.inbox, session.dispatcher)
         thread.start()
+        session.host.sends.owner = thread.ident
         session.start()
         try:
             with self._lock:

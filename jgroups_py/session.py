@@ -11,6 +11,7 @@ from jgroups_py.config.load import Source, load
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.delivery import Dispatcher
 from jgroups_py.errors import ChannelClosedError, ChannelError, JoinTimeoutError, NotConnectedError
+from jgroups_py.events import Event
 from jgroups_py.message import Message, as_bytes, wire_headers
 from jgroups_py.outputs import Closed, GlobalViewInstalled, Output, SiteStatusChanged, ViewInstalled
 from jgroups_py.receiver import callbacks
@@ -225,6 +226,10 @@ class BaseChannel:
         why = "" if self.spec.config_of("FRAG") else "; the stack has no FRAG, so a message must fit one frame"
         return ValueError(f"a payload of {nbytes} bytes exceeds the limit of {self.max_message_bytes} bytes "
                           f"({show_size(self.max_message_bytes)}){why}")
+
+    def inject(self, event: Event) -> None:
+        """Pass an event down our stack, in order with the messages: for fault layers and tools."""
+        self._ready().host.sends.put_event(event, 0, None)
 
     # --- the course of a session ------------------------------------------------------------------------------------
 

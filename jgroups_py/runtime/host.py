@@ -40,11 +40,13 @@ from jgroups_py.runtime.loop import Loop
 from jgroups_py.runtime.sends import Run, SendQueue
 from jgroups_py.runtime.tcp import TcpMesh
 from jgroups_py.runtime.udp import Frames, UdpSockets
+from jgroups_py.units import seconds
 
 log = logging.getLogger("jgroups_py")
 
 TAKE_BYTES = 512 << 10                      # what one round takes from the send queue, at most
 PENDING_BYTES = 1 << 20                     # while layers keep back more than this, nothing is taken
+FLUSH_NS = seconds(1)                       # how long a leaving member sends what its application queued before
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
@@ -79,7 +81,8 @@ class Host:
         self._nets: dict[int, Net] = {}
         self._news: list[Output] = []
         self._held_back = False
-        self._leaving = False
+        self._leaving = False                                # the application wants to leave
+        self._leave_by_ns: int | None = None                 # it waits for the queue to empty, until then
         self._over = False
         self._carriers: dict[type[Output], Callable[[Any], None]] = {
             OpenTransport: self._open_transport, CloseTransport: self._close_transport, Listen: self._listen,
@@ -121,6 +124,8 @@ class Host:
             self._held_back = node.pending_bytes() > PENDING_BYTES
             if not self._held_back:
                 self._take(node, now_ns)
+        if self._leave_by_ns is not None:
+            self._leave_when_sent(node, now_ns)
         node.advance(now_ns)
         outputs = node.drain()
         while outputs:
@@ -128,7 +133,15 @@ class Host:
             outputs = node.drain()
         if self._news:
             self._tell(node, now_ns)
-        return now_ns if self.wants_round and not self._over else node.next_deadline_ns
+        return self._deadline(node, now_ns)
+
+    def _deadline(self, node: Node, now_ns: int) -> int | None:
+        if self.wants_round and not self._over:
+            return now_ns
+        deadline_ns, leave_by_ns = node.next_deadline_ns, self._leave_by_ns
+        if leave_by_ns is None:
+            return deadline_ns
+        return leave_by_ns if deadline_ns is None else min(deadline_ns, leave_by_ns)
 
     def fail(self, error: Exception) -> None:
         """Something of this host raised."""
@@ -170,7 +183,16 @@ class Host:
         self._leaving = True
         if self.node is None:
             return self._kill("left")
-        return self.node.disconnect(self.loop.now_ns)
+        self.sends.close(NotConnectedError("the channel is leaving its group"))
+        self._leave_by_ns = self.loop.now_ns + FLUSH_NS
+        return None
+
+    def _leave_when_sent(self, node: Node, now_ns: int) -> None:
+        """What was sent before leaving goes out first, if the group takes it in time."""
+        assert self._leave_by_ns is not None, "asked for only while leaving"
+        if now_ns >= self._leave_by_ns or not (self.sends.nbytes or node.pending_bytes()):
+            self._leave_by_ns = None
+            node.disconnect(now_ns)
 
     # --- to the application -----------------------------------------------------------------------------------------
 

@@ -1,0 +1,50 @@
+"""The `jgroups` command: one module a subcommand, loaded only when it is asked for.
+
+Each module has `add_parser(subparsers)` and `run(args) -> int`. Exit codes: 0 done, 1 a claim failed, 2 wrong use.
+"""
+from __future__ import annotations
+
+import os
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from importlib import import_module
+
+SUBCOMMANDS = {
+    "member": ("member", "run one member of a group as a process, driven by stdin"),
+    "demo": ("demo", "two sites replicate a file while their coordinators are killed"),
+    "lint": ("lint", "check a stack file"),
+    "draw": ("draw", "show a stack as text"),
+    "props": ("props", "list the properties of protocols: default, unit, meaning"),
+    "sim": ("sim", "run the protocols on a virtual network under faults, and check what is guaranteed"),
+}
+"""Subcommand -> its module below jgroups_py.cli, and a line of help."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    args = build_parser(arguments[0] if arguments else "").parse_args(arguments)
+    try:
+        return int(args.run(args))
+    except KeyboardInterrupt:
+        return 130                                           # as shells report an end by Ctrl-C
+    except BrokenPipeError:
+        # Whoever read our output is gone; Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+
+
+def build_parser(wanted: str) -> ArgumentParser:
+    """The parser, with the arguments of subcommand `wanted`; of the others it knows a line of help."""
+    from jgroups_py import __version__
+    parser = ArgumentParser(prog="jgroups", description="Group communication for Python. "
+                            "Every subcommand has --help.")
+    parser.add_argument("--version", action="version", version=f"jgroups_py {__version__}")
+    subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
+    for name, (module, text) in SUBCOMMANDS.items():
+        if name == wanted:
+            import_module(f"{__name__}.{module}").add_parser(subparsers)
+        else:
+            subparsers.add_parser(name, help=text)
+    return parser

@@ -1,0 +1,281 @@
+"""`jgroups member`: one member of a group as a process. Commands come in on stdin, a line each; events go out on
+stdout, a JSON object a line, flushed. See docs of the commands below; `leave`, end of input and SIGTERM end it.
+"""
+from __future__ import annotations
+
+import json
+import logging
+import os
+import queue
+import resource
+import signal
+import sys
+import threading
+import time
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jgroups_py.address import Address
+from jgroups_py.channel import JChannel
+from jgroups_py.cli.floods import FLOOD, Counts, Flooder, flood_arguments, plain_name
+from jgroups_py.cli.stackfile import add_property_argument
+from jgroups_py.errors import ChannelError, ConfigError
+from jgroups_py.events import SetPartition
+from jgroups_py.message import MessageBatch
+from jgroups_py.outputs import MessagesLost
+from jgroups_py.protocols.faults.partition import groups_of
+from jgroups_py.receiver import Receiver
+from jgroups_py.view import GlobalView, MergeView, View
+
+PROGRESS_SECONDS = 1.0
+COMMANDS = """commands on stdin, a line each:
+  send TEXT                  multicast TEXT
+  sendto NAME TEXT           unicast to the member with that logical name, NAME@SITE for one of another site
+  flood COUNT SIZE [RATE]    multicast COUNT numbered messages of SIZE bytes, RATE a second if given
+  view  global  stats  sites print that event now
+  partition A,B|C  heal      divide the group, with PARTITION in the stack; every member must be told
+  leave                      leave the group and exit (so do end of input and SIGTERM)
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `member` to the command line."""
+    parser: ArgumentParser = subparsers.add_parser(
+        "member", help="run one member of a group as a process", description=__doc__, epilog=COMMANDS,
+        formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("--stack", required=True, metavar="FILE", help="a stack file, or a packaged stack's name")
+    parser.add_argument("--cluster", required=True, metavar="NAME", help="the group to join or found")
+    parser.add_argument("--name", metavar="A", help="logical name of this member")
+    parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="for joining (%(default)s)")
+    parser.add_argument("--verbose", "-v", action="store_true", help="log more than warnings to stderr")
+    add_property_argument(parser)
+    parser.set_defaults(run=run)
+
+
+def run(args: Namespace) -> int:
+    """Be a member until told to leave; 1 if the group could not be joined, 2 if the stack is wrong."""
+    logging.basicConfig(level=logging.INFO if args.verbose else logging.WARNING, stream=sys.stderr,
+                        format="%(asctime)s %(name)s %(levelname)s %(message)s")
+    try:
+        channel = JChannel(args.stack, name=args.name, properties=dict(args.properties))
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return Member(channel).run(args.cluster, args.timeout)
+
+
+class Ended(Exception):
+    """SIGTERM, or the channel closed by itself."""
+
+
+class Printer:
+    """Events as JSON lines on stdout, whole and flushed, from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __call__(self, event: str, **fields: Any) -> None:
+        line = json.dumps({"event": event, **fields}, separators=(",", ":"))
+        with self._lock:
+            print(line, flush=True)
+
+
+class Member(Receiver):
+    """A channel, driven by stdin, telling on stdout."""
+
+    def __init__(self, channel: JChannel) -> None:
+        self.channel = channel
+        self.counts = Counts()
+        self.emit = Printer()
+        self.flooder = Flooder(channel, lambda text: self.emit("error", message=text))
+        self.sent = 0                                        # besides floods
+        self.failure: str | None = None
+        self.floods: queue.Queue[tuple[int, int, float | None] | None] = queue.Queue()
+        self.commands: dict[str, Callable[[str], None]] = {
+            "send": self.send, "sendto": self.send_to, "flood": self.flood, "view": self.show_view,
+            "global": self.show_global, "stats": self.show_stats, "sites": self.show_sites,
+            "partition": self.partition, "heal": self.heal,
+        }
+        channel.receiver = self
+
+    # --- the course of things ---------------------------------------------------------------------------------------
+
+    def run(self, cluster: str, timeout: float) -> int:
+        """Join, obey, leave."""
+        signal.signal(signal.SIGTERM, self._terminated)
+        try:
+            self.channel.connect(cluster, timeout)
+            address = self.channel.address
+            self.emit("ready", name=self.channel.name, address=address.raw.hex() if address else "", pid=os.getpid())
+            threading.Thread(target=self._flood_all, name="flood", daemon=True).start()
+            threading.Thread(target=self._progress, name="progress", daemon=True).start()
+            self._obey()
+            self._finish_floods()
+        except ChannelError as error:
+            self.emit("error", message=str(error))
+            self.failure = str(error)
+        except Ended:
+            self.flooder.stopping = True
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if self.channel.view is not None:
+            self.show_stats("")
+        self.channel.close()
+        return 1 if self.failure else 0
+
+    def _terminated(self, *_: object) -> None:
+        raise Ended
+
+    def _obey(self) -> None:
+        for line in sys.stdin:
+            if self.failure:
+                return
+            command, _, rest = line.strip().partition(" ")
+            if command == "leave":
+                return
+            if command:
+                self._do(command, rest.strip())
+
+    def _do(self, command: str, rest: str) -> None:
+        known = self.commands.get(command)
+        if known is None:
+            return self.emit("error", message=f"unknown command {command!r}; known: {', '.join(self.commands)}, leave")
+        try:
+            known(rest)
+        except (ChannelError, ConfigError, ValueError) as error:
+            self.emit("error", message=str(error))
+        return None
+
+    def _flood_all(self) -> None:
+        """Floods one after the other, on a thread of their own, so that other commands are obeyed meanwhile."""
+        while (wanted := self.floods.get()) is not None:
+            try:
+                self.flooder.flood(*wanted)
+            except ChannelError as error:
+                self.emit("error", message=str(error))
+            self.floods.task_done()
+        self.floods.task_done()
+
+    def _finish_floods(self) -> None:
+        self.floods.put(None)
+        self.floods.join()
+
+    def _progress(self) -> None:
+        told = 0
+        while True:
+            time.sleep(PROGRESS_SECONDS)
+            total = self.counts.total
+            if total != told:
+                told = total
+                self.emit("progress", received=self.counts.as_dict())
+
+    # --- commands ---------------------------------------------------------------------------------------------------
+
+    def send(self, text: str) -> None:
+        """Multicast."""
+        self.channel.send(None, text.encode())
+        self.sent += 1
+
+    def send_to(self, rest: str) -> None:
+        """Unicast."""
+        name, _, text = rest.partition(" ")
+        self.channel.send(self._member(name), text.encode())
+
+    def _member(self, name: str) -> Address:
+        local = self.channel.view.members if self.channel.view else ()
+        everywhere = self.channel.global_view.members if self.channel.global_view else ()
+        for member in (*local, *everywhere):
+            if name in (member.name, str(member)):
+                return member
+        raise ValueError(f"no member is called {name!r}; known: {', '.join(map(str, everywhere or local))}")
+
+    def flood(self, rest: str) -> None:
+        """Queue a flood."""
+        self.floods.put(flood_arguments(rest.split()))
+
+    def show_view(self, _: str) -> None:
+        """The view event."""
+        if self.channel.view is not None:
+            self.view_accepted(self.channel.view)
+
+    def show_global(self, _: str) -> None:
+        """The global_view event."""
+        view = self.channel.global_view
+        self.emit("global_view", sites={} if view is None else _names_by_site(view))
+
+    def show_sites(self, _: str) -> None:
+        """A site event for each site that we have an opinion of."""
+        for site, status in self.channel.sites.items():
+            self.emit("site", site=site, status=status)
+
+    def show_stats(self, _: str) -> None:
+        """The stats event."""
+        self.emit("stats", received=self.counts.as_dict(), sent=self.sent + self.flooder.sent,
+                  protocols=self.channel.stats(), rss_mb=rss_mb(), cpu_s=round(time.process_time(), 3))
+
+    def partition(self, rest: str) -> None:
+        """Divide the group, as far as this member is concerned."""
+        if self.channel.spec.config_of("PARTITION") is None:
+            raise ValueError("the stack has no PARTITION")
+        self.channel.inject(SetPartition(groups_of(rest)))
+
+    def heal(self, _: str) -> None:
+        """Hear everybody again."""
+        self.partition("")
+
+    # --- events -----------------------------------------------------------------------------------------------------
+
+    def receive_batch(self, batch: MessageBatch) -> None:
+        """Count floods, print the rest."""
+        if FLOOD in batch.headers:
+            return self.counts.add(batch)
+        src, unicast = plain_name(batch.src), batch.dest is not None
+        for payload in batch.payloads:
+            self.emit("message", src=src, site=batch.site, payload=payload.decode("utf-8", "replace"), unicast=unicast)
+        return None
+
+    def view_accepted(self, view: View) -> None:
+        """Print it."""
+        merged = {"subgroups": [_names(sub.members) for sub in view.subgroups]} if isinstance(view, MergeView) else {}
+        self.emit("view", id=str(view.id), coordinator=plain_name(view.coordinator), members=_names(view.members),
+                  **merged)
+
+    def global_view_accepted(self, view: GlobalView) -> None:
+        """Print it."""
+        self.emit("global_view", sites=_names_by_site(view))
+
+    def site_status(self, site: str, status: str) -> None:
+        """Print it."""
+        self.emit("site", site=site, status=status)
+
+    def unreachable(self, dest: Address) -> None:
+        """Print it."""
+        self.emit("unreachable", dest=str(dest))
+
+    def messages_lost(self, loss: MessagesLost) -> None:
+        """Print it."""
+        self.emit("lost", site=loss.site, origin=plain_name(loss.origin), first=loss.first, stop=loss.stop)
+
+    def channel_closed(self, reason: str) -> None:
+        """Say why, and end."""
+        self.failure = reason
+        self.emit("error", message=f"the channel closed: {reason}")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _names(members: tuple[Address, ...]) -> list[str]:
+    return [plain_name(member) for member in members]
+
+
+def _names_by_site(view: GlobalView) -> dict[str, list[str]]:
+    return {site: _names(members) for site, members in sorted(view.sites.items())}
+
+
+def rss_mb() -> float:
+    """Resident memory of this process now (its peak where the system does not tell), in MB."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
+    return round(pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20), 1)

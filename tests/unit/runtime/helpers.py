@@ -1,0 +1,83 @@
+"""Waiting for something that real sockets and threads do soon, without sleeping longer than needed."""
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from time import monotonic, sleep
+
+from jgroups_py.channel import JChannel
+from jgroups_py.errors import NotConnectedError
+from jgroups_py.runtime.loop import Loop
+
+PATIENCE_SECONDS = 5.0
+
+
+def eventually(holds: Callable[[], object], what: str = "it") -> None:
+    """Wait until `holds()` is true; fails after PATIENCE_SECONDS."""
+    until = monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert monotonic() < until, f"{what} did not happen within {PATIENCE_SECONDS:g} s"
+        sleep(0.002)
+
+
+def free_udp_port() -> int:
+    """A port that nobody uses now (for multicast groups of a test's own)."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("", 0))
+        return int(probe.getsockname()[1])
+
+
+class Guest:
+    """The least a loop runs: it records why it failed."""
+
+    wants_round = False
+
+    def __init__(self) -> None:
+        self.errors: list[Exception] = []
+
+    def step(self, now_ns: int) -> int | None:
+        return None
+
+    def fail(self, error: Exception) -> None:
+        self.errors.append(error)
+
+
+class OnLoop:
+    """A loop of a test's own; `run` calls a function on its thread and returns what it returns."""
+
+    def __init__(self) -> None:
+        self.loop = Loop.acquire()
+        self.guest = Guest()
+
+    def run(self, function: Callable[[], object]) -> object:
+        done = threading.Event()
+        results: list[object] = []
+
+        def call() -> None:
+            try:
+                results.append(function())
+            except BaseException as error:
+                results.append(error)
+            finally:
+                done.set()
+
+        self.loop.call(call, self.guest)
+        assert done.wait(PATIENCE_SECONDS), "the loop did not come round"
+        if isinstance(results[0], BaseException):
+            raise results[0]
+        return results[0]
+
+    def close(self) -> None:
+        self.loop.release()
+        self.loop.join()
+
+
+def physical_of(channel: JChannel) -> tuple[str, int]:
+    """Where a channel receives."""
+    session = channel._session
+    if session is None or session.host.node is None:
+        raise NotConnectedError("no session")
+    physical = session.host.node.local.transport.my_physical()
+    assert physical is not None, "a connected channel is bound"
+    return physical

@@ -1,0 +1,108 @@
+"""FD_SOCK's connections, on the loopback interface."""
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from jgroups_py.events import Event, LinkDown, LinkUp, Listening
+from jgroups_py.outputs import LOCAL, Listen, OpenLink
+from jgroups_py.runtime.links import Links
+from jgroups_py.units import millis, seconds
+from tests.unit.runtime.helpers import OnLoop, eventually
+
+pytestmark = pytest.mark.real
+A, B = b"a" * 16, b"b" * 16
+
+
+class Two(OnLoop):
+    """A opens links to B's listener."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told_a: list[Event] = []
+        self.told_b: list[Event] = []
+        self.a = Links(self.loop, self.guest, A, self.told_a.append)
+        self.b = Links(self.loop, self.guest, B, self.told_b.append)
+
+    def listen(self) -> tuple[str, int]:
+        self.run(lambda: self.b.listen(Listen(LOCAL, "127.0.0.1", 0, 0)))
+        told = self.told_b[-1]
+        assert isinstance(told, Listening)
+        return told.physical
+
+    def open(self, to: tuple[str, int], number: int = 7, timeout_ns: int = seconds(5)) -> None:
+        self.run(lambda: self.a.open(OpenLink(LOCAL, number, to, timeout_ns)))
+
+    def close(self) -> None:
+        self.run(lambda: self.a.close(True))
+        self.run(lambda: self.b.close(True))
+        super().close()
+
+
+@pytest.fixture
+def two() -> Iterator[Two]:
+    made = Two()
+    yield made
+    made.close()
+    assert made.guest.errors == []
+
+
+def test_a_link_says_who_is_at_the_other_end(two):
+    two.open(two.listen())
+    eventually(lambda: two.told_a)
+    assert two.told_a == [LinkUp(7, B)]
+
+
+def test_a_link_to_a_port_where_nobody_listens_is_refused(two):
+    where = two.listen()
+    two.run(lambda: two.b.close(True))
+    two.open(where)
+    eventually(lambda: two.told_a)
+    assert two.told_a == [LinkDown(7, refused=True)]
+
+
+def test_a_broken_link_is_told_as_not_graceful(two):
+    two.open(two.listen())
+    eventually(lambda: two.told_a)
+    two.run(lambda: two.b.close(graceful=False))
+    eventually(lambda: len(two.told_a) == 2)
+    assert two.told_a[1] == LinkDown(7, refused=False, graceful=False)
+
+
+def test_goodbye_makes_the_end_of_a_link_graceful(two):
+    two.open(two.listen())
+    eventually(lambda: two.told_a)
+    two.run(lambda: two.b.close(graceful=True))
+    eventually(lambda: len(two.told_a) == 2)
+    assert two.told_a[1] == LinkDown(7, refused=False, graceful=True)
+
+
+def test_a_listener_that_never_greets_is_down_after_the_timeout(two):
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        two.open(mute.getsockname(), timeout_ns=millis(30))
+        eventually(lambda: two.told_a)
+    assert two.told_a == [LinkDown(7, refused=False)]
+
+
+def test_a_link_that_is_closed_by_us_tells_nothing(two):
+    two.open(two.listen())
+    eventually(lambda: two.told_a)
+    two.run(lambda: two.a.close_link(7))
+    two.run(lambda: two.b.close(True))
+    two.run(lambda: None)
+    assert two.told_a == [LinkUp(7, B)]
+
+
+def test_whoever_talks_over_a_link_is_counted_and_not_believed(two):
+    with socket.create_connection(two.listen()) as stranger:
+        stranger.sendall(bytes(range(256)) * 1000)
+        eventually(lambda: two.b.counters.get("stray_bytes_dropped", 0) == 256_000)
+        assert stranger.recv(64) == B
+
+
+def test_an_address_that_is_none_is_a_link_that_is_down(two):
+    two.open(("no.such.host.invalid", 70_000))
+    eventually(lambda: two.told_a)
+    assert two.told_a == [LinkDown(7, refused=False)]

@@ -1,0 +1,151 @@
+"""The queue between the application's threads and the loop."""
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from jgroups_py.address import Address
+from jgroups_py.errors import NotConnectedError, SendTimeoutError
+from jgroups_py.events import AppBusy
+from jgroups_py.message import wire_headers
+from jgroups_py.runtime.sends import MESSAGE_COST, OVERDRAFT, RUN_BYTES, Run, SendQueue
+from tests.unit.runtime.helpers import eventually
+
+ALL = 1 << 40
+B = Address(bytes(15) + b"b", "B")
+
+
+def queue(limit: int = 10 * MESSAGE_COST) -> tuple[SendQueue, list[int]]:
+    rung: list[int] = []
+    return SendQueue(lambda: rung.append(1), limit), rung
+
+
+def test_neighbours_with_one_destination_and_the_same_flags_form_one_run():
+    sends, _ = queue()
+    for payload in (b"1", b"2"):
+        sends.put(None, payload, 0, (), 0)
+    sends.put(B, b"3", 0, (), 0)
+    sends.put(None, b"4", 0, (), 0)
+    sends.put(None, b"5", 1, (), 0)
+    runs = sends.take(ALL)
+    assert [(run.dest, run.payloads, run.flags) for run in runs if isinstance(run, Run)] == [
+        (None, [b"1", b"2"], 0), (B, [b"3"], 0), (None, [b"4"], 0), (None, [b"5"], 1)]
+
+
+def test_messages_with_equal_application_headers_form_one_run():
+    sends, _ = queue()
+    for text in (b"x", b"x", b"y"):
+        sends.put(None, b"", 0, wire_headers({200: text}), 0)
+    assert [len(run.payloads) for run in sends.take(ALL) if isinstance(run, Run)] == [2, 1]
+
+
+def test_a_message_put_after_a_take_starts_a_run_of_its_own():
+    sends, _ = queue()
+    sends.put(None, b"1", 0, (), 0)
+    first = sends.take(ALL)
+    sends.put(None, b"2", 0, (), 0)
+    assert isinstance(first[0], Run)
+    assert first[0].payloads == [b"1"]
+
+
+def test_the_loop_is_woken_only_when_the_queue_was_empty():
+    sends, rung = queue()
+    sends.put(None, b"1", 0, (), 0)
+    sends.put(None, b"2", 0, (), 0)
+    assert len(rung) == 1
+    sends.take(ALL)
+    sends.put(None, b"3", 0, (), 0)
+    assert len(rung) == 2
+
+
+def test_an_event_keeps_its_place_between_messages():
+    sends, _ = queue()
+    sends.put(None, b"1", 0, (), 0)
+    sends.put_event(AppBusy(True), 0, 0)
+    sends.put(None, b"2", 0, (), 0)
+    kinds = [type(item) for item in sends.take(ALL)]
+    assert kinds == [Run, tuple, Run]
+
+
+def test_take_returns_no_more_than_it_was_asked_for_but_at_least_one_run():
+    sends, _ = queue(ALL)
+    for _ in range(3):
+        sends.put_all(None, [bytes(RUN_BYTES)], 0, (), 0)
+    assert len(sends.take(1)) == 1
+    assert len(sends.take(ALL)) == 2
+    assert sends.nbytes == 0
+
+
+def test_a_full_queue_refuses_after_the_timeout_and_the_message_is_not_queued():
+    sends, _ = queue()
+    for _ in range(10):
+        sends.put(None, b"", 0, (), 0)
+    with pytest.raises(SendTimeoutError):
+        sends.put(None, b"", 0, (), 0.01)
+    assert sends.sent == 10
+
+
+def test_a_message_larger_than_the_whole_queue_is_taken_when_the_queue_is_empty():
+    sends, _ = queue()
+    sends.put(None, bytes(100_000), 0, (), 0)
+    assert sends.nbytes > sends.limit_bytes
+
+
+def test_a_waiting_sender_goes_on_when_the_loop_takes():
+    sends, _ = queue()
+    for _ in range(10):
+        sends.put(None, b"", 0, (), 0)
+    thread = threading.Thread(target=sends.put, args=(None, b"late", 0, (), 5))
+    thread.start()
+    eventually(lambda: sends.take(ALL) or True)
+    thread.join(5)
+    assert sends.sent == 11
+
+
+def test_a_waiting_sender_is_told_when_the_channel_closes():
+    sends, _ = queue()
+    for _ in range(10):
+        sends.put(None, b"", 0, (), 0)
+    told: list[Exception] = []
+
+    def put() -> None:
+        try:
+            sends.put(None, b"late", 0, (), 5)
+        except NotConnectedError as error:
+            told.append(error)
+
+    thread = threading.Thread(target=put)
+    thread.start()
+    sends.close(NotConnectedError("gone"))
+    thread.join(5)
+    assert [str(error) for error in told] == ["gone"]
+
+
+def test_a_callback_may_overdraw_the_limit_but_not_without_bound():
+    sends, _ = queue()
+    sends.owner = threading.get_ident()
+    for _ in range(10 * OVERDRAFT):
+        sends.put(None, b"", 0, (), 0)
+    with pytest.raises(SendTimeoutError):
+        sends.put(None, b"", 0, (), 0.01)
+
+
+def test_room_is_announced_once_when_half_of_the_queue_is_free():
+    sends, _ = queue()
+    told: list[str] = []
+    for _ in range(10):
+        sends.put(None, b"", 0, (), 0)
+    sends.when_room(lambda: told.append("room"))
+    assert told == []
+    sends.take(ALL)
+    sends.take(ALL)
+    assert told == ["room"]
+
+
+def test_many_messages_are_queued_in_runs_that_the_loop_can_take_one_by_one():
+    sends, _ = queue(ALL)
+    sends.put_all(None, [bytes(1000)] * 1000, 0, (), 0)
+    runs = sends.take(ALL)
+    assert len(runs) > 5
+    assert sum(len(run.payloads) for run in runs if isinstance(run, Run)) == 1000
