@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from random import Random
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import attrs
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 CONTROL = NO_RELIABILITY | NO_FC | NO_RELAY
 """Flags of a layer's own messages unless it wants them reliable."""
 
+STOP: Final = object()
+"""What an observer returns to keep an event from travelling on (VERIFY_SUSPECT holds suspicions back)."""
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -41,7 +44,7 @@ def receives(header: type[Header]) -> Callable[[F], F]:
 
 
 def on(event: type[Event]) -> Callable[[F], F]:
-    """Mark the observer of an event."""
+    """Mark the observer of an event; it travels on unless the observer returns STOP."""
     def mark(function: F) -> F:
         function.__dict__.setdefault("_on", []).append(event)
         return function

@@ -17,7 +17,7 @@ from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
 from jgroups_py.events import Event, ViewChange
 from jgroups_py.outputs import Deliver, Output, ViewInstalled
-from jgroups_py.protocol import Protocol
+from jgroups_py.protocol import STOP, Protocol
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.transport import Transport
@@ -127,9 +127,8 @@ class Stack:
 
         def observe(event: Event) -> None:
             handler = handlers.get(event.__class__)
-            if handler is not None:
-                handler(event)
-            onward(event)
+            if handler is None or handler(event) is not STOP:
+                onward(event)
         return observe
 
     def _to_application(self, item: Item) -> None:

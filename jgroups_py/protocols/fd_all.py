@@ -1,0 +1,124 @@
+"""FD_ALL: suspects members that were not heard for `timeout`.
+
+Every member multicasts a heartbeat each `interval`, unless it multicast something else since the last one. Any frame
+of a member counts as a sign of life; the transport notes when the last one came (port Hearing). A member that finds
+that it did not run itself for a while (stopped process, overloaded host) suspects nobody for what it missed: all get
+a fresh `timeout`. Sits above the transport, below VERIFY_SUSPECT. Source: JGroups FD_ALL3.java. Deviations: one
+timestamp instead of a bitmap of slots; the grace after a pause of our own.
+"""
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+
+from jgroups_py import wire
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch, Header
+from jgroups_py.errors import ConfigError
+from jgroups_py.events import Left, Suspect, Unsuspect, ViewChange
+from jgroups_py.ports import Hearing
+from jgroups_py.protocol import Protocol, on, receives, timer
+from jgroups_py.units import duration, flag, show_duration
+
+FD_ALL_ID = 6
+OVERSLEPT = 3            # so many intervals between two checks mean that we did not run
+
+
+@wire.header(proto=FD_ALL_ID, kind=1)
+class Heartbeat(Header):
+    """The sender lives."""
+
+
+@attrs.frozen
+class FdAllConfig:
+    """How patient to be."""
+
+    ignored: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("timeout_check_interval", "use_time_service", "msg_counts_as_heartbeat", "num_threads"),
+        "every frame counts as a heartbeat, and members are checked each interval")
+
+    timeout_ns: int = duration(
+        "10s", least="10ms", doc="Who was not heard for so long is suspected. Lower notices frozen processes and dead "
+        "hosts sooner; too low suspects busy ones.")
+    interval_ns: int = duration(
+        "2s", least="1ms", doc="How often a member that is silent otherwise multicasts a heartbeat. Lower allows a "
+        "lower timeout and costs a small multicast of each member that often.")
+    suppress_heartbeats: bool = flag(True, doc="Whether own multicast traffic replaces heartbeats.")
+
+    def __attrs_post_init__(self) -> None:
+        if self.timeout_ns < 2 * self.interval_ns:
+            raise ConfigError(f"timeout {show_duration(self.timeout_ns)} is less than two intervals of "
+                              f"{show_duration(self.interval_ns)}; one lost heartbeat would be a suspicion")
+
+
+class FdAll(Protocol):
+    """Heartbeats."""
+
+    Config = FdAllConfig
+    config: FdAllConfig
+    needs = {"hearing": Hearing}
+    hearing: Hearing
+
+    def start(self) -> None:
+        self.others: tuple[Address, ...] = ()
+        self.since: dict[Address, int] = {}            # member -> from when on its silence counts, ns
+        self.suspects: dict[Address, None] = {}
+        self.checked_ns = 0
+        self.spoke = False                             # multicast something since the last heartbeat was due
+
+    def down(self, batch: Batch) -> None:
+        if batch.dest is None:
+            self.spoke = self.config.suppress_heartbeats
+        self.pass_down(batch)
+
+    @on(ViewChange)
+    def view_changed(self, event: ViewChange) -> None:
+        self.others = tuple(member for member in event.view.members if member != self.me)
+        self.since = {member: self.since.get(member, self.now_ns) for member in self.others}
+        self.suspects = {member: None for member in self.suspects if member in self.since}
+        if self.others and not self.timer_is_set("beat"):
+            self.checked_ns = self.now_ns
+            # Members that joined together must not beat together.
+            self.set_timer("beat", self.rng.randint(1, self.config.interval_ns))
+
+    @on(Left)
+    def left(self, event: Left) -> None:
+        self.others = ()
+        self.cancel_timer("beat")
+
+    @timer("beat")
+    def beat(self) -> None:
+        if not self.others:
+            return
+        if not self.spoke:
+            self.count("heartbeats_sent")
+            self.send(Heartbeat(), None)
+        self.spoke = False
+        self.check()
+        self.set_timer("beat", self.config.interval_ns)
+
+    def check(self) -> None:
+        """Who is silent, and who is heard again."""
+        if self.now_ns - self.checked_ns > OVERSLEPT * self.config.interval_ns:
+            self.count("overslept")
+            self.since = dict.fromkeys(self.others, self.now_ns)
+        self.checked_ns = self.now_ns
+        oldest = self.now_ns - self.config.timeout_ns
+        silent = {member: None for member in self.others if self.last_sign(member) < oldest}
+        fresh = tuple(member for member in silent if member not in self.suspects)
+        again = tuple(member for member in self.suspects if member not in silent)
+        self.suspects = silent
+        if again:
+            self.pass_up(Unsuspect(again))
+        if fresh:
+            self.count("suspected", len(fresh))
+            self.pass_up(Suspect(fresh))
+
+    def last_sign(self, member: Address) -> int:
+        heard_ns = self.hearing.heard_ns(member)
+        return max(self.since[member], heard_ns if heard_ns is not None else 0)
+
+    @receives(Heartbeat)
+    def heard(self, header: Heartbeat, batch: Batch) -> None:
+        """The transport has noted it already."""

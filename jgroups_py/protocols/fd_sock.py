@@ -1,0 +1,254 @@
+"""FD_SOCK: a ring of TCP connections; a process that dies breaks the one to it, and is suspected at once.
+
+Each member holds a link to the listener of the next member in the view. A link that breaks is opened once more: if
+nobody listens there any more, or somebody else does, the process is gone (certain); if there is no answer at all,
+the suspicion needs to be verified. A suspicion is multicast, since only one member watches each, and repeated until
+the view changes. A certain suspect is skipped in the ring, so that neighbours that die together are found one after
+the other. A member that leaves says goodbye and is only suspected if it is still in the view a while later.
+Where the neighbour listens is asked of itself (WhereIs/HereIs). Sits above the transport, below VERIFY_SUSPECT.
+Source: JGroups FD_SOCK2.java. Deviation: any free port, told by its owner, instead of a port computed from the
+transport's, so that nothing has to be configured.
+"""
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+
+from jgroups_py import wire
+from jgroups_py.address import Address, PhysicalAddress
+from jgroups_py.batch import Batch, Header
+from jgroups_py.events import Connect, Left, LinkDown, LinkUp, Listening, Suspect, ViewChange
+from jgroups_py.outputs import CloseLink, Listen, OpenLink
+from jgroups_py.ports import AddressBook
+from jgroups_py.protocol import Protocol, on, receives, timer
+from jgroups_py.units import count, duration, millis, seconds, text
+from jgroups_py.wire import field
+
+FD_SOCK_ID = 5
+ASK_NS = millis(250)             # how often a neighbour is asked where it listens
+GOODBYE_NS = seconds(2)          # how long a member that said goodbye may still be in the view
+RETRY_NS = seconds(1)             # when a neighbour that could not be reached is tried again
+
+
+@wire.header(proto=FD_SOCK_ID, kind=1)
+class WhereIs(Header):
+    """Where do you listen?"""
+
+
+@wire.header(proto=FD_SOCK_ID, kind=2)
+class HereIs(Header):
+    """I listen there."""
+
+    physical: PhysicalAddress = field(wire.PHYSICAL)
+
+
+@wire.header(proto=FD_SOCK_ID, kind=3)
+class Suspected(Header):
+    """To all: the link to these members broke; certain: their processes are gone."""
+
+    members: tuple[Address, ...] = field(wire.sequence(wire.ADDRESS))
+    certain: bool = field(wire.BOOL)
+
+
+@attrs.frozen
+class FdSockConfig:
+    """Where to listen, how long to wait."""
+
+    ignored: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("offset", "min_port", "max_port", "client_bind_port", "client_bind_addr", "client_port_range",
+         "num_tries", "get_cache_timeout", "keep_alive", "sock_conn_timeout_retries", "linger", "connect_attempts",
+         "external_addr", "external_port", "use_mcast", "log_details", "port_map_timeout"),
+        "a listener takes any free port of the transport's interface and tells its neighbour")
+
+    bind_addr: str = text("", doc="Interface to listen on; empty: the transport's.")
+    start_port: int = count(0, most=65535, also=("bind_port",), doc="First port to try; 0: any free one.")
+    port_range: int = count(50, doc="How many more ports above start_port are tried.")
+    connect_timeout_ns: int = duration(
+        "1s", least="1ms", name="sock_conn_timeout", also=("connect_timeout",), doc="How long opening a link may "
+        "take. Lower finds dead hosts sooner, higher spares slow networks.")
+    repeat_ns: int = duration(
+        "1s", least="1ms", name="suspect_msg_interval", also=("suspect_interval",), doc="How often a suspicion is "
+        "repeated until the view changes.")
+    ask_times: int = count(8, least=1, name="where_is_tries", doc="How often, each 250 ms, a neighbour is asked where "
+                           "it listens before its silence is a suspicion (which is verified).")
+
+
+class FdSock(Protocol):
+    """Watches the next member."""
+
+    Config = FdSockConfig
+    config: FdSockConfig
+    needs = {"addresses": AddressBook}
+    addresses: AddressBook
+
+    def start(self) -> None:
+        self.members: tuple[Address, ...] = ()
+        self.listener: PhysicalAddress | None = None
+        self.askers: dict[Address, None] = {}          # who asked before the listener stood
+        self.neighbour: Address | None = None
+        self.place: PhysicalAddress | None = None      # where the neighbour listens
+        self.numbers = 0                               # how many links were opened
+        self.link: int | None = None                   # the number of the current link
+        self.is_up = False                             # it stands
+        self.asked = 0                                 # how often the neighbour was asked
+        self.gone: dict[Address, None] = {}            # certain suspects in the view
+        self.witnessed: dict[Address, None] = {}       # those of them that we found out ourselves
+        self.leaving: dict[Address, None] = {}         # who said goodbye
+
+    @on(Connect)
+    def connecting(self, event: Connect) -> None:
+        mine = self.addresses.my_physical()
+        host = self.config.bind_addr or (mine[0] if mine is not None else "")
+        self.emit(Listen(self.stack.net, host, self.config.start_port, self.config.port_range))
+
+    @on(Listening)
+    def listening(self, event: Listening) -> None:
+        self.listener = event.physical
+        for member in self.askers:
+            self.send(HereIs(event.physical), member)
+        self.askers.clear()
+
+    # --- the ring -----------------------------------------------------------------------------------------------------
+
+    @on(ViewChange)
+    def view_changed(self, event: ViewChange) -> None:
+        self.members = event.view.members
+        self.gone = {member: None for member in self.gone if member in self.members}
+        self.witnessed = {member: None for member in self.witnessed if member in self.members}
+        self.leaving = {member: None for member in self.leaving if member in self.members}
+        # Layers below must know the view before we speak to its members.
+        self.later(self.choose)
+
+    @on(Left)
+    def left(self, event: Left) -> None:
+        self.members = ()
+        self.choose()
+        self.cancel_timer("repeat")
+
+    def next_member(self) -> Address | None:
+        """The next one after us in the ring that may live."""
+        if self.me not in self.members:
+            return None
+        at = self.members.index(self.me)
+        ring = self.members[at + 1:] + self.members[:at]
+        return next((m for m in ring if m not in self.gone and m not in self.leaving), None)
+
+    def choose(self) -> None:
+        """Watch the neighbour, if it is not the one we watch already."""
+        neighbour = self.next_member()
+        if neighbour == self.neighbour:
+            return
+        if self.link is not None:
+            self.emit(CloseLink(self.stack.net, self.link))
+        self.neighbour, self.place, self.link, self.is_up = neighbour, None, None, False
+        self.cancel_timer("ask")
+        self.cancel_timer("find")
+        if neighbour is not None:
+            self.find()
+
+    @timer("find")
+    def find(self) -> None:
+        """Ask the neighbour where it listens."""
+        self.asked = 0
+        if self.link is None:
+            self.ask()
+
+    @timer("ask")
+    def ask(self) -> None:
+        if self.neighbour is None:
+            return
+        if self.asked >= self.config.ask_times:
+            self.asked = 0
+            self.accuse(self.neighbour, certain=False)
+        self.asked += 1
+        self.send(WhereIs(), self.neighbour)
+        self.set_timer("ask", ASK_NS)
+
+    @receives(WhereIs)
+    def where(self, header: WhereIs, batch: Batch) -> None:
+        if self.listener is None:
+            self.askers[batch.src] = None
+        else:
+            self.send(HereIs(self.listener), batch.src)
+
+    @receives(HereIs)
+    def here(self, header: HereIs, batch: Batch) -> None:
+        if batch.src == self.neighbour and self.timer_is_set("ask"):
+            self.cancel_timer("ask")
+            self.place = header.physical
+            self.connect()
+
+    # --- the link -----------------------------------------------------------------------------------------------------
+
+    def connect(self) -> None:
+        assert self.place is not None
+        self.numbers += 1
+        self.link, self.is_up = self.numbers, False
+        self.emit(OpenLink(self.stack.net, self.link, self.place, self.config.connect_timeout_ns))
+
+    @on(LinkUp)
+    def link_up(self, event: LinkUp) -> None:
+        if event.link != self.link or self.neighbour is None:
+            return
+        if event.peer == self.neighbour.raw:
+            self.is_up = True
+        else:
+            self.emit(CloseLink(self.stack.net, self.link))
+            self.link = None
+            self.accuse(self.neighbour, certain=True)      # somebody else listens in its place
+
+    @on(LinkDown)
+    def link_down(self, event: LinkDown) -> None:
+        if event.link != self.link or self.neighbour is None:
+            return
+        broke, self.link, self.is_up = self.is_up, None, False
+        if event.graceful:
+            self.leaving[self.neighbour] = None
+            self.set_timer("goodbye", GOODBYE_NS, self.neighbour)
+            self.choose()
+        elif event.refused:
+            self.accuse(self.neighbour, certain=True)
+        elif broke:
+            self.connect()
+        else:
+            self.set_timer("find", RETRY_NS)
+            self.accuse(self.neighbour, certain=False)
+
+    @timer("goodbye")
+    def overstayed(self, member: Address) -> None:
+        if member in self.leaving:
+            self.accuse(member, certain=True)
+
+    # --- suspicions ---------------------------------------------------------------------------------------------------
+
+    def accuse(self, member: Address, certain: bool) -> None:
+        """Tell everybody."""
+        self.count("suspected")
+        self.send(Suspected((member,), certain), None)
+        self.pass_up(Suspect((member,), certain))
+        if certain:
+            self.gone[member] = self.witnessed[member] = None
+            self.set_timer("repeat", self.config.repeat_ns)
+            self.choose()
+
+    @timer("repeat")
+    def repeat(self) -> None:
+        if self.witnessed:
+            self.send(Suspected(tuple(self.witnessed), True), None)
+            self.pass_up(Suspect(tuple(self.witnessed), True))
+            self.set_timer("repeat", self.config.repeat_ns)
+
+    @receives(Suspected)
+    def accused(self, header: Suspected, batch: Batch) -> None:
+        if batch.src not in self.members:
+            return self.count("accusers_outside_view")
+        accused = tuple(member for member in header.members if member in self.members and member != self.me)
+        if len(accused) < len(header.members):
+            self.count("accused_ourselves")
+        if header.certain:
+            self.gone.update(dict.fromkeys(accused))
+            self.choose()
+        if accused:
+            self.pass_up(Suspect(accused, header.certain))
+        return None

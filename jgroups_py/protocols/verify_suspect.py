@@ -1,0 +1,153 @@
+"""VERIFY_SUSPECT: asks a suspected member whether it lives before the suspicion goes on.
+
+A suspicion that is certain (the process is known to be gone) passes at once. Any other is held back: the member is
+asked a few times within `timeout`, and every frame of it counts as an answer. Later, should a member be heard well
+after its suspicion went on, it is taken back (Unsuspect), whoever raised it. Sits above the failure detectors, below
+GMS. Source: JGroups VERIFY_SUSPECT2.java. Deviation: other traffic counts as an answer; a verdict that comes late
+because we ourselves did not run is not passed, the member is asked again.
+"""
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+
+from jgroups_py import wire
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch, Header
+from jgroups_py.events import Left, Suspect, Unsuspect, ViewChange
+from jgroups_py.ports import Hearing
+from jgroups_py.protocol import STOP, Protocol, on, receives, timer
+from jgroups_py.units import count, duration, millis
+
+VERIFY_ID = 7
+LATE_FRAMES_NS = millis(500)     # frames of a dead process may still arrive for so long
+LATE_NS = millis(300)            # a timer that fires so late means that we did not run
+
+
+@wire.header(proto=VERIFY_ID, kind=1)
+class AreYouAlive(Header):
+    """Somebody suspects you."""
+
+
+@wire.header(proto=VERIFY_ID, kind=2)
+class IAmAlive(Header):
+    """Answer to it."""
+
+
+@attrs.frozen
+class VerifyConfig:
+    """How long to ask."""
+
+    ignored: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("use_icmp", "bind_addr", "use_mcast", "use_mcast_rsps"), "members are asked through the stack itself")
+
+    timeout_ns: int = duration(
+        "1s", least="1ms", doc="How long a suspected member may take to answer. Lower excludes dead members sooner, "
+        "higher spares slow ones.")
+    num_msgs: int = count(3, least=1, most=100, doc="How often it is asked in that time.")
+
+
+class VerifySuspect(Protocol):
+    """Double-checks suspicions."""
+
+    Config = VerifyConfig
+    config: VerifyConfig
+    needs = {"hearing": Hearing}
+    hearing: Hearing
+
+    def start(self) -> None:
+        self.asked: dict[Address, int] = {}            # suspected member -> since when, ns
+        self.passed: dict[Address, int] = {}           # whose suspicion went on -> when, ns
+
+    @on(Suspect)
+    def suspected(self, event: Suspect) -> object:
+        if event.certain:
+            for member in event.members:
+                self.drop(member)
+            self.watch(event.members)
+            return None
+        for member in event.members:
+            if member != self.me and member not in self.asked and member not in self.passed:
+                self.verify(member)
+        return STOP
+
+    def verify(self, member: Address) -> None:
+        self.asked[member] = self.now_ns
+        self.set_timer("verdict", self.config.timeout_ns, member)
+        self.ask(member)
+
+    @timer("ask")
+    def ask(self, member: Address) -> None:
+        self.count("asked")
+        self.send(AreYouAlive(), member)
+        self.set_timer("ask", max(1, self.config.timeout_ns // self.config.num_msgs), member)
+
+    @timer("verdict")
+    def verdict(self, member: Address) -> None:
+        since_ns = self.asked[member]
+        heard_ns = self.hearing.heard_ns(member)
+        self.drop(member)
+        if heard_ns is not None and heard_ns > since_ns:
+            self.pass_up(Unsuspect((member,)))
+        elif self.now_ns - since_ns > self.config.timeout_ns + LATE_NS:
+            self.verify(member)
+        else:
+            self.count("confirmed")
+            self.watch((member,))
+            self.pass_up(Suspect((member,), certain=True))
+
+    def drop(self, member: Address) -> None:
+        """Ask no more."""
+        self.asked.pop(member, None)
+        self.cancel_timer("ask", member)
+        self.cancel_timer("verdict", member)
+
+    @on(Unsuspect)
+    def unsuspected(self, event: Unsuspect) -> None:
+        for member in event.members:
+            self.drop(member)
+            self.passed.pop(member, None)
+
+    @receives(AreYouAlive)
+    def asked_us(self, header: AreYouAlive, batch: Batch) -> None:
+        self.send(IAmAlive(), batch.src)
+
+    @receives(IAmAlive)
+    def alive(self, header: IAmAlive, batch: Batch) -> None:
+        if batch.src in self.asked:
+            self.count("acquitted")
+            self.drop(batch.src)
+            self.pass_up(Unsuspect((batch.src,)))
+
+    # --- taking back --------------------------------------------------------------------------------------------------
+
+    def watch(self, members: tuple[Address, ...]) -> None:
+        """Look whether they are heard after all."""
+        for member in members:
+            self.passed.setdefault(member, self.now_ns)
+        if self.passed and not self.timer_is_set("watch"):
+            self.set_timer("watch", LATE_FRAMES_NS)
+
+    @timer("watch")
+    def look(self) -> None:
+        heard = {member: self.hearing.heard_ns(member) or 0 for member in self.passed}
+        again = tuple(member for member, passed_ns in self.passed.items() if heard[member] > passed_ns + LATE_FRAMES_NS)
+        for member in again:
+            del self.passed[member]
+        if again:
+            self.pass_up(Unsuspect(again))
+        if self.passed:
+            self.set_timer("watch", LATE_FRAMES_NS)
+
+    @on(ViewChange)
+    def view_changed(self, event: ViewChange) -> None:
+        for member in [member for member in self.asked if member not in event.view]:
+            self.drop(member)
+        self.passed = {member: at_ns for member, at_ns in self.passed.items() if member in event.view}
+
+    @on(Left)
+    def left(self, event: Left) -> None:
+        for member in list(self.asked):
+            self.drop(member)
+        self.cancel_timer("watch")
