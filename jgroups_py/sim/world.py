@@ -141,7 +141,7 @@ class World(Engine):
         """Send `count` messages with payloads of their own, like "A#1>*/17", filled up to `size` bytes with dots."""
         process = self.processes[name]
         to = self.address(dest) if isinstance(dest, str) else dest
-        where = "*" if to is None else self.history.name(to)
+        where = "*" if to is None else self.history.names.get(to, str(to))
         first = process.sent.get(where, 0)
         payloads = [f"{process.incarnation}>{where}/{index}".encode().ljust(size, b".")
                     for index in range(first, first + count)]
