@@ -5,7 +5,8 @@ nobody listens there any more, or somebody else does, the process is gone (certa
 the suspicion needs to be verified. A suspicion is multicast, since only one member watches each, and repeated until
 the view changes. A certain suspect is skipped in the ring, so that neighbours that die together are found one after
 the other. A member that leaves says goodbye and is only suspected if it is still in the view a while later.
-Where the neighbour listens is asked of itself (WhereIs/HereIs). Sits above the transport, below VERIFY_SUSPECT.
+Where they listen members tell each other when they meet (HereIs), since with a member dies also its knowledge of
+the next one; a neighbour that is not known is asked (WhereIs). Sits above the transport, below VERIFY_SUSPECT.
 Source: JGroups FD_SOCK2.java. Deviation: any free port, told by its owner, instead of a port computed from the
 transport's, so that nothing has to be configured.
 """
@@ -28,6 +29,7 @@ from jgroups_py.wire import field
 FD_SOCK_ID = 5
 ASK_NS = millis(250)             # how often a neighbour is asked where it listens
 GOODBYE_NS = seconds(2)          # how long a member that said goodbye may still be in the view
+FEW = 2                          # so many members are told one by one rather than all at once
 RETRY_NS = seconds(1)             # when a neighbour that could not be reached is tried again
 
 
@@ -87,7 +89,7 @@ class FdSock(Protocol):
         self.listener: PhysicalAddress | None = None
         self.askers: dict[Address, None] = {}          # who asked before the listener stood
         self.neighbour: Address | None = None
-        self.place: PhysicalAddress | None = None      # where the neighbour listens
+        self.places: dict[Address, PhysicalAddress] = {}   # where members listen, as far as they told
         self.numbers = 0                               # how many links were opened
         self.link: int | None = None                   # the number of the current link
         self.is_up = False                             # it stands
@@ -105,9 +107,21 @@ class FdSock(Protocol):
     @on(Listening)
     def listening(self, event: Listening) -> None:
         self.listener = event.physical
-        for member in self.askers:
-            self.send(HereIs(event.physical), member)
+        self.tell(tuple(self.askers))
         self.askers.clear()
+        if len(self.members) > 1:
+            self.tell(self.members)
+
+    def tell(self, members: tuple[Address, ...]) -> None:
+        """Tell them where we listen, so that they need not ask when it may be too late."""
+        if self.listener is None:
+            return
+        others = [member for member in members if member != self.me]
+        if len(others) > FEW:
+            self.send(HereIs(self.listener), None)
+        else:
+            for member in others:
+                self.send(HereIs(self.listener), member)
 
     # --- the ring -----------------------------------------------------------------------------------------------------
 
@@ -117,7 +131,10 @@ class FdSock(Protocol):
         self.gone = {member: None for member in self.gone if member in self.members}
         self.witnessed = {member: None for member in self.witnessed if member in self.members}
         self.leaving = {member: None for member in self.leaving if member in self.members}
+        self.places = {member: place for member, place in self.places.items() if member in self.members}
+        new = self.members if self.me in event.joined else event.joined
         # Layers below must know the view before we speak to its members.
+        self.later(lambda: self.tell(new))
         self.later(self.choose)
 
     @on(Left)
@@ -141,10 +158,12 @@ class FdSock(Protocol):
             return
         if self.link is not None:
             self.emit(CloseLink(self.stack.net, self.link))
-        self.neighbour, self.place, self.link, self.is_up = neighbour, None, None, False
+        self.neighbour, self.link, self.is_up = neighbour, None, False
         self.cancel_timer("ask")
         self.cancel_timer("find")
-        if neighbour is not None:
+        if neighbour in self.places:
+            self.connect()
+        elif neighbour is not None:
             self.find()
 
     @timer("find")
@@ -174,18 +193,20 @@ class FdSock(Protocol):
 
     @receives(HereIs)
     def here(self, header: HereIs, batch: Batch) -> None:
-        if batch.src == self.neighbour and self.timer_is_set("ask"):
+        self.places[batch.src] = header.physical       # kept if it is a member of the next view too
+        if batch.src == self.neighbour and self.link is None:
             self.cancel_timer("ask")
-            self.place = header.physical
+            self.cancel_timer("find")
             self.connect()
 
     # --- the link -----------------------------------------------------------------------------------------------------
 
     def connect(self) -> None:
-        assert self.place is not None
+        assert self.neighbour is not None
         self.numbers += 1
         self.link, self.is_up = self.numbers, False
-        self.emit(OpenLink(self.stack.net, self.link, self.place, self.config.connect_timeout_ns))
+        place = self.places[self.neighbour]
+        self.emit(OpenLink(self.stack.net, self.link, place, self.config.connect_timeout_ns))
 
     @on(LinkUp)
     def link_up(self, event: LinkUp) -> None:

@@ -119,6 +119,8 @@ class Merge(Protocol):
             self.others[member] = view_id
             if not self.timer_is_set("check"):
                 self.set_timer("check", GATHER_NS)
+                if view.coordinator == self.me and self.addresses.has_multicast():
+                    self.inform()              # all coordinators speak now, so that one merge unites all groups
 
     @timer("check")
     def check(self) -> None:
