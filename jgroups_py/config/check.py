@@ -6,10 +6,8 @@ checked by its configuration class; here stand those between layers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from jgroups_py.config.problems import Place, Problems
-from jgroups_py.config.properties import table_of
 from jgroups_py.config.spec import PYTHON, LayerSpec
 from jgroups_py.protocols import KNOWN
 from jgroups_py.protocols.transport import Transport
@@ -44,12 +42,12 @@ ABOVE: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("VERIFY_SUSPECT", ("FD_SOCK", "FD_ALL"), "suspicions go up, and VERIFY_SUSPECT checks those from below"),
     ("GMS", ("FD_SOCK", "FD_ALL", "VERIFY_SUSPECT"), "suspicions go up to GMS"),
     ("GMS", ("NAKACK",), "GMS freezes and fills NAKACK, below it, before it installs a view"),
-    ("GMS", ("UNICAST",), "GMS ends UNICAST's connections, below it, when members leave"),
+    ("GMS", ("UNICAST",), "UNICAST, below it, must know a view before anybody sends in it"),
     ("STABLE", ("NAKACK",), "STABLE tells NAKACK, below it, what may be forgotten"),
-    ("MFC", ("NAKACK",), "credits for what got lost would be lost too"),
-    ("UFC", ("UNICAST",), "credits for what got lost would be lost too"),
+    ("MFC", ("NAKACK", "UNICAST"), "marks and credits must arrive, in order with the messages"),
+    ("UFC", ("NAKACK", "UNICAST"), "marks and credits must arrive, in order with the messages"),
     ("FRAG", ("NAKACK", "UNICAST"), "fragments must arrive all and in order"),
-    ("FRAG", ("MFC", "UFC"), "a message larger than all credits would wait for ever; fragments do not"),
+    ("FRAG", ("MFC", "UFC"), "credits are counted in fragments; a large message would take them all at once"),
     ("STATE_TRANSFER", ("GMS", "NAKACK", "UNICAST", "STABLE", "MFC", "UFC", "FRAG"),
      "the state is cut out of the stream of messages as the application sees it"),
 )
@@ -145,14 +143,14 @@ def check_multicast(layers: Sequence[LayerSpec], problems: Problems) -> None:
 
 
 def check_sizes(layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """A fragment fits a frame; credits are replenished before a fragment has to wait for them."""
+    """A fragment fits a frame, and credit is renewed before a fragment has to wait for it."""
     frame_bytes = layers[0].config.max_bundle_bytes
     frag = next((layer for layer in layers if layer.name == "FRAG"), None)
     if frag is None:
         problems.warn(top_of(layers), f"without FRAG, messages above about {show_size(frame_bytes - FRAME_ROOM_BYTES)} "
                                       "bytes cannot be sent")
         return
-    frag_bytes = value_of(frag, "frag_size")
+    frag_bytes = frag.config.frag_size_bytes
     if frag_bytes > frame_bytes - FRAME_ROOM_BYTES:
         problems.add(frag.place, f"FRAG: frag_size {show_size(frag_bytes)} leaves no room for headers in a frame of "
                                  f"max_bundle_size {show_size(frame_bytes)} ({layers[0].name}); at most "
@@ -163,17 +161,12 @@ def check_sizes(layers: Sequence[LayerSpec], problems: Problems) -> None:
 
 
 def check_credits(flow: LayerSpec, frag_bytes: int, problems: Problems) -> None:
-    """As JGroups (JGRP-1659): a sender with less than the minimum left must still be able to send a fragment."""
-    max_credits, threshold = value_of(flow, "max_credits"), value_of(flow, "min_threshold")
-    if max_credits is None or threshold is None:
-        return
-    if max_credits < frag_bytes:
-        problems.add(flow.place, f"{flow.name}: max_credits {show_size(max_credits)} is below FRAG's frag_size "
-                                 f"{show_size(frag_bytes)}: no fragment could ever be sent")
-    elif max_credits * threshold < frag_bytes:
-        problems.warn(flow.place, f"{flow.name}: max_credits {show_size(max_credits)} x min_threshold {threshold:g} is "
-                                  f"below FRAG's frag_size {show_size(frag_bytes)}: senders will wait for credits "
-                                  "before they are asked for")
+    """A sender should still have credit for a fragment when it asks for more (JGroups: JGRP-1659)."""
+    low_bytes = flow.config.low_water_bytes
+    if low_bytes < frag_bytes:
+        problems.warn(flow.place, f"{flow.name}: min_credits (max_credits x min_threshold) is {show_size(low_bytes)}, "
+                                  f"below FRAG's frag_size {show_size(frag_bytes)}: a sender of large messages stops "
+                                  "for a round trip each time its credit runs out")
 
 
 def check_faults(layers: Sequence[LayerSpec], problems: Problems) -> None:
@@ -191,12 +184,6 @@ def check_faults(layers: Sequence[LayerSpec], problems: Problems) -> None:
 def is_transport(layer: LayerSpec) -> bool:
     """Whether the layer sends frames."""
     return issubclass(layer.protocol(), Transport)
-
-
-def value_of(layer: LayerSpec, property_name: str) -> Any:
-    """The value of a property, None if the protocol has no such property."""
-    found = table_of(layer.name).by_name.get(property_name)
-    return None if found is None else getattr(layer.config, found.field)
 
 
 def providers(port: type) -> str:

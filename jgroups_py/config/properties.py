@@ -75,6 +75,8 @@ def show_value(kind: str, value: Any) -> str:
         return show_size(value)
     if isinstance(value, float):
         return f"{value:g}"
+    if isinstance(value, tuple) and list(map(type, value)) == [str, int]:
+        return f"{value[0]}[{value[1]}]"                  # a physical address
     if isinstance(value, tuple):
         return ",".join(show_value("", item) for item in value)
     return str(value)
