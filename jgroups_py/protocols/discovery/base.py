@@ -33,13 +33,14 @@ MAX_SEARCHERS = 1000
 class WhoIsThere(Header):
     """Question of `member`, which receives at `physical` and is in view `view_id` (None: in none).
 
-    everyone: ordinary members shall answer too.
+    The view's `coordinator` receives at `place` (None: unknown). everyone: ordinary members shall answer too.
     """
 
     member: Address = field(wire.MEMBER)
     physical: PhysicalAddress = field(wire.PHYSICAL)
     view_id: ViewId | None = field(wire.optional(wire.VIEW_ID))
-    is_coordinator: bool = field(wire.BOOL)
+    coordinator: Address | None = field(wire.optional(wire.MEMBER))
+    place: PhysicalAddress | None = field(wire.optional(wire.PHYSICAL))
     everyone: bool = field(wire.BOOL)
 
 
@@ -50,7 +51,8 @@ class Here(Header):
     member: Address = field(wire.MEMBER)
     physical: PhysicalAddress = field(wire.PHYSICAL)
     view_id: ViewId | None = field(wire.optional(wire.VIEW_ID))
-    is_coordinator: bool = field(wire.BOOL)
+    coordinator: Address | None = field(wire.optional(wire.MEMBER))
+    place: PhysicalAddress | None = field(wire.optional(wire.PHYSICAL))
 
 
 @attrs.frozen
@@ -119,23 +121,34 @@ class Discovery(Protocol):
         self.cancel_timer("end")
         self.pass_up(MembersFound(tuple(self.found.values())))
 
+    def met(self, physical: PhysicalAddress) -> None:
+        """Somebody receives there."""
+
     def add(self, said: WhoIsThere | Here) -> None:
         """Somebody told us who it is and where."""
         if said.member == self.me:
             return
-        self.pass_down(AddressesKnown({said.member: said.physical}))
+        self.met(said.physical)
+        book = {said.member: said.physical}
+        if said.coordinator is not None and said.place is not None and said.coordinator != self.me:
+            self.met(said.place)
+            book = {said.coordinator: said.place} | book
+        self.pass_down(AddressesKnown(book))
         if self.search is None:
             return
-        self.found[said.member] = Found(said.member, said.physical, said.view_id, said.is_coordinator)
-        if said.is_coordinator and not self.search.everyone and self.config.break_on_coord_rsp:
+        is_coordinator = said.coordinator == said.member
+        self.found[said.member] = Found(said.member, said.physical, said.view_id, is_coordinator)
+        if is_coordinator and not self.search.everyone and self.config.break_on_coord_rsp:
             self.end()
 
     # --- answering ----------------------------------------------------------------------------------------------------
 
-    def standing(self) -> tuple[ViewId | None, bool]:
-        """Our view's id, and whether we are its coordinator."""
+    def standing(self) -> tuple[ViewId | None, Address | None, PhysicalAddress | None]:
+        """Our view's id, its coordinator, and where that receives."""
         view = self.membership.current_view()
-        return (None, False) if view is None else (view.id, view.coordinator == self.me)
+        if view is None:
+            return None, None, None
+        return view.id, view.coordinator, self.addresses.physical_of(view.coordinator)
 
     def answer(self, member: Address) -> None:
         """Say who we are."""
@@ -150,8 +163,8 @@ class Discovery(Protocol):
         self.add(header)
         if header.view_id is None and (len(self.searchers) < MAX_SEARCHERS or batch.src in self.searchers):
             self.searchers[batch.src] = self.now_ns
-        view_id, is_coordinator = self.standing()
-        if is_coordinator or header.everyone or view_id is None:
+        view_id, coordinator, _ = self.standing()
+        if coordinator == self.me or header.everyone or view_id is None:
             self.answer(batch.src)
 
     @receives(Here)

@@ -117,7 +117,7 @@ class FilePing(Discovery):
 
     def clean(self) -> None:
         """Files whose owners never answer are removed by a coordinator; who answered starts again from 0."""
-        if not self.standing()[1]:
+        if self.standing()[1] != self.me:
             return self.silent.clear()
         self.silent = {member: times + 1 for member, times in self.silent.items()}
         for member in [member for member, times in self.silent.items() if times > self.config.silent_searches]:

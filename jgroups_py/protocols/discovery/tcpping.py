@@ -14,7 +14,7 @@ from jgroups_py.address import PhysicalAddress
 from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
 from jgroups_py.events import SendTo
-from jgroups_py.protocols.discovery.base import Discovery, DiscoveryConfig, Here, WhoIsThere
+from jgroups_py.protocols.discovery.base import Discovery, DiscoveryConfig
 from jgroups_py.units import count, parsed
 
 _HOST = re.compile(r"(?:\[(?P<ip6>[0-9a-fA-F:.]+)\]|(?P<host>[^\[\]:\s]+))(?:\[(?P<port>[0-9]+)\]|:(?P<colon>[0-9]+))")
@@ -73,9 +73,8 @@ class TcpPing(Discovery):
             if physical != mine:
                 self.pass_down(SendTo(physical, question))
 
-    def add(self, said: WhoIsThere | Here) -> None:
-        if said.physical not in self.listed and said.physical not in self.dynamic:
+    def met(self, physical: PhysicalAddress) -> None:
+        if physical not in self.listed and physical not in self.dynamic:
             while len(self.dynamic) >= max(1, self.config.max_dynamic_hosts):
                 del self.dynamic[next(iter(self.dynamic))]
-            self.dynamic[said.physical] = None
-        super().add(said)
+            self.dynamic[physical] = None
