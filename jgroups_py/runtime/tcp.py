@@ -9,6 +9,7 @@ the connection); otherwise a frame that cannot go out now is lost and counted, a
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable
 
@@ -38,6 +39,11 @@ HANDSHAKE_MS = 5_000
 RECEIVE_QUEUE = 64                          # frames ZeroMQ reads ahead from each peer
 LARGEST_FRAME = 16 << 20                    # a peer that announces more is cut off (its bundles may exceed ours)
 BACKLOG = 512
+MONITORED: dict[int, str] = {
+    zmq.EVENT_ACCEPTED: "connections_accepted", zmq.EVENT_DISCONNECTED: "connections_ended",
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL: "handshakes_failed", zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL: "handshakes_failed",
+}
+"""ZeroMQ's event -> the name under which it is counted."""
 MAX_SOCKETS = 16_384
 
 
@@ -138,17 +144,16 @@ class TcpMesh:
 
     def _watch_handshakes(self) -> None:
         """Garbage sent to our port never becomes a message; ZeroMQ tells of it by these events alone."""
-        events = (zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-                  | zmq.EVENT_HANDSHAKE_FAILED_AUTH)
-        self._monitor = self._router.get_monitor_socket(events)
+        self._monitor = self._router.get_monitor_socket(sum(MONITORED))
         self.loop.watch(int(self._monitor.get(zmq.FD)), READ, self._read_monitor, self.guest)
+        self._read_monitor()                                 # the descriptor tells nothing before a first read in vain
 
     def _read_monitor(self) -> None:
         assert self._monitor is not None, "only a monitor that exists is watched"
         try:
             while True:
-                self._monitor.recv_multipart(zmq.NOBLOCK)
-                self.counters.add("handshakes_failed")
+                event = int.from_bytes(self._monitor.recv_multipart(zmq.NOBLOCK)[0][:2], sys.byteorder)
+                self.counters.add(MONITORED.get(event, "other_connection_events"))
         except zmq.Again:
             pass
 

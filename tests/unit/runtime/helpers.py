@@ -57,7 +57,7 @@ class OnLoop:
         def call() -> None:
             try:
                 results.append(function())
-            except BaseException as error:
+            except BaseException as error:                   # noqa: BLE001  raised again by the caller
                 results.append(error)
             finally:
                 done.set()
