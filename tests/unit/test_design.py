@@ -4,6 +4,7 @@ from pathlib import Path
 
 from jgroups_py import wire
 from jgroups_py.protocols import KNOWN
+from tests.wire.describe import rewritten
 
 DESIGN = Path(__file__).parents[2] / "design"
 
@@ -29,3 +30,8 @@ def test_every_module_that_the_map_names_exists():
     package = DESIGN.parent / "jgroups_py"
     for name in dict.fromkeys(names):
         assert list(package.glob(name)) or list(package.glob(f"*/{name}")), f"design/map.md names {name}"
+
+
+def test_the_wire_document_describes_every_header_as_it_is():
+    text = (DESIGN / "wire.md").read_text(encoding="utf-8")
+    assert text == rewritten(text), "design/wire.md: run python -m tests.wire.describe"
