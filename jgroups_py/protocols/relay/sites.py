@@ -76,12 +76,15 @@ class SiteTable:
         return tuple(self.sites[name].row() for name in sorted(self.sites))
 
     def follow(self, rows: Iterable[SiteRow]) -> None:
-        """Take the relay's table: its statuses and views as they are, acknowledgements only upwards."""
+        """Take the relay's table: its statuses; views and acknowledgements only forward.
+
+        A new relay may know an older view of a site than we do: our answer to its SYNC tells it.
+        """
         for row in rows:
             site = self.sites.setdefault(row.site, Site(row.site))
-            site.status, site.members = row.status, row.members
-            if row.epoch is not None and (site.epoch is None or row.epoch > site.epoch):
-                site.epoch = row.epoch
+            site.status = row.status
+            if site.epoch is None or (row.epoch is not None and row.epoch >= site.epoch):
+                site.epoch, site.members = row.epoch, row.members
             site.acknowledge(row.acked)
 
     def learn(self, rows: Iterable[SiteRow]) -> None:
