@@ -43,6 +43,7 @@ class Sending:
         self.bridge_me: Address | None = None
         self.answered: dict[Address, ViewId] = {}        # bridge address -> our epoch of which it answered HELLO
         self.holes: dict[Address, int] = {}              # origin -> since when nobody holds its next number
+        self.early_views: dict[Address, View] = {}       # bridge address -> a VIEW whose HELLO has not come yet
         self.table_told: tuple[SiteRow, ...] = ()        # what the last TRIM of ours said of the sites
 
     # --- on and off -------------------------------------------------------------------------------------------------
@@ -51,7 +52,7 @@ class Sending:
         """We are no longer the relay, or the bridge is gone."""
         self.peers = Peers()
         self.bridge_view = self.bridge_me = None
-        self.answered, self.holes = {}, {}
+        self.answered, self.holes, self.early_views = {}, {}, {}
 
     def bridge_view_changed(self, view: GroupView, me: Address) -> None:
         """Relays came or went."""
@@ -60,6 +61,7 @@ class Sending:
             if peer.address not in view:
                 self.peer_gone(peer, graceful=False)
         self.answered = {address: epoch for address, epoch in self.answered.items() if address in view}
+        self.early_views = {address: early for address, early in self.early_views.items() if address in view}
         self.introduce()
 
     def peer_gone(self, peer: Peer, *, graceful: bool) -> None:
@@ -108,8 +110,9 @@ class Sending:
         relay = self.relay
         site, epoch = relay.config.site, relay.view.id
         seen = {name: dict(numbers) for name, numbers in relay.receiving.acked_out.items()}
-        relay.to_bridge(to, Hello(site, epoch, seen, answer))
+        # VIEW first: if members vanished, the grace must begin before what the rest has acknowledged counts.
         relay.to_bridge(to, View(site, epoch, relay.view.members))
+        relay.to_bridge(to, Hello(site, epoch, seen, answer))
 
     def on_hello(self, header: Hello, src: Address) -> None:
         """A remote relay introduces itself: send it what its site lacks, from what it says it has seen."""
@@ -132,6 +135,9 @@ class Sending:
             self.refuse(site, src)
         elif site.status != UP:
             site.status = UP
+        early = self.early_views.pop(src, None)
+        if early is not None:
+            self.on_view(early, src)
         if not header.answer and relay.receiving.complete:
             self.hello(src, answer=True)
         site.acknowledge(self.peers.acknowledged(site.name))
@@ -155,18 +161,17 @@ class Sending:
     def on_view(self, header: View, src: Address) -> None:
         """The members of another site."""
         if header.site == self.relay.config.site:
-            return None
+            return
         site = self.relay.table.get(header.site)
         if site is None:
-            return self.relay.count("from_strangers")     # a VIEW follows its relay's HELLO
-        if not site.accepts(header.epoch):
+            self.early_views[src] = header                # its relay's HELLO, which follows, makes the site known
+        elif not site.accepts(header.epoch):
             self.refuse(site, src)
         elif site.members != header.members:
             if any(member not in header.members for member in site.members):
                 self.start_grace(site)
             site.members = header.members
             self.tell_table()
-        return None
 
     # --- fencing ----------------------------------------------------------------------------------------------------
 
