@@ -60,7 +60,8 @@ class FdSockConfig:
     ignored: ClassVar[dict[str, str]] = dict.fromkeys(
         ("offset", "min_port", "max_port", "client_bind_port", "client_bind_addr", "client_port_range",
          "num_tries", "get_cache_timeout", "keep_alive", "sock_conn_timeout_retries", "linger", "connect_attempts",
-         "external_addr", "external_port", "use_mcast", "log_details", "port_map_timeout"),
+         "external_addr", "external_port", "use_mcast", "log_details", "port_map_timeout", "cache_max_age",
+         "cache_max_elements"),
         "a listener takes any free port of the transport's interface and tells its neighbour")
 
     bind_addr: str = text("", doc="Interface to listen on; empty: the transport's.")

@@ -31,7 +31,8 @@ class FilePingConfig(DiscoveryConfig):
     ignored: ClassVar[dict[str, str]] = {
         **DiscoveryConfig.ignored,
         **dict.fromkeys(("remove_old_coords_on_view_change", "remove_all_data_on_view_change", "write_data_on_find",
-                         "register_shutdown_hook", "update_store_on_view_change", "info_writer_max_writes_after_view"),
+                         "register_shutdown_hook", "update_store_on_view_change", "info_writer_max_writes_after_view",
+                         "num_read_loops", "read_sleep"),
                         "files are written once and again now and then, and removed when their owner is gone"),
     }
 

@@ -19,7 +19,8 @@ class GmsConfig:
         **dict.fromkeys((
             "use_delta_views", "use_flush_if_present", "use_merger2", "use_merger3", "merge_killer_interval",
             "merge_kill_timeout", "check_if_member_leaving", "handle_concurrent_startup", "reject_join_from_existing_"
-            "member", "leave_attempts", "resume_task_timeout", "flush_invoker_class", "shun", "disable_initial_coord",
+            "member", "leave_attempts", "max_leave_attempts", "resume_task_timeout", "flush_invoker_class", "shun",
+            "disable_initial_coord",
             "view_handler_history_size", "install_view_locally_first", "become_server_queue_size",
             "membership_change_policy", "all_clients_retry_timeout"), NOT_NEEDED),
         **dict.fromkeys(("print_local_addr", "print_physical_addrs", "print_view_details", "log_view_warnings",

@@ -21,7 +21,7 @@ class NakackConfig:
     ignored: ClassVar[dict[str, str]] = {
         **dict.fromkeys(("xmit_table_num_rows", "xmit_table_msgs_per_row", "xmit_table_resize_factor",
                          "xmit_table_max_compaction_time", "xmit_table_automatic_purging",
-                         "xmit_history_max_size", "max_xmit_buf_size"), TABLE),
+                         "xmit_history_max_size", "max_xmit_buf_size", "dynamic_buffers"), TABLE),
         **dict.fromkeys(("max_batch_size", "max_msg_batch_size", "reuse_message_batches", "send_atomically",
                          "sends_can_block", "loopback"), THREADS),
         **dict.fromkeys(("log_discard_msgs", "log_not_found_msgs", "suppress_time_non_member_warnings",
@@ -47,8 +47,11 @@ class NakackConfig:
         "500ms", least="1ms", doc="Longest time between two requests for the same message. Lower recovers sooner "
         "when much is lost; higher loads a struggling group less.")
     max_xmit_req: int = count(
-        1024, least=1, name="max_xmit_req_size", doc="Most messages of one sender that are asked for and outstanding "
+        16384, least=1, name="max_xmit_req_size", doc="Most messages of one sender that are asked for and outstanding "
         "at a time. Higher recovers faster, lower avoids bursts that are lost again.")
+    ask_bytes: int = size(
+        "512K", least="4K", name="max_xmit_req_bytes", doc="Most bytes of one sender's messages, as they are guessed "
+        "from those that came, that are asked for and outstanding at a time.")
     resend_bytes: int = size(
         "256K", least="4K", doc="Most bytes resent at once; what is owed beyond that follows after resend_pause. Keep "
         "it below the receivers' socket buffers.")
