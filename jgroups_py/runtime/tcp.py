@@ -189,6 +189,8 @@ class TcpMesh:
         physical = self._known[routing_id] = parse_hello(routing_id)
         if physical is None:
             self.counters.add("foreign_connections_refused")
+        elif physical in self._peers:
+            self._renew(physical, self._peers[physical])
         return physical
 
     # --- out --------------------------------------------------------------------------------------------------------
@@ -236,9 +238,7 @@ class TcpMesh:
         peer.waiting.append((self.loop.now_ns, data))
         peer.waiting_bytes += len(data)
         if not peer.watched:
-            peer.watched = True
-            self.loop.watch(int(peer.socket.get(zmq.FD)), READ, lambda: self._flush(peer), self.guest)
-            self._flush(peer)                                # it may have come up before we watched
+            self._watch(peer)
         if self._retry is None:
             self._retry = self.loop.later(RETRY_NS, self._retry_all, self.guest)
         return None
@@ -258,6 +258,24 @@ class TcpMesh:
                 peer.waiting_bytes -= len(data)
         except zmq.Again:
             return
+        self._unwatch(peer)
+
+    def _renew(self, to: PhysicalAddress, peer: Peer) -> None:
+        """A peer that connected to us is there: do not wait until ZeroMQ tries again a port that was dead before."""
+        if int(peer.socket.get(zmq.EVENTS)) & zmq.POLLOUT:
+            return
+        self._unwatch(peer)
+        peer.socket.close(0)
+        peer.socket = self._dealer(to)
+        if peer.waiting:
+            self._watch(peer)
+
+    def _watch(self, peer: Peer) -> None:
+        peer.watched = True
+        self.loop.watch(int(peer.socket.get(zmq.FD)), READ, lambda: self._flush(peer), self.guest)
+        self._flush(peer)                                    # it may have come up before we watched
+
+    def _unwatch(self, peer: Peer) -> None:
         if peer.watched:
             peer.watched = False
             self.loop.unwatch(int(peer.socket.get(zmq.FD)))
@@ -277,8 +295,7 @@ class TcpMesh:
         self._sweep = self.loop.later(SWEEP_NS, self._close_idle, self.guest)
 
     def _close_peer(self, peer: Peer) -> None:
-        if peer.watched:
-            self.loop.unwatch(int(peer.socket.get(zmq.FD)))
+        self._unwatch(peer)
         peer.socket.close(LINGER_MS)
 
     def close(self) -> None:

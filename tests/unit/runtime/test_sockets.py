@@ -13,6 +13,7 @@ from jgroups_py.protocols.transport import TcpConfig, UdpConfig
 from jgroups_py.runtime.interfaces import host_address, interfaces, resolve
 from jgroups_py.runtime.tcp import TcpMesh, make_hello, parse_hello
 from jgroups_py.runtime.udp import READS_PER_ROUND, Frames, UdpSockets, bound_in_range
+from jgroups_py.units import seconds
 from tests.unit.runtime.helpers import OnLoop, eventually, free_udp_port
 
 pytestmark = pytest.mark.real
@@ -194,6 +195,19 @@ def test_a_peer_that_comes_back_on_the_same_port_is_reached_again(bench):
 
     eventually(reached)
     assert c.datas()[0] == b"2"
+
+
+def test_a_port_that_was_dead_is_reached_at_once_when_its_new_owner_connects_to_us(bench):
+    a = bench.tcp(reconnect_ns=seconds(60), reconnect_max_ns=seconds(60))
+    with bound_in_range(socket.SOCK_STREAM, "127.0.0.1", 0, 0) as reserved:
+        where = reserved.getsockname()
+        bench.send(a, where, b"too early")
+        eventually(lambda: a.sockets.counters.get("connections_opened"))
+    c = bench.tcp(bind_port=where[1], port_range=0)
+    bench.send(c, a.sockets.physical, b"I am here")
+    eventually(lambda: a.frames)
+    bench.send(a, where, b"welcome")
+    eventually(lambda: b"welcome" in c.datas())
 
 
 def test_a_connection_that_is_none_of_ours_is_refused_and_counted(bench):
