@@ -1,4 +1,6 @@
 """What `jgroups props` prints comes from the configuration classes."""
+from pathlib import Path
+
 import pytest
 
 from jgroups_py.config.docs import as_text, changed, doc_of
@@ -35,3 +37,27 @@ def test_every_name_that_java_uses_leads_to_one_of_ours():
         assert canonical(f"org.jgroups.protocols.{name}") == canonical(name) is not None
     assert canonical("NAKACK4") == canonical("pbcast.NAKACK2") == "NAKACK"
     assert canonical("nothing") is None
+
+
+# What would change who may talk to whom, or where members are looked for: silence would be wrong.
+REFUSED = ("tls.", "initial_hosts_file")
+
+
+def properties_of_jgroups() -> list[tuple[str, str]]:
+    """(our protocol, property) for all that jgroups5.txt lists."""
+    found, protocol = [], ""
+    for line in (Path(__file__).parent / "jgroups5.txt").read_text(encoding="utf-8").splitlines():
+        if line.endswith(":") and not line.startswith(("#", " ")):
+            protocol = line[:-1]
+        elif line.startswith(" "):
+            found += [(protocol, name) for name in line.split()]
+    return found
+
+
+def test_every_property_of_jgroups_5_is_known_ignored_with_a_reason_or_refused():
+    listed = properties_of_jgroups()
+    assert len(listed) > 300
+    for protocol, name in listed:
+        table = table_of(protocol)
+        known = name in table.by_name or name in table.ignored
+        assert known is not name.startswith(REFUSED), f"{protocol}.{name}"
