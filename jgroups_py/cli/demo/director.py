@@ -83,10 +83,13 @@ class Director:
 
     def start_sites(self) -> None:
         """All members up, every one with the same global view."""
-        letters = iter(LETTERS)
-        for site in self.sites:
-            for _ in range(self.plan.members):
-                self.start(next(letters), site)
+        size = self.plan.members
+        firsts = [self.start(LETTERS[at * size], site) for at, site in enumerate(self.sites)]
+        # The first member of a site shall be its coordinator, so it starts alone.
+        self.wait("the first member of each site", START_TIMEOUT_S, lambda: all(person.up for person in firsts))
+        for at, site in enumerate(self.sites):
+            for letter in LETTERS[at * size + 1:(at + 1) * size]:
+                self.start(letter, site)
         people = list(self.company.people)
         whole = {site: sorted(p.name for p in people if p.site == site) for site in self.sites}
         self.wait("all members see both sites", START_TIMEOUT_S, lambda: all(
