@@ -27,6 +27,7 @@ FIRST_REPEAT_NS = millis(50)
 LONGEST_REPEAT_NS = millis(500)
 SEARCH_MEMORY_NS = seconds(3)          # whoever asked within this time is told when we become coordinator
 MAX_SEARCHERS = 1000
+MAX_BOOK = 60                          # members in an answer: some 4 KB
 
 
 @wire.header(proto=DISCOVERY_ID, kind=1)
@@ -46,13 +47,14 @@ class WhoIsThere(Header):
 
 @wire.header(proto=DISCOVERY_ID, kind=2)
 class Here(Header):
-    """Answer to it, or news to somebody who asked before."""
+    """Answer to it, or news to somebody who asked before. book: where other members of the view receive."""
 
     member: Address = field(wire.MEMBER)
     physical: PhysicalAddress = field(wire.PHYSICAL)
     view_id: ViewId | None = field(wire.optional(wire.VIEW_ID))
     coordinator: Address | None = field(wire.optional(wire.MEMBER))
     place: PhysicalAddress | None = field(wire.optional(wire.PHYSICAL))
+    book: dict[Address, PhysicalAddress] = field(wire.ADDRESS_BOOK)
 
 
 @attrs.frozen
@@ -128,11 +130,12 @@ class Discovery(Protocol):
         """Somebody told us who it is and where."""
         if said.member == self.me:
             return
-        self.met(said.physical)
-        book = {said.member: said.physical}
-        if said.coordinator is not None and said.place is not None and said.coordinator != self.me:
-            self.met(said.place)
-            book = {said.coordinator: said.place} | book
+        book = dict(said.book) if isinstance(said, Here) else {}
+        if said.coordinator is not None and said.place is not None:
+            book[said.coordinator] = said.place
+        book[said.member] = said.physical
+        for physical in book.values():
+            self.met(physical)
         self.pass_down(AddressesKnown(book))
         if self.search is None:
             return
@@ -150,11 +153,19 @@ class Discovery(Protocol):
             return None, None, None
         return view.id, view.coordinator, self.addresses.physical_of(view.coordinator)
 
-    def answer(self, member: Address) -> None:
-        """Say who we are."""
+    def answer(self, member: Address, everyone: bool = False) -> None:
+        """Say who we are; without multicast also who else is there, as those may soon be all that is left of us."""
         physical = self.addresses.my_physical()
         if physical is not None:
-            self.send(Here(self.me, physical, *self.standing()), member)
+            book = self.book() if everyone and not self.addresses.has_multicast() else {}
+            self.send(Here(self.me, physical, *self.standing(), book), member)
+
+    def book(self) -> dict[Address, PhysicalAddress]:
+        """Where members of our view receive, so many as fit a small frame."""
+        view = self.membership.current_view()
+        members = () if view is None else view.members[:MAX_BOOK]
+        places = {member: self.addresses.physical_of(member) for member in members}
+        return {member: place for member, place in places.items() if place is not None}
 
     @receives(WhoIsThere)
     def asked(self, header: WhoIsThere, batch: Batch) -> None:
@@ -165,7 +176,7 @@ class Discovery(Protocol):
             self.searchers[batch.src] = self.now_ns
         view_id, coordinator, _ = self.standing()
         if coordinator == self.me or header.everyone or view_id is None:
-            self.answer(batch.src)
+            self.answer(batch.src, header.everyone)
 
     @receives(Here)
     def answered(self, header: Here, batch: Batch) -> None:

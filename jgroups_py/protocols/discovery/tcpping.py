@@ -13,7 +13,8 @@ import attrs
 from jgroups_py.address import PhysicalAddress
 from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import SendTo
+from jgroups_py.events import AddressesKnown, SendTo
+from jgroups_py.protocol import on
 from jgroups_py.protocols.discovery.base import Discovery, DiscoveryConfig
 from jgroups_py.units import count, parsed
 
@@ -73,8 +74,15 @@ class TcpPing(Discovery):
             if physical != mine:
                 self.pass_down(SendTo(physical, question))
 
+    @on(AddressesKnown)
+    def learnt(self, event: AddressesKnown) -> None:
+        """Members of our views are known to GMS; after a partition they are whom to ask."""
+        for physical in event.book.values():
+            self.met(physical)
+
     def met(self, physical: PhysicalAddress) -> None:
-        if physical not in self.listed and physical not in self.dynamic:
+        if physical not in self.listed and physical != self.addresses.my_physical():
+            self.dynamic.pop(physical, None)           # the most recent ones stand last
             while len(self.dynamic) >= max(1, self.config.max_dynamic_hosts):
                 del self.dynamic[next(iter(self.dynamic))]
             self.dynamic[physical] = None

@@ -141,8 +141,8 @@ class Chair:
         flush = self.flush
         assert flush is not None
         if flush.phase == PREPARING:
-            return Prepare(flush.id, flush.asked)
-        return Cut(flush.id, flush.asked, flush.counter, flush.cut, flush.holders)
+            return Prepare(flush.id, flush.members, flush.joiners)
+        return Cut(flush.id, flush.members, flush.joiners, flush.counter, flush.cut, flush.holders)
 
     def tick(self) -> None:
         """Repeat the question, or go on without those who do not answer."""

@@ -88,6 +88,7 @@ class Gms(Protocol, Membership):
         self.joiners: dict[Address, None] = {}         # who asked to join
         self.leavers: dict[Address, None] = {}         # members that asked to leave
         self.refresh = False                           # a new view is wanted though nobody comes or goes
+        self.parting: dict[Address, ViewId] | None = None   # excluded: whom to merge with once we are alone
         self.handed_over = False                       # we decided the view without us and only see it installed
         self.chair = Chair(self)
         self.seeker = Seeker(self)
@@ -232,22 +233,26 @@ class Gms(Protocol, Membership):
 
     # --- a view change, answering side --------------------------------------------------------------------------------
 
-    def concerns(self, flush: FlushId, owner: Address) -> bool:
-        """Whether `flush` leaves the view that we are in; otherwise its owner is told where we are."""
+    def concerns(self, header: Prepare | Cut, owner: Address) -> bool:
+        """Whether we are asked as what we are; otherwise the owner is told where we are."""
+        view_id = header.flush.view_id
         if self.state in (IDLE, LEFT) or self.handed_over:
             return False
-        if self.view is None:
-            if owner == self.seeker.coordinator:
+        if self.me in header.joiners:
+            if self.view is None and owner == self.seeker.coordinator:
                 return True
-            self.send(Elsewhere(flush.view_id, None, self.mine.latest is None), owner)
+            self.send(Elsewhere(view_id, None if self.view is None else self.view.id, True), owner)
+        elif self.me not in header.members:
             return False
-        if flush.view_id == self.view.id:
-            self.mine.saw(flush.ballot)
+        elif self.view is None:
+            self.send(Elsewhere(view_id, None, self.mine.latest is None), owner)
+        elif view_id == self.view.id:
+            self.mine.saw(header.flush.ballot)
             return True
-        if flush.view_id < self.view.id and self.shown is not None:
+        elif view_id < self.view.id and self.shown is not None:
             self.send(self.shown, owner)
         else:
-            self.send(Elsewhere(flush.view_id, self.view.id, False), owner)
+            self.send(Elsewhere(view_id, self.view.id, False), owner)
         return False
 
     def outbids(self, flush: FlushId, owner: Address) -> bool:
@@ -261,7 +266,7 @@ class Gms(Protocol, Membership):
     @receives(Prepare)
     def prepare(self, header: Prepare, batch: Batch) -> None:
         flush = header.flush
-        if self.me not in header.members or not self.concerns(flush, batch.src) or self.outbids(flush, batch.src):
+        if not self.concerns(header, batch.src) or self.outbids(flush, batch.src):
             return
         self.progressed()
         if self.mine.in_cut(flush):
@@ -275,6 +280,8 @@ class Gms(Protocol, Membership):
 
     @on(Frozen)
     def frozen(self, event: Frozen) -> None:
+        if self.parting is not None:
+            return self.part(self.parting)
         flush = self.mine.promised
         if flush is not None and self.view is not None and not self.mine.in_cut(flush):
             self.answer(State(flush, self.known, dict(event.digest)), flush.ballot.owner)
@@ -282,7 +289,7 @@ class Gms(Protocol, Membership):
     @receives(Cut)
     def cut(self, header: Cut, batch: Batch) -> None:
         flush = header.flush
-        if self.me not in header.members or not self.concerns(flush, batch.src) or self.outbids(flush, batch.src):
+        if not self.concerns(header, batch.src) or self.outbids(flush, batch.src):
             return
         self.progressed()
         if flush in self.mine.accepted:
@@ -384,7 +391,7 @@ class Gms(Protocol, Membership):
             self.follow(header, src)
         elif self.me in view:
             self.cannot_follow(header, src)
-        elif self.view is not None and src in self.view:
+        elif self.view is not None:
             self.left_behind(header, src)
 
     def follow(self, header: Install, src: Address) -> None:
@@ -407,7 +414,7 @@ class Gms(Protocol, Membership):
         self.is_gone(src)
 
     def left_behind(self, header: Install, src: Address) -> None:
-        """`src` went from our view to one without us: either our group did, or `src` alone."""
+        """A later view without us is about: either our group went there, or `src` alone did."""
         assert self.view is not None
         leader = next((m for m in self.view.members if m != self.me and not self.absent(m)), None)
         decided_here = any(flush.view_id == self.view.id for flush in header.flushes)
@@ -422,8 +429,14 @@ class Gms(Protocol, Membership):
         if self.state == LEAVING:
             return self.leave_now()
         self.knows(header.view.id.counter)
+        if self.parting is None:
+            self.pass_down(Freeze())           # what was delivered before must have passed us: see `frozen`
+        self.parting = {header.view.coordinator: header.view.id}
+
+    def part(self, others: dict[Address, ViewId]) -> None:
+        """Nothing of our view is under way any more."""
         self.alone()
-        self.merger.meet({header.view.coordinator: header.view.id})
+        self.merger.meet(others)
 
     def alone(self) -> None:
         """Install a view with only ourselves in it."""
@@ -445,7 +458,7 @@ class Gms(Protocol, Membership):
         self.joiners = {member: None for member in self.joiners if member not in view}
         self.leavers = {member: None for member in self.leavers if member in view}
         self.suspects = {member: None for member in self.suspects if member in view}
-        self.gone, self.refresh = {}, False
+        self.gone, self.refresh, self.parting = {}, False, None
         self.cancel_timer("stuck")
         self.count("views_installed")
         change = ViewChange(view, previous, tuple(m for m in view.members if m not in before),

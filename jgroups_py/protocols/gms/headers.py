@@ -83,10 +83,11 @@ class LeaveMe(Header):
 
 @wire.header(proto=GMS_ID, kind=4)
 class Prepare(Header):
-    """To `members` (of the view, and joiners): stop, promise this ballot, and say how far you are."""
+    """To `members` of the view and `joiners`: stop, promise this ballot, and say how far you are."""
 
     flush: FlushId = field(FLUSH)
     members: tuple[Address, ...] = field(ADDRESSES)
+    joiners: tuple[Address, ...] = field(ADDRESSES)
 
 
 @wire.header(proto=GMS_ID, kind=5)
@@ -100,13 +101,14 @@ class State(Header):
 
 @wire.header(proto=GMS_ID, kind=6)
 class Cut(Header):
-    """To `members`: deliver all below `cut`, fetching from `holders`, then accept.
+    """To the same: deliver all below `cut`, fetching from `holders`, then accept.
 
     counter: of the view that is proposed, 0 where a merge leader will number it.
     """
 
     flush: FlushId = field(FLUSH)
     members: tuple[Address, ...] = field(ADDRESSES)
+    joiners: tuple[Address, ...] = field(ADDRESSES)
     counter: int = field(wire.U64)
     cut: dict[Address, int] = field(wire.DIGEST)
     holders: dict[Address, Address] = field(HOLDERS)
