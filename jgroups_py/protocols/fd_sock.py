@@ -31,6 +31,8 @@ ASK_NS = millis(250)             # how often a neighbour is asked where it liste
 GOODBYE_NS = seconds(2)          # how long a member that said goodbye may still be in the view
 FEW = 2                          # so many members are told one by one rather than all at once
 RETRY_NS = seconds(1)             # when a neighbour that could not be reached is tried again
+RESET_RETRY_NS = millis(20)      # when a link that was reset at once is tried again
+MAX_RESETS = 5                   # after so many it is a suspicion like any other
 
 
 @wire.header(proto=FD_SOCK_ID, kind=1)
@@ -94,6 +96,8 @@ class FdSock(Protocol):
         self.numbers = 0                               # how many links were opened
         self.link: int | None = None                   # the number of the current link
         self.is_up = False                             # it stands
+        self.opened_ns = 0                             # when the current link was last tried
+        self.resets = 0                                # how often it broke at once since it last stood
         self.asked = 0                                 # how often the neighbour was asked
         self.gone: dict[Address, None] = {}            # certain suspects in the view
         self.witnessed: dict[Address, None] = {}       # those of them that we found out ourselves
@@ -160,8 +164,10 @@ class FdSock(Protocol):
         if self.link is not None:
             self.emit(CloseLink(self.stack.net, self.link))
         self.neighbour, self.link, self.is_up = neighbour, None, False
+        self.resets = 0
         self.cancel_timer("ask")
         self.cancel_timer("find")
+        self.cancel_timer("again")
         if neighbour in self.places:
             self.connect()
         elif neighbour is not None:
@@ -205,7 +211,7 @@ class FdSock(Protocol):
     def connect(self) -> None:
         assert self.neighbour is not None
         self.numbers += 1
-        self.link, self.is_up = self.numbers, False
+        self.link, self.is_up, self.opened_ns = self.numbers, False, self.now_ns
         place = self.places[self.neighbour]
         self.emit(OpenLink(self.stack.net, self.link, place, self.config.connect_timeout_ns))
 
@@ -214,7 +220,7 @@ class FdSock(Protocol):
         if event.link != self.link or self.neighbour is None:
             return
         if event.peer == self.neighbour.raw:
-            self.is_up = True
+            self.is_up, self.resets = True, 0
         else:
             self.emit(CloseLink(self.stack.net, self.link))
             self.link = None
@@ -233,6 +239,11 @@ class FdSock(Protocol):
             self.accuse(self.neighbour, certain=True)
         elif broke:
             self.connect()
+        elif self.resets < MAX_RESETS and self.now_ns - self.opened_ns < self.config.connect_timeout_ns:
+            # A dying process closes its links before its listener: the system still accepts, then resets. Refusal,
+            # which is certain, is a moment away.
+            self.resets += 1
+            self.set_timer("again", RESET_RETRY_NS)
         else:
             self.set_timer("find", RETRY_NS)
             self.accuse(self.neighbour, certain=False)
@@ -241,6 +252,11 @@ class FdSock(Protocol):
     def overstayed(self, member: Address) -> None:
         if member in self.leaving:
             self.accuse(member, certain=True)
+
+    @timer("again")
+    def again(self) -> None:
+        if self.neighbour is not None and self.link is None and self.neighbour in self.places:
+            self.connect()
 
     # --- suspicions ---------------------------------------------------------------------------------------------------
 
