@@ -9,6 +9,7 @@ import attrs
 
 from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.batch import Batch
+from jgroups_py.outputs import Output
 from jgroups_py.view import View, ViewId
 
 Digest = dict[Address, int]
@@ -241,7 +242,10 @@ class MessagesKnown(Event):
 
 @attrs.frozen
 class GetState(Event):
-    """Down, from the channel: fetch the state from `target` (None: the coordinator; asking ourselves is a no-op)."""
+    """Down, from the channel: fetch the state from `target` (None: the coordinator; asking ourselves is a no-op).
+
+    timeout_ns: how long nothing at all may arrive before the transfer fails.
+    """
 
     target: Address | None
     timeout_ns: int
@@ -258,6 +262,20 @@ class StateChunk(Event):
     data: bytes
     last: bool = False
     error: str = ""
+
+
+@attrs.frozen
+class StateBusy(Event):
+    """Down, from the channel: the application has (on) more of the state unread than it should; ask for no more."""
+
+    on: bool
+
+
+@attrs.frozen
+class Tell(Event):
+    """Up: `output` is emitted when this reaches the top, in order with the deliveries around it."""
+
+    output: Output
 
 
 # --- relay: between RELAY, the node and the bridge stack ------------------------------------------------------------

@@ -134,7 +134,12 @@ class ProvideState(Output):
 
 @attrs.frozen(eq=False)
 class StateBegin(Output):
-    """A state follows in StateParts and one StateEnd, in order with the deliveries."""
+    """A state follows in StateParts and one StateEnd, in order with the deliveries.
+
+    The state holds everything delivered before this output and nothing of what is delivered after it, so what comes
+    between the StateParts has to wait until the state is set. Another StateBegin before the StateEnd: start over (the
+    provider was lost); what was delivered between the two then comes before the new state.
+    """
 
 
 @attrs.frozen(eq=False)

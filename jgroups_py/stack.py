@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import Event, ViewChange
+from jgroups_py.events import Event, Tell, ViewChange
 from jgroups_py.outputs import Deliver, Output, ViewInstalled
 from jgroups_py.protocol import STOP, Protocol
 
@@ -136,6 +136,8 @@ class Stack:
             self.outputs.append(Deliver(item))
         elif item.__class__ is ViewChange:
             self.outputs.append(ViewInstalled(item.view))
+        elif item.__class__ is Tell:
+            self.outputs.append(item.output)
         else:
             assert not isinstance(item, Batch), "batches were delivered above"
             self.told(item)
