@@ -147,6 +147,12 @@ class Unicast(Protocol):
 
     # --- receiving --------------------------------------------------------------------------------------------------
 
+    def up(self, batch: Batch) -> None:
+        """Messages without a number: of the application (NO_RELIABILITY) not before our first view."""
+        if self.members is None and batch.dest is not None and batch.payloads:
+            return self.count("before_view_dropped", len(batch.payloads))
+        return self.pass_up(batch)
+
     @receives(Data)
     def data(self, header: Data, batch: Batch) -> None:
         src = batch.src

@@ -160,6 +160,15 @@ def test_nothing_is_delivered_before_the_first_view() -> None:
     assert b.payloads() == [b"early", b"fast"]
 
 
+def test_unreliable_messages_before_the_first_view_are_dropped_and_counted() -> None:
+    b = Bench(Unicast(), me="B")
+    b.up(unicast("A", "B", b"lost", flags=NO_RELIABILITY))
+    b.down(change(V1))
+    b.up(unicast("A", "B", b"seen", flags=NO_RELIABILITY))
+    assert b.payloads() == [b"seen"]
+    assert b.stats()["before_view_dropped"] == 1
+
+
 def test_what_comes_before_the_first_view_is_bounded() -> None:
     b = Bench(Unicast(UnicastConfig(max_early_bytes=1000)), me="B")
     for n in range(3):
