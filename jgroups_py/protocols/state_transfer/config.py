@@ -1,0 +1,35 @@
+"""The properties of STATE_TRANSFER."""
+from __future__ import annotations
+
+from typing import ClassVar
+
+import attrs
+
+from jgroups_py.units import duration, size
+
+POOL = "there are no threads to pool: a state is a stream of messages"
+SOCKETS = "the state travels through the stack, not on a socket of its own"
+
+
+@attrs.frozen
+class StateTransferConfig:
+    """How much of a state is under way, and how long members wait for each other."""
+
+    ignored: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("max_pool", "pool_thread_keep_alive", "max_pool_size", "use_default_transport"), POOL),
+        **dict.fromkeys(("bind_addr", "bind_port", "bind_interface", "external_addr", "external_port", "port_range",
+                         "recv_buf_size"), SOCKETS),
+        "buffer_size": "the channel decides how large the pieces are that it hands to the stack",
+    }
+
+    window_bytes: int = size(
+        "2M", least="64K", name="window", doc="Bytes of a state that may be under way. Higher is faster on a fast "
+        "network; lower bounds what the receiver may have to keep.")
+    max_buffer_bytes: int = size(
+        "64M", name="max_buffer", doc="Bytes of multicasts kept back while a state is being agreed on; beyond it the "
+        "transfer fails.")
+    provide_timeout_ns: int = duration(
+        "2s", name="provide_timeout", doc="How long a provider waits until it has delivered what the requester has; "
+        "then it refuses, and the requester asks somebody else.")
+    retry_interval_ns: int = duration(
+        "200ms", least="1ms", name="retry_interval", doc="Wait before all members are asked again after all refused.")

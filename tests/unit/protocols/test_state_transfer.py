@@ -1,0 +1,429 @@
+"""STATE_TRANSFER: every member keeps a log of what it was delivered; a state is a log, and logs must agree."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from jgroups_py import wire
+from jgroups_py.batch import Batch
+from jgroups_py.events import Disconnect, GetState, StateBusy, StateChunk
+from jgroups_py.outputs import Deliver, Output, ProvideState, StateBegin, StateEnd, StatePart
+from jgroups_py.protocol import Protocol
+from jgroups_py.protocols.state_transfer import Ask, Cut, Enough, More, Part, StateTransfer, StateTransferConfig
+from jgroups_py.units import NS_PER_S
+from jgroups_py.view import View
+from tests.unit.harness import Bench, Flying, Group, address, change, multicast, unicast, view_of
+
+V1 = view_of("A", "B", "C")
+
+
+class Loop(Protocol):
+    """Turns our own multicasts round, as NAKACK does."""
+
+    def down(self, batch: Batch) -> None:
+        self.pass_down(batch)
+        if batch.dest is None:
+            self.pass_up(batch)
+
+
+class App(Bench):
+    """A member whose application keeps a log, gives it as its state, and takes a state as its log.
+
+    It treats a state as the channel does: what is delivered while one arrives waits until it is set. slow: it writes
+    its state only when told to.
+    """
+
+    def __init__(self, *layers: Protocol, **options: str) -> None:
+        self.log: list[bytes] = []
+        self.arriving: list[bytes] | None = None
+        self.aside: list[bytes] = []
+        self.ends: list[str] = []
+        self.begins = 0
+        self.slow = False
+        self.requests: list[tuple[int, bytes]] = []
+        super().__init__(*layers, **options)
+
+    def _collect(self) -> None:
+        outputs, self.stack.outputs = self.stack.outputs, []
+        for output in outputs:
+            self.take(output)
+        if self.requests and not self.slow:
+            self.write()
+        if self.stack.outputs:
+            self._collect()
+
+    def take(self, output: Output) -> None:
+        """The channel hands the output to the application."""
+        if isinstance(output, Deliver):
+            (self.log if self.arriving is None else self.aside).extend(output.batch.payloads)
+        elif isinstance(output, ProvideState):
+            self.requests.append((output.request, b",".join(self.log)))
+        elif isinstance(output, StateBegin):
+            self.begins += 1
+            self.settle()
+            self.arriving = []
+        elif isinstance(output, StatePart):
+            assert self.arriving is not None
+            self.arriving.append(output.data)
+        elif isinstance(output, StateEnd):
+            self.ends.append(output.error)
+            if self.arriving is not None and not output.error:
+                state = b"".join(self.arriving)
+                self.log = state.split(b",") if state else []
+            self.settle()
+
+    def settle(self) -> None:
+        """What waited for the state comes now."""
+        self.log += self.aside
+        self.arriving, self.aside = None, []
+
+    def write(self, piece: int = 10) -> None:
+        """Write the states that were asked for, in small pieces."""
+        requests, self.requests = self.requests, []
+        for request, state in requests:
+            for at in range(0, len(state), piece):
+                self.stack.inject(StateChunk(request, state[at:at + piece]), self.now_ns)
+            self.stack.inject(StateChunk(request, b"", last=True), self.now_ns)
+
+
+class Apps(Group):
+    """A group of such members."""
+
+    def __init__(self, names: str = "ABC", seed: str = "0", **config: object) -> None:
+        super().__init__(lambda name: [], "")
+        self.members = {name: App(Loop(), StateTransfer(StateTransferConfig(**config)), me=name, seed=seed)
+                        for name in names}
+        self.interners = {name: wire.Interner() for name in names}
+        for name, bench in self.members.items():
+            self.interners[name].adopt(bench.me)
+
+    def __getitem__(self, name: str) -> App:
+        return self.members[name]                             # type: ignore[return-value]
+
+    def see(self, view: View, previous: View | None = None) -> None:
+        """Every living member of `view` installs it, after everything under way has arrived."""
+        self.settle()
+        for member in view.members:
+            if member.name not in self.dead:
+                known = previous if previous is not None and member in previous else None
+                self[member.name].up(change(view, known))
+        self.settle()
+
+
+def apps(view: View = V1, **config: object) -> Apps:
+    made = Apps("".join(member.name for member in view.members), **config)
+    made.see(view)
+    return made
+
+
+def get_state(group: Apps, name: str, target: str | None = None, timeout_s: float = 10) -> None:
+    group[name].down(GetState(None if target is None else address(target), round(timeout_s * NS_PER_S)))
+
+
+def test_a_state_is_copied_and_what_follows_is_delivered_after_it() -> None:
+    group = apps()
+    for n in range(50):
+        group["A"].down(multicast("A", b"a%d" % n))
+    group.settle()
+    group["C"].log = [b"nonsense"]
+    get_state(group, "C")
+    group["B"].down(multicast("B", b"b"))
+    group.settle()
+    assert group["C"].ends == [""]
+    assert group["C"].log == group["A"].log
+    assert len(group["C"].log) == 51
+
+
+def test_asking_ourselves_is_a_no_op() -> None:
+    group = apps()
+    get_state(group, "A")
+    assert (group["A"].ends, group["A"].begins) == ([""], 0)
+
+
+def test_asking_somebody_who_is_not_there_fails_at_once() -> None:
+    group = apps()
+    get_state(group, "A", "X")
+    assert group["A"].ends == ["X is not a member of the group"]
+
+
+def test_before_the_first_view_there_is_no_state() -> None:
+    member = App(Loop(), StateTransfer(), me="A")
+    member.down(GetState(None, NS_PER_S))
+    assert member.ends == ["the member is not in a group"]
+
+
+def test_the_provider_catches_up_with_the_requester_first() -> None:
+    group = apps()
+    group.fate = lambda flying: (50.0,) if flying.dest == "A" and flying.src == "B" else (1.0,)
+    group["B"].down(multicast("B", b"b"))
+    group.run(5)                                               # C has b, A has not
+    get_state(group, "C", "A")
+    group.run(20)
+    assert group["C"].begins == 0
+    group.run(60)
+    assert group["C"].ends == [""]
+    assert group["C"].log == group["A"].log == [b"b"]
+
+
+def test_the_requester_catches_up_with_the_provider_first() -> None:
+    group = apps()
+    group.fate = lambda flying: (50.0,) if flying.dest == "C" and flying.src == "B" else (1.0,)
+    group["B"].down(multicast("B", b"b1", b"b2"))
+    group.run(5)                                               # A has them, C has not
+    get_state(group, "C", "A")
+    group["A"].down(multicast("A", b"a"))
+    group.run(20)
+    assert group["C"].begins == 0
+    group.run(60)
+    assert group["C"].ends == [""]
+    assert group["C"].log == group["A"].log == [b"b1", b"b2", b"a"]
+
+
+def test_a_provider_that_cannot_catch_up_refuses_and_another_is_asked() -> None:
+    group = apps(provide_timeout_ns="1s")
+    group.fate = lambda flying: () if flying.dest == "A" and flying.src == "B" else (1.0,)
+    group["B"].down(multicast("B", b"b"))
+    group.run(5)
+    get_state(group, "C", "A")
+    group.run(1500)
+    assert group["C"].ends == [""]
+    assert group["C"].log == [b"b"]
+    assert group["B"].stats()["states_provided"] == 1
+
+
+def test_a_view_change_before_the_cut_asks_again_in_the_new_view() -> None:
+    group = apps()
+    group["A"].slow = True
+    group.fate = lambda flying: () if flying.has(Ask) else (0.0,)
+    get_state(group, "C", "A")
+    group["B"].down(multicast("B", b"old view"))
+    group.settle()
+    assert group["C"].log == []
+    group.fate = lambda flying: (0.0,)
+    W = view_of("A", "B", "C", counter=2)
+    group.see(W, V1)
+    assert group["C"].log == [b"old view"]
+    group["A"].write()
+    group.settle()
+    assert group["C"].ends == [""]
+    assert group["C"].log == [b"old view"]
+
+
+def test_the_crash_of_the_provider_starts_over_at_another() -> None:
+    group = apps()
+    group["A"].down(multicast("A", *[b"%d" % n for n in range(30)]))
+    group.settle()
+    group["A"].slow = True
+    get_state(group, "C", "A")
+    group.settle()
+    [(request, state)] = group["A"].requests
+    group["A"].down(StateChunk(request, state[:20]))
+    group["B"].down(multicast("B", b"in between"))
+    group.settle()
+    assert group["C"].begins == 1
+    group.crash("A")
+    W = view_of("B", "C", counter=2)
+    group.see(W, V1)
+    assert group["C"].begins == 2
+    assert group["C"].ends == [""]
+    assert group["C"].log == group["B"].log
+
+
+def test_a_view_change_while_the_state_arrives_changes_nothing() -> None:
+    group = apps()
+    group["A"].down(multicast("A", *[b"%d" % n for n in range(30)]))
+    group.settle()
+    group["A"].slow = True
+    get_state(group, "C", "A")
+    group.settle()
+    W = view_of("A", "C", counter=2)
+    group.crash("B")
+    group.see(W, V1)
+    group["A"].down(multicast("A", b"next view"))
+    group["A"].slow = False
+    group["A"].write()
+    group.run(10)
+    assert (group["C"].begins, group["C"].ends) == (1, [""])
+    assert group["C"].log == group["A"].log
+
+
+def test_several_requesters_get_states_from_one_provider() -> None:
+    group = apps(view_of("A", "B", "C", "D"))
+    for n in range(20):
+        group["A"].down(multicast("A", b"%d" % n))
+    for name in "BCD":
+        group[name].log = []
+        get_state(group, name)
+    group.settle()
+    assert [group[name].ends for name in "BCD"] == [[""]] * 3
+    assert group["B"].log == group["C"].log == group["D"].log == group["A"].log
+
+
+def test_two_members_that_want_each_others_state_fail_after_the_timeout() -> None:
+    group = apps(view_of("A", "B"))
+    group.fate = lambda flying: (1.0,)
+    get_state(group, "A", "B", 1)
+    get_state(group, "B", "A", 1)
+    group["A"].down(multicast("A", b"life goes on"))
+    group.run(3000)
+    assert [len(group[name].ends) for name in "AB"] == [1, 1]
+    assert all("refused" in group[name].ends[0] for name in "AB")
+    assert [group[name].log for name in "AB"] == [[b"life goes on"]] * 2
+
+
+def test_the_applications_failure_reaches_the_requester() -> None:
+    group = apps()
+    group["A"].slow = True
+    get_state(group, "C")
+    group.settle()
+    [(request, _)] = group["A"].requests
+    group["A"].down(StateChunk(request, b"", last=True, error="get_state raised ValueError: no"))
+    group.settle()
+    assert group["C"].ends == ["get_state raised ValueError: no"]
+
+
+def test_silence_ends_with_an_error_and_the_messages_follow() -> None:
+    group = apps()
+    group["A"].slow = True
+    get_state(group, "C", timeout_s=1)
+    group.settle()
+    group["B"].down(multicast("B", b"b"))
+    group.run(1500)
+    assert group["C"].ends == ["no answer from A"]
+    assert group["C"].log == [b"b"]
+    [(request, _)] = group["A"].requests
+    group["A"].down(StateChunk(request, b"too late"))
+    assert group["A"].stats()["unwanted_chunks_dropped"] == 1
+    assert group["A"].stack.pending_bytes() == 0
+
+
+def test_a_state_that_keeps_arriving_may_take_longer_than_the_timeout() -> None:
+    group = apps()
+    group["A"].slow = True
+    get_state(group, "C", timeout_s=1)
+    group.settle()
+    [(request, _)] = group["A"].requests
+    for n in range(10):
+        group["A"].down(StateChunk(request, b"%d" % n))
+        group.run(500)
+    group["A"].down(StateChunk(request, b"", last=True))
+    group.settle()
+    assert group["C"].ends == [""]
+    assert group["C"].log == [b"0123456789"]
+
+
+def test_only_a_window_of_a_state_is_under_way() -> None:
+    provider = App(Loop(), StateTransfer(StateTransferConfig(window_bytes="64K")), me="A")
+    provider.up(change(V1))
+    provider.up(unicast("C", "A", headers=(Ask(1, V1.id.raw, {}),)))
+    provider.requests.clear()
+    for _ in range(10):
+        provider.down(StateChunk(1, bytes(30_000)))
+    assert provider.said(Part) == []
+    assert provider.stack.pending_bytes() == 300_000
+    provider.up(unicast("C", "A", headers=(More(1, 65536),)))
+    assert sum(batch.nbytes for _, batch in provider.said(Part)) == 65536
+    provider.up(unicast("C", "A", headers=(Enough(1),)))
+    assert provider.stack.pending_bytes() == 0
+
+
+def test_an_application_that_reads_slowly_is_sent_no_more() -> None:
+    group = apps(window_bytes="64K")
+    group["A"].slow = True
+    get_state(group, "C")
+    group.settle()
+    [(request, _)] = group["A"].requests
+    group["C"].down(StateBusy(True))
+    for _ in range(10):
+        group["A"].down(StateChunk(request, bytes(30_000)))
+    group.run(60_000)
+    assert sum(map(len, group["C"].arriving or [])) == 65536
+    group["C"].down(StateBusy(False))
+    group["A"].down(StateChunk(request, b"", last=True))
+    group.settle()
+    assert group["C"].ends == [""]
+
+
+def test_what_is_kept_back_is_bounded() -> None:
+    group = apps(max_buffer_bytes=1000)
+    group.fate = lambda flying: () if flying.has(Ask) else (0.0,)
+    get_state(group, "C")
+    group["A"].down(multicast("A", *[bytes(100)] * 20))
+    group.settle()
+    [error] = group["C"].ends
+    assert "max_buffer" in error
+    assert len(group["C"].log) == 20
+
+
+def test_a_member_that_leaves_gets_no_state_any_more() -> None:
+    group = apps()
+    group["A"].slow = True
+    get_state(group, "C")
+    group.settle()
+    group["C"].down(Disconnect())
+    group.settle()
+    assert group["C"].ends == ["the member leaves"]
+    assert group["A"].stack.pending_bytes() == 0
+
+
+def test_unicasts_are_not_kept_back() -> None:
+    group = apps()
+    group.fate = lambda flying: () if flying.has(Ask) else (0.0,)
+    get_state(group, "C")
+    group["B"].down(unicast("B", "C", b"hello"))
+    group.settle()
+    assert group["C"].log == [b"hello"]
+
+
+def test_stale_answers_are_dropped() -> None:
+    group = apps()
+    get_state(group, "C")
+    group.settle()
+    for header in (Cut(1, {}), Part(1, True, "")):
+        group["C"].up(unicast("A", "C", headers=(header,)))
+    assert group["C"].stats()["stale_dropped"] == 2
+    assert group["C"].ends == [""]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_logs_agree_after_transfers_during_a_flood_with_views_and_crashes(seed: int) -> None:
+    rng = Random(seed)
+    names = "ABCDE"
+    view = view_of(*names)
+    group = apps(view, window_bytes="64K")
+    delays = {(a, b): rng.choice([0.0, 1.0, 7.0]) for a in names for b in names}
+    group.fate = lambda flying: delay(flying, delays)
+    requester = rng.choice("CDE")
+    sent = 0
+    asked = False
+    for step in range(60):
+        for name in names:
+            if name not in group.dead and rng.random() < 0.5:
+                number = rng.randrange(1, 4)
+                group[name].down(multicast(name, *[b"%s%d" % (name.encode(), sent + n) for n in range(number)]))
+                sent += number
+        if not asked and step > 10:
+            asked = True
+            get_state(group, requester, "B" if address("B") in view and rng.random() < 0.5 else None)
+        if rng.random() < 0.08 and len(view) > 2:
+            group.run(20)
+            before, gone = view, rng.choice([None, *(m.name for m in view.members if m.name != requester)])
+            view = view_of(*(m.name for m in view.members if m.name != gone), counter=view.id.counter + 1)
+            if gone is not None:
+                group.crash(gone)
+            group.see(view, before)
+        group.run(rng.choice([0, 1, 5]))
+    group.run(500)
+    assert group[requester].ends == [""]
+    survivors = [member.name for member in view.members]
+    for name in survivors:
+        assert sorted(group[name].log) == sorted(group[survivors[0]].log)
+        for sender in names:
+            mine = [entry for entry in group[name].log if entry.startswith(sender.encode())]
+            assert mine == [entry for entry in group[survivors[0]].log if entry.startswith(sender.encode())]
+
+
+def delay(flying: Flying, delays: dict[tuple[str, str], float]) -> Sequence[float]:
+    return (delays[flying.src, flying.dest],)
