@@ -126,7 +126,7 @@ class Chair:
         if self.flush is not None and header.flush == self.flush.id:
             gms.count("ballots_outbid")
             self.close()
-            gms.progressed()
+            gms.answerer.progressed()
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ class Chair:
     def stale(self, flush: FlushId, src: Address) -> None:
         """Somebody waits for a ballot of ours that is over."""
         gms = self.gms
-        if gms.view is None or gms.shown is None or gms.handed_over:
+        if gms.view is None or gms.shown is None or gms.leaver.handed_over:
             return
         if flush.view_id < gms.view.id:
             gms.send(gms.shown, src)
@@ -266,8 +266,8 @@ class Chair:
         gms = self.gms
         self.news = None
         gms.cancel_timer("announce")
-        if gms.handed_over:
-            return gms.leave_now()
+        if gms.leaver.handed_over:
+            return gms.leaver.go()
         for member in news.waiting:
             if gms.acting() and member in news.install.view.members:
                 gms.is_gone(member)

@@ -4,8 +4,9 @@ A view is changed by its acting coordinator (the first member that is neither su
 Prepare/State stops everybody and collects how far each is, Cut/Ack brings everybody to the same point, Install/
 Installed switches. Each attempt has a ballot; a higher one replaces a lower one, so a crash in the middle is repaired
 by the next in line. Joins, leaves and suspicions that arrive meanwhile are collected for the next change.
-The parts: participant.py (what a member promised and accepted: the safety rules), flush.py (one ballot, asking side),
-chair.py (runs ballots), joining.py, merging.py, and this file (state, installing, leaving, all handlers).
+The parts: participant.py (what a member promised and accepted: the safety rules), answering.py, flush.py (one ballot,
+asking side), chair.py (runs ballots), joining.py, leaving.py, merging.py, and this file: the state that they share, who
+acts, installing, and all handlers.
 
 Place: above NAKACK, which stops, fills and starts on our word (Freeze, FillTo, ViewChange).
 Source: JGroups GMS (coordinator election, batching, join and merge roles), FLUSH (virtual synchrony), ballots as in
@@ -24,10 +25,7 @@ from jgroups_py.events import (
     Disconnect,
     ExcludedHint,
     Filled,
-    FillTo,
-    Freeze,
     Frozen,
-    Left,
     MembersFound,
     MergeNeeded,
     RaiseView,
@@ -37,6 +35,7 @@ from jgroups_py.events import (
 )
 from jgroups_py.ports import AddressBook, Membership
 from jgroups_py.protocol import Protocol, on, receives, timer
+from jgroups_py.protocols.gms.answering import Answerer
 from jgroups_py.protocols.gms.chair import Chair
 from jgroups_py.protocols.gms.config import GmsConfig
 from jgroups_py.protocols.gms.headers import (
@@ -44,7 +43,6 @@ from jgroups_py.protocols.gms.headers import (
     AskThere,
     Cut,
     Elsewhere,
-    FlushId,
     Install,
     Installed,
     JoinMe,
@@ -58,15 +56,13 @@ from jgroups_py.protocols.gms.headers import (
     State,
 )
 from jgroups_py.protocols.gms.joining import Seeker
+from jgroups_py.protocols.gms.leaving import Leaver
 from jgroups_py.protocols.gms.merging import Merger
 from jgroups_py.protocols.gms.participant import Participant
-from jgroups_py.units import millis
+from jgroups_py.protocols.gms.states import IDLE, JOINING, LEAVING, MEMBER
 from jgroups_py.view import View, ViewId
 
-IDLE, JOINING, MEMBER, LEAVING, LEFT = "idle", "joining", "member", "leaving", "left"
-LEAVE_REPEAT_NS = millis(200)
 FEW = 2                   # so many receivers get a message each even where one multicast would reach them
-PATIENT_RANKS = 3         # how many of those in line wait for each other before they take over a stuck change
 
 
 class Gms(Protocol, Membership):
@@ -78,7 +74,6 @@ class Gms(Protocol, Membership):
     addresses: AddressBook
 
     def start(self) -> None:
-        self.state = IDLE
         self.view: View | None = None
         self.shown: Install | None = None              # what installed our view, for whoever missed it
         self.known = 0                                 # the highest view counter heard of
@@ -88,10 +83,11 @@ class Gms(Protocol, Membership):
         self.joiners: dict[Address, None] = {}         # who asked to join
         self.leavers: dict[Address, None] = {}         # members that asked to leave
         self.refresh = False                           # a new view is wanted though nobody comes or goes
-        self.parting: dict[Address, ViewId] | None = None   # excluded: whom to merge with once we are alone
-        self.handed_over = False                       # we decided the view without us and only see it installed
+        self.state: str = IDLE
+        self.answerer = Answerer(self)
         self.chair = Chair(self)
         self.seeker = Seeker(self)
+        self.leaver = Leaver(self)
         self.merger = Merger(self)
 
     def current_view(self) -> View | None:
@@ -114,7 +110,7 @@ class Gms(Protocol, Membership):
 
     def acting(self) -> bool:
         """Whether changing the view is our job."""
-        return (self.view is not None and self.state in (MEMBER, LEAVING) and not self.handed_over
+        return (self.view is not None and self.state in (MEMBER, LEAVING) and not self.leaver.handed_over
                 and self.present()[0] == self.me)
 
     def knows(self, counter: int) -> None:
@@ -157,45 +153,7 @@ class Gms(Protocol, Membership):
 
     @on(Disconnect)
     def disconnect(self, event: Disconnect) -> None:
-        if self.state in (LEAVING, LEFT):
-            return
-        if self.view is None or len(self.view) == 1:
-            return self.leave_now()
-        self.state = LEAVING
-        self.leavers[self.me] = None
-        self.set_timer("leave_timeout", self.config.leave_timeout_ns)
-        self.ask_to_leave()
-
-    @timer("leave")
-    def ask_to_leave(self) -> None:
-        if self.handed_over or self.view is None:
-            return
-        if self.acting():
-            self.chair.consider()
-        else:
-            self.answer(LeaveMe(self.view.id), self.present()[0])
-        self.set_timer("leave", LEAVE_REPEAT_NS)
-
-    @receives(LeaveMe)
-    def leave_asked(self, header: LeaveMe, batch: Batch) -> None:
-        if self.view is None or self.shown is None:
-            return
-        if batch.src not in self.view:
-            return self.send(self.shown, batch.src)
-        self.leavers[batch.src] = None
-        self.chair.consider()
-
-    @timer("leave_timeout")
-    def leave_now(self) -> None:
-        """Out of the group, with its permission or without."""
-        if self.state == LEFT:
-            return
-        self.state = LEFT
-        self.view = None
-        self.chair.stop()
-        for name in ("leave", "leave_timeout", "stuck", "seek", "merge"):
-            self.cancel_timer(name)
-        self.later(lambda: self.pass_up(Left()))
+        self.leaver.begin()
 
     @on(RaiseView)
     def raise_view(self, event: RaiseView) -> None:
@@ -231,107 +189,31 @@ class Gms(Protocol, Membership):
         if self.acting() and self.shown is not None:
             self.send(self.shown, event.stranger)
 
-    # --- a view change, answering side --------------------------------------------------------------------------------
-
-    def concerns(self, header: Prepare | Cut, owner: Address) -> bool:
-        """Whether we are asked as what we are; otherwise the owner is told where we are."""
-        view_id = header.flush.view_id
-        if self.state in (IDLE, LEFT) or self.handed_over:
-            return False
-        if self.me in header.joiners:
-            if self.view is None and owner == self.seeker.coordinator:
-                return True
-            self.send(Elsewhere(view_id, None if self.view is None else self.view.id, True), owner)
-        elif self.me not in header.members:
-            return False
-        elif self.view is None:
-            self.send(Elsewhere(view_id, None, self.mine.latest is None), owner)
-        elif view_id == self.view.id:
-            self.mine.saw(header.flush.ballot)
-            return True
-        elif view_id < self.view.id and self.shown is not None:
-            self.send(self.shown, owner)
-        else:
-            self.send(Elsewhere(view_id, self.view.id, False), owner)
-        return False
-
-    def outbids(self, flush: FlushId, owner: Address) -> bool:
-        """Whether a higher ballot was promised; its owner is then told."""
-        if self.mine.may_promise(flush):
-            return False
-        assert self.mine.promised is not None
-        self.answer(Outbid(flush, self.mine.promised.ballot), owner)
-        return True
+    # --- a view change, answering side: see answering.py --------------------------------------------------------------
 
     @receives(Prepare)
     def prepare(self, header: Prepare, batch: Batch) -> None:
-        flush = header.flush
-        if not self.concerns(header, batch.src) or self.outbids(flush, batch.src):
-            return
-        self.progressed()
-        if self.mine.in_cut(flush):
-            return                             # a late copy; the owner has our answer
-        self.chair.yields_to(flush)
-        self.mine.promise(flush)
-        if self.view is None:
-            self.answer(State(flush, self.known, {}), batch.src)
-        else:
-            self.pass_down(Freeze())
+        self.answerer.prepare(header, batch.src)
 
     @on(Frozen)
     def frozen(self, event: Frozen) -> None:
-        if self.parting is not None:
-            return self.part(self.parting)
-        flush = self.mine.promised
-        if flush is not None and self.view is not None and not self.mine.in_cut(flush):
-            self.answer(State(flush, self.known, dict(event.digest)), flush.ballot.owner)
+        self.answerer.frozen(event.digest)
 
     @receives(Cut)
     def cut(self, header: Cut, batch: Batch) -> None:
-        flush = header.flush
-        if not self.concerns(header, batch.src) or self.outbids(flush, batch.src):
-            return
-        self.progressed()
-        if flush in self.mine.accepted:
-            return self.answer(Ack(flush), batch.src)
-        if flush == self.mine.filling:
-            return
-        if flush != self.mine.promised:
-            return self.count("cuts_without_promise")
-        self.knows(header.counter)
-        self.mine.fill(flush, header.cut)
-        if self.view is None:
-            self.accept(header.cut)
-        else:
-            self.pass_down(FillTo(header.cut, header.holders))
+        self.answerer.cut(header, batch.src)
 
     @on(Filled)
     def filled(self, event: Filled) -> None:
-        self.accept(event.cut)
-
-    def accept(self, cut: dict[Address, int]) -> None:
-        flush = self.mine.filled(cut)
-        if flush is not None:
-            self.answer(Ack(flush), flush.ballot.owner)
-
-    def progressed(self) -> None:
-        """The owner of a ballot is at work; if that stops, `stuck` fires, at the first in line first."""
-        if self.view is None:
-            return self.seeker.progressed()
-        present = self.present()
-        rank = min(present.index(self.me) if self.me in present else 0, PATIENT_RANKS)
-        silence = self.config.silence_ns
-        self.set_timer("stuck", (2 + rank) * silence + self.rng.randrange(silence // 2))
+        self.answerer.accept(event.cut)
 
     @timer("stuck")
     def stuck(self) -> None:
-        if self.view is None or not self.mine.frozen or self.handed_over:
-            return
-        if self.chair.flush is not None:
-            return self.progressed()
-        self.count("changes_taken_over")
-        self.chair.start()
-        self.progressed()
+        self.answerer.stuck()
+
+    @receives(Install)
+    def told_of_view(self, header: Install, batch: Batch) -> None:
+        self.answerer.told_of_view(header, batch.src)
 
     # --- a view change, asking side: see chair.py ---------------------------------------------------------------------
 
@@ -377,67 +259,6 @@ class Gms(Protocol, Membership):
 
     # --- installing -------------------------------------------------------------------------------------------------
 
-    @receives(Install)
-    def told_of_view(self, header: Install, batch: Batch) -> None:
-        src, view = batch.src, header.view
-        if self.state in (IDLE, LEFT) or self.handed_over:
-            return
-        self.pass_down(AddressesKnown(header.book))
-        if self.view is not None and view.id == self.view.id:
-            return self.send(Installed(view.id), src)
-        if self.view is not None and view.id < self.view.id:
-            return self.count("old_views_heard")
-        if self.mine.may_install(header.flushes, src, self.me):
-            self.follow(header, src)
-        elif self.me in view:
-            self.cannot_follow(header, src)
-        elif self.view is not None:
-            self.left_behind(header, src)
-
-    def follow(self, header: Install, src: Address) -> None:
-        """We accepted what decided this view."""
-        if self.me in header.view:
-            self.install(header)
-            self.send(Installed(header.view.id), src)
-        elif self.me in header.leavers:
-            self.send(Installed(header.view.id), src)
-            self.leave_now()
-        else:
-            self.count("odd_views_heard")
-
-    def cannot_follow(self, header: Install, src: Address) -> None:
-        """A view counts us in that we did not accept, or not last. Its members must go on without us."""
-        mine = self.view.id if self.view is not None else None
-        if self.mine.accepted and any(flush in header.flushes for flush in self.mine.accepted):
-            return self.count("views_held_back")          # the owner of a newer ballot decides
-        self.send(Elsewhere(header.view.id, mine, True), src)
-        self.is_gone(src)
-
-    def left_behind(self, header: Install, src: Address) -> None:
-        """A later view without us is about: either our group went there, or `src` alone did."""
-        assert self.view is not None
-        leader = next((m for m in self.view.members if m != self.me and not self.absent(m)), None)
-        decided_here = any(flush.view_id == self.view.id for flush in header.flushes)
-        if decided_here or (leader is not None and leader in header.view):
-            self.excluded(header)
-        else:
-            self.is_gone(src)
-
-    def excluded(self, header: Install) -> None:
-        """The group goes on without us: we are a group of our own, and want to be united with it at once."""
-        self.count("times_excluded")
-        if self.state == LEAVING:
-            return self.leave_now()
-        self.knows(header.view.id.counter)
-        if self.parting is None:
-            self.pass_down(Freeze())           # what was delivered before must have passed us: see `frozen`
-        self.parting = {header.view.coordinator: header.view.id}
-
-    def part(self, others: dict[Address, ViewId]) -> None:
-        """Nothing of our view is under way any more."""
-        self.alone()
-        self.merger.meet(others)
-
     def alone(self) -> None:
         """Install a view with only ourselves in it."""
         view = View(ViewId(self.known + 1, self.me), (self.me,))
@@ -458,7 +279,7 @@ class Gms(Protocol, Membership):
         self.joiners = {member: None for member in self.joiners if member not in view}
         self.leavers = {member: None for member in self.leavers if member in view}
         self.suspects = {member: None for member in self.suspects if member in view}
-        self.gone, self.refresh, self.parting = {}, False, None
+        self.gone, self.refresh, self.answerer.parting = {}, False, None
         self.cancel_timer("stuck")
         self.count("views_installed")
         change = ViewChange(view, previous, tuple(m for m in view.members if m not in before),
@@ -469,10 +290,8 @@ class Gms(Protocol, Membership):
 
     def after_install(self) -> None:
         """What waited for the view."""
-        if self.state == LEAVING and self.view is not None:
-            if len(self.view) == 1:
-                return self.leave_now()
-            self.ask_to_leave()
+        if self.state == LEAVING:
+            self.leaver.after_install()
         self.chair.consider()
         self.merger.consider()
 
@@ -482,9 +301,21 @@ class Gms(Protocol, Membership):
         if self.me in header.view:
             self.install(header)
         else:
-            self.handed_over = True
-            self.chair.close()
-            self.cancel_timer("stuck")
+            self.leaver.hand_over(header)
+
+    # --- leaving: see leaving.py --------------------------------------------------------------------------------------
+
+    @receives(LeaveMe)
+    def leave_asked(self, header: LeaveMe, batch: Batch) -> None:
+        self.leaver.asked(batch.src)
+
+    @timer("leave")
+    def ask_to_leave(self) -> None:
+        self.leaver.ask()
+
+    @timer("leave_timeout")
+    def leave_anyway(self) -> None:
+        self.leaver.go()
 
     # --- joining: see joining.py --------------------------------------------------------------------------------------
 
@@ -503,7 +334,7 @@ class Gms(Protocol, Membership):
     @receives(JoinMe)
     def join_asked(self, header: JoinMe, batch: Batch) -> None:
         self.pass_down(AddressesKnown({header.member: header.physical}))
-        if self.view is None or self.shown is None or self.handed_over:
+        if self.view is None or self.shown is None or self.leaver.handed_over:
             return
         if batch.src in self.view:
             return self.send(self.shown, batch.src)

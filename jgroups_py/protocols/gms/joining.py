@@ -12,6 +12,7 @@ from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.events import AddressesKnown, FindMembers, Found
 from jgroups_py.protocols.gms.headers import AskThere, JoinMe
 from jgroups_py.protocols.gms.participant import Participant
+from jgroups_py.protocols.gms.states import JOINING
 from jgroups_py.units import millis
 
 if TYPE_CHECKING:
@@ -43,13 +44,10 @@ class Seeker:
 
     def search(self) -> None:
         """Ask discovery who is there."""
-        if self.gms.view is None and not self.left():
+        if self.gms.state == JOINING:
             self.phase = SEARCHING
             self.gms.cancel_timer("seek")
             self.gms.pass_down(FindMembers(self.gms.config.join_timeout_ns))
-
-    def left(self) -> bool:
-        return self.gms.state == "left"
 
     def found(self, found: tuple[Found, ...]) -> None:
         """Discovery's answer."""

@@ -16,6 +16,7 @@ from jgroups_py.events import AddressesKnown
 from jgroups_py.protocols.gms.chair import SILENT_TICKS, repeat_ns
 from jgroups_py.protocols.gms.flush import READY, Flush, MergeKey
 from jgroups_py.protocols.gms.headers import FlushId, Install, MergeAsk, MergeOff, MergePlease, MergeReady
+from jgroups_py.protocols.gms.states import MEMBER
 from jgroups_py.view import MergeView, View, ViewId
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Merger:
         """MERGE3 has heard members with other views; views: member -> its view."""
         gms = self.gms
         view = gms.view
-        if view is None or gms.state != "member":
+        if view is None or gms.state != MEMBER:
             return
         gms.knows(max((view_id.counter for view_id in views.values()), default=0))
         mine = view.id
@@ -106,7 +107,7 @@ class Merger:
 
     def may_merge(self) -> bool:
         gms = self.gms
-        return gms.state == "member" and gms.acting() and gms.view is not None and gms.view.coordinator == gms.me
+        return gms.state == MEMBER and gms.acting() and gms.view is not None and gms.view.coordinator == gms.me
 
     def ask_missing(self, merge: Merge) -> None:
         for partner in merge.missing():
