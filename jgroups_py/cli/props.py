@@ -13,7 +13,7 @@ from jgroups_py.config.properties import canonical
 from jgroups_py.protocols import KNOWN, MEANINGLESS
 
 WRONG_USE = 2
-MAX_WIDTH = 120
+MIN_WIDTH, MAX_WIDTH = 60, 120
 
 
 def add_parser(subparsers: Any) -> None:
@@ -42,6 +42,6 @@ def run(args: Namespace) -> int:
     if args.json:
         print(json.dumps([doc.as_json() for doc in docs], indent=2))
     else:
-        width = min(MAX_WIDTH, shutil.get_terminal_size().columns)
+        width = max(MIN_WIDTH, min(MAX_WIDTH, shutil.get_terminal_size().columns))
         print("\n\n".join(as_text(doc, width) for doc in docs))
     return 0
