@@ -1,0 +1,235 @@
+"""Drives `jgroups member` processes: commands in, events out, and everything they said in the message of a failure."""
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from time import monotonic, sleep
+from types import TracebackType
+from typing import Any, Self
+
+Event = dict[str, Any]
+STARTING_SECONDS = 30.0
+WAITING_SECONDS = 30.0
+LEAVING_SECONDS = 10.0
+POLL_SECONDS = 0.1
+SHOWN_EVENTS = 30
+SHOWN_STDERR = 4000
+
+
+class Member:
+    """One process. `events` grows as it speaks; `wait` looks at what was said since the mark."""
+
+    def __init__(self, name: str, stack: str, cluster: str, properties: dict[str, object]) -> None:
+        self.name = name
+        self.events: list[Event] = []
+        self.changed = threading.Condition()
+        self.errors = ""
+        command = [sys.executable, "-m", "jgroups_py", "member", "--stack", stack, "--cluster", cluster, "--name", name]
+        for key, value in properties.items():
+            command += ["-p", f"{key}={value}"]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True, bufsize=1)
+        self.readers = [threading.Thread(target=self._read_events, daemon=True),
+                        threading.Thread(target=self._read_errors, daemon=True)]
+        for reader in self.readers:
+            reader.start()
+
+    # --- what it says -----------------------------------------------------------------------------------------------
+
+    def _read_events(self) -> None:
+        assert self.process.stdout is not None, "opened as a pipe"
+        for line in self.process.stdout:
+            try:
+                event = json.loads(line)
+            except ValueError:
+                event = {"event": "garbage", "line": line}
+            event["at"] = monotonic()
+            with self.changed:
+                self.events.append(event)
+                self.changed.notify_all()
+
+    def _read_errors(self) -> None:
+        assert self.process.stderr is not None, "opened as a pipe"
+        for line in self.process.stderr:
+            self.errors += line
+
+    def mark(self) -> int:
+        """Where the next event will stand; give it to `wait`."""
+        return len(self.events)
+
+    def wait(
+        self, holds: Callable[[Event], object], what: str, since: int = 0, timeout: float = WAITING_SECONDS,
+    ) -> Event:
+        """The first event from `since` on for which `holds` is true."""
+        until = monotonic() + timeout
+        at = since
+        with self.changed:
+            while True:
+                for event in self.events[at:]:
+                    if holds(event):
+                        return event
+                at = len(self.events)
+                left = until - monotonic()
+                if left <= 0 or not self.changed.wait(min(left, 0.5)):
+                    assert monotonic() < until, f"no {what} within {timeout:g} s\n{self.told()}"
+                    assert self.process.poll() is None or len(self.events) > at, (
+                        f"no {what}: the process has ended with {self.process.poll()}\n{self.told()}")
+
+    def view_of(self, names: Iterable[str], since: int = 0, timeout: float = WAITING_SECONDS) -> Event:
+        """The first view with exactly these members."""
+        wanted = sorted(names)
+        return self.wait(lambda event: event["event"] == "view" and sorted(event["members"]) == wanted,
+                         f"view of {' '.join(wanted)}", since, timeout)
+
+    def last_view(self) -> list[str]:
+        """The members of the last view, in order."""
+        return next((event["members"] for event in reversed(self.events) if event["event"] == "view"), [])
+
+    def ready(self) -> Event:
+        """Its `ready` event."""
+        return self.wait(lambda event: event["event"] == "ready", "ready event", 0, STARTING_SECONDS)
+
+    def stats(self, timeout: float = WAITING_SECONDS) -> Event:
+        """Its figures now."""
+        since = self.mark()
+        self.tell("stats")
+        return self.wait(lambda event: event["event"] == "stats", "stats", since, timeout)
+
+    def received_all(self, expected: dict[str, int], timeout: float = WAITING_SECONDS) -> Event:
+        """Wait until `next` has reached the expected number for each sender; the stats then."""
+        until = monotonic() + timeout
+        while True:
+            stats = self.stats()
+            received = stats["received"]
+            if all(received.get(name, {}).get("next", 0) >= number for name, number in expected.items()):
+                return stats
+            assert monotonic() < until, f"not all of {expected} arrived within {timeout:g} s: {stats}\n{self.told()}"
+            sleep(POLL_SECONDS)
+
+    def told(self) -> str:
+        """Everything that helps to understand a failure."""
+        events = "\n".join(json.dumps(event) for event in self.events[-SHOWN_EVENTS:])
+        return f"--- {self.name}, process {self.process.pid}:\n{events}\n{self.errors[-SHOWN_STDERR:]}"
+
+    # --- what is done to it -----------------------------------------------------------------------------------------
+
+    def tell(self, command: str) -> None:
+        """A line for its stdin."""
+        assert self.process.stdin is not None, "opened as a pipe"
+        try:
+            self.process.stdin.write(command + "\n")
+            self.process.stdin.flush()
+        except OSError:
+            raise AssertionError(f"{self.name} takes no commands any more\n{self.told()}") from None
+
+    def signal(self, number: int) -> None:
+        """SIGSTOP and the like."""
+        self.process.send_signal(number)
+
+    def kill(self) -> float:
+        """SIGKILL; when it was sent."""
+        at = monotonic()
+        self.process.kill()
+        return at
+
+    def leave(self) -> int:
+        """Leave gracefully; the exit code."""
+        self.tell("leave")
+        return self.process.wait(LEAVING_SECONDS)
+
+    def close(self) -> None:
+        """Whatever state it is in, end it."""
+        if self.process.poll() is None:
+            with contextlib.suppress(OSError):
+                os.kill(self.process.pid, signal.SIGCONT)
+            self.process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(LEAVING_SECONDS)
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+
+
+class Group:
+    """Processes of one cluster; all of them end with it."""
+
+    def __init__(self, stack: str, cluster: str = "test", **properties: object) -> None:
+        self.stack = stack
+        self.cluster = cluster
+        self.properties = {**free_ports(stack), **properties}
+        self.members: dict[str, Member] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
+        for member in self.members.values():
+            member.close()
+
+    def __getitem__(self, name: str) -> Member:
+        return self.members[name]
+
+    def spawn(self, name: str, **properties: object) -> Member:
+        """Start a process; do not wait for it."""
+        member = self.members[name] = Member(name, self.stack, self.cluster, {**self.properties, **properties})
+        return member
+
+    def start(self, names: str, timeout: float = STARTING_SECONDS) -> list[Member]:
+        """Start one process after the other (a word a name) and wait for the view of all."""
+        started = []
+        for name in names.split():
+            started.append(self.spawn(name))
+            started[-1].ready()
+        self.settle(list(self.members), timeout)
+        return started
+
+    def settle(self, names: Iterable[str], timeout: float = WAITING_SECONDS, since: int = 0) -> None:
+        """Wait until all of `names` have a view of exactly them."""
+        wanted = list(names)
+        for name in wanted:
+            self.members[name].view_of(wanted, since, timeout)
+
+    def told(self) -> str:
+        """What all of them said."""
+        return "\n".join(member.told() for member in self.members.values())
+
+
+def free_ports(stack: str) -> dict[str, object]:
+    """Properties that keep a test's group apart from all others on this machine."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("", 0))
+        port = int(probe.getsockname()[1])
+    if Path(stack).stem == "tcp":
+        first = free_range(40)
+        return {"bind_port": first, "port_range": 39, "initial_hosts": f"127.0.0.1[{first}]"}
+    return {"mcast_port": port}
+
+
+def free_range(length: int) -> int:
+    """The first of `length` TCP ports that nobody uses now."""
+    for first in range(20_000 + os.getpid() % 100 * 100, 60_000, length):
+        probes = []
+        try:
+            for port in range(first, first + length):
+                probe = socket.socket()
+                probes.append(probe)
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        else:
+            return first
+        finally:
+            for probe in probes:
+                probe.close()
+    raise AssertionError("no free ports on this machine")
