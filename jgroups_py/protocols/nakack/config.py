@@ -47,7 +47,7 @@ class NakackConfig:
         "500ms", least="1ms", doc="Longest time between two requests for the same message. Lower recovers sooner "
         "when much is lost; higher loads a struggling group less.")
     max_xmit_req: int = count(
-        16384, least=1, name="max_xmit_req_size", doc="Most messages of one sender that are asked for and outstanding "
+        65536, least=1, name="max_xmit_req_size", doc="Most messages of one sender that are asked for and outstanding "
         "at a time. Higher recovers faster, lower avoids bursts that are lost again.")
     ask_bytes: int = size(
         "512K", least="4K", name="max_xmit_req_bytes", doc="Most bytes of one sender's messages, as they are guessed "

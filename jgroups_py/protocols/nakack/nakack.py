@@ -37,7 +37,7 @@ from jgroups_py.events import (
 from jgroups_py.ports import DigestSource, FrameRoom
 from jgroups_py.protocol import Protocol, on, receives, timer
 from jgroups_py.protocols.nakack.config import NakackConfig
-from jgroups_py.protocols.nakack.gaps import Gaps
+from jgroups_py.protocols.nakack.gaps import Gaps, Pace
 from jgroups_py.protocols.nakack.headers import Data, Missing, Resent, SentSoFar
 from jgroups_py.protocols.nakack.resending import Between, Debts
 from jgroups_py.protocols.nakack.silence import Silence, Strangers
@@ -77,7 +77,7 @@ class Nakack(Protocol, DigestSource):
         self.lacking: dict[Address, None] = {}
         # Asking and answering.
         self.gaps: dict[Address, Gaps] = {}                    # only senders of whom something is missing
-        self.patience_ns = self.config.first_ask_ns            # how long a gap may be mere reordering
+        self.pace = Pace(self.config)
         self.debts = Debts()
         self.strangers = Strangers()
         self.silence = Silence(self.config.announce_ns, self.config.announce_times)
@@ -130,8 +130,7 @@ class Nakack(Protocol, DigestSource):
         if window is None:
             return self.strange(sender, header.view)
         if self.gaps and sender in self.gaps and self.gaps[sender].is_asked(header.first):
-            # The original arrives after all: we asked too soon.
-            self.patience_ns = min(2 * self.patience_ns, self.config.xmit_interval_ns)
+            self.pace.premature()              # the original arrives after all
         if header.first > window.next + MAX_AHEAD:
             return self.count("implausible_dropped")
         if not window.add(header.first, batch):
@@ -149,9 +148,10 @@ class Nakack(Protocol, DigestSource):
         if not window.add(header.first, Batch(sender, None, batch.payloads, batch.headers, batch.flags)):
             return self.count("duplicates_dropped", batch.count)
         self.count("recovered", batch.count)
-        self.patience_ns = max(self.config.first_ask_ns, self.patience_ns - self.patience_ns // 8)
-        self.settle(sender, window)
         gaps = self.gaps.get(sender)
+        if gaps is not None:
+            gaps.answered(header.first, batch, self.now_ns)
+        self.settle(sender, window)
         if gaps is not None and window.next < gaps.seen and not gaps.is_asked(window.next):
             self.request(sender, window, gaps)     # what we asked for is here, so ask for the next chunk
         return None
@@ -264,15 +264,14 @@ class Nakack(Protocol, DigestSource):
     def gaps_of(self, sender: Address) -> Gaps:
         found = self.gaps.get(sender)
         if found is None:
-            config = self.config
-            found = self.gaps[sender] = Gaps(config.ask_again_ns, config.xmit_interval_ns, config.max_xmit_req)
+            found = self.gaps[sender] = Gaps(self.pace)
         return found
 
     def look_after(self, sender: Address, window: ReceiveWindow) -> None:
         """Something is missing; ask for it if it still is in a while."""
         if not self.timer_is_set("ask", sender):
             self.gaps_of(sender).seen = window.stop
-            self.set_timer("ask", self.patience_ns, sender)
+            self.set_timer("ask", self.pace.patience_ns, sender)
 
     @timer("ask")
     def ask(self, sender: Address) -> None:
@@ -286,7 +285,8 @@ class Nakack(Protocol, DigestSource):
             return self.cancel_timer("ask", sender)
         news = gaps.seen < window.stop
         gaps.seen = window.stop
-        wait_ns = self.patience_ns if news else max(self.patience_ns, gaps.turn_ns - self.now_ns)
+        patience_ns = self.pace.patience_ns
+        wait_ns = patience_ns if news else max(patience_ns, gaps.ends_ns - self.now_ns)
         return self.set_timer("ask", wait_ns, sender)
 
     def wanted(self, sender: Address, window: ReceiveWindow) -> int:
