@@ -1,0 +1,99 @@
+"""Whole frames: their golden bytes, and what a decoder makes of damaged ones."""
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from jgroups_py import wire
+from jgroups_py.address import Address
+from jgroups_py.batch import OOB, Batch
+from jgroups_py.errors import WireError
+from jgroups_py.protocols import KNOWN
+from tests.wire.collect import collected
+
+A, B = Address(b"A" * 16, "A"), Address(b"B" * 16, "B")
+CLUSTER = wire.cluster_id("demo")
+PREFIX = "4a50 01"
+HEADERS = (wire.AppHeaders({200: b"x"}),)
+HEADER = "0001 00 0000000b 00000001 00c8 00000001 78"
+
+FRAMES = [
+    ("a control message to all", Batch(A, None), "01", "", "0000 00 00000000"),
+    ("a message to one", Batch(A, B, (b"hi",), (), OOB), "02", "42" * 16, "0001 00 00000001 00000002 6869"),
+    ("equal lengths", Batch(A, None, (b"ab", b"cd"), HEADERS), "03", "",
+     f"0000 01 {HEADER} 00000002 00000002 6162 6364"),
+    ("unequal lengths", Batch(A, None, (b"ab", b"", b"c")), "01", "",
+     "0000 00 00000003 00000002 00000000 00000001 6162 63"),
+    ("empty messages", Batch(A, None, (b"", b"")), "03", "", "0000 00 00000002 00000000"),
+]
+
+
+def golden(flags: str, dest: str, body: str) -> bytes:
+    return bytes.fromhex(f"{PREFIX} {flags} {CLUSTER.hex()} {'41' * 16} {dest} {body}")
+
+
+def same(one: Batch, other: Batch) -> bool:
+    return (one.src, one.dest, one.payloads, one.headers, one.flags) == (
+        other.src, other.dest, other.payloads, other.headers, other.flags)
+
+
+@pytest.mark.parametrize(("batch", "flags", "dest", "body"), [frame[1:] for frame in FRAMES],
+                         ids=[frame[0] for frame in FRAMES])
+def test_a_frame_has_its_golden_bytes_and_they_give_the_batch(batch, flags, dest, body):
+    data = b"".join(wire.encode_frame(CLUSTER, batch))
+    assert data == golden(flags, dest, body)
+    assert same(wire.decode_frame(data, CLUSTER, wire.Interner()), batch)
+
+
+def test_a_cluster_is_eight_bytes_of_its_name():
+    assert CLUSTER.hex() == "8cf40c6846431c20"
+
+
+@pytest.mark.parametrize(("at", "byte", "reason"), [
+    (0, 0, "not a frame"), (2, 9, "foreign version"), (4, 0, "foreign cluster"), (3, 0x80, "unknown frame flags"),
+])
+def test_a_frame_that_is_not_ours_is_refused_with_its_reason(at, byte, reason):
+    data = bytearray(golden("01", "", "0000 00 00000000"))
+    data[at] = byte
+    with pytest.raises(WireError, match=reason):
+        wire.decode_frame(bytes(data), CLUSTER, wire.Interner())
+
+
+def test_a_batch_inside_a_message_comes_back_as_it_was():
+    for _, batch, *_ in FRAMES:
+        out = bytearray()
+        wire.pack_batch(batch, out)
+        reader = wire.Reader(bytes(out), wire.Interner())
+        assert same(wire.unpack_batch(reader), batch)
+        assert reader.pos == len(out)
+
+
+def damaged(rng: random.Random, data: bytes) -> bytes:
+    """`data` with a few bytes changed, cut out or put in."""
+    changed = bytearray(data)
+    for _ in range(rng.randrange(1, 5)):
+        at = rng.randrange(len(changed) + 1)
+        changed[at:at + rng.randrange(3)] = rng.randbytes(rng.randrange(3))
+    return bytes(changed[:rng.randrange(len(changed) + 1)] if rng.random() < 0.2 else changed)
+
+
+@pytest.mark.slow
+def test_any_bytes_give_a_batch_or_a_wire_error_and_nothing_else():
+    for known in KNOWN.values():
+        known.load()
+    rng = random.Random(3)
+    samples = [b"".join(wire.encode_frame(CLUSTER, Batch(A, rng.choice([None, B]), (b"payload",) * rng.randrange(4),
+                                                         (header,)))) for header, _ in collected()]
+    accepted = 0
+    for number in range(20_000):
+        sample = samples[number % len(samples)]
+        data = sample[:wire.SOURCE_OFFSET] + damaged(rng, sample[wire.SOURCE_OFFSET:])
+        try:
+            batch = wire.decode_frame(data, CLUSTER, wire.Interner())
+        except WireError:
+            continue
+        accepted += 1
+        again = wire.decode_frame(b"".join(wire.encode_frame(CLUSTER, batch)), CLUSTER, wire.Interner())
+        assert same(again, batch)
+    assert accepted, "some damage only changes values"
