@@ -36,7 +36,8 @@ class App:
         self.log: list[bytes] = []               # payloads of multicasts, in the order delivered
         self.unicasts: list[bytes] = []
         self.state_errors: list[str] = []        # one per state taken; "" if it was complete
-        self._incoming: list[bytes] = []
+        self._incoming: list[bytes] | None = None             # parts of a state that is arriving
+        self._aside: list[bytes] = []                         # multicasts that come after it
 
     def joins(self, world: World, process: Process) -> None:
         """The application runs in `process` now; it may send from its callbacks."""
@@ -44,26 +45,35 @@ class App:
         self.process = process
 
     def delivered(self, batch: Batch) -> None:
-        """A run arrived."""
-        (self.log if batch.dest is None else self.unicasts).extend(batch.payloads)
+        """A run arrived; what comes while a state arrives belongs after it, as a channel has it."""
+        log = self.log if self._incoming is None else self._aside
+        (log if batch.dest is None else self.unicasts).extend(batch.payloads)
 
     def state(self) -> bytes:
         """The state, for a joiner."""
         return b"".join(len(payload).to_bytes(4, "big") + payload for payload in self.log)
 
     def state_begins(self) -> None:
-        """A state follows."""
+        """A state follows; a second time: from the beginning, what came between belongs before it."""
+        self._take_aside()
         self._incoming = []
 
     def state_part(self, data: bytes) -> None:
         """The next bytes of a state."""
+        assert self._incoming is not None, "a state begins before its parts"
         self._incoming.append(data)
 
     def state_ends(self, error: str) -> None:
         """The state is complete, or failed."""
         self.state_errors.append(error)
-        if not error:
+        if not error and self._incoming is not None:
             self.log = parse_log(b"".join(self._incoming))
+        self._incoming = None
+        self._take_aside()
+
+    def _take_aside(self) -> None:
+        self.log += self._aside
+        self._aside = []
 
 
 def parse_log(data: bytes) -> list[bytes]:
