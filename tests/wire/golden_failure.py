@@ -1,0 +1,25 @@
+"""Golden bytes of the headers of FD_SOCK, FD_ALL and VERIFY_SUSPECT."""
+from jgroups_py.address import Address
+from jgroups_py.protocols.fd_all import Heartbeat
+from jgroups_py.protocols.fd_sock import HereIs, Suspected, WhereIs
+from jgroups_py.protocols.verify_suspect import AreYouAlive, IAmAlive
+
+A16, B16 = "41" * 16, "42" * 16
+A, B = Address(b"A" * 16, "A"), Address(b"B" * 16, "B")
+PLACE = ("10.0.0.1", 7800)
+CASES = [
+    (WhereIs(),
+     "0005 01 00000000"),
+    (HereIs(PLACE),
+     "0005 02 0000000c" + "000831302e302e302e311e78"),
+    (Suspected((A, B), True),
+     "0005 03 00000025" + "00000002" + A16 + B16 + "01"),
+    (Suspected((), False),
+     "0005 03 00000005" + "0000000000"),
+    (Heartbeat(),
+     "0006 01 00000000"),
+    (AreYouAlive(),
+     "0007 01 00000000"),
+    (IAmAlive(),
+     "0007 02 00000000"),
+]
