@@ -86,20 +86,23 @@ class Profile:
         """Who runs and wants to stay."""
         return [name for name in self.names if is_up(world, name)]
 
-    def talk(self, rng: Random, stop_ns: int, number: int, far_ratio: float = 0.4) -> tuple[Action, ...]:
-        """Runs of messages of all kinds at random times."""
-        made = []
-        for _ in range(number):
-            at_ns = rng.randrange(millis(600), stop_ns)
-            name = rng.choice(self.members)
-            dest = rng.choice(self.members) if rng.random() < far_ratio else ""
-            count = rng.choice((1, 1, 2, 3, 5, 8, 40))
-            size = rng.choice((0, 0, 0, 30, 30, 1000, 5000))
-            if rng.random() < 0.02:
-                count, size = 1, 150_000                  # in fragments
-            flags = rng.choice((0,) * 12 + (OOB, NO_RELIABILITY))
-            made.append(Talk(at_ns, name, dest, count, size, flags))
-        return tuple(sorted(made, key=lambda talk: talk.at_ns))
+    def talk(self, faults: list[Action], stop_ns: int, number: int, far_ratio: float = 0.4) -> list[Talk]:
+        """Runs of messages of all kinds at random times, and some more around each fault."""
+        rng = self.rng
+        times = [rng.randrange(millis(600), stop_ns) for _ in range(number)]
+        for fault in faults:
+            times += [max(0, fault.at_ns + span(rng, -0.05, 0.3)) for _ in range(rng.choice((0, 1, 3, 8)))]
+        return [self.one_talk(at_ns, far_ratio) for at_ns in sorted(times)]
+
+    def one_talk(self, at_ns: int, far_ratio: float) -> Talk:
+        rng = self.rng
+        name = rng.choice(self.members)
+        dest = rng.choice(self.members) if rng.random() < far_ratio else ""
+        count = rng.choice((1, 1, 2, 3, 5, 8, 40))
+        size = rng.choice((0, 0, 0, 30, 30, 1000, 5000))
+        if rng.random() < 0.02:
+            count, size = 1, 150_000                      # in fragments
+        return Talk(at_ns, name, dest, count, size, rng.choice((0,) * 12 + (OOB, NO_RELIABILITY)))
 
     members: list[str]
 
@@ -124,7 +127,7 @@ class Group(Profile):
         again = [Begin(fault.at_ns + span(rng, 0.2, 5), fault.name) for fault in faults
                  if isinstance(fault, CrashOf | LeaveOf) and rng.random() < 0.6]
         faults = sorted([*faults, *(begin for begin in again if begin.at_ns < stop_ns)], key=lambda x: x.at_ns)
-        traffic = (*begins, *self.talk(rng, stop_ns, rng.randint(20, 60)))
+        traffic = (*begins, *self.talk(faults, stop_ns, rng.randint(15, 50)))
         return Plan({"": tuple(self.members)}, tuple(faults), traffic, stop_ns)
 
     def fault(self, kind: str, at_ns: int) -> Action:
@@ -193,25 +196,27 @@ class Relay(Profile):
         begins = [Begin(rng.randrange(millis(500)), name) for name in self.members]
         kinds = [kind for kind in RELAY_FAULTS if rng.random() < 0.5]
         faults: list[Action] = []
+        first_ns, together = span(rng, 2, 8), rng.random() < 0.5
         for names in sites.values():
-            faults += self.member_faults(kinds, names, stop_ns)
+            # Half of the seeds hit all sites at nearly the same time: failovers at both ends at once.
+            at_ns = first_ns + span(rng, 0, 1.5) if together else span(rng, 2, 9)
+            faults += self.member_faults(kinds, names, at_ns, stop_ns)
         net_kinds = [kind for kind in kinds if kind in RELAY_NET_FAULTS]
         if net_kinds:
             faults += [self.net_fault(rng.choice(net_kinds), sites, rng.randrange(seconds(3), stop_ns))
                        for _ in range(rng.randint(1, 4))]
         faults.sort(key=lambda fault: fault.at_ns)
-        traffic = (*begins, *self.talk(rng, stop_ns, rng.randint(30, 80), far_ratio=0.25))
+        traffic = (*begins, *self.talk(faults, stop_ns, rng.randint(20, 60), far_ratio=0.25))
         return Plan(sites, tuple(faults), traffic, stop_ns)
 
-    def talk(self, rng: Random, stop_ns: int, number: int, far_ratio: float = 0.4) -> tuple[Action, ...]:
-        talks = super().talk(rng, stop_ns, number, far_ratio)
-        return tuple(attrs.evolve(one, flags=one.flags | NO_RELAY) if isinstance(one, Talk) and not one.dest
-                     and rng.random() < 0.1 else one for one in talks)
+    def one_talk(self, at_ns: int, far_ratio: float) -> Talk:
+        talk = super().one_talk(at_ns, far_ratio)
+        stays = not talk.dest and self.rng.random() < 0.1
+        return attrs.evolve(talk, flags=talk.flags | NO_RELAY) if stays else talk
 
-    def member_faults(self, kinds: list[str], names: tuple[str, ...], stop_ns: int) -> list[Action]:
+    def member_faults(self, kinds: list[str], names: tuple[str, ...], at_ns: int, stop_ns: int) -> list[Action]:
         """Faults of one site's members, so far apart that the site recovers in between."""
         rng, made = self.rng, list[Action]()
-        at_ns = span(rng, 3, 10)
         chosen = [kind for kind in kinds if kind not in RELAY_NET_FAULTS]
         while chosen and at_ns < stop_ns:
             kind, name = rng.choice(chosen), rng.choice(names)
