@@ -90,5 +90,6 @@ def cut_of(senders: Iterable[Address], digests: Mapping[Address, Digest]) -> tup
         furthest = max(digest.get(sender, 1) for digest in digests.values())
         cut[sender] = furthest
         holders[sender] = next(
-            member for member in (sender, *digests) if digests.get(member, {}).get(sender, 1) == furthest)
+            member for member in (sender, *digests)
+            if member in digests and digests[member].get(sender, 1) == furthest)
     return cut, holders

@@ -307,7 +307,7 @@ class Gms(Protocol, Membership):
 
     @receives(LeaveMe)
     def leave_asked(self, header: LeaveMe, batch: Batch) -> None:
-        self.leaver.asked(batch.src)
+        self.leaver.asked(header, batch.src)
 
     @timer("leave")
     def ask_to_leave(self) -> None:

@@ -76,9 +76,12 @@ class AskThere(Header):
 
 @wire.header(proto=GMS_ID, kind=3)
 class LeaveMe(Header):
-    """To the acting coordinator: the next view shall be without me."""
+    """To the acting coordinator: the next view shall be without me.
 
-    view_id: ViewId = field(wire.VIEW_ID)
+    view_id: my view; None: I was joining, and am gone already.
+    """
+
+    view_id: ViewId | None = field(wire.optional(wire.VIEW_ID))
 
 
 @wire.header(proto=GMS_ID, kind=4)

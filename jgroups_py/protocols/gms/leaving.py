@@ -31,6 +31,8 @@ class Leaver:
         gms = self.gms
         if gms.state in (LEAVING, LEFT):
             return
+        if gms.view is None and gms.seeker.coordinator is not None:
+            gms.send(LeaveMe(None), gms.seeker.coordinator)
         if gms.view is None or len(gms.view) == 1:
             return self.go()
         gms.state = LEAVING
@@ -49,11 +51,14 @@ class Leaver:
             gms.send(LeaveMe(gms.view.id), gms.present()[0])
         gms.set_timer("leave", REPEAT_NS)
 
-    def asked(self, src: Address) -> None:
-        """A member wants to leave."""
+    def asked(self, header: LeaveMe, src: Address) -> None:
+        """A member wants to leave, or a joiner has changed its mind."""
         gms = self.gms
         if gms.view is None or gms.shown is None:
             return
+        if header.view_id is None:
+            gms.is_gone(src)
+            return gms.chair.declined(src, final=True)
         if src not in gms.view:
             return gms.send(gms.shown, src)
         gms.leavers[src] = None
@@ -82,6 +87,7 @@ class Leaver:
         gms.state = LEFT
         gms.view = None
         gms.chair.stop()
-        for name in ("leave", "leave_timeout", "stuck", "seek", "merge"):
+        gms.seeker.done()
+        for name in ("leave", "leave_timeout", "stuck", "merge"):
             gms.cancel_timer(name)
         gms.later(lambda: gms.pass_up(Left()))
