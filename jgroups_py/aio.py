@@ -29,7 +29,7 @@ from jgroups_py.events import GetState
 from jgroups_py.message import Message, MessageBatch, headers_of, received, wire_headers
 from jgroups_py.outputs import Closed, Deliver, Output, ProvideState, StateBegin
 from jgroups_py.runtime.inbox import cost_of
-from jgroups_py.runtime.sends import MESSAGE_COST
+from jgroups_py.runtime.sends import MESSAGE_COST, NOW
 from jgroups_py.session import BaseChannel, ChannelState, Coordinator, Session
 from jgroups_py.units import seconds
 
@@ -137,7 +137,7 @@ class AsyncChannel(BaseChannel):
         """See JChannel.send; awaits room."""
         dest, data, bits, wired = self._parts(dest, payload, flags, headers)
         await self._room(timeout)
-        self._ready().host.sends.put(dest, data, bits, wired, None)
+        self._ready().host.sends.put(dest, data, bits, wired, NOW)
 
     async def send_batch(
         self, dest: Address | None, payloads: Iterable[Any], flags: int = 0, *,
@@ -147,7 +147,7 @@ class AsyncChannel(BaseChannel):
         found, wired = self._all_bytes(payloads), wire_headers(headers)
         for start in range(0, len(found), ROUND):
             await self._room(timeout)
-            self._ready().host.sends.put_all(dest, found[start:start + ROUND], int(flags), wired, None)
+            self._ready().host.sends.put_all(dest, found[start:start + ROUND], int(flags), wired, NOW)
 
     async def _room(self, timeout: float | None) -> None:
         sends = self._ready().host.sends

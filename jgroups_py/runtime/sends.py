@@ -19,6 +19,7 @@ from jgroups_py.events import Event
 LIMIT_BYTES = 2 << 20
 RUN_BYTES = 128 << 10                       # a run that reached this is closed: the loop takes whole runs
 MESSAGE_COST = 64                           # what a message costs beside its payload: objects, and empty ones too
+NOW = -1.0                                  # as a timeout: do not wait; for callers that waited for room themselves
 OVERDRAFT = 16                              # how many times the limit a callback may queue, see `put`
 
 
@@ -54,7 +55,7 @@ class SendQueue:
     def put(
         self, dest: Address | None, payload: bytes, flags: int, headers: tuple[Header, ...], timeout: float | None,
     ) -> None:
-        """Queue one message; waits up to `timeout` seconds for room.
+        """Queue one message; waits up to `timeout` seconds for room (None: for ever, NOW: queue it regardless).
 
         A callback must not wait for room that only its own return can make (its member grants no credits while its
         backlog is large), so the thread of the callbacks may overdraw the limit.
@@ -67,7 +68,7 @@ class SendQueue:
         with self._lock:
             if self._refused is not None:
                 raise self._refused
-            if self.nbytes + cost > self.limit_bytes and self.nbytes:
+            if self.nbytes + cost > self.limit_bytes and self.nbytes and timeout != NOW:
                 self._wait(cost, timeout)
             run = self._open
             if run is None or run.dest is not dest or run.flags != flags or run.headers != headers:
@@ -105,7 +106,7 @@ class SendQueue:
         with self._lock:
             if self._refused is not None:
                 raise self._refused
-            if self.nbytes + cost > self.limit_bytes and self.nbytes:
+            if self.nbytes + cost > self.limit_bytes and self.nbytes and timeout != NOW:
                 self._wait(cost, timeout)
             run = self._open_run(dest, flags, headers)
             run.payloads, run.nbytes = payloads, cost

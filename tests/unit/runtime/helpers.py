@@ -6,8 +6,7 @@ import threading
 from collections.abc import Callable
 from time import monotonic, sleep
 
-from jgroups_py.channel import JChannel
-from jgroups_py.errors import NotConnectedError
+import jgroups_py as jg
 from jgroups_py.runtime.loop import Loop
 
 PATIENCE_SECONDS = 5.0
@@ -73,11 +72,22 @@ class OnLoop:
         self.loop.join()
 
 
-def physical_of(channel: JChannel) -> tuple[str, int]:
-    """Where a channel receives."""
-    session = channel._session
-    if session is None or session.host.node is None:
-        raise NotConnectedError("no session")
-    physical = session.host.node.local.transport.my_physical()
-    assert physical is not None, "a connected channel is bound"
-    return physical
+class Recorder(jg.Receiver):
+    """Remembers what it was called with, in order."""
+
+    def __init__(self) -> None:
+        self.calls: list[object] = []
+
+    def receive(self, message: jg.Message) -> None:
+        self.calls.append(message.payload)
+
+    def view_accepted(self, view: jg.View) -> None:
+        self.calls.append("view")
+
+    def channel_closed(self, reason: str) -> None:
+        self.calls.append(reason)
+
+
+def calls(channel: jg.JChannel) -> list[object]:
+    assert isinstance(channel.receiver, Recorder)
+    return channel.receiver.calls

@@ -5,6 +5,7 @@ from typing import Any
 
 import attrs
 
+from jgroups_py.batch import Batch
 from jgroups_py.config.spec import LayerSpec, StackSpec
 from jgroups_py.events import Connect, Disconnect, Left, ViewChange
 from jgroups_py.protocol import Protocol, on
@@ -13,7 +14,12 @@ from jgroups_py.view import View, ViewId
 
 
 class Solo(Protocol):
-    """Installs a view of ourselves as soon as we are connected; leaves when asked."""
+    """Installs a view of ourselves as soon as we are connected; own multicasts loop back; leaves when asked."""
+
+    def down(self, batch: Batch) -> None:
+        self.pass_down(batch)
+        if batch.dest is None:
+            self.pass_up(batch)
 
     @on(Connect)
     def connected(self, event: Connect) -> None:

@@ -1,0 +1,192 @@
+"""AsyncChannel, on real sockets but in a group of its own (see solo.py)."""
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from time import monotonic
+
+import pytest
+
+import jgroups_py as jg
+from jgroups_py.aio import AsyncChannel
+from jgroups_py.protocol import Protocol
+from tests.unit.runtime import solo
+from tests.unit.runtime.helpers import PATIENCE_SECONDS, free_udp_port
+from tests.unit.runtime.test_callbacks import Echo, Keeper
+
+pytestmark = pytest.mark.real
+
+
+def open_channel(*more: type[Protocol], receiver: object = None) -> AsyncChannel:
+    return AsyncChannel(solo.udp(*more, mcast_port=free_udp_port()), name="A", receiver=receiver)
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(20):
+            await test()
+
+    asyncio.run(bounded())
+
+
+async def eventually(holds: Callable[[], object]) -> None:
+    until = monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert monotonic() < until, "it did not happen"
+        await asyncio.sleep(0.002)
+
+
+def test_messages_come_by_async_for_until_the_channel_is_disconnected():
+    async def test() -> None:
+        got: list[bytes] = []
+        async with open_channel() as channel:
+            await channel.connect("chat")
+            for number in range(500):
+                await channel.send(None, str(number).encode())
+
+            async for message in channel:
+                got.append(message.payload)
+                if len(got) == 500:
+                    break
+        assert got == [str(number).encode() for number in range(500)]
+        assert channel.state == "CLOSED"
+
+    run(test)
+
+
+def test_a_loop_over_messages_ends_when_another_task_disconnects():
+    async def test() -> None:
+        channel = open_channel()
+        await channel.connect("chat")
+
+        async def read() -> int:
+            return len([message async for message in channel])
+
+        reader = asyncio.create_task(read())
+        await channel.send(None, b"one")
+        await asyncio.sleep(0.05)
+        await channel.close()
+        assert await reader == 1
+
+    run(test)
+
+
+def test_coroutines_may_be_callbacks_and_are_called_one_at_a_time_in_order():
+    calls: list[object] = []
+
+    class Slow:
+        async def receive(self, message: jg.Message) -> None:
+            calls.append("begin")
+            await asyncio.sleep(0.001)
+            calls.append(message.payload)
+
+        def view_accepted(self, view: jg.View) -> None:
+            calls.append("view")
+
+    async def test() -> None:
+        async with open_channel(receiver=Slow()) as channel:
+            await channel.connect("chat")
+            assert calls == ["view"]
+            await channel.send_batch(None, [b"1", b"2"])
+            await eventually(lambda: len(calls) == 5)
+        assert calls == ["view", "begin", b"1", "begin", b"2"]
+
+    run(test)
+
+
+def test_a_callback_may_close_its_channel():
+    closed: list[str] = []
+
+    async def test() -> None:
+        channel = open_channel()
+
+        async def receive(message: jg.Message) -> None:
+            await channel.close()
+            closed.append(channel.state)
+
+        channel.receiver = receive
+        await channel.connect("chat")
+        await channel.send(None, b"go")
+        await eventually(lambda: closed)
+        await channel.close()
+
+    run(test)
+    assert closed == ["CLOSED"]
+
+
+def test_who_does_not_read_slows_the_sender_and_loses_nothing():
+    async def test() -> None:
+        async with open_channel() as channel:
+            await channel.connect("chat")
+            for _ in range(600):
+                await channel.send(None, bytes(50_000))
+            number = 0
+            async for _ in channel:
+                number += 1
+                if number == 600:
+                    break
+
+    run(test)
+
+
+def test_errors_are_those_of_jchannel():
+    class Loner(Protocol):
+        """Never finds a group."""
+
+    async def test() -> None:
+        channel = open_channel(Loner)
+        with pytest.raises(jg.NotConnectedError):
+            await channel.send(None, b"")
+        with pytest.raises(jg.JoinTimeoutError):
+            await channel.connect("chat", timeout=0.05)
+        assert channel.state == "OPEN"
+        await channel.close()
+        with pytest.raises(jg.ChannelClosedError):
+            await channel.send(None, b"")
+
+    run(test)
+
+
+def test_a_connect_that_is_cancelled_leaves_the_channel_open():
+    class Loner(Protocol):
+        """Never finds a group."""
+
+    async def test() -> None:
+        channel = open_channel(Loner)
+        task = asyncio.create_task(channel.connect("chat", timeout=30))
+        await eventually(lambda: channel.address)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert channel.state == "OPEN"
+        await channel.close()
+
+    run(test)
+
+
+def test_a_state_travels_whole_while_the_event_loop_runs_on():
+    async def test() -> None:
+        keeper = Keeper(bytes(range(256)) * 4000)
+        async with open_channel(Echo, receiver=keeper) as channel:
+            await channel.connect("chat", state_from=jg.COORDINATOR)
+            assert keeper.got == keeper.state
+            assert (await channel.stats())["UDP"] is not None
+
+    run(test)
+
+
+def test_a_callback_that_raises_is_counted_and_the_channel_goes_on():
+    got: list[bytes] = []
+
+    async def receive(message: jg.Message) -> None:
+        got.append(message.payload)
+        raise RuntimeError("the application's bug")
+
+    async def test() -> None:
+        async with open_channel(receiver=receive) as channel:
+            await channel.connect("chat")
+            await channel.send_batch(None, [b"1", b"2"])
+            await eventually(lambda: len(got) == 2)
+            assert (await channel.stats())["channel"]["receiver_exceptions"] == 2
+
+    run(test)
