@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from jgroups_py.address import Address
 from jgroups_py.events import AddressesKnown, Digest, FillTo, Freeze
 from jgroups_py.protocols.gms.headers import Ack, Cut, Elsewhere, FlushId, Install, Installed, Outbid, Prepare, State
+from jgroups_py.protocols.gms.participant import Participant
 from jgroups_py.protocols.gms.states import IDLE, LEAVING, LEFT
 from jgroups_py.view import ViewId
 
@@ -24,13 +25,19 @@ class Answerer:
 
     def __init__(self, gms: Gms) -> None:
         self.gms = gms
+        self.freezes = 0                                    # how often NAKACK has yet to say that it stopped
         self.parting: dict[Address, ViewId] | None = None   # excluded: whom to merge with once we are alone
+
+    def out(self) -> bool:
+        """Whether views do not concern us: before joining, while parting from a view, after leaving."""
+        gms = self.gms
+        return gms.state in (IDLE, LEFT) or gms.leaver.handed_over or self.parting is not None
 
     def concerns(self, header: Prepare | Cut, owner: Address) -> bool:
         """Whether we are asked as what we are; otherwise the owner is told where we are."""
         gms = self.gms
         view_id = header.flush.view_id
-        if gms.state in (IDLE, LEFT) or gms.leaver.handed_over:
+        if self.out():
             return False
         if gms.me in header.joiners:
             if gms.view is None and owner == gms.seeker.coordinator:
@@ -72,11 +79,19 @@ class Answerer:
         if gms.view is None:
             gms.answer(State(flush, gms.known, {}), src)
         else:
-            gms.pass_down(Freeze())
+            self.freeze()
+
+    def freeze(self) -> None:
+        """Have NAKACK stop, and say how far it is."""
+        self.freezes += 1
+        self.gms.pass_down(Freeze())
 
     def frozen(self, digest: Digest) -> None:
         """NAKACK has stopped, and all it passed up before has passed us."""
         gms = self.gms
+        self.freezes -= 1
+        if self.freezes > 0:
+            return                             # it was told to go on in between; its last word counts
         if self.parting is not None:
             return self.part(self.parting)
         flush = gms.mine.promised
@@ -137,7 +152,7 @@ class Answerer:
         """`src` has, or decided, this view."""
         gms = self.gms
         view = header.view
-        if gms.state in (IDLE, LEFT) or gms.leaver.handed_over:
+        if self.out():
             return
         gms.pass_down(AddressesKnown(header.book))
         if gms.view is not None and view.id == gms.view.id:
@@ -190,8 +205,9 @@ class Answerer:
         if gms.state == LEAVING:
             return gms.leaver.go()
         gms.knows(header.view.id.counter)
-        if self.parting is None:
-            gms.pass_down(Freeze())           # what was delivered before must have passed us: see `frozen`
+        gms.chair.close()
+        gms.mine = Participant(gms.mine.view_id)          # a cut that is being filled is none of ours any more
+        self.freeze()                                     # what was delivered before must have passed us: see `frozen`
         self.parting = {header.view.coordinator: header.view.id}
 
     def part(self, others: dict[Address, ViewId]) -> None:
