@@ -17,6 +17,7 @@ import logging
 import os
 import selectors
 import socket
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -32,6 +33,13 @@ LATE_NS = millis(500)                       # a round this much after its deadli
 CATCH_UP_ROUNDS = 200                       # then so many rounds may only read, at most
 LONGEST_SLEEP_S = 3600.0
 STOP_SECONDS = 2.0
+SWITCH_SECONDS = 0.0005
+"""How long another thread of Python may make the loop wait, at most.
+
+Every system call of the loop gives up the interpreter's lock; a thread that computes then keeps it for a whole switch
+interval, 5 ms by default, and a round of 100 datagrams would take half a second. Measured with a computing thread in
+the process: a request and its reply take 5.7 ms with the default and 0.4 ms with this.
+"""
 
 clock = monotonic_ns
 
@@ -108,6 +116,7 @@ class Loop:
             loop = cls._shared
             if loop is None:
                 loop = cls._shared = Loop()
+                sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
                 loop._thread.start()
             loop._users += 1
             return loop
