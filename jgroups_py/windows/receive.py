@@ -49,6 +49,8 @@ class ReceiveWindow:
             if firsts[-1] == self.next and self.keep:          # the ordinary case: one run, just arrived
                 self.next += len(runs[-1].payloads) or 1
                 return runs[-1:]
+        elif below <= self.next:
+            return []
         else:
             self.runs.split(below)
         start = at = bisect_left(firsts, self.next)

@@ -38,7 +38,7 @@ class NakackConfig:
 
     first_ask_ns: int = duration(
         "5ms", least="100us", doc="How long a gap may be mere reordering before it is asked for. It grows by itself, "
-        "up to xmit_interval, while requests turn out to be premature. Lower recovers sooner; higher asks less for "
+        "up to a quarter of xmit_interval, while requests turn out to be premature. Lower recovers sooner; higher asks less for "
         "nothing.")
     ask_again_ns: int = duration(
         "20ms", least="1ms", doc="Shortest time after which an unanswered request is repeated; it doubles up to "
@@ -73,6 +73,7 @@ class NakackConfig:
     early_runs: int = count(
         50, name="become_server_queue_size", doc="Most runs kept that belong to a view which is not installed here "
         "yet; older ones are dropped and asked for later.")
+    early_bytes: int = size("4M", name="become_server_queue_bytes", doc="Most payload bytes of such runs.")
 
     def __attrs_post_init__(self) -> None:
         if not self.first_ask_ns <= self.xmit_interval_ns or not self.ask_again_ns <= self.xmit_interval_ns:

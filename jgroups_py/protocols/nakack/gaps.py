@@ -16,6 +16,7 @@ from jgroups_py.windows.ranges import Range, Ranges
 USUAL_BYTES = 1000                             # of a message of which nothing is known
 MESSAGE_BYTES = 4                              # its length, on the wire
 MOST_DOUBLINGS = 10
+PATIENCE_PART = 4                              # patience grows to this part of xmit_interval at most
 ASKS_KEPT = 64                                 # to know how long answers take
 SMOOTHING = 8                                  # a new time weighs 1/8, as in RFC 6298
 
@@ -23,19 +24,24 @@ SMOOTHING = 8                                  # a new time weighs 1/8, as in RF
 class Pace:
     """How fast to ask, learnt from what came of asking; one for all senders.
 
-    patience_ns: how long a gap may be mere reordering; answer_ns: how long answers take, 0: not known yet.
+    patience_ns: how long a gap may be mere reordering; raised_ns: when it was raised last, which happens once for all
+    that was late together; answer_ns: how long answers take, 0: not known yet.
     """
 
-    __slots__ = ("answer_ns", "config", "patience_ns")
+    __slots__ = ("answer_ns", "config", "patience_ns", "raised_ns")
 
     def __init__(self, config: NakackConfig) -> None:
         self.config = config
         self.patience_ns = config.first_ask_ns
+        self.raised_ns = -config.xmit_interval_ns
         self.answer_ns = 0
 
-    def premature(self) -> None:
+    def premature(self, now_ns: int) -> None:
         """The original arrived although it had been asked for."""
-        self.patience_ns = min(2 * self.patience_ns, self.config.xmit_interval_ns)
+        if now_ns - self.raised_ns >= self.patience_ns:
+            self.raised_ns = now_ns
+            most_ns = max(self.config.first_ask_ns, self.config.xmit_interval_ns // PATIENCE_PART)
+            self.patience_ns = min(2 * self.patience_ns, most_ns)
 
     def answered(self, after_ns: int) -> None:
         """What was asked for came `after_ns` later."""
@@ -75,8 +81,9 @@ class Gaps:
     def answered(self, first: int, run: Batch, now_ns: int) -> None:
         """A resent run came."""
         self.mean_bytes = MESSAGE_BYTES + run.nbytes // run.count
-        asked_ns = next((at_ns for begin, end, at_ns in self.asks if begin <= first < end), now_ns)
-        self.pace.answered(now_ns - asked_ns)
+        asked_ns = next((at_ns for begin, end, at_ns in self.asks if begin <= first < end), None)
+        if asked_ns is not None:
+            self.pace.answered(now_ns - asked_ns)
 
     def due(self, holes: list[Range], now_ns: int) -> list[Range]:
         """Which of `holes` to ask for now, so that not too much is outstanding."""

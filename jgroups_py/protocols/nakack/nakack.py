@@ -37,6 +37,7 @@ from jgroups_py.events import (
 from jgroups_py.ports import DigestSource, FrameRoom
 from jgroups_py.protocol import Protocol, on, receives, timer
 from jgroups_py.protocols.nakack.config import NakackConfig
+from jgroups_py.protocols.nakack.early import Early
 from jgroups_py.protocols.nakack.gaps import Gaps, Pace
 from jgroups_py.protocols.nakack.headers import Data, Missing, Resent, SentSoFar
 from jgroups_py.protocols.nakack.resending import Between, Debts
@@ -64,7 +65,7 @@ class Nakack(Protocol, DigestSource):
         self.view = b""                                        # ViewId.raw of our view, empty before the first
         self.mine = SendWindow()
         self.theirs: dict[Address, ReceiveWindow] = {}         # every other member of the view -> its multicasts
-        self.early: deque[tuple[Data, Batch]] = deque()        # runs of later views
+        self.early = Early(self.config.early_runs, self.config.early_bytes)
         # Sending and delivering. held: neither, because frozen or between a ViewChange and its resume.
         self.held = True
         self.frozen = False
@@ -130,7 +131,7 @@ class Nakack(Protocol, DigestSource):
         if window is None:
             return self.strange(sender, header.view)
         if self.gaps and sender in self.gaps and self.gaps[sender].is_asked(header.first):
-            self.pace.premature()              # the original arrives after all
+            self.pace.premature(self.now_ns)              # the original arrives after all
         if header.first > window.next + MAX_AHEAD:
             return self.count("implausible_dropped")
         if not window.add(header.first, batch):
@@ -171,9 +172,7 @@ class Nakack(Protocol, DigestSource):
             if batch.src in self.theirs:
                 return self.count("old_view_dropped", batch.count)
             return self.strange(batch.src, header.view)
-        self.early.append((header, batch))
-        if len(self.early) > self.config.early_runs:
-            self.early.popleft()
+        for _ in range(self.early.put(header, batch)):
             self.count("early_dropped")
         return None
 
@@ -208,8 +207,7 @@ class Nakack(Protocol, DigestSource):
         if not self.installing:
             return
         self.installing = False
-        early, self.early = self.early, deque()
-        for header, batch in early:
+        for header, batch in self.early.take():
             self.data(header, batch)
         self.release()
 

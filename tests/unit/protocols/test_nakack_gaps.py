@@ -44,8 +44,10 @@ def test_turns_get_twice_as_long_as_answers_take() -> None:
 
 def test_premature_requests_make_patient_and_answers_impatient_again() -> None:
     pace = Pace(CONFIG)
-    pace.premature()
-    pace.premature()
+    pace.premature(0)
+    pace.premature(1)                                        # late together with the first: no new lesson
+    assert pace.patience_ns == millis(8)
+    pace.premature(millis(8))
     assert pace.patience_ns == millis(16)
     pace.answered(0)
     assert pace.patience_ns == millis(14)

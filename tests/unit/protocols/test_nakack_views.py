@@ -37,6 +37,14 @@ def test_few_runs_of_later_views_are_kept_the_latest() -> None:
     assert a.payloads("B") == [b"1", b"2", b"3"]
 
 
+def test_few_bytes_of_later_views_are_kept() -> None:
+    a = member(early_bytes=1000)
+    for number in range(1, 4):
+        a.up(data("B", number, b"x" * 400, view=V2))
+    a.up(data("C", 1, b"x" * 1001, view=V2))
+    assert a.stats()["early_dropped"] == 4
+
+
 def test_runs_of_earlier_views_are_dropped_and_counted() -> None:
     a = member()
     a.down(change(V2, V1))
