@@ -1,0 +1,139 @@
+"""Slow receivers and hostile bytes: memory stays bounded, nothing is lost, nobody is harmed."""
+from __future__ import annotations
+
+import json
+import random
+import socket
+import subprocess
+import sys
+from time import monotonic, sleep
+
+import pytest
+
+from jgroups_py import wire
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch
+from tests.real.members import Group
+
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(120)]
+MAX_MB = 150
+GARBAGE_FRAMES = 20_000
+
+
+@pytest.mark.parametrize("stack", ["udp", "tcp"])
+def test_a_slow_receiver_slows_the_sender_and_memory_stays_bounded(stack):
+    messages, size = 4000, 10_000
+    with Group(stack) as group:
+        (a,) = group.start("A")
+        command = [sys.executable, "-m", "tests.real.slow_receiver", stack, group.cluster, str(messages)]
+        command += [f"{name}={value}" for name, value in group.properties.items()]
+        slow = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        try:
+            a.view_of("AS")
+            start = monotonic()
+            a.tell(f"flood {messages} {size}")
+            largest_mb = 0.0
+            while slow.poll() is None and monotonic() - start < 60:
+                largest_mb = max(largest_mb, a.stats()["rss_mb"])
+                sleep(0.2)
+            said, _ = slow.communicate(timeout=10)
+        finally:
+            slow.kill()
+        assert monotonic() - start > messages / 1000 * 0.9
+        figures = json.loads(said)
+        assert (figures["received"], figures["wrong"], figures["view"]) == (messages, 0, ["A", "S"])
+        assert figures["largest_mb"] < MAX_MB
+        assert largest_mb < MAX_MB
+
+
+def garbage(rng: random.Random, real: bytes) -> bytes:
+    """A random, a truncated or a bit-flipped frame."""
+    kind = rng.randrange(3)
+    if kind == 0:
+        return rng.randbytes(rng.randrange(1, 1500))
+    if kind == 1:
+        return real[:rng.randrange(len(real))]
+    flipped = bytearray(real)
+    for _ in range(rng.randrange(1, 9)):
+        flipped[rng.randrange(len(flipped))] ^= 1 << rng.randrange(8)
+    return bytes(flipped)
+
+
+def real_frame(cluster: str) -> bytes:
+    """A frame of this cluster as a stranger would send it, with every header that has no fields of its own."""
+    headers = tuple(cls() for cls in wire.known_headers() if not cls.__attrs_attrs__)
+    batch = Batch(Address(b"stranger........", "X"), None, (b"a", b"bb", b"ccc"), headers)
+    return b"".join(wire.encode_frame(wire.cluster_id(cluster), batch))
+
+
+def test_garbage_in_every_udp_socket_harms_nobody():
+    with Group("udp") as group:
+        a, b = group.start("A B")
+        rng = random.Random(1)
+        real = real_frame(group.cluster)
+        ports = [(address, port) for pid in (a.process.pid, b.process.pid) for address, port in udp_ports(pid)]
+        assert len(ports) == 4
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+            stranger.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("127.0.0.1"))
+            for number in range(GARBAGE_FRAMES):
+                stranger.sendto(garbage(rng, real), ports[number % len(ports)])
+        assert_unharmed(group)
+        dropped = a.stats()["protocols"]["UDP"]
+        assert dropped["malformed_dropped"] > GARBAGE_FRAMES / 10
+
+
+def test_garbage_in_every_tcp_socket_harms_nobody():
+    with Group("tcp") as group:
+        a, b = group.start("A B")
+        rng = random.Random(2)
+        for pid in (a.process.pid, b.process.pid):
+            for port in tcp_listeners(pid):
+                for _ in range(20):
+                    with socket.create_connection(("127.0.0.1", port), timeout=5) as stranger:
+                        try:
+                            for _ in range(50):
+                                stranger.sendall(rng.randbytes(rng.randrange(1, 1500)))
+                        except OSError:
+                            pass                             # it hung up, as it should
+        assert_unharmed(group)
+        figures = a.stats()["protocols"]
+        assert figures["TCP"]["handshakes_failed"] + figures["TCP"].get("refused_messages_dropped", 0) > 0
+        assert figures["FD_SOCK"]["stray_bytes_dropped"] > 0
+
+
+def assert_unharmed(group: Group) -> None:
+    """The members live, are one group, and a flood arrives exactly once."""
+    for member in group.members.values():
+        assert member.process.poll() is None, group.told()
+        member.tell("flood 2000 100")
+    for member in group.members.values():
+        stats = member.received_all(dict.fromkeys(group.members, 2000))
+        assert all(f["duplicates"] == f["out_of_order"] == 0 for f in stats["received"].values()), stats
+        assert len(member.last_view()) == len(group.members), group.told()
+
+
+def udp_ports(pid: int) -> list[tuple[str, int]]:
+    """(address, port) of all UDP sockets of a process."""
+    return [place for place, _ in sockets_of(pid, "udp")]
+
+
+def tcp_listeners(pid: int) -> list[int]:
+    """Ports on which a process accepts connections."""
+    return [port for (_, port), state in sockets_of(pid, "tcp") if state == "0A"]
+
+
+def sockets_of(pid: int, kind: str) -> list[tuple[tuple[str, int], str]]:
+    """From /proc: ((address, port), state) of each socket of a process."""
+    from pathlib import Path
+    mine = set()
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        target = str(entry.readlink())
+        if target.startswith("socket:["):
+            mine.add(target[8:-1])
+    found = []
+    for line in Path(f"/proc/{pid}/net/{kind}").read_text().splitlines()[1:]:
+        words = line.split()
+        if words[9] in mine:
+            address, port = words[1].split(":")
+            found.append(((socket.inet_ntoa(bytes.fromhex(address)[::-1]), int(port, 16)), words[3]))
+    return found
