@@ -38,8 +38,8 @@ class NakackConfig:
 
     first_ask_ns: int = duration(
         "5ms", least="100us", doc="How long a gap may be mere reordering before it is asked for. It grows by itself, "
-        "up to a quarter of xmit_interval, while requests turn out to be premature. Lower recovers sooner; higher asks less for "
-        "nothing.")
+        "up to a quarter of xmit_interval, while requests turn out to be premature. Lower recovers sooner; higher asks "
+        "less for nothing.")
     ask_again_ns: int = duration(
         "20ms", least="1ms", doc="Shortest time after which an unanswered request is repeated; it doubles up to "
         "xmit_interval while nothing comes.")
