@@ -49,6 +49,7 @@ NEWS: dict[type[Output], tuple[str, Callable[[Any], Any]]] = {
 """Output -> the receiver's method that it means, and what the method gets."""
 
 CHUNK_BYTES = 64 << 10                      # pieces in which a state travels
+STARTED_OVER = "the member that provided the state was lost; another one begins again"
 CHUNK_SECONDS = 60.0                        # how long get_state may wait for the receiver of the state to take one
 
 
@@ -239,7 +240,8 @@ class Dispatcher:
             error = f"set_state raised {type(raised).__name__}: {raised}"
         end = source.rest()
         self.reading_state = False
-        self._finish(error or end)
+        if end != STARTED_OVER:
+            self._finish(error or end)
 
     def _finish(self, error: str) -> None:
         if self.transfer is not None:
@@ -258,9 +260,12 @@ class Dispatcher:
                 found = output
                 break
             aside.append(output)
+            if isinstance(output, StateBegin):               # what is aside comes before the state that begins now
+                found = StateEnd(STARTED_OVER)
+                break
         self._pending.extendleft(reversed(aside))
         if isinstance(found, StatePart):
-            self._inbox.handled(len(found.data))
+            self._inbox.state_read(len(found.data))
         return found
 
 

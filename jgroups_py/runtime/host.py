@@ -16,7 +16,7 @@ from jgroups_py.config.load import bridge_loader
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.counters import Counters
 from jgroups_py.errors import ChannelClosedError, ConfigError, NotConnectedError
-from jgroups_py.events import Event, FolderRead
+from jgroups_py.events import Event, FolderRead, StateBusy
 from jgroups_py.node import Node
 from jgroups_py.outputs import (
     LOCAL,
@@ -206,12 +206,22 @@ class Host:
             # The consumer may have caught up before it could see the flag; then nobody else would lower it.
             if inbox.backlog_bytes <= LOW_BYTES:
                 self._caught_up()
+        if not inbox.state_busy and inbox.state_backlog_bytes > HIGH_BYTES:
+            inbox.state_busy = True
+            node.inject(StateBusy(True), now_ns)
+            if inbox.state_backlog_bytes <= LOW_BYTES:
+                self._caught_up()
 
     def _caught_up(self) -> None:
-        if self.inbox.busy and self.inbox.backlog_bytes <= LOW_BYTES:
-            self.inbox.busy = False
-            if self.node is not None and not self._over:
-                self.node.app_busy(False, self.loop.now_ns)
+        inbox, node = self.inbox, None if self._over else self.node
+        if inbox.busy and inbox.backlog_bytes <= LOW_BYTES:
+            inbox.busy = False
+            if node is not None:
+                node.app_busy(False, self.loop.now_ns)
+        if inbox.state_busy and inbox.state_backlog_bytes <= LOW_BYTES:
+            inbox.state_busy = False
+            if node is not None:
+                node.inject(StateBusy(False), self.loop.now_ns)
 
     # --- carrying out -----------------------------------------------------------------------------------------------
 

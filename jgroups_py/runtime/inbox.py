@@ -2,7 +2,8 @@
 
 The loop puts once a duty cycle, one consumer takes. Two counters with one writer each make the backlog: what was
 put and what was handled, so neither side takes a lock for it. The backlog drives flow control: above HIGH_BYTES the
-node grants no credits, below LOW_BYTES it does again.
+node grants no credits, below LOW_BYTES it does again. The same, of the parts of a state alone, paces a state that
+arrives: it goes past the credits, because what is delivered while a state arrives waits until it is set.
 """
 from __future__ import annotations
 
@@ -29,25 +30,34 @@ def cost_of(output: Output) -> int:
 class Inbox:
     """Outputs on their way to the application.
 
-    caught_up: called by the consumer, once, when the backlog was above HIGH_BYTES and fell below LOW_BYTES.
+    caught_up: called by the consumer, once, when a backlog was above HIGH_BYTES and fell below LOW_BYTES.
     """
 
     def __init__(self) -> None:
         self.caught_up: Callable[[], None] = lambda: None
         self.busy = False                                    # written by the loop only
+        self.state_busy = False                              # the same, for the parts of a state
         self.notify: Callable[[], None] | None = None        # called after each put, for consumers that cannot wait
         self._queue: SimpleQueue[Sequence[Output]] = SimpleQueue()
         self._put_bytes = 0                                  # written by the loop only
         self._handled_bytes = 0                              # written by the consumer only
+        self._put_state_bytes = 0                            # written by the loop only
+        self._handled_state_bytes = 0                        # written by the consumer only
 
     @property
     def backlog_bytes(self) -> int:
         """What was put and is not handled."""
         return self._put_bytes - self._handled_bytes
 
+    @property
+    def state_backlog_bytes(self) -> int:
+        """What was put of a state and is not read."""
+        return self._put_state_bytes - self._handled_state_bytes
+
     def put(self, outputs: Sequence[Output]) -> None:
         """From the loop: outputs in order."""
         self._put_bytes += sum(map(cost_of, outputs))
+        self._put_state_bytes += sum([len(output.data) for output in outputs if isinstance(output, StatePart)])
         self._queue.put(outputs)
         if self.notify is not None:
             self.notify()
@@ -68,3 +78,10 @@ class Inbox:
         self._handled_bytes += nbytes
         if self.busy and self.backlog_bytes <= LOW_BYTES:
             self.caught_up()
+
+    def state_read(self, nbytes: int) -> None:
+        """From the consumer: the application has read so much of a state."""
+        self._handled_state_bytes += nbytes
+        if self.state_busy and self.state_backlog_bytes <= LOW_BYTES:
+            self.caught_up()
+        self.handled(nbytes)
