@@ -1,4 +1,4 @@
-"""A state among deliveries: what comes meanwhile waits, a second beginning starts over, a slow reader is not swamped."""
+"""A state among deliveries: what comes meanwhile waits, a second beginning starts over, a slow reader paces it."""
 from __future__ import annotations
 
 from collections.abc import Sequence
