@@ -19,6 +19,10 @@ class DigestSource(ABC):
     def digest(self) -> Digest:
         """Member of the view -> next number wanted from it."""
 
+    @abstractmethod
+    def digest_view(self) -> bytes:
+        """ViewId.raw of the view in which the numbers of the digest count; empty before the first view."""
+
 
 class Hearing(ABC):
     """Knows when a member was last heard, by any frame."""

@@ -89,8 +89,12 @@ class Stable(Protocol):
         if self.config.gossip_ns:
             self.set_timer("gossip", self.rng.randrange(2 * self.config.gossip_ns))
 
+    def counts(self) -> bool:
+        """Whether the digest below belongs to our view; a new view reaches us before it reaches NAKACK."""
+        return self.view != b"" and self.window.digest_view() == self.view
+
     def vote(self) -> None:
-        if not self.view:
+        if not self.counts():
             return
         self.unvoted_bytes = 0
         self.count("votes_sent")
@@ -101,6 +105,8 @@ class Stable(Protocol):
     def seen(self, vote: Seen, batch: Batch) -> None:
         if vote.view != self.view or batch.src not in self.members:
             return self.count("votes_outside_view")
+        if not self.counts():
+            return self.count("votes_between_views")
         mine = self.window.digest()
         if vote.digest.keys() != mine.keys():
             return self.count("votes_malformed")

@@ -17,7 +17,7 @@ from jgroups_py.batch import Batch, Header
 from jgroups_py.events import Digest, Event, ViewChange
 from jgroups_py.outputs import Deliver, Output, ViewInstalled
 from jgroups_py.ports import AddressBook, DigestSource, FrameRoom, Hearing, Membership
-from jgroups_py.protocol import Protocol
+from jgroups_py.protocol import Protocol, on
 from jgroups_py.stack import Stack
 from jgroups_py.units import NS_PER_MS
 from jgroups_py.view import View, ViewId
@@ -91,14 +91,22 @@ class Fixed(Protocol, DigestSource, Membership):
     """Answers the questions of layers that are not there: a test sets `digest_value` and `view`."""
 
     def start(self) -> None:
+        self.digest_in = b""                                  # ViewId.raw, taken from each ViewChange
         self.digest_value: Digest = {}
         self.view: View | None = None
 
     def digest(self) -> Digest:
         return dict(self.digest_value)
 
+    def digest_view(self) -> bytes:
+        return self.digest_in
+
     def current_view(self) -> View | None:
         return self.view
+
+    @on(ViewChange)
+    def view_changed(self, event: ViewChange) -> None:
+        self.digest_in = event.view.id.raw
 
 
 class BenchStack(Stack):

@@ -68,6 +68,18 @@ def test_votes_end_with_their_view() -> None:
     assert bench.passed_down(MessagesStable) == []
 
 
+def test_no_vote_counts_while_the_layer_below_is_still_in_the_view_before() -> None:
+    bench, below = member(max_bytes=10)
+    below.digest_value = {A: 9, B: 9, C: 9}
+    below.digest_in = view_of("A", "B", "C", counter=7).id.raw
+    bench.up(vote("B", 5, 5, 5))
+    bench.up(vote("C", 5, 5, 5))
+    bench.up(multicast("B", b"x" * 10))
+    assert bench.passed_down(MessagesStable) == []
+    assert bench.said(Seen) == []
+    assert bench.stats()["votes_between_views"] == 2
+
+
 def test_traffic_triggers_a_vote() -> None:
     bench, _ = member(max_bytes=1000)
     bench.up(multicast("B", b"x" * 999))
