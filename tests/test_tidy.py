@@ -24,15 +24,13 @@ PACKAGE = ROOT / "jgroups_py"
 MAX_FUNCTION_LINES = 60
 MAX_FILE_LINES = 400
 
-RATCHET: dict[str, int] = {
-    "jgroups_py/wire.py": 556,
-}
+RATCHET: dict[str, int] = {}
 """path -> lines of a file, or path::function -> lines of a function, where they exceed the limit. May only shrink."""
 
-# Outermost first match: a module's ring is that of the longest prefix.
+# First word of a module below jgroups_py -> its ring.
 RINGS: dict[str, int] = {
-    "address": 0, "batch": 0, "counters": 0, "digest": 0, "errors": 0, "events": 0, "outputs": 0, "ports": 0,
-    "units": 0, "view": 0, "windows": 0, "wire": 0,
+    "address": 0, "batch": 0, "codec": 0, "counters": 0, "digest": 0, "errors": 0, "events": 0, "outputs": 0,
+    "ports": 0, "units": 0, "view": 0, "windows": 0, "wire": 0,
     "protocol": 1,
     "protocols": 2,
     "config": 3, "node": 3, "stack": 3,
