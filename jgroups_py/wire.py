@@ -1,24 +1,49 @@
 """The wire format: headers as declared fields, batches as frames (specified byte by byte in design/wire.md).
 
 A header class is declared with `@header(proto=, kind=)` and fields made by `field(CODEC)`; field order is byte
-order. Everything is big-endian. Decoders are bounded: any bytes give a batch or WireError, nothing else, and never
-an allocation larger than the input justifies. There is no pickle and no reflection on received names.
+order. The codecs (codec.py) are named here too, so that a room needs one import. A frame's checksum covers everything
+but the payloads: what steers the protocols is not left to the checksums of the network alone.
+There is no pickle and no reflection on received names.
 """
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Any, Generic, TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
+from zlib import crc32
 
 import attrs
 
-from jgroups_py.address import ADDRESS_BYTES, Address, PhysicalAddress, ProxyUUID
+from jgroups_py.address import ADDRESS_BYTES, Address
 from jgroups_py.batch import Batch, Header
+from jgroups_py.codec import ADDRESS as ADDRESS
+from jgroups_py.codec import ADDRESS_BOOK as ADDRESS_BOOK
+from jgroups_py.codec import BOOL as BOOL
+from jgroups_py.codec import BYTES as BYTES
+from jgroups_py.codec import DIGEST as DIGEST
+from jgroups_py.codec import MEMBER as MEMBER
+from jgroups_py.codec import MEMBERS as MEMBERS
+from jgroups_py.codec import PHYSICAL as PHYSICAL
+from jgroups_py.codec import RANGE as RANGE
+from jgroups_py.codec import RANGES as RANGES
+from jgroups_py.codec import TEXT as TEXT
+from jgroups_py.codec import U8 as U8
+from jgroups_py.codec import U16 as U16
+from jgroups_py.codec import U32 as U32
+from jgroups_py.codec import U64 as U64
+from jgroups_py.codec import VIEW as VIEW
+from jgroups_py.codec import VIEW_ID as VIEW_ID
+from jgroups_py.codec import Codec as Codec
+from jgroups_py.codec import Interner as Interner
+from jgroups_py.codec import Reader as Reader
+from jgroups_py.codec import fixed_bytes as fixed_bytes
+from jgroups_py.codec import mapping as mapping
+from jgroups_py.codec import optional as optional
+from jgroups_py.codec import record as record
+from jgroups_py.codec import sequence as sequence
 from jgroups_py.errors import WireError
-from jgroups_py.view import MergeView, View, ViewId
 
-T = TypeVar("T")
 H = TypeVar("H", bound=type[Header])
 
 MAGIC = b"JP"
@@ -27,300 +52,13 @@ MULTICAST = 1                 # frame flag: no destination field
 EQUAL_LENGTHS = 2             # frame flag: one length for all messages
 KNOWN_FRAME_FLAGS = MULTICAST | EQUAL_LENGTHS
 
-_PREFIX = struct.Struct(">2sBB8s16s")          # magic, version, frame flags, cluster id, source
+_PREFIX = struct.Struct(">2sBBI")              # magic, version, frame flags, checksum
+_ORIGIN = struct.Struct(">I8s16s")             # bytes from here to the payloads, cluster id, source
 _RUN = struct.Struct(">HB")                    # flags of the run, number of headers
 _HEADER = struct.Struct(">HBI")                # protocol id, kind, length of the body
 _U32 = struct.Struct(">I")
-SOURCE_OFFSET = 12                             # where the source stands in a frame
-SOURCE_END = SOURCE_OFFSET + ADDRESS_BYTES
-MAX_TEXT_BYTES = 0xFFFF
-
-
-class Interner:
-    """16 bytes -> the one Address object this node uses for them, with the logical name once it is known.
-
-    Equal objects compare by identity first, so interning makes dict look-ups by address fast. Bounded: beyond
-    `limit` it starts again (addresses stay valid, they are merely no longer the same object).
-    """
-
-    __slots__ = ("limit", "table")
-
-    def __init__(self, limit: int = 100_000) -> None:
-        self.table: dict[bytes, Address] = {}
-        self.limit = limit
-
-    def get(self, raw: bytes, name: str = "") -> Address:
-        """The Address of `raw`; a name given here is kept."""
-        found = self.table.get(raw)
-        if found is None:
-            if len(self.table) >= self.limit:
-                self.table.clear()
-            found = self.table[raw] = Address(raw, name)
-        elif name and not found.name:
-            found.name = name
-        return found
-
-    def adopt(self, address: Address) -> Address:
-        """Make `address` the one object for its bytes."""
-        return self.table.setdefault(address.raw, address)
-
-
-class Reader:
-    """A position in received bytes; reading past the end is a WireError."""
-
-    __slots__ = ("addresses", "data", "pos", "stop")
-
-    def __init__(self, data: bytes, addresses: Interner, pos: int = 0, stop: int | None = None) -> None:
-        self.data = data
-        self.pos = pos
-        self.stop = len(data) if stop is None else stop
-        self.addresses = addresses
-
-    def take(self, number: int) -> bytes:
-        """The next `number` bytes."""
-        end = self.pos + number
-        if end > self.stop:
-            raise WireError("truncated")
-        taken = self.data[self.pos:end]
-        self.pos = end
-        return taken
-
-    def unpack(self, form: struct.Struct) -> tuple[Any, ...]:
-        """The next fields in the form of `form`."""
-        end = self.pos + form.size
-        if end > self.stop:
-            raise WireError("truncated")
-        values = form.unpack_from(self.data, self.pos)
-        self.pos = end
-        return values
-
-    def length(self, least_bytes: int) -> int:
-        """A u32 item count that the remaining bytes can hold if an item takes `least_bytes` or more."""
-        (number,) = self.unpack(_U32)
-        if number * least_bytes > self.stop - self.pos:
-            raise WireError("more items announced than bytes are left")
-        return int(number)
-
-
-@attrs.frozen(eq=False)
-class Codec(Generic[T]):
-    """How one value is written and read; `form` is its struct code if it has a fixed size and maps to itself.
-
-    `least_bytes` is the smallest size of an encoded value, which bounds counts announced by peers.
-    """
-
-    write: Callable[[T, bytearray], None]
-    read: Callable[[Reader], T]
-    least_bytes: int
-    form: str | None = None
-
-
-def _fixed(code: str) -> Codec[int]:
-    form = struct.Struct(">" + code)
-
-    def write(value: int, out: bytearray) -> None:
-        out += form.pack(value)
-
-    def read(reader: Reader) -> int:
-        return int(reader.unpack(form)[0])
-    return Codec(write, read, form.size, code)
-
-
-U8, U16, U32, U64 = _fixed("B"), _fixed("H"), _fixed("I"), _fixed("Q")
-
-
-def _write_bool(value: bool, out: bytearray) -> None:
-    out.append(1 if value else 0)
-
-
-def _read_bool(reader: Reader) -> bool:
-    value = reader.take(1)[0]
-    if value > 1:
-        raise WireError("a truth value is neither 0 nor 1")
-    return value == 1
-
-
-BOOL = Codec(_write_bool, _read_bool, 1)
-
-
-def _write_bytes(value: bytes, out: bytearray) -> None:
-    out += _U32.pack(len(value))
-    out += value
-
-
-def _read_bytes(reader: Reader) -> bytes:
-    return reader.take(reader.length(1))
-
-
-BYTES = Codec(_write_bytes, _read_bytes, 4)
-
-
-def _write_text(value: str, out: bytearray) -> None:
-    raw = value.encode()
-    assert len(raw) <= MAX_TEXT_BYTES, "text in a header is short"
-    out += len(raw).to_bytes(2, "big")
-    out += raw
-
-
-def _read_text(reader: Reader) -> str:
-    raw = reader.take(int.from_bytes(reader.take(2), "big"))
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        raise WireError("text is not UTF-8") from None
-
-
-TEXT = Codec(_write_text, _read_text, 2)
-
-
-def fixed_bytes(number: int) -> Codec[bytes]:
-    """Exactly `number` bytes."""
-    def write(value: bytes, out: bytearray) -> None:
-        assert len(value) == number, "a field of fixed size has that size"
-        out += value
-    return Codec(write, lambda reader: reader.take(number), number, f"{number}s")
-
-
-def _write_address(value: Address, out: bytearray) -> None:
-    out += value.raw
-
-
-def _read_address(reader: Reader) -> Address:
-    return reader.addresses.get(reader.take(ADDRESS_BYTES))
-
-
-ADDRESS = Codec(_write_address, _read_address, ADDRESS_BYTES)
-
-
-def _write_member(value: Address, out: bytearray) -> None:
-    out += value.raw
-    _write_text(value.name, out)
-
-
-def _read_member(reader: Reader) -> Address:
-    raw = reader.take(ADDRESS_BYTES)
-    return reader.addresses.get(raw, _read_text(reader))
-
-
-MEMBER = Codec(_write_member, _read_member, ADDRESS_BYTES + 2)
-"""An address with its logical name."""
-
-
-def _write_physical(value: PhysicalAddress, out: bytearray) -> None:
-    _write_text(value[0], out)
-    out += value[1].to_bytes(2, "big")
-
-
-def _read_physical(reader: Reader) -> PhysicalAddress:
-    host = _read_text(reader)
-    return host, int.from_bytes(reader.take(2), "big")
-
-
-PHYSICAL = Codec(_write_physical, _read_physical, 4)
-
-
-def _write_view_id(value: ViewId, out: bytearray) -> None:
-    out += value.raw
-
-
-def _read_view_id(reader: Reader) -> ViewId:
-    counter = int.from_bytes(reader.take(8), "big")
-    return ViewId(counter, _read_address(reader))
-
-
-VIEW_ID = Codec(_write_view_id, _read_view_id, 24)
-
-
-def optional(codec: Codec[T]) -> Codec[T | None]:
-    """A value or None: one byte 0 or 1 before it."""
-    def write(value: T | None, out: bytearray) -> None:
-        out.append(0 if value is None else 1)
-        if value is not None:
-            codec.write(value, out)
-
-    def read(reader: Reader) -> T | None:
-        return codec.read(reader) if _read_bool(reader) else None
-    return Codec(write, read, 1)
-
-
-def sequence(codec: Codec[T]) -> Codec[tuple[T, ...]]:
-    """A tuple: u32 count, then the items."""
-    def write(value: tuple[T, ...], out: bytearray) -> None:
-        out += _U32.pack(len(value))
-        for item in value:
-            codec.write(item, out)
-
-    def read(reader: Reader) -> tuple[T, ...]:
-        return tuple([codec.read(reader) for _ in range(reader.length(codec.least_bytes))])
-    return Codec(write, read, 4)
-
-
-def mapping(key: Codec[Any], value: Codec[Any]) -> Codec[dict[Any, Any]]:
-    """A dict in its own order: u32 count, then key and value of each entry. A key twice is refused."""
-    def write(table: dict[Any, Any], out: bytearray) -> None:
-        out += _U32.pack(len(table))
-        for item, content in table.items():
-            key.write(item, out)
-            value.write(content, out)
-
-    def read(reader: Reader) -> dict[Any, Any]:
-        number = reader.length(key.least_bytes + value.least_bytes)
-        table = {key.read(reader): value.read(reader) for _ in range(number)}
-        if len(table) != number:
-            raise WireError("a key stands twice in a table")
-        return table
-    return Codec(write, read, 4)
-
-
-def record(*codecs: Codec[Any]) -> Codec[tuple[Any, ...]]:
-    """A tuple of fixed length, one codec a place."""
-    def write(value: tuple[Any, ...], out: bytearray) -> None:
-        for codec, item in zip(codecs, value, strict=True):
-            codec.write(item, out)
-
-    def read(reader: Reader) -> tuple[Any, ...]:
-        return tuple([codec.read(reader) for codec in codecs])
-    return Codec(write, read, sum(codec.least_bytes for codec in codecs))
-
-
-RANGE = record(U64, U64)
-"""Half-open (first, stop)."""
-RANGES = sequence(RANGE)
-MEMBERS = sequence(MEMBER)
-DIGEST: Codec[dict[Address, int]] = mapping(ADDRESS, U64)
-"""Member -> next number wanted from it."""
-ADDRESS_BOOK: Codec[dict[Address, PhysicalAddress]] = mapping(MEMBER, PHYSICAL)
-"""Member (with name) -> where it receives."""
-
-
-def _write_plain_view(view: View, out: bytearray) -> None:
-    _write_view_id(view.id, out)
-    MEMBERS.write(view.members, out)
-
-
-def _read_plain_view(reader: Reader) -> View:
-    view_id = _read_view_id(reader)
-    members = MEMBERS.read(reader)
-    if not members or len(dict.fromkeys(members)) != len(members):
-        raise WireError("a view is empty or names a member twice")
-    return View(view_id, members)
-
-
-_PLAIN_VIEWS = sequence(Codec(_write_plain_view, _read_plain_view, 28))
-
-
-def _write_view(view: View, out: bytearray) -> None:
-    _write_plain_view(view, out)
-    _PLAIN_VIEWS.write(view.subgroups if isinstance(view, MergeView) else (), out)
-
-
-def _read_view(reader: Reader) -> View:
-    view = _read_plain_view(reader)
-    subgroups = _PLAIN_VIEWS.read(reader)
-    return MergeView(view.id, view.members, subgroups) if subgroups else view
-
-
-VIEW = Codec(_write_view, _read_view, 32)
+SOURCE_END = _PREFIX.size + _ORIGIN.size       # where the source ends in a frame
+SOURCE_OFFSET = SOURCE_END - ADDRESS_BYTES
 
 
 def field(codec: Codec[Any], **options: Any) -> Any:
@@ -479,13 +217,13 @@ def _read_lengths(reader: Reader, count: int) -> tuple[bytes, ...]:
 def encode_frame(cluster: bytes, batch: Batch) -> list[bytes | bytearray]:
     """A batch as one frame: buffers to be gathered by the socket, payloads not copied."""
     buffers = encode_body(batch)
-    flags = (MULTICAST if batch.dest is None else 0)
+    flags = MULTICAST if batch.dest is None else 0
     if batch.payloads and equal_lengths(batch.payloads):
         flags |= EQUAL_LENGTHS
-    prefix = bytearray(_PREFIX.pack(MAGIC, VERSION, flags, cluster, batch.src.raw))
-    if batch.dest is not None:
-        prefix += batch.dest.raw
-    buffers[0] = prefix + buffers[0]
+    dest = b"" if batch.dest is None else batch.dest.raw
+    length = _ORIGIN.size + len(dest) + len(buffers[0])
+    head = b"".join((_ORIGIN.pack(length, cluster, batch.src.raw), dest, buffers[0]))
+    buffers[0] = _PREFIX.pack(MAGIC, VERSION, flags, crc32(head, flags)) + head
     return buffers
 
 
@@ -493,27 +231,33 @@ def headers_nbytes(batch: Batch) -> int:
     """The size of a frame of this batch without lengths and payloads."""
     out = bytearray()
     encode_headers(batch.headers, out)
-    return _PREFIX.size + ADDRESS_BYTES + _RUN.size + len(out) + 2 * _U32.size
+    return SOURCE_END + ADDRESS_BYTES + _RUN.size + len(out) + 2 * _U32.size
 
 
 def decode_frame(data: bytes, cluster: bytes, addresses: Interner) -> Batch:
     """The batch in a frame.
 
     Raises:
-        WireError: with `reason` "foreign version", "foreign cluster" or what is malformed.
+        WireError: saying "foreign version", "foreign cluster", "wrong checksum" or what is malformed.
     """
     reader = Reader(data, addresses)
-    magic, version, flags, its_cluster, source = reader.unpack(_PREFIX)
+    magic, version, flags, checksum = reader.unpack(_PREFIX)
     if magic != MAGIC:
         raise WireError("not a frame")
     if version != VERSION:
         raise WireError("foreign version")
-    if its_cluster != cluster:
-        raise WireError("foreign cluster")
     if flags & ~KNOWN_FRAME_FLAGS:
         raise WireError("unknown frame flags")
+    length, its_cluster, source = reader.unpack(_ORIGIN)
+    if crc32(data[_PREFIX.size:_PREFIX.size + length], flags) != checksum:
+        raise WireError("wrong checksum")
+    if its_cluster != cluster:
+        raise WireError("foreign cluster")
     dest = None if flags & MULTICAST else addresses.get(reader.take(ADDRESS_BYTES))
-    return decode_body(reader, addresses.get(source), dest, bool(flags & EQUAL_LENGTHS))
+    batch = decode_body(reader, addresses.get(source), dest, bool(flags & EQUAL_LENGTHS))
+    if _PREFIX.size + length != len(data) - batch.nbytes:
+        raise WireError("the checksum covers another part than it should")
+    return batch
 
 
 def pack_batch(batch: Batch, out: bytearray) -> None:
@@ -534,8 +278,8 @@ def unpack_batch(reader: Reader) -> Batch:
     flags = reader.take(1)[0]
     if flags & ~KNOWN_FRAME_FLAGS:
         raise WireError("unknown frame flags")
-    src = _read_address(reader)
-    dest = None if flags & MULTICAST else _read_address(reader)
+    src = ADDRESS.read(reader)
+    dest = None if flags & MULTICAST else ADDRESS.read(reader)
     batch = decode_body(reader, src, dest, bool(flags & EQUAL_LENGTHS))
     reader.stop = limit
     return batch
@@ -549,8 +293,3 @@ class AppHeaders(Header):
     """The headers that an application gave to a message: id (200 or more) -> bytes."""
 
     items: dict[int, bytes] = field(mapping(U16, BYTES))
-
-
-def proxy_or_plain(address: Address) -> bytes:
-    """The 16 bytes of an address, of the original for a ProxyUUID."""
-    return address.original.raw if isinstance(address, ProxyUUID) else address.raw

@@ -313,7 +313,7 @@ class Transport(Protocol, Hearing, AddressBook, FrameRoom):
             return wire.decode_frame(data, self.cluster, self.addresses)
         except WireError as error:
             reason = str(error)
-            known = reason in ("foreign version", "foreign cluster")
+            known = reason in ("foreign version", "foreign cluster", "wrong checksum")
             self.count(reason.replace(" ", "_") + "_dropped" if known else "malformed_dropped")
             self.warn(f"dropped a frame: {reason}")
             return None

@@ -1,0 +1,308 @@
+"""Codecs: how single values are written to and read from bytes, the alphabet of `wire`.
+
+Everything is big-endian. A reader is bounded: reading past the end, or a count that the remaining bytes cannot hold, is
+a WireError, so any bytes give a value or a WireError and never an allocation larger than the input justifies.
+"""
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from jgroups_py.address import ADDRESS_BYTES, Address, PhysicalAddress
+from jgroups_py.errors import WireError
+from jgroups_py.view import MergeView, View, ViewId
+
+T = TypeVar("T")
+
+MAX_TEXT_BYTES = 0xFFFF
+_U32 = struct.Struct(">I")
+
+
+class Interner:
+    """16 bytes -> the one Address object this node uses for them, with the logical name once it is known.
+
+    Equal objects compare by identity first, so interning makes dict look-ups by address fast. Bounded: beyond
+    `limit` it starts again (addresses stay valid, they are merely no longer the same object).
+    """
+
+    __slots__ = ("limit", "table")
+
+    def __init__(self, limit: int = 100_000) -> None:
+        self.table: dict[bytes, Address] = {}
+        self.limit = limit
+
+    def get(self, raw: bytes, name: str = "") -> Address:
+        """The Address of `raw`; a name given here is kept."""
+        found = self.table.get(raw)
+        if found is None:
+            if len(self.table) >= self.limit:
+                self.table.clear()
+            found = self.table[raw] = Address(raw, name)
+        elif name and not found.name:
+            found.name = name
+        return found
+
+    def adopt(self, address: Address) -> Address:
+        """Make `address` the one object for its bytes."""
+        return self.table.setdefault(address.raw, address)
+
+
+class Reader:
+    """A position in received bytes; reading past the end is a WireError."""
+
+    __slots__ = ("addresses", "data", "pos", "stop")
+
+    def __init__(self, data: bytes, addresses: Interner, pos: int = 0, stop: int | None = None) -> None:
+        self.data = data
+        self.pos = pos
+        self.stop = len(data) if stop is None else stop
+        self.addresses = addresses
+
+    def take(self, number: int) -> bytes:
+        """The next `number` bytes."""
+        end = self.pos + number
+        if end > self.stop:
+            raise WireError("truncated")
+        taken = self.data[self.pos:end]
+        self.pos = end
+        return taken
+
+    def unpack(self, form: struct.Struct) -> tuple[Any, ...]:
+        """The next fields in the form of `form`."""
+        end = self.pos + form.size
+        if end > self.stop:
+            raise WireError("truncated")
+        values = form.unpack_from(self.data, self.pos)
+        self.pos = end
+        return values
+
+    def length(self, least_bytes: int) -> int:
+        """A u32 item count that the remaining bytes can hold if an item takes `least_bytes` or more."""
+        (number,) = self.unpack(_U32)
+        if number * least_bytes > self.stop - self.pos:
+            raise WireError("more items announced than bytes are left")
+        return int(number)
+
+
+@attrs.frozen(eq=False)
+class Codec(Generic[T]):
+    """How one value is written and read; `form` is its struct code if it has a fixed size and maps to itself.
+
+    `least_bytes` is the smallest size of an encoded value, which bounds counts announced by peers.
+    """
+
+    write: Callable[[T, bytearray], None]
+    read: Callable[[Reader], T]
+    least_bytes: int
+    form: str | None = None
+
+
+def _fixed(code: str) -> Codec[int]:
+    form = struct.Struct(">" + code)
+
+    def write(value: int, out: bytearray) -> None:
+        out += form.pack(value)
+
+    def read(reader: Reader) -> int:
+        return int(reader.unpack(form)[0])
+    return Codec(write, read, form.size, code)
+
+
+U8, U16, U32, U64 = _fixed("B"), _fixed("H"), _fixed("I"), _fixed("Q")
+
+
+def _write_bool(value: bool, out: bytearray) -> None:
+    out.append(1 if value else 0)
+
+
+def _read_bool(reader: Reader) -> bool:
+    value = reader.take(1)[0]
+    if value > 1:
+        raise WireError("a truth value is neither 0 nor 1")
+    return value == 1
+
+
+BOOL = Codec(_write_bool, _read_bool, 1)
+
+
+def _write_bytes(value: bytes, out: bytearray) -> None:
+    out += _U32.pack(len(value))
+    out += value
+
+
+def _read_bytes(reader: Reader) -> bytes:
+    return reader.take(reader.length(1))
+
+
+BYTES = Codec(_write_bytes, _read_bytes, 4)
+
+
+def _write_text(value: str, out: bytearray) -> None:
+    raw = value.encode()
+    assert len(raw) <= MAX_TEXT_BYTES, "text in a header is short"
+    out += len(raw).to_bytes(2, "big")
+    out += raw
+
+
+def _read_text(reader: Reader) -> str:
+    raw = reader.take(int.from_bytes(reader.take(2), "big"))
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise WireError("text is not UTF-8") from None
+
+
+TEXT = Codec(_write_text, _read_text, 2)
+
+
+def fixed_bytes(number: int) -> Codec[bytes]:
+    """Exactly `number` bytes."""
+    def write(value: bytes, out: bytearray) -> None:
+        assert len(value) == number, "a field of fixed size has that size"
+        out += value
+    return Codec(write, lambda reader: reader.take(number), number, f"{number}s")
+
+
+def _write_address(value: Address, out: bytearray) -> None:
+    out += value.raw
+
+
+def _read_address(reader: Reader) -> Address:
+    return reader.addresses.get(reader.take(ADDRESS_BYTES))
+
+
+ADDRESS = Codec(_write_address, _read_address, ADDRESS_BYTES)
+
+
+def _write_member(value: Address, out: bytearray) -> None:
+    out += value.raw
+    _write_text(value.name, out)
+
+
+def _read_member(reader: Reader) -> Address:
+    raw = reader.take(ADDRESS_BYTES)
+    return reader.addresses.get(raw, _read_text(reader))
+
+
+MEMBER = Codec(_write_member, _read_member, ADDRESS_BYTES + 2)
+"""An address with its logical name."""
+
+
+def _write_physical(value: PhysicalAddress, out: bytearray) -> None:
+    _write_text(value[0], out)
+    out += value[1].to_bytes(2, "big")
+
+
+def _read_physical(reader: Reader) -> PhysicalAddress:
+    host = _read_text(reader)
+    return host, int.from_bytes(reader.take(2), "big")
+
+
+PHYSICAL = Codec(_write_physical, _read_physical, 4)
+
+
+def _write_view_id(value: ViewId, out: bytearray) -> None:
+    out += value.raw
+
+
+def _read_view_id(reader: Reader) -> ViewId:
+    counter = int.from_bytes(reader.take(8), "big")
+    return ViewId(counter, _read_address(reader))
+
+
+VIEW_ID = Codec(_write_view_id, _read_view_id, 24)
+
+
+def optional(codec: Codec[T]) -> Codec[T | None]:
+    """A value or None: one byte 0 or 1 before it."""
+    def write(value: T | None, out: bytearray) -> None:
+        out.append(0 if value is None else 1)
+        if value is not None:
+            codec.write(value, out)
+
+    def read(reader: Reader) -> T | None:
+        return codec.read(reader) if _read_bool(reader) else None
+    return Codec(write, read, 1)
+
+
+def sequence(codec: Codec[T]) -> Codec[tuple[T, ...]]:
+    """A tuple: u32 count, then the items."""
+    def write(value: tuple[T, ...], out: bytearray) -> None:
+        out += _U32.pack(len(value))
+        for item in value:
+            codec.write(item, out)
+
+    def read(reader: Reader) -> tuple[T, ...]:
+        return tuple([codec.read(reader) for _ in range(reader.length(codec.least_bytes))])
+    return Codec(write, read, 4)
+
+
+def mapping(key: Codec[Any], value: Codec[Any]) -> Codec[dict[Any, Any]]:
+    """A dict in its own order: u32 count, then key and value of each entry. A key twice is refused."""
+    def write(table: dict[Any, Any], out: bytearray) -> None:
+        out += _U32.pack(len(table))
+        for item, content in table.items():
+            key.write(item, out)
+            value.write(content, out)
+
+    def read(reader: Reader) -> dict[Any, Any]:
+        number = reader.length(key.least_bytes + value.least_bytes)
+        table = {key.read(reader): value.read(reader) for _ in range(number)}
+        if len(table) != number:
+            raise WireError("a key stands twice in a table")
+        return table
+    return Codec(write, read, 4)
+
+
+def record(*codecs: Codec[Any]) -> Codec[tuple[Any, ...]]:
+    """A tuple of fixed length, one codec a place."""
+    def write(value: tuple[Any, ...], out: bytearray) -> None:
+        for codec, item in zip(codecs, value, strict=True):
+            codec.write(item, out)
+
+    def read(reader: Reader) -> tuple[Any, ...]:
+        return tuple([codec.read(reader) for codec in codecs])
+    return Codec(write, read, sum(codec.least_bytes for codec in codecs))
+
+
+RANGE = record(U64, U64)
+"""Half-open (first, stop)."""
+RANGES = sequence(RANGE)
+MEMBERS = sequence(MEMBER)
+DIGEST: Codec[dict[Address, int]] = mapping(ADDRESS, U64)
+"""Member -> next number wanted from it."""
+ADDRESS_BOOK: Codec[dict[Address, PhysicalAddress]] = mapping(MEMBER, PHYSICAL)
+"""Member (with name) -> where it receives."""
+
+
+def _write_plain_view(view: View, out: bytearray) -> None:
+    _write_view_id(view.id, out)
+    MEMBERS.write(view.members, out)
+
+
+def _read_plain_view(reader: Reader) -> View:
+    view_id = _read_view_id(reader)
+    members = MEMBERS.read(reader)
+    if not members or len(dict.fromkeys(members)) != len(members):
+        raise WireError("a view is empty or names a member twice")
+    return View(view_id, members)
+
+
+_PLAIN_VIEWS = sequence(Codec(_write_plain_view, _read_plain_view, 28))
+
+
+def _write_view(view: View, out: bytearray) -> None:
+    _write_plain_view(view, out)
+    _PLAIN_VIEWS.write(view.subgroups if isinstance(view, MergeView) else (), out)
+
+
+def _read_view(reader: Reader) -> View:
+    view = _read_plain_view(reader)
+    subgroups = _PLAIN_VIEWS.read(reader)
+    return MergeView(view.id, view.members, subgroups) if subgroups else view
+
+
+VIEW = Codec(_write_view, _read_view, 32)
