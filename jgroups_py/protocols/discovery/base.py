@@ -97,7 +97,7 @@ class Discovery(Protocol):
     @on(FindMembers)
     def find(self, event: FindMembers) -> None:
         self.search, self.found = event, {}
-        self.repeat_ns = FIRST_REPEAT_NS
+        self.repeat_ns = LONGEST_REPEAT_NS // 2 if event.everyone else FIRST_REPEAT_NS
         self.set_timer("end", event.within_ns)
         self.ask()
 

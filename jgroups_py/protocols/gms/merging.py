@@ -57,16 +57,18 @@ class Merger:
         if view is None or gms.state != MEMBER:
             return
         gms.knows(max((view_id.counter for view_id in views.values()), default=0))
-        mine = view.id
         for member, other in views.items():
-            if member in view and other > mine:
+            if member in view and other > view.id:
                 gms.is_gone(member)                    # it can only have gone on: it was here
-            elif gms.acting() and gms.shown is not None and (
-                    (member in view and other < mine) or (member not in view and other.coordinator in view)):
+            elif gms.acting() and gms.shown is not None and not self.leads(other, views, view):
                 gms.send(gms.shown, member)            # it is behind, or was left behind
         if view.coordinator == gms.me:
-            self.meet({other.coordinator: other for member, other in views.items()
-                       if member == other.coordinator and member not in view})
+            self.meet({other.coordinator: other for other in views.values() if self.leads(other, views, view)})
+
+    @staticmethod
+    def leads(other: ViewId, views: Mapping[Address, ViewId], view: View) -> bool:
+        """Whether `other` is the view of a group of its own, whose coordinator was heard."""
+        return other.coordinator not in view and views.get(other.coordinator) == other
 
     def meet(self, others: dict[Address, ViewId]) -> None:
         """These coordinators lead other groups."""
