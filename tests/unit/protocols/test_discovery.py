@@ -1,0 +1,213 @@
+"""PING, TCPPING, FILE_PING: who is found, who answers, who is asked."""
+from __future__ import annotations
+
+import pytest
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.events import AddressesKnown, Connect, FindMembers, FolderRead, Found, Left, MembersFound, SendTo
+from jgroups_py.outputs import ReadFolder, StoreEntry
+from jgroups_py.protocols.discovery.base import Discovery, Here, WhoIsThere
+from jgroups_py.protocols.discovery.file_ping import FilePing, FilePingConfig, entry, parse_entry
+from jgroups_py.protocols.discovery.ping import Ping
+from jgroups_py.protocols.discovery.tcpping import TcpPing, TcpPingConfig, parse_hosts
+from jgroups_py.units import seconds
+from jgroups_py.view import View
+from tests.unit.harness import Bench, Fixed, address, change, multicast, unicast, view_of
+
+A, B, C = map(address, "ABC")
+PLACE_B, PLACE_C = ("10.0.0.2", 7800), ("10.0.0.3", 7800)
+AB = view_of("B", "A")
+
+
+def bench_of(layer: Discovery, view: View | None = None, *, multicasts: bool = True) -> Bench:
+    """Discovery below something that has `view`."""
+    above = Fixed()
+    bench = Bench(layer, above)
+    above.view = view
+    bench.floor.multicasts = multicasts
+    return bench
+
+
+def here(name: str, place: tuple[str, int], view: View | None = None, **book: tuple[str, int]) -> object:
+    """An answer as it arrives at A."""
+    told = {address(other): where for other, where in book.items()}
+    coordinator = None if view is None else view.coordinator
+    header = Here(address(name), place, None if view is None else view.id, coordinator, None, told)
+    return unicast(name, "A", headers=(header,))
+
+
+def question(name: str, place: tuple[str, int], *, everyone: bool = False) -> object:
+    """A question as it arrives."""
+    return multicast(name, headers=(WhoIsThere(address(name), place, None, None, None, everyone),))
+
+
+def test_a_search_without_answers_ends_empty_when_its_time_is_over() -> None:
+    bench = bench_of(Ping())
+    bench.down(FindMembers(seconds(1)))
+    bench.advance(999)
+    assert bench.told(MembersFound) == []
+    bench.advance(1)
+    assert bench.told(MembersFound) == [MembersFound(())]
+
+
+def test_the_question_is_repeated_since_datagrams_get_lost() -> None:
+    bench = bench_of(Ping())
+    bench.down(FindMembers(seconds(1)))
+    bench.advance(990)
+    said = [header for header, _ in bench.said(WhoIsThere)]
+    assert len(said) == 5
+    assert [header.everyone for header in said] == [False, True, True, True, True]
+
+
+def test_a_coordinators_answer_ends_the_search_at_once() -> None:
+    bench = bench_of(Ping())
+    bench.down(FindMembers(seconds(1)))
+    bench.up(here("B", PLACE_B, AB))                                       # type: ignore[arg-type]
+    assert bench.told(MembersFound) == [MembersFound((Found(B, PLACE_B, AB.id, True),))]
+    assert AddressesKnown({B: PLACE_B}) in bench.passed_down(AddressesKnown)
+    bench.advance(5000)
+    assert bench.told(MembersFound) == []
+
+
+def test_a_search_for_everyone_goes_on_after_a_coordinator_answered() -> None:
+    bench = bench_of(Ping())
+    bench.down(FindMembers(seconds(1), everyone=True))
+    bench.up(here("B", PLACE_B, AB))                                       # type: ignore[arg-type]
+    bench.up(here("C", PLACE_C))                                           # type: ignore[arg-type]
+    bench.advance(1000)
+    (event,) = bench.told(MembersFound)
+    assert [one.member for one in event.found] == [B, C]
+
+
+def test_a_joiner_that_asks_is_found_by_another_joiner() -> None:
+    bench = bench_of(Ping())
+    bench.down(FindMembers(seconds(1)))
+    bench.up(question("C", PLACE_C))                                       # type: ignore[arg-type]
+    bench.advance(1000)
+    assert bench.told(MembersFound) == [MembersFound((Found(C, PLACE_C, None, False),))]
+
+
+def test_a_coordinator_and_a_joiner_answer_an_ordinary_member_only_if_everyone_is_asked() -> None:
+    for view, first, everyone in ((None, 1, 1), (view_of("A", "B"), 1, 1), (AB, 0, 1)):
+        bench = bench_of(Ping(), view)
+        bench.up(question("C", PLACE_C))                                   # type: ignore[arg-type]
+        assert len(bench.said(Here)) == first
+        bench.up(question("C", PLACE_C, everyone=True))                    # type: ignore[arg-type]
+        assert len(bench.said(Here)) == everyone
+
+
+def test_who_becomes_the_first_member_tells_those_who_were_looking() -> None:
+    bench = bench_of(Ping())
+    bench.up(question("C", PLACE_C))                                       # type: ignore[arg-type]
+    bench.sent()
+    bench.stack.find(Fixed).view = alone = view_of("A")
+    bench.down(change(alone))
+    ((header, batch),) = bench.said(Here)
+    assert (header.coordinator, batch.dest) == (A, C)
+
+
+def test_without_multicast_an_answer_to_everyone_names_the_places_of_all_members() -> None:
+    bench = bench_of(Ping(), AB, multicasts=False)
+    bench.floor.book.update({A: ("127.0.0.1", 7800), B: PLACE_B})
+    bench.up(question("C", PLACE_C, everyone=True))                        # type: ignore[arg-type]
+    ((header, _),) = bench.said(Here)
+    assert header.book == {B: PLACE_B, A: ("127.0.0.1", 7800)}
+    assert (header.coordinator, header.place) == (B, PLACE_B)
+
+
+# --- TCPPING --------------------------------------------------------------------------------------------------------
+
+def asked(bench: Bench) -> list[tuple[str, int]]:
+    """Whom TCPPING asked since the last call."""
+    return [event.physical for event in bench.passed_down(SendTo)]
+
+
+def test_every_host_and_port_of_the_list_is_asked_but_ourselves() -> None:
+    bench = bench_of(TcpPing(TcpPingConfig(initial_hosts="127.0.0.1[7800],h:7900", port_range=1)))
+    bench.down(FindMembers(seconds(1)))
+    assert asked(bench) == [("127.0.0.1", 7801), ("h", 7900), ("h", 7901)]
+
+
+def test_whoever_was_met_or_mentioned_is_asked_too() -> None:
+    bench = bench_of(TcpPing(TcpPingConfig(initial_hosts="h[1]", port_range=0, max_dynamic_hosts=2)))
+    bench.up(here("B", PLACE_B, AB, C=PLACE_C))                            # type: ignore[arg-type]
+    bench.down(FindMembers(seconds(1)))
+    assert asked(bench) == [("h", 1), PLACE_C, PLACE_B]
+    bench.down(AddressesKnown({address("D"): ("10.0.0.4", 1)}))
+    bench.advance(50)
+    assert asked(bench) == [("h", 1), PLACE_B, ("10.0.0.4", 1)]            # the oldest of three was forgotten
+
+
+@pytest.mark.parametrize("text", ["h", "h[]", "h[99999]", "h[1", "[1]", "h:1;g:2"])
+def test_a_wrong_host_is_a_config_error(text: str) -> None:
+    with pytest.raises(ConfigError):
+        TcpPingConfig(initial_hosts=text)
+
+
+def test_hosts_are_read_as_jgroups_writes_them_and_as_people_do() -> None:
+    assert parse_hosts(" a[1],b:2,,[fe80::1][3] ") == (("a", 1), ("b", 2), ("fe80::1", 3))
+
+
+# --- FILE_PING ------------------------------------------------------------------------------------------------------
+
+def file_ping(view: View | None = None, **properties: object) -> Bench:
+    """FILE_PING of a connected member; its own file is written."""
+    bench = bench_of(FilePing(FilePingConfig(location="/shared", **properties)), view)     # type: ignore[arg-type]
+    bench.down(Connect("demo"))
+    return bench
+
+
+def folder(bench: Bench) -> str:
+    """The folder of the group."""
+    stored = next(output for output in bench.outputs if isinstance(output, StoreEntry))
+    return stored.folder
+
+
+def removed(bench: Bench) -> list[str]:
+    """Files that were removed."""
+    return [output.name for output in bench.outputs if isinstance(output, StoreEntry) and output.data is None]
+
+
+def test_a_file_says_who_receives_where_and_nothing_else_is_taken_for_one() -> None:
+    data = entry(B, PLACE_B)
+    parsed = parse_entry(data)
+    assert parsed == (B, PLACE_B)
+    assert parsed is not None
+    assert parsed[0].name == "B"
+    for other in (b"", data[:-1], data + b"x", b"hello"):
+        assert parse_entry(other) is None
+
+
+def test_members_whose_files_lie_in_the_folder_are_asked() -> None:
+    bench = file_ping()
+    bench.down(FindMembers(seconds(1)))
+    assert any(isinstance(output, ReadFolder) for output in bench.outputs)
+    bench.up(FolderRead(folder(bench), (b"junk", entry(A, ("me", 1)), entry(B, PLACE_B))))
+    assert asked(bench) == [PLACE_B]
+
+
+def test_a_file_goes_with_its_owner() -> None:
+    bench = file_ping()
+    bench.up(Left())
+    assert removed(bench) == [f"{A.raw.hex()}.node"]
+
+
+def test_the_coordinator_removes_the_files_of_those_who_left_the_view() -> None:
+    bench = file_ping(view_of("A"))
+    bench.down(change(view_of("A", counter=2), view_of("A", "B")))
+    assert removed(bench) == [f"{B.raw.hex()}.node"]
+
+
+def test_the_coordinator_removes_files_whose_owners_never_answer() -> None:
+    bench = file_ping(view_of("A"), silent_searches=2)
+    for _ in range(4):
+        bench.down(FindMembers(seconds(1), everyone=True))
+        bench.up(FolderRead(folder(bench), (entry(B, PLACE_B), entry(C, PLACE_C))))
+        bench.up(here("C", PLACE_C))                                       # type: ignore[arg-type]
+        bench.advance(1000)
+    assert removed(bench) == [f"{B.raw.hex()}.node"]
+
+
+def test_a_location_is_needed() -> None:
+    with pytest.raises(ConfigError):
+        FilePingConfig()

@@ -1,0 +1,289 @@
+"""FD_SOCK, FD_ALL, VERIFY_SUSPECT."""
+from __future__ import annotations
+
+import pytest
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.events import Connect, LinkDown, LinkUp, Listening, Suspect, Unsuspect
+from jgroups_py.outputs import CloseLink, Listen, OpenLink
+from jgroups_py.protocols.fd_all import FdAll, FdAllConfig, Heartbeat
+from jgroups_py.protocols.fd_sock import FdSock, HereIs, Suspected, WhereIs
+from jgroups_py.protocols.verify_suspect import AreYouAlive, IAmAlive, VerifyConfig, VerifySuspect
+from jgroups_py.units import millis
+from tests.unit.harness import Bench, address, change, multicast, unicast, view_of
+
+A, B, C, D = map(address, "ABCD")
+ABC = view_of("A", "B", "C")
+PLACE_A, PLACE_B, PLACE_C = ("10.0.0.1", 1), ("10.0.0.2", 2), ("10.0.0.3", 3)
+
+# --- FD_SOCK --------------------------------------------------------------------------------------------------------
+
+
+def ring() -> Bench:
+    """Member A of the ring A B C, with a link to B that stands."""
+    bench = Bench(FdSock())
+    bench.down(Connect("demo"))
+    bench.up(Listening(PLACE_A))
+    bench.down(change(ABC))
+    bench.up(unicast("B", "A", headers=(HereIs(PLACE_B),)))
+    (opened,) = opened_links(bench)
+    assert opened.to == PLACE_B
+    bench.up(LinkUp(opened.link, B.raw))
+    bench.sent()
+    return bench
+
+
+def opened_links(bench: Bench) -> list[OpenLink]:
+    """The links opened since the last call."""
+    found = [output for output in bench.outputs if isinstance(output, OpenLink)]
+    bench.outputs = [output for output in bench.outputs if not isinstance(output, OpenLink)]
+    return found
+
+
+def test_a_listener_is_opened_on_the_transports_interface() -> None:
+    bench = Bench(FdSock())
+    bench.down(Connect("demo"))
+    (asked,) = [output for output in bench.outputs if isinstance(output, Listen)]
+    assert (asked.host, asked.port) == ("127.0.0.1", 0)
+
+
+def test_new_members_are_told_where_we_listen_and_the_neighbour_is_asked() -> None:
+    bench = Bench(FdSock())
+    bench.down(Connect("demo"))
+    bench.up(Listening(PLACE_A))
+    bench.down(change(ABC))
+    sent = bench.sent()
+    told = [batch.dest for batch in sent if isinstance(batch.headers[-1], HereIs)]
+    assert told == [B, C]
+    assert [batch.dest for batch in sent if isinstance(batch.headers[-1], WhereIs)] == [B]
+
+
+def test_a_question_that_comes_before_the_listener_stands_is_answered_later() -> None:
+    bench = Bench(FdSock())
+    bench.down(Connect("demo"))
+    bench.up(unicast("C", "A", headers=(WhereIs(),)))
+    assert bench.said(HereIs) == []
+    bench.up(Listening(PLACE_A))
+    ((header, batch),) = bench.said(HereIs)
+    assert (header.physical, batch.dest) == (PLACE_A, C)
+
+
+def test_a_broken_link_that_is_refused_is_a_certain_suspicion_told_to_all() -> None:
+    bench = ring()
+    bench.up(LinkDown(1, refused=False))
+    (again,) = opened_links(bench)
+    assert bench.told(Suspect) == []
+    bench.up(LinkDown(again.link, refused=True))
+    assert bench.told(Suspect) == [Suspect((B,), certain=True)]
+    assert [(header, batch.dest) for header, batch in bench.said(Suspected)] == [(Suspected((B,), True), None)]
+
+
+def test_another_process_in_its_place_is_a_certain_suspicion() -> None:
+    bench = ring()
+    bench.up(LinkDown(1, refused=False))
+    (again,) = opened_links(bench)
+    bench.up(LinkUp(again.link, D.raw))
+    assert bench.told(Suspect) == [Suspect((B,), certain=True)]
+    assert any(isinstance(output, CloseLink) and output.link == again.link for output in bench.outputs)
+
+
+def test_a_link_that_stands_again_is_no_suspicion() -> None:
+    bench = ring()
+    bench.up(LinkDown(1, refused=False))
+    (again,) = opened_links(bench)
+    bench.up(LinkUp(again.link, B.raw))
+    bench.advance(5000)
+    assert bench.told(Suspect) == []
+
+
+def test_a_neighbour_that_cannot_be_reached_is_suspected_but_not_for_certain() -> None:
+    bench = ring()
+    bench.up(LinkDown(1, refused=False))
+    (again,) = opened_links(bench)
+    bench.advance(1000)
+    bench.up(LinkDown(again.link, refused=False))
+    assert bench.told(Suspect) == [Suspect((B,), certain=False)]
+
+
+def test_a_dying_process_that_resets_the_second_link_is_tried_until_it_refuses() -> None:
+    bench = ring()
+    bench.up(LinkDown(1, refused=False))
+    (again,) = opened_links(bench)
+    bench.up(LinkDown(again.link, refused=False))
+    assert bench.told(Suspect) == []
+    bench.advance(100)
+    (third,) = opened_links(bench)
+    bench.up(LinkDown(third.link, refused=True))
+    assert bench.told(Suspect) == [Suspect((B,), certain=True)]
+
+
+def test_a_neighbour_that_never_says_where_it_listens_is_suspected() -> None:
+    bench = Bench(FdSock())
+    bench.down(Connect("demo"))
+    bench.down(change(ABC))
+    bench.advance(1990)
+    assert bench.told(Suspect) == []
+    bench.advance(20)
+    assert bench.told(Suspect) == [Suspect((B,), certain=False)]
+
+
+def test_neighbours_that_died_together_are_found_one_after_the_other() -> None:
+    bench = ring()
+    bench.up(multicast("C", headers=(HereIs(PLACE_C),)))
+    bench.up(LinkDown(1, refused=True))
+    (following,) = opened_links(bench)
+    assert following.to == PLACE_C
+    bench.up(LinkDown(following.link, refused=True))
+    assert bench.told(Suspect) == [Suspect((B,), True), Suspect((C,), True)]
+
+
+def test_a_goodbye_is_no_suspicion_unless_the_member_stays_in_the_view() -> None:
+    for leaves in (True, False):
+        bench = ring()
+        bench.up(LinkDown(1, refused=False, graceful=True))
+        if leaves:
+            bench.down(change(view_of("A", "C", counter=2), ABC))
+        bench.advance(2100)
+        assert [event for event in bench.told(Suspect) if event.certain] == ([] if leaves else [Suspect((B,), True)])
+
+
+def test_a_certain_suspicion_is_repeated_until_the_view_changes() -> None:
+    bench = ring()
+    bench.up(LinkDown(1, refused=True))
+    bench.advance(2500)
+    assert len([header for header, _ in bench.said(Suspected) if header.certain]) == 3
+    bench.down(change(view_of("A", "C", counter=2), ABC))
+    bench.said(Suspected)
+    bench.advance(1500)
+    assert [header for header, _ in bench.said(Suspected) if header.certain] == []
+
+
+def test_what_another_member_witnessed_is_passed_on_but_not_about_ourselves() -> None:
+    bench = ring()
+    bench.up(multicast("C", headers=(Suspected((A, B), True),)))
+    assert bench.told(Suspect) == [Suspect((B,), True)]
+    bench.up(multicast("D", headers=(Suspected((C,), True),)))
+    assert bench.told(Suspect) == []
+
+
+# --- FD_ALL ---------------------------------------------------------------------------------------------------------
+
+
+def beating(**properties: object) -> Bench:
+    """Member A of A B C, one second between heartbeats, three until suspicion."""
+    bench = Bench(FdAll(FdAllConfig(**{"timeout_ns": "3s", "interval_ns": "1s", **properties})))   # type: ignore[arg-type]
+    bench.down(change(ABC))
+    return bench
+
+
+def test_a_silent_member_multicasts_a_heartbeat_each_interval() -> None:
+    bench = beating()
+    bench.advance(10_000)
+    assert len(bench.said(Heartbeat)) == 10
+
+
+def test_own_multicasts_replace_heartbeats() -> None:
+    bench = beating()
+    for _ in range(20):
+        bench.down(multicast("A", b"x"))
+        bench.advance(500)
+    assert bench.said(Heartbeat) == []
+
+
+def test_who_is_not_heard_is_suspected_and_taken_back_when_it_is() -> None:
+    bench = beating()
+    for _ in range(50):
+        bench.floor.heard[B] = bench.now_ns
+        bench.advance(100)
+    assert bench.told(Suspect) == [Suspect((C,))]
+    bench.floor.heard[C] = bench.now_ns
+    bench.advance(1000)
+    assert bench.told(Unsuspect) == [Unsuspect((C,))]
+
+
+def test_a_process_that_was_stopped_suspects_nobody_for_that_time() -> None:
+    bench = beating()
+    for _ in range(30):
+        bench.floor.heard[B] = bench.floor.heard[C] = bench.now_ns
+        bench.advance(100)
+    bench.stack.advance(bench.now_ns + millis(20_000))             # all timers are late
+    bench.advance(2900)
+    assert bench.told(Suspect) == []
+    bench.advance(2000)
+    assert bench.told(Suspect) == [Suspect((B, C))]
+
+
+def test_a_timeout_below_two_intervals_is_a_config_error() -> None:
+    with pytest.raises(ConfigError):
+        FdAllConfig(timeout_ns="1s", interval_ns="600ms")
+
+
+# --- VERIFY_SUSPECT -------------------------------------------------------------------------------------------------
+
+
+def verifier() -> Bench:
+    """Asks three times within a second."""
+    bench = Bench(VerifySuspect(VerifyConfig(timeout_ns="1s", num_msgs=3)))
+    bench.down(change(ABC))
+    return bench
+
+
+def test_a_certain_suspicion_passes_at_once() -> None:
+    bench = verifier()
+    bench.up(Suspect((B,), certain=True))
+    assert bench.told(Suspect) == [Suspect((B,), True)]
+
+
+def test_a_member_that_does_not_answer_is_suspected_after_the_timeout() -> None:
+    bench = verifier()
+    bench.up(Suspect((B,)))
+    bench.advance(999)
+    assert bench.told(Suspect) == []
+    assert [batch.dest for _, batch in bench.said(AreYouAlive)] == [B, B, B]
+    bench.advance(1)
+    assert bench.told(Suspect) == [Suspect((B,), True)]
+
+
+def test_a_member_that_answers_is_acquitted() -> None:
+    bench = verifier()
+    bench.up(Suspect((B, C)))
+    bench.up(unicast("B", "A", headers=(IAmAlive(),)))
+    bench.advance(1000)
+    assert bench.told(Unsuspect) == [Unsuspect((B,))]
+    assert bench.told(Suspect) == [Suspect((C,), True)]
+
+
+def test_any_frame_counts_as_an_answer() -> None:
+    bench = verifier()
+    bench.up(Suspect((B,)))
+    bench.advance(500)
+    bench.floor.heard[B] = bench.now_ns
+    bench.advance(500)
+    assert bench.told(Suspect) == []
+
+
+def test_a_verdict_that_is_late_because_we_were_stopped_is_not_passed() -> None:
+    bench = verifier()
+    bench.up(Suspect((B,)))
+    bench.stack.advance(bench.now_ns + millis(20_000))
+    assert bench.told(Suspect) == []
+    bench.advance(1000)
+    assert bench.told(Suspect) == [Suspect((B,), True)]
+
+
+def test_who_is_heard_well_after_its_suspicion_went_on_is_unsuspected() -> None:
+    bench = verifier()
+    bench.up(Suspect((B,), certain=True))
+    bench.advance(100)
+    bench.floor.heard[B] = bench.now_ns                            # a frame that was under way
+    bench.advance(1000)
+    assert bench.told(Unsuspect) == []
+    bench.floor.heard[B] = bench.now_ns
+    bench.advance(1000)
+    assert bench.told(Unsuspect) == [Unsuspect((B,))]
+
+
+def test_the_question_is_answered() -> None:
+    bench = verifier()
+    bench.up(unicast("C", "A", headers=(AreYouAlive(),)))
+    assert [batch.dest for _, batch in bench.said(IAmAlive)] == [C]

@@ -1,0 +1,84 @@
+"""MERGE3: who disagrees about the view."""
+from __future__ import annotations
+
+import pytest
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.events import FindMembers, Found, MembersFound, MergeNeeded
+from jgroups_py.protocols.merge import Info, Merge, MergeConfig
+from jgroups_py.view import View
+from tests.unit.harness import Bench, Fixed, address, change, multicast, view_of
+
+A, B, C = map(address, "ABC")
+PLACE = ("10.0.0.2", 7800)
+AB, C1 = view_of("A", "B", counter=3), view_of("C", counter=2)
+
+
+def member(view: View = AB, *, multicasts: bool = True) -> Bench:
+    """A in `view`, one to two seconds between its Infos."""
+    above = Fixed()
+    bench = Bench(Merge(MergeConfig(min_interval_ns="1s", max_interval_ns="2s")), above)
+    above.view = view
+    bench.floor.multicasts = multicasts
+    bench.down(change(view))
+    return bench
+
+
+def info(src: str, view: View) -> object:
+    """News as it arrives."""
+    return multicast(src, headers=(Info(view.id, PLACE),))
+
+
+def test_a_member_tells_its_view_now_and_then() -> None:
+    bench = member()
+    bench.advance(20_000)
+    said = bench.said(Info)
+    assert 10 <= len(said) <= 20
+    assert {header.view_id for header, _ in said} == {AB.id}
+
+
+def test_another_view_is_reported_after_a_moment() -> None:
+    bench = member()
+    bench.up(info("C", C1))                                        # type: ignore[arg-type]
+    assert bench.told(MergeNeeded) == []
+    bench.advance(300)
+    assert bench.told(MergeNeeded) == [MergeNeeded({C: C1.id})]
+    bench.advance(5000)
+    assert bench.told(MergeNeeded) == []                           # only news is reported
+
+
+def test_a_coordinator_that_hears_of_another_group_speaks_at_once() -> None:
+    bench = member()
+    bench.up(info("C", C1))                                        # type: ignore[arg-type]
+    assert len(bench.said(Info)) == 1
+
+
+def test_who_agrees_by_the_time_of_looking_is_not_reported() -> None:
+    bench = member()
+    bench.up(info("B", view_of("A", "B", "C", counter=2)))         # type: ignore[arg-type]
+    bench.advance(100)
+    bench.up(info("B", AB))                                        # type: ignore[arg-type]
+    bench.advance(1000)
+    assert bench.told(MergeNeeded) == []
+
+
+def test_without_multicast_only_a_coordinator_asks_and_it_asks_everyone() -> None:
+    for view, asks in ((AB, True), (view_of("B", "A"), False)):
+        bench = member(view, multicasts=False)
+        bench.advance(2000)
+        assert bench.said(Info) == []
+        searches = bench.passed_down(FindMembers)
+        assert bool(searches) == asks
+        assert all(search.everyone for search in searches)
+
+
+def test_answers_of_discovery_count_as_news() -> None:
+    bench = member(multicasts=False)
+    bench.up(MembersFound((Found(B, PLACE, AB.id, False), Found(C, PLACE, C1.id, True))))
+    bench.advance(300)
+    assert bench.told(MergeNeeded) == [MergeNeeded({C: C1.id})]
+
+
+def test_a_minimum_above_the_maximum_is_a_config_error() -> None:
+    with pytest.raises(ConfigError):
+        MergeConfig(min_interval_ns="5s", max_interval_ns="2s")
