@@ -248,16 +248,17 @@ class Host:
             self._received(number, frames)
 
         try:
-            sockets = self._sockets(asked.config, received)
+            sockets = self._sockets(asked, received)
         except (OSError, ConfigError) as error:
             return self.node.bind_failed(number, str(error), now_ns)
         links = Links(self.loop, self, asked.me.raw, lambda event: self._notify(number, event))
         self._nets[number] = Net(sockets, links)
         return self.node.bound(number, sockets.physical, now_ns)
 
-    def _sockets(self, config: object, received: Callable[[Frames], None]) -> UdpSockets | TcpMesh:
+    def _sockets(self, asked: OpenTransport, received: Callable[[Frames], None]) -> UdpSockets | TcpMesh:
+        config = asked.config
         if isinstance(config, UdpConfig):
-            return UdpSockets(self.loop, self, config, received, self._note)
+            return UdpSockets(self.loop, self, config, asked.me.raw, received, self._note)
         if isinstance(config, TcpConfig):
             return TcpMesh(self.loop, self, config, received, self._note)
         raise ConfigError(f"there are no sockets for a transport configured by {type(config).__name__}")

@@ -18,6 +18,7 @@ from jgroups_py.counters import Counters
 from jgroups_py.protocols.transport import UdpConfig
 from jgroups_py.runtime.interfaces import resolve
 from jgroups_py.runtime.loop import READ, WRITE, Guest, Loop
+from jgroups_py.runtime.ownfilter import ignore_own
 from jgroups_py.units import show_size
 
 Frames = list[tuple[bytes, PhysicalAddress | None]]
@@ -33,10 +34,14 @@ WOULD_BLOCK = frozenset((errno.EAGAIN, errno.EWOULDBLOCK))
 
 
 class UdpSockets:
-    """The two sockets; `received` gets all frames of one round. Raises OSError or ConfigError if they cannot open."""
+    """The two sockets of member `me`; `received` gets all frames of one round.
+
+    Raises:
+        OSError, ConfigError: they cannot be opened.
+    """
 
     def __init__(
-        self, loop: Loop, guest: Guest, config: UdpConfig, received: Callable[[Frames], None],
+        self, loop: Loop, guest: Guest, config: UdpConfig, me: bytes, received: Callable[[Frames], None],
         note: Callable[[str, str], None],
     ) -> None:
         self.loop = loop
@@ -52,14 +57,14 @@ class UdpSockets:
         self._multicast: socket.socket | None = None
         self._unicast = bound_in_range(socket.SOCK_DGRAM, self._host, config.bind_port, config.port_range)
         try:
-            self._set_up(config)
+            self._set_up(config, me)
         except OSError:
             self.close()
             raise
         port = int(self._unicast.getsockname()[1])
         self.physical: PhysicalAddress = (config.external_addr or self._host, config.external_port or port)
 
-    def _set_up(self, config: UdpConfig) -> None:
+    def _set_up(self, config: UdpConfig, me: bytes) -> None:
         self._buffer(self._unicast, socket.SO_RCVBUF, config.ucast_recv_buf_bytes, "ucast_recv_buf_size")
         self._buffer(self._unicast, socket.SO_SNDBUF, max(config.ucast_send_buf_bytes, config.mcast_send_buf_bytes),
                      "ucast_send_buf_size")
@@ -71,6 +76,7 @@ class UdpSockets:
         self._unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, config.ip_ttl)
         self._unicast.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
         self._multicast = shared_socket(self._group)
+        ignore_own(self._multicast, me)
         self._multicast.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
                                    socket.inet_aton(config.mcast_addr) + interface)
         self._buffer(self._multicast, socket.SO_RCVBUF, config.mcast_recv_buf_bytes, "mcast_recv_buf_size")

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 
 import attrs
 import pytest
@@ -14,6 +15,7 @@ from jgroups_py.runtime.interfaces import host_address, interfaces, resolve
 from jgroups_py.runtime.tcp import TcpMesh, make_hello, parse_hello
 from jgroups_py.runtime.udp import READS_PER_ROUND, Frames, UdpSockets, bound_in_range
 from jgroups_py.units import seconds
+from jgroups_py.wire import SOURCE_OFFSET
 from tests.unit.runtime.helpers import OnLoop, eventually, free_udp_port
 
 pytestmark = pytest.mark.real
@@ -38,20 +40,22 @@ class Bench(OnLoop):
         super().__init__()
         self.ends: list[End] = []
 
-    def open(self, kind: type[UdpSockets] | type[TcpMesh], config: UdpConfig | TcpConfig) -> End:
+    def open(self, make: Callable[[Frames, list[tuple[str, str]]], UdpSockets | TcpMesh]) -> End:
         frames: Frames = []
         notes: list[tuple[str, str]] = []
-        sockets = self.run(lambda: kind(self.loop, self.guest, config, frames.extend,      # type: ignore[arg-type]
-                                        lambda level, text: notes.append((level, text))))
-        end = End(sockets, frames, notes)                    # type: ignore[arg-type]
+        end = End(self.run(lambda: make(frames, notes)), frames, notes)     # type: ignore[arg-type]
         self.ends.append(end)
         return end
 
-    def udp(self, **properties: object) -> End:
-        return self.open(UdpSockets, UdpConfig(**properties))        # type: ignore[arg-type]
+    def udp(self, me: bytes = bytes(16), **properties: object) -> End:
+        config = UdpConfig(**properties)                     # type: ignore[arg-type]
+        return self.open(lambda frames, notes: UdpSockets(
+            self.loop, self.guest, config, me, frames.extend, lambda level, text: notes.append((level, text))))
 
     def tcp(self, **properties: object) -> End:
-        return self.open(TcpMesh, TcpConfig(**{"bind_port": 0, **properties}))       # type: ignore[arg-type]
+        config = TcpConfig(**{"bind_port": 0, **properties})         # type: ignore[arg-type]
+        return self.open(lambda frames, notes: TcpMesh(
+            self.loop, self.guest, config, frames.extend, lambda level, text: notes.append((level, text))))
 
     def send(self, end: End, to: tuple[str, int] | None, *buffers: bytes) -> None:
         self.run(lambda: end.sockets.send(to, list(buffers)))
@@ -85,6 +89,19 @@ def test_a_multicast_arrives_at_all_members_on_this_host(bench):
     bench.send(ends[0], None, b"to all")
     eventually(lambda: all(end.frames for end in ends))
     assert [end.frames for end in ends] == [[(b"to all", ends[0].sockets.physical)]] * 3
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the system's filter is Linux's")
+def test_own_multicasts_do_not_come_back_but_all_others_and_all_garbage_do(bench):
+    port, mine, other = free_udp_port(), b"A" * 16, b"A" * 15 + b"B"
+    a, b = bench.udp(mine, mcast_port=port), bench.udp(other, mcast_port=port)
+    frames = [bytes(SOURCE_OFFSET) + source + b"rest" for source in (mine, other)]
+    short = [bytes(SOURCE_OFFSET) + mine[:15], b"", b"x"]
+    for data in (*frames, *short):
+        bench.send(a, None, data)
+    eventually(lambda: len(a.frames) == 4 and len(b.frames) == 4)
+    assert a.datas() == [frames[1], *short]
+    assert b.datas() == [frames[0], *short]
 
 
 def test_another_group_on_the_same_port_is_not_heard(bench):
