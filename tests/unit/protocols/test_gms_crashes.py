@@ -1,0 +1,125 @@
+"""GMS: members and coordinators that die at any step, and what is delivered before the next view."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from jgroups_py.batch import Header
+from jgroups_py.events import Disconnect, RaiseView
+from jgroups_py.protocols.gms.headers import Ack, Cut, Install, Prepare, State
+from tests.unit.harness import Flying
+from tests.unit.protocols.gms_group import LATENCY_MS, Members, crash_at, in_view
+
+
+def test_a_dead_member_is_out_of_the_next_view() -> None:
+    members = in_view("ABCD")
+    members.crash("C")
+    members.suspect("C", by="ABD")
+    members.run(50)
+    assert members.agree("ABD")
+
+
+def test_several_suspects_go_in_one_view() -> None:
+    members = in_view("ABCDE")
+    before = len(members["E"].views)
+    for name in "AC":
+        members.crash(name)
+        members.suspect(name, by="BDE")
+    members.run(50)
+    assert members.agree("BDE")
+    assert len(members["E"].views) == before + 1
+
+
+@pytest.mark.parametrize("reached", range(5))
+@pytest.mark.parametrize("header", [Prepare, Cut, Install])
+def test_the_coordinator_dies_at_any_step_of_a_view_change(header: type[Header], reached: int) -> None:
+    members = in_view("ABCDE")
+    members.say("A", b"one")
+    members.say("E", b"two")
+    crash_at(members, header, reached)
+    members["C"].down(Disconnect())
+    members.run(30)
+    members.crash("A")
+    members.suspect("A", by="BCDE")
+    members.run(3000)
+    assert members.agree("BDE")
+    for name in "DE":
+        assert sorted(members[name].payloads()) == sorted(members["B"].payloads())
+
+
+@pytest.mark.parametrize("reached", range(4))
+@pytest.mark.parametrize("header", [Prepare, Cut, Install])
+def test_the_coordinator_dies_at_any_step_of_letting_a_joiner_in(header: type[Header], reached: int) -> None:
+    members = Members("ABCD")
+    members.join("ABC")
+    crash_at(members, header, reached)
+    members.connect("D")
+    members.run(30)
+    members.crash("A")
+    members.suspect("A", by="BC")
+    members.run(5000)
+    assert members.agree("BCD")
+
+
+@pytest.mark.parametrize("header", [State, Ack])
+def test_a_member_that_dies_in_the_middle_is_left_out(header: type[Header]) -> None:
+    members = in_view("ABCD")
+
+    def fate(flying: Flying) -> Sequence[float]:
+        if flying.src == "C" and flying.has(header):
+            members.crash("C")
+        return () if flying.src in members.dead else (LATENCY_MS,)
+    members.fate = fate
+    members["D"].down(Disconnect())
+    members.run(5000)
+    assert members.agree("AB")
+
+
+def test_nobody_stays_frozen_when_the_coordinator_falls_silent_unsuspected() -> None:
+    members = in_view("ABC")
+    crash_at(members, Cut, 1)
+    members["A"].down(RaiseView(10))
+    members.run(15_000)
+    assert members.agree("BC")
+    members.say("B", b"goes on")
+    members.run(100)
+    assert members["C"].payloads() == [b"goes on"]
+
+
+def test_a_coordinator_that_is_suspected_falsely_is_back_after_a_merge() -> None:
+    members = in_view("ABC")
+    members.suspect("A", by="BC")
+    members.run(1000)
+    assert members.agree("BC")
+    members.say("A", b"I live")
+    members.run(100)
+    assert members.agree("ABC")
+
+
+def test_a_message_that_only_one_survivor_has_reaches_all_before_the_next_view() -> None:
+    members = in_view("ABCD")
+
+    def fate(flying: Flying) -> Sequence[float]:
+        return () if flying.src == "A" and flying.dest != "D" else (LATENCY_MS,)
+    members.fate = fate
+    members.say("A", b"last words")
+    members.run(1)
+    members.crash("A")
+    members.fate = members.usual
+    members.suspect("A", by="BCD")
+    members.run(100)
+    assert members.agree("BCD")
+    assert [members[name].payloads() for name in "BCD"] == [[b"last words"]] * 3
+
+
+def test_what_is_sent_during_a_change_is_delivered_in_the_next_view_by_all() -> None:
+    members = in_view("ABC")
+    members["C"].down(Disconnect())
+    members.run(11.2)
+    members.say("B", b"in between")
+    assert members["B"].stack.pending_bytes() > 0
+    members.run(50)
+    assert members.agree("AB")
+    assert members["A"].payloads() == members["B"].payloads() == [b"in between"]
+    assert members["C"].payloads() == []

@@ -1,0 +1,161 @@
+"""GMS: who joins, who leaves."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from jgroups_py.events import Disconnect, Left, RaiseView
+from jgroups_py.protocols.gms.headers import Install
+from tests.unit.harness import Flying
+from tests.unit.protocols.gms_group import LATENCY_MS, Members, in_view
+
+
+def test_the_first_member_is_alone_after_the_join_timeout() -> None:
+    members = Members("A")
+    members.connect("A")
+    members.run(900)
+    assert members.view("A") is None
+    members.run(200)
+    assert members.names_in_view("A") == "A"
+    assert members["A"].views[0].id.counter == 1
+
+
+def test_a_member_joins_within_a_few_round_trips() -> None:
+    members = Members("ABCDEFG")
+    members.join("ABCDEF")
+    members.connect("G")
+    members.run(30)
+    assert members.agree("ABCDEFG")
+
+
+@pytest.mark.parametrize("names", ["AB", "ABCDEFGH"])
+def test_members_that_start_together_form_one_group(names: str) -> None:
+    members = Members(names)
+    members.connect(reversed(names))
+    members.run(1200)
+    assert members.agree(names)
+    assert members.names_in_view("A")[0] == "A"          # the lowest address becomes the first member
+    assert max(len(members[name].views) for name in names) <= 3
+
+
+def test_a_group_forms_although_every_third_message_is_lost() -> None:
+    members = Members("ABCDE")
+    lost = [0]
+
+    def fate(_: Flying) -> Sequence[float]:
+        lost[0] += 1
+        return () if lost[0] % 3 == 0 else (LATENCY_MS,)
+    members.fate = fate
+    members.connect("ABCDE")
+    members.run(6000)
+    assert members.agree("ABCDE")
+
+
+def test_who_joins_while_a_view_is_changing_is_in_the_next_one() -> None:
+    members = Members("ABCD")
+    members.join("AB")
+    members.connect("C")
+    members.run(12)                                       # the flush for C has begun
+    members.connect("D")
+    members.run(100)
+    assert members.agree("ABCD")
+
+
+def test_a_joiner_that_dies_meanwhile_does_not_stop_the_group_for_long() -> None:
+    members = Members("ABC")
+    members.join("AB")
+    members.connect("C")
+    members.run(3)                                        # it has asked, and then
+    members.crash("C")
+    members.say("B", b"x")
+    members.run(2500)
+    assert members.agree("AB")
+    assert members["A"].payloads() == [b"x"]
+
+
+def test_a_second_request_of_a_member_whose_install_was_lost_is_answered_with_the_view() -> None:
+    members = Members("AB")
+    members.join("A")
+
+    def deaf(flying: Flying) -> Sequence[float]:
+        return () if flying.has(Install) and flying.dest == "B" else (LATENCY_MS,)
+    members.fate = deaf
+    members.connect("B")
+    members.run(300)
+    assert members.view("B") is None
+    members.fate = members.usual
+    members.run(300)
+    assert members.agree("AB")
+
+
+def test_a_leaver_is_out_at_once_and_what_it_said_last_is_delivered() -> None:
+    members = in_view("ABC")
+    members.say("C", b"goodbye")
+    members["C"].down(Disconnect())
+    members.run(50)
+    assert len(members["C"].told(Left)) == 1
+    assert members.agree("AB")
+    assert members["A"].payloads() == members["B"].payloads() == [b"goodbye"]
+
+
+def test_the_coordinator_and_the_next_leave_at_once() -> None:
+    members = in_view("ABCD")
+    members["A"].down(Disconnect())
+    members["B"].down(Disconnect())
+    members.run(300)
+    assert members.agree("CD")
+    assert len(members["A"].told(Left)) == len(members["B"].told(Left)) == 1
+
+
+def test_everybody_leaves_at_once() -> None:
+    members = in_view("ABCDE")
+    for name in "ABCDE":
+        members[name].down(Disconnect())
+    members.run(1500)
+    assert [len(members[name].told(Left)) for name in "ABCDE"] == [1] * 5
+
+
+def test_the_last_member_leaves_without_asking_anybody() -> None:
+    members = in_view("A")
+    members["A"].down(Disconnect())
+    assert len(members["A"].told(Left)) == 1
+
+
+def test_a_leaver_that_nobody_answers_goes_after_the_leave_timeout() -> None:
+    members = in_view("AB", leave_timeout_ns="700ms")
+    members.crash("A")
+    members["B"].down(Disconnect())
+    members.run(650)
+    assert members["B"].told(Left) == []
+    members.run(100)
+    assert len(members["B"].told(Left)) == 1
+
+
+def test_disconnecting_while_joining_ends_it() -> None:
+    members = Members("A")
+    members.connect("A")
+    members["A"].down(Disconnect())
+    members.run(3000)
+    assert len(members["A"].told(Left)) == 1
+    assert members["A"].views == []
+
+
+def test_a_joiner_that_changes_its_mind_is_not_waited_for() -> None:
+    members = Members("AB")
+    members.join("A")
+    members.connect("B")
+    members.run(12)
+    members["B"].down(Disconnect())
+    members.run(100)
+    assert members.agree("A")
+
+
+def test_a_raised_view_has_the_same_members_and_a_counter_above_the_wish() -> None:
+    members = in_view("ABC")
+    members["A"].down(RaiseView(41))
+    members.run(50)
+    assert members.agree("ABC")
+    view = members.view("B")
+    assert view is not None
+    assert view.id.counter == 42

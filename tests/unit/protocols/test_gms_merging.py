@@ -1,0 +1,106 @@
+"""GMS: exclusion, merging, and leaders of merges that die."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Header
+from jgroups_py.events import ViewChange
+from jgroups_py.protocols.gms.headers import Cut, Install, MergeReady, Prepare
+from jgroups_py.view import MergeView
+from tests.unit.harness import Flying, address
+from tests.unit.protocols.gms_group import LATENCY_MS, crash_at, heal, in_view, split
+
+
+@pytest.mark.parametrize("sides", [("ABC", "DE"), ("AE", "B", "CD"), ("A", "B", "C", "D", "E")])
+def test_groups_that_were_apart_unite_in_one_merge_view(sides: tuple[str, ...]) -> None:
+    members = in_view("ABCDE")
+    split(members, *sides)
+    before = [members.view(side[0]) for side in sides]
+    heal(members, *(side[0] for side in sides))
+    members.run(100)
+    assert members.agree("ABCDE")
+    view = members.view("D")
+    assert isinstance(view, MergeView)
+    assert sorted(str(group.id) for group in view.subgroups) == sorted(str(group.id) for group in before if group)
+    assert view.coordinator == address("A")
+
+
+@pytest.mark.parametrize("reached", range(4))
+@pytest.mark.parametrize("header", [Prepare, Cut, Install])
+def test_the_leader_of_a_merge_dies_at_any_step(header: type[Header], reached: int) -> None:
+    members = in_view("ABCDE")
+    split(members, "ABE", "CD")
+    crash_at(members, header, reached)
+    heal(members, "A", "C")
+    members.run(30)
+    members.crash("A")
+    members.suspect("A", by="BCDE")
+    members.run(12_000)
+    for _ in range(3):
+        heal(members, *dict.fromkeys(members.names_in_view(name)[0] for name in "BCDE"))
+        members.run(3000)
+    assert members.agree("BCDE")
+
+
+def test_a_partner_of_a_merge_goes_on_alone_when_the_leader_is_gone() -> None:
+    members = in_view("ABCD")
+    split(members, "AB", "CD")
+
+    def fate(flying: Flying) -> Sequence[float]:
+        return () if flying.has(MergeReady) or (flying.src == "A" and flying.dest in "CD" and not flying.has(
+            Prepare) and members.now_ns > cut_ns) else (LATENCY_MS,)
+    cut_ns = members.now_ns + 2_000_000
+    members.fate = fate
+    heal(members, "A", "C")
+    members.run(9000)
+    assert members.names_in_view("D") == "CD"
+    members.say("C", b"alive")
+    members.run(100)
+    assert members["D"].payloads()[-1:] == [b"alive"]
+
+
+def test_a_member_that_was_excluded_unaware_becomes_a_singleton_and_merges_at_once() -> None:
+    members = in_view("ABC")
+    members.sides = ["AB", "C"]
+    members.suspect("C", by="AB")
+    members.run(3000)
+    assert members.agree("AB")
+    assert members.names_in_view("C") == "ABC"
+    members.sides = []
+    members.say("C", b"am I still in?")                  # a stranger's multicast is answered by the coordinator
+    members.run(100)
+    assert members.agree("ABC")
+    views = members["C"].views
+    assert [len(view) for view in views[-3:]] == [3, 1, 3]
+
+
+def test_a_member_that_sits_in_two_views_is_sorted_out_before_the_merge() -> None:
+    members = in_view("ABC")
+    members.sides = ["AB", "C"]
+    members.suspect("AB", by="C")                        # only C notices
+    members.run(5000)
+    assert members.names_in_view("C") == "C"
+    assert members.agree("ABC") is False
+    heal(members, "A", "C")
+    members.run(500)
+    for _ in range(2):
+        heal(members, "A", "C")
+        members.run(500)
+    assert members.agree("ABC")
+    previous = members["A"].views[-2]
+    assert address("C") not in previous                  # S7: A must not come from a view with C, which C left
+
+
+def test_every_view_change_names_who_joined_and_who_left() -> None:
+    members = in_view("ABC")
+    seen: list[tuple[tuple[Address, ...], tuple[Address, ...]]] = []
+    members["A"].told(ViewChange)
+    members["A"].passed_down(ViewChange)
+    members.crash("B")
+    members.suspect("B", by="AC")
+    members.run(100)
+    seen += [(change.joined, change.left) for change in members["A"].passed_down(ViewChange)]
+    assert seen == [((), (address("B"),))]
