@@ -35,3 +35,11 @@ def test_every_module_that_the_map_names_exists():
 def test_the_wire_document_describes_every_header_as_it_is():
     text = (DESIGN / "wire.md").read_text(encoding="utf-8")
     assert text == rewritten(text), "design/wire.md: run python -m tests.wire.describe"
+
+
+def test_the_wire_document_has_the_offsets_of_a_frame():
+    text = (DESIGN / "wire.md").read_text(encoding="utf-8")
+    source, cluster = wire.SOURCE_OFFSET, wire.SOURCE_OFFSET - len(wire.cluster_id(""))
+    assert f"| {source} | {wire.SOURCE_END - source} | source address |" in text
+    assert f"| {cluster} | 8 | cluster:" in text
+    assert f"| {wire.SOURCE_END} or {wire.SOURCE_END + 16} | | the body" in text
