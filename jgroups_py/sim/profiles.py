@@ -231,6 +231,8 @@ class Relay(Profile):
                     made += [LeaveOf(at_ns, name), Begin(at_ns + seconds(3) + for_ns, name)]
                 case "pause":
                     made.append(PauseOf(at_ns, name, for_ns))
+                case "site split":
+                    made.append(Split(at_ns, halves(rng, list(names)), for_ns, (LOCAL,)))
             at_ns += for_ns + span(rng, 8, 14)
         return made
 
@@ -273,7 +275,7 @@ class Relay(Profile):
 
 
 RELAY_NET_FAULTS = ("bridge split", "bridge one-way", "bridge storm", "storm")
-RELAY_FAULTS = ("relay crash", "relay crash", "crash", "leave", "pause", *RELAY_NET_FAULTS)
+RELAY_FAULTS = ("relay crash", "relay crash", "crash", "leave", "pause", "site split", *RELAY_NET_FAULTS)
 
 PROFILES: dict[str, type[Profile]] = {"group": Group, "relay": Relay}
 
