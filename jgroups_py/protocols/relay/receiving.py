@@ -98,6 +98,10 @@ class Receiving:
             self.fresh = False
         relay.follow_table(header.table, header.trimmed)
         differs = differing(self.seen, header.vector)
+        for site, numbers in differs.items():
+            for origin, number in numbers.items():
+                # We were a member elsewhere while these were sent: what cannot be had any more is a loss to be told.
+                self.seen.setdefault(site, {})[origin] = max(1, number)
         self.behind = bool(lower(differs, header.vector))
         held = {origin: relay.hold.ranges(origin) for origin in relay.hold.runs}
         return relay.send(Have(relay.view.id, differs, relay.table.rows(), held), batch.src, flags=RELIABLE)

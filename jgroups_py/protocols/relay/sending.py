@@ -42,6 +42,7 @@ class Sending:
         self.bridge_view: GroupView | None = None
         self.bridge_me: Address | None = None
         self.answered: dict[Address, ViewId] = {}        # bridge address -> our epoch of which it answered HELLO
+        self.greeted: dict[Address, ViewId] = {}         # bridge address -> the epoch of our last HELLO to it
         self.holes: dict[Address, int] = {}              # origin -> since when nobody holds its next number
         self.early_views: dict[Address, View] = {}       # bridge address -> a VIEW whose HELLO has not come yet
         self.table_told: tuple[SiteRow, ...] = ()        # what the last TRIM of ours said of the sites
@@ -52,7 +53,7 @@ class Sending:
         """We are no longer the relay, or the bridge is gone."""
         self.peers = Peers()
         self.bridge_view = self.bridge_me = None
-        self.answered, self.holes, self.early_views = {}, {}, {}
+        self.answered, self.greeted, self.holes, self.early_views = {}, {}, {}, {}
 
     def bridge_view_changed(self, view: GroupView, me: Address) -> None:
         """Relays came or went."""
@@ -79,8 +80,9 @@ class Sending:
         self.relay.set_timer("grace", self.relay.config.split_grace_ns, site.name)
 
     def watch_sites(self) -> None:
-        """A new relay: sites that do not show up in time are DOWN."""
+        """A new relay: sites that do not show up in time are DOWN; a grace our predecessor began may still run."""
         for site in self.relay.table:
+            self.start_grace(site)
             if site.status == UP:
                 self.relay.set_timer_once("site_down", self.relay.config.site_down_after_ns, site.name)
 
@@ -113,11 +115,13 @@ class Sending:
         # VIEW first: if members vanished, the grace must begin before what the rest has acknowledged counts.
         relay.to_bridge(to, View(site, epoch, relay.view.members))
         relay.to_bridge(to, Hello(site, epoch, seen, answer))
+        self.greeted[to] = epoch
 
     def on_hello(self, header: Hello, src: Address) -> None:
         """A remote relay introduces itself: send it what its site lacks, from what it says it has seen."""
         relay = self.relay
-        if header.answer:
+        if header.answer and self.greeted.get(src) == relay.view.id:
+            # An answer to the HELLO of an earlier view does not say that ours of this view arrives at all.
             self.answered[src] = relay.view.id
         if header.site == relay.config.site:
             relay.count("hello_of_own_site")
