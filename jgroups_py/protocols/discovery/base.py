@@ -161,10 +161,10 @@ class Discovery(Protocol):
             self.send(Here(self.me, physical, *self.standing(), book), member)
 
     def book(self) -> dict[Address, PhysicalAddress]:
-        """Where members of our view receive, so many as fit a small frame."""
+        """Where members of our view receive, or other joiners, so many as fit a small frame."""
         view = self.membership.current_view()
-        members = () if view is None else view.members[:MAX_BOOK]
-        places = {member: self.addresses.physical_of(member) for member in members}
+        members = tuple(self.searchers) if view is None else view.members
+        places = {member: self.addresses.physical_of(member) for member in members[:MAX_BOOK]}
         return {member: place for member, place in places.items() if place is not None}
 
     @receives(WhoIsThere)

@@ -315,7 +315,7 @@ class Gms(Protocol, Membership):
 
     @timer("leave_timeout")
     def leave_anyway(self) -> None:
-        self.leaver.go()
+        self.leaver.give_up()
 
     # --- joining: see joining.py --------------------------------------------------------------------------------------
 

@@ -78,7 +78,7 @@ class AskThere(Header):
 class LeaveMe(Header):
     """To the acting coordinator: the next view shall be without me.
 
-    view_id: my view; None: I was joining, and am gone already.
+    view_id: my view; None: I do not wait for it (or was only joining), and am gone already.
     """
 
     view_id: ViewId | None = field(wire.optional(wire.VIEW_ID))

@@ -79,6 +79,13 @@ class Leaver:
         self.gms.cancel_timer("stuck")
         self.gms.chair.close()
 
+    def give_up(self) -> None:
+        """Nobody let us go in time: go anyway, and say so."""
+        gms = self.gms
+        if gms.view is not None and not self.handed_over:
+            gms.tell(LeaveMe(None), [member for member in gms.view.members if member != gms.me])
+        self.go()
+
     def go(self) -> None:
         """Out of the group, with its permission or without."""
         gms = self.gms

@@ -115,6 +115,16 @@ def test_without_multicast_an_answer_to_everyone_names_the_places_of_all_members
     assert (header.coordinator, header.place) == (B, PLACE_B)
 
 
+def test_without_multicast_a_joiner_names_the_other_joiners() -> None:
+    bench = bench_of(Ping(), multicasts=False)
+    bench.floor.book[B] = PLACE_B
+    bench.up(question("B", PLACE_B))                                       # type: ignore[arg-type]
+    bench.sent()
+    bench.up(question("C", PLACE_C, everyone=True))                        # type: ignore[arg-type]
+    ((header, _),) = bench.said(Here)
+    assert header.book == {B: PLACE_B}
+
+
 # --- TCPPING --------------------------------------------------------------------------------------------------------
 
 def asked(bench: Bench) -> list[tuple[str, int]]:

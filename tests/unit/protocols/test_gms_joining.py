@@ -132,6 +132,13 @@ def test_a_leaver_that_nobody_answers_goes_after_the_leave_timeout() -> None:
     assert len(members["B"].told(Left)) == 1
 
 
+def test_a_leaver_that_goes_without_permission_says_so() -> None:
+    members = in_view("ABC", leave_timeout_ns="10ms")
+    members["C"].down(Disconnect())
+    members.run(50)
+    assert members.agree("AB")
+
+
 def test_disconnecting_while_joining_ends_it() -> None:
     members = Members("A")
     members.connect("A")
