@@ -1,0 +1,63 @@
+"""Membership under bursts of faults, and the seeds that once found a bug in it."""
+from __future__ import annotations
+
+import pytest
+
+from jgroups_py.config.load import load
+from jgroups_py.sim.runner import run_seed
+from jgroups_py.sim.world import World, millis, seconds
+from tests.sim.bursts import Bursts
+
+SEEDS = 60
+CHUNK = 5
+
+FOUND_BY = {
+    41: "S4: a member that was excluded still followed a cut before it parted from its view",
+    1759: "L: by TCP a member stayed in a view whose coordinator had gone on; nobody told it",
+    2121: "L: by TCP nobody was left of the listed hosts, and survivors had not been told of each other",
+    2200: "S4: an excluded member changed its view while messages of the old one were under way inside its stack",
+    3692: "L: a joiner that disconnected was let in all the same",
+}
+"""Seed of profile group -> what it found."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_bursts_of_faults_break_no_guarantee(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        assert Bursts(seed).run() == [], f"Bursts({seed}).run()"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", FOUND_BY)
+def test_a_seed_that_found_a_bug_finds_it_no_more(seed: int) -> None:
+    assert run_seed("group", seed).violations == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("transport", ["udp", "tcp"])
+def test_fifty_members_start_at_once_split_into_five_and_unite(transport: str) -> None:
+    world = World(1)
+    names = [f"member-with-a-long-name-{number:03}" for number in range(50)]
+    hosts = {"initial_hosts": ",".join(f"{world.ip(name)}[7800]" for name in names[:3]), "port_range": "0"}
+    spec = load(transport, hosts if transport == "tcp" else {})
+    for name in names:
+        world.start(name, spec)
+    assert world.run_while(lambda: not world.agreed(names), seconds(3))
+    parts = [names[part::5] for part in range(5)]
+    world.partition(parts)
+    assert world.run_while(lambda: not all(map(world.agreed, parts)), seconds(15))
+    world.mend()
+    assert world.run_while(lambda: not world.agreed(names), seconds(10))
+
+
+def test_the_coordinator_and_the_next_two_die_together_and_are_out_at_once() -> None:
+    world = World(1)
+    for name in "ABCDEF":
+        world.start(name, load("udp", {}))
+    world.run_while(lambda: not world.agreed("ABCDEF"), seconds(3))
+    world.run_for(seconds(1))
+    for name in world.view_names("A")[:3]:
+        world.crash(name)
+    survivors = world.running()
+    assert world.run_while(lambda: not world.agreed(survivors), millis(200), millis(1))
