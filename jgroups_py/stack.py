@@ -91,7 +91,7 @@ class Stack:
 
     def _up_entry(self, layer: Protocol) -> Entry:
         handlers = {cls: getattr(layer, name) for cls, name in layer.receivers.items()}
-        up = layer.up
+        up = layer.pass_up if type(layer).up is Protocol.up else layer.up
         observe = self._observer(layer, layer.pass_up)
 
         def entry(item: Item) -> None:
@@ -107,7 +107,7 @@ class Stack:
         return entry
 
     def _down_entry(self, layer: Protocol) -> Entry:
-        down = layer.down
+        down = layer.pass_down if type(layer).down is Protocol.down else layer.down
         observe = self._observer(layer, layer.pass_down)
 
         def entry(item: Item) -> None:
