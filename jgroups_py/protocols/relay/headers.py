@@ -25,20 +25,25 @@ EPOCH = wire.optional(wire.VIEW_ID)
 
 @attrs.frozen
 class SiteRow:
-    """One site in the table; `acked`: origin -> next number, below which the site has (or lost) everything."""
+    """One site in the table.
+
+    acked: origin -> next number, below which the site has (or lost) everything; owed: origin -> the first number that
+    was ever meant for the site (absent: 1).
+    """
 
     site: str
     status: int
     epoch: ViewId | None
     members: tuple[Address, ...]
     acked: Numbers
+    owed: Numbers
 
 
-_ROW = wire.record(wire.TEXT, wire.U8, EPOCH, wire.MEMBERS, NUMBERS)
+_ROW = wire.record(wire.TEXT, wire.U8, EPOCH, wire.MEMBERS, NUMBERS, NUMBERS)
 
 
 def _write_row(row: SiteRow, out: bytearray) -> None:
-    _ROW.write((row.site, row.status, row.epoch, row.members, row.acked), out)
+    _ROW.write((row.site, row.status, row.epoch, row.members, row.acked, row.owed), out)
 
 
 def _read_row(reader: wire.Reader) -> SiteRow:
@@ -204,6 +209,18 @@ class Probe(Header):
     """Nothing was acknowledged for a while: everything below these numbers was sent. Answered by Need or Seen."""
 
     numbers: Numbers = wire.field(NUMBERS)
+
+
+@wire.header(proto=PROTO, kind=18)
+class Base(Header):
+    """Below these numbers of `site`'s origins nothing will come any more; from `owed` on (absent: 1) it was meant to.
+
+    Said on the bridge where a relay lacks what is gone, and multicast by that relay in its group.
+    """
+
+    site: str = wire.field(wire.TEXT)
+    numbers: Numbers = wire.field(NUMBERS)
+    owed: Numbers = wire.field(NUMBERS)
 
 
 # --- unicasts between sites: the same header from the origin to the destination, in both groups and on the bridge ---

@@ -15,6 +15,7 @@ from jgroups_py.batch import NO_FC, NO_RELAY, Batch
 from jgroups_py.outputs import MessagesLost
 from jgroups_py.protocols.relay.buffer import missing
 from jgroups_py.protocols.relay.headers import (
+    Base,
     Confirm,
     Copy,
     Disseminate,
@@ -43,6 +44,7 @@ class Receiving:
         self.relay = relay
         self.seen: Vector = {}                       # other site -> origin -> next number wanted
         self.fresh = True                            # no SYNC was ever received
+        self.veteran = False                         # messages of other sites were meant for us before
         self.synced = False                          # the coordinator's SYNC came in this view
         self.behind = False                          # our vector was below the SYNC's in this view
         self.unconfirmed: Vector = {}                # delivered, not yet told to the relay
@@ -96,12 +98,9 @@ class Receiving:
         if self.fresh:
             self.seen = copied(header.vector)
             self.fresh = False
+        self.veteran = True
         relay.follow_table(header.table, header.trimmed)
         differs = differing(self.seen, header.vector)
-        for site, numbers in differs.items():
-            for origin, number in numbers.items():
-                # We were a member elsewhere while these were sent: what cannot be had any more is a loss to be told.
-                self.seen.setdefault(site, {})[origin] = max(1, number)
         self.behind = bool(lower(differs, header.vector))
         held = {origin: relay.hold.ranges(origin) for origin in relay.hold.runs}
         return relay.send(Have(relay.view.id, differs, relay.table.rows(), held), batch.src, flags=RELIABLE)
@@ -216,6 +215,14 @@ class Receiving:
         relay.count("disseminated", piece.count)
         return relay.pass_down(local.push(out))
 
+    def gone(self, header: Base) -> None:
+        """As relay: what a member of ours lacks is gone; tell them all."""
+        out = self.next_out.setdefault(header.site, {})
+        for origin, number in header.numbers.items():
+            if number > self.wanted(header.site, origin, number):
+                out[origin] = number
+        self.relay.send(header, dest=None, flags=RELIABLE)
+
     def wanted(self, site: str, origin: Address, base: int) -> int:
         """The number that is to be disseminated next; where the site has no entry, its base."""
         out = self.next_out.get(site, {}).get(origin)
@@ -239,13 +246,13 @@ class Receiving:
         relay = self.relay
         if not self.synced or batch.src != relay.view.coordinator:
             return relay.count("disseminate_before_sync", batch.count)
+        self.veteran = True
         numbers = self.seen.setdefault(header.site, {})
         wanted = numbers.get(header.origin)
         if wanted is None:
             wanted = header.first
         elif header.base > wanted:
-            relay.emit(MessagesLost(header.site, header.origin, wanted, header.base))
-            relay.count("lost", header.base - wanted)
+            self.jump(header.site, header.origin, header.base)
             wanted = header.base
         stop = header.first + batch.count
         if header.first > wanted:
@@ -257,6 +264,26 @@ class Receiving:
             relay.count("disseminate_again", batch.count)
             numbers.setdefault(header.origin, wanted)
         return self.delivered(header.site, header.origin, numbers[header.origin])
+
+    def base(self, header: Base, batch: Batch) -> None:
+        """The relay says that nothing below these numbers will come."""
+        if not self.synced or batch.src != self.relay.view.coordinator:
+            return self.relay.count("base_before_sync")
+        seen = self.seen.setdefault(header.site, {})
+        for origin, number in header.numbers.items():
+            # Without an entry: what was meant for this site while we were its member elsewhere is lost for us.
+            wanted = seen.setdefault(origin, header.owed.get(origin, 1) if self.veteran else number)
+            if number > wanted:
+                self.jump(header.site, origin, number)
+                self.delivered(header.site, origin, number)
+        return None
+
+    def jump(self, site: str, origin: Address, number: int) -> None:
+        """Nothing below `number` will come: tell the application what it misses."""
+        numbers = self.seen[site]
+        self.relay.emit(MessagesLost(site, origin, numbers[origin], number))
+        self.relay.count("lost", number - numbers[origin])
+        numbers[origin] = number
 
     def deliver(self, header: Disseminate, batch: Batch, relay_address: Address) -> None:
         """To the application, in the name of the origin."""

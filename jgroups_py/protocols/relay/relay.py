@@ -33,30 +33,24 @@ from jgroups_py.outputs import (
     ToBridge,
 )
 from jgroups_py.protocol import Protocol, on, receives, timer
+from jgroups_py.protocols.relay.bridge import from_bridge
 from jgroups_py.protocols.relay.buffer import Hold
 from jgroups_py.protocols.relay.config import RelayConfig
 from jgroups_py.protocols.relay.headers import (
+    Base,
     Confirm,
     Copy,
     Disseminate,
     Fetch,
-    Forward,
-    Goodbye,
     Have,
-    Hello,
     Letter,
     LetterSeen,
-    Need,
     Numbered,
     Numbers,
-    Probe,
-    Refused,
-    Seen,
     SiteRow,
     Sync,
     Trim,
 )
-from jgroups_py.protocols.relay.headers import View as SiteView
 from jgroups_py.protocols.relay.memory import Memory
 from jgroups_py.protocols.relay.post import Post
 from jgroups_py.protocols.relay.receiving import Receiving
@@ -207,6 +201,10 @@ class Relay(Protocol):
     def on_disseminate(self, header: Disseminate, batch: Batch) -> None:
         self.receiving.disseminate(header, batch)
 
+    @receives(Base)
+    def on_base(self, header: Base, batch: Batch) -> None:
+        self.receiving.base(header, batch)
+
     @receives(Confirm)
     def on_confirm(self, header: Confirm, batch: Batch) -> None:
         self.receiving.confirms(header, batch)
@@ -270,46 +268,10 @@ class Relay(Protocol):
     @on(BridgeDelivered)
     def bridge_delivered(self, event: BridgeDelivered) -> None:
         """A message from another relay."""
-        batch = event.batch
-        if not (self.is_relay and batch.headers):
-            return self.count("from_bridge_while_not_relay")
-        header, inner = batch.headers[-1], batch.pop()
-        src = batch.src
-        if isinstance(header, Forward):
-            peer = self.sending.obeyed(header.site, header.epoch, src)
-            if peer is not None:
-                self.receiving.forward(header, inner, peer)
-        elif isinstance(header, Letter):
-            assert header.epoch is None or self.has_view, "a relay has a view"
-            if header.epoch is not None and self.sending.obeyed(header.origin_site, header.epoch, src) is not None:
-                self.post.onward(header, inner)
+        if self.is_relay and event.batch.headers:
+            from_bridge(self, event.batch)
         else:
-            self.bridge_control(header, src)
-        return None
-
-    def bridge_control(self, header: Header, src: Address) -> None:
-        """What relays tell each other about themselves."""
-        sending = self.sending
-        if isinstance(header, Seen):
-            sending.on_seen(header, src)
-        elif isinstance(header, Hello):
-            sending.on_hello(header, src)
-        elif isinstance(header, SiteView):
-            sending.on_view(header, src)
-        elif isinstance(header, Need):
-            sending.on_need(header, src)
-        elif isinstance(header, LetterSeen):
-            self.post.seen_onward(header)
-        elif isinstance(header, Refused):
-            sending.on_refused(header)
-        elif isinstance(header, Goodbye):
-            sending.on_goodbye(header, src)
-        elif isinstance(header, Probe):
-            peer = sending.peers.get(src)
-            if peer is not None:
-                self.receiving.probe(peer.site.name, header.numbers, peer)
-        else:
-            self.count("unexpected_on_bridge")
+            self.count("from_bridge_while_not_relay")
 
     # --- leaving ----------------------------------------------------------------------------------------------------
 

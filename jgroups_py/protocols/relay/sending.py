@@ -12,10 +12,12 @@ from jgroups_py.address import Address
 from jgroups_py.events import RaiseView
 from jgroups_py.outputs import Note
 from jgroups_py.protocols.relay.headers import (
+    Base,
     Forward,
     Goodbye,
     Hello,
     Need,
+    Numbers,
     Probe,
     Refused,
     Seen,
@@ -133,6 +135,7 @@ class Sending:
         if peer is None:
             peer = Peer(src, site, header.epoch, dict(seen), dict(seen), progress_ns=relay.now_ns)
             self.peers.add(peer)
+            self.tell_base(peer, {**dict.fromkeys(site.trimmable, 1), **seen})
         peer.epoch = header.epoch
         peer.acknowledge(seen, relay.now_ns)
         if not site.accepts(header.epoch):
@@ -156,9 +159,9 @@ class Sending:
             site = relay.table.sites[header.site] = Site(header.site)
             seen = header.seen.get(relay.config.site, {})
             # Entries of ours in its vector: our predecessor knew the site, but died before it could tell.
-            site.acknowledge(seen or relay.current_numbers())
+            site.begin(seen or relay.current_numbers())
         elif site.status == OFFLINE:
-            site.acknowledge(relay.current_numbers())
+            site.begin(relay.current_numbers())
         site.acknowledge(relay.hold.trimmed)
         return site
 
@@ -246,8 +249,16 @@ class Sending:
         peer = self.peers.get(src)
         if peer is not None:
             self.relay.count("needs")
+            self.tell_base(peer, header.numbers)
             peer.go_back(header.numbers, self.relay.now_ns)
             self.pump_to(peer)
+
+    def tell_base(self, peer: Peer, numbers: Numbers) -> None:
+        """Where a relay's site stands below what can still be had: tell it what is gone."""
+        gone = {origin: peer.base(origin) for origin, number in numbers.items() if number < peer.base(origin)}
+        if gone:
+            owed = {origin: number for origin, number in peer.site.owed.items() if origin in gone}
+            self.relay.to_bridge(peer.address, Base(self.relay.config.site, gone, owed))
 
     def probe(self) -> None:
         """On a timer while anything is on its way: ask peers that were silent for long."""

@@ -21,6 +21,7 @@ STATUS_NAMES = {UP: "UP", DOWN: "DOWN", OFFLINE: "OFFLINE"}
 class Site:
     """One other site. `acked`: origin of ours -> next number; below it the site has (or lost) everything.
 
+    owed: origin of ours -> the first number that was ever meant for the site (absent: 1).
     kept: what was acknowledged when members or the relay of the site vanished; nothing above is trimmed until the
     grace is over (None: no grace runs).
     """
@@ -30,6 +31,7 @@ class Site:
     epoch: ViewId | None = None
     members: tuple[Address, ...] = ()
     acked: Numbers = attrs.Factory(dict)
+    owed: Numbers = attrs.Factory(dict)
     kept: Numbers | None = None
 
     @property
@@ -46,6 +48,11 @@ class Site:
                 rose = True
         return rose
 
+    def begin(self, numbers: Numbers) -> None:
+        """The site is owed what comes from these numbers on."""
+        self.owed = dict(numbers)
+        self.acknowledge(numbers)
+
     def accepts(self, epoch: ViewId) -> bool:
         """Rule 11: whether what a relay of this epoch says is obeyed; remembers a higher epoch."""
         if self.epoch is not None and epoch < self.epoch:
@@ -55,7 +62,7 @@ class Site:
 
     def row(self) -> SiteRow:
         """This site for the wire."""
-        return SiteRow(self.name, self.status, self.epoch, self.members, dict(self.acked))
+        return SiteRow(self.name, self.status, self.epoch, self.members, dict(self.acked), dict(self.owed))
 
 
 class SiteTable:
@@ -85,6 +92,7 @@ class SiteTable:
             site.status = row.status
             if site.epoch is None or (row.epoch is not None and row.epoch >= site.epoch):
                 site.epoch, site.members = row.epoch, row.members
+            site.owed = dict(row.owed)
             site.acknowledge(row.acked)
 
     def learn(self, rows: Iterable[SiteRow]) -> None:
@@ -92,7 +100,8 @@ class SiteTable:
         for row in rows:
             site = self.sites.get(row.site)
             if site is None:
-                self.sites[row.site] = Site(row.site, row.status, row.epoch, row.members, dict(row.acked))
+                self.sites[row.site] = Site(row.site, row.status, row.epoch, row.members, dict(row.acked),
+                                            dict(row.owed))
                 continue
             site.acknowledge(row.acked)
             if row.epoch is not None and (site.epoch is None or row.epoch > site.epoch):

@@ -115,10 +115,14 @@ def test_b2_what_was_trimmed_while_a_member_was_cut_off_is_told_and_nothing_stal
     world.run(seconds(3))                                  # the grace is over: everything is trimmed
     assert world["B"].relay.hold.messages == 0
     sfo.install(["D", "E", "F"])
+    world.run(millis(100))
+    losses = told(world["F"], MessagesLost)
+    assert [(loss.first, loss.stop) for loss in losses] == [(1, 4)], "F is not told what it misses"
     world["B"].say("b3", "b4")
     world.run(seconds(2))
     assert world["D"].texts("b") == ["b0", "b1", "b2", "b3", "b4"]
     assert world["F"].texts("b") == ["b3", "b4"], "a member that was cut off stalls"
+    assert not told(world["D"], MessagesLost)
 
 
 def test_b3_the_relay_of_a_half_that_leaves_the_bridge_just_before_the_merge_costs_nothing(world: Sites) -> None:

@@ -1,0 +1,66 @@
+"""What relays say to each other on the bridge, handed to the half of RELAY that it concerns."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch, Header
+from jgroups_py.protocols.relay.headers import (
+    Base,
+    Forward,
+    Goodbye,
+    Hello,
+    Letter,
+    LetterSeen,
+    Need,
+    Probe,
+    Refused,
+    Seen,
+    View,
+)
+
+if TYPE_CHECKING:
+    from jgroups_py.protocols.relay.relay import Relay
+
+
+def from_bridge(relay: Relay, batch: Batch) -> None:
+    """A message of another relay; claims (messages, unicasts) count only from the accepted one of its site."""
+    header, inner, src = batch.headers[-1], batch.pop(), batch.src
+    if isinstance(header, Forward):
+        peer = relay.sending.obeyed(header.site, header.epoch, src)
+        if peer is not None:
+            relay.receiving.forward(header, inner, peer)
+    elif isinstance(header, Letter):
+        if header.epoch is not None and relay.sending.obeyed(header.origin_site, header.epoch, src) is not None:
+            relay.post.onward(header, inner)
+    elif isinstance(header, LetterSeen):
+        relay.post.seen_onward(header)
+    else:
+        control(relay, header, src)
+
+
+def control(relay: Relay, header: Header, src: Address) -> None:
+    """What relays tell each other about themselves and about what they have."""
+    sending = relay.sending
+    if isinstance(header, Seen):
+        sending.on_seen(header, src)
+    elif isinstance(header, Hello):
+        sending.on_hello(header, src)
+    elif isinstance(header, View):
+        sending.on_view(header, src)
+    elif isinstance(header, Need):
+        sending.on_need(header, src)
+    elif isinstance(header, Refused):
+        sending.on_refused(header)
+    elif isinstance(header, Goodbye):
+        sending.on_goodbye(header, src)
+    elif isinstance(header, (Base, Probe)):
+        peer = sending.peers.get(src)
+        if peer is None:
+            relay.count("from_strangers")
+        elif isinstance(header, Base):
+            relay.receiving.gone(header)
+        else:
+            relay.receiving.probe(peer.site.name, header.numbers, peer)
+    else:
+        relay.count("unexpected_on_bridge")
