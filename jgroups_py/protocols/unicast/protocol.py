@@ -160,12 +160,19 @@ class Unicast(Protocol):
         if inc is None or inc.connection != header.connection or self.members is None:
             inc = self.accept(header, batch)
             if inc is None:
-                return
+                return None
+        if not batch.flags & OOB and inc.straight(header.first, len(batch.payloads) or 1):
+            self.pass_up(batch)
+            return self.owe(src, inc)
+        return self.out_of_order(header, batch, inc)
+
+    def out_of_order(self, header: Data, batch: Batch, inc: Incoming) -> None:
+        """A run that is not simply the next one: OOB, double, behind a hole, or closing one."""
         window = inc.window
         if header.base > window.next:
             if header.base > header.first:
                 return self.count("malformed_dropped", batch.count)
-            self.skip(src, inc, header.base)
+            self.skip(inc, header.base)
         if header.first > window.next + self.config.max_ahead:
             return self.count("too_far_ahead_dropped", batch.count)
         if batch.flags & OOB:
@@ -177,9 +184,9 @@ class Unicast(Protocol):
         inc.used = True
         if doubled:
             self.count("duplicates", doubled)
-        self.owe(src, inc)
         if opens_gap:
-            self.gap_opened(src, inc)
+            self.gap_opened(batch.src, inc)
+        return self.owe(batch.src, inc)
 
     def accept(self, header: Data, batch: Batch) -> Incoming | None:
         """The receiving end for a connection we do not have; None if this run is to be dropped or kept for later."""
@@ -211,7 +218,7 @@ class Unicast(Protocol):
             return self.count("early_dropped", batch.count)
         return self.early.append((header, batch))
 
-    def skip(self, src: Address, inc: Incoming, base: int) -> None:
+    def skip(self, inc: Incoming, base: int) -> None:
         """The sender holds nothing below `base`: an earlier Incoming of ours, forgotten since, acknowledged it."""
         self.count("skipped", base - inc.window.next)
         self.deliver(inc, inc.skip(base))
@@ -305,7 +312,7 @@ class Unicast(Protocol):
         if inc is None or inc.connection != base.connection:
             return self.count("stale_bases")
         if base.base > inc.window.next:
-            self.skip(batch.src, inc, base.base)
+            self.skip(inc, base.base)
             self.deliver(inc, inc.window.take())
             self.owe(batch.src, inc)
         return None

@@ -63,6 +63,16 @@ class Incoming:
         self.asked_next = 0
         self.used = True
 
+    def straight(self, first: int, number: int) -> bool:
+        """Note that a run is delivered which is next in order while nothing else is kept: the ordinary case."""
+        window = self.window
+        if first != window.next or first != window.stop:
+            return False
+        window.next = window.low = window.stop = first + number
+        self.unacked += number
+        self.used = True
+        return True
+
     def skip(self, base: int) -> list[Batch]:
         """Nothing below `base` will come: what was kept below it, in order, now to be delivered."""
         window = self.window
