@@ -47,7 +47,7 @@ class FilePingConfig(DiscoveryConfig):
             raise ConfigError("FILE_PING needs location: the folder that all members share")
 
 
-def entry(member: Address, physical: PhysicalAddress) -> bytes:
+def file_of(member: Address, physical: PhysicalAddress) -> bytes:
     """What a member's file holds."""
     out = bytearray()
     wire.MEMBER.write(member, out)
@@ -86,7 +86,7 @@ class FilePing(Discovery):
     def store(self) -> None:
         physical = self.addresses.my_physical()
         if physical is not None:
-            self.emit(StoreEntry(self.folder, self.me.raw.hex() + SUFFIX, entry(self.me, physical)))
+            self.emit(StoreEntry(self.folder, self.me.raw.hex() + SUFFIX, file_of(self.me, physical)))
         self.set_timer("store", self.config.rewrite_ns)
 
     def remove(self, member: Address) -> None:
@@ -102,13 +102,15 @@ class FilePing(Discovery):
         question, self.question = self.question, None
         if event.folder != self.folder or question is None:
             return
-        for data in event.entries:
-            parsed = parse_entry(data)
-            if parsed is None:
-                self.count("foreign_files")
-            elif parsed[0] != self.me:
-                self.silent.setdefault(parsed[0], 0)
-                self.pass_down(SendTo(parsed[1], question))
+        parsed = [parse_entry(data) for data in event.entries]
+        self.count("foreign_files", parsed.count(None))
+        found = dict(entry for entry in parsed if entry is not None)
+        if self.me not in found:
+            self.store()                               # removed by the other side of a partition
+        found.pop(self.me, None)
+        for member, physical in found.items():
+            self.silent.setdefault(member, 0)
+            self.pass_down(SendTo(physical, question))
 
     @on(FindMembers)
     def find(self, event: FindMembers) -> None:

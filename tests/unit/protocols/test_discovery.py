@@ -7,7 +7,7 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.events import AddressesKnown, Connect, FindMembers, FolderRead, Found, Left, MembersFound, SendTo
 from jgroups_py.outputs import ReadFolder, StoreEntry
 from jgroups_py.protocols.discovery.base import Discovery, Here, WhoIsThere
-from jgroups_py.protocols.discovery.file_ping import FilePing, FilePingConfig, entry, parse_entry
+from jgroups_py.protocols.discovery.file_ping import FilePing, FilePingConfig, file_of, parse_entry
 from jgroups_py.protocols.discovery.ping import Ping
 from jgroups_py.protocols.discovery.tcpping import TcpPing, TcpPingConfig, parse_hosts
 from jgroups_py.units import seconds
@@ -179,7 +179,7 @@ def removed(bench: Bench) -> list[str]:
 
 
 def test_a_file_says_who_receives_where_and_nothing_else_is_taken_for_one() -> None:
-    data = entry(B, PLACE_B)
+    data = file_of(B, PLACE_B)
     parsed = parse_entry(data)
     assert parsed == (B, PLACE_B)
     assert parsed is not None
@@ -192,7 +192,7 @@ def test_members_whose_files_lie_in_the_folder_are_asked() -> None:
     bench = file_ping()
     bench.down(FindMembers(seconds(1)))
     assert any(isinstance(output, ReadFolder) for output in bench.outputs)
-    bench.up(FolderRead(folder(bench), (b"junk", entry(A, ("me", 1)), entry(B, PLACE_B))))
+    bench.up(FolderRead(folder(bench), (b"junk", file_of(A, ("me", 1)), file_of(B, PLACE_B))))
     assert asked(bench) == [PLACE_B]
 
 
@@ -212,10 +212,18 @@ def test_the_coordinator_removes_files_whose_owners_never_answer() -> None:
     bench = file_ping(view_of("A"), silent_searches=2)
     for _ in range(4):
         bench.down(FindMembers(seconds(1), everyone=True))
-        bench.up(FolderRead(folder(bench), (entry(B, PLACE_B), entry(C, PLACE_C))))
+        bench.up(FolderRead(folder(bench), (file_of(B, PLACE_B), file_of(C, PLACE_C))))
         bench.up(here("C", PLACE_C))                                       # type: ignore[arg-type]
         bench.advance(1000)
     assert removed(bench) == [f"{B.raw.hex()}.node"]
+
+
+def test_a_file_that_another_group_removed_is_written_again() -> None:
+    bench = file_ping(view_of("A"))
+    bench.outputs.clear()
+    bench.down(FindMembers(seconds(1), everyone=True))
+    bench.up(FolderRead(next(o.folder for o in bench.outputs if isinstance(o, ReadFolder)), (file_of(B, PLACE_B),)))
+    assert [output.name for output in bench.outputs if isinstance(output, StoreEntry)] == [f"{A.raw.hex()}.node"]
 
 
 def test_a_location_is_needed() -> None:
