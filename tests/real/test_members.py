@@ -53,6 +53,20 @@ def test_a_killed_member_is_out_of_the_view_within_a_second(stack, victim):
             assert view["at"] - at < 1.0, f"{view['at'] - at:.2f} s\n{group.told()}"
 
 
+@pytest.mark.parametrize("stack", STACKS)
+def test_survivors_of_a_crash_in_mid_stream_have_the_same_messages_of_the_dead(stack):
+    with Group(stack) as group:
+        members = group.start("A B C")
+        for member in members:
+            member.tell("flood 10000 1000 10000")
+        sleep(0.5)
+        members[0].kill()
+        got = [member.received_all({"B": 10_000, "C": 10_000})["received"] for member in members[1:]]
+        assert got[0]["A"] == got[1]["A"], group.told()
+        assert 0 < got[0]["A"]["next"] < 10_000
+        assert all(f["duplicates"] == f["out_of_order"] == 0 for received in got for f in received.values())
+
+
 def test_a_member_that_leaves_is_out_of_the_view_at_once_and_not_suspected():
     with Group("udp") as group:
         group.start("A B C")

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import socket
 import sys
+import threading
 from collections.abc import Callable, Iterator
 
 import attrs
@@ -318,7 +319,6 @@ class Proxy:
         self.sockets: list[socket.socket] = [self.listener]
 
     def __enter__(self) -> Proxy:
-        import threading
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 
@@ -327,13 +327,16 @@ class Proxy:
             sock.close()
 
     def _accept(self) -> None:
-        import threading
         while True:
             try:
                 near, _ = self.listener.accept()
             except OSError:
                 return
-            far = socket.create_connection(self.to)
+            try:
+                far = socket.create_connection(self.to)
+            except OSError:                                  # nobody is there yet
+                near.close()
+                continue
             self.sockets += [near, far]
             for source, sink in ((near, far), (far, near)):
                 threading.Thread(target=self._pump, args=(source, sink), daemon=True).start()
