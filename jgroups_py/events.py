@@ -161,7 +161,7 @@ class Unsuspect(Event):
 
 @attrs.frozen
 class ExcludedHint(Event):
-    """Up, from NAKACK: a multicast arrived from somebody who is not in the view (at most one a second each)."""
+    """Up, from NAKACK and failure detectors, now and then: a stranger to our view takes itself for a member."""
 
     stranger: Address
 

@@ -3,8 +3,9 @@
 Every member multicasts a heartbeat each `interval`, unless it multicast something else since the last one. Any frame
 of a member counts as a sign of life; the transport notes when the last one came (port Hearing). A member that finds
 that it did not run itself for a while (stopped process, overloaded host) suspects nobody for what it missed: all get
-a fresh `timeout`. Sits above the transport, below VERIFY_SUSPECT. Source: JGroups FD_ALL3.java. Deviations: one
-timestamp instead of a bitmap of slots; the grace after a pause of our own.
+a fresh `timeout`. A heartbeat of somebody outside the view is a hint that it was excluded unawares. Sits above the
+transport, below VERIFY_SUSPECT. Source: JGroups FD_ALL3.java. Deviations: one timestamp instead of a bitmap of slots;
+the grace after a pause of our own; the hint.
 """
 from __future__ import annotations
 
@@ -16,13 +17,15 @@ from jgroups_py import wire
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch, Header
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import Left, Suspect, Unsuspect, ViewChange
+from jgroups_py.events import ExcludedHint, Left, Suspect, Unsuspect, ViewChange
 from jgroups_py.ports import Hearing
 from jgroups_py.protocol import Protocol, on, receives, timer
-from jgroups_py.units import duration, flag, show_duration
+from jgroups_py.units import duration, flag, seconds, show_duration
 
 FD_ALL_ID = 6
 OVERSLEPT = 3            # so many intervals between two checks mean that we did not run
+HINT_INTERVAL_NS = seconds(3)
+MAX_STRANGERS = 1000
 
 
 @wire.header(proto=FD_ALL_ID, kind=1)
@@ -65,6 +68,8 @@ class FdAll(Protocol):
         self.since: dict[Address, int] = {}            # member -> from when on its silence counts, ns
         self.suspects: dict[Address, None] = {}
         self.checked_ns = 0
+        self.in_view = False
+        self.hinted: dict[Address, int] = {}           # stranger -> when GMS was told of it, ns
         self.spoke = False                             # multicast something since the last heartbeat was due
 
     def down(self, batch: Batch) -> None:
@@ -77,6 +82,8 @@ class FdAll(Protocol):
         self.others = tuple(member for member in event.view.members if member != self.me)
         self.since = {member: self.since.get(member, self.now_ns) for member in self.others}
         self.suspects = {member: None for member in self.suspects if member in self.since}
+        self.in_view = True
+        self.hinted.clear()
         if self.others and not self.timer_is_set("beat"):
             self.checked_ns = self.now_ns
             # Members that joined together must not beat together.
@@ -84,7 +91,7 @@ class FdAll(Protocol):
 
     @on(Left)
     def left(self, event: Left) -> None:
-        self.others = ()
+        self.others, self.in_view = (), False
         self.cancel_timer("beat")
 
     @timer("beat")
@@ -121,4 +128,12 @@ class FdAll(Protocol):
 
     @receives(Heartbeat)
     def heard(self, header: Heartbeat, batch: Batch) -> None:
-        """The transport has noted it already."""
+        """The transport has noted it already. A stranger may take itself for a member: let GMS tell it."""
+        src = batch.src
+        if not self.in_view or src in self.since or src == self.me:
+            return
+        if self.now_ns - self.hinted.get(src, -HINT_INTERVAL_NS) >= HINT_INTERVAL_NS:
+            if len(self.hinted) >= MAX_STRANGERS:
+                self.hinted.clear()
+            self.hinted[src] = self.now_ns
+            self.pass_up(ExcludedHint(src))

@@ -15,7 +15,7 @@ import attrs
 from jgroups_py import wire
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch, Header
-from jgroups_py.events import Left, Suspect, Unsuspect, ViewChange
+from jgroups_py.events import ExcludedHint, Left, Suspect, Unsuspect, ViewChange
 from jgroups_py.ports import Hearing
 from jgroups_py.protocol import STOP, Protocol, on, receives, timer
 from jgroups_py.units import count, duration, millis
@@ -58,6 +58,7 @@ class VerifySuspect(Protocol):
 
     def start(self) -> None:
         self.asked: dict[Address, int] = {}            # suspected member -> since when, ns
+        self.members: tuple[Address, ...] = ()
         self.passed: dict[Address, int] = {}           # whose suspicion went on -> when, ns
 
     @on(Suspect)
@@ -112,6 +113,8 @@ class VerifySuspect(Protocol):
     @receives(AreYouAlive)
     def asked_us(self, header: AreYouAlive, batch: Batch) -> None:
         self.send(IAmAlive(), batch.src)
+        if self.members and batch.src not in self.members:
+            self.pass_up(ExcludedHint(batch.src))      # it takes itself for a member of ours
 
     @receives(IAmAlive)
     def alive(self, header: IAmAlive, batch: Batch) -> None:
@@ -142,6 +145,7 @@ class VerifySuspect(Protocol):
 
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:
+        self.members = event.view.members
         for member in [member for member in self.asked if member not in event.view]:
             self.drop(member)
         self.passed = {member: at_ns for member, at_ns in self.passed.items() if member in event.view}

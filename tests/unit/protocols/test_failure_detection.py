@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import Connect, LinkDown, LinkUp, Listening, Suspect, Unsuspect
+from jgroups_py.events import Connect, ExcludedHint, LinkDown, LinkUp, Listening, Suspect, Unsuspect
 from jgroups_py.outputs import CloseLink, Listen, OpenLink
 from jgroups_py.protocols.fd_all import FdAll, FdAllConfig, Heartbeat
 from jgroups_py.protocols.fd_sock import FdSock, HereIs, Suspected, WhereIs
@@ -213,6 +213,15 @@ def test_a_process_that_was_stopped_suspects_nobody_for_that_time() -> None:
     assert bench.told(Suspect) == [Suspect((B, C))]
 
 
+def test_a_stranger_that_beats_is_hinted_at_now_and_then() -> None:
+    bench = beating()
+    for _ in range(10):
+        bench.up(multicast("D", headers=(Heartbeat(),)))
+        bench.up(multicast("B", headers=(Heartbeat(),)))
+        bench.advance(500)
+    assert bench.told(ExcludedHint) == [ExcludedHint(D)] * 2
+
+
 def test_a_timeout_below_two_intervals_is_a_config_error() -> None:
     with pytest.raises(ConfigError):
         FdAllConfig(timeout_ns="1s", interval_ns="600ms")
@@ -287,3 +296,11 @@ def test_the_question_is_answered() -> None:
     bench = verifier()
     bench.up(unicast("C", "A", headers=(AreYouAlive(),)))
     assert [batch.dest for _, batch in bench.said(IAmAlive)] == [C]
+    assert bench.told(ExcludedHint) == []
+
+
+def test_a_question_of_a_stranger_is_answered_and_hinted_at() -> None:
+    bench = verifier()
+    bench.up(unicast("D", "A", headers=(AreYouAlive(),)))
+    assert [batch.dest for _, batch in bench.said(IAmAlive)] == [D]
+    assert bench.told(ExcludedHint) == [ExcludedHint(D)]
