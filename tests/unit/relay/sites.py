@@ -265,3 +265,21 @@ class Sites:
         member = self[name]
         member.tell(LeaveWanted())
         return member
+
+
+def numbered(start: int, stop: int) -> list[str]:
+    return [f"c{i}" for i in range(start, stop)]
+
+
+def told(member: Member, kind: type) -> list[object]:
+    return [output for output in member.told if isinstance(output, kind)]
+
+
+def statuses(member: Member) -> list[str]:
+    return [output.status for output in told(member, SiteStatusChanged)]     # type: ignore[attr-defined]
+
+
+def cut_off(world: Sites, name: str) -> None:
+    """The member's bridge is closed and stays so."""
+    world[name].relay.bridge_wanted = False
+    world.leave_bridge(world[name], "cut off")
