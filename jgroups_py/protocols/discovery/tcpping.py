@@ -16,7 +16,7 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.events import AddressesKnown, SendTo
 from jgroups_py.protocol import on
 from jgroups_py.protocols.discovery.base import Discovery, DiscoveryConfig
-from jgroups_py.units import count, parsed
+from jgroups_py.units import count, duration, parsed
 
 _HOST = re.compile(r"(?:\[(?P<ip6>[0-9a-fA-F:.]+)\]|(?P<host>[^\[\]:\s]+))(?:\[(?P<port>[0-9]+)\]|:(?P<colon>[0-9]+))")
 MAX_PORT = 65535
@@ -53,6 +53,8 @@ class TcpPingConfig(DiscoveryConfig):
         "One running member of the group in the list is enough.")
     port_range: int = count(1, most=1000, doc="How many more ports above each named one are asked.")
     max_dynamic_hosts: int = count(2000, doc="How many places of members that are not in the list are remembered.")
+    dynamic_age_ns: int = duration("1h", doc="How long such a place is asked after it was last heard of. Lower stops "
+                                   "asking members that are gone for good; higher heals longer partitions.")
 
 
 class TcpPing(Discovery):
@@ -66,10 +68,12 @@ class TcpPing(Discovery):
         self.listed: dict[PhysicalAddress, None] = {
             (host, port + more): None for host, port in self.config.initial_hosts
             for more in range(self.config.port_range + 1) if port + more <= MAX_PORT}
-        self.dynamic: dict[PhysicalAddress, None] = {}
+        self.dynamic: dict[PhysicalAddress, int] = {}      # where members receive -> when it was last told, ns
 
     def reach(self, question: Batch) -> None:
         mine = self.addresses.my_physical()
+        oldest_ns = self.now_ns - self.config.dynamic_age_ns
+        self.dynamic = {physical: told_ns for physical, told_ns in self.dynamic.items() if told_ns >= oldest_ns}
         for physical in (*self.listed, *self.dynamic):
             if physical != mine:
                 self.pass_down(SendTo(physical, question))
@@ -85,4 +89,4 @@ class TcpPing(Discovery):
             self.dynamic.pop(physical, None)           # the most recent ones stand last
             while len(self.dynamic) >= max(1, self.config.max_dynamic_hosts):
                 del self.dynamic[next(iter(self.dynamic))]
-            self.dynamic[physical] = None
+            self.dynamic[physical] = self.now_ns

@@ -148,6 +148,14 @@ def test_whoever_was_met_or_mentioned_is_asked_too() -> None:
     assert asked(bench) == [("h", 1), PLACE_B, ("10.0.0.4", 1)]            # the oldest of three was forgotten
 
 
+def test_a_place_that_was_not_heard_of_for_long_is_asked_no_more() -> None:
+    bench = bench_of(TcpPing(TcpPingConfig(initial_hosts="h[1]", port_range=0, dynamic_age_ns="1m")))
+    bench.up(here("B", PLACE_B, AB))                                       # type: ignore[arg-type]
+    bench.advance(61_000)
+    bench.down(FindMembers(seconds(1)))
+    assert asked(bench) == [("h", 1)]
+
+
 @pytest.mark.parametrize("text", ["h", "h[]", "h[99999]", "h[1", "[1]", "h:1;g:2"])
 def test_a_wrong_host_is_a_config_error(text: str) -> None:
     with pytest.raises(ConfigError):
