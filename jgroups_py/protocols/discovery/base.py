@@ -176,7 +176,7 @@ class Discovery(Protocol):
             self.searchers[batch.src] = self.now_ns
         view_id, coordinator, _ = self.standing()
         if coordinator == self.me or header.everyone or view_id is None:
-            self.answer(batch.src, header.everyone)
+            self.answer(batch.src, header.everyone and (view_id is None or header.view_id != view_id))
 
     @receives(Here)
     def answered(self, header: Here, batch: Batch) -> None:
