@@ -20,7 +20,6 @@ from jgroups_py.runtime.inbox import Inbox
 from jgroups_py.units import show_size
 from jgroups_py.view import GlobalView, View
 
-MAX_MESSAGE_BYTES = 100 << 20               # with FRAG; a larger one would block the line for seconds
 HEADER_ROOM = 1024                          # without FRAG a message and all headers fit one frame
 SEND_SECONDS = 60.0                         # how long a send waits for room by default
 
@@ -275,8 +274,9 @@ class BaseChannel:
 
 def max_message_bytes(spec: StackSpec) -> int:
     """The largest payload that this stack carries."""
-    if spec.config_of("FRAG") is not None:
-        return MAX_MESSAGE_BYTES
+    frag = spec.config_of("FRAG")
+    if frag is not None:
+        return int(frag.max_message_bytes)
     return int(spec.layers[0].config.max_bundle_bytes) - HEADER_ROOM
 
 

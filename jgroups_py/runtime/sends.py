@@ -94,12 +94,12 @@ class SendQueue:
             piece.append(payload)
             cost += len(payload) + MESSAGE_COST
             if cost >= RUN_BYTES:
-                self._put_run(dest, piece, cost, flags, headers, timeout)
+                self._put_piece(dest, piece, cost, flags, headers, timeout)
                 piece, cost = [], 0
         if piece:
-            self._put_run(dest, piece, cost, flags, headers, timeout)
+            self._put_piece(dest, piece, cost, flags, headers, timeout)
 
-    def _put_run(
+    def _put_piece(
         self, dest: Address | None, payloads: list[bytes], cost: int, flags: int, headers: tuple[Header, ...],
         timeout: float | None,
     ) -> None:
@@ -108,10 +108,14 @@ class SendQueue:
                 raise self._refused
             if self.nbytes + cost > self.limit_bytes and self.nbytes and timeout != NOW:
                 self._wait(cost, timeout)
-            run = self._open_run(dest, flags, headers)
-            run.payloads, run.nbytes = payloads, cost
-            self._open = None
+            run = self._open
+            if run is None or run.dest is not dest or run.flags != flags or run.headers != headers:
+                run = self._open_run(dest, flags, headers)
+            run.payloads += payloads
+            run.nbytes += cost
             self.sent += len(payloads)
+            if run.nbytes >= RUN_BYTES:
+                self._open = None
             idle = not self.nbytes
             self.nbytes += cost
         if idle:
