@@ -60,6 +60,7 @@ class Batch:
     payloads: tuple[bytes, ...] = ()
     headers: tuple[Header, ...] = ()
     flags: int = 0
+    _nbytes: int = attrs.field(default=-1, init=False)          # of the payloads, once somebody asked
 
     def __len__(self) -> int:
         return len(self.payloads)
@@ -74,16 +75,22 @@ class Batch:
 
     @property
     def nbytes(self) -> int:
-        """Payload bytes."""
-        return sum(map(len, self.payloads))
+        """Payload bytes; counted once for a run and its copies with other headers."""
+        if self._nbytes < 0:
+            self._nbytes = sum(map(len, self.payloads))
+        return self._nbytes
 
     def push(self, header: Header) -> Batch:
         """This run with one more header, lower than all others."""
-        return Batch(self.src, self.dest, self.payloads, (*self.headers, header), self.flags)
+        pushed = Batch(self.src, self.dest, self.payloads, (*self.headers, header), self.flags)
+        pushed._nbytes = self._nbytes
+        return pushed
 
     def pop(self) -> Batch:
         """This run without its lowest header."""
-        return Batch(self.src, self.dest, self.payloads, self.headers[:-1], self.flags)
+        popped = Batch(self.src, self.dest, self.payloads, self.headers[:-1], self.flags)
+        popped._nbytes = self._nbytes
+        return popped
 
     def cut(self, start: int, stop: int) -> Batch:
         """Messages `start` to `stop` (half-open) with the headers that belong to them."""
