@@ -93,10 +93,16 @@ def heal(world: World, setting: Profile, start: Callable[[str], object]) -> None
     for name in setting.names:
         if name in world.processes:
             world.resume(name)
+    world.history.add(h.Healed(world.now_ns))
     for names in setting.plan.sites.values():
         if not any(name in setting.live(world) for name in names):
-            start(names[0])
-    world.history.add(h.Healed(world.now_ns))
+            revive(world, names[0], start)
+
+
+def revive(world: World, name: str, start: Callable[[str], object]) -> None:
+    """Start a member once it is gone: it may be about to leave. If it never gets out, the checker of L says so."""
+    if world.run_while(lambda: name in world.running(), REST_LIMIT_NS):
+        start(name)
 
 
 def last_words(world: World, setting: Profile) -> None:

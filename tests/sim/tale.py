@@ -67,6 +67,9 @@ class Tale:
     def crash(self, name: str) -> None:
         self.history.add(h.Crash(self.tick(), self.who[name]))
 
+    def wants_to_leave(self, name: str) -> None:
+        self.history.add(h.Leaving(self.tick(), self.who[name]))
+
     def heal(self) -> None:
         self.history.add(h.Healed(self.tick()))
 

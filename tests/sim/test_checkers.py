@@ -203,6 +203,14 @@ def a_send_never_ends(tale: Tale) -> None:
     tale.end("A", pending=7)
 
 
+def a_leave_never_ends(tale: Tale) -> None:
+    tale.group(1, "AB")
+    tale.wants_to_leave("B")
+    tale.group(2, "A")
+    tale.heal()
+    tale.end("A")
+
+
 PLANTED = [
     ("M1", not_in_its_view), ("M2", view_goes_back), ("M3", delivery_before_the_first_view),
     ("M3", send_before_the_first_view), ("M4", same_id_other_order), ("S1", message_from_nowhere),
@@ -212,6 +220,7 @@ PLANTED = [
     ("S8", merge_names_a_group_that_is_not_in_it), ("F", out_of_order), ("F", hole), ("F", unicast_hole),
     ("L", no_exact_view), ("L", own_message_never_comes), ("L", final_message_never_comes),
     ("L", final_unicast_never_comes), ("L", a_send_never_ends),
+    ("L", a_leave_never_ends),
 ]
 
 

@@ -66,6 +66,7 @@ class Facts:
         self.unreached: list[h.Unreached] = []
         self.global_installs: list[h.GlobalInstall] = []
         self.out: dict[Address, int] = {}                            # who left, is leaving or crashed -> when
+        self.leaving: dict[Address, None] = {}                       # who asked to leave and is not out
         self.healed_ns: int | None = None
         self.end: h.End | None = None
         self._numbers: dict[tuple[Address, Address | None], int] = {}
@@ -83,6 +84,7 @@ class Facts:
                 self.installs_of.setdefault(who, []).append(entry)
             case h.Leaving(at_ns, who) | h.Leave(at_ns, who) | h.Crash(at_ns, who):
                 self.out.setdefault(who, at_ns)
+                self._left(entry)
             case h.GlobalInstall():
                 self.global_installs.append(entry)
             case h.Lost():
@@ -93,6 +95,12 @@ class Facts:
                 self.healed_ns = at_ns
             case h.End():
                 self.end = entry
+
+    def _left(self, entry: h.Leaving | h.Leave | h.Crash) -> None:
+        if isinstance(entry, h.Leaving):
+            self.leaving[entry.who] = None
+        else:
+            self.leaving.pop(entry.who, None)
 
     def _add_messages(self, sent: h.Send) -> None:
         self.sends.append(sent)

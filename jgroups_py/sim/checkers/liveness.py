@@ -16,7 +16,7 @@ def liveness(facts: Facts) -> Iterator[Violation]:
     end = facts.end
     if end is None or facts.healed_ns is None:
         return
-    for text in (*_views(facts), *_pending(facts), *_messages(facts)):
+    for text in (*_views(facts), *_leavers(facts), *_pending(facts), *_messages(facts)):
         yield Violation("L", text, end.at_ns)
 
 
@@ -35,6 +35,11 @@ def _views(facts: Facts) -> Iterator[str]:
             if view is None or sorted(view.members) != sorted(members) or view != first:
                 shown = facts.history.view(view)
                 yield f"{facts.name(member)} ends in {shown}, but {facts.history.members(members)} are alive"
+
+
+def _leavers(facts: Facts) -> Iterator[str]:
+    for member in facts.leaving:
+        yield f"{facts.name(member)} wanted to leave and never got out"
 
 
 def _pending(facts: Facts) -> Iterator[str]:
