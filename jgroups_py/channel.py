@@ -25,7 +25,7 @@ from jgroups_py.session import BaseChannel, ChannelState, Coordinator, Session
 from jgroups_py.units import seconds
 
 LEAVE_SECONDS = 3.0                         # for leaving the group, before the sockets are closed regardless
-DRAIN_SECONDS = 0.5                         # for a receiver to handle what came before the end
+DRAIN_SECONDS = 0.3                         # for a receiver to handle what came before the end
 STOP_SECONDS = 0.5                          # for the callback that runs just then
 STATS_SECONDS = 2.0
 LATE_SECONDS = 2.0                          # how much later than its timeout a state transfer may report its failure

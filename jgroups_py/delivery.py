@@ -216,6 +216,8 @@ class Dispatcher:
             else:
                 with io.BufferedWriter(StateWriter(sends, request), CHUNK_BYTES) as stream:
                     method(cast(BinaryIO, stream))
+        except ChannelError as raised:                       # we are leaving, or the asking member does not read
+            error = str(raised)
         except Exception as raised:                          # noqa: BLE001  the application's bug, not ours
             self.failed("get_state")
             error = f"get_state raised {type(raised).__name__}: {raised}"

@@ -15,7 +15,7 @@ from jgroups_py.batch import Batch
 from jgroups_py.config.load import bridge_loader
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.counters import Counters
-from jgroups_py.errors import ChannelClosedError, ConfigError, NotConnectedError
+from jgroups_py.errors import ChannelClosedError, ChannelError, ConfigError, NotConnectedError
 from jgroups_py.events import Event, FolderRead, StateBusy
 from jgroups_py.node import Node
 from jgroups_py.outputs import (
@@ -40,13 +40,13 @@ from jgroups_py.runtime.loop import Loop
 from jgroups_py.runtime.sends import Run, SendQueue
 from jgroups_py.runtime.tcp import TcpMesh
 from jgroups_py.runtime.udp import Frames, UdpSockets
-from jgroups_py.units import seconds
+from jgroups_py.units import millis
 
 log = logging.getLogger("jgroups_py")
 
 TAKE_BYTES = 512 << 10                      # what one round takes from the send queue, at most
 PENDING_BYTES = 1 << 20                     # while layers keep back more than this, nothing is taken
-FLUSH_NS = seconds(1)                       # how long a leaving member sends what its application queued before
+FLUSH_NS = millis(500)                      # how long a leaving member sends what its application queued before
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
@@ -84,6 +84,7 @@ class Host:
         self._leaving = False                                # the application wants to leave
         self._leave_by_ns: int | None = None                 # it waits for the queue to empty, until then
         self._over = False
+        self._reason = ""                                    # why it is over
         self._carriers: dict[type[Output], Callable[[Any], None]] = {
             OpenTransport: self._open_transport, CloseTransport: self._close_transport, Listen: self._listen,
             OpenLink: self._open_link, CloseLink: self._close_link, StoreEntry: self._store_entry,
@@ -183,7 +184,7 @@ class Host:
         self._leaving = True
         if self.node is None:
             return self._kill("left")
-        self.sends.close(NotConnectedError("the channel is leaving its group"))
+        self.sends.close(lambda: NotConnectedError("the channel is leaving its group"))
         self._leave_by_ns = self.loop.now_ns + FLUSH_NS
         return None
 
@@ -320,15 +321,21 @@ class Host:
         if self._over:
             return
         self._over = True
+        self._reason = closed.reason
         for net in list(self._nets):
             self._close_transport(CloseTransport(net, graceful=self._leaving))
         self.loop.remove(self)
-        self.sends.close(NotConnectedError("the channel has left its group") if self._leaving
-                         else ChannelClosedError(closed.reason))
+        self.sends.close(self._refusal)
         self._ended(closed.reason, not self._leaving)
         self.inbox.put([*self._news, closed])
         self._news = []
         self.loop.release()
+
+    def _refusal(self) -> ChannelError:
+        """What a send raises from now on."""
+        if self._leaving:
+            return NotConnectedError("the channel has left its group")
+        return ChannelClosedError(self._reason)
 
     # --- figures ----------------------------------------------------------------------------------------------------
 

@@ -49,7 +49,7 @@ class SendQueue:
         self._room = threading.Condition(self._lock)
         self._items: deque[Run | tuple[Event, int]] = deque()
         self._open: Run | None = None                        # the last run, while more may join it
-        self._refused: ChannelError | None = None
+        self._refused: Callable[[], ChannelError] | None = None     # makes what every put raises
         self._waiting: list[Callable[[], None]] = []         # called once when there is room again
 
     def put(
@@ -67,7 +67,7 @@ class SendQueue:
         cost = len(payload) + MESSAGE_COST
         with self._lock:
             if self._refused is not None:
-                raise self._refused
+                raise self._refused()
             if self.nbytes + cost > self.limit_bytes and self.nbytes and timeout != NOW:
                 self._wait(cost, timeout)
             run = self._open
@@ -105,7 +105,7 @@ class SendQueue:
     ) -> None:
         with self._lock:
             if self._refused is not None:
-                raise self._refused
+                raise self._refused()
             if self.nbytes + cost > self.limit_bytes and self.nbytes and timeout != NOW:
                 self._wait(cost, timeout)
             run = self._open
@@ -125,7 +125,7 @@ class SendQueue:
         """Queue an event for the stack, in order with the messages; waits for room as `put` does."""
         with self._lock:
             if self._refused is not None:
-                raise self._refused
+                raise self._refused()
             if nbytes and self.nbytes + nbytes > self.limit_bytes and self.nbytes:
                 self._wait(nbytes, timeout, may_overdraw=False)
             self._open = None
@@ -166,8 +166,8 @@ class SendQueue:
             tell()
         return taken
 
-    def close(self, reason: ChannelError) -> None:
-        """Refuse everything from now on with `reason`, waiting senders too."""
+    def close(self, reason: Callable[[], ChannelError]) -> None:
+        """Refuse everything from now on with what `reason` makes, waiting senders too; the loop may still take."""
         with self._lock:
             self._refused = reason
             told = self._make_room()
@@ -195,4 +195,4 @@ class SendQueue:
                 raise SendTimeoutError(f"the send queue ({self.limit_bytes} bytes) stayed full for {timeout:g} s: "
                                        "the receivers are slower than this sender")
             if self._refused is not None:
-                raise self._refused
+                raise self._refused()

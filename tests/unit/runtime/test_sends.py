@@ -117,7 +117,7 @@ def test_a_waiting_sender_is_told_when_the_channel_closes():
 
     thread = threading.Thread(target=put)
     thread.start()
-    sends.close(NotConnectedError("gone"))
+    sends.close(lambda: NotConnectedError("gone"))
     thread.join(5)
     assert [str(error) for error in told] == ["gone"]
 
