@@ -131,16 +131,19 @@ class Receiving:
         relay = self.relay
         self.complete = True
         lowest = copied(self.sync_vector)
+        unknown: Vector = {}                         # origins of which others have messages, and we none at all
         for member, have in self.haves.items():
             for site, numbers in have.vector.items():
                 for origin, number in numbers.items():
                     mine = lowest.setdefault(site, {}).get(origin)
+                    if mine is None and self.veteran:
+                        mine = unknown.setdefault(site, {})[origin] = 1
                     lowest[site][origin] = max(1, number if mine is None else min(mine, number))
             if relay.is_backup(member) or lower(have.vector, self.sync_vector):
                 self.confirmers.append(member)
                 told = self.confirmed.get(member, {})
                 self.confirmed[member] = raised(overlaid(self.sync_vector, have.vector), told)
-        self.rewind(lower(lowest, self.sync_vector))
+        self.rewind(overlaid(lower(lowest, self.sync_vector), unknown))
         self.acked_out = lowest
         for site, numbers in lowest.items():
             self.ack_again(site, numbers)
