@@ -212,7 +212,7 @@ class AsyncChannel(BaseChannel):
 
     async def _deliver(self, session: Session, output: Deliver) -> None:
         batch, dispatcher = output.batch, session.dispatcher
-        if dispatcher.discard_own and batch.src == dispatcher.me:
+        if (batch.headers and dispatcher.claimed(batch)) or (dispatcher.discard_own and batch.src == dispatcher.me):
             session.inbox.handled(cost_of(output))
         elif dispatcher.has("receive_batch"):
             await self._call(session, "receive_batch", MessageBatch(batch))

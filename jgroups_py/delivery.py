@@ -16,6 +16,8 @@ from typing import Any, BinaryIO, cast
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
+from jgroups_py.block import Block
+from jgroups_py.blockheaders import BlockHeader
 from jgroups_py.counters import Counters
 from jgroups_py.errors import ChannelError, StateTransferError
 from jgroups_py.events import StateChunk
@@ -91,6 +93,11 @@ class Dispatcher:
         self._after = after
         self._pending: deque[Output] = deque()               # taken from the inbox, not handled yet
         self._methods: dict[str, Callable[..., Any]] = {}
+        self._blocks: dict[type[BlockHeader], Block] = {}
+
+    def attach(self, block: Block) -> None:
+        """Give the runs with one of its headers to `block` from now on."""
+        self._blocks = {**self._blocks, **dict.fromkeys(block.headers, block)}
 
     def set_receiver(self, receiver: object) -> None:
         """Whom to call from now on."""
@@ -175,11 +182,23 @@ class Dispatcher:
         self.counters.add("receiver_exceptions")
         log.exception("channel %s: the receiver's %s raised", self._name, name)
 
+    def claimed(self, batch: Batch) -> bool:
+        """Whether a run is for a building block, not for the receiver; if so, the block has it now."""
+        kind = batch.headers[0].__class__
+        if not issubclass(kind, BlockHeader):
+            return False
+        block = self._blocks.get(kind)
+        if block is None:
+            self.counters.add("for_no_block", len(batch.payloads))
+        else:
+            block.deliver(batch)
+        return True
+
     # --- messages ---------------------------------------------------------------------------------------------------
 
     def _deliver(self, output: Deliver) -> None:
         batch = output.batch
-        if self.discard_own and batch.src == self.me:
+        if (batch.headers and self.claimed(batch)) or (self.discard_own and batch.src == self.me):
             return self._inbox.handled(cost_of(output))
         self.counters.add("delivered", len(batch.payloads))
         if "receive_batch" in self._methods:

@@ -48,3 +48,33 @@ class StateTransferError(ChannelError):
     """The state was not (or not wholly) received; the application's set_state may have seen a part of it."""
 
     definite = False
+
+
+class RequestError(ChannelError):
+    """A request got no answer; whether the other member handled it is not known, unless a subclass says so."""
+
+    definite = False
+
+
+class RequestTimeoutError(RequestError):
+    """No answer in time."""
+
+
+class MemberLeftError(RequestError):
+    """The member that was asked left the group, or cannot be reached, before its answer came."""
+
+    def __init__(self, member: object) -> None:
+        super().__init__(f"{member} left before it answered")
+        self.member = member
+
+
+class RemoteError(RequestError):
+    """The member that was asked handled the request and failed: its handler raised a `kind`, saying `text`."""
+
+    definite = True
+
+    def __init__(self, member: object, kind: str, text: str) -> None:
+        super().__init__(f"{member} answered {kind}: {text}")
+        self.member = member
+        self.kind = kind
+        self.text = text

@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Header
+from jgroups_py.block import Block
 from jgroups_py.config.load import Source, load
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.delivery import Dispatcher
@@ -62,6 +63,21 @@ class Session:
         self.dispatcher = Dispatcher(channel.name, self.inbox, lambda: self.host.sends, self._shown, self._after)
         self.dispatcher.discard_own = channel.discard_own_messages
         self.dispatcher.set_receiver(channel.receiver)
+        self._blocks: tuple[Block, ...] = ()
+        for block in channel.blocks:
+            self.attach(block)
+
+    def attach(self, block: Block) -> None:
+        """Let a building block take part."""
+        self._blocks = (*self._blocks, block)
+        self.dispatcher.attach(block)
+        self.inbox.early = self._early
+        block.begin(self)
+
+    def _early(self, outputs: Sequence[Output]) -> Sequence[Output]:
+        for block in self._blocks:
+            outputs = block.early(outputs)
+        return outputs
 
     def start(self) -> None:
         """Look for the group."""
@@ -111,6 +127,7 @@ class BaseChannel:
         self._view: View | None = None
         self._global_view: GlobalView | None = None
         self._sites: dict[str, str] = {}
+        self.blocks: tuple[Block, ...] = ()                  # in the order of their attachment
         self.receiver = receiver
 
     # --- properties -------------------------------------------------------------------------------------------------
@@ -225,6 +242,12 @@ class BaseChannel:
         why = "" if self.spec.config_of("FRAG") else "; the stack has no FRAG, so a message must fit one frame"
         return ValueError(f"a payload of {nbytes} bytes exceeds the limit of {self.max_message_bytes} bytes "
                           f"({show_size(self.max_message_bytes)}){why}")
+
+    def attach(self, block: Block) -> None:
+        """Add a building block; it stays for all connections of this channel."""
+        self.blocks = (*self.blocks, block)
+        if self._session is not None:
+            self._session.attach(block)
 
     def inject(self, event: Event) -> None:
         """Pass an event down our stack, in order with the messages: for fault layers and tools."""

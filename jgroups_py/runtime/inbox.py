@@ -37,6 +37,7 @@ class Inbox:
         self.caught_up: Callable[[], None] = lambda: None
         self.busy = False                                    # written by the loop only
         self.state_busy = False                              # the same, for the parts of a state
+        self.early: Callable[[Sequence[Output]], Sequence[Output]] | None = None    # building blocks look first
         self.notify: Callable[[], None] | None = None        # called after each put, for consumers that cannot wait
         self._queue: SimpleQueue[Sequence[Output]] = SimpleQueue()
         self._put_bytes = 0                                  # written by the loop only
@@ -56,6 +57,10 @@ class Inbox:
 
     def put(self, outputs: Sequence[Output]) -> None:
         """From the loop: outputs in order."""
+        if self.early is not None:
+            outputs = self.early(outputs)
+            if not outputs:
+                return
         self._put_bytes += sum(map(cost_of, outputs))
         self._put_state_bytes += sum([len(output.data) for output in outputs if isinstance(output, StatePart)])
         self._queue.put(outputs)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
+from typing import Any, Protocol
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Header
@@ -26,14 +27,31 @@ OVERDRAFT = 16                              # how many times the limit a callbac
 class Run:
     """Messages with one destination, one set of headers and flags, waiting to be sent."""
 
-    __slots__ = ("dest", "flags", "headers", "nbytes", "payloads")
+    __slots__ = ("dest", "flags", "headers", "nbytes", "number", "payloads", "stream")
 
     def __init__(self, dest: Address | None, flags: int, headers: tuple[Header, ...]) -> None:
+        self.stream: Stream | None = None                    # with it, `number` is that of the message that may join
+        self.number = 0
         self.dest = dest
         self.flags = flags
         self.headers = headers
         self.payloads: list[bytes] = []
         self.nbytes = 0
+
+
+class Stream(Protocol):
+    """Messages to one destination that are numbered as they are queued, so that neighbours form numbered runs."""
+
+    dest: Address | None
+
+    def number(self, item: Any, count: int) -> int:
+        """The number of the first of `count` messages that are queued now; `item` is what `put_numbered` got.
+
+        Must not block.
+        """
+
+    def headers(self, first: int) -> tuple[Header, ...]:
+        """The headers of a run whose first message has this number; they shift."""
 
 
 class SendQueue:
@@ -114,6 +132,37 @@ class SendQueue:
             run.payloads += payloads
             run.nbytes += cost
             self.sent += len(payloads)
+            if run.nbytes >= RUN_BYTES:
+                self._open = None
+            idle = not self.nbytes
+            self.nbytes += cost
+        if idle:
+            self._wake()
+
+    def put_numbered(
+        self, stream: Stream, item: Any, payloads: Sequence[bytes], flags: int, timeout: float | None,
+    ) -> None:
+        """Queue messages of a stream, as `put` does.
+
+        Their numbers are drawn when nothing can keep them from being queued any more, and before the loop can see
+        them; so numbers have no gaps, and whoever waits for an answer is registered before it can come.
+        """
+        count = len(payloads)
+        cost = sum(map(len, payloads)) + MESSAGE_COST * count
+        with self._lock:
+            if self._refused is not None:
+                raise self._refused()
+            if self.nbytes + cost > self.limit_bytes and self.nbytes and timeout != NOW:
+                self._wait(cost, timeout)
+            first = stream.number(item, count)
+            run = self._open
+            if run is None or run.stream is not stream or run.number != first or run.flags != flags:
+                run = self._open_run(stream.dest, flags, stream.headers(first))
+                run.stream = stream
+            run.number = first + count
+            run.payloads += payloads
+            run.nbytes += cost
+            self.sent += count
             if run.nbytes >= RUN_BYTES:
                 self._open = None
             idle = not self.nbytes

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from jgroups_py import wire
+from jgroups_py import blockheaders, wire
 from jgroups_py.batch import Header
 from jgroups_py.protocols import KNOWN
 
@@ -49,7 +49,7 @@ def section() -> str:
     for known in KNOWN.values():
         known.load()
     headers = [header for header in wire.known_headers() if header.__module__.startswith("jgroups_py.")]
-    names: dict[int, list[str]] = {1: ["the application"]}
+    names: dict[int, list[str]] = {1: ["the application"], blockheaders.Ask.proto: ["building block rpc"]}
     for known in KNOWN.values():
         names.setdefault(known.wire_id, []).append(known.name)
     lines = [HEAD]
