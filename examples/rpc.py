@@ -1,0 +1,51 @@
+"""Requests: one member asks another, all of them, and the rest of the group goes on as before.
+
+    python examples/rpc.py
+"""
+import os
+
+import jgroups_py as jg
+from jgroups_py.blocks.rpc import MAJORITY, RemoteError, Request, Rpc
+
+GROUP = f"rpc-{os.getpid()}"
+
+
+class Account:
+    """A balance that every member keeps; deposits are multicast, so all members agree."""
+
+    def __init__(self, name: str) -> None:
+        self.balance = 0
+        self.channel = jg.JChannel("udp", name=name)
+        self.rpc = Rpc(self.channel, self.handle)
+        self.channel.connect(GROUP)
+
+    def handle(self, request: Request) -> bytes:
+        verb, _, amount = request.payload.decode().partition(" ")
+        if verb == "deposit":
+            self.balance += int(amount)
+        elif verb != "balance":
+            raise ValueError(f"what is {verb}?")
+        return str(self.balance).encode()
+
+
+accounts = [Account(name) for name in "ABC"]
+first = accounts[0].rpc
+b = accounts[1].channel.address
+
+answers = first.request_many(None, b"deposit 30")                    # everybody, one multicast
+print("after the deposit:", {str(member): value.decode() for member, value in answers.values.items()})
+assert answers.complete and set(answers.values.values()) == {b"30"}
+
+assert first.request(b, b"balance", timeout=5.0) == b"30"            # one member
+assert first.request_many(None, b"balance", MAJORITY).first == b"30"
+
+replies = [first.start(b, b"deposit 1") for _ in range(1000)]        # a thousand under way at once
+assert [int(reply.result()) for reply in replies] == list(range(31, 1031))
+
+try:
+    first.request(b, b"overdraw 7")
+except RemoteError as error:
+    print(f"{error.member} says {error.kind}: {error.text}")
+    assert error.kind == "ValueError"
+for account in accounts:
+    account.channel.close()

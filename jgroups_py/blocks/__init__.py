@@ -1,0 +1,1 @@
+"""Building blocks above a channel: request/response (rpc)."""

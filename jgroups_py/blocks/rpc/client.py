@@ -1,0 +1,137 @@
+"""What Rpc and AsyncRpc share: checking, registering and sending requests."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from time import monotonic_ns
+from typing import Any
+
+from jgroups_py.address import Address
+from jgroups_py.batch import NO_RELAY
+from jgroups_py.blockheaders import Tell
+from jgroups_py.blocks.rpc.calls import NEVER_NS, Answers, Call, Calls, Lane, Many, Mode, One
+from jgroups_py.blocks.rpc.hub import Hub, Service
+from jgroups_py.blocks.rpc.serving import Handler, Request, Server
+from jgroups_py.errors import MemberLeftError
+from jgroups_py.message import as_bytes
+from jgroups_py.session import BaseChannel
+from jgroups_py.units import seconds
+
+MAX_SERVICE = 0xFFFF
+TIMEOUT_SECONDS = 10.0                      # for an answer, by default
+NOBODY = Answers({}, {}, (), (), complete=False)
+
+
+class BaseRpc:
+    """Requests and answers of one service of a channel.
+
+    handler: a function of a Request, called for every request in order with the receiver's methods; None: we only ask.
+    service: members whose services have the same number (0 to 65535) talk to each other.
+    """
+
+    def __init__(
+        self, channel: BaseChannel, handler: Handler | None, service: int,
+        deferred: Callable[[Request, Any], None] | None,
+    ) -> None:
+        if not 0 <= service <= MAX_SERVICE:
+            raise ValueError(f"service {service}: a service has a number from 0 to {MAX_SERVICE}")
+        if handler is not None and not callable(handler):
+            raise TypeError(f"a handler is a function of a Request, not {type(handler).__name__}")
+        self._channel = channel
+        self._number = service
+        hub = self._hub = Hub.of(channel)
+
+        def make(draw: Callable[[int], int]) -> Service:
+            calls = Calls(service, draw)
+            return Service(channel, calls, Server(service, handler, hub.sends, deferred), self._done)
+        self._service = hub.add(service, make)
+        self._calls = self._service.calls
+
+    @property
+    def handler(self) -> Handler | None:
+        """Who answers requests; may be changed at any time."""
+        return self._service.server.handler
+
+    @handler.setter
+    def handler(self, handler: Handler | None) -> None:
+        self._service.server.handler = handler
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """Counters: requests_timed_out, answers_too_late, handler_exceptions, ..."""
+        return {**self._calls.counters, **self._service.server.counters, "waiting": len(self._calls.pending)}
+
+    def _done(self, finished: list[Call]) -> None:
+        raise NotImplementedError
+
+    # --- sending; room: how long the send queue may be full -----------------------------------------------------------
+
+    def _send_one(
+        self, dest: Address, payload: Any, flags: int, timeout: float | None, waiter: Any, room: float | None,
+    ) -> One:
+        data = self._checked(payload)
+        lane = self._lane(dest)
+        assert lane.dest is not None, "the lane to one member has a destination"
+        call = One(lane.dest, deadline(timeout), waiter)
+        self._ask(lane, call, data, flags, room)
+        self._hub.watch(call.deadline_ns)
+        if lane.gone:
+            self._hub.check(self._service, call)
+        return call
+
+    def _send_many(
+        self, dests: Iterable[Address] | None, payload: Any, flags: int, mode: Mode, timeout: float | None,
+        waiter: Any, room: float | None,
+    ) -> Many | None:
+        """None: there is nobody to ask."""
+        data = self._checked(payload)
+        if dests is None:
+            lanes = [self._calls.everybody]
+            flags |= NO_RELAY                                # all members of the group, whose answers we can expect
+            call = Many(self._service.targets(), mode, deadline(timeout), waiter, settled=False)
+        else:
+            targets = list(dict.fromkeys(dests))
+            lanes = [self._lane(dest, may_be_gone=True) for dest in targets]
+            call = Many(targets, mode, deadline(timeout), waiter, settled=True)
+            if not targets:
+                return None
+        try:
+            for lane in lanes:
+                self._ask(lane, call, data, flags, room)
+        except BaseException:
+            self._calls.forget(call)
+            raise
+        self._hub.watch(call.deadline_ns)
+        if call.over:                                        # answered while we were asking the last ones
+            self._calls.forget(call)
+        elif any(lane.gone for lane in lanes):
+            self._hub.check(self._service, call)
+        return call
+
+    def _ask(self, lane: Lane, call: Call, data: bytes, flags: int, room: float | None) -> None:
+        session = self._channel._ready()
+        session.host.sends.put_numbered(lane, (call,), (data,), flags, room)
+
+    def _tell(self, dest: Address | None, payload: Any, flags: int, room: float | None) -> None:
+        data = self._checked(payload)
+        headers = (Tell(self._number),)
+        self._channel._ready().host.sends.put(dest, data, int(flags), headers, room)
+
+    def _checked(self, payload: Any) -> bytes:
+        data = as_bytes(payload)
+        if len(data) > self._channel.max_message_bytes:
+            raise self._channel._too_large(len(data))
+        return data
+
+    def _lane(self, dest: Address, may_be_gone: bool = False) -> Lane:
+        if not isinstance(dest, Address):
+            raise TypeError(f"a destination is an Address, not {type(dest).__name__}")
+        self._channel._ready()
+        lane = self._calls.lane(dest)
+        if lane.gone and not may_be_gone:
+            raise MemberLeftError(dest)
+        return lane
+
+
+def deadline(timeout: float | None) -> int:
+    """When a request that is sent now is over."""
+    return NEVER_NS if timeout is None else monotonic_ns() + seconds(timeout)
