@@ -1,0 +1,66 @@
+"""Streams of numbered messages in the send queue: neighbours form runs with one header."""
+from __future__ import annotations
+
+from jgroups_py.address import Address
+from jgroups_py.blockheaders import Ask
+from jgroups_py.runtime.sends import RUN_BYTES, Run, SendQueue
+
+B, C = Address(b"b" * 16), Address(b"c" * 16)
+
+
+class Counting:
+    """Numbers messages from `first` on."""
+
+    def __init__(self, dest: Address, first: int) -> None:
+        self.dest: Address | None = dest
+        self.next = first
+
+    def number(self, item: object, count: int) -> int:
+        first = self.next
+        self.next += count
+        return first
+
+    def headers(self, first: int) -> tuple[Ask, ...]:
+        return (Ask(0, first),)
+
+
+def taken(queue: SendQueue) -> list[tuple[Address | None, int, int]]:
+    """(destination, first number, messages) of each run."""
+    found = []
+    for run in queue.take(1 << 30):
+        assert isinstance(run, Run)
+        assert isinstance(run.headers[0], Ask)
+        found.append((run.dest, run.headers[0].first, len(run.payloads)))
+    return found
+
+
+def test_neighbours_of_a_stream_form_a_run():
+    queue, stream = SendQueue(lambda: None), Counting(B, 5)
+    for payloads in ((b"x",), (b"y", b"z"), (b"",)):
+        queue.put_numbered(stream, None, payloads, 0, 0)
+    assert taken(queue) == [(B, 5, 4)]
+
+
+def test_a_message_of_another_stream_or_a_skipped_number_begins_a_new_run():
+    queue, stream, other = SendQueue(lambda: None), Counting(B, 5), Counting(C, 5)
+    queue.put_numbered(stream, None, (b"x",), 0, 0)
+    queue.put_numbered(other, None, (b"x",), 0, 0)
+    queue.put_numbered(stream, None, (b"x",), 0, 0)
+    stream.next = 100
+    queue.put_numbered(stream, None, (b"x",), 0, 0)
+    assert taken(queue) == [(B, 5, 1), (C, 5, 1), (B, 6, 1), (B, 100, 1)]
+
+
+def test_a_run_that_was_taken_is_not_joined_any_more():
+    queue, stream = SendQueue(lambda: None), Counting(B, 5)
+    queue.put_numbered(stream, None, (b"x",), 0, 0)
+    taken(queue)
+    queue.put_numbered(stream, None, (b"x",), 0, 0)
+    assert taken(queue) == [(B, 6, 1)]
+
+
+def test_a_full_run_is_closed():
+    queue, stream = SendQueue(lambda: None), Counting(B, 1)
+    for _ in range(3):
+        queue.put_numbered(stream, None, (bytes(RUN_BYTES),), 0, 0)
+    assert taken(queue) == [(B, 1, 1), (B, 2, 1), (B, 3, 1)]
