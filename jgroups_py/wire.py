@@ -157,24 +157,24 @@ def cluster_id(cluster: str) -> bytes:
     return blake2b(cluster.encode(), digest_size=8).digest()
 
 
-def encode_body(batch: Batch) -> list[bytes | bytearray]:
-    """Run flags, headers, lengths and payloads of a batch, as buffers to gather."""
+def encode_body(batch: Batch, equal: bool) -> list[bytes | bytearray]:
+    """Run flags, headers, lengths and payloads of a batch, as buffers to gather; `equal`: one length for all."""
     out = bytearray(_RUN.pack(batch.flags, len(batch.headers)))
     encode_headers(batch.headers, out)
     payloads = batch.payloads
     out += _U32.pack(len(payloads))
     if payloads:
-        length = len(payloads[0])
-        if equal_lengths(payloads):
-            out += _U32.pack(length)
+        if equal:
+            out += _U32.pack(len(payloads[0]))
         else:
             out += struct.pack(f">{len(payloads)}I", *map(len, payloads))
     return [out, *payloads]
 
 
 def equal_lengths(payloads: tuple[bytes, ...]) -> bool:
-    """Whether one length field serves all messages of a run."""
-    return len(set(map(len, payloads))) == 1
+    """Whether there are messages and one length field serves them all."""
+    number = len(payloads)
+    return number == 1 or (number > 1 and len(set(map(len, payloads))) == 1)
 
 
 def decode_body(reader: Reader, src: Address, dest: Address | None, equal: bool) -> Batch:
@@ -216,10 +216,9 @@ def _read_lengths(reader: Reader, count: int) -> tuple[bytes, ...]:
 
 def encode_frame(cluster: bytes, batch: Batch) -> list[bytes | bytearray]:
     """A batch as one frame: buffers to be gathered by the socket, payloads not copied."""
-    buffers = encode_body(batch)
-    flags = MULTICAST if batch.dest is None else 0
-    if batch.payloads and equal_lengths(batch.payloads):
-        flags |= EQUAL_LENGTHS
+    equal = equal_lengths(batch.payloads)
+    buffers = encode_body(batch, equal)
+    flags = (MULTICAST if batch.dest is None else 0) | (EQUAL_LENGTHS if equal else 0)
     dest = b"" if batch.dest is None else batch.dest.raw
     length = _ORIGIN.size + len(dest) + len(buffers[0])
     head = b"".join((_ORIGIN.pack(length, cluster, batch.src.raw), dest, buffers[0]))
@@ -262,11 +261,10 @@ def decode_frame(data: bytes, cluster: bytes, addresses: Interner) -> Batch:
 
 def pack_batch(batch: Batch, out: bytearray) -> None:
     """A batch inside another message (retransmissions, held runs): u32 length, then source, dest and body."""
-    flags = MULTICAST if batch.dest is None else 0
-    if batch.payloads and equal_lengths(batch.payloads):
-        flags |= EQUAL_LENGTHS
+    equal = equal_lengths(batch.payloads)
+    flags = (MULTICAST if batch.dest is None else 0) | (EQUAL_LENGTHS if equal else 0)
     body = b"".join([bytes([flags]), batch.src.raw, b"" if batch.dest is None else batch.dest.raw,
-                     *encode_body(batch)])
+                     *encode_body(batch, equal)])
     out += _U32.pack(len(body))
     out += body
 

@@ -167,10 +167,17 @@ class Transport(Protocol, Hearing, AddressBook, FrameRoom):
         self.book: dict[Address, PhysicalAddress] = {}       # member -> where it receives
         self.heard: dict[Address, int] = {}                  # member -> when its last frame came, ns
         self.warned_ns: int | None = None
+        self.frames_sent = self.bytes_sent = self.messages_sent = 0
+        self.frames_received = self.bytes_received = self.messages_received = 0
 
     def multicasts(self) -> bool:
         """Whether a frame can be sent to the whole group at once."""
         return False
+
+    def stats(self) -> dict[str, float]:
+        return {"frames_sent": self.frames_sent, "bytes_sent": self.bytes_sent, "messages_sent": self.messages_sent,
+                "frames_received": self.frames_received, "bytes_received": self.bytes_received,
+                "messages_received": self.messages_received, **super().stats()}
 
     # --- ports ------------------------------------------------------------------------------------------------------
 
@@ -232,15 +239,19 @@ class Transport(Protocol, Hearing, AddressBook, FrameRoom):
     def down(self, batch: Batch) -> None:
         if batch.dest == self.me:
             return self.pass_up(batch)
+        # Most runs fit one frame: encode and look. What cannot fit is cut before it is encoded.
+        if batch.nbytes < self.config.max_bundle_bytes and self.transmit(batch):
+            return None
         for piece in self.fitting(batch):
-            self.transmit(piece)
+            if not self.transmit(piece):
+                self.count("too_large_dropped")
+                self.warn(f"a message of {piece.nbytes} bytes exceeds max_bundle_size and the stack has no FRAG below "
+                          "the sender; dropped")
         return None
 
     def fitting(self, batch: Batch) -> list[Batch]:
-        """The run cut into pieces of which each fits one frame."""
+        """The run cut into pieces of which each fits one frame, unless a single message does not."""
         room = self.config.max_bundle_bytes - wire.headers_nbytes(batch)
-        if batch.nbytes + 4 * len(batch.payloads) <= room:
-            return [batch]
         pieces, start, used = [], 0, 0
         for index, payload in enumerate(batch.payloads):
             need = len(payload) + 4
@@ -251,19 +262,22 @@ class Transport(Protocol, Hearing, AddressBook, FrameRoom):
         pieces.append(batch.cut(start, batch.count))
         return pieces
 
-    def transmit(self, batch: Batch) -> None:
+    def transmit(self, batch: Batch) -> bool:
+        """Send the run as one frame; False: it does not fit."""
         data = wire.encode_frame(self.cluster, batch)
-        nbytes = sum(map(len, data))
+        nbytes = len(data[0]) + batch.nbytes
         if nbytes > self.config.max_bundle_bytes:
-            self.count("too_large_dropped")
-            return self.warn(f"a message of {nbytes} bytes exceeds max_bundle_size and the stack has no FRAG below "
-                             "the sender; dropped")
-        if batch.dest is None:
-            return self.to_all(data, nbytes, len(batch.payloads))
-        physical = self.book.get(batch.dest)
+            return False
+        dest = batch.dest
+        if dest is None:
+            self.to_all(data, nbytes, len(batch.payloads))
+            return True
+        physical = self.book.get(dest)
         if physical is None and not self.multicasts():
-            return self.count("no_physical_address")
-        return self.put(physical, data, nbytes, len(batch.payloads))
+            self.count("no_physical_address")
+        else:
+            self.put(physical, data, nbytes, len(batch.payloads))
+        return True
 
     def to_all(self, data: list[bytes | bytearray], nbytes: int, messages: int) -> None:
         if self.multicasts():
@@ -278,9 +292,9 @@ class Transport(Protocol, Hearing, AddressBook, FrameRoom):
         return None
 
     def put(self, to: PhysicalAddress | None, data: list[bytes | bytearray], nbytes: int, messages: int) -> None:
-        self.count("frames_sent")
-        self.count("bytes_sent", nbytes)
-        self.count("messages_sent", messages)
+        self.frames_sent += 1
+        self.bytes_sent += nbytes
+        self.messages_sent += messages
         self.emit(Frame(self.stack.net, to, data))
 
     # --- up ---------------------------------------------------------------------------------------------------------
@@ -303,12 +317,12 @@ class Transport(Protocol, Hearing, AddressBook, FrameRoom):
             else:
                 self.count("for_others_dropped")
         for batch in joined(batches):
-            self.count("messages_received", len(batch.payloads))
+            self.messages_received += len(batch.payloads)
             self.pass_up(batch)
 
     def decoded(self, data: bytes) -> Batch | None:
-        self.count("frames_received")
-        self.count("bytes_received", len(data))
+        self.frames_received += 1
+        self.bytes_received += len(data)
         try:
             return wire.decode_frame(data, self.cluster, self.addresses)
         except WireError as error:
