@@ -10,7 +10,8 @@ from typing import Any
 
 import attrs
 
-from jgroups_py.cli.demo.processes import Company, Person, free_ports, free_udp_port
+from jgroups_py.cli.company import free_ports, free_udp_port
+from jgroups_py.cli.demo.processes import Company, Person
 from jgroups_py.cli.demo.report import verdict
 
 SITE_NAMES = ("NYC", "SFO", "LON", "TYO", "SYD")
@@ -145,7 +146,7 @@ class Director:
     @property
     def lines_sent(self) -> int:
         """How far the file is."""
-        return next(person.sent for person in self.company.people if person.tag == self.sender)
+        return next((person.sent for person in self.company.people if person.tag == self.sender), 0)
 
     def acts(self) -> list[tuple[float, Callable[[], None]]]:
         """When (share of the lines) what happens."""
