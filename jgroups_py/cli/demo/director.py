@@ -247,7 +247,7 @@ class Director:
 
     def on_ready(self, person: Person, event: dict[str, Any]) -> None:
         """It is connected."""
-        person.state = "up"
+        person.state, person.up_at = "up", time.monotonic()
 
     def on_view(self, person: Person, event: dict[str, Any]) -> None:
         """Its local view changed."""
@@ -265,6 +265,8 @@ class Director:
 
     def on_progress(self, person: Person, event: dict[str, Any]) -> None:
         """Its counts."""
+        if event["sent"] != person.sent or not person.sent_log:
+            person.sent_log.append((time.monotonic(), event["sent"]))
         person.sent, person.received = event["sent"], event["received"]
 
     def on_stopped(self, person: Person, event: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ from jgroups_py.cli.demo.tally import Tally
 if TYPE_CHECKING:
     from jgroups_py.cli.demo.director import Director
 
+JOINING_S = 1.0
 GAP_WINDOW_S = 10.0              # a pause belongs to an incident if it spans it or begins so soon after
 
 
@@ -38,12 +39,20 @@ def rows_of(origin: Person, receivers: list[Person]) -> list[dict[str, Any]]:
         tally = person.tallies().get(origin.tag, Tally())
         sent = expected(origin, person, receivers)
         if "#" in person.tag:                                 # it counts from the first message it could see
-            sent = 0 if tally.first is None and not origin.up else sent - (tally.first or 0)
+            sent -= min(sent, seen_by_none(origin, person) if tally.first is None else tally.first)
         rows.append({"origin": origin.tag, "origin_site": origin.site, "receiver": person.tag,
                      "receiver_site": person.site, "sent": sent, "received": tally.received,
                      "lost": max(0, sent - tally.received), "duplicated": tally.duplicated,
                      "out_of_order": tally.out_of_order})
     return rows
+
+
+def seen_by_none(origin: Person, late: Person) -> int:
+    """Where a late joiner would have begun that has no message of this origin: nothing came since, or all is lost.
+
+    What was sent in its first second may have been sent before it was in the group.
+    """
+    return origin.sent_by(late.up_at + JOINING_S) if origin.up else origin.sent
 
 
 def expected(origin: Person, receiver: Person, people: list[Person]) -> int:

@@ -61,6 +61,22 @@ def test_what_only_the_other_site_has_of_a_killed_origin_is_no_loss_at_home() ->
     assert [(row["sent"], row["lost"]) for row in rows_of(killed, people)] == [(8, 0), (10, 0), (10, 1)]
 
 
+def test_a_late_joiner_that_came_after_the_last_message_has_lost_nothing() -> None:
+    origin = person("C", "NYC", sent=100)
+    origin.sent_log = [(1.0, 50), (5.0, 100)]
+    late = person("A#2", "NYC")
+    late.up_at = 10.0
+    assert [(row["sent"], row["lost"]) for row in rows_of(origin, [late])] == [(0, 0)]
+
+
+def test_a_late_joiner_that_gets_nothing_of_what_is_sent_later_has_lost_it() -> None:
+    origin = person("C", "NYC", sent=100)
+    origin.sent_log = [(1.0, 50), (5.0, 60), (9.0, 100)]
+    late = person("A#2", "NYC")
+    late.up_at = 3.5
+    assert [(row["sent"], row["lost"]) for row in rows_of(origin, [late])] == [(40, 40)]
+
+
 def test_the_made_text_has_its_lines_and_follows_from_the_seed() -> None:
     assert made_text(1) == made_text(1) != made_text(2)
     assert len(made_text(1).splitlines()) == LINES
