@@ -21,6 +21,12 @@ class Person(company.Person):
     sent: int = 0
     received: dict[str, int] = attrs.Factory(dict)
     report: dict[str, Any] | None = None
+    up_at: float = 0.0                  # when it was connected, seconds
+    sent_log: list[tuple[float, int]] = attrs.Factory(list)     # how much it had sent, and when it said so
+
+    def sent_by(self, at: float) -> int:
+        """How much it had sent, as it said first at or after `at`; all of it, if it said nothing since."""
+        return next((sent for when, sent in self.sent_log if when >= at), self.sent)
 
     def tallies(self) -> dict[str, Tally]:
         """What it counted, by tag of the origin."""
