@@ -39,7 +39,7 @@ def rows_of(origin: Person, receivers: list[Person]) -> list[dict[str, Any]]:
         tally = person.tallies().get(origin.tag, Tally())
         sent = expected(origin, person, receivers)
         if "#" in person.tag:                                 # it counts from the first message it could see
-            sent -= min(sent, seen_by_none(origin, person) if tally.first is None else tally.first)
+            sent -= min(sent, seen_by_none(origin, person, sent) if tally.first is None else tally.first)
         rows.append({"origin": origin.tag, "origin_site": origin.site, "receiver": person.tag,
                      "receiver_site": person.site, "sent": sent, "received": tally.received,
                      "lost": max(0, sent - tally.received), "duplicated": tally.duplicated,
@@ -47,12 +47,13 @@ def rows_of(origin: Person, receivers: list[Person]) -> list[dict[str, Any]]:
     return rows
 
 
-def seen_by_none(origin: Person, late: Person) -> int:
+def seen_by_none(origin: Person, late: Person, sent: int) -> int:
     """Where a late joiner would have begun that has no message of this origin: nothing came since, or all is lost.
 
-    What was sent in its first second may have been sent before it was in the group.
+    What was sent in its first second may have been sent before it was in the group; an origin that is gone sent
+    nothing after it came.
     """
-    return origin.sent_by(late.up_at + JOINING_S) if origin.up else origin.sent
+    return origin.sent_by(late.up_at + JOINING_S) if origin.up else sent
 
 
 def expected(origin: Person, receiver: Person, people: list[Person]) -> int:

@@ -77,6 +77,12 @@ def test_a_late_joiner_that_gets_nothing_of_what_is_sent_later_has_lost_it() -> 
     assert [(row["sent"], row["lost"]) for row in rows_of(origin, [late])] == [(40, 40)]
 
 
+def test_a_late_joiner_has_lost_nothing_of_an_origin_that_was_killed_before() -> None:
+    killed = person("D", "SFO", "killed", sent=8)
+    people = [person("C", "NYC", D=tally(*range(10))), person("A#2", "NYC")]
+    assert [(row["sent"], row["lost"]) for row in rows_of(killed, people)] == [(10, 0), (0, 0)]
+
+
 def test_the_made_text_has_its_lines_and_follows_from_the_seed() -> None:
     assert made_text(1) == made_text(1) != made_text(2)
     assert len(made_text(1).splitlines()) == LINES
