@@ -16,6 +16,7 @@ SUBCOMMANDS = {
     "lint": ("lint", "check a stack file"),
     "draw": ("draw", "show a stack as text"),
     "props": ("props", "list the properties of protocols: default, unit, meaning"),
+    "bench": ("bench", "measure throughput, requests, relay, membership and the cost of the layers"),
     "sim": ("sim", "run the protocols on a virtual network under faults, and check what is guaranteed"),
 }
 """Subcommand -> its module below jgroups_py.cli, and a line of help."""

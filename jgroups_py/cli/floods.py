@@ -84,6 +84,13 @@ class Counts:
             count = self._by_sender[batch.src] = Count()
         count.add(batch.payloads)
 
+    def add_one(self, src: Address, payload: bytes) -> None:
+        """Count one message."""
+        count = self._by_sender.get(src)
+        if count is None:
+            count = self._by_sender[src] = Count()
+        count.add((payload,))
+
     def as_dict(self) -> dict[str, dict[str, int]]:
         """Name -> figures. The latest bearer of a name has it; earlier ones, and remote namesakes, are told apart."""
         named: dict[str, dict[str, int]] = {}

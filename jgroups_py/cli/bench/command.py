@@ -1,0 +1,137 @@
+"""`jgroups bench`: options, and what is printed at the end."""
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable
+from typing import Any
+
+from jgroups_py.cli.bench import cost, membership, multicast, request
+from jgroups_py.cli.bench.crew import BenchError
+from jgroups_py.cli.bench.figures import as_lines
+from jgroups_py.cli.stackfile import add_property_argument
+from jgroups_py.errors import ConfigError
+from jgroups_py.units import parse_size
+
+PIECE = 64                                  # messages that a sender hands to the channel at once
+
+KINDS = {
+    "multicast": "messages a second in one group",
+    "request": "requests a second, and how long one takes",
+    "relay": "messages a second from site NYC to site SFO",
+    "membership": "how long a group takes to form, and to notice a crash",
+    "protocol-cost": "what a message costs in each layer, without sockets",
+}
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `bench` to the command line."""
+    parser: ArgumentParser = subparsers.add_parser(
+        "bench", help="measure", description="Measure on real processes of this machine, over loopback. Exit 1 if a "
+        "message was lost, doubled or out of order, or a request failed.")
+    kinds = parser.add_subparsers(metavar="WHAT", required=True, dest="kind")
+    for kind, text in KINDS.items():
+        _arguments(kinds.add_parser(kind, help=text, description=text[0].upper() + text[1:] + "."), kind)
+    parser.set_defaults(run=run)
+
+
+def _arguments(parser: ArgumentParser, kind: str) -> None:
+    whole, part = _number(1, 10**9), _number(0.001, 3600.0)
+    parser.add_argument("--repeat", type=whole, default=5, help="rounds that count (%(default)s)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    if kind != "relay":
+        parser.add_argument("--stack", default="udp", metavar="FILE", help="a stack file or a packaged stack's name "
+                            "(%(default)s); its ports are chosen free if it has ${mcast_port} or ${bind_port}")
+    if kind != "protocol-cost":
+        parser.add_argument("--members", type=_number(1 if kind == "relay" else 2, 64), default=3,
+                            help="members, of each site (%(default)s)" if kind == "relay" else "members (%(default)s)")
+    if kind != "membership":
+        parser.add_argument("--size", type=_size, default=1000, metavar="BYTES",
+                            help="of a message, at least 8 (%(default)s)")
+    if kind in ("multicast", "request", "membership"):
+        add_property_argument(parser)
+    if kind in ("multicast", "request", "relay"):
+        parser.add_argument("--seconds", type=part, default=2.0, help="what a round takes, about (%(default)s)")
+    if kind in ("multicast", "relay"):
+        parser.add_argument("--count", type=whole, metavar="N", help="messages of each sender in a round, instead")
+        parser.add_argument("--piece", type=_number(1, 10_000), default=PIECE, metavar="N",
+                            help="messages handed to the channel at once (%(default)s); 1: one by one, with send")
+        parser.add_argument("--singly", action="store_true", help="receivers get messages one by one, with receive")
+    if kind == "multicast":
+        parser.add_argument("--senders", choices=("one", "all"), default="one", help="who sends (%(default)s)")
+    if kind == "request":
+        parser.add_argument("--requesters", type=_number(1, 10_000), default=25, metavar="N",
+                            help="requests that each member has under way (%(default)s)")
+        parser.add_argument("--mode", choices=("threads", "asyncio", "one"), default="threads",
+                            help="who asks; one: a single thread of a single member (%(default)s)")
+
+
+def run(args: Namespace) -> int:
+    """Measure; 0: done, 1: faults or failed, 2: wrong use."""
+    def progress(text: str) -> None:
+        if not args.quiet:
+            print(text, file=sys.stderr, flush=True)
+    try:
+        figures = MEASURES[args.kind](args, progress)
+    except ConfigError as error:
+        print(f"jgroups bench: {error}", file=sys.stderr)
+        return 2
+    except BenchError as error:
+        print(f"jgroups bench {args.kind}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("jgroups bench: interrupted; all members were ended", file=sys.stderr)
+        return 130
+    document = {"benchmark": args.kind, "parameters": _parameters(args), **figures}
+    print(json.dumps(document, indent=2) if args.json else "\n".join(as_lines(document)))
+    return 1 if document["faults"] else 0
+
+
+def _parameters(args: Namespace) -> dict[str, Any]:
+    """What was measured, and on what."""
+    left_out = ("run", "json", "quiet", "kind", "properties")
+    found = {name: value for name, value in vars(args).items() if name not in left_out}
+    if getattr(args, "properties", None):
+        found["properties"] = dict(args.properties)
+    return {**found, "python": platform.python_version(), "cpus": os.cpu_count()}
+
+
+def _load(args: Namespace) -> multicast.Load:
+    return multicast.Load(args.size, args.piece, args.count, args.seconds, args.repeat)
+
+
+Measure = Callable[[Namespace, Callable[[str], None]], dict[str, Any]]
+MEASURES: dict[str, Measure] = {
+    "multicast": lambda args, progress: multicast.multicast(
+        args.stack, args.members, args.senders, _load(args), dict(args.properties), args.singly, progress),
+    "relay": lambda args, progress: multicast.relay(args.members, _load(args), args.singly, progress),
+    "request": lambda args, progress: request.request(
+        args.stack, args.members, args.requesters, args.mode, args.size, args.seconds, args.repeat,
+        dict(args.properties), progress),
+    "membership": lambda args, progress: membership.membership(
+        args.stack, args.members, args.repeat, dict(args.properties), progress),
+    "protocol-cost": lambda args, progress: cost.protocol_cost(args.stack, args.size, args.repeat, progress),
+}
+
+
+def _number(least: Any, most: Any) -> Callable[[str], Any]:
+    def convert(text: str) -> Any:
+        try:
+            number = type(least)(text)
+        except ValueError:
+            raise ArgumentTypeError(f"{text!r} is not a number") from None
+        if not least <= number <= most:
+            raise ArgumentTypeError(f"{number} is outside {least} to {most}")
+        return number
+    return convert
+
+
+def _size(text: str) -> int:
+    try:
+        return int(_number(8, 100 << 20)(str(parse_size(text))))
+    except ConfigError as error:
+        raise ArgumentTypeError(str(error)) from None

@@ -1,0 +1,131 @@
+"""What a run costs on its way through a stack, in this process: in all, and layer by layer.
+
+Two members form a group in the simulator; then one node gets runs of several sizes, and the frames that it makes are
+handed to the other. No sockets, no threads: the cost of the layers and the codec. Layers never call each other (law 1),
+so timing the handlers gives each layer's own time; what the clock itself costs is measured and taken off.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from time import perf_counter_ns
+from typing import Any
+
+from jgroups_py.batch import Batch
+from jgroups_py.cli.bench.figures import figure
+from jgroups_py.config.load import load
+from jgroups_py.node import Node
+from jgroups_py.outputs import Deliver, Frame
+from jgroups_py.protocol import Protocol
+from jgroups_py.sim.world import World, seconds
+
+RUN_SIZES = (1, 10, 100)
+BYTES = 2 << 20                             # in a round: below the credits and the traffic after which STABLE votes
+MOST_RUNS = 10_000
+
+Clock = dict[str, int]                      # layer -> ns
+
+
+@contextmanager
+def timed_layers(stack: str, clock: Clock) -> Iterator[None]:
+    """Layers of nodes that are built inside add their time to `clock`, per class and direction."""
+    kept: list[tuple[type, str, Any]] = []
+    inside = [False]                                         # a handler that calls another of its layer is one handler
+    for layer in load(stack).build():
+        cls = type(layer)
+        ways = {"up": "up", "receive": "up", "down": "down", **dict.fromkeys(cls.receivers.values(), "up")}
+        for name, way in ways.items():
+            function = getattr(cls, name, None)
+            if function is not None and function is not getattr(Protocol, name, None):
+                kept.append((cls, name, vars(cls).get(name)))
+                setattr(cls, name, _timed(function, clock, f"{layer.name} {way}", inside))
+    try:
+        yield
+    finally:
+        for cls, name, function in kept:
+            if function is None:
+                delattr(cls, name)                           # it was inherited
+            else:
+                setattr(cls, name, function)
+
+
+def _timed(function: Callable[..., Any], clock: Clock, key: str, inside: list[bool]) -> Callable[..., Any]:
+    clock[key] = 0
+
+    @wraps(function)
+    def timed(*arguments: Any) -> Any:
+        if inside[0]:
+            return function(*arguments)
+        inside[0] = True
+        began = perf_counter_ns()
+        found = function(*arguments)
+        clock[key] += perf_counter_ns() - began
+        inside[0] = False
+        return found
+    return timed
+
+
+def pair(stack: str) -> tuple[World, Node, Node]:
+    """Two members that are in one view."""
+    world, spec = World(1), load(stack)
+    for name in ("A", "B"):
+        world.start(name, spec)
+    world.run_for(seconds(5))
+    assert world.agreed(["A", "B"]), "two members on a quiet network form a group"
+    return world, world.node("A"), world.node("B")
+
+
+def crossing(stack: str, size: int, run: int, clock: Clock) -> tuple[float, float, dict[str, float]]:
+    """us a run (down, up), and of each layer; `clock` is that of `timed_layers`, or an empty one."""
+    world, sender, receiver = pair(stack)
+    runs = max(1, min(MOST_RUNS, BYTES // (run * size)))
+    batch = Batch(sender.me, None, (bytes(size),) * run)
+    for node in (sender, receiver):
+        node.drain()
+    for key in clock:
+        clock[key] = 0
+    began = perf_counter_ns()
+    for _ in range(runs):
+        sender.send(batch, world.now_ns)
+    down = perf_counter_ns() - began
+    layers = {key: ns for key, ns in clock.items() if key.endswith("down")}
+    frames = [b"".join(output.data) for output in sender.drain() if isinstance(output, Frame)]
+    for key in clock:
+        clock[key] = 0
+    began = perf_counter_ns()
+    for frame in frames:
+        receiver.receive([(frame, None)], world.now_ns)
+    up = perf_counter_ns() - began
+    layers.update({key: ns for key, ns in clock.items() if key.endswith("up")})
+    got = sum(len(output.batch) for output in receiver.drain() if isinstance(output, Deliver))
+    assert got == runs * run, f"{got} of {runs * run} messages were delivered"
+    return down / runs / 1e3, up / runs / 1e3, {key: ns / runs / 1e3 for key, ns in layers.items()}
+
+
+def protocol_cost(stack: str, size: int, repeat: int, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Per run size the us a run takes down and up; per layer at run size 1."""
+    found: dict[str, Any] = {}
+    for run in RUN_SIZES:
+        rounds = [crossing(stack, size, run, {}) for _ in range(repeat)]
+        found[f"down_us_run_of_{run}"] = figure([down for down, _, _ in rounds])
+        found[f"up_us_run_of_{run}"] = figure([up for _, up, _ in rounds])
+        progress(f"runs of {run}: done")
+    clock: Clock = {}
+    with timed_layers(stack, clock):
+        layered = [crossing(stack, size, 1, clock)[2] for _ in range(repeat)]
+    clock_us = _clock_ns() / 1e3
+    for key in layered[0]:
+        runs = [max(0.0, layers[key] - clock_us) for layers in layered]
+        if max(runs) > clock_us:                             # layers that see nothing of ordinary runs are left out
+            found[f"layer {key}, us"] = figure(runs)
+    return {**found, "faults": []}
+
+
+def _clock_ns() -> float:
+    """What reading the clock twice adds to a timed handler."""
+    number, total = 10_000, 0
+    for _ in range(number):
+        began = perf_counter_ns()
+        total += perf_counter_ns() - began
+    return total / number

@@ -1,0 +1,170 @@
+"""Multicast throughput, in one group or from one site to another.
+
+Throughput of a round: messages delivered at each member (a sender's own included) over the time from the first send to
+the last delivery at the slowest member. Every receiver checks every number: a message that is lost, doubled or out of
+order is a fault, and the benchmark fails.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import attrs
+
+from jgroups_py.cli.bench.crew import START_TIMEOUT_S, BenchError, Crew, Member, letters, properties_for
+from jgroups_py.cli.bench.figures import figure
+from jgroups_py.cli.company import free_ports, free_udp_port
+
+FIRST_COUNT = 500                           # messages of the first warm-up round
+WARM_SECONDS = 0.3                          # the warm-up grows until a round takes so long
+LEAST_ROUND_S = 60.0                        # how long a round may take at least before it counts as stuck
+SLOWEST = 20.0                              # and how many times longer than the warm-up promised
+
+
+@attrs.frozen
+class Load:
+    """What is sent. count: messages of each sender in a round, None: as many as take `seconds`."""
+
+    size: int
+    piece: int
+    count: int | None
+    seconds: float
+    repeat: int
+
+
+@attrs.frozen
+class Round:
+    """What one round gave."""
+
+    messages: int
+    rates: dict[str, float]                                  # site -> messages/s at its slowest member
+    cpu_s: float
+    rss_mb: float
+    retransmitted: int
+
+    @property
+    def seconds(self) -> float:
+        """How long the slowest site took."""
+        return self.messages / min(self.rates.values())
+
+
+class Flood:
+    """Rounds of messages through a crew that is connected."""
+
+    def __init__(self, crew: Crew, senders: Sequence[Member], load: Load) -> None:
+        self.crew = crew
+        self.senders = senders
+        self.load = load
+        self.sent = 0                                        # by each sender, in all rounds
+        self.faults: list[str] = []
+
+    def run(self, progress: Callable[[str], None]) -> list[Round]:
+        """Warm up, then the rounds that count."""
+        count, seconds = FIRST_COUNT, 0.0
+        while seconds < WARM_SECONDS:
+            warm = self.round(count, LEAST_ROUND_S)
+            seconds = warm.seconds
+            count = round(count * max(1.5, min(8.0, WARM_SECONDS * 1.2 / seconds)))
+        rate = warm.messages / len(self.senders) / seconds
+        count = self.load.count or max(1, round(rate * self.load.seconds))
+        progress(f"warm: {rate * len(self.senders):,.0f} messages/s; {self.load.repeat} rounds of "
+                 f"{count * len(self.senders):,} messages")
+        limit = max(LEAST_ROUND_S, SLOWEST * count / rate)
+        found = []
+        for number in range(self.load.repeat):
+            found.append(self.round(count, limit))
+            rates = ", ".join(f"{rate:,.0f}" for rate in found[-1].rates.values())
+            progress(f"round {number + 1}: {rates} messages/s")
+        return found
+
+    def round(self, count: int, timeout: float) -> Round:
+        """Every sender sends `count` messages; wait until all have come everywhere."""
+        crew, members = self.crew, self.crew.members
+        messages = count * len(self.senders)
+        crew.tell(members, "expect", messages=messages)
+        crew.wait("all members are armed", members, "armed", START_TIMEOUT_S)
+        crew.tell(self.senders, "send", count=count, size=self.load.size, piece=self.load.piece)
+        self.sent += count
+        try:
+            received = crew.wait("all messages received", members, "received", timeout)
+            began_ns = min(event["at_ns"] for event in crew.wait("all sent", self.senders, "sent", timeout))
+        except BenchError as error:
+            raise BenchError(f"{error}{self._progress()}") from None
+        rates: dict[str, float] = {}
+        for member, event in zip(members, received, strict=True):
+            rate = messages / (event["at_ns"] - began_ns) * 1e9
+            rates[member.site] = min(rate, rates.get(member.site, rate))
+        reports = self.reports()
+        for member, report in zip(members, reports, strict=True):
+            self._check(member, report)
+        return Round(messages, rates, sum(report["cpu_s"] for report in reports),
+                     max(report["rss_mb"] for report in reports), sum(report["retransmitted"] for report in reports))
+
+    def reports(self) -> list[dict[str, Any]]:
+        """What every member counted."""
+        self.crew.tell(self.crew.members, "report")
+        return self.crew.wait("all reports", self.crew.members, "report", START_TIMEOUT_S)
+
+    def _check(self, member: Member, report: dict[str, Any]) -> None:
+        counted = report["received"]
+        for sender in self.senders:
+            got = counted.get(sender.tag, {"count": 0, "next": 0, "duplicates": 0, "out_of_order": 0})
+            if (got["count"], got["next"], got["duplicates"], got["out_of_order"]) != (self.sent, self.sent, 0, 0):
+                self.faults.append(f"{member.tag} received of {sender.tag}: {got}, sent were {self.sent}")
+
+    def _progress(self) -> str:
+        """Where a round that is stuck stands."""
+        try:
+            reports = self.reports()
+        except BenchError as error:
+            return f"; {error}"
+        lines = [f"\n  {member.tag} received {report['received']}"
+                 for member, report in zip(self.crew.members, reports, strict=True)]
+        return "".join(lines)
+
+
+def document(rounds: Sequence[Round], flood: Flood, site: str) -> dict[str, Any]:
+    """The figures, seen from `site`."""
+    rates = [found.rates[site] for found in rounds]
+    sent = flood.sent * len(flood.senders)
+    return {
+        "msgs_per_s": figure(rates), "mb_per_s": figure([rate * flood.load.size / 1e6 for rate in rates]),
+        "cpu_us_per_msg": figure([found.cpu_s / found.messages * 1e6 for found in rounds]),
+        "rss_mb": figure([found.rss_mb for found in rounds]),
+        "retransmitted_ratio": figure([rounds[-1].retransmitted / sent]),
+        "messages_per_round": rounds[-1].messages, "faults": flood.faults,
+    }
+
+
+def multicast(
+    stack: str, members: int, senders: str, load: Load, properties: dict[str, str], singly: bool,
+    progress: Callable[[str], None],
+) -> dict[str, Any]:
+    """One group; the first member or all send."""
+    options = {"stack": stack, "properties": properties_for(stack, members, properties), "singly": singly}
+    with Crew() as crew:
+        crowd = [crew.start(name, "", cluster="bench", **options) for name in letters(members)]
+        crew.connect(crowd)
+        flood = Flood(crew, crowd if senders == "all" else crowd[:1], load)
+        return document(flood.run(progress), flood, "")
+
+
+def relay(members: int, load: Load, singly: bool, progress: Callable[[str], None]) -> dict[str, Any]:
+    """Two sites; the last member of the first one sends: figures of the other site's slowest member, and of its own."""
+    sites, size = ("NYC", "SFO"), 2 * members + 2
+    port = free_ports(size)
+    bridge = {"bridge_port": str(port), "bridge_port_range": str(size), "bridge_hosts": f"127.0.0.1[{port}]",
+              "bridge_name": "bench-bridge"}
+    with Crew() as crew:
+        crowds = []
+        for at, site in enumerate(sites):
+            options = {"stack": site.lower(), "cluster": f"bench-{site}", "singly": singly,
+                       "properties": {**bridge, "site": site, "mcast_port": str(free_udp_port())}}
+            crowds.append([crew.start(name, site, **options) for name in letters(members, at * members)])
+        for crowd in crowds:
+            crew.connect(crowd)
+        crew.wait_until("every member sees both sites", START_TIMEOUT_S, lambda: all(
+            member.said.get("global_view", {}).get("members") == 2 * members for member in crew.members))
+        flood = Flood(crew, crowds[0][-1:], load)
+        rounds = flood.run(progress)
+        return {**document(rounds, flood, "SFO"), "local_msgs_per_s": figure([found.rates["NYC"] for found in rounds])}

@@ -1,0 +1,54 @@
+"""Requests and answers of the same size: how many a second, how long one takes."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jgroups_py.cli.bench.crew import START_TIMEOUT_S, Crew, letters, properties_for
+from jgroups_py.cli.bench.figures import figure, percentile
+
+WARM_SECONDS = 0.5
+SLACK_S = 60.0
+
+
+def request(
+    stack: str, members: int, requesters: int, mode: str, size: int, seconds: float, repeat: int,
+    properties: dict[str, str], progress: Callable[[str], None],
+) -> dict[str, Any]:
+    """Every member asks the others in turn with `requesters` threads or coroutines; mode "one": one thread of one."""
+    options = {"stack": stack, "properties": properties_for(stack, members, properties), "cluster": "bench",
+               "asyncio": mode == "asyncio"}
+    number = 1 if mode == "one" else requesters
+    with Crew() as crew:
+        crowd = [crew.start(name, "", **options) for name in letters(members)]
+        crew.connect(crowd)
+        asking = crowd[:1] if mode == "one" else crowd
+        faults: list[str] = []
+        rounds = []
+        for at in range(repeat + 1):
+            warm = not at
+            took = WARM_SECONDS if warm else seconds
+            crew.tell(crowd, "expect", messages=0)           # CPU time counts from here, also of who answers
+            crew.wait("all members are armed", crowd, "armed", START_TIMEOUT_S)
+            crew.tell(asking, "ask", requesters=number, size=size, seconds=took)
+            asked = crew.wait("all requests answered", asking, "asked", took + SLACK_S)
+            crew.tell(crowd, "report")
+            reports = crew.wait("all reports", crowd, "report", START_TIMEOUT_S)
+            faults += [f"{member.tag}: {error}" for member, event in zip(asking, asked, strict=True)
+                       for error in event["errors"]]
+            found = _round(asked, reports)
+            if not warm:
+                rounds.append(found)
+                progress(f"round {at}: {found['requests_per_s']:,.0f} requests/s, p50 {found['p50_us']:.0f} us")
+        return {**{name: figure([found[name] for found in rounds]) for name in rounds[0]}, "faults": faults}
+
+
+def _round(asked: list[dict[str, Any]], reports: list[dict[str, Any]]) -> dict[str, float]:
+    samples = sorted(sample for event in asked for sample in event["samples_us"])
+    requests = sum(event["requests"] for event in asked)
+    return {
+        "requests_per_s": sum(event["requests"] / event["seconds"] for event in asked),
+        "p50_us": percentile(samples, 0.5), "p99_us": percentile(samples, 0.99),
+        "cpu_us_per_request": sum(report["cpu_s"] for report in reports) / max(1, requests) * 1e6,
+        "rss_mb": max(report["rss_mb"] for report in reports),
+    }

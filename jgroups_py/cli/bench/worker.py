@@ -1,0 +1,226 @@
+"""One member of a benchmark, as a process: sends or asks when told, checks and times what it receives.
+
+Reads commands and prints events, one JSON object a line (crew.py is the other end). Times are CLOCK_MONOTONIC in ns,
+which all processes of a machine share.
+"""
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import threading
+from time import monotonic_ns, process_time
+from typing import Any
+
+import jgroups_py as jg
+from jgroups_py.aio import AsyncChannel
+from jgroups_py.blocks.rpc import AsyncRpc, Rpc
+from jgroups_py.cli.bench.requesters import Requesters, of_coroutines, of_threads
+from jgroups_py.cli.floods import NUMBER_BYTES, Counts
+from jgroups_py.cli.member import rss_mb
+from jgroups_py.message import MessageBatch
+
+SEND_SECONDS = 120.0
+RETRANSMITTED = "retransmitted"
+
+
+class Receiving(jg.Receiver):
+    """Counts what comes, per sender, checking numbers; says when as much has come as was expected."""
+
+    def __init__(self, worker: Worker) -> None:
+        self.worker = worker
+        self.counts = Counts()
+        self.received = 0
+        self.expected = -1                                   # in all rounds up to this one; -1: nothing is awaited
+
+    def receive_batch(self, batch: MessageBatch) -> None:
+        """Count a run."""
+        self.counts.add(batch)
+        self.received += len(batch)
+        if self.received >= self.expected >= 0:
+            self.expected = -1
+            self.worker.say("received", at_ns=monotonic_ns())
+
+    def view_accepted(self, view: jg.View) -> None:
+        """Tell who is there."""
+        self.worker.say("view", members=[str(member) for member in view.members], at_ns=monotonic_ns())
+
+    def global_view_accepted(self, view: jg.GlobalView) -> None:
+        """Tell who is where."""
+        self.worker.say("global_view", members=len(view.members))
+
+    def messages_lost(self, loss: Any) -> None:
+        """A declared gap is a fault of the run."""
+        self.worker.say("error", message=f"messages {loss.first} to {loss.stop} of {loss.origin} were lost")
+
+    def channel_closed(self, reason: str) -> None:
+        """So is this."""
+        self.worker.say("error", message=f"the channel closed: {reason}")
+
+
+class ReceivingSingly(Receiving):
+    """The same with a call a message, as an application without receive_batch has it."""
+
+    def receive(self, message: jg.Message) -> None:
+        """Count one message."""
+        assert message.src is not None, "a received message has a sender"
+        self.counts.add_one(message.src, message.payload)
+        self.received += 1
+        if self.received >= self.expected >= 0:
+            self.expected = -1
+            self.worker.say("received", at_ns=monotonic_ns())
+
+    receive_batch = jg.Receiver.receive_batch
+
+
+class Worker:
+    """The process. options: name, cluster, stack, properties, singly (one call a message)."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self.options = options
+        self.printing = threading.Lock()
+        self.receiving = (ReceivingSingly if options.get("singly") else Receiving)(self)
+        self.sent = 0
+        self.cpu_s = 0.0
+        self.requesters: Requesters | None = None
+        self.channel: Any = None
+        self.make_channel()
+
+    def make_channel(self) -> None:
+        """A JChannel with a service that answers with as many bytes as it gets."""
+        options = self.options
+        self.channel = jg.JChannel(options["stack"], options["name"], options["properties"], self.receiving)
+        self.rpc = Rpc(self.channel, lambda request: request.payload)
+
+    def say(self, event: str, **fields: Any) -> None:
+        """One event."""
+        line = json.dumps({"event": event, **fields}) + "\n"
+        with self.printing:
+            sys.stdout.write(line)
+            sys.stdout.flush()
+
+    def run(self) -> None:
+        """Do as told until the end of input."""
+        self.say("loaded")
+        for line in sys.stdin:
+            command = json.loads(line)
+            getattr(self, "do_" + command.pop("do"))(**command)
+        self.close()
+
+    def do_connect(self) -> None:
+        """Join."""
+        self.connect()
+        self.say("ready")
+
+    def connect(self) -> None:
+        """Join, waiting."""
+        self.channel.connect(self.options["cluster"], timeout=60.0)
+
+    def do_expect(self, messages: int) -> None:
+        """A round begins in which so many messages will come."""
+        self.receiving.expected = self.receiving.received + messages
+        self.cpu_s = process_time()
+        self.say("armed")
+
+    def do_send(self, count: int, size: int, piece: int) -> None:
+        """Multicast numbered messages, `piece` at a time; 1: by `send`."""
+        threading.Thread(target=self.send, args=(count, size, piece), name="send", daemon=True).start()
+
+    def send(self, count: int, size: int, piece: int) -> None:
+        """Multicast numbered messages."""
+        pad, width = bytes(max(0, size - NUMBER_BYTES)), min(size, NUMBER_BYTES)
+        channel, first = self.channel, self.sent
+        self.sent += count
+        at_ns = monotonic_ns()
+        try:
+            if piece == 1:
+                for number in range(first, first + count):
+                    channel.send(None, number.to_bytes(NUMBER_BYTES, "big")[-width:] + pad, timeout=SEND_SECONDS)
+            else:
+                for start in range(first, first + count, piece):
+                    stop = min(start + piece, first + count)
+                    channel.send_batch(None, [number.to_bytes(NUMBER_BYTES, "big")[-width:] + pad
+                                              for number in range(start, stop)], timeout=SEND_SECONDS)
+        except jg.ChannelError as error:
+            self.say("error", message=f"{type(error).__name__}: {error}")
+        self.say("sent", at_ns=at_ns, done_ns=monotonic_ns())
+
+    def do_ask(self, requesters: int, size: int, seconds: float) -> None:
+        """Ask the other members, as many requests at a time as there are requesters."""
+        self.cpu_s = process_time()
+        self.requesters = of_threads(self.rpc, self.others(), requesters, size, seconds,
+                                     lambda **fields: self.say("asked", **fields))
+
+    def others(self) -> list[jg.Address]:
+        """Whom we ask, in the order of the view, beginning behind us, so that not all ask the same."""
+        members = list(self.channel.view.members)
+        at = members.index(self.channel.address)
+        return members[at + 1:] + members[:at]
+
+    def do_report(self) -> None:
+        """CPU time since the round began, memory now, what was counted in all rounds."""
+        stats = self.stats()
+        self.say("report", cpu_s=process_time() - self.cpu_s, rss_mb=rss_mb(), sent=self.sent,
+                 received=self.receiving.counts.as_dict(),
+                 retransmitted=sum(int(figures.get(RETRANSMITTED, 0)) for figures in stats.values()))
+
+    def stats(self) -> dict[str, dict[str, float]]:
+        """The channel's counters."""
+        return self.channel.stats()                          # type: ignore[no-any-return]
+
+    def do_leave(self) -> None:
+        """Leave gracefully."""
+        self.close()
+        self.say("left", at_ns=monotonic_ns())
+
+    def close(self) -> None:
+        """Leave."""
+        self.channel.close()
+
+
+class AsyncWorker(Worker):
+    """The same on an AsyncChannel, with an event loop of its own."""
+
+    def make_channel(self) -> None:
+        options = self.options
+        self.events = asyncio.new_event_loop()
+        threading.Thread(target=self.events.run_forever, name="asyncio", daemon=True).start()
+        self.channel = AsyncChannel(options["stack"], options["name"], options["properties"], self.receiving)
+        self.async_rpc = AsyncRpc(self.channel, lambda request: request.payload)
+
+    def connect(self) -> None:
+        self.wait(self.channel.connect(self.options["cluster"], timeout=60.0))
+
+    def do_ask(self, requesters: int, size: int, seconds: float) -> None:
+        self.cpu_s = process_time()
+        asking = of_coroutines(self.async_rpc, self.others(), requesters, size, seconds)
+        future = asyncio.run_coroutine_threadsafe(asking, self.events)
+        future.add_done_callback(lambda done: self.say("asked", **done.result()))
+
+    def stats(self) -> dict[str, dict[str, float]]:
+        return self.wait(self.channel.stats())               # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        self.wait(self.channel.close())
+
+    def wait(self, coroutine: Any) -> Any:
+        """Run a coroutine on the event loop."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.events).result()
+
+
+def main() -> None:
+    """Run the member that the first argument describes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)             # Ctrl-C is the director's; it ends us
+    options = json.loads(sys.argv[1])
+    worker: Worker | None = None
+    try:
+        worker = AsyncWorker(options) if options.get("asyncio") else Worker(options)
+        worker.run()
+    except (jg.ChannelError, jg.ConfigError) as error:
+        print(json.dumps({"event": "error", "message": f"{type(error).__name__}: {error}"}), flush=True)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
