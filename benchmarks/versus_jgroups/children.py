@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic
 from types import TracebackType
@@ -21,6 +21,15 @@ ROOT = Path(__file__).parents[2]
 
 class Stalled(Exception):
     """What was waited for did not come in time, or a member failed."""
+
+
+def fits(found: dict[str, Any], event: str, wanted: dict[str, object]) -> bool:
+    """Whether an event is the one that is waited for.
+
+    >>> fits({"event": "flooded", "trial": 3}, "flooded", {"trial": 4})
+    False
+    """
+    return found["event"] == event and all(found.get(name) == value for name, value in wanted.items())
 
 
 class Child:
@@ -72,27 +81,20 @@ class Child:
         except OSError:
             raise Stalled(f"{self.name} is gone{self._last_words()}") from None
 
-    def forget(self) -> None:
-        """A new trial begins: what was not waited for does not matter any more."""
-        self._passed.clear()
-
-    def wait(
-        self, event: str, deadline: float, fits: Callable[[dict[str, Any]], bool] = lambda _: True,
-    ) -> dict[str, Any]:
-        """The next such event since `forget`, until `deadline` (monotonic).
+    def wait(self, event: str, deadline: float, **wanted: object) -> dict[str, Any]:
+        """The next such event with these fields, until `deadline` (monotonic). It may have come while another one was
+        waited for.
 
         Raises:
             Stalled: it did not come, or the member told of an error or ended.
         """
         for passed in self._passed:
-            if passed["event"] == event and fits(passed):
+            if fits(passed, event, wanted):
                 self._passed.remove(passed)
                 return passed
-        while True:
-            found = self._next(event, deadline)
-            if found["event"] == event and fits(found):
-                return found
+        while not fits(found := self._next(event, deadline), event, wanted):
             self._passed.append(found)
+        return found
 
     def _next(self, event: str, deadline: float) -> dict[str, Any]:
         try:

@@ -83,7 +83,7 @@ def flood(
     for sender in senders:
         sender.say("flood", number, each, size, 0, threads)
     deadline = monotonic() + groups.plan.timeout_s
-    done = max(arrived(child, deadline, streams * each) for child in children)
+    done = max(arrived(child, number, deadline, streams * each) for child in children)
     cpu_s = sum(child.cpu_s() for child in children) - before
-    start = min(sender.wait("flooded", deadline)["start_ns"] for sender in senders)
+    start = min(sender.wait("flooded", deadline, trial=number)["start_ns"] for sender in senders)
     return streams * each / (done - start) * 1e9, cpu_s / (streams * each) * 1e6

@@ -66,10 +66,9 @@ def asked(
     """What the members told of their requests."""
     number = groups.trial()
     for child in children:
-        child.forget()
         child.say("request", number, requesters, seconds, SIZE, mode.flag, target)
     deadline = monotonic() + seconds + ANSWER_SLACK_S
-    told = [child.wait("requested", deadline) for child in children]
+    told = [child.wait("requested", deadline, trial=number) for child in children]
     if timeouts := sum(event["timeouts"] for event in told):
         groups.remark(f"requests, {mode.label}: {timeouts} requests had no answer in time")
     return told

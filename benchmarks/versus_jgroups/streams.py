@@ -74,36 +74,30 @@ class Counts:
         if self.gaps:
             self._timed(monotonic_ns())
         first = read_tag(payloads[0])
-        tags = struct.pack(f">{len(payloads)}Q", *range(first, first + len(payloads)))
-        if b"".join([payload[:TAG_BYTES] for payload in payloads]) != tags or not self._in_order(src, first, payloads):
-            for payload in payloads:
-                self._add_one(src, read_tag(payload))
-        return self._completed(src, first)
-
-    def _in_order(self, src: object, first: int, payloads: Sequence[bytes]) -> bool:
-        """Count a run that is just what is expected next, all at once."""
         stream = self._stream(src, first)
-        if stream is None or stream.next != first & NUMBER_MASK:
-            return False
-        stream.next += len(payloads)
-        stream.messages += len(payloads)
-        return True
+        tags = struct.pack(f">{len(payloads)}Q", *range(first, first + len(payloads)))
+        if (stream is not None and stream.next == first & NUMBER_MASK
+                and b"".join([payload[:TAG_BYTES] for payload in payloads]) == tags):
+            stream.next += len(payloads)                    # just what was expected: counted all at once
+            stream.messages += len(payloads)
+            return self._completed(stream)
+        return any([self._add_one(src, read_tag(payload)) for payload in payloads])
 
     def _stream(self, src: object, tag: int) -> Stream | None:
         if tag >> TRIAL_SHIFT & 0xFF != self.trial:
             return None
         return self._by_sender.setdefault((src, tag >> THREAD_SHIFT & 0xFF), Stream())
 
-    def _add_one(self, src: object, tag: int) -> None:
+    def _add_one(self, src: object, tag: int) -> bool:
         stream = self._stream(src, tag)
         if stream is None:
             self.strays += 1
-        else:
-            stream.add(tag & NUMBER_MASK)
+            return False
+        stream.add(tag & NUMBER_MASK)
+        return self._completed(stream)
 
-    def _completed(self, src: object, tag: int) -> bool:
-        stream = self._stream(src, tag)
-        if stream is None or stream.complete or stream.next != self.each or stream.missing:
+    def _completed(self, stream: Stream) -> bool:
+        if stream.complete or stream.next != self.each or stream.missing:
             return False
         stream.complete = True
         self.streams -= 1

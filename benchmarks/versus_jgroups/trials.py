@@ -29,7 +29,7 @@ class Plan:
     requesters: int = 25
     request_s: float = 4.0
     relay_messages: int = 60_000
-    failover_s: float = 16.0
+    failover_s: float = 20.0
     kill_after_s: float = 4.0
     sender_threads: int = 1
 
@@ -77,7 +77,7 @@ class Groups:
                 deadline = monotonic() + START_TIMEOUT_S
                 for child in children:
                     if child.members != MEMBERS:
-                        child.wait("view", deadline, lambda event: bool(event["members"] == MEMBERS))
+                        child.wait("view", deadline, members=MEMBERS)
             yield children
 
 
@@ -102,7 +102,6 @@ def ask(child: Child, command: str, answer: str) -> dict[str, Any]:
 def counting(children: Sequence[Child], trial: int, streams: int, each: int, gaps: bool = False) -> None:
     """Have all of them count."""
     for child in children:
-        child.forget()
         ask(child, f"count {trial} {streams} {each} {int(gaps)}", "counting")
 
 
@@ -115,10 +114,10 @@ def faults(groups: Groups, what: str, children: Sequence[Child]) -> None:
                           f"order, {tally['strays']} of other trials")
 
 
-def arrived(child: Child, deadline: float, count: int) -> int:
+def arrived(child: Child, trial: int, deadline: float, count: int) -> int:
     """When it had everything."""
     try:
-        return int(child.wait("counted", deadline)["done_ns"])
+        return int(child.wait("counted", deadline, trial=trial)["done_ns"])
     except Stalled as stalled:
         distinct = ask(child, "tally", "tally")["distinct"] if child.running else "?"
         raise Stalled(f"{child.name} had {distinct} of {count}; {stalled}") from None
