@@ -81,7 +81,8 @@ class Counts:
             stream.next += len(payloads)                    # just what was expected: counted all at once
             stream.messages += len(payloads)
             return self._completed(stream)
-        return any([self._add_one(src, read_tag(payload)) for payload in payloads])
+        completed = [self._add_one(src, read_tag(payload)) for payload in payloads]
+        return True in completed
 
     def _stream(self, src: object, tag: int) -> Stream | None:
         if tag >> TRIAL_SHIFT & 0xFF != self.trial:
