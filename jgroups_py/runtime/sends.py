@@ -1,7 +1,8 @@
 """From the application's threads to the loop: a bounded queue in which neighbouring messages form runs.
 
 Any thread puts, the loop takes. A message joins the last run if destination, flags and headers are the same, so
-the loop meets runs, not messages, and never waits for one to grow. The bound is in bytes; when it is reached a
+the loop meets runs, not messages, and never waits for one to grow. Messages of numbered streams (requests, answers)
+join the last run to their destination, whatever goes to others in between: their order holds per destination. The bound is in bytes; when it is reached a
 sender waits, and that is how flow control reaches the application.
 """
 from __future__ import annotations
@@ -66,7 +67,8 @@ class SendQueue:
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._items: deque[Run | tuple[Event, int]] = deque()
-        self._open: Run | None = None                        # the last run, while more may join it
+        self._open: Run | None = None                        # the last run, while more may join it; also in
+        self._opens: dict[Address | None, Run] = {}          # destination -> the last run to it, likewise
         self._refused: Callable[[], ChannelError] | None = None     # makes what every put raises
         self._waiting: list[Callable[[], None]] = []         # called once when there is room again
 
@@ -95,7 +97,7 @@ class SendQueue:
             run.nbytes += cost
             self.sent += 1
             if run.nbytes >= RUN_BYTES:
-                self._open = None
+                self._close_run(run)
             idle = not self.nbytes
             self.nbytes += cost
         if idle:
@@ -133,7 +135,7 @@ class SendQueue:
             run.nbytes += cost
             self.sent += len(payloads)
             if run.nbytes >= RUN_BYTES:
-                self._open = None
+                self._close_run(run)
             idle = not self.nbytes
             self.nbytes += cost
         if idle:
@@ -156,6 +158,8 @@ class SendQueue:
                 self._wait(cost, timeout)
             first = stream.number(item, count)
             run = self._open
+            if run is None or run.stream is not stream:
+                run = self._opens.get(stream.dest)
             if run is None or run.stream is not stream or run.number != first or run.flags != flags:
                 run = self._open_run(stream.dest, flags, stream.headers(first))
                 run.stream = stream
@@ -164,7 +168,7 @@ class SendQueue:
             run.nbytes += cost
             self.sent += count
             if run.nbytes >= RUN_BYTES:
-                self._open = None
+                self._close_run(run)
             idle = not self.nbytes
             self.nbytes += cost
         if idle:
@@ -177,7 +181,7 @@ class SendQueue:
                 raise self._refused()
             if nbytes and self.nbytes + nbytes > self.limit_bytes and self.nbytes:
                 self._wait(nbytes, timeout, may_overdraw=False)
-            self._open = None
+            self._close_runs()
             self._items.append((event, nbytes + MESSAGE_COST))
             idle = not self.nbytes
             self.nbytes += nbytes + MESSAGE_COST
@@ -204,10 +208,12 @@ class SendQueue:
             items = self._items
             while items and nbytes < max_bytes:
                 item = items.popleft()
-                nbytes += item.nbytes if item.__class__ is Run else item[1]       # type: ignore[index]
+                if isinstance(item, Run):
+                    nbytes += item.nbytes
+                    self._close_run(item)
+                else:
+                    nbytes += item[1]
                 taken.append(item)
-            if not items:
-                self._open = None
             self.nbytes -= nbytes
             assert self.nbytes >= 0, "no more is taken than was put"
             told = self._make_room() if self.nbytes <= self.limit_bytes // 2 else []
@@ -229,9 +235,19 @@ class SendQueue:
         return told
 
     def _open_run(self, dest: Address | None, flags: int, headers: tuple[Header, ...]) -> Run:
-        run = self._open = Run(dest, flags, headers)
+        run = self._open = self._opens[dest] = Run(dest, flags, headers)
         self._items.append(run)
         return run
+
+    def _close_run(self, run: Run) -> None:
+        if self._open is run:
+            self._open = None
+        if self._opens.get(run.dest) is run:
+            del self._opens[run.dest]
+
+    def _close_runs(self) -> None:
+        self._open = None
+        self._opens.clear()
 
     def _wait(self, cost: int, timeout: float | None, may_overdraw: bool = True) -> None:
         limit = self.limit_bytes

@@ -15,11 +15,8 @@ A, B, C, D = (Address(bytes([number]) * 16, name) for number, name in enumerate(
 
 @pytest.fixture
 def calls() -> Calls:
-    drawn = itertools.count(1)
-
-    def draw(count: int) -> int:
-        return [next(drawn) for _ in range(count)].pop(0)
-    made = Calls(7, draw)
+    drawn = itertools.count(1, 10 * BLOCK)
+    made = Calls(7, lambda count: next(drawn))
     made.view_installed([A, B, C])
     return made
 

@@ -42,13 +42,31 @@ def test_neighbours_of_a_stream_form_a_run():
 
 
 def test_a_message_of_another_stream_or_a_skipped_number_begins_a_new_run():
-    queue, stream, other = SendQueue(lambda: None), Counting(B, 5), Counting(C, 5)
+    queue, stream, other = SendQueue(lambda: None), Counting(B, 5), Counting(B, 5)
     queue.put_numbered(stream, None, (b"x",), 0, 0)
     queue.put_numbered(other, None, (b"x",), 0, 0)
-    queue.put_numbered(stream, None, (b"x",), 0, 0)
     stream.next = 100
     queue.put_numbered(stream, None, (b"x",), 0, 0)
-    assert taken(queue) == [(B, 5, 1), (C, 5, 1), (B, 6, 1), (B, 100, 1)]
+    assert taken(queue) == [(B, 5, 1), (B, 5, 1), (B, 100, 1)]
+
+
+def test_messages_to_others_in_between_do_not_end_a_run():
+    queue, to_b, to_c = SendQueue(lambda: None), Counting(B, 5), Counting(C, 5)
+    for _ in range(3):
+        queue.put_numbered(to_b, None, (b"x",), 0, 0)
+        queue.put_numbered(to_c, None, (b"x",), 0, 0)
+    assert taken(queue) == [(B, 5, 3), (C, 5, 3)]
+
+
+def test_messages_to_one_destination_keep_their_order():
+    queue, stream = SendQueue(lambda: None), Counting(B, 5)
+    queue.put_numbered(stream, None, (b"1",), 0, 0)
+    queue.put(B, b"2", 0, (Ask(9, 9),), 0)
+    queue.put_numbered(stream, None, (b"3",), 0, 0)
+    queue.put(C, b"to another", 0, (Ask(9, 9),), 0)
+    queue.put(B, b"4", 0, (Ask(9, 9),), 0)
+    runs = [run for run in queue.take(1 << 30) if isinstance(run, Run) and run.dest == B]
+    assert [payload for run in runs for payload in run.payloads] == [b"1", b"2", b"3", b"4"]
 
 
 def test_a_run_that_was_taken_is_not_joined_any_more():
