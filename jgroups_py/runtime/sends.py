@@ -2,8 +2,8 @@
 
 Any thread puts, the loop takes. A message joins the last run if destination, flags and headers are the same, so
 the loop meets runs, not messages, and never waits for one to grow. Messages of numbered streams (requests, answers)
-join the last run to their destination, whatever goes to others in between: their order holds per destination. The bound is in bytes; when it is reached a
-sender waits, and that is how flow control reaches the application.
+join the last run to their destination, whatever goes to others in between: their order holds per destination. The
+bound is in bytes; when it is reached a sender waits, and that is how flow control reaches the application.
 """
 from __future__ import annotations
 
