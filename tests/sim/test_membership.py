@@ -35,6 +35,11 @@ def test_a_seed_that_found_a_bug_finds_it_no_more(seed: int) -> None:
 
 
 @pytest.mark.slow
+def test_a_partner_that_left_while_the_leader_was_busy_is_not_merged() -> None:
+    assert Bursts(10247).run() == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", ["udp", "tcp"])
 def test_fifty_members_start_at_once_split_into_five_and_unite(transport: str) -> None:
     world = World(1)

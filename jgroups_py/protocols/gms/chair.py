@@ -89,8 +89,10 @@ class Chair:
         self.start(merge)
 
     def close(self) -> None:
-        """Our ballot is over."""
-        self.flush = None
+        """Our ballot is over; a leader that counts on it is told."""
+        flush, self.flush = self.flush, None
+        if flush is not None and flush.phase == READY:
+            self.gms.merger.withdraw(flush)
         self.gms.cancel_timer("tick")
         self.gms.cancel_timer("bundle")
 
@@ -227,7 +229,7 @@ class Chair:
 
     def moves(self, install: Install) -> None:
         """We install a view now. If we learnt of it while running a ballot, those whom we asked learn it from us."""
-        flush = self.flush
+        flush, self.flush = self.flush, None
         self.close()
         if self.news is not None and self.news.install.view.id != install.view.id:
             self.news = None

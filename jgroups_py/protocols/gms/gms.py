@@ -68,6 +68,7 @@ FEW = 2                   # so many receivers get a message each even where one 
 class Gms(Protocol, Membership):
     """Group membership with virtual synchrony."""
 
+    control_only = True
     Config = GmsConfig
     config: GmsConfig
     needs = {"addresses": AddressBook}

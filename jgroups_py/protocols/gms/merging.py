@@ -32,6 +32,7 @@ class Merge:
         self.number = number
         self.partners = dict(partners)
         self.ready: dict[Address, MergeReady] = {}
+        self.heard: dict[Address, int] = {}            # partner -> when it last said that it is ready, ns
         self.ticks = 0
         self.since_ns = now_ns
 
@@ -154,7 +155,7 @@ class Merger:
         gms.pass_down(AddressesKnown(header.book))
         if merge is not None and header.number == merge.number and src in merge.partners:
             gms.knows(header.counter)
-            merge.ready[src] = header
+            merge.ready[src], merge.heard[src] = header, gms.now_ns
             self.flush_own(merge)
         elif gms.shown is not None and header.flush in gms.shown.flushes:
             gms.send(gms.shown, src)
@@ -167,7 +168,8 @@ class Merger:
         if flush is not None and flush.merge == (src, header.number):
             gms.refresh = True
             gms.chair.restart()
-        elif merge is not None and header.number == merge.number and src in merge.missing():
+        elif merge is not None and header.number == merge.number and src in merge.partners:
+            merge.ready.pop(src, None)
             if header.view_id is None:
                 del merge.partners[src]
             else:
@@ -187,7 +189,8 @@ class Merger:
         groups = []
         for partner in sorted(merge.ready):
             ready = merge.ready[partner]
-            if any(member in taken for member in (*ready.view.members, *ready.members)):
+            silent = gms.now_ns - merge.heard[partner] > gms.config.silence_ns // 2    # it repeats itself, if it lives
+            if silent or any(member in taken for member in (*ready.view.members, *ready.members)):
                 gms.send(MergeOff(merge.number, None), partner)
                 continue
             taken.update(dict.fromkeys((*ready.view.members, *ready.members)))
@@ -232,6 +235,13 @@ class Merger:
         members = flush.stayers
         gms.send(MergeReady(key[1], flush.id, gms.known, plain(flush.view), members, flush.leavers,
                             gms.book_of(members)), leader)
+
+    def withdraw(self, flush: Flush) -> None:
+        """We were ready and are so no more."""
+        assert flush.merge is not None
+        leader, number = flush.merge
+        if leader != self.gms.me:
+            self.gms.send(MergeOff(number, None), leader)
 
     def ready_tick(self, flush: Flush) -> None:
         """We wait for the leader's decision: remind it, and show our members that we live."""

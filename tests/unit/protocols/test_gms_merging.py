@@ -7,8 +7,8 @@ import pytest
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Header
-from jgroups_py.events import ViewChange
-from jgroups_py.protocols.gms.headers import Cut, Install, MergeReady, Prepare
+from jgroups_py.events import Disconnect, ViewChange
+from jgroups_py.protocols.gms.headers import Cut, Install, MergeReady, Prepare, State
 from jgroups_py.view import MergeView
 from tests.unit.harness import Flying, address
 from tests.unit.protocols.gms_group import LATENCY_MS, crash_at, heal, in_view, split
@@ -104,3 +104,18 @@ def test_every_view_change_names_who_joined_and_who_left() -> None:
     members.run(100)
     seen += [(change.joined, change.left) for change in members["A"].passed_down(ViewChange)]
     assert seen == [((), (address("B"),))]
+
+
+def test_a_partner_that_is_ready_and_leaves_is_not_in_the_merged_view() -> None:
+    members = in_view("ABC")
+    split(members, "AB", "C")
+
+    def fate(flying: Flying) -> Sequence[float]:
+        return () if flying.has(State) and flying.src == "B" else members.usual(flying)
+    members.fate = fate                                  # the leader's own group takes its time
+    heal(members, "A", "C")
+    members.run(50)
+    members["C"].down(Disconnect())
+    members.fate = members.usual
+    members.run(1000)
+    assert members.agree("AB")
