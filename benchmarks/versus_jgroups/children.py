@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import threading
@@ -16,6 +17,8 @@ from typing import Any, Self
 
 ENDING_S = 4.0
 STDERR_LINES = 15
+MAX_LAST_WORDS = 600                # characters of them in a remark
+ANYTHING, TROUBLE = re.compile(r"\w"), re.compile(r"Exception|Error|ERROR|SEVERE|Traceback")
 ROOT = Path(__file__).parents[2]
 
 
@@ -100,15 +103,16 @@ class Child:
         try:
             found = self._events.get(timeout=max(0.001, deadline - monotonic()))
         except queue.Empty:
-            raise Stalled(f"{self.name}: no {event} in time{self._last_words()}") from None
+            raise Stalled(f"{self.name}: no {event} in time{self._last_words(TROUBLE)}") from None
         if found["event"] == "view":
             self.members = found["members"]
         elif found["event"] in ("error", "ended"):
             raise Stalled(f"{self.name}: {found.get('message', 'the process ended')}{self._last_words()}")
         return found
 
-    def _last_words(self) -> str:
-        return "; it said: " + " | ".join(self.errors) if self.errors else ""
+    def _last_words(self, like: re.Pattern[str] = ANYTHING) -> str:
+        said = [line for line in self.errors if like.search(line)]
+        return "; it said: " + " | ".join(said)[-MAX_LAST_WORDS:] if said else ""
 
     def cpu_s(self) -> float:
         """Processor seconds used so far, by all its threads."""

@@ -69,9 +69,8 @@ def tuning(major: int, transport: str) -> list[Change]:
                                                 "retransmission", tuning=True),
              Change(name, "bundler.capacity", "128k", "a longer queue of the bundler, no stalls of the sender", True)]
     if transport == "udp":
-        found += [Change(name, buffer, size, "large socket buffers, as the manual advises", True) for buffer, size in
-                  (("mcast_recv_buf_size", "25M"), ("ucast_recv_buf_size", "20M"),
-                   ("mcast_send_buf_size", "4M"), ("ucast_send_buf_size", "4M"))]
+        found += [Change(name, buffer, size, "large receive buffers, as the manual advises", True) for buffer, size in
+                  (("mcast_recv_buf_size", "25M"), ("ucast_recv_buf_size", "20M"))]
     return found
 
 
