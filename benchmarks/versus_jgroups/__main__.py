@@ -122,7 +122,7 @@ def report(args: Namespace, plan: Plan, columns: list[Contender], figures: table
              f"{plan.repetitions} repetitions, interleaved; median (min-max). "
              f"JVMs with {f'-Xms{args.heap} -Xmx{args.heap}' if args.heap else 'the default heap'}."]
     if args.quick:
-        lines += ["**--quick: it only shows that everything works. The JVMs are not warm, so the ratios mean nothing.**"]
+        lines += ["**--quick: it only shows that everything works. The JVMs are cold, so the ratios mean nothing.**"]
     lines += ["", table.markdown(figures), "", "Changed in the stock stacks:"]
     lines += [f"* {label}: {'; '.join(made)}" for label, made in changed.items()]
     lines += ["", "Remarks:", *(f"* {remark}" for remark in figures.remarks or ["none: nothing stalled, nothing came "

@@ -13,7 +13,7 @@ from benchmarks.versus_jgroups.trials import MEMBERS, Groups, guarded
 
 SIZE = 1000
 ANSWER_SLACK_S = 15.0
-WARMUP_SHARE = 0.5
+ALONE_WARMUP = 0.3                  # of the warm-up: most of what it runs is warm by then
 
 
 @attrs.frozen
@@ -49,12 +49,12 @@ def trial(groups: Groups, mode: Mode) -> None:
     """In a group of its own: warm-up and trial of both kinds."""
     plan = groups.plan
     with groups.group() as children:
-        for share in (WARMUP_SHARE, 1.0):
-            told = asked(groups, children, plan.requesters, plan.request_s * share, mode, "others")
+        for seconds in (plan.warmup_s, plan.request_s):
+            told = asked(groups, children, plan.requesters, seconds, mode, "others")
         took_s = (max(event["end_ns"] for event in told) - min(event["start_ns"] for event in told)) / 1e9
         rate = sum(event["requests"] for event in told) / took_s
-        for share in (WARMUP_SHARE, 1.0):
-            alone = asked(groups, children[:1], 1, plan.request_s * share, mode, "1")[0]
+        for seconds in (plan.warmup_s * ALONE_WARMUP, plan.request_s):
+            alone = asked(groups, children[:1], 1, seconds, mode, "1")[0]
     values = (rate, alone["p50_ns"] / 1e3, alone["p99_ns"] / 1e3)
     for row, value in zip(rows_at_once(mode, plan.requesters) + rows_alone(mode), values, strict=True):
         groups.add(row, value)
