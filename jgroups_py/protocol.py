@@ -69,6 +69,7 @@ class Protocol:
 
     Config: ClassVar[type] = NoConfig
     needs: ClassVar[dict[str, type]] = {}
+    control_only: ClassVar[bool] = False         # batches with our headers are our own talk, never passed up
     name: ClassVar[str] = ""                     # the XML name, set by protocols/__init__.py
 
     receivers: ClassVar[dict[type[Header], str]] = {}

@@ -1,8 +1,9 @@
 """Stack: layers in order, one FIFO of work between them, timers, outputs. Pure: time comes in as an argument.
 
 Whatever a layer passes on is appended to one queue and processed after the handler has returned, so no handler is
-re-entered (law 1) and neighbours see items in the order in which they were passed (law 2). A layer that takes no part
-in a direction is left out of it altogether; items of all kinds skip the same layers, so order holds.
+re-entered (law 1) and neighbours see items in the order in which they were passed (law 2). Layers that do not look at
+passing batches share one step with the next layer that does; what such a layer sends while it observes an event comes
+after that event. Items of all kinds take the same steps, so order holds.
 """
 from __future__ import annotations
 
@@ -71,65 +72,43 @@ class Stack:
             setattr(layer, attribute, provider)
 
     def _wire_up(self) -> None:
-        above: Entry = self._to_application
+        self._wire_upwards()
+        self._wire_downwards()
+
+    def _wire_upwards(self) -> None:
+        onward: Entry = self._to_application         # what the layers between two stations pass to
+        passers: list[Protocol] = []
         for layer in reversed(self.layers):
-            layer.pass_up = self._queue(above)
-            if type(layer).up is not Protocol.up or layer.receivers or layer.observers:
-                above = self._up_entry(layer)
-        below: Entry = self._to_nowhere
+            layer.pass_up = self._queue(_entry(passers, onward, receivers=True))
+            if type(layer).up is Protocol.up and (layer.control_only or not layer.receivers):
+                passers = [layer, *passers]
+                if layer.control_only:
+                    layer.pass_up = _events_only(layer.pass_up)
+            else:
+                # With `up` as it is, what comes with others' headers is passed on, in order with what comes of ours.
+                up = layer.pass_up if type(layer).up is Protocol.up else layer.up
+                onward, passers = _station(layer, up, layer.pass_up, receivers=True), []
+        self._bottom = _entry(passers, onward, receivers=True)
+
+    def _wire_downwards(self) -> None:
+        onward: Entry = self._to_nowhere
+        passers: list[Protocol] = []
         for layer in self.layers:
-            layer.pass_down = self._queue(below)
-            if type(layer).down is not Protocol.down or layer.observers:
-                below = self._down_entry(layer)
-        self._top = below
-        self._bottom = above
-        self.send_down = self._queue(below)
+            layer.pass_down = self._queue(_entry(passers, onward, receivers=False))
+            if type(layer).down is Protocol.down:
+                passers = [layer, *passers]
+            else:
+                onward, passers = _station(layer, layer.down, layer.pass_down, receivers=False), []
+        self._top = _entry(passers, onward, receivers=False)
+        self.send_down = self._queue(self._top)
 
     def _queue(self, entry: Entry) -> Entry:
         append = self._work.append
         return lambda item: append((entry, item))
 
-    def _up_entry(self, layer: Protocol) -> Entry:
-        handlers = {cls: getattr(layer, name) for cls, name in layer.receivers.items()}
-        up = layer.pass_up if type(layer).up is Protocol.up else layer.up
-        observe = self._observer(layer, layer.pass_up)
-
-        def entry(item: Item) -> None:
-            if item.__class__ is not Batch:
-                return observe(item)
-            headers = item.headers
-            if headers:
-                handler = handlers.get(headers[-1].__class__)
-                if handler is not None:
-                    handler(headers[-1], item.pop())
-                    return None
-            return up(item)
-        return entry
-
-    def _down_entry(self, layer: Protocol) -> Entry:
-        down = layer.pass_down if type(layer).down is Protocol.down else layer.down
-        observe = self._observer(layer, layer.pass_down)
-
-        def entry(item: Item) -> None:
-            if item.__class__ is Batch:
-                down(item)
-            else:
-                observe(item)
-        return entry
-
     def later(self, function: Callable[[], None]) -> None:
         """See Protocol.later."""
         self._work.append((lambda _: function(), _NOTHING))
-
-    @staticmethod
-    def _observer(layer: Protocol, onward: Entry) -> Callable[[Any], None]:
-        handlers = {cls: getattr(layer, name) for cls, name in layer.observers.items()}
-
-        def observe(event: Event) -> None:
-            handler = handlers.get(event.__class__)
-            if handler is None or handler(event) is not STOP:
-                onward(event)
-        return observe
 
     def _to_application(self, item: Item) -> None:
         if item.__class__ is Batch:
@@ -241,3 +220,63 @@ class Stack:
     def timer_is_set(self, layer: Protocol, name: str, about: Hashable) -> bool:
         """See Protocol.timer_is_set."""
         return (self._index[id(layer)], name, about) in self._timers
+
+
+def _station(layer: Protocol, handle: Callable[[Batch], None], onward: Entry, *, receivers: bool) -> Entry:
+    """The entry of a layer that wants to see every batch of a direction."""
+    headers: dict[type, Callable[[Any, Batch], None]] = {}
+    if receivers:
+        headers = {cls: getattr(layer, name) for cls, name in layer.receivers.items()}
+    observers: dict[type, Callable[[Any], object]] = {
+        cls: getattr(layer, name) for cls, name in layer.observers.items()}
+
+    def entry(item: Item) -> None:
+        if item.__class__ is Batch:
+            if headers and item.headers:
+                handler = headers.get(item.headers[-1].__class__)
+                if handler is not None:
+                    return handler(item.headers[-1], item.pop())
+            return handle(item)
+        observer = observers.get(item.__class__)
+        if observer is None or observer(item) is not STOP:
+            onward(item)
+        return None
+    return entry
+
+
+def _events_only(pass_up: Entry) -> Entry:
+    """What a `control_only` layer passes up with."""
+    def checked(item: Item) -> None:
+        assert item.__class__ is not Batch, "a control_only layer passed a batch up: it would be overtaken by others"
+        pass_up(item)
+    return checked
+
+
+def _entry(passers: Sequence[Protocol], station: Entry, *, receivers: bool) -> Entry:
+    """The entry of a stretch: layers that only observe events and take their own headers, then the next station.
+
+    Batches that concern none of them cost one step for the whole stretch; so do events, which every observer of the
+    stretch sees in order. All kinds of items take the same steps, so none overtakes another (law 2).
+    """
+    observers: dict[type, list[Callable[[Any], object]]] = {}
+    headers: dict[type, Callable[[Any, Batch], None]] = {}
+    for layer in passers:
+        for event, name in layer.observers.items():
+            observers.setdefault(event, []).append(getattr(layer, name))
+        if receivers:
+            headers.update({cls: getattr(layer, name) for cls, name in layer.receivers.items()})
+    if not observers and not headers:
+        return station
+
+    def entry(item: Item) -> None:
+        if item.__class__ is Batch:
+            if headers and item.headers:
+                handler = headers.get(item.headers[-1].__class__)
+                if handler is not None:
+                    return handler(item.headers[-1], item.pop())
+        else:
+            for observer in observers.get(item.__class__, ()):
+                if observer(item) is STOP:
+                    return None
+        return station(item)
+    return entry

@@ -58,6 +58,7 @@ class FdAllConfig:
 class FdAll(Protocol):
     """Heartbeats."""
 
+    control_only = True
     Config = FdAllConfig
     config: FdAllConfig
     needs = {"hearing": Hearing}

@@ -82,6 +82,7 @@ class FdSockConfig:
 class FdSock(Protocol):
     """Watches the next member."""
 
+    control_only = True
     Config = FdSockConfig
     config: FdSockConfig
     needs = {"addresses": AddressBook}

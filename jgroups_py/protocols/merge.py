@@ -63,6 +63,7 @@ class MergeConfig:
 class Merge(Protocol):
     """Compares views."""
 
+    control_only = True
     Config = MergeConfig
     config: MergeConfig
     needs = {"membership": Membership, "addresses": AddressBook}

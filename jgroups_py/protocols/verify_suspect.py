@@ -51,6 +51,7 @@ class VerifyConfig:
 class VerifySuspect(Protocol):
     """Double-checks suspicions."""
 
+    control_only = True
     Config = VerifyConfig
     config: VerifyConfig
     needs = {"hearing": Hearing}

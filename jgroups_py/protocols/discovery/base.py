@@ -76,6 +76,7 @@ class DiscoveryConfig:
 class Discovery(Protocol):
     """The base of PING, TCPPING and FILE_PING."""
 
+    control_only = True
     Config = DiscoveryConfig
     config: DiscoveryConfig
     needs = {"membership": Membership, "addresses": AddressBook}

@@ -1,0 +1,155 @@
+"""The laws of a stack: run to completion, FIFO between neighbours, and steps that several layers share."""
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+
+from jgroups_py import wire
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch, Header
+from jgroups_py.events import Event
+from jgroups_py.outputs import Deliver
+from jgroups_py.protocol import STOP, Protocol, on, receives, timer
+from jgroups_py.stack import Stack
+
+ME, OTHER = Address(b"M" * 16, "me"), Address(b"O" * 16, "other")
+
+
+@attrs.frozen
+class News(Event):
+    text: str
+
+
+@wire.header(proto=990, kind=1)
+class Talk(Header):
+    """A layer's own message, for this test."""
+
+
+class Bottom(Protocol):
+    def down(self, batch: Batch) -> None:
+        pass
+
+
+class Watcher(Protocol):
+    """Observes news and talks; passes batches by."""
+
+    control_only = True
+
+    def start(self) -> None:
+        self.heard: list[str] = []
+
+    @on(News)
+    def news(self, event: News) -> object:
+        self.heard.append(event.text)
+        return STOP if event.text == "secret" else None
+
+    @receives(Talk)
+    def talk(self, header: Talk, batch: Batch) -> None:
+        self.heard.append("talk")
+        self.pass_up(News("talked"))
+
+
+class Leaky(Watcher):
+    @receives(Talk)
+    def talk(self, header: Talk, batch: Batch) -> None:
+        self.pass_up(batch)
+
+
+class Recorder(Protocol):
+    """Sees every batch and all news, in order."""
+
+    def start(self) -> None:
+        self.seen: list[str] = []
+
+    def up(self, batch: Batch) -> None:
+        self.seen.append(batch.payloads[0].decode())
+        self.pass_up(batch)
+
+    @on(News)
+    def news(self, event: News) -> None:
+        self.seen.append(event.text)
+
+
+class Ticker(Protocol):
+    def start(self) -> None:
+        self.fired: list[Any] = []
+        self.set_timer("tick", 10)
+        self.set_timer("tick", 5, "early")
+
+    @timer("tick")
+    def tick(self, about: str = "") -> None:
+        self.fired.append((about, self.now_ns))
+
+
+def message(text: str, *headers: Header) -> Batch:
+    return Batch(OTHER, None, (text.encode(),), headers)
+
+
+def stack(*layers: Protocol) -> Stack:
+    return Stack([Bottom(), *layers], ME)
+
+
+def hear(made: Stack, *items: Batch | Event) -> None:
+    """Several items at once, as one reading of the sockets brings them."""
+    for item in items:
+        made.layers[0].pass_up(item)
+    made.run()
+
+
+def delivered(made: Stack) -> list[str]:
+    return [output.batch.payloads[0].decode() for output in made.outputs if isinstance(output, Deliver)]
+
+
+def test_batches_and_events_keep_their_order_past_layers_that_only_watch() -> None:
+    recorder = Recorder()
+    made = stack(Watcher(), Watcher(), recorder, Watcher())
+    hear(made, message("1"), News("a"), message("2"), News("b"), message("3"))
+    assert recorder.seen == ["1", "a", "2", "b", "3"]
+    assert delivered(made) == ["1", "2", "3"]
+
+
+def test_every_layer_of_a_shared_step_observes_an_event_lowest_first() -> None:
+    watchers = [Watcher(), Watcher()]
+    made = stack(*watchers, Recorder())
+    hear(made, News("a"))
+    assert [watcher.heard for watcher in watchers] == [["a"], ["a"]]
+
+
+def test_an_observer_may_keep_an_event_back() -> None:
+    above, recorder = Watcher(), Recorder()
+    made = stack(Watcher(), above, recorder)
+    hear(made, News("secret"))
+    assert above.heard == recorder.seen == []
+
+
+def test_a_message_of_a_watching_layer_goes_to_it_and_what_it_tells_goes_to_the_layers_above() -> None:
+    talker, above = Watcher(), Recorder()
+    made = stack(talker, above)
+    hear(made, message("x", Talk()))
+    assert talker.heard == ["talk"]
+    assert above.seen == ["talked"]
+
+
+def test_a_control_only_layer_that_passes_a_batch_up_is_a_bug_that_shows() -> None:
+    made = stack(Leaky(), Recorder())
+    with pytest.raises(AssertionError, match="control_only"):
+        hear(made, message("x", Talk()))
+
+
+def test_timers_fire_in_order_of_their_deadlines_with_what_they_are_about() -> None:
+    ticker = Ticker()
+    made = stack(ticker)
+    made.advance(4)
+    assert ticker.fired == []
+    made.advance(10)
+    assert ticker.fired == [("early", 10), ("", 10)]
+    assert made.next_deadline_ns is None
+
+
+def test_time_does_not_run_backwards() -> None:
+    made = stack()
+    made.advance(10)
+    with pytest.raises(AssertionError, match="forward"):
+        made.advance(9)
