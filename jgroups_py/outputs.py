@@ -7,7 +7,7 @@ import attrs
 
 from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.batch import Batch
-from jgroups_py.view import GlobalView, View
+from jgroups_py.view import GlobalView, View, ViewId
 
 LOCAL, BRIDGE = 0, 1
 
@@ -106,6 +106,14 @@ class SiteStatusChanged(Output):
 
     site: str
     status: str
+
+
+@attrs.frozen(eq=False)
+class RelayObeyed(Output):
+    """As relay, we obey from now on the relay of another site whose local view is `epoch` (rule 11 of RELAY)."""
+
+    site: str
+    epoch: ViewId
 
 
 @attrs.frozen(eq=False)

@@ -19,6 +19,7 @@ from jgroups_py.outputs import (
     Output,
     ProvideState,
     ReadFolder,
+    RelayObeyed,
     SiteStatusChanged,
     StateBegin,
     StateEnd,
@@ -47,7 +48,8 @@ class Carrier:
             Deliver: self._deliver, ViewInstalled: self._view, OpenTransport: self._open_transport,
             CloseTransport: self._close_transport, Listen: self._listen, OpenLink: self._open_link,
             CloseLink: self._close_link, GlobalViewInstalled: self._global_view,
-            SiteStatusChanged: self._site_status, Unreachable: self._unreachable, MessagesLost: self._lost,
+            SiteStatusChanged: self._site_status, RelayObeyed: self._obeyed,
+            Unreachable: self._unreachable, MessagesLost: self._lost,
             ProvideState: self._to_app, StateBegin: self._to_app, StatePart: self._to_app, StateEnd: self._to_app,
             Closed: self._closed, StoreEntry: self._store, ReadFolder: self._read_folder, Note: self._note,
         }
@@ -169,6 +171,9 @@ class Carrier:
     def _site_status(self, process: Process, output: SiteStatusChanged) -> None:
         process.site_status[output.site] = output.status
         self.world.history.add(h.SiteStatus(self.world.now_ns, process.me, output.site, output.status))
+
+    def _obeyed(self, process: Process, output: RelayObeyed) -> None:
+        self.world.history.add(h.Obeyed(self.world.now_ns, process.me, output.site, output.epoch))
 
     def _unreachable(self, process: Process, output: Unreachable) -> None:
         self.world.history.add(h.Unreached(self.world.now_ns, process.me, output.dest))

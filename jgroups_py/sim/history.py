@@ -13,7 +13,7 @@ import attrs
 
 from jgroups_py.address import Address, ProxyUUID
 from jgroups_py.units import NS_PER_S
-from jgroups_py.view import GlobalView, MergeView, View
+from jgroups_py.view import GlobalView, MergeView, View, ViewId
 
 SHOWN_PAYLOAD_BYTES = 40
 
@@ -92,6 +92,14 @@ class SiteStatus(Record):
 
     site: str
     status: str
+
+
+@attrs.frozen(eq=False)
+class Obeyed(Record):
+    """As relay, `who` obeys the relay of `site` whose epoch this is."""
+
+    site: str
+    epoch: ViewId
 
 
 @attrs.frozen(eq=False)
@@ -213,6 +221,8 @@ class History:
                 return f"{self.name(who)} sees globally {sites}"
             case SiteStatus(_, who, site, status):
                 return f"{self.name(who)} takes {site} for {status}"
+            case Obeyed(_, who, site, epoch):
+                return f"{self.name(who)} obeys the relay of {site} in {self.name(epoch.coordinator)}|{epoch.counter}"
             case Lost(_, who, site, origin, first, stop):
                 return f"{self.name(who)} hears of lost messages {first}..{stop} of {self.name(origin)} at {site}"
             case Unreached(_, who, dest):

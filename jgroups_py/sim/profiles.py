@@ -63,6 +63,7 @@ class Profile:
     """How to make a plan of a seed and carry it out. One object a run."""
 
     name = ""
+    lossless = False                     # its faults are so few that even a declared loss is a violation
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -184,6 +185,7 @@ class Relay(Profile):
     """Two or three sites of two or three members. At most one member of a site is missing at a time."""
 
     name = "relay"
+    kinds: tuple[str, ...] = ()          # kinds of fault to draw from; empty: all
 
     def make_plan(self) -> Plan:
         rng = self.rng
@@ -194,7 +196,7 @@ class Relay(Profile):
         self.members = list(self.site_of)
         stop_ns = span(rng, 12, 22)
         begins = [Begin(rng.randrange(millis(500)), name) for name in self.members]
-        kinds = [kind for kind in RELAY_FAULTS if rng.random() < 0.5]
+        kinds = [kind for kind in self.kinds or RELAY_FAULTS if rng.random() < 0.5]
         faults: list[Action] = []
         first_ns, together = span(rng, 2, 8), rng.random() < 0.5
         for names in sites.values():
@@ -274,10 +276,22 @@ class Relay(Profile):
         return True
 
 
+class RelayCrash(Relay):
+    """Only crashes, and trouble on the bridge: no more than one member of a site is missing, nobody is cut off from
+    its own group. So nothing may be lost, declared or not."""
+
+    name = "relay-crash"
+    lossless = True
+
+    def make_plan(self) -> Plan:
+        self.kinds = ("relay crash", "relay crash", "crash", "storm", "bridge split", "bridge one-way", "bridge storm")
+        return super().make_plan()
+
+
 RELAY_NET_FAULTS = ("bridge split", "bridge one-way", "bridge storm", "storm")
 RELAY_FAULTS = ("relay crash", "relay crash", "crash", "leave", "pause", "site split", *RELAY_NET_FAULTS)
 
-PROFILES: dict[str, type[Profile]] = {"group": Group, "relay": Relay}
+PROFILES: dict[str, type[Profile]] = {"group": Group, "relay": Relay, "relay-crash": RelayCrash}
 
 
 def halves(rng: Random, names: list[str]) -> tuple[tuple[str, ...], ...]:

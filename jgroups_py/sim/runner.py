@@ -58,16 +58,20 @@ def run_seed(profile: str, seed: int, without: frozenset[int] = frozenset(), *, 
     except Exception:                    # noqa: BLE001  any exception of the core is a finding, with its seed
         violations.append(("core", f"core: failed at {world.now_ns / NS_PER_S:.6f} s\n"
                                    + traceback.format_exc(limit=-6)))
-    violations += [(found.guarantee, str(found)) for found in judged(world)]
+    violations += [(found.guarantee, str(found)) for found in judged(world, setting)]
     return Outcome(
         profile, seed, tuple(text for _, text in violations), tuple(dict.fromkeys(name for name, _ in violations)),
         world.history.digest(), world.now_ns, len(setting.plan.sites), tuple(map(str, faults)),
         time.process_time() - began_s, tuple(world.history.lines()) if violations or keep else ())
 
 
-def judged(world: World) -> list[Violation]:
-    """What the checkers find."""
-    return check(world.history)
+def judged(world: World, setting: Profile) -> list[Violation]:
+    """What the checkers find; where nothing may be lost, also every loss that was declared."""
+    declared = [entry for entry in world.history.entries if isinstance(entry, h.Lost)] if setting.lossless else []
+    return [*check(world.history), *[
+        Violation("R3", f"{world.history.name(loss.who)} was told that {loss.first}..{loss.stop} of "
+                  f"{world.history.name(loss.origin)} at {loss.site} are lost, although only one member of a site was "
+                  "missing at a time", loss.at_ns) for loss in declared]]
 
 
 def carry_out(world: World, setting: Profile, faults: Iterable[Action]) -> None:

@@ -95,9 +95,9 @@ SAFEGUARDS = (
     Safeguard("merging", Gms, "merge_needed", nothing, "group", "L"),
     Safeguard("windows of UNICAST", Unicast, "data", unicasts_as_they_come, "group", "S2"),
     Safeguard("resending unicasts", Unicast, "asked_again", nothing, "group", "L"),
-    Safeguard("acknowledge late", Receiving, "ackable", acknowledged_before_backups_have_it, "relay", "R3"),
+    Safeguard("acknowledge late", Receiving, "ackable", acknowledged_before_backups_have_it, "relay-crash", "R3"),
     Safeguard("backups", Relay, "is_backup", no_backups, "relay", "R3"),
-    Safeguard("fencing", Site, "accepts", every_epoch_is_obeyed, "relay", "R7"),
+    Safeguard("fencing", Site, "accepts", every_epoch_is_obeyed, "relay", "R8"),
     Safeguard("dedupe at every member", Receiving, "disseminate", no_dedupe, "relay", "R3"),
     Safeguard("asking for holes between sites", Sending, "on_need", nothing, "relay", "R3"),
 )

@@ -9,6 +9,7 @@ from jgroups_py.batch import NO_RELAY
 from jgroups_py.sim import history as h
 from jgroups_py.sim.checkers import CHECKERS, check
 from jgroups_py.units import seconds
+from jgroups_py.view import ViewId
 from tests.sim.tale import Tale, broken
 
 
@@ -139,11 +140,18 @@ def stale_relay_is_obeyed(tale: Tale) -> None:
     tale.deliver(tale.proxy("B", "E"), "b1", at="E")
 
 
+def a_lower_epoch_is_obeyed(tale: Tale) -> None:
+    for counter in (3, 2):
+        epoch = ViewId(counter, tale.who["A"])
+        tale.history.add(h.Obeyed(tale.tick(), tale.who["D"], "NYC", epoch))
+
+
 PLANTED_REMOTE = [
     ("R1", wrong_site), ("R1", no_proxy), ("R1", relayed_though_asked_not_to), ("R2", echo), ("R3", remote_twice),
     ("R3", remote_never), ("R4", remote_out_of_order), ("R4", remote_hole), ("R5", local_send_waits),
     ("R6", reply_vanishes), ("R7", global_view_goes_back), ("R7", global_view_never_was),
     ("R7", global_view_does_not_converge), ("R8", stale_relay_is_obeyed),
+    ("R8", a_lower_epoch_is_obeyed),
 ]
 
 

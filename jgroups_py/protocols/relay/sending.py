@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address
 from jgroups_py.events import RaiseView
-from jgroups_py.outputs import Note
+from jgroups_py.outputs import Note, RelayObeyed
 from jgroups_py.protocols.relay.headers import (
     Base,
     Forward,
@@ -47,6 +47,7 @@ class Sending:
         self.greeted: dict[Address, ViewId] = {}         # bridge address -> the epoch of our last HELLO to it
         self.holes: dict[Address, int] = {}              # origin -> since when nobody holds its next number
         self.early_views: dict[Address, View] = {}       # bridge address -> a VIEW whose HELLO has not come yet
+        self.obeying: dict[str, ViewId] = {}             # site -> the epoch whose relay we obeyed last
         self.table_told: tuple[SiteRow, ...] = ()        # what the last TRIM of ours said of the sites
 
     # --- on and off -------------------------------------------------------------------------------------------------
@@ -192,6 +193,9 @@ class Sending:
             self.refuse(peer.site, src)
             return None
         peer.epoch = max(peer.epoch, epoch)
+        if self.obeying.get(site_name) != epoch:
+            self.obeying[site_name] = epoch
+            self.relay.emit(RelayObeyed(site_name, epoch))
         return peer
 
     def refuse(self, site: Site, src: Address) -> None:

@@ -63,6 +63,7 @@ class Facts:
         self.deliveries: list[h.Delivery] = []
         self.sends: list[h.Send] = []
         self.lost: list[h.Lost] = []
+        self.obeyed: list[h.Obeyed] = []
         self.unreached: list[h.Unreached] = []
         self.global_installs: list[h.GlobalInstall] = []
         self.out: dict[Address, int] = {}                            # who left, is leaving or crashed -> when
@@ -87,6 +88,8 @@ class Facts:
                 self._left(entry)
             case h.GlobalInstall():
                 self.global_installs.append(entry)
+            case h.Obeyed():
+                self.obeyed.append(entry)
             case h.Lost():
                 self.lost.append(entry)
             case h.Unreached():

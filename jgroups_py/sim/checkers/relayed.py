@@ -1,7 +1,6 @@
 """R1 to R8: what is guaranteed across sites.
 
-A message is known by (origin, number): its place among the multicasts of its origin that are relayed. R8 is judged
-by what a history shows of it: whoever brings remote messages is the coordinator of the receiver's view.
+A message is known by (origin, number): its place among the multicasts of its origin that are relayed.
 """
 from __future__ import annotations
 
@@ -12,6 +11,7 @@ from jgroups_py.address import Address, ProxyUUID
 from jgroups_py.sim import history as h
 from jgroups_py.sim.checkers.facts import Facts, Message, Violation
 from jgroups_py.units import seconds
+from jgroups_py.view import ViewId
 
 OWN_DELIVERY_NS = seconds(2)             # R5: how long a multicast may take at its own sender in an undisturbed site
 QUIET_NS = seconds(5)                    # R5: a site counts as disturbed for so long before and after a view change
@@ -242,7 +242,17 @@ def _converged(facts: Facts, last: dict[Address, h.GlobalInstall]) -> Iterator[V
 
 
 def fencing(facts: Facts) -> Iterator[Violation]:
-    """R8: what a stale relay says is refused: who disseminates is the coordinator of the receiver's view."""
+    """R8: what a stale relay says is refused: a relay obeys epochs of a site in ascending order, and who disseminates
+    is the coordinator of the receiver's view."""
+    highest: dict[tuple[Address, str], ViewId] = {}
+    for obeyed in facts.obeyed:
+        key = obeyed.who, obeyed.site
+        before = highest.setdefault(key, obeyed.epoch)
+        if obeyed.epoch < before:
+            yield Violation("R8", f"{facts.name(obeyed.who)} obeyed the relay of {obeyed.site} in "
+                            f"{facts.name(obeyed.epoch.coordinator)}|{obeyed.epoch.counter} after that of "
+                            f"{facts.name(before.coordinator)}|{before.counter}", obeyed.at_ns)
+        highest[key] = max(before, obeyed.epoch)
     for delivery in facts.deliveries:
         src = delivery.src
         if isinstance(src, ProxyUUID) and delivery.dest is None and delivery.view is not None and \
