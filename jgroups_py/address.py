@@ -6,7 +6,7 @@ so that an application may keep either in a dict. Source: JGroups UUID.java and,
 """
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 ADDRESS_BYTES = 16
 
@@ -14,34 +14,24 @@ PhysicalAddress = tuple[str, int]
 """Where a member receives: (IP address, port)."""
 
 
-class Address:
-    """A member's identity: 16 random bytes, ordered by value, with the logical name where it is known."""
+class Address(int):
+    """A member's identity: 16 random bytes, ordered by value, with the logical name where it is known.
 
-    __slots__ = ("_hash", "name", "raw")
+    An int, so that the dicts that every layer keeps by address hash and compare without a call into Python.
+    """
 
-    def __init__(self, raw: bytes, name: str = "") -> None:
+    raw: bytes
+    name: str
+
+    def __new__(cls, raw: bytes, name: str = "") -> Self:
         assert len(raw) == ADDRESS_BYTES, "an address has 16 bytes"
+        self = super().__new__(cls, int.from_bytes(raw, "big"))
         self.raw = raw
         self.name = name
-        self._hash = hash(int.from_bytes(raw, "big"))     # of an int: the same in every process
+        return self
 
-    def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Address) and self.raw == other.raw)
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __lt__(self, other: Address) -> bool:
-        return self.raw < other.raw
-
-    def __le__(self, other: Address) -> bool:
-        return self.raw <= other.raw
-
-    def __gt__(self, other: Address) -> bool:
-        return self.raw > other.raw
-
-    def __ge__(self, other: Address) -> bool:
-        return self.raw >= other.raw
+    def __bool__(self) -> bool:
+        return True
 
     def __str__(self) -> str:
         return self.name or self.raw.hex()[:8]
@@ -60,13 +50,16 @@ class ProxyUUID(Address):
     proxy was learnt from a global view; site: the name of the member's site.
     """
 
-    __slots__ = ("original", "relay", "site")
+    original: Address
+    relay: Address | None
+    site: str
 
-    def __init__(self, original: Address, relay: Address | None, site: str) -> None:
-        super().__init__(original.raw, original.name)
+    def __new__(cls, original: Address, relay: Address | None, site: str) -> Self:
+        self = super().__new__(cls, original.raw, original.name)
         self.original = original
         self.relay = relay
         self.site = site
+        return self
 
     def __str__(self) -> str:
         return f"{self.name or self.raw.hex()[:8]}@{self.site}"

@@ -162,8 +162,10 @@ class Node:
     def next_deadline_ns(self) -> int | None:
         """When `advance` is due next."""
         mine = self.local.next_deadline_ns
-        its = self.bridge.next_deadline_ns if self.bridge is not None else None
-        return min((at for at in (mine, its) if at is not None), default=None)
+        if self.bridge is None:
+            return mine
+        its = self.bridge.next_deadline_ns
+        return its if mine is None else mine if its is None else min(mine, its)
 
     def pending_bytes(self) -> int:
         """Bytes that the application sent and the local stack keeps back."""

@@ -55,6 +55,8 @@ class Stack:
             layer.me = me
             layer.rng = Random(f"{seed}/{member or me}/{net}/{type(layer).__name__}")
             self._bind_ports(at, layer)
+        self._pending = [layer.pending_bytes for layer in self.layers
+                         if type(layer).pending_bytes is not Protocol.pending_bytes]
         self._wire_up()
         for layer in self.layers:
             layer.start()
@@ -200,7 +202,7 @@ class Stack:
 
     def pending_bytes(self) -> int:
         """Payload bytes of the application that layers keep back."""
-        return sum(layer.pending_bytes() for layer in self.layers)
+        return sum([pending() for pending in self._pending])
 
     # --- timers -----------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform
 from zlib import crc32
 
@@ -68,28 +69,36 @@ def field(codec: Codec[Any], **options: Any) -> Any:
 
 @attrs.frozen(eq=False)
 class HeaderCodec:
-    """How one header class is written and read."""
+    """How one header class is written and read.
+
+    pack: a header to its bytes, protocol id, kind and length included; form: the body's, if it is of fixed size.
+    """
 
     cls: type[Header]
-    write: Callable[[Any, bytearray], None]
+    pack: Callable[[Any], bytes | bytearray]
     read: Callable[[Reader], Header]
+    form: struct.Struct | None = None
 
 
 _by_id: dict[tuple[int, int], HeaderCodec] = {}
-_by_class: dict[type[Header], tuple[int, int, HeaderCodec]] = {}
+_by_class: dict[type[Header], HeaderCodec] = {}
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def header(*, proto: int, kind: int) -> Callable[[H], H]:
-    """Class decorator: makes a frozen header class with a codec, known on the wire as (proto, kind)."""
+    """Class decorator: makes a header class with a codec, known on the wire as (proto, kind).
+
+    Headers are frozen by law 3, like batches, and to the type checker; a frozen attrs class would cost three times
+    as much to make.
+    """
     def decorate(cls: H) -> H:
-        made = attrs.frozen(cls)
+        made = attrs.define(cls, eq=True)
         made.proto, made.kind = proto, kind
         known = _by_id.get((proto, kind))
         assert known is None or known.cls.__qualname__ == made.__qualname__, f"id {proto}/{kind} is taken"
         codec = _header_codec(made)
         _by_id[proto, kind] = codec
-        _by_class[made] = (proto, kind, codec)
+        _by_class[made] = codec
         return made
     return decorate
 
@@ -101,31 +110,37 @@ def known_headers() -> list[type[Header]]:
 
 def _header_codec(cls: type[Header]) -> HeaderCodec:
     fields = [(a.name, a.metadata["codec"]) for a in attrs.fields(cls)]       # type: ignore[arg-type]
-    names = [name for name, _ in fields]
     if all(codec.form for _, codec in fields):
-        form = struct.Struct(">" + "".join(codec.form for _, codec in fields))
+        return _fixed_header_codec(cls, [name for name, _ in fields], "".join(codec.form for _, codec in fields))
 
-        def write_fixed(value: Any, out: bytearray) -> None:
-            out += form.pack(*[getattr(value, name) for name in names])
-        return HeaderCodec(cls, write_fixed, lambda reader: cls(*reader.unpack(form)))
-
-    def write(value: Any, out: bytearray) -> None:
+    def pack(value: Any) -> bytearray:
+        body = bytearray()
         for name, codec in fields:
-            codec.write(getattr(value, name), out)
+            codec.write(getattr(value, name), body)
+        return bytearray(_HEADER.pack(cls.proto, cls.kind, len(body))) + body
 
     def read(reader: Reader) -> Header:
         return cls(*[codec.read(reader) for _, codec in fields])
-    return HeaderCodec(cls, write, read)
+    return HeaderCodec(cls, pack, read)
+
+
+def _fixed_header_codec(cls: type[Header], names: list[str], code: str) -> HeaderCodec:
+    """One struct for the whole header."""
+    form, whole = struct.Struct(">" + code), struct.Struct(_HEADER.format + code)
+    proto, kind, length = cls.proto, cls.kind, form.size
+    if len(names) == 1:
+        only = attrgetter(names[0])
+        return HeaderCodec(cls, lambda value: whole.pack(proto, kind, length, only(value)),
+                           lambda reader: cls(*reader.unpack(form)), form)
+    values = attrgetter(*names) if names else (lambda value: ())
+    return HeaderCodec(cls, lambda value: whole.pack(proto, kind, length, *values(value)),
+                       lambda reader: cls(*reader.unpack(form)), form)
 
 
 def encode_headers(headers: tuple[Header, ...], out: bytearray) -> None:
     """Append the headers, first to last, to `out` (without their number)."""
     for item in headers:
-        proto, kind, codec = _by_class[item.__class__]
-        body = bytearray()
-        codec.write(item, body)
-        out += _HEADER.pack(proto, kind, len(body))
-        out += body
+        out += _by_class[item.__class__].pack(item)
 
 
 def decode_headers(reader: Reader, number: int) -> tuple[Header, ...]:
@@ -135,20 +150,30 @@ def decode_headers(reader: Reader, number: int) -> tuple[Header, ...]:
         WireError: a kind that is not known, a body that does not fit its length.
     """
     found = []
-    limit = reader.stop
+    limit, data, pos = reader.stop, reader.data, reader.pos
     for _ in range(number):
-        proto, kind, length = reader.unpack(_HEADER)
+        if pos + _HEADER.size > limit:
+            raise WireError("truncated")
+        proto, kind, length = _HEADER.unpack_from(data, pos)
+        pos += _HEADER.size
+        end = pos + length
         codec = _by_id.get((proto, kind))
-        end = reader.pos + length
         if codec is None:
             raise WireError(f"unknown header {proto}/{kind}")
         if end > limit:
             raise WireError("a header is longer than its frame")
-        reader.stop = end
-        found.append(codec.read(reader))
-        if reader.pos != end:
-            raise WireError("a header does not fill its length")
-        reader.stop = limit
+        form = codec.form
+        if form is not None:
+            if length != form.size:
+                raise WireError("a header does not fill its length")
+            found.append(codec.cls(*form.unpack_from(data, pos)))
+        else:
+            reader.pos, reader.stop = pos, end
+            found.append(codec.read(reader))
+            if reader.pos != end:
+                raise WireError("a header does not fill its length")
+        pos = end
+    reader.pos, reader.stop = pos, limit
     return tuple(found)
 
 

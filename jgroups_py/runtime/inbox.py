@@ -20,8 +20,8 @@ LOW_BYTES = HIGH_BYTES // 2
 def cost_of(output: Output) -> int:
     """How many bytes of the application's attention an output stands for."""
     if output.__class__ is Deliver:
-        payloads = output.batch.payloads
-        return sum(map(len, payloads)) + MESSAGE_COST * len(payloads)
+        batch = output.batch
+        return batch.nbytes + MESSAGE_COST * len(batch.payloads)
     if output.__class__ is StatePart:
         return len(output.data)
     return 0
