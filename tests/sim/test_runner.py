@@ -11,7 +11,7 @@ from jgroups_py.cli import sim as command
 from jgroups_py.sim import runner
 from jgroups_py.sim.checkers import Violation
 from jgroups_py.sim.history import Crash
-from jgroups_py.sim.profiles import PROFILES
+from jgroups_py.sim.profiles import PROFILES, Profile
 from jgroups_py.sim.world import World
 
 DIGESTS = ("from jgroups_py.sim.runner import run_seed\n"
@@ -36,7 +36,7 @@ def test_plans_follow_from_the_seed(profile: str) -> None:
     assert plans[0] == plans[1] != plans[2]
 
 
-def crashes_are_forbidden(world: World) -> list[Violation]:
+def crashes_are_forbidden(world: World, setting: Profile) -> list[Violation]:
     """In place of the checkers: complains about any crash."""
     return [Violation("X", "a crash", entry.at_ns) for entry in world.history.entries if isinstance(entry, Crash)][:1]
 
