@@ -80,6 +80,11 @@ class Batch:
             self._nbytes = sum(map(len, self.payloads))
         return self._nbytes
 
+    def counted(self, nbytes: int) -> Batch:
+        """This run, whose maker knows its payload bytes already."""
+        self._nbytes = nbytes
+        return self
+
     def push(self, header: Header) -> Batch:
         """This run with one more header, lower than all others."""
         pushed = Batch(self.src, self.dest, self.payloads, (*self.headers, header), self.flags)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import lru_cache
 from hashlib import blake2b
 from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform
@@ -207,12 +208,14 @@ def decode_body(reader: Reader, src: Address, dest: Address | None, equal: bool)
     flags, number = reader.unpack(_RUN)
     headers = decode_headers(reader, number)
     payloads: tuple[bytes, ...] = ()
-    count = reader.length(0)
+    count, nbytes = reader.length(0), 0
     if count:
+        at = reader.pos + _U32.size * (1 if equal else count)
         payloads = _read_equal(reader, count) if equal else _read_lengths(reader, count)
+        nbytes = reader.pos - at
     if reader.pos != reader.stop:
         raise WireError("bytes are left over")
-    return Batch(src, dest, payloads, headers, flags)
+    return Batch(src, dest, payloads, headers, flags).counted(nbytes)
 
 
 def _read_equal(reader: Reader, count: int) -> tuple[bytes, ...]:
@@ -226,10 +229,23 @@ def _read_equal(reader: Reader, count: int) -> tuple[bytes, ...]:
         return (b"",) * count
     data, pos, stop = reader.data, reader.pos, reader.stop
     reader.pos = stop
-    return tuple([data[at:at + length] for at in range(pos, stop, length)])
+    found: list[bytes] = []
+    for number in SLICES:
+        form = None
+        while stop - pos >= number * length:
+            form = form or _slices(length, number)
+            found += form.unpack_from(data, pos)
+            pos += number * length
+    return tuple(found)
 
 
 MAX_EMPTY_MESSAGES = 65536
+SLICES = (64, 8, 1)           # so many messages of one length are cut out by one call: 15 ns each, a slice takes 95
+
+
+@lru_cache(maxsize=256)
+def _slices(length: int, number: int) -> struct.Struct:
+    return struct.Struct(f"{length}s" * number)
 
 
 def _read_lengths(reader: Reader, count: int) -> tuple[bytes, ...]:

@@ -37,7 +37,7 @@ from jgroups_py.runtime.files import read_folder, store_entry
 from jgroups_py.runtime.inbox import HIGH_BYTES, LOW_BYTES, Inbox
 from jgroups_py.runtime.links import Links
 from jgroups_py.runtime.loop import Loop
-from jgroups_py.runtime.sends import Run, SendQueue
+from jgroups_py.runtime.sends import MESSAGE_COST, Run, SendQueue
 from jgroups_py.runtime.tcp import TcpMesh
 from jgroups_py.runtime.udp import Frames, UdpSockets
 from jgroups_py.units import millis
@@ -166,7 +166,9 @@ class Host:
         me = node.me
         for item in self.sends.take(TAKE_BYTES):
             if isinstance(item, Run):
-                node.send(Batch(me, item.dest, tuple(item.payloads), item.headers, item.flags), now_ns)
+                payloads = tuple(item.payloads)
+                batch = Batch(me, item.dest, payloads, item.headers, item.flags)
+                node.send(batch.counted(item.nbytes - MESSAGE_COST * len(payloads)), now_ns)
             else:
                 node.inject(item[0], now_ns)
 

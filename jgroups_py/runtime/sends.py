@@ -108,6 +108,10 @@ class SendQueue:
         timeout: float | None,
     ) -> None:
         """Queue many messages, as `put` does one after the other, in as few runs as fit."""
+        if isinstance(payloads, list):
+            cost = sum(map(len, payloads)) + MESSAGE_COST * len(payloads)
+            if payloads and cost < RUN_BYTES:
+                return self._put_piece(dest, payloads, cost, flags, headers, timeout)
         piece: list[bytes] = []
         cost = 0
         for payload in payloads:
@@ -118,6 +122,7 @@ class SendQueue:
                 piece, cost = [], 0
         if piece:
             self._put_piece(dest, piece, cost, flags, headers, timeout)
+        return None
 
     def _put_piece(
         self, dest: Address | None, payloads: list[bytes], cost: int, flags: int, headers: tuple[Header, ...],
