@@ -119,19 +119,11 @@ class Batch:
 
     def joins(self, following: Batch) -> bool:
         """Whether `following` continues this run, so that both together are one run."""
-        if not self.payloads or not following.payloads or self.flags != following.flags:
-            return False
-        if self.src != following.src or self.dest != following.dest or len(self.headers) != len(following.headers):
-            return False
-        number = len(self.payloads)
-        for mine, its in zip(self.headers, following.headers, strict=True):
-            if mine.__class__ is not its.__class__ or mine.shift(number) != its:
-                return False
-        return True
+        return _continues(self, len(self.payloads), following)
 
     def join(self, following: Batch) -> Batch:
         """Both as one run; only where `joins` holds."""
-        return Batch(self.src, self.dest, self.payloads + following.payloads, self.headers, self.flags)
+        return _as_one([self, following])
 
     def replaced(self, **changes: Any) -> Batch:
         """A copy with some fields changed (payloads shared)."""

@@ -30,7 +30,6 @@ class Peer:
     flying: dict[Address, deque[tuple[int, int]]] = attrs.Factory(dict)   # origin -> (stop, bytes) sent, ascending
     flying_bytes: int = 0
     progress_ns: int = 0                             # when it last acknowledged, or we last went back
-    answered: bool = False                           # it answered our HELLO of this epoch
 
     def base(self, origin: Address) -> int:
         """Below this nothing will be sent to the peer's site any more.

@@ -1,0 +1,73 @@
+"""Batches: what cutting, dropping and joining do to numbers and bytes."""
+from __future__ import annotations
+
+import pytest
+
+from jgroups_py.address import Address, ProxyUUID
+from jgroups_py.batch import OOB, Batch, joined
+from jgroups_py.protocols.nakack.headers import Data
+from jgroups_py.protocols.relay.headers import Numbered
+
+A, B = Address(b"A" * 16, "A"), Address(b"B" * 16, "B")
+VIEW = b"v" * 24
+
+
+def run(first: int, *texts: bytes) -> Batch:
+    return Batch(A, None, texts, (Numbered(first), Data(VIEW, first + 100)))
+
+
+def numbers(batch: Batch) -> tuple[int, int]:
+    numbered, data = batch.headers
+    return numbered.first, data.first                      # type: ignore[attr-defined]
+
+
+def test_a_cut_run_carries_the_numbers_of_its_first_message() -> None:
+    piece = run(1, b"a", b"b", b"c").cut(1, 3)
+    assert piece.payloads == (b"b", b"c")
+    assert numbers(piece) == (2, 102)
+
+
+def test_the_kept_messages_form_the_longest_runs() -> None:
+    pieces = list(run(1, b"a", b"b", b"c", b"d").runs([0, 2, 3]))
+    assert [(piece.payloads, numbers(piece)) for piece in pieces] == [
+        ((b"a",), (1, 101)), ((b"c", b"d"), (3, 103))]
+
+
+def test_runs_that_continue_each_other_become_one() -> None:
+    whole = run(1, b"a", b"b", b"c")
+    pieces = [whole.cut(0, 1), whole.cut(1, 3)]
+    assert pieces[0].joins(pieces[1])
+    assert [batch.payloads for batch in joined(pieces)] == [(b"a", b"b", b"c")]
+    assert numbers(pieces[0].join(pieces[1])) == (1, 101)
+
+
+@pytest.mark.parametrize("following", [
+    run(3, b"x"), Batch(B, None, (b"x",), (Numbered(2), Data(VIEW, 102))), run(2, b"x").replaced(flags=OOB),
+    Batch(A, None, (), (Numbered(2), Data(VIEW, 102))), Batch(A, None, (b"x",), (Numbered(2),)),
+], ids=["a hole", "another source", "other flags", "a control message", "fewer headers"])
+def test_runs_that_do_not_continue_each_other_stay_apart(following: Batch) -> None:
+    first = run(1, b"a")
+    assert not first.joins(following)
+    assert len(list(joined([first, following]))) == 2
+
+
+def test_a_control_message_takes_one_number_and_is_cut_only_whole() -> None:
+    control = Batch(A, None, (), (Numbered(7),))
+    assert control.count == 1
+    assert control.cut(0, 1) is control
+    with pytest.raises(AssertionError):
+        control.cut(0, 2)
+
+
+def test_bytes_are_those_of_the_payloads_with_any_headers() -> None:
+    whole = run(1, b"aaa", b"bb")
+    assert whole.nbytes == whole.push(Numbered(9)).nbytes == whole.push(Numbered(9)).pop().nbytes == 5
+    assert whole.cut(1, 2).nbytes == 2
+    assert whole.replaced(payloads=(b"x",)).nbytes == 1
+
+
+def test_a_proxy_is_found_where_the_original_was_kept_and_shows_its_site() -> None:
+    proxy = ProxyUUID(A, B, "NYC")
+    assert {A: 1}[proxy] == {proxy: 1}[A] == 1
+    assert (str(proxy), str(A)) == ("A@NYC", "A")
+    assert sorted([B, proxy]) == [A, B]
