@@ -123,6 +123,9 @@ class Group(Profile):
         for at, name in enumerate(self.members[2:], 2):
             if rng.random() < 0.3:
                 begins[at] = Begin(rng.randrange(stop_ns), name)
+        if self.transport == "tcp":
+            # Somebody of initial_hosts must be there in the end, else two groups have nobody through whom to meet.
+            begins.append(Begin(stop_ns - millis(1), self.members[0]))
         kinds = [kind for kind in GROUP_FAULTS if rng.random() < 0.4] or [rng.choice(GROUP_FAULTS)]
         faults = [self.fault(rng.choice(kinds), rng.randrange(STARTED_NS, stop_ns)) for _ in range(rng.randint(2, 8))]
         again = [Begin(fault.at_ns + span(rng, 0.2, 5), fault.name) for fault in faults
