@@ -280,8 +280,8 @@ class Relay(Profile):
 
 
 class RelayCrash(Relay):
-    """Only crashes, and trouble on the bridge: no more than one member of a site is missing, nobody is cut off from
-    its own group. So nothing may be lost, declared or not."""
+    """Only crashes, bad networks and cuts on the bridge: no more than one member of a site is missing, nobody is cut
+    off from its own group. So nothing may be lost, declared or not."""
 
     name = "relay-crash"
     lossless = True
