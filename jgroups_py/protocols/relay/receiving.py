@@ -29,6 +29,7 @@ from jgroups_py.protocols.relay.headers import (
     Vector,
 )
 from jgroups_py.protocols.relay.peers import Peer
+from jgroups_py.protocols.relay.vectors import copied, differing, lower, overlaid, raised
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.relay.relay import Relay
@@ -101,6 +102,10 @@ class Receiving:
         self.veteran = True
         relay.follow_table(header.table, header.trimmed)
         differs = differing(self.seen, header.vector)
+        for site, numbers in differs.items():
+            for origin in [origin for origin, number in numbers.items() if number == 0]:
+                # We were a member elsewhere: what is under way now is ahead of us, all of it will be sent again.
+                self.seen.setdefault(site, {})[origin] = 1
         self.behind = bool(lower(differs, header.vector))
         held = {origin: relay.hold.ranges(origin) for origin in relay.hold.runs}
         return relay.send(Have(relay.view.id, differs, relay.table.rows(), held), batch.src, flags=RELIABLE)
@@ -275,7 +280,8 @@ class Receiving:
         seen = self.seen.setdefault(header.site, {})
         for origin, number in header.numbers.items():
             # Without an entry: what was meant for this site while we were its member elsewhere is lost for us.
-            wanted = seen.setdefault(origin, header.owed.get(origin, 1) if self.veteran else number)
+            owed = header.owed.get(origin, 1) if self.veteran else number
+            wanted = seen[origin] = max(seen[origin], header.owed.get(origin, 1)) if origin in seen else owed
             if number > wanted:
                 self.jump(header.site, origin, number)
                 self.delivered(header.site, origin, number)
@@ -347,52 +353,3 @@ class Receiving:
         mine = self.seen.get(site, {}).get(origin, 1)
         theirs = [self.confirmed.get(member, {}).get(site, {}).get(origin, 1) for member in self.confirmers]
         return min([mine, *theirs])
-
-
-def copied(vector: Vector) -> Vector:
-    """A vector of its own."""
-    return {site: dict(numbers) for site, numbers in vector.items()}
-
-
-def overlaid(vector: Vector, differences: Vector) -> Vector:
-    """The vector with some entries replaced."""
-    result = copied(vector)
-    for site, numbers in differences.items():
-        result.setdefault(site, {}).update(numbers)
-    return result
-
-
-def raised(vector: Vector, other: Vector) -> Vector:
-    """The higher entry of both; changes and returns `vector`."""
-    for site, numbers in other.items():
-        mine = vector.setdefault(site, {})
-        for origin, number in numbers.items():
-            mine[origin] = max(number, mine.get(origin, 1))
-    return vector
-
-
-def lower(vector: Vector, other: Vector) -> Vector:
-    """The entries of `vector` that are below those of `other`."""
-    result: Vector = {}
-    for site, numbers in vector.items():
-        theirs = other.get(site, {})
-        for origin, number in numbers.items():
-            if number < theirs.get(origin, 0):
-                result.setdefault(site, {})[origin] = number
-    return result
-
-
-def differing(mine: Vector, theirs: Vector) -> Vector:
-    """Our entries where they differ from theirs; 0 where they have an entry and we have none."""
-    result: Vector = {}
-    for site, numbers in theirs.items():
-        ours = mine.get(site, {})
-        for origin, number in numbers.items():
-            if ours.get(origin, 0) != number:
-                result.setdefault(site, {})[origin] = ours.get(origin, 0)
-    for site, numbers in mine.items():
-        known = theirs.get(site, {})
-        for origin, number in numbers.items():
-            if origin not in known:
-                result.setdefault(site, {})[origin] = number
-    return result
