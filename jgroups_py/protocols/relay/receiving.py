@@ -279,10 +279,13 @@ class Receiving:
             return self.relay.count("base_before_sync")
         seen = self.seen.setdefault(header.site, {})
         for origin, number in header.numbers.items():
-            # Without an entry: what was meant for this site while we were its member elsewhere is lost for us.
-            owed = header.owed.get(origin, 1) if self.veteran else number
-            wanted = seen[origin] = max(seen[origin], header.owed.get(origin, 1)) if origin in seen else owed
-            if number > wanted:
+            owed = header.owed.get(origin, 1)
+            if origin in seen:
+                seen[origin] = max(seen[origin], owed)
+            else:
+                # What was meant for this site while we were its member elsewhere is lost for us.
+                seen[origin] = owed if self.veteran else number
+            if number > seen[origin]:
                 self.jump(header.site, origin, number)
                 self.delivered(header.site, origin, number)
         return None
