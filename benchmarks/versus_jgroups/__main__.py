@@ -20,7 +20,6 @@ from benchmarks.versus_jgroups.trials import Groups, Plan
 
 SUITES: dict[str, Callable[[Groups], None]] = {
     "multicast": multicast.run, "request": request.run, "relay": relay.run, "failover": relay.run_failover}
-ONE_GROUP_SUITES = ("multicast", "request")             # the others are measured with the UDP stacks only
 TRANSPORTS = {"2.12.2": ("udp",), "5": ("udp", "tcp")}  # 2.12.2's TCP is never its best column
 
 
@@ -76,7 +75,10 @@ def contenders(args: Namespace) -> list[Contender]:
             if transport in args.transports:
                 tuned = Java(release, transport, jar, built, args.heap)
                 found += [tuned] + ([attrs.evolve(tuned, tuned=False)] if args.stock and release.major >= 5 else [])
-    return found + ([] if args.without_ours else [Ours(transport, args.piece) for transport in args.transports])
+    if not args.without_ours:
+        found += [Ours(transport, args.piece) for transport in args.transports]
+        found += [Ours(transport, args.piece, asyncio=True) for transport in args.transports if "request" in args.only]
+    return found
 
 
 def measure(args: Namespace, plan: Plan, columns: list[Contender], folder: Path) -> table.Figures:
@@ -88,7 +90,7 @@ def measure(args: Namespace, plan: Plan, columns: list[Contender], folder: Path)
         for repetition in range(plan.repetitions):
             turn = repetition % len(groups)
             for group in groups[turn:] + groups[:turn]:     # nobody is always the first, or always after the same one
-                if suite in ONE_GROUP_SUITES or group.contender.label.endswith("UDP"):
+                if group.contender.suits(suite):
                     print(f"{suite} {repetition + 1}/{plan.repetitions}: {group.contender.label}", file=sys.stderr)
                     SUITES[suite](group)
     return figures

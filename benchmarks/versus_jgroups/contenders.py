@@ -12,6 +12,7 @@ import attrs
 from benchmarks.versus_jgroups import artifacts, stacks
 
 SITES = ("NYC", "SFO")
+ONE_GROUP_SUITES = ("multicast", "request")
 FIRST_PORT, PORT_STEP, LAST_PORT = 21000, 20, 31000     # below the ports that the system gives to who asks for any
 
 
@@ -34,6 +35,9 @@ class Contender(Protocol):
     @property
     def ours(self) -> bool: ...
 
+    def suits(self, suite: str) -> bool:
+        """Whether it takes part in a suite."""
+
     def member(self, ground: Ground, name: str, site: str, relay: bool) -> list[str]:
         """The command that runs one member."""
 
@@ -54,6 +58,10 @@ class Java:
     def label(self) -> str:
         stock = "" if self.tuned or not stacks.tuning(self.release.major, self.transport) else " stock"
         return f"{self.release.label} {self.transport.upper()}{stock}"
+
+    def suits(self, suite: str) -> bool:
+        """Two sites are measured with the tuned UDP stack inside a site."""
+        return suite in ONE_GROUP_SUITES or (self.tuned and self.transport == "udp")
 
     def member(self, ground: Ground, name: str, site: str, relay: bool) -> list[str]:
         """The command; writes the stack file first."""
@@ -76,15 +84,25 @@ class Java:
 
 @attrs.frozen
 class Ours:
-    """jgroups_py with one of its packaged stacks; `piece`: messages that a flood hands to the channel at once."""
+    """jgroups_py with one of its packaged stacks.
+
+    piece: messages that a flood hands to the channel at once; asyncio: requests are made by coroutines, not by threads.
+    """
 
     transport: str
     piece: int = 64
+    asyncio: bool = False
     ours: bool = True
 
     @property
     def label(self) -> str:
-        return f"jgroups_py {self.transport.upper()}"
+        return f"jgroups_py {self.transport.upper()}{' asyncio' if self.asyncio else ''}"
+
+    def suits(self, suite: str) -> bool:
+        """With asyncio only requests differ."""
+        if self.asyncio:
+            return suite == "request"
+        return suite in ONE_GROUP_SUITES or self.transport == "udp"
 
     def member(self, ground: Ground, name: str, site: str, relay: bool) -> list[str]:
         """The command. This is all that knows how our side is started."""
@@ -98,7 +116,8 @@ class Ours:
                            "bridge_port_range": ground.bridge.ports,
                            "bridge_hosts": f"{stacks.LOOPBACK}[{ground.bridge.port}]"}
         stack = {"NYC": "nyc", "SFO": "sfo"}[site] if relay else self.transport
-        return [sys.executable, "-m", "benchmarks.versus_jgroups.peer", stack, f"{ground.cluster}-{site}", name,
+        kind = "asyncio" if self.asyncio else "threads"
+        return [sys.executable, "-m", "benchmarks.versus_jgroups.peer", kind, stack, f"{ground.cluster}-{site}", name,
                 str(self.piece), *(f"{key}={value}" for key, value in properties.items())]
 
 

@@ -1,7 +1,9 @@
-"""One member of ours as a process: `python -m benchmarks.versus_jgroups.peer STACK CLUSTER NAME PIECE [K=V]...`.
+"""One member of ours as a process: `python -m benchmarks.versus_jgroups.peer KIND STACK CLUSTER NAME PIECE [K=V]...`.
 
 The counterpart of java/Driver.java: same commands, same events, same messages, so that one and the same program
-measures both. PIECE: how many messages a flood hands to the channel at once. Times are of the monotonic clock.
+measures both. KIND: whether requests are made by threads over a JChannel ("threads") or by coroutines over an
+AsyncChannel ("asyncio"), both with blocks/rpc. PIECE: how many messages a flood hands to the channel at once. Times are
+of the monotonic clock.
 
     command                                         events
     (start)                                         ready pid ns; then view members, at every view
@@ -15,36 +17,31 @@ measures both. PIECE: how many messages a flood hands to the channel at once. Ti
 """
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
 import threading
 from collections.abc import Callable
 from time import monotonic_ns, sleep
+from typing import Any
 
-from benchmarks.versus_jgroups.streams import (
-    ANSWER,
-    FLOOD,
-    KIND_SHIFT,
-    REQUEST,
-    TAG_BYTES,
-    THREAD_SHIFT,
-    Counts,
-    read_tag,
-    tag_of,
-)
+from benchmarks.versus_jgroups.streams import FLOOD, TAG_BYTES, Counts, tag_of
 from jgroups_py import JChannel
 from jgroups_py.address import Address
+from jgroups_py.aio import AsyncChannel
+from jgroups_py.blocks.rpc import AsyncRpc, Rpc
+from jgroups_py.cli.bench.figures import percentile
+from jgroups_py.cli.bench.requesters import of_coroutines, of_threads
 from jgroups_py.errors import ChannelError
 from jgroups_py.message import MessageBatch
 from jgroups_py.receiver import Receiver
+from jgroups_py.session import BaseChannel
 from jgroups_py.view import View
 
-ANSWER_TIMEOUT_S = 5.0
 JOIN_TIMEOUT_S = 30.0
 SEND_TIMEOUT_S = 60.0
 TICK_S = 0.0005
-TAG_REST = (1 << KIND_SHIFT) - 1
 
 
 def tell(event: str, **fields: object) -> None:
@@ -53,70 +50,43 @@ def tell(event: str, **fields: object) -> None:
     sys.stdout.flush()
 
 
-def quantile(ordered: list[int], share: float) -> int:
-    """Of what is sorted; 0 of nothing."""
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else 0
-
-
-class Requester(threading.Thread):
-    """Asks, waits for the answer, asks the next member."""
-
-    def __init__(self, peer: Peer, words: list[str], thread: int, until_ns: int) -> None:
-        super().__init__(daemon=True)
-        self.took: list[int] = []
-        self.timeouts = 0
-        self._peer = peer
-        self._thread = thread
-        self._first = tag_of(REQUEST, thread, int(words[0]), 0)
-        self._padding = bytes(max(0, int(words[3]) - TAG_BYTES))
-        self._flags = int(words[4] == "1")                      # Flag.OOB
-        self._targets = peer.targets(words[5])
-        self._until_ns = until_ns
-        self._wanted = 0
-        self._arrived = threading.Semaphore(0)
-
-    def answered(self, tag: int) -> None:
-        """Called with each answer for this thread; late ones are none."""
-        if tag & TAG_REST == self._wanted & TAG_REST:
-            self._arrived.release()
-
-    def run(self) -> None:
-        """Until the time is over."""
-        number = 0
-        while (start := monotonic_ns()) < self._until_ns:
-            self._wanted = self._first + number
-            target = self._targets[(self._thread + number) % len(self._targets)]
-            self._peer.channel.send(target, self._wanted.to_bytes(TAG_BYTES, "big") + self._padding, self._flags)
-            if self._arrived.acquire(timeout=ANSWER_TIMEOUT_S):
-                self.took.append(monotonic_ns() - start)
-            else:
-                self.timeouts += 1
-            number += 1
-
-
 class Peer(Receiver):
     """The member."""
 
+    group: BaseChannel
+
     def __init__(self, stack: str, name: str, piece: int, properties: dict[str, str]) -> None:
-        self.channel = JChannel(stack, name=name, properties=properties, receiver=self)
         self.piece = piece
         self.counts = Counts()
-        self.requesters: list[Requester] = []
+        self.open(stack, name, properties)
         self.commands: dict[str, Callable[[list[str]], None]] = {
             "count": self.count, "tally": self.tally,
             "flood": lambda words: self._background(self.flood, words),
             "request": lambda words: self._background(self.request, words)}
 
+    def open(self, stack: str, name: str, properties: dict[str, str]) -> None:
+        """Make the channel, with a service that answers with what it gets."""
+        self.group = self.channel = JChannel(stack, name=name, properties=properties, receiver=self)
+        self.rpc = Rpc(self.channel, lambda request: request.payload)
+
+    def connect(self, cluster: str) -> None:
+        """Join."""
+        self.channel.connect(cluster, JOIN_TIMEOUT_S)
+
+    def close(self) -> None:
+        """Leave."""
+        self.channel.close()
+
     def run(self, cluster: str) -> None:
         """Join, obey, leave."""
-        self.channel.connect(cluster, JOIN_TIMEOUT_S)
+        self.connect(cluster)
         tell("ready", pid=os.getpid(), ns=monotonic_ns())
         for line in sys.stdin:
             command, *words = line.split()
             if command == "leave":
                 break
             self.commands[command](words)
-        self.channel.close()
+        self.close()
 
     def _background(self, work: Callable[[list[str]], None], words: list[str]) -> None:
         def guarded() -> None:
@@ -133,21 +103,9 @@ class Peer(Receiver):
         tell("view", members=len(view.members))
 
     def receive_batch(self, batch: MessageBatch) -> None:
-        """Count, answer, or hand to the requester."""
-        payloads = batch.payloads
-        if batch.dest is None:
-            if self.counts.add(batch.src, payloads):
-                tell("counted", **self.counts.figures())
-            return
-        answers = []
-        for payload in payloads:
-            tag = read_tag(payload)
-            if tag >> KIND_SHIFT == REQUEST:
-                answers.append((tag & TAG_REST | ANSWER << KIND_SHIFT).to_bytes(TAG_BYTES, "big") + payload[TAG_BYTES:])
-            elif (thread := tag >> THREAD_SHIFT & 0xFF) < len(self.requesters):
-                self.requesters[thread].answered(tag)
-        if answers:
-            self.channel.send_batch(batch.src, answers, int(batch.flags))
+        """Count; requests and answers are the service's."""
+        if self.counts.add(batch.src, batch.payloads):
+            tell("counted", **self.counts.figures())
 
     # --- commands ---------------------------------------------------------------------------------------------------
 
@@ -187,34 +145,66 @@ class Peer(Receiver):
             sent = stop
 
     def request(self, words: list[str]) -> None:
-        """Ask, with several threads at once."""
-        start = monotonic_ns()
-        until_ns = start + int(float(words[2]) * 1e9)
-        requesters = [Requester(self, words, thread, until_ns) for thread in range(int(words[1]))]
-        self.requesters = requesters
-        for requester in requesters:
-            requester.start()
-        for requester in requesters:
-            requester.join()
-        end = monotonic_ns()
-        took = sorted(ns for requester in requesters for ns in requester.took)
-        tell("requested", trial=int(words[0]), requests=len(took), start_ns=start, end_ns=end,
-             timeouts=sum(requester.timeouts for requester in requesters),
-             p50_ns=quantile(took, 0.5), p99_ns=quantile(took, 0.99))
+        """Ask, with several requesters at once."""
+        trial, number, seconds, size, out_of_band, target = words
+        self.ask(self.targets(target), int(number), int(size), float(seconds), int(out_of_band == "1"),
+                 lambda **figures: requested(int(trial), **figures))
+
+    def ask(
+        self, members: list[Address], number: int, size: int, seconds: float, flags: int, told: Callable[..., None],
+    ) -> None:
+        """Have `number` requesters ask the members in turn."""
+        of_threads(self.rpc, members, number, size, seconds, told, flags)
 
     def targets(self, target: str) -> list[Address]:
         """Who is asked."""
-        view = self.channel.view
+        view = self.group.view
         assert view is not None, "requests are made by members"
         if target == "others":
-            return [member for member in view.members if member != self.channel.address]
+            return [member for member in view.members if member != self.group.address]
         return [view.members[int(target)]]
+
+
+class AsyncPeer(Peer):
+    """The same on an AsyncChannel, with an event loop of its own."""
+
+    def open(self, stack: str, name: str, properties: dict[str, str]) -> None:
+        self.events = asyncio.new_event_loop()
+        threading.Thread(target=self.events.run_forever, name="asyncio", daemon=True).start()
+        self.group = self.async_channel = AsyncChannel(stack, name=name, properties=properties, receiver=self)
+        self.async_rpc = AsyncRpc(self.async_channel, lambda request: request.payload)
+
+    def connect(self, cluster: str) -> None:
+        self.wait(self.async_channel.connect(cluster, JOIN_TIMEOUT_S))
+
+    def close(self) -> None:
+        self.wait(self.async_channel.close())
+
+    def ask(
+        self, members: list[Address], number: int, size: int, seconds: float, flags: int, told: Callable[..., None],
+    ) -> None:
+        told(**self.wait(of_coroutines(self.async_rpc, members, number, size, seconds, flags)))
+
+    def wait(self, coroutine: Any) -> Any:
+        """Run a coroutine on the event loop."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.events).result()
+
+
+KINDS: dict[str, type[Peer]] = {"threads": Peer, "asyncio": AsyncPeer}
+
+
+def requested(
+    trial: int, requests: int, errors: list[str], start_ns: int, end_ns: int, samples_us: list[float], **_: object,
+) -> None:
+    """Tell what the requesters found; who got no answer in time counts as one timeout, as it stopped asking."""
+    tell("requested", trial=trial, requests=requests, start_ns=start_ns, end_ns=end_ns, timeouts=len(errors),
+         p50_ns=percentile(samples_us, 0.5) * 1e3, p99_ns=percentile(samples_us, 0.99) * 1e3)
 
 
 def main(words: list[str]) -> None:
     """Be a member."""
-    stack, cluster, name, piece, *properties = words
-    Peer(stack, name, int(piece), dict(word.split("=", 1) for word in properties)).run(cluster)
+    kind, stack, cluster, name, piece, *properties = words
+    KINDS[kind](stack, name, int(piece), dict(word.split("=", 1) for word in properties)).run(cluster)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,9 @@ class Requesters:
         self._latencies = array("q")
         self._errors: list[str] = []
 
-    def run(self, rpc: Rpc, members: Sequence[Address], first: int, payload: bytes, seconds_: float) -> None:
+    def run(
+        self, rpc: Rpc, members: Sequence[Address], first: int, payload: bytes, seconds_: float, flags: int,
+    ) -> None:
         """One thread."""
         latencies = array("q")
         started_ns = then_ns = monotonic_ns()
@@ -35,7 +37,7 @@ class Requesters:
         at, error = first, ""
         try:
             while then_ns < until_ns:
-                answer = rpc.request(members[at % len(members)], payload, TIMEOUT_SECONDS)
+                answer = rpc.request(members[at % len(members)], payload, TIMEOUT_SECONDS, flags)
                 now_ns = monotonic_ns()
                 latencies.append(now_ns - then_ns)
                 then_ns = now_ns
@@ -59,16 +61,18 @@ class Requesters:
 
 def of_threads(
     rpc: Rpc, members: Sequence[Address], number: int, size: int, seconds_: float, told: Callable[..., None],
+    flags: int = 0,
 ) -> Requesters:
     """Start `number` threads."""
     made = Requesters(number, told)
     for first in range(number):
-        threading.Thread(target=made.run, args=(rpc, members, first, bytes(size), seconds_), daemon=True).start()
+        threading.Thread(target=made.run, args=(rpc, members, first, bytes(size), seconds_, flags),
+                         daemon=True).start()
     return made
 
 
 async def of_coroutines(
-    rpc: AsyncRpc, members: Sequence[Address], number: int, size: int, seconds_: float,
+    rpc: AsyncRpc, members: Sequence[Address], number: int, size: int, seconds_: float, flags: int = 0,
 ) -> dict[str, Any]:
     """The same with `number` coroutines; the figures."""
     latencies, errors, payload = array("q"), [], bytes(size)
@@ -79,7 +83,7 @@ async def of_coroutines(
         then_ns = monotonic_ns()
         try:
             while then_ns < until_ns:
-                answer = await rpc.request(members[at % len(members)], payload, TIMEOUT_SECONDS)
+                answer = await rpc.request(members[at % len(members)], payload, TIMEOUT_SECONDS, flags)
                 now_ns = monotonic_ns()
                 latencies.append(now_ns - then_ns)
                 then_ns = now_ns
@@ -94,7 +98,8 @@ async def of_coroutines(
 
 def figures(latencies: array[int], errors: list[str], started_ns: int) -> dict[str, Any]:
     """What one member found."""
-    ordered = sorted(latencies)
+    ordered, ended_ns = sorted(latencies), monotonic_ns()
     step = max(1, len(ordered) // SAMPLES)
-    return {"requests": len(ordered), "seconds": (monotonic_ns() - started_ns) / 1e9, "errors": errors,
+    return {"requests": len(ordered), "seconds": (ended_ns - started_ns) / 1e9, "errors": errors,
+            "start_ns": started_ns, "end_ns": ended_ns,
             "samples_us": [round(value / NS_PER_US, 1) for value in ordered[step // 2::step]]}
