@@ -62,13 +62,14 @@ class FdSockConfig:
     ignored: ClassVar[dict[str, str]] = dict.fromkeys(
         ("offset", "min_port", "max_port", "client_bind_port", "client_bind_addr", "client_port_range",
          "num_tries", "get_cache_timeout", "keep_alive", "sock_conn_timeout_retries", "linger", "connect_attempts",
-         "external_addr", "external_port", "use_mcast", "log_details", "port_map_timeout", "cache_max_age",
-         "cache_max_elements"),
+         "use_mcast", "log_details", "port_map_timeout", "cache_max_age", "cache_max_elements"),
         "a listener takes any free port of the transport's interface and tells its neighbour")
 
     bind_addr: str = text("", doc="Interface to listen on; empty: the transport's.")
     start_port: int = count(0, most=65535, also=("bind_port",), doc="First port to try; 0: any free one.")
     port_range: int = count(50, doc="How many more ports above start_port are tried.")
+    external_addr: str = text("", doc="The address told to others in place of bind_addr, for a proxy or NAT.")
+    external_port: int = count(0, most=65535, doc="The port told to others, for a proxy or NAT; 0: the bound one.")
     connect_timeout_ns: int = duration(
         "1s", least="1ms", name="sock_conn_timeout", also=("connect_timeout",), doc="How long opening a link may "
         "take. Lower finds dead hosts sooner, higher spares slow networks.")
@@ -112,7 +113,8 @@ class FdSock(Protocol):
 
     @on(Listening)
     def listening(self, event: Listening) -> None:
-        self.listener = event.physical
+        host, port = event.physical
+        self.listener = self.config.external_addr or host, self.config.external_port or port
         self.tell(tuple(self.askers))
         self.askers.clear()
         if len(self.members) > 1:

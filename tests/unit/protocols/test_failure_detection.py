@@ -7,7 +7,7 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.events import Connect, ExcludedHint, LinkDown, LinkUp, Listening, Suspect, Unsuspect
 from jgroups_py.outputs import CloseLink, Listen, OpenLink
 from jgroups_py.protocols.fd_all import FdAll, FdAllConfig, Heartbeat
-from jgroups_py.protocols.fd_sock import FdSock, HereIs, Suspected, WhereIs
+from jgroups_py.protocols.fd_sock import FdSock, FdSockConfig, HereIs, Suspected, WhereIs
 from jgroups_py.protocols.verify_suspect import AreYouAlive, IAmAlive, VerifyConfig, VerifySuspect
 from jgroups_py.units import millis
 from tests.unit.harness import Bench, address, change, multicast, unicast, view_of
@@ -66,6 +66,15 @@ def test_a_question_that_comes_before_the_listener_stands_is_answered_later() ->
     bench.up(Listening(PLACE_A))
     ((header, batch),) = bench.said(HereIs)
     assert (header.physical, batch.dest) == (PLACE_A, C)
+
+
+def test_behind_a_proxy_others_are_told_the_proxys_address() -> None:
+    bench = Bench(FdSock(FdSockConfig(external_addr="192.0.2.7", external_port=4711)))
+    bench.down(Connect("demo"))
+    bench.up(unicast("C", "A", headers=(WhereIs(),)))
+    bench.up(Listening(PLACE_A))
+    ((header, _),) = bench.said(HereIs)
+    assert header.physical == ("192.0.2.7", 4711)
 
 
 def test_a_broken_link_that_is_refused_is_a_certain_suspicion_told_to_all() -> None:
