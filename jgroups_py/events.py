@@ -8,7 +8,7 @@ from __future__ import annotations
 import attrs
 
 from jgroups_py.address import Address, PhysicalAddress
-from jgroups_py.batch import Batch
+from jgroups_py.batch import Batch, Header
 from jgroups_py.outputs import Output
 from jgroups_py.view import View, ViewId
 
@@ -278,6 +278,29 @@ class Tell(Event):
     output: Output
 
 
+# --- receipts: between the channel and RELAY --------------------------------------------------------------------------
+
+@attrs.frozen
+class SendUntil(Event):
+    """Down, from the channel: multicast a message; output Receipt(ticket) follows once all members of `sites` have it.
+
+    sites: names; our own among them means the own group; "*": all sites that are not OFFLINE, and ours.
+    """
+
+    ticket: int
+    sites: tuple[str, ...]
+    payload: bytes
+    headers: tuple[Header, ...] = ()
+    flags: int = 0
+
+
+@attrs.frozen
+class StopWaiting(Event):
+    """Down, from the channel: nobody waits for Receipt(ticket) any more."""
+
+    ticket: int
+
+
 # --- relay: between RELAY, the node and the bridge stack ------------------------------------------------------------
 
 @attrs.frozen
@@ -303,5 +326,50 @@ class BridgeClosed(Event):
 
 
 @attrs.frozen
+class SiteCommand(Event):
+    """Down, from the channel: an operator wants another site "offline", "online", or to "drain" it (rule 14 of RELAY).
+
+    number: the caller's own, for the answer, output SiteCommandDone. timeout_ns: how long a drain may take.
+    """
+
+    number: int
+    verb: str
+    site: str
+    timeout_ns: int = 0
+
+
+@attrs.frozen
 class LeaveWanted(Event):
     """To RELAY, from the node: the application disconnects; answer with the output ReadyToLeave."""
+
+
+# --- RELAY's journal, from the world --------------------------------------------------------------------------------
+
+@attrs.frozen
+class JournalOpened(Event):
+    """Up: the journal is ours; its files in order, and the time of day, in ns since 1970."""
+
+    names: tuple[str, ...]
+    wall_ns: int
+
+
+@attrs.frozen
+class SegmentRead(Event):
+    """Up: the contents of a file of the journal."""
+
+    name: str
+    data: bytes
+
+
+@attrs.frozen
+class SegmentsSynced(Event):
+    """Up: what was appended before SyncSegments(number) is on the disk."""
+
+    number: int
+
+
+@attrs.frozen
+class JournalFailed(Event):
+    """Up: the journal could not be opened, read, written or synced."""
+
+    reason: str

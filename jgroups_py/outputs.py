@@ -125,12 +125,52 @@ class Unreachable(Output):
 
 @attrs.frozen(eq=False)
 class MessagesLost(Output):
-    """Messages `first` to `stop` of `origin` at `site` will never be delivered here."""
+    """Messages `first` to `stop` of `origin` at `site` will never be delivered here.
+
+    dest_site: where this is told at the origin's own site (they were delivered here), the other site that will never
+    get them; else None.
+    """
 
     site: str
     origin: Address
     first: int
     stop: int
+    dest_site: str | None = None
+
+
+@attrs.frozen(eq=False)
+class SiteCommandDone(Output):
+    """The event SiteCommand `number` was carried out, or why not."""
+
+    number: int
+    error: str
+
+
+@attrs.frozen(eq=False)
+class StateAdvised(Output):
+    """As relay: `site` held nothing for our site for a while, so ours should ask it for a state (rule 16 of RELAY)."""
+
+    site: str
+
+
+@attrs.frozen(eq=False)
+class HoldDurability(Output):
+    """RELAY's hold is no longer written to disk, for `reason`; "": it is again."""
+
+    reason: str
+
+
+@attrs.frozen(eq=False)
+class Receipt(Output):
+    """What became of the message sent as SendUntil(ticket).
+
+    Every living member of `views` (site -> the local views of its relays) has it; or it is lost for site `lost_for`:
+    some member there will not get it. `views` then names the sites that had it before.
+    """
+
+    ticket: int
+    views: dict[str, tuple[ViewId, ...]]
+    lost_for: str = ""
 
 
 @attrs.frozen(eq=False)
@@ -196,6 +236,54 @@ class ToBridge(Output):
 @attrs.frozen(eq=False)
 class ReadyToLeave(Output):
     """RELAY has said its goodbyes; the node may disconnect the local stack."""
+
+
+@attrs.frozen(eq=False)
+class NodeFailed(Output):
+    """A layer cannot work at all: the node closes, for `reason`."""
+
+    reason: str
+
+
+# --- RELAY's journal: its hold on disk ------------------------------------------------------------------------------
+
+@attrs.frozen(eq=False)
+class OpenJournal(Output):
+    """Lock `folder` (made if missing, for us alone to read) and list it; JournalOpened or JournalFailed follows."""
+
+    folder: str
+
+
+@attrs.frozen(eq=False)
+class ReadSegment(Output):
+    """Read a file of the journal; SegmentRead or JournalFailed follows."""
+
+    name: str
+
+
+@attrs.frozen(eq=False)
+class AppendSegment(Output):
+    """Append to a file of the journal, which is made if missing; JournalFailed follows if that fails.
+
+    Carried out before anything that is delivered after it reaches the application.
+    """
+
+    name: str
+    data: bytes
+
+
+@attrs.frozen(eq=False)
+class SyncSegments(Output):
+    """Bring all that was appended until now to the disk itself; SegmentsSynced(number) or JournalFailed follows."""
+
+    number: int
+
+
+@attrs.frozen(eq=False)
+class RemoveSegment(Output):
+    """Remove a file of the journal."""
+
+    name: str
 
 
 # --- files and notes ------------------------------------------------------------------------------------------------
