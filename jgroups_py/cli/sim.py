@@ -1,25 +1,31 @@
 """`jgroups sim`: run the production core on a virtual network under faults, and check what is guaranteed.
 
-Every seed is a world of its own: its members, faults and traffic follow from the number. A failing seed prints the
-violated guarantees and one command that reproduces it; with --shrink also the fewest faults that still break it, and
-the end of that history.
+Every seed is a world of its own: its members, faults and traffic follow from the number. A failing seed is shrunk to
+the few actions that still break the same guarantee, and printed with one command that runs just them and a picture of
+what happened. `--only` and `--until` are that command's; by hand they try a variation.
 """
 from __future__ import annotations
 
 import json
 import os
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+import time
+from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
 
+from jgroups_py.sim.parts import Part, parse_numbers
 from jgroups_py.sim.profiles import PROFILES
-from jgroups_py.sim.runner import Outcome, run_seed, run_seeds, shrink
-from jgroups_py.units import NS_PER_S
+from jgroups_py.sim.runner import Outcome, run_seed, run_seeds
+from jgroups_py.sim.shrink import shrink_seed
+from jgroups_py.units import NS_PER_S, parse_duration
 
 SHOWN_VIOLATIONS = 5
-SHOWN_HISTORY_LINES = 60
+SHRINK_SECONDS = 30.0
+SECONDS_AN_HOUR = 3600
 
 
 @attrs.define
@@ -33,6 +39,7 @@ class Sum:
     group_s: float = 0.0
     cpu_s: float = 0.0
     faults: int = 0
+    by_kind: Counter[str] = attrs.field(factory=Counter)
 
     def add(self, outcome: Outcome) -> None:
         """One more seed."""
@@ -42,16 +49,28 @@ class Sum:
         self.sim_s += outcome.sim_ns / NS_PER_S
         self.group_s += outcome.sim_ns / NS_PER_S * outcome.groups
         self.cpu_s += outcome.cpu_s
-        self.faults += len(outcome.faults)
+        self.faults += sum(outcome.injected.values())
+        self.by_kind.update(outcome.injected)
 
     @property
     def speed(self) -> float:
         """Simulated group-seconds per second of one core."""
         return self.group_s / self.cpu_s if self.cpu_s else 0.0
 
+    def as_json(self) -> dict[str, object]:
+        """For `--json`."""
+        return {**attrs.asdict(self), "by_kind": dict(self.by_kind.most_common()),
+                "sim_hours": self.sim_s / SECONDS_AN_HOUR, "group_s_per_core_s": self.speed}
+
+    def kinds(self) -> str:
+        """How many faults of each kind were done."""
+        return "faults by kind: " + (", ".join(f"{kind} {number}" for kind, number in self.by_kind.most_common())
+                                     or "none")
+
     def __str__(self) -> str:
         return (f"{self.seeds} seeds, {self.failed} failed, {self.violations} violations, {self.sim_s:.0f} simulated "
-                f"seconds, {self.faults} faults, {self.speed:.0f} simulated group-seconds per second of one core")
+                f"seconds ({self.sim_s / SECONDS_AN_HOUR:.1f} hours), {self.faults} faults, {self.speed:.0f} simulated "
+                "group-seconds per second of one core")
 
 
 def seed_range(text: str) -> range:
@@ -70,6 +89,23 @@ def seed_range(text: str) -> range:
     return seeds
 
 
+def one_seed(text: str) -> range:
+    """N, as a range of it alone.
+
+    >>> one_seed("7")
+    range(7, 8)
+    """
+    return seed_range(f"{text}:{int(text) + 1}") if text.isdigit() else seed_range(text)
+
+
+def action_numbers(text: str) -> frozenset[int]:
+    """Numbers and ranges of them, as `--only` is printed."""
+    try:
+        return parse_numbers(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not a list of numbers and ranges like 3,7-9") from None
+
+
 def add_parser(subparsers: Any) -> None:
     """Add `sim` to the command line."""
     parser: ArgumentParser = subparsers.add_parser(
@@ -77,9 +113,17 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--profile", choices=sorted(PROFILES), default="group", help="kind of world (default: group)")
     parser.add_argument("--seeds", type=seed_range, default=range(100), metavar="A:B",
                         help="seeds to run, half-open (default: 0:100)")
+    parser.add_argument("--seed", type=one_seed, dest="seeds", metavar="N", help="one seed")
+    parser.add_argument("--only", type=action_numbers, metavar="N,N-N", help="do only these actions of each plan")
+    parser.add_argument("--until", type=parse_duration, metavar="TIME", help="let everything heal then, not later")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, metavar="N",
                         help="processes to use (default: one per core)")
-    parser.add_argument("--shrink", action="store_true", help="look for the fewest faults that still fail a seed")
+    parser.add_argument("--shrink", action=BooleanOptionalAction, default=True,
+                        help="look for the fewest actions that still fail a seed (default: yes)")
+    parser.add_argument("--shrink-seconds", type=float, default=SHRINK_SECONDS, metavar="S",
+                        help=f"time for that, for all failing seeds together (default: {SHRINK_SECONDS:g})")
+    parser.add_argument("--picture", action="store_true",
+                        help="draw each seed as a Lamport diagram (a failing one that was shrunk is drawn anyway)")
     parser.add_argument("--history", action="store_true", help="print the whole history of each seed")
     parser.add_argument("--json", action="store_true", help="print one JSON document a seed, and one with the sum")
     parser.set_defaults(run=run)
@@ -88,51 +132,85 @@ def add_parser(subparsers: Any) -> None:
 def run(args: Namespace) -> int:
     """Run the seeds; 1 if one fails."""
     total = Sum()
+    shrink_s = args.shrink_seconds if args.shrink and args.only is None else 0.0
     for outcome in outcomes(args):
         total.add(outcome)
+        least, took_s = shrunk(outcome, shrink_s)
+        shrink_s -= took_s
         if args.json:
-            say(json.dumps(as_json(outcome)))
-        elif outcome.violations:
-            show_failure(outcome, args)
-        elif args.history:
-            say("\n".join(outcome.history))
-    say(json.dumps({**attrs.asdict(total), "group_s_per_core_s": total.speed}) if args.json else str(total))
+            say(json.dumps(as_json(outcome, least)))
+        else:
+            show(outcome, least, args)
+    if args.json:
+        say(json.dumps(total.as_json()))
+    else:
+        say(total.kinds())
+        say(str(total))
     return 1 if total.failed else 0
 
 
-def outcomes(args: Namespace) -> Any:
+def outcomes(args: Namespace) -> Iterable[Outcome]:
     """The outcomes, with histories if they are to be shown."""
-    if args.history:
-        return (run_seed(args.profile, seed, keep=True) for seed in args.seeds)
-    return run_seeds(args.profile, args.seeds, min(args.jobs, len(args.seeds)))
+    part = Part(args.only, args.until)
+    if args.history or args.picture:
+        return (run_seed(args.profile, seed, part, keep=True) for seed in args.seeds)
+    return run_seeds(args.profile, args.seeds, min(args.jobs, len(args.seeds)), part)
 
 
-def as_json(outcome: Outcome) -> dict[str, object]:
+def shrunk(outcome: Outcome, limit_s: float) -> tuple[Outcome | None, float]:
+    """The shrunk outcome of a failing seed, and how long it took; None where there is nothing to shrink, or no time."""
+    if not outcome.violations or limit_s <= 0:
+        return None, 0.0
+    began_s = time.monotonic()
+    return shrink_seed(outcome, limit_s), time.monotonic() - began_s
+
+
+def as_json(outcome: Outcome, least: Outcome | None) -> dict[str, object]:
     """An outcome without its history."""
-    return {
+    document: dict[str, object] = {
         "profile": outcome.profile, "seed": outcome.seed, "ok": not outcome.violations,
         "violations": list(outcome.violations), "guarantees": list(outcome.guarantees), "digest": outcome.digest,
-        "sim_s": outcome.sim_ns / NS_PER_S, "faults": list(outcome.faults), "cpu_s": outcome.cpu_s,
-        "reproduce": outcome.command,
+        "sim_s": outcome.sim_ns / NS_PER_S, "faults": list(outcome.faults), "injected": outcome.injected,
+        "cpu_s": outcome.cpu_s, "reproduce": outcome.command,
     }
+    if least is not None:
+        document["shrunk"] = {
+            "faults": list(least.faults), "traffic": list(least.traffic), "violations": list(least.violations),
+            "sim_s": least.sim_ns / NS_PER_S, "reproduce": least.command, "picture": list(least.picture)}
+    return document
 
 
-def show_failure(outcome: Outcome, args: Namespace) -> None:
-    """What is broken, and how to see it again."""
-    say(f"seed {outcome.seed} breaks {', '.join(outcome.guarantees)}; reproduce: {outcome.command}")
-    for text in outcome.violations[:SHOWN_VIOLATIONS]:
-        say(f"  {text}")
-    if len(outcome.violations) > SHOWN_VIOLATIONS:
-        say(f"  and {len(outcome.violations) - SHOWN_VIOLATIONS} more")
-    lines = outcome.history
-    if args.shrink:
-        least, without = shrink(outcome)
-        say(f"  {len(least.faults)} faults are enough ({len(without)} left out):")
-        for text in (*least.faults, *least.violations[:SHOWN_VIOLATIONS]):
-            say(f"    {text}")
-        lines = least.history
-    if args.shrink or args.history:
-        say("\n".join(lines if args.history else lines[-SHOWN_HISTORY_LINES:]))
+def show(outcome: Outcome, least: Outcome | None, args: Namespace) -> None:
+    """What is broken and how to see it again, for a failing seed; its history, where that was asked for."""
+    if outcome.violations:
+        say(f"seed {outcome.seed} breaks {', '.join(outcome.guarantees)}; reproduce: {outcome.command}")
+        for text in shortened(outcome.violations):
+            say(f"  {text}")
+    if least is not None:
+        for text in story(outcome, least):
+            say(text)
+    elif args.picture:
+        say("\n".join(outcome.picture))
+    if args.history:
+        say("\n".join(outcome.history))
+
+
+def shortened(violations: tuple[str, ...]) -> Iterable[str]:
+    """The first few, and how many more there are."""
+    yield from violations[:SHOWN_VIOLATIONS]
+    if len(violations) > SHOWN_VIOLATIONS:
+        yield f"and {len(violations) - SHOWN_VIOLATIONS} more"
+
+
+def story(outcome: Outcome, least: Outcome) -> Iterable[str]:
+    """What shrinking left: how many actions, which, the command that runs just them, and the picture."""
+    yield (f"shrunk from {len(outcome.faults)} faults and {len(outcome.traffic)} other actions to {len(least.faults)} "
+           f"and {len(least.traffic)}:")
+    yield from (f"  {text}" for text in (*least.faults, *least.traffic))
+    yield f"run just that: {least.command}"
+    yield ""
+    yield from least.picture
+    yield ""
 
 
 def say(text: str) -> None:

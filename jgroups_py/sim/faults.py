@@ -1,12 +1,13 @@
 """Faults and traffic as data: timed actions, drawn from a seed, that a runner carries out and may leave out.
 
-Because a plan is a list, a failing seed can be shrunk: the same plan with fewer faults (see runner.shrink). An action
-that does not fit the moment (crash of a member that is not running) does nothing.
+Because a plan is a list, a failing seed can be shrunk: the same plan with fewer actions (see shrink.py). An action is
+fixed when it is drawn and draws nothing itself, so leaving one out does not change the others. One that does not fit
+the moment (crash of a member that is not running) does nothing, says so, and is not counted.
 """
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
@@ -25,12 +26,13 @@ NET_NAMES = {LOCAL: "local nets", BRIDGE: "the bridge"}
 
 @attrs.frozen
 class Action:
-    """Something that is done at `at_ns`."""
+    """Something that is done at `at_ns`. kind: what it counts as in the sum of a run."""
 
+    kind: ClassVar[str] = ""
     at_ns: int
 
-    def do(self, world: World, start: Starter) -> None:
-        """Do it; `start(name)` starts a member with its stack."""
+    def do(self, world: World, start: Starter) -> bool:
+        """Do it; `start(name)` starts a member with its stack. Returns whether it fitted the moment."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -45,14 +47,17 @@ class Action:
 
 @attrs.frozen
 class Begin(Action):
-    """Start a member, or start it again."""
+    """Start a member, or start it again (as a fault: what follows a crash)."""
 
+    kind = "restart"
     name: str
 
-    def do(self, world: World, start: Starter) -> None:
+    def do(self, world: World, start: Starter) -> bool:
         old = world.processes.get(self.name)
-        if old is None or not old.running:
-            start(self.name)
+        if old is not None and old.running:
+            return False
+        start(self.name)
+        return True
 
     def words(self) -> str:
         return f"start {self.name}"
@@ -62,12 +67,15 @@ class Begin(Action):
 class CrashOf(Action):
     """kill -9; power: the whole host goes."""
 
+    kind = "crash"
     name: str
     power: bool = False
 
-    def do(self, world: World, start: Starter) -> None:
-        if is_up(world, self.name):
-            world.crash(self.name, power=self.power)
+    def do(self, world: World, start: Starter) -> bool:
+        if not is_up(world, self.name):
+            return False
+        world.crash(self.name, power=self.power)
+        return True
 
     def words(self) -> str:
         return f"crash {self.name}" + (" with its host" if self.power else "")
@@ -77,15 +85,17 @@ class CrashOf(Action):
 class CrashOfFirst(Action):
     """kill -9 of whoever is the coordinator (so the relay) of the group that `name` is in."""
 
+    kind = "crash of the coordinator"
     name: str
 
-    def do(self, world: World, start: Starter) -> None:
+    def do(self, world: World, start: Starter) -> bool:
         process = world.processes.get(self.name)
         view = process.view if process is not None and process.running else None
-        if view is not None:
-            first = world.by_address[view.coordinator]
-            if first.running:
-                world.crash(first.name)
+        first = world.by_address[view.coordinator] if view is not None else None
+        if first is None or not first.running:
+            return False
+        world.crash(first.name)
+        return True
 
     def words(self) -> str:
         return f"crash the coordinator of {self.name}'s group"
@@ -95,11 +105,14 @@ class CrashOfFirst(Action):
 class LeaveOf(Action):
     """Disconnect gracefully."""
 
+    kind = "leave"
     name: str
 
-    def do(self, world: World, start: Starter) -> None:
-        if is_up(world, self.name):
-            world.leave(self.name)
+    def do(self, world: World, start: Starter) -> bool:
+        if not is_up(world, self.name):
+            return False
+        world.leave(self.name)
+        return True
 
     def words(self) -> str:
         return f"{self.name} leaves"
@@ -109,13 +122,16 @@ class LeaveOf(Action):
 class PauseOf(Action):
     """SIGSTOP for a while."""
 
+    kind = "pause"
     name: str
     for_ns: int
 
-    def do(self, world: World, start: Starter) -> None:
-        if is_up(world, self.name) and not world.processes[self.name].paused:
-            world.pause(self.name)
-            world.after(self.for_ns, self._resume, world, world.processes[self.name])
+    def do(self, world: World, start: Starter) -> bool:
+        if not is_up(world, self.name) or world.processes[self.name].paused:
+            return False
+        world.pause(self.name)
+        world.after(self.for_ns, self._resume, world, world.processes[self.name])
+        return True
 
     def _resume(self, world: World, process: Process) -> None:
         if world.processes[self.name] is process:
@@ -131,13 +147,15 @@ class PauseOf(Action):
 class Split(Action):
     """A symmetric partition for a while, on some nets."""
 
+    kind = "partition"
     groups: tuple[tuple[str, ...], ...]
     for_ns: int
     nets: tuple[int, ...] = (LOCAL, BRIDGE)
 
-    def do(self, world: World, start: Starter) -> None:
+    def do(self, world: World, start: Starter) -> bool:
         world.partition(self.groups, self.nets)
         world.after(self.for_ns, world.mend, self.nets)
+        return True
 
     def words(self) -> str:
         groups = " | ".join(" ".join(group) for group in self.groups)
@@ -148,14 +166,16 @@ class Split(Action):
 class OneWay(Action):
     """A cut in one direction for a while."""
 
+    kind = "one-way cut"
     src: str
     dest: str
     for_ns: int
     nets: tuple[int, ...] = (LOCAL, BRIDGE)
 
-    def do(self, world: World, start: Starter) -> None:
+    def do(self, world: World, start: Starter) -> bool:
         world.cut(self.src, self.dest, self.nets)
         world.after(self.for_ns, world.mend, self.nets)
+        return True
 
     def words(self) -> str:
         return f"cut {self.src} -> {self.dest} for {self.for_ns / NS_PER_S:.3f} s on {show_nets(self.nets)}"
@@ -165,13 +185,15 @@ class OneWay(Action):
 class Storm(Action):
     """Bad weather on a whole net for a while."""
 
+    kind = "bad weather"
     weather: Weather
     for_ns: int
     net: int = LOCAL
 
-    def do(self, world: World, start: Starter) -> None:
+    def do(self, world: World, start: Starter) -> bool:
         world.set_weather(self.weather, self.net)
         world.after(self.for_ns, world.clear_up, self.net)
+        return True
 
     def words(self) -> str:
         return f"weather on {NET_NAMES[self.net]} for {self.for_ns / NS_PER_S:.3f} s: {self.weather}"
@@ -181,16 +203,18 @@ class Storm(Action):
 class Clog(Action):
     """One path becomes very slow for a while."""
 
+    kind = "slow path"
     src: str
     dest: str
     weather: Weather
     for_ns: int
     net: int = LOCAL
 
-    def do(self, world: World, start: Starter) -> None:
+    def do(self, world: World, start: Starter) -> bool:
         world.network.set_path_weather(self.src, self.dest, self.net, self.weather)
         world.remark(f"path {self.src} -> {self.dest}: {self.weather}")
         world.after(self.for_ns, world.clear_up, self.net)
+        return True
 
     def words(self) -> str:
         return (f"path {self.src} -> {self.dest} on {NET_NAMES[self.net]} for {self.for_ns / NS_PER_S:.3f} s: "
@@ -209,14 +233,15 @@ class Talk(Action):
     size: int
     flags: int = 0
 
-    def do(self, world: World, start: Starter) -> None:
+    def do(self, world: World, start: Starter) -> bool:
         process = world.processes.get(self.name)
         if process is None or process.paused or (self.dest and not self._is_known(world, process)):
-            return
+            return False
         try:
             world.post(self.name, self.dest or None, self.count, self.size, self.flags)
         except ChannelError:
-            return                                        # it is not in the group just now
+            return False                                  # it is not in the group just now
+        return True
 
     def _is_known(self, world: World, process: Process) -> bool:
         """Whether the sender's application has seen the latest incarnation of `dest` in a view."""

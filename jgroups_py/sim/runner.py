@@ -1,12 +1,13 @@
 """Runs seeds: safety under faults first, then heal everything and judge liveness (as TigerBeetle's VOPR does).
 
-An outcome is a value that travels between processes; `shrink` leaves faults out one by one while the seed still
-breaks the same guarantee.
+An outcome is a value that travels between processes. What is run may be a part of the seed's plan (parts.py), which is
+how shrink.py finds the few actions that a failure needs.
 """
 from __future__ import annotations
 
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import get_context
 
@@ -14,10 +15,11 @@ import attrs
 
 from jgroups_py.sim import history as h
 from jgroups_py.sim.checkers import Violation, check
-from jgroups_py.sim.faults import Action
+from jgroups_py.sim.parts import WHOLE, Part
+from jgroups_py.sim.picture import picture
 from jgroups_py.sim.profiles import PROFILES, REST_LIMIT_NS, Profile
 from jgroups_py.sim.world import World
-from jgroups_py.units import NS_PER_S, millis, seconds
+from jgroups_py.units import millis, seconds
 
 FINAL_RUN = 3                            # messages of each member once all is at rest
 ARRIVAL_LIMIT_NS = seconds(20)
@@ -27,42 +29,63 @@ REST_ROUNDS = 2                          # a merge that was under way may bring 
 
 @attrs.frozen
 class Outcome:
-    """What came of one seed. groups: how many groups the run had; history: its lines, kept for failing seeds."""
+    """What came of one seed, or of a part of its plan.
+
+    found_ns: when the first violation shows; groups: how many groups the run had; injected: kind -> how many faults of
+    it were done (those that did not fit the moment are not); history, picture: their lines, kept for failing seeds.
+    """
 
     profile: str
     seed: int
+    part: Part
     violations: tuple[str, ...]
     guarantees: tuple[str, ...]
+    found_ns: int
     digest: str
     sim_ns: int
     groups: int
     faults: tuple[str, ...]
+    traffic: tuple[str, ...]
+    injected: dict[str, int]
     cpu_s: float
     history: tuple[str, ...] = ()
+    picture: tuple[str, ...] = ()
 
     @property
     def command(self) -> str:
         """What reproduces it."""
-        return f"jgroups sim --profile {self.profile} --seeds {self.seed}:{self.seed + 1}"
+        return f"jgroups sim --profile {self.profile} --seed {self.seed}{self.part.words()}"
 
 
-def run_seed(profile: str, seed: int, without: frozenset[int] = frozenset(), *, keep: bool = False) -> Outcome:
-    """Run one seed; `without`: indexes of faults to leave out; keep: keep the history even if all is well."""
+Judge = Callable[[World, Profile], list[Violation]]
+
+
+def run_seed(profile: str, seed: int, part: Part = WHOLE, *, keep: bool = False) -> Outcome:
+    """Run one seed, or a part of it; keep: keep the history even if all is well."""
+    return run_setting(PROFILES[profile](seed), World(seed), part, judged, keep=keep)
+
+
+def run_setting(setting: Profile, world: World, part: Part, judge: Judge, *, keep: bool = False) -> Outcome:
+    """Run a part of a plan in a new world."""
     began_s = time.process_time()
-    setting = PROFILES[profile](seed)
-    world = World(seed)
-    faults = [fault for index, fault in enumerate(setting.plan.faults) if index not in without]
-    violations: list[tuple[str, str]] = []
+    actions = part.actions(setting.plan)
+    injected: Counter[str] = Counter()
+    violations: list[Violation] = []
     try:
-        carry_out(world, setting, faults)
+        carry_out(world, setting, part, injected)
     except Exception:                    # noqa: BLE001  any exception of the core is a finding, with its seed
-        violations.append(("core", f"core: failed at {world.now_ns / NS_PER_S:.6f} s\n"
-                                   + traceback.format_exc(limit=-6)))
-    violations += [(found.guarantee, str(found)) for found in judged(world, setting)]
+        violations.append(Violation("core", "failed\n" + traceback.format_exc(limit=-6), world.now_ns))
+    violations += judge(world, setting)
+    keep = keep or bool(violations)
+    faults = len(setting.plan.faults)
     return Outcome(
-        profile, seed, tuple(text for _, text in violations), tuple(dict.fromkeys(name for name, _ in violations)),
-        world.history.digest(), world.now_ns, len(setting.plan.sites), tuple(map(str, faults)),
-        time.process_time() - began_s, tuple(world.history.lines()) if violations or keep else ())
+        setting.name, setting.seed, part, tuple(map(str, violations)),
+        tuple(dict.fromkeys(found.guarantee for found in violations)),
+        violations[0].at_ns if violations else 0, world.history.digest(), world.now_ns, len(setting.plan.sites),
+        tuple(f"#{number} {action}" for number, action in actions if number < faults),
+        tuple(f"#{number} {action}" for number, action in actions if number >= faults), dict(injected),
+        time.process_time() - began_s, tuple(world.history.lines()) if keep else (),
+        tuple(picture(world.history, violations[:1])) if keep else ())
 
 
 def judged(world: World, setting: Profile) -> list[Violation]:
@@ -74,17 +97,19 @@ def judged(world: World, setting: Profile) -> list[Violation]:
                   "missing at a time", loss.at_ns) for loss in declared]]
 
 
-def carry_out(world: World, setting: Profile, faults: Iterable[Action]) -> None:
-    """The whole run, from the first start to the end of the liveness phase."""
+def carry_out(world: World, setting: Profile, part: Part = WHOLE, injected: Counter[str] | None = None) -> None:
+    """The whole run, from the first start to the end of the liveness phase. `injected` counts faults by their kind."""
     def start(name: str) -> object:
         return setting.start(world, name)
 
     for name in setting.names:
         world.ip(name)                                    # addresses are handed out in order of names
-    for action in sorted([*setting.plan.traffic, *faults], key=lambda action: action.at_ns):
+    for number, action in part.actions(setting.plan):
         world.run_until(action.at_ns)
-        action.do(world, start)
-    world.run_until(setting.plan.stop_ns)
+        done = action.do(world, start)
+        if done and injected is not None and number < len(setting.plan.faults):
+            injected[action.kind] += 1
+    world.run_until(part.stop_ns(setting.plan))
     heal(world, setting, start)
     for _ in range(REST_ROUNDS):
         world.run_while(lambda: not setting.rested(world), REST_LIMIT_NS)
@@ -131,9 +156,9 @@ def last_words(world: World, setting: Profile) -> None:
     world.run_for(LINGER_NS)
 
 
-def run_seeds(profile: str, seeds: Iterable[int], jobs: int = 1) -> Iterator[Outcome]:
+def run_seeds(profile: str, seeds: Iterable[int], jobs: int = 1, part: Part = WHOLE) -> Iterator[Outcome]:
     """Outcomes in order of the seeds, from so many processes."""
-    work = [(profile, seed) for seed in seeds]
+    work = [(profile, seed, part) for seed in seeds]
     if jobs <= 1:
         yield from map(_run, work)
         return
@@ -141,16 +166,5 @@ def run_seeds(profile: str, seeds: Iterable[int], jobs: int = 1) -> Iterator[Out
         yield from pool.imap(_run, work, chunksize=4)
 
 
-def _run(work: tuple[str, int]) -> Outcome:
+def _run(work: tuple[str, int, Part]) -> Outcome:
     return run_seed(*work)
-
-
-def shrink(outcome: Outcome) -> tuple[Outcome, frozenset[int]]:
-    """The same seed with as few faults as still break one of the same guarantees; and the faults left out."""
-    without: frozenset[int] = frozenset()
-    best = outcome
-    for index in reversed(range(len(outcome.faults))):
-        tried = run_seed(outcome.profile, outcome.seed, without | {index})
-        if any(name in outcome.guarantees for name in tried.guarantees):
-            best, without = tried, without | {index}
-    return best, without

@@ -1,6 +1,7 @@
-"""Seeds repeat exactly, under any hash seed; failing ones say so, and shrink."""
+"""Seeds repeat exactly, under any hash seed; failing ones say so."""
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from jgroups_py.cli import sim as command
 from jgroups_py.sim import runner
 from jgroups_py.sim.checkers import Violation
 from jgroups_py.sim.history import Crash
+from jgroups_py.sim.parts import Part
 from jgroups_py.sim.profiles import PROFILES, Profile
 from jgroups_py.sim.world import World
 
@@ -48,17 +50,6 @@ def seed_with_crash_and_more() -> int:
 
 
 @pytest.mark.slow
-def test_shrinking_leaves_only_the_faults_that_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runner, "judged", crashes_are_forbidden)
-    outcome = runner.run_seed("group", seed_with_crash_and_more())
-    assert outcome.guarantees == ("X",)
-    least, without = runner.shrink(outcome)
-    assert len(least.faults) == 1
-    assert "crash" in least.faults[0]
-    assert len(without) == len(outcome.faults) - 1
-
-
-@pytest.mark.slow
 def test_an_exception_in_the_core_is_a_failure_of_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("planted")
@@ -85,16 +76,46 @@ def test_a_failing_seed_prints_the_guarantee_and_how_to_see_it_again(
 ) -> None:
     monkeypatch.setattr(runner, "judged", crashes_are_forbidden)
     seed = seed_with_crash_and_more()
-    code, lines = sim(capsys, "--seeds", f"{seed}:{seed + 1}", "--jobs", "1", "--shrink")
+    code, lines = sim(capsys, "--seed", str(seed), "--jobs", "1", "--no-shrink")
     assert code == 1
-    assert lines[0] == (f"seed {seed} breaks X; reproduce: jgroups sim --profile group --seeds {seed}:{seed + 1}")
-    assert any("1 faults are enough" in line for line in lines)
+    assert lines[0] == f"seed {seed} breaks X; reproduce: jgroups sim --profile group --seed {seed}"
+    assert "a crash" in lines[1]
     assert lines[-1].startswith("1 seeds, 1 failed, 1 violations")
 
 
 @pytest.mark.slow
-def test_the_last_line_sums_up(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failing_seed_is_shrunk_to_a_command_that_shows_the_same(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(runner, "judged", crashes_are_forbidden)
+    _, lines = sim(capsys, "--seed", str(seed_with_crash_and_more()), "--jobs", "1")
+    command = next(line for line in lines if line.startswith("run just that: ")).partition(": ")[2]
+    again, shown = sim(capsys, *command.split()[2:], "--picture", "--json")
+    assert again == 1
+    shrunk = json.loads(shown[0])
+    assert len(shrunk["faults"]) == 1
+    assert "crash" in shrunk["faults"][0]
+    assert any(line.endswith("X: a crash") for line in lines)               # the last line of the picture
+
+
+@pytest.mark.slow
+def test_the_last_lines_sum_up_also_by_kind_of_fault(capsys: pytest.CaptureFixture[str]) -> None:
     code, lines = sim(capsys, "--seeds", "0:2", "--jobs", "1")
     assert code == 0
     assert lines[-1].startswith("2 seeds, 0 failed, 0 violations, ")
     assert lines[-1].endswith("simulated group-seconds per second of one core")
+    assert lines[-2].startswith("faults by kind: ")
+    _, shown = sim(capsys, "--seeds", "0:2", "--jobs", "1", "--json")
+    total = json.loads(shown[-1])
+    assert sum(total["by_kind"].values()) == total["faults"] > 0
+    assert total["sim_hours"] == pytest.approx(total["sim_s"] / 3600)
+
+
+def test_faults_that_do_not_fit_the_moment_are_not_counted() -> None:
+    seed = seed_with_crash_and_more()
+    faults = PROFILES["group"](seed).plan.faults
+    nobody = Part(frozenset(range(len(faults))))                            # the faults, but nobody is started
+    outcome = runner.run_seed("group", seed, nobody)
+    assert "crash" in [fault.kind for fault in faults]
+    assert "crash" not in outcome.injected
+    assert "partition" in outcome.injected

@@ -29,15 +29,16 @@ class Fetch(Action):
     name: str
     target: str
 
-    def do(self, world: World, start: Starter) -> None:
+    def do(self, world: World, start: Starter) -> bool:
         process = world.processes.get(self.name)
         if process is None or process.paused or not is_up(world, self.name) or process.view is None:
-            return
+            return False
         app = process.app
         if isinstance(app, Curious) and app.asked == len(app.state_errors):
             app.asked += 1
             known = self.target in [member.name for member in process.view.members]
             world.get_state(self.name, self.target if known else None, TIMEOUT_NS)
+        return True
 
     def words(self) -> str:
         return f"{self.name} fetches the state of {self.target or 'the coordinator'}"
@@ -75,7 +76,7 @@ def order_of(log: list[bytes], incarnation: str) -> list[int]:
 @pytest.mark.parametrize("seed", range(25))
 def test_states_under_faults(seed: int) -> None:
     world, profile = World(seed), States(seed)
-    carry_out(world, profile, profile.plan.faults)
+    carry_out(world, profile)
     world.run_for(2 * TIMEOUT_NS)
     assert [str(found) for found in check(world.history)] == []
     for process in world.all_processes:
@@ -92,6 +93,6 @@ def test_the_seeds_exercise_transfers() -> None:
     done = 0
     for seed in range(5):
         world, profile = World(seed), States(seed)
-        carry_out(world, profile, profile.plan.faults)
+        carry_out(world, profile)
         done += sum(process.app.state_errors.count("") for process in world.all_processes)
     assert done > 20

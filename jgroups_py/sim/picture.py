@@ -1,0 +1,202 @@
+"""A history as a Lamport diagram in text: a column a process, time downwards, what happened in words at the right.
+
+                  NYC         SFO
+                  A     B     C     D
+       1.502310   *     |     |     |     A#1 sends to all: A#1>*/0
+       1.502633   +---->|     |     |     B#1 delivers from A#1: A#1>*/0
+       1.702118   X     |     |     |     A#1 crashes
+
+A run has thousands of entries, so only those that matter for a violation are drawn. The violation's own words say
+which: they name messages and members as the history does. Drawn are the sends and deliveries of a named message
+(anywhere), what happens to the membership of the members involved, what relays tell them, and every fault. If that is
+more than `limit` lines, what says least goes first. Source: Lamport, "Time, Clocks, and the Ordering of Events in a
+Distributed System" (CACM 1978), turned upside down, since text grows downwards.
+"""
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+import attrs
+
+from jgroups_py.address import Address
+from jgroups_py.sim import history as h
+from jgroups_py.sim.checkers.facts import Violation
+from jgroups_py.units import NS_PER_S
+
+LIMIT = 60                               # lines of a picture
+COLUMN = 6                               # characters from one process to the next
+WORDS_WIDTH = 110                        # an entry's words are cut there
+TIME_WIDTH = 14
+MESSAGE = re.compile(r"[^\s,:;()]+#\d+>\S+?/\d+")           # A#1>*/17
+MARKS: dict[type, str] = {h.Start: "o", h.Crash: "X", h.Leave: "X", h.Leaving: "x", h.Send: "*", h.Install: "V"}
+"""What stands in a process's column; R is what RELAY tells, @ a delivery of the process's own."""
+MEMBER = re.compile(r"[^\s,:;()\[\]>'|@]+#\d+")             # A#1
+
+
+@attrs.frozen
+class Subject:
+    """What a picture is about: messages by their shown name, members by incarnation."""
+
+    messages: frozenset[str]
+    members: frozenset[str]
+
+
+def picture(history: h.History, violations: Sequence[Violation] = (), limit: int = LIMIT) -> Iterator[str]:
+    """The lines of the diagram; without violations, of all members' views and all faults."""
+    subject = subject_of(history, violations)
+    stop_ns = min((found.at_ns for found in violations), default=None)
+    entries = [entry for entry in history.entries if stop_ns is None or entry.at_ns <= stop_ns]
+    ranks = [rank(history, entry, subject) for entry in entries]
+    shown = set(chosen(ranks, limit))
+    board = Board(history)
+    yield from board.head()
+    left_out = 0
+    for index, entry in enumerate(entries):
+        if index in shown:
+            if left_out:
+                yield board.gap(left_out)
+            left_out = 0
+            yield board.line(entry)
+        else:
+            left_out += ranks[index] is not None
+            board.happened(entry)
+    if left_out:
+        yield board.gap(left_out)
+    for found in violations:
+        yield f"{found.at_ns / NS_PER_S:{TIME_WIDTH - 3}.6f}  {'!' * board.width} {found.guarantee}: {found.text}"
+
+
+def subject_of(history: h.History, violations: Iterable[Violation]) -> Subject:
+    """The messages and members that the violations name, and the members that handled those messages."""
+    text = "\n".join(found.text for found in violations)
+    messages = frozenset(MESSAGE.findall(text))
+    members = set(MEMBER.findall(text)) & set(history.names.values())
+    for entry in history.entries:
+        if isinstance(entry, h.Send | h.Delivery) and named(entry, messages):
+            members.add(history.name(entry.who))
+    return Subject(messages, frozenset(members or history.names.values()))
+
+
+def named(entry: h.Send | h.Delivery, messages: frozenset[str]) -> bool:
+    """Whether a run has one of the messages."""
+    return bool(messages) and any(message_name(payload) in messages for payload in entry.payloads)
+
+
+def message_name(payload: bytes) -> str:
+    """ "A#1>*/17" of a payload that begins with it."""
+    found = MESSAGE.match(h.show_payload(payload))
+    return found.group() if found else ""
+
+
+def rank(history: h.History, entry: h.Entry, subject: Subject) -> int | None:
+    """How little an entry says about the subject: 0 is drawn in any case, None never."""
+    match entry:
+        case h.Send() | h.Delivery():
+            return 0 if named(entry, subject.messages) else None
+        case h.Crash() | h.Leave() | h.Leaving():
+            return 1
+        case h.Remark(_, text):
+            return 3 if MEMBER.match(text) else 1             # a note of a node, else a fault
+        case h.Lost(_, who, _, origin):
+            return 1 if {history.name(who), history.name(origin)} & subject.members else 3
+        case h.Start() | h.Install():
+            return 2 if history.name(entry.who) in subject.members else 4
+        case h.Obeyed() | h.SiteStatus() | h.Unreached():
+            return 3 if history.name(entry.who) in subject.members else 5
+        case h.GlobalInstall():
+            return 4 if history.name(entry.who) in subject.members else None
+    return 1
+
+
+def chosen(ranks: Sequence[int | None], limit: int) -> list[int]:
+    """The indexes of the entries to draw: of the best ranks, and of equal ones the latest."""
+    wanted = [index for index, value in enumerate(ranks) if value is not None]
+    best = sorted(wanted, key=lambda index: (ranks[index], -index))
+    return best[:limit]
+
+
+class Board:
+    """The columns: whose process runs, whose is paused."""
+
+    def __init__(self, history: h.History) -> None:
+        self.history = history
+        self.place: dict[str, int] = {}                       # name without incarnation -> column
+        self.site: dict[str, str] = {}
+        for who, incarnation in history.names.items():
+            self.site.setdefault(base(incarnation), history.sites.get(who, ""))
+        sites = list(dict.fromkeys(self.site.values()))
+        for name in sorted(self.site, key=lambda name: (sites.index(self.site[name]), name)):
+            self.place[name] = len(self.place)
+        self.lives = [" "] * len(self.place)
+        self.width = COLUMN * len(self.place) - COLUMN + 1
+
+    def head(self) -> Iterator[str]:
+        """Sites, if there are any, and names."""
+        if any(self.site.values()):
+            firsts = {self.site[name]: place for name, place in reversed(self.place.items())}
+            yield " " * TIME_WIDTH + self._spread({place: site for site, place in firsts.items()})
+        yield " " * TIME_WIDTH + self._spread({place: name for name, place in self.place.items()})
+
+    def _spread(self, words: dict[int, str]) -> str:
+        text = ""
+        for place in sorted(words):
+            text = text.ljust(place * COLUMN) + words[place] + " "
+        return text.rstrip()
+
+    def gap(self, number: int) -> str:
+        """A line for entries that are left out."""
+        return f"{'...':>{TIME_WIDTH - 3}}   {self._row()}  ({number} more)"
+
+    def line(self, entry: h.Entry) -> str:
+        """One entry, and what it changes from the next line on."""
+        row = self.happened(entry)
+        words = self.history.show(entry)
+        if len(words) > WORDS_WIDTH:
+            words = words[:WORDS_WIDTH - 3] + "..."
+        return f"{entry.at_ns / NS_PER_S:{TIME_WIDTH - 3}.6f}   {row}  {words}"
+
+    def happened(self, entry: h.Entry) -> str:
+        """Take note of an entry; the row that shows it."""
+        if isinstance(entry, h.Remark):
+            self._paused(entry.text)
+            return self._row()
+        if not isinstance(entry, h.Record):
+            return self._row()
+        mine = self._place_of(entry.who)
+        if isinstance(entry, h.Start):
+            self.lives[mine] = "|"
+        if isinstance(entry, h.Crash | h.Leave):
+            self.lives[mine] = " "
+        if isinstance(entry, h.Delivery):
+            return self._arrow(self._place_of(entry.src), mine)
+        return self._row({mine: MARKS.get(entry.__class__, "R")})
+
+    def _paused(self, text: str) -> None:
+        name, _, what = text.partition(" ")
+        if what in ("is paused", "goes on") and name in self.place:
+            self.lives[self.place[name]] = ":" if what == "is paused" else "|"
+
+    def _place_of(self, who: Address) -> int:
+        return self.place[base(self.history.name(who).partition("@")[0])]
+
+    def _row(self, marks: dict[int, str] | None = None) -> str:
+        cells = {**dict(enumerate(self.lives)), **(marks or {})}
+        return "".join(cells[place].ljust(COLUMN) for place in range(len(self.lives)))[:self.width]
+
+    def _arrow(self, src: int, dest: int) -> str:
+        """From the sender's column to the receiver's, past those in between."""
+        if src == dest:
+            return self._row({dest: "@"})
+        row = list(self._row())
+        first, stop = sorted((src * COLUMN, dest * COLUMN))
+        for at in range(first + 1, stop):
+            row[at] = "-" if at % COLUMN else "+"
+        row[src * COLUMN] = "+"
+        row[dest * COLUMN - 1 if src < dest else dest * COLUMN + 1] = ">" if src < dest else "<"
+        return "".join(row)
+
+
+def base(incarnation: str) -> str:
+    """ "A" of "A#2"."""
+    return incarnation.partition("#")[0]
