@@ -11,6 +11,7 @@ Read the package from the top and you follow a message down to the wire:
 channel.py aio.py       JChannel and AsyncChannel: what an application holds
 session.py delivery.py  one connection to a group; calling the receiver, in order
 message.py receiver.py  what is sent and received, and whom to call
+receipts.py             sends that wait until a site has the message
 runtime/                the loop thread, sockets, links, files
 node.py stack.py        one member: its local stack and RELAY's bridge stack; a stack of layers       (pure)
 protocol.py protocols/  the base of all layers, and the layers, one room each                        (pure)
@@ -38,9 +39,13 @@ if TYPE_CHECKING:
     from jgroups_py.errors import ChannelError as ChannelError
     from jgroups_py.errors import ConfigError as ConfigError
     from jgroups_py.errors import JoinTimeoutError as JoinTimeoutError
+    from jgroups_py.errors import MessageLostError as MessageLostError
     from jgroups_py.errors import NotConnectedError as NotConnectedError
+    from jgroups_py.errors import ReceiptError as ReceiptError
+    from jgroups_py.errors import ReceiptTimeoutError as ReceiptTimeoutError
     from jgroups_py.errors import SendTimeoutError as SendTimeoutError
     from jgroups_py.errors import StateTransferError as StateTransferError
+    from jgroups_py.errors import UnknownSiteError as UnknownSiteError
     from jgroups_py.errors import WireError as WireError
     from jgroups_py.message import Message as Message
     from jgroups_py.message import MessageBatch as MessageBatch
@@ -57,8 +62,9 @@ __version__ = "0.1.0"
 _HOMES = {
     "address": ("Address", "ProxyUUID"), "aio": ("AsyncChannel",), "batch": ("Flag",), "channel": ("JChannel",),
     "config.spec": ("StackSpec",),
-    "errors": ("ChannelClosedError", "ChannelError", "ConfigError", "JoinTimeoutError", "NotConnectedError",
-               "SendTimeoutError", "StateTransferError", "WireError"),
+    "errors": ("ChannelClosedError", "ChannelError", "ConfigError", "JoinTimeoutError", "MessageLostError",
+               "NotConnectedError", "ReceiptError", "ReceiptTimeoutError", "SendTimeoutError", "StateTransferError",
+               "UnknownSiteError", "WireError"),
     "message": ("Message", "MessageBatch"), "receiver": ("Receiver",), "session": ("COORDINATOR", "ChannelState"),
     "view": ("GlobalView", "MergeView", "View", "ViewId"),
 }

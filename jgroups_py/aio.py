@@ -23,11 +23,13 @@ from types import TracebackType
 from typing import Any, Self
 
 from jgroups_py.address import Address
+from jgroups_py.batch import Header
 from jgroups_py.delivery import Transfer
 from jgroups_py.errors import SendTimeoutError, StateTransferError
 from jgroups_py.events import GetState
 from jgroups_py.message import Message, MessageBatch, headers_of, received, wire_headers
 from jgroups_py.outputs import Closed, Deliver, Output, ProvideState, StateBegin
+from jgroups_py.receipts import check_receipt, timed_out
 from jgroups_py.runtime.inbox import cost_of
 from jgroups_py.runtime.sends import MESSAGE_COST, NOW
 from jgroups_py.session import BaseChannel, ChannelState, Coordinator, Session
@@ -133,11 +135,32 @@ class AsyncChannel(BaseChannel):
     async def send(
         self, dest: Address | Message | None, payload: Any = b"", flags: int = 0, *,
         headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
+        until: str | Iterable[str] | None = None,
     ) -> None:
-        """See JChannel.send; awaits room."""
+        """See JChannel.send; awaits room, and `until`."""
         dest, data, bits, wired = self._parts(dest, payload, flags, headers)
+        if until is not None:
+            return await self._send_until(self._sites_of(until, dest, bits), data, bits, wired, timeout)
         await self._room(timeout)
-        self._ready().host.sends.put(dest, data, bits, wired, NOW)
+        return self._ready().host.sends.put(dest, data, bits, wired, NOW)
+
+    async def _send_until(
+        self, sites: tuple[str, ...], data: bytes, bits: int, wired: tuple[Header, ...], timeout: float | None,
+    ) -> None:
+        events, wait = asyncio.get_running_loop(), self.send_timeout if timeout is None else timeout
+        until = None if wait is None else events.time() + wait
+        await self._room(timeout)
+        self._ready()
+        receipts, (receipt, tell) = self._receipts(), _promise()
+        ticket = receipts.send(sites, data, bits, wired, NOW, tell)
+        try:
+            async with asyncio.timeout_at(until):
+                await receipt
+        except TimeoutError:
+            raise timed_out(sites, wait or 0) from None
+        finally:
+            receipts.give_up(ticket)
+        check_receipt(receipt.result(), sites)
 
     async def send_batch(
         self, dest: Address | None, payloads: Iterable[Any], flags: int = 0, *,

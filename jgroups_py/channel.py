@@ -16,11 +16,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from jgroups_py.address import Address
+from jgroups_py.batch import Header
 from jgroups_py.config.load import Source
 from jgroups_py.delivery import DeliveryThread, Transfer
 from jgroups_py.errors import StateTransferError
 from jgroups_py.events import GetState
 from jgroups_py.message import Message, wire_headers
+from jgroups_py.outputs import Receipt
+from jgroups_py.receipts import check_receipt, timed_out
 from jgroups_py.session import BaseChannel, ChannelState, Coordinator, Session
 from jgroups_py.units import seconds
 
@@ -138,19 +141,47 @@ class JChannel(BaseChannel):
     def send(
         self, dest: Address | Message | None, payload: Any = b"", flags: int = 0, *,
         headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
+        until: str | Iterable[str] | None = None,
     ) -> None:
-        """Send to `dest` (None: all members), or send a Message. Returns when it is queued.
+        """Send to `dest` (None: all members), or send a Message. Returns when it is queued, or when `until` holds.
 
-        timeout: seconds to wait for room, `send_timeout` of the channel by default.
+        timeout: seconds to wait for room and for `until`, `send_timeout` of the channel by default.
+        until: "stable@SITE": all living members of that site have the message; "stable": those of our own group;
+        "stable@*": those of all sites that are not OFFLINE; or a list of these. Needs RELAY.
 
         Raises:
             NotConnectedError, ChannelClosedError: nothing was sent.
             SendTimeoutError: the group stayed slower than this sender; nothing was sent.
+            UnknownSiteError: `until` names a site that was never heard of; nothing was sent.
+            MessageLostError: it was sent, but is lost for a site that `until` names.
+            ReceiptTimeoutError, ReceiptError: it was sent; whether `until` holds is not known (the channel was closed).
             ValueError, TypeError: the payload is too large or no bytes, or a header's id is a protocol's.
         """
         session = self._ready()
         dest, data, bits, wired = self._parts(dest, payload, flags, headers)
-        session.host.sends.put(dest, data, bits, wired, self.send_timeout if timeout is None else timeout)
+        wait = self.send_timeout if timeout is None else timeout
+        if until is not None:
+            return self._send_until(self._sites_of(until, dest, bits), data, bits, wired, wait)
+        return session.host.sends.put(dest, data, bits, wired, wait)
+
+    def _send_until(
+        self, sites: tuple[str, ...], data: bytes, bits: int, wired: tuple[Header, ...], timeout: float | None,
+    ) -> None:
+        receipts, told, got = self._receipts(), threading.Event(), list[Receipt | None]()
+
+        def tell(receipt: Receipt | None) -> None:
+            got.append(receipt)
+            told.set()
+
+        until = None if timeout is None else monotonic() + timeout
+        ticket = receipts.send(sites, data, bits, wired, timeout, tell)
+        try:
+            told.wait(None if until is None else max(0.0, until - monotonic()))
+        finally:
+            receipts.give_up(ticket)
+        if not got:
+            raise timed_out(sites, timeout or 0)
+        check_receipt(got[0], sites)
 
     def send_batch(
         self, dest: Address | None, payloads: Iterable[Any], flags: int = 0, *,

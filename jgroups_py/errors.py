@@ -50,6 +50,32 @@ class StateTransferError(ChannelError):
     definite = False
 
 
+class UnknownSiteError(ChannelError):
+    """No site of this name was ever heard of, so nothing was sent."""
+
+
+class ReceiptError(ChannelError):
+    """The message was sent, but there is no receipt. outcome: "unknown", or "lost"."""
+
+    definite = False
+    outcome: ClassVar[str] = "unknown"
+
+
+class ReceiptTimeoutError(ReceiptError):
+    """No receipt in time; the message is held for the site and may reach it yet."""
+
+
+class MessageLostError(ReceiptError):
+    """The message was declared lost for `site`: it is not sent there (any more), and not all its members have it."""
+
+    definite = True
+    outcome = "lost"
+
+    def __init__(self, site: str) -> None:
+        super().__init__(f"the message is lost for site {site}: it is OFFLINE, or some member there cannot get it")
+        self.site = site
+
+
 class RequestError(ChannelError):
     """A request got no answer; whether the other member handled it is not known, unless a subclass says so."""
 

@@ -15,6 +15,7 @@ from jgroups_py.errors import ChannelClosedError, ChannelError, JoinTimeoutError
 from jgroups_py.events import Event
 from jgroups_py.message import Message, as_bytes, wire_headers
 from jgroups_py.outputs import Closed, GlobalViewInstalled, Output, SiteStatusChanged, ViewInstalled
+from jgroups_py.receipts import Receipts, check_message, sites_of
 from jgroups_py.receiver import callbacks
 from jgroups_py.runtime.host import Host
 from jgroups_py.runtime.inbox import Inbox
@@ -248,6 +249,22 @@ class BaseChannel:
         self.blocks = (*self.blocks, block)
         if self._session is not None:
             self._session.attach(block)
+
+    def _receipts(self) -> Receipts:
+        """Who waits for receipts; made when somebody does for the first time."""
+        found = next((block for block in self.blocks if isinstance(block, Receipts)), None)
+        if found is None:
+            found = Receipts()
+            self.attach(found)
+        return found
+
+    def _sites_of(self, until: str | Iterable[str], dest: Address | None, flags: int) -> tuple[str, ...]:
+        """The sites that are to have a message, checked."""
+        relay = self.spec.config_of("RELAY")
+        own = self.site
+        sites = sites_of(until, own, self._sites)
+        check_message(dest, flags, sites, own, relay is not None and relay.relay_multicasts)
+        return sites
 
     def inject(self, event: Event) -> None:
         """Pass an event down our stack, in order with the messages: for fault layers and tools."""

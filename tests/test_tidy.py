@@ -35,7 +35,8 @@ RINGS: dict[str, int] = {
     "protocols": 2,
     "config": 3, "node": 3, "stack": 3,
     "runtime": 4, "sim": 4,
-    "aio": 5, "block": 5, "channel": 5, "delivery": 5, "message": 5, "receiver": 5, "session": 5,
+    "aio": 5, "block": 5, "channel": 5, "delivery": 5, "message": 5, "receipts": 5, "receiver": 5,
+    "session": 5,
     "__init__": 6, "__main__": 6, "blocks": 6, "cli": 6, "pipeline": 6,
 }
 PURE_RINGS = 3

@@ -184,7 +184,7 @@ class SendQueue:
         with self._lock:
             if self._refused is not None:
                 raise self._refused()
-            if nbytes and self.nbytes + nbytes > self.limit_bytes and self.nbytes:
+            if nbytes and self.nbytes + nbytes > self.limit_bytes and self.nbytes and timeout != NOW:
                 self._wait(nbytes, timeout, may_overdraw=False)
             self._close_runs()
             self._items.append((event, nbytes + MESSAGE_COST))
