@@ -151,15 +151,15 @@ class AsyncChannel(BaseChannel):
         until = None if wait is None else events.time() + wait
         await self._room(timeout)
         self._ready()
-        receipts, (receipt, tell) = self._receipts(), _promise()
-        ticket = receipts.send(sites, data, bits, wired, NOW, tell)
+        receipt, tell = _promise()
+        ticket = self._receipts.send(sites, data, bits, wired, NOW, tell)
         try:
             async with asyncio.timeout_at(until):
                 await receipt
         except TimeoutError:
             raise timed_out(sites, wait or 0) from None
         finally:
-            receipts.give_up(ticket)
+            self._receipts.give_up(ticket)
         check_receipt(receipt.result(), sites)
 
     async def send_batch(

@@ -167,18 +167,18 @@ class JChannel(BaseChannel):
     def _send_until(
         self, sites: tuple[str, ...], data: bytes, bits: int, wired: tuple[Header, ...], timeout: float | None,
     ) -> None:
-        receipts, told, got = self._receipts(), threading.Event(), list[Receipt | None]()
+        told, got = threading.Event(), list[Receipt | None]()
 
         def tell(receipt: Receipt | None) -> None:
             got.append(receipt)
             told.set()
 
         until = None if timeout is None else monotonic() + timeout
-        ticket = receipts.send(sites, data, bits, wired, timeout, tell)
+        ticket = self._receipts.send(sites, data, bits, wired, timeout, tell)
         try:
             told.wait(None if until is None else max(0.0, until - monotonic()))
         finally:
-            receipts.give_up(ticket)
+            self._receipts.give_up(ticket)
         if not got:
             raise timed_out(sites, timeout or 0)
         check_receipt(got[0], sites)

@@ -86,6 +86,8 @@ class Receipts(Block):
 
     def early(self, outputs: Sequence[Output]) -> Sequence[Output]:
         """On the loop thread: hand out receipts; at the end of the connection everybody gets None."""
+        if not self._waiting:
+            return outputs
         rest = []
         for output in outputs:
             if output.__class__ is Receipt:

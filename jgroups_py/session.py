@@ -128,7 +128,8 @@ class BaseChannel:
         self._view: View | None = None
         self._global_view: GlobalView | None = None
         self._sites: dict[str, str] = {}
-        self.blocks: tuple[Block, ...] = ()                  # in the order of their attachment
+        self._receipts = Receipts()
+        self.blocks: tuple[Block, ...] = (self._receipts,) if self.site is not None else ()  # as they were attached
         self.receiver = receiver
 
     # --- properties -------------------------------------------------------------------------------------------------
@@ -249,14 +250,6 @@ class BaseChannel:
         self.blocks = (*self.blocks, block)
         if self._session is not None:
             self._session.attach(block)
-
-    def _receipts(self) -> Receipts:
-        """Who waits for receipts; made when somebody does for the first time."""
-        found = next((block for block in self.blocks if isinstance(block, Receipts)), None)
-        if found is None:
-            found = Receipts()
-            self.attach(found)
-        return found
 
     def _sites_of(self, until: str | Iterable[str], dest: Address | None, flags: int) -> tuple[str, ...]:
         """The sites that are to have a message, checked."""
