@@ -63,6 +63,9 @@ def _arguments(parser: ArgumentParser, kind: str) -> None:
         parser.add_argument("--singly", action="store_true", help="receivers get messages one by one, with receive")
     if kind == "multicast":
         parser.add_argument("--senders", choices=("one", "all"), default="one", help="who sends (%(default)s)")
+        parser.add_argument("--slow", type=_number(0.0, 1e6), default=0.0, metavar="US",
+                            help="microseconds that the last member takes for each message, so that it is slower than "
+                            "the others (%(default)s)")
     if kind == "request":
         parser.add_argument("--requesters", type=_number(1, 10_000), default=25, metavar="N",
                             help="requests that each member has under way (%(default)s)")
@@ -107,7 +110,7 @@ def _load(args: Namespace) -> multicast.Load:
 Measure = Callable[[Namespace, Callable[[str], None]], dict[str, Any]]
 MEASURES: dict[str, Measure] = {
     "multicast": lambda args, progress: multicast.multicast(
-        args.stack, args.members, args.senders, _load(args), dict(args.properties), args.singly, progress),
+        args.stack, args.members, args.senders, _load(args), dict(args.properties), args.singly, progress, args.slow),
     "relay": lambda args, progress: multicast.relay(args.members, _load(args), args.singly, progress),
     "request": lambda args, progress: request.request(
         args.stack, args.members, args.requesters, args.mode, args.size, args.seconds, args.repeat,

@@ -138,12 +138,15 @@ def document(rounds: Sequence[Round], flood: Flood, site: str) -> dict[str, Any]
 
 def multicast(
     stack: str, members: int, senders: str, load: Load, properties: dict[str, str], singly: bool,
-    progress: Callable[[str], None],
+    progress: Callable[[str], None], slow_us: float = 0.0,
 ) -> dict[str, Any]:
-    """One group; the first member or all send."""
-    options = {"stack": stack, "properties": properties_for(stack, members, properties), "singly": singly}
+    """One group; the first member or all send. slow_us: what the last member takes for each message."""
+    options = {"stack": stack, "properties": properties_for(stack, members, properties), "singly": singly,
+               "cluster": "bench"}
     with Crew() as crew:
-        crowd = [crew.start(name, "", cluster="bench", **options) for name in letters(members)]
+        *others, last = letters(members)
+        crowd = [crew.start(name, "", **options) for name in others]
+        crowd.append(crew.start(last, "", slow_us=slow_us, **options))
         crew.connect(crowd)
         flood = Flood(crew, crowd if senders == "all" else crowd[:1], load)
         return document(flood.run(progress), flood, "")

@@ -10,6 +10,7 @@ import json
 import signal
 import sys
 import threading
+import time
 from time import monotonic_ns, process_time
 from typing import Any
 
@@ -38,6 +39,8 @@ class Receiving(jg.Receiver):
         """Count a run."""
         self.counts.add(batch)
         self.received += len(batch)
+        if self.worker.slow_s:
+            time.sleep(len(batch) * self.worker.slow_s)
         if self.received >= self.expected >= 0:
             self.expected = -1
             self.worker.say("received", at_ns=monotonic_ns())
@@ -67,6 +70,8 @@ class ReceivingSingly(Receiving):
         assert message.src is not None, "a received message has a sender"
         self.counts.add_one(message.src, message.payload)
         self.received += 1
+        if self.worker.slow_s:
+            time.sleep(self.worker.slow_s)
         if self.received >= self.expected >= 0:
             self.expected = -1
             self.worker.say("received", at_ns=monotonic_ns())
@@ -75,10 +80,11 @@ class ReceivingSingly(Receiving):
 
 
 class Worker:
-    """The process. options: name, cluster, stack, properties, singly (one call a message)."""
+    """The process. options: name, cluster, stack, properties, singly (one call a message), slow_us (a message)."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.options = options
+        self.slow_s = options.get("slow_us", 0.0) / 1e6
         self.printing = threading.Lock()
         self.receiving = (ReceivingSingly if options.get("singly") else Receiving)(self)
         self.sent = 0
