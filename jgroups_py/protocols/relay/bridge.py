@@ -16,8 +16,10 @@ from jgroups_py.protocols.relay.headers import (
     Probe,
     Refused,
     Seen,
+    Standing,
     View,
 )
+from jgroups_py.protocols.relay.receipt_headers import Settled, Wanted
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.relay.relay import Relay
@@ -54,6 +56,8 @@ def control(relay: Relay, header: Header, src: Address) -> None:
         sending.on_refused(header)
     elif isinstance(header, Goodbye):
         sending.on_goodbye(header, src)
+    elif isinstance(header, Standing):
+        relay.status.on_standing(header, src)
     elif isinstance(header, (Base, Probe)):
         peer = sending.peers.get(src)
         if peer is None:
@@ -62,5 +66,7 @@ def control(relay: Relay, header: Header, src: Address) -> None:
             relay.receiving.gone(header)
         else:
             relay.receiving.probe(peer.site.name, header.numbers, peer)
+    elif isinstance(header, (Wanted, Settled)):
+        relay.receipts.from_bridge(header, src)
     else:
         relay.count("unexpected_on_bridge")

@@ -13,6 +13,7 @@ import attrs
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
+from jgroups_py.protocols.relay.headers import Numbers
 
 
 @attrs.frozen(eq=False)
@@ -107,6 +108,19 @@ class Hold:
             if run.stop > number:
                 return max(run.first, number)
         return None
+
+    def has_older(self, numbers: Numbers, before_ns: int) -> bool:
+        """Whether something at or above these numbers (absent: 1) is held since before `before_ns`."""
+        for origin, held in self.runs.items():
+            run = next((run for run in held if run.stop > numbers.get(origin, 1)), None)
+            if run is not None and run.since_ns < before_ns:
+                return True
+        return False
+
+    def bytes_from(self, numbers: Numbers) -> int:
+        """How many bytes are held at or above these numbers (absent: 1)."""
+        return sum(run.cut(max(run.first, numbers.get(origin, 1)), run.stop).nbytes
+                   for origin, held in self.runs.items() for run in held if run.stop > numbers.get(origin, 1))
 
     def drop_below(self, origin: Address, number: int) -> None:
         """Every site has (or lost) what is below `number`."""

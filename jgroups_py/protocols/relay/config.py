@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 import attrs
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.units import count, duration, flag, parse_int, parsed, size, text
+from jgroups_py.units import choice, count, duration, flag, parse_int, parsed, size, text
 
 ALL_BACKUPS = 1 << 30
+OFFLINE, BLOCK = "offline", "block"
 
 
 def parse_backups(value: Any) -> int:
@@ -43,15 +44,22 @@ class RelayConfig:
                           "at once, the relay included, and nothing is lost. More costs memory, not messages.")
     window_bytes: int = size("4M", least="64K", name="window", doc="Bytes on their way to one remote relay; larger "
                              "fills longer links, smaller saves memory at the remote relay.")
-    hold_bytes: int = size("256M", least="1M", doc="Bytes held for sites that do not acknowledge; beyond, the site "
-                           "furthest behind goes OFFLINE and loses what was held for it.", name="hold_bytes")
+    hold_bytes: int = size("256M", least="1M", doc="Bytes held for sites that do not acknowledge; beyond, the sites "
+                           "furthest behind go OFFLINE and lose what was held for them. Make it some seconds of the "
+                           "peak rate more than the longest break to survive.", name="hold_bytes")
+    hold_age_ns: int = duration("30m", name="hold_age", doc="A site that has not acknowledged a message for this long "
+                                "goes OFFLINE, however little is held. Longer survives longer breaks.")
+    on_full: str = choice(OFFLINE, allowed=(OFFLINE, BLOCK), doc="When hold_bytes are held: "
+                          "offline gives up sites, senders never wait for another site; block lets senders of this "
+                          "site wait until the others have acknowledged or hold_age is over.")
     ack_interval_ns: int = duration("5ms", doc="Acknowledgements and confirmations are sent this much later, "
                                     "together; longer costs latency of trimming, shorter costs messages.")
     trim_interval_ns: int = duration("100ms", doc="How often holders are told at most what they may drop.")
     resend_interval_ns: int = duration("500ms", doc="What was not acknowledged for this long is sent again.")
     hello_interval_ns: int = duration("200ms", doc="HELLO is repeated this often until the other relay answers.")
     site_down_after_ns: int = duration("10s", name="site_down_after", doc="A site without a relay for this long is "
-                                       "DOWN: it leaves the global view, unicasts to it are unreachable.")
+                                       "DOWN: it leaves the global view, unicasts to it are unreachable. A site that "
+                                       "was told it is OFFLINE returns after this long.")
     split_grace_ns: int = duration("20s", name="split_grace", doc="After members or the relay of a site vanished "
                                    "nothing is trimmed for it for this long, as they may sit in another half.")
     unicast_timeout_ns: int = duration("30s", name="unicast_timeout", doc="A unicast to another site that is not "
@@ -62,11 +70,23 @@ class RelayConfig:
                                   "origin has been out of the view this long.")
     forget_after_ns: int = duration("1h", name="forget_after", doc="How long what is known of an origin is kept after "
                                     "it left; at least twice as long as anybody may replay its messages.")
+    hold_dir: str = text("", doc="Folder on this machine (its members may share it: each has a folder of its name in "
+                         "it) where what is held for other sites is also written, so that it survives when all "
+                         "members of the site crash; a member that starts again with its name and this folder sends "
+                         "on what it held. Empty: memory only. Costs disk of up to twice hold_bytes and some 100 MB.")
+    hold_sync: str = choice("none", allowed=("none", "interval", "every"), doc="When hold_dir is brought to the disk "
+                            "itself. All survive the crash of processes; of a power cut: none loses what the system "
+                            "had not written back, interval loses that long at most, every loses nothing that another "
+                            "site got: the relay sends only what is on its disk, for a disk's latency more.")
+    hold_sync_interval_ns: int = duration("1s", least="1ms", name="hold_sync_interval", doc="How often, with "
+                                          "hold_sync=interval.")
     max_letters: int = count(100_000, least=1, doc="Unacknowledged unicasts to other sites held here at most; "
                              "beyond, further ones are told as unreachable.")
 
     def __attrs_post_init__(self) -> None:
         if not self.site:
             raise ConfigError("RELAY needs site, the name of this member's site")
-        if self.forget_after_ns < 2 * self.split_grace_ns:
-            raise ConfigError("forget_after must be at least twice split_grace, else a late replay is taken for new")
+        if self.forget_after_ns < 2 * self.hold_age_ns:
+            raise ConfigError("forget_after must be at least twice hold_age, else a late replay is taken for new")
+        if self.hold_age_ns < self.split_grace_ns:
+            raise ConfigError("hold_age must be at least split_grace, which it would end early")

@@ -28,7 +28,8 @@ class SiteRow:
     """One site in the table.
 
     acked: origin -> next number, below which the site has (or lost) everything; owed: origin -> the first number that
-    was ever meant for the site (absent: 1).
+    was ever meant for the site (absent: 1); lost: what of it the site lost; decree: odd if an operator wants the site
+    OFFLINE, counts his changes of mind.
     """
 
     site: str
@@ -37,13 +38,15 @@ class SiteRow:
     members: tuple[Address, ...]
     acked: Numbers
     owed: Numbers
+    lost: Held = attrs.Factory(dict)
+    decree: int = 0
 
 
-_ROW = wire.record(wire.TEXT, wire.U8, EPOCH, wire.MEMBERS, NUMBERS, NUMBERS)
+_ROW = wire.record(wire.TEXT, wire.U8, EPOCH, wire.MEMBERS, NUMBERS, NUMBERS, HELD, wire.U32)
 
 
 def _write_row(row: SiteRow, out: bytearray) -> None:
-    _ROW.write((row.site, row.status, row.epoch, row.members, row.acked, row.owed), out)
+    _ROW.write((row.site, row.status, row.epoch, row.members, row.acked, row.owed, row.lost, row.decree), out)
 
 
 def _read_row(reader: wire.Reader) -> SiteRow:
@@ -90,12 +93,16 @@ class Sync(Header):
 
 @wire.header(proto=PROTO, kind=4)
 class Have(Header):
-    """A member's answer to Sync: where its vector differs, what it knows of the sites, all that it holds."""
+    """A member's answer to Sync: where its vector differs, what it knows of the sites, all that it holds.
+
+    trimmed: origin -> below it the member keeps nothing any more.
+    """
 
     view_id: ViewId = wire.field(wire.VIEW_ID)
     vector: Vector = wire.field(VECTOR)
     table: tuple[SiteRow, ...] = wire.field(TABLE)
     held: Held = wire.field(HELD)
+    trimmed: Numbers = wire.field(NUMBERS)
 
 
 @wire.header(proto=PROTO, kind=5)
@@ -120,10 +127,14 @@ class Copy(Header):
 
 @wire.header(proto=PROTO, kind=7)
 class Trim(Header):
-    """From the relay: the site table, and per origin the number below which holders drop."""
+    """From the relay: the site table, and per origin the number below which holders drop.
+
+    full: the hold is full and senders are to wait (on_full=block).
+    """
 
     table: tuple[SiteRow, ...] = wire.field(TABLE)
     below: Numbers = wire.field(NUMBERS)
+    full: bool = wire.field(wire.BOOL)
 
 
 @wire.header(proto=PROTO, kind=8)
@@ -132,6 +143,27 @@ class Confirm(Header):
 
     view_id: ViewId = wire.field(wire.VIEW_ID)
     vector: Vector = wire.field(VECTOR)
+
+
+@wire.header(proto=PROTO, kind=9)
+class Order(Header):
+    """A member to the relay: an operator told it to take a site "offline", "online", or to "drain" it.
+
+    timeout_ns: how long a drain may take. number: the member's own, for the answer.
+    """
+
+    number: int = wire.field(wire.U64)
+    verb: str = wire.field(wire.TEXT)
+    site: str = wire.field(wire.TEXT)
+    timeout_ns: int = wire.field(wire.U64)
+
+
+@wire.header(proto=PROTO, kind=22)
+class OrderAnswer(Header):
+    """The relay to the member: Order `number` was carried out, or why not."""
+
+    number: int = wire.field(wire.U64)
+    error: str = wire.field(wire.TEXT)
 
 
 # --- on the bridge --------------------------------------------------------------------------------------------------
@@ -221,6 +253,21 @@ class Base(Header):
     site: str = wire.field(wire.TEXT)
     numbers: Numbers = wire.field(NUMBERS)
     owed: Numbers = wire.field(NUMBERS)
+
+
+@wire.header(proto=PROTO, kind=19)
+class Standing(Header):
+    """What `site` takes the receiver's site for (rule 14).
+
+    forbidden: an operator at `site` wants it OFFLINE, so HELLO changes nothing. missed: it is UP again after it was
+    OFFLINE; what was numbered meanwhile is lost for it, so it should ask for a state.
+    """
+
+    site: str = wire.field(wire.TEXT)
+    epoch: ViewId = wire.field(wire.VIEW_ID)
+    status: int = wire.field(wire.U8)
+    forbidden: bool = wire.field(wire.BOOL)
+    missed: bool = wire.field(wire.BOOL)
 
 
 # --- unicasts between sites: the same header from the origin to the destination, in both groups and on the bridge ---

@@ -46,6 +46,7 @@ class Memory:
         relay = self.relay
         relay.numbers.pop(origin, None)
         relay.hold.forget(origin)
+        relay.receipts.forget(origin)
         relay.post.inbox.wanted.pop(origin, None)
         box = relay.post.out.get(origin)
         if box is not None and not box.runs:
@@ -55,7 +56,5 @@ class Memory:
             for numbers in vector.values():
                 numbers.pop(origin, None)
         for site in relay.table:
-            site.acked.pop(origin, None)
-            if site.kept is not None:
-                site.kept.pop(origin, None)
+            site.forget(origin)
         relay.count("forgotten")

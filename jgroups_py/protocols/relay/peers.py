@@ -7,7 +7,7 @@ returns to what was acknowledged.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import attrs
 
@@ -16,6 +16,10 @@ from jgroups_py.protocols.relay.buffer import HeldRun, Hold
 from jgroups_py.protocols.relay.headers import Numbers
 from jgroups_py.protocols.relay.sites import Site
 from jgroups_py.view import ViewId
+
+
+def no_limit(origin: Address) -> None:
+    """Nothing waits for a disk."""
 
 
 @attrs.define(eq=False)
@@ -65,14 +69,30 @@ class Peer:
                     self.flying_bytes -= nbytes
         self.progress_ns = now_ns
 
-    def next_runs(self, hold: Hold, window_bytes: int, now_ns: int) -> Iterator[tuple[Address, HeldRun]]:
-        """What may be sent now, moving the cursor."""
+    def recall(self) -> None:
+        """Nothing that is on its way will be acknowledged: the site was given up."""
+        self.flying, self.flying_bytes = {}, 0
+
+    def limit(self, unsynced: int | None, origin: Address) -> int | None:
+        """Where to stop sending an origin's runs: an operator's drain ends there, or the disk has no more."""
+        drained = None if self.site.draining is None else self.site.draining.get(origin, 1)
+        return drained if unsynced is None else unsynced if drained is None else min(drained, unsynced)
+
+    def next_runs(
+        self, hold: Hold, window_bytes: int, now_ns: int, unsynced: Callable[[Address], int | None] = no_limit,
+    ) -> Iterator[tuple[Address, HeldRun]]:
+        """What may be sent now, moving the cursor. unsynced: from where on an origin's runs wait for the disk."""
         for origin in list(hold.runs):
+            end = self.limit(unsynced(origin), origin)
             while self.flying_bytes < window_bytes:
                 number = self.next_number(origin)
                 run = hold.run_from(origin, number, max(1, window_bytes - self.flying_bytes))
                 if run is None:
                     break
+                if end is not None:
+                    if number >= end:
+                        break
+                    run = run.cut(number, min(run.stop, end))
                 if not self.flying_bytes:
                     self.progress_ns = now_ns
                 self.cursor[origin] = run.stop

@@ -96,11 +96,11 @@ class Receiving:
         if relay.is_relay:
             self.fresh = False
             return None
-        if self.fresh:
+        joined, self.fresh = self.fresh, False
+        if joined:
             self.seen = copied(header.vector)
-            self.fresh = False
         self.veteran = True
-        relay.follow_table(header.table, header.trimmed)
+        relay.follow_table(header.table, header.trimmed, joined=joined)
         differs = differing(self.seen, header.vector)
         for site, numbers in differs.items():
             for origin in [origin for origin, number in numbers.items() if number == 0]:
@@ -108,7 +108,8 @@ class Receiving:
                 self.seen.setdefault(site, {})[origin] = 1
         self.behind = bool(lower(differs, header.vector))
         held = {origin: relay.hold.ranges(origin) for origin in relay.hold.runs}
-        return relay.send(Have(relay.view.id, differs, relay.table.rows(), held), batch.src, flags=RELIABLE)
+        have = Have(relay.view.id, differs, relay.table.rows(), held, dict(relay.hold.trimmed))
+        return relay.send(have, batch.src, flags=RELIABLE)
 
     def have(self, header: Have, batch: Batch) -> None:
         """As relay: a member's answer."""
@@ -117,7 +118,7 @@ class Receiving:
             return relay.count("have_outside_view")
         del self.awaited[batch.src]
         self.haves[batch.src] = header
-        relay.table.learn(header.table)
+        relay.table.learn(header.table, header.trimmed, relay.hold.trimmed)
         wanted = {}
         for origin, ranges in header.held.items():
             below = relay.hold.trimmed.get(origin, 1)
@@ -153,6 +154,8 @@ class Receiving:
         for site, numbers in lowest.items():
             self.ack_again(site, numbers)
         self.copy_hold_to_backups()
+        relay.status.watch_absent()
+        relay.status.tell_table()
         relay.sending.introduce()
 
     def rewind(self, behind: Vector) -> None:
@@ -195,6 +198,7 @@ class Receiving:
         relay = self.relay
         held = Batch(header.origin, None, batch.payloads, batch.headers, header.flags)
         relay.hold.add(header.origin, header.first, held, relay.now_ns - header.age_ns)
+        relay.journal.added(header.origin, header.first, held, relay.now_ns - header.age_ns)
         if relay.is_relay:
             relay.sending.pump()
 
@@ -221,7 +225,8 @@ class Receiving:
         local = Batch(relay.me, None, piece.payloads, piece.headers, NO_RELAY)
         self.in_flight.setdefault(header.origin, deque()).append((out, local))
         relay.count("disseminated", piece.count)
-        return relay.pass_down(local.push(out))
+        relay.pass_down(local.push(out))
+        return relay.receipts.disseminated(header.site, header.origin)
 
     def gone(self, header: Base) -> None:
         """As relay: what a member of ours lacks is gone; tell them all."""
@@ -259,6 +264,7 @@ class Receiving:
         wanted = numbers.get(header.origin)
         if wanted is None:
             wanted = header.first
+            relay.receipts.polls.skipped(header.origin, 1, wanted)
         elif header.base > wanted:
             self.jump(header.site, header.origin, header.base)
             wanted = header.base
@@ -279,12 +285,13 @@ class Receiving:
             return self.relay.count("base_before_sync")
         seen = self.seen.setdefault(header.site, {})
         for origin, number in header.numbers.items():
-            owed = header.owed.get(origin, 1)
+            owed, before = header.owed.get(origin, 1), seen.get(origin, 1)
             if origin in seen:
                 seen[origin] = max(seen[origin], owed)
             else:
                 # What was meant for this site while we were its member elsewhere is lost for us.
                 seen[origin] = owed if self.veteran else number
+            self.relay.receipts.polls.skipped(origin, before, seen[origin])
             if number > seen[origin]:
                 self.jump(header.site, origin, number)
                 self.delivered(header.site, origin, number)
@@ -295,6 +302,7 @@ class Receiving:
         numbers = self.seen[site]
         self.relay.emit(MessagesLost(site, origin, numbers[origin], number))
         self.relay.count("lost", number - numbers[origin])
+        self.relay.receipts.polls.skipped(origin, numbers[origin], number)
         numbers[origin] = number
 
     def deliver(self, header: Disseminate, batch: Batch, relay_address: Address) -> None:
@@ -306,8 +314,9 @@ class Receiving:
         self.relay.pass_up(Batch(proxy, None, batch.payloads, batch.headers, header.flags))
 
     def delivered(self, site: str, origin: Address, number: int) -> None:
-        """Bookkeeping after a delivery: the relay acknowledges, backups confirm."""
+        """Bookkeeping after a delivery: the relay acknowledges, backups confirm, who asked is told."""
         relay = self.relay
+        relay.receipts.polls.delivered(site, origin)
         if relay.is_relay:
             runs = self.in_flight.get(origin)
             while runs and runs[0][0].first + runs[0][1].count <= number:

@@ -8,7 +8,7 @@ stack; the node gives it the bridge. Source: RELAY.txt (2010), whose failover Ja
 Deviations from it: numbers per origin, contiguous prefixes, replay of the higher numbers (design/protocols/relay.md).
 
 This file is the room's hall: numbering and holding, views, leaving; `receiving` brings other sites' messages here,
-`sending` brings ours there, `post` carries unicasts.
+`sending` brings ours there, `status` decides about sites, `orders` obeys operators, `post` carries unicasts.
 """
 from __future__ import annotations
 
@@ -21,41 +21,35 @@ from jgroups_py.events import (
     BridgeDelivered,
     BridgeView,
     LeaveWanted,
+    SiteCommand,
     ViewChange,
 )
 from jgroups_py.outputs import (
     CloseBridge,
     GlobalViewInstalled,
+    MessagesLost,
     Note,
     OpenBridge,
     ReadyToLeave,
     SiteStatusChanged,
+    StateAdvised,
     ToBridge,
 )
-from jgroups_py.protocol import Protocol, on, receives, timer
+from jgroups_py.protocol import STOP, on, receives, timer
 from jgroups_py.protocols.relay.bridge import from_bridge
 from jgroups_py.protocols.relay.buffer import Hold
 from jgroups_py.protocols.relay.config import RelayConfig
-from jgroups_py.protocols.relay.headers import (
-    Base,
-    Confirm,
-    Copy,
-    Disseminate,
-    Fetch,
-    Have,
-    Letter,
-    LetterSeen,
-    Numbered,
-    Numbers,
-    SiteRow,
-    Sync,
-    Trim,
-)
+from jgroups_py.protocols.relay.gate import Gate
+from jgroups_py.protocols.relay.headers import Numbered, Numbers, SiteRow
+from jgroups_py.protocols.relay.journal import Journal, JournalTalk
 from jgroups_py.protocols.relay.memory import Memory
+from jgroups_py.protocols.relay.orders import Orders
 from jgroups_py.protocols.relay.post import Post
+from jgroups_py.protocols.relay.receipts import Receipts
 from jgroups_py.protocols.relay.receiving import Receiving
 from jgroups_py.protocols.relay.sending import Sending
-from jgroups_py.protocols.relay.sites import DOWN, STATUS_NAMES, UP, SiteTable
+from jgroups_py.protocols.relay.sites import OFFLINE, STATUS_NAMES, UP, Book, Site, SiteTable
+from jgroups_py.protocols.relay.status import Status
 from jgroups_py.units import seconds
 from jgroups_py.view import GlobalView, View
 
@@ -64,7 +58,7 @@ BRIDGE_LEAVE_NS = seconds(1)    # a leaving relay waits this long for its leave 
 HOLES_NS = seconds(1)
 
 
-class Relay(Protocol):
+class Relay(JournalTalk):
     """See the module."""
 
     Config = RelayConfig
@@ -84,8 +78,13 @@ class Relay(Protocol):
         self.bridge_wanted = self.leaving = False
         self.receiving = Receiving(self)
         self.sending = Sending(self)
+        self.status = Status(self)
+        self.orders = Orders(self)
+        self.gate = Gate(self.multicast)
         self.post = Post(self)
         self.memory = Memory(self)
+        self.journal = Journal(self)
+        self.receipts = Receipts(self)
 
     # --- numbering and holding --------------------------------------------------------------------------------------
 
@@ -93,11 +92,27 @@ class Relay(Protocol):
         dest = batch.dest
         if dest is not None:
             return self.unicast(dest, batch)
-        if batch.flags & (NO_RELAY | NO_RELIABILITY):
+        if batch.flags & NO_RELIABILITY:
+            return self.pass_down(batch)
+        if self.gate.closed:
+            return self.gate.keep(batch)
+        return self.multicast(batch)
+
+    def multicast(self, batch: Batch) -> None:
+        """Number what is for other sites too, and send it in ours."""
+        if batch.flags & NO_RELAY:
             return self.pass_down(batch)
         first = self.next_number
         self.next_number = first + batch.count
         return self.pass_down(batch.push(Numbered(first)))
+
+    @property
+    def coming_number(self) -> int:
+        """What the first message gets that the application multicasts next."""
+        return self.next_number + self.gate.unnumbered
+
+    def pending_bytes(self) -> int:
+        return self.gate.nbytes
 
     def unicast(self, dest: Address, batch: Batch) -> None:
         """By address, not by class: a proxy may be local by now, a plain address remote."""
@@ -114,18 +129,24 @@ class Relay(Protocol):
         self.numbers[origin] = header.first + batch.count
         if self.is_relay or origin == self.me or self.is_backup(self.me):
             self.hold.add(origin, header.first, batch, self.now_ns)
+            self.journal.added(origin, header.first, batch, self.now_ns)
             if self.is_relay:
                 self.sending.pump()
-                self.set_timer_once("trim", self.config.trim_interval_ns)
+                if self.hold.nbytes > self.config.hold_bytes:
+                    self.status.tell_table()
+                else:
+                    self.set_timer_once("trim", self.config.trim_interval_ns)
         self.pass_up(batch)
+        self.receipts.polls.delivered(self.config.site, origin)
 
     def is_backup(self, member: Address) -> bool:
         """Whether the member is one of the `backups` next in line."""
         return member in self.view.members[1:1 + self.config.backups]
 
     def current_numbers(self) -> Numbers:
-        """Origin of our site -> the number that comes next."""
-        return dict(self.numbers)
+        """Origin of our site -> the number that comes next, as far as is known here."""
+        known = {**self.hold.trimmed, **dict.fromkeys(self.hold.runs, 1), **self.numbers}
+        return {origin: max(number, self.hold.end(origin)) for origin, number in known.items()}
 
     # --- views ------------------------------------------------------------------------------------------------------
 
@@ -139,93 +160,74 @@ class Relay(Protocol):
         self.receiving.view_changed()
         if self.is_relay and not was_relay:
             self.open_bridge()
-            self.sending.watch_sites()
+            self.status.watch()
             self.set_timer("holes", HOLES_NS)
         elif was_relay and not self.is_relay:
             self.close_bridge()
+            self.status.resigned()
+            self.orders.resigned()
         if old_relay is not None and old_relay != event.view.coordinator:
             self.post.relay_changed()
+            self.gate.shut(False)                 # the new relay says soon if its hold is full too
         if not self.timer_is_set("forget"):
             self.set_timer("forget", self.config.forget_after_ns)
+        self.receipts.view_changed()
         self.publish()
 
-    def follow_table(self, rows: tuple[SiteRow, ...], below: Numbers) -> None:
-        """As member: what the relay knows of the sites, and what holders drop."""
+    def follow_table(self, rows: tuple[SiteRow, ...], below: Numbers, *, joined: bool = False) -> None:
+        """What the relay knows of the sites, and what holders drop. joined: what was lost before is not our concern."""
         epochs = {site.name: site.epoch for site in self.table}
         self.table.follow(rows)
         for origin, number in below.items():
             self.hold.drop_below(origin, number)
+        self.journal.trimmed()
+        if joined:
+            for site in self.table:
+                site.untold.clear()
         self.publish()
         if any(epochs.get(site.name) != site.epoch for site in self.table):
             self.post.relay_changed()
 
     def publish(self) -> None:
-        """Tell the application what changed: site statuses, the global view."""
+        """Tell the application what changed: site statuses, losses, the global view."""
         self.site_of_member = {member: site.name for site in self.table for member in site.members}
         for site in self.table:
+            if site.status != OFFLINE or self.statuses.get(site.name) != OFFLINE:
+                self.tell_losses(site)
             if self.statuses.get(site.name) != site.status:
                 self.statuses[site.name] = site.status
                 self.emit(SiteStatusChanged(site.name, STATUS_NAMES[site.status]))
                 if site.status != UP:
                     self.post.resend()
+        self.receipts.sites_changed()
         if not (self.config.present_global_views and self.has_view):
             return
         sites: dict[str, tuple[Address, ...]] = {self.config.site: self.view.members}
         for site in self.table:
-            if site.status not in (DOWN,) and site.members:
+            if site.status == UP and site.members:
                 sites[site.name] = tuple(ProxyUUID(member, None, site.name) for member in site.members)
         view = GlobalView(sites)
         if view != self.global_view:
             self.global_view = view
             self.emit(GlobalViewInstalled(view))
 
-    # --- messages of the local group --------------------------------------------------------------------------------
+    def tell_losses(self, site: Site) -> None:
+        """Of a site that is OFFLINE the application hears when it goes and when it returns, not all the time."""
+        untold, site.untold = site.untold, {}
+        for origin, ranges in untold.items():
+            for first, stop in ranges:
+                self.emit(MessagesLost(self.config.site, origin, first, stop, site.name))
 
-    @receives(Sync)
-    def on_sync(self, header: Sync, batch: Batch) -> None:
-        self.receiving.sync(header, batch)
+    def state_advised(self, site: str) -> None:
+        """As relay: the other site held nothing for us for a while; ours should ask it for a state (rule 16)."""
+        self.emit(StateAdvised(site))
 
-    @receives(Have)
-    def on_have(self, header: Have, batch: Batch) -> None:
-        self.receiving.have(header, batch)
+    # --- what an operator says ----------------------------------------------------------------------------------------
 
-    @receives(Fetch)
-    def on_fetch(self, header: Fetch, batch: Batch) -> None:
-        self.receiving.fetch(header, batch)
-
-    @receives(Copy)
-    def on_copy(self, header: Copy, batch: Batch) -> None:
-        self.receiving.copy(header, batch)
-
-    @receives(Disseminate)
-    def on_disseminate(self, header: Disseminate, batch: Batch) -> None:
-        self.receiving.disseminate(header, batch)
-
-    @receives(Base)
-    def on_base(self, header: Base, batch: Batch) -> None:
-        self.receiving.base(header, batch)
-
-    @receives(Confirm)
-    def on_confirm(self, header: Confirm, batch: Batch) -> None:
-        self.receiving.confirms(header, batch)
-
-    @receives(Trim)
-    def on_trim(self, header: Trim, batch: Batch) -> None:
-        if batch.src != self.view.coordinator:
-            return self.count("trim_of_no_coordinator")
-        if self.is_relay:
-            for origin, number in header.below.items():
-                self.hold.drop_below(origin, number)
-            return self.publish()
-        return self.follow_table(header.table, header.below)
-
-    @receives(Letter)
-    def on_letter(self, header: Letter, batch: Batch) -> None:
-        self.post.onward(header, batch)
-
-    @receives(LetterSeen)
-    def on_letter_seen(self, header: LetterSeen, batch: Batch) -> None:
-        self.post.seen_onward(header)
+    @on(SiteCommand)
+    def site_command(self, event: SiteCommand) -> object:
+        self.orders.command(event)
+        return STOP
 
     # --- the bridge -------------------------------------------------------------------------------------------------
 
@@ -262,7 +264,7 @@ class Relay(Protocol):
             self.cancel_timer("left_bridge")
         elif self.is_relay and self.bridge_wanted and event.reason != "opened again":
             self.emit(Note("warning", f"the bridge closed ({event.reason}); it is opened again"))
-            self.sending.watch_sites()
+            self.status.watch()
             self.set_timer("reopen", REOPEN_NS)
 
     @on(BridgeDelivered)
@@ -318,52 +320,10 @@ class Relay(Protocol):
         if self.is_relay and self.bridge_wanted and self.sending.bridge_view is None:
             self.open_bridge()
 
-    @timer("hello")
-    def hello_again(self) -> None:
-        self.sending.introduce()
-
-    @timer("ack")
-    def acknowledge(self) -> None:
-        if self.is_relay:
-            self.receiving.acknowledge()
-
-    @timer("confirm")
-    def confirm(self) -> None:
-        self.receiving.confirm()
-
-    @timer("trim")
-    def trim(self) -> None:
-        self.sending.trim()
-
-    @timer("resend")
-    def resend(self) -> None:
-        self.sending.probe()
-
-    @timer("letters")
-    def resend_letters(self) -> None:
-        self.post.resend()
-
-    @timer("letters_seen")
-    def acknowledge_letters(self) -> None:
-        self.post.acknowledge_arrived()
-
-    @timer("site_down")
-    def site_down(self, site: str) -> None:
-        if self.is_relay:
-            self.sending.site_down(site)
-
-    @timer("grace")
-    def grace_over(self, site: str) -> None:
-        self.sending.grace_over(site)
-
-    @timer("raise")
-    def raise_again(self) -> None:
-        """Only spaces RaiseView events."""
-
     @timer("holes")
-    def give_up_holes(self) -> None:
+    def check_holes(self) -> None:
         if self.is_relay:
-            self.sending.give_up_holes()
+            self.status.check()
             self.set_timer("holes", HOLES_NS)
 
     @timer("forget")
@@ -374,11 +334,17 @@ class Relay(Protocol):
     # --- figures ----------------------------------------------------------------------------------------------------
 
     def stats(self) -> dict[str, float]:
-        """Counters, what is held, and per other site how many of our messages it has not acknowledged."""
+        """Counters, what is held, and the ledger's sums for each other site."""
         found = super().stats()
         found.update(numbered=self.next_number - 1, held_messages=self.hold.messages, held_bytes=self.hold.nbytes,
-                     letters_waiting=self.post.out.waiting)
-        for site in self.table:
-            found[f"unacknowledged_{site.name}"] = sum(
-                max(0, number - site.acked.get(origin, 1)) for origin, number in self.numbers.items())
+                     letters_waiting=self.post.out.waiting, **self.journal.stats())
+        for name, books in self.ledger().items():
+            found[f"status_{name}"] = self.table.sites[name].status
+            for figure in ("numbered", "acknowledged", "held", "lost"):
+                found[f"{figure}_{name}"] = sum(getattr(book, figure) for book in books.values())
         return found
+
+    def ledger(self) -> dict[str, dict[Address, Book]]:
+        """Rule 15: other site -> origin of ours -> what became of its messages. Our own is exact at any moment."""
+        stops = {**self.current_numbers(), self.me: self.next_number}
+        return {site.name: {origin: site.book(origin, stop) for origin, stop in stops.items()} for site in self.table}

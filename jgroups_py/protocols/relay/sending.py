@@ -1,8 +1,9 @@
 """The sending half of RELAY: what the relay does on the bridge.
 
 It introduces itself to every relay there (HELLO with what its site has seen, until answered), sends each of them the
-held runs from where that relay's site stands, takes acknowledgements, and tells its site what may be trimmed. Nothing
-here waits for a third site: every remote relay has its own cursor and window. Rules 3, 7 to 11, 13 and 14 of RELAY.
+held runs from where that relay's site stands, and takes acknowledgements; what follows from all that for the sites,
+`status` decides. Nothing here waits for a third site: every remote relay has its own cursor and window. Rules 3, 8 to
+11 and 13 of RELAY.
 """
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address
 from jgroups_py.events import RaiseView
-from jgroups_py.outputs import Note, RelayObeyed
+from jgroups_py.outputs import RelayObeyed
 from jgroups_py.protocols.relay.headers import (
     Base,
     Forward,
@@ -21,13 +22,10 @@ from jgroups_py.protocols.relay.headers import (
     Probe,
     Refused,
     Seen,
-    SiteRow,
-    Trim,
     View,
 )
 from jgroups_py.protocols.relay.peers import Peer, Peers
-from jgroups_py.protocols.relay.receiving import RELIABLE
-from jgroups_py.protocols.relay.sites import DOWN, OFFLINE, UP, Site
+from jgroups_py.protocols.relay.sites import OFFLINE, Site
 from jgroups_py.view import View as GroupView
 from jgroups_py.view import ViewId
 
@@ -45,10 +43,8 @@ class Sending:
         self.bridge_me: Address | None = None
         self.answered: dict[Address, ViewId] = {}        # bridge address -> our epoch of which it answered HELLO
         self.greeted: dict[Address, ViewId] = {}         # bridge address -> the epoch of our last HELLO to it
-        self.holes: dict[Address, int] = {}              # origin -> since when nobody holds its next number
         self.early_views: dict[Address, View] = {}       # bridge address -> a VIEW whose HELLO has not come yet
         self.obeying: dict[str, ViewId] = {}             # site -> the epoch whose relay we obeyed last
-        self.table_told: tuple[SiteRow, ...] = ()        # what the last TRIM of ours said of the sites
 
     # --- on and off -------------------------------------------------------------------------------------------------
 
@@ -56,7 +52,7 @@ class Sending:
         """We are no longer the relay, or the bridge is gone."""
         self.peers = Peers()
         self.bridge_view = self.bridge_me = None
-        self.answered, self.greeted, self.holes, self.early_views = {}, {}, {}, {}
+        self.answered, self.greeted, self.early_views = {}, {}, {}
 
     def bridge_view_changed(self, view: GroupView, me: Address) -> None:
         """Relays came or went."""
@@ -72,29 +68,8 @@ class Sending:
         """A remote relay left the bridge."""
         self.peers.drop(peer.address)
         if not graceful:
-            self.start_grace(peer.site)
-        if self.peers.accepted(peer.site.name) is None:
-            self.relay.set_timer_once("site_down", self.relay.config.site_down_after_ns, peer.site.name)
-
-    def start_grace(self, site: Site) -> None:
-        """Rule 7: who vanished may sit in another half and need what the rest has acknowledged."""
-        if site.kept is None:
-            site.kept = dict(site.acked)
-        self.relay.set_timer("grace", self.relay.config.split_grace_ns, site.name)
-
-    def watch_sites(self) -> None:
-        """A new relay: sites that do not show up in time are DOWN; a grace our predecessor began may still run."""
-        for site in self.relay.table:
-            self.start_grace(site)
-            if site.status == UP:
-                self.relay.set_timer_once("site_down", self.relay.config.site_down_after_ns, site.name)
-
-    def site_down(self, name: str) -> None:
-        """The site had no accepted relay for `site_down_after`."""
-        site = self.relay.table.get(name)
-        if site is not None and site.status == UP and self.peers.accepted(name) is None:
-            site.status = DOWN
-            self.tell_table()
+            self.relay.status.start_grace(peer.site)
+        self.relay.status.watch_absent()
 
     # --- HELLO ------------------------------------------------------------------------------------------------------
 
@@ -136,24 +111,26 @@ class Sending:
         if peer is None:
             peer = Peer(src, site, header.epoch, dict(seen), dict(seen), progress_ns=relay.now_ns)
             self.peers.add(peer)
-            self.tell_base(peer, {**dict.fromkeys(site.trimmable, 1), **seen})
+            self.tell_base(peer)
         peer.epoch = header.epoch
         peer.acknowledge(seen, relay.now_ns)
-        if not site.accepts(header.epoch):
+        if site.accepts(header.epoch):
+            relay.status.relay_here(site)
+        else:
             self.refuse(site, src)
-        elif site.status != UP:
-            site.status = UP
         early = self.early_views.pop(src, None)
         if early is not None:
             self.on_view(early, src)
         if not header.answer and relay.receiving.complete:
             self.hello(src, answer=True)
         site.acknowledge(self.peers.acknowledged(site.name))
-        self.tell_table()
+        relay.orders.check_drained(site)
+        relay.status.tell_table()
         self.pump_to(peer)
+        relay.receipts.peer_came(peer)
 
     def site_of(self, header: Hello) -> Site:
-        """The site's entry. One never heard of, or back from OFFLINE, starts at the current numbers."""
+        """The site's entry. One never heard of starts at the current numbers."""
         relay = self.relay
         site = relay.table.get(header.site)
         if site is None:
@@ -161,9 +138,7 @@ class Sending:
             seen = header.seen.get(relay.config.site, {})
             # Entries of ours in its vector: our predecessor knew the site, but died before it could tell.
             site.begin(seen or relay.current_numbers())
-        elif site.status == OFFLINE:
-            site.begin(relay.current_numbers())
-        site.acknowledge(relay.hold.trimmed)
+            site.lose(relay.hold.trimmed)
         return site
 
     def on_view(self, header: View, src: Address) -> None:
@@ -177,9 +152,9 @@ class Sending:
             self.refuse(site, src)
         elif site.members != header.members:
             if any(member not in header.members for member in site.members):
-                self.start_grace(site)
+                self.relay.status.start_grace(site)
             site.members = header.members
-            self.tell_table()
+            self.relay.status.tell_table()
 
     # --- fencing ----------------------------------------------------------------------------------------------------
 
@@ -229,7 +204,7 @@ class Sending:
         if peer.site.status == OFFLINE or not relay.config.relay_multicasts:
             return
         site, epoch = relay.config.site, relay.view.id
-        for origin, run in peer.next_runs(relay.hold, relay.config.window_bytes, relay.now_ns):
+        for origin, run in peer.next_runs(relay.hold, relay.config.window_bytes, relay.now_ns, relay.journal.unsynced):
             header = Forward(site, epoch, origin, run.first, min(peer.base(origin), run.first), run.batch.flags)
             relay.count("forwarded", run.batch.count)
             relay.to_bridge(peer.address, header, run.batch.payloads, run.batch.headers)
@@ -245,6 +220,7 @@ class Sending:
         if peer.acknowledge(header.numbers, relay.now_ns):
             if peer.site.acknowledge(self.peers.acknowledged(peer.site.name)):
                 relay.set_timer_once("trim", relay.config.trim_interval_ns)
+                relay.orders.check_drained(peer.site)
             self.pump_to(peer)
             relay.leaving_check()
 
@@ -257,8 +233,10 @@ class Sending:
             peer.go_back(header.numbers, self.relay.now_ns)
             self.pump_to(peer)
 
-    def tell_base(self, peer: Peer, numbers: Numbers) -> None:
-        """Where a relay's site stands below what can still be had: tell it what is gone."""
+    def tell_base(self, peer: Peer, numbers: Numbers | None = None) -> None:
+        """Where a relay's site stands (absent: as it acknowledged) below what can still be had: tell what is gone."""
+        if numbers is None:
+            numbers = {**dict.fromkeys(peer.site.trimmable, 1), **peer.acked}
         gone = {origin: peer.base(origin) for origin, number in numbers.items() if number < peer.base(origin)}
         if gone:
             owed = {origin: number for origin, number in peer.site.owed.items() if origin in gone}
@@ -276,68 +254,6 @@ class Sending:
                 relay.to_bridge(peer.address, Probe(sent))
             relay.set_timer_once("resend", relay.config.resend_interval_ns)
 
-    # --- trimming and the table -------------------------------------------------------------------------------------
-
-    def tell_table(self) -> None:
-        """A status or a view of another site changed: tell our members now."""
-        self.relay.set_timer("trim", 0)
-
-    def trim(self) -> None:
-        """Multicast the site table and what holders may drop."""
-        relay = self.relay
-        if not relay.is_relay:
-            return
-        self.limit_hold()
-        below = relay.table.droppable(relay.hold.runs, relay.current_numbers())
-        below = {origin: number for origin, number in below.items() if number > relay.hold.trimmed.get(origin, 1)}
-        rows = relay.table.rows()
-        if below or rows != self.table_told:
-            self.table_told = rows
-            relay.send(Trim(rows, below), dest=None, flags=RELIABLE)
-
-    def limit_hold(self) -> None:
-        """A full hold ends graces first; then the site furthest behind goes OFFLINE (rule 14)."""
-        relay = self.relay
-        if relay.hold.nbytes <= relay.config.hold_bytes:
-            return
-        graced = [site for site in relay.table if site.kept is not None]
-        for site in graced:
-            site.kept = None
-        holding = [site for site in relay.table if site.status != OFFLINE]
-        if graced or not holding:
-            return
-        furthest = min(holding, key=lambda site: sum(site.acked.get(origin, 1) for origin in relay.hold.runs))
-        furthest.status = OFFLINE
-        relay.count("sites_given_up")
-        relay.emit(Note("error", f"site {furthest.name} is OFFLINE: {relay.hold.nbytes} bytes were held for it, more "
-                                 "than hold_bytes; what it has not acknowledged is lost for it"))
-
-    def grace_over(self, name: str) -> None:
-        """Rule 7's grace for a site has passed."""
-        site = self.relay.table.get(name)
-        if site is not None and site.kept is not None:
-            site.kept = None
-            self.relay.set_timer_once("trim", self.relay.config.trim_interval_ns)
-
-    def give_up_holes(self) -> None:
-        """Rule 18, the part that keeps things moving: a run nobody holds, whose origin is long gone, is lost."""
-        relay = self.relay
-        awaited: dict[Address, int] = {}
-        for origin in list(relay.hold.runs):
-            if origin in relay.view.members:
-                continue
-            for site in relay.table:
-                wanted = max(site.acked.get(origin, 1), relay.hold.trimmed.get(origin, 1))
-                held = relay.hold.first_from(origin, wanted)
-                if held is None or held == wanted:
-                    continue
-                awaited[origin] = self.holes.get(origin, relay.now_ns)
-                if relay.now_ns - awaited[origin] >= relay.config.lost_after_ns:
-                    relay.count("declared_lost", held - wanted)
-                    site.acknowledge({origin: held})
-        self.holes = awaited
-        self.pump()
-
     # --- GOODBYE ----------------------------------------------------------------------------------------------------
 
     def goodbye(self) -> None:
@@ -352,9 +268,9 @@ class Sending:
         if peer is None:
             return
         self.peer_gone(peer, graceful=True)
-        if header.last:
-            peer.site.status, peer.site.members = OFFLINE, ()
-            self.tell_table()
+        if header.last and not self.peers.of(header.site):
+            peer.site.members = ()
+            self.relay.status.take_offline(peer.site, "its last member left", "info")
 
     def everything_acknowledged(self) -> bool:
         """Whether no peer lacks anything that we hold."""

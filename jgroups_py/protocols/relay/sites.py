@@ -1,7 +1,8 @@
 """The site table: what this site knows of the others. The relay decides, tells by TRIM and SYNC; members follow.
 
-Statuses are UP, DOWN (no accepted relay for `site_down_after`: still held for) and OFFLINE (the hold was full: nothing
-is held; its next HELLO makes it UP from the current numbers on). Epochs only grow, and so does what was acknowledged.
+Statuses are UP, DOWN (no accepted relay for `site_down_after`: still held for) and OFFLINE (the hold was full, or an
+operator said so: nothing is held; its next HELLO makes it UP from the current numbers on, unless an operator forbids
+it). Epochs only grow, and so does what is settled: acknowledged or lost. Which of it is lost is kept by range.
 """
 from __future__ import annotations
 
@@ -12,9 +13,20 @@ import attrs
 from jgroups_py.address import Address
 from jgroups_py.protocols.relay.headers import Numbers, SiteRow
 from jgroups_py.view import ViewId
+from jgroups_py.windows.ranges import Ranges
 
 UP, DOWN, OFFLINE = 0, 1, 2
 STATUS_NAMES = {UP: "UP", DOWN: "DOWN", OFFLINE: "OFFLINE"}
+
+
+@attrs.frozen
+class Book:
+    """What became of one origin's messages for one site: numbered = acknowledged + held + lost (rule 15)."""
+
+    numbered: int
+    acknowledged: int
+    held: int
+    lost: int
 
 
 @attrs.define(eq=False)
@@ -22,8 +34,12 @@ class Site:
     """One other site. `acked`: origin of ours -> next number; below it the site has (or lost) everything.
 
     owed: origin of ours -> the first number that was ever meant for the site (absent: 1).
+    lost: origin of ours -> the numbers below `acked` that the site will never get. Final.
+    untold: those of `lost` that the application has not been told of.
     kept: what was acknowledged when members or the relay of the site vanished; nothing above is trimmed until the
     grace is over (None: no grace runs).
+    decree: how often an operator has changed his mind about the site; odd: it is to be OFFLINE.
+    draining: while an operator's drain runs at the relay, where to stop sending (None: no drain runs).
     """
 
     name: str
@@ -32,12 +48,21 @@ class Site:
     members: tuple[Address, ...] = ()
     acked: Numbers = attrs.Factory(dict)
     owed: Numbers = attrs.Factory(dict)
+    lost: dict[Address, Ranges] = attrs.Factory(dict)
+    untold: dict[Address, Ranges] = attrs.Factory(dict)
     kept: Numbers | None = None
+    decree: int = 0
+    draining: Numbers | None = None
 
     @property
     def trimmable(self) -> Numbers:
         """Origin -> number below which holders need to keep nothing for this site."""
         return self.acked if self.kept is None else self.kept
+
+    @property
+    def forbidden(self) -> bool:
+        """Whether an operator wants it OFFLINE."""
+        return self.decree % 2 == 1
 
     def acknowledge(self, numbers: Numbers) -> bool:
         """Raise what is acknowledged; whether anything rose."""
@@ -50,8 +75,43 @@ class Site:
 
     def begin(self, numbers: Numbers) -> None:
         """The site is owed what comes from these numbers on."""
-        self.owed = dict(numbers)
-        self.acknowledge(numbers)
+        self.owed = {origin: number for origin, number in numbers.items() if number > 1}
+        self.acknowledge(self.owed)
+
+    def never_owed(self, trimmed: Numbers) -> None:
+        """What members dropped who did not know of the site was not meant for it, or is lost if a part of it was."""
+        unknown = {origin: number for origin, number in trimmed.items() if origin not in self.acked}
+        for origin, number in unknown.items():
+            if number > 1:
+                self.owed[origin] = self.acked[origin] = number
+        self.lose(trimmed)
+
+    def lose(self, numbers: Numbers) -> int:
+        """What is below these numbers and not acknowledged is lost for the site; how many messages that is."""
+        count = 0
+        for origin, number in numbers.items():
+            acked = self.acked.get(origin, 1)
+            if number > acked:
+                self.add_lost(origin, acked, number)
+                self.acked[origin] = number
+                count += number - acked
+        return count
+
+    def add_lost(self, origin: Address, first: int, stop: int) -> None:
+        """These numbers will never reach the site."""
+        lost = self.lost.setdefault(origin, Ranges())
+        news = lost.holes(first, stop)
+        if news:
+            untold = self.untold.setdefault(origin, Ranges())
+            for begin, end in news:
+                untold.add(begin, end)
+            lost.add(first, stop)
+
+    def forget(self, origin: Address) -> None:
+        """Drop everything about an origin."""
+        for about in (self.acked, self.owed, self.lost, self.untold, self.kept, self.draining):
+            if about is not None:
+                about.pop(origin, None)
 
     def accepts(self, epoch: ViewId) -> bool:
         """Rule 11: whether what a relay of this epoch says is obeyed; remembers a higher epoch."""
@@ -60,9 +120,43 @@ class Site:
         self.epoch = epoch
         return True
 
+    # --- rows -------------------------------------------------------------------------------------------------------
+
     def row(self) -> SiteRow:
         """This site for the wire."""
-        return SiteRow(self.name, self.status, self.epoch, self.members, dict(self.acked), dict(self.owed))
+        lost = {origin: tuple(ranges) for origin, ranges in self.lost.items()}
+        return SiteRow(self.name, self.status, self.epoch, self.members, dict(self.acked), dict(self.owed), lost,
+                       self.decree)
+
+    def learn(self, row: SiteRow) -> None:
+        """Take over what was settled elsewhere; nothing that is settled here is taken back."""
+        for origin, number in row.acked.items():
+            owed = row.owed.get(origin, 1)
+            if origin in self.acked:
+                owed = min(owed, self.owed.get(origin, 1))
+            if owed > 1:
+                self.owed[origin] = owed
+            else:
+                self.owed.pop(origin, None)
+            if number > self.acked.get(origin, 1):
+                self.acked[origin] = number
+        for origin, ranges in row.lost.items():
+            for first, stop in ranges:
+                self.add_lost(origin, first, stop)
+
+    def see(self, epoch: ViewId | None, members: tuple[Address, ...]) -> None:
+        """The site's members in a view of theirs."""
+        self.epoch, self.members = epoch, members
+
+    # --- the ledger -------------------------------------------------------------------------------------------------
+
+    def book(self, origin: Address, stop: int) -> Book:
+        """The ledger of one origin, whose messages below `stop` are known of."""
+        acked = self.acked.get(origin, 1)
+        owed = min(self.owed.get(origin, 1), acked)
+        lost = self.lost[origin].total if origin in self.lost else 0
+        stop = max(stop, acked)                   # of a dead origin the site may have had more than is known here
+        return Book(stop - owed, acked - owed - lost, stop - acked, lost)
 
 
 class SiteTable:
@@ -83,36 +177,47 @@ class SiteTable:
         return tuple(self.sites[name].row() for name in sorted(self.sites))
 
     def follow(self, rows: Iterable[SiteRow]) -> None:
-        """Take the relay's table: its statuses; views and acknowledgements only forward.
+        """Take the relay's table: its statuses; views and what is settled only forward.
 
         A new relay may know an older view of a site than we do: our answer to its SYNC tells it.
         """
         for row in rows:
             site = self.sites.setdefault(row.site, Site(row.site))
             site.status = row.status
+            site.decree = max(site.decree, row.decree)
             if site.epoch is None or (row.epoch is not None and row.epoch >= site.epoch):
-                site.epoch, site.members = row.epoch, row.members
-            site.owed = dict(row.owed)
-            site.acknowledge(row.acked)
+                site.see(row.epoch, row.members)
+            site.learn(row)
 
-    def learn(self, rows: Iterable[SiteRow]) -> None:
-        """As relay, from a member's table: sites and facts that are new here."""
+    def learn(self, rows: Iterable[SiteRow], theirs: Numbers, mine: Numbers) -> None:
+        """As relay, from a member's table: sites and facts that are new here.
+
+        theirs, mine: what was trimmed at the member and here, before one knew a site that only the other knew.
+        """
+        known = [row.site for row in rows]
+        for site in self:
+            if site.name not in known:
+                site.never_owed(theirs)
         for row in rows:
-            site = self.sites.get(row.site)
-            if site is None:
-                self.sites[row.site] = Site(row.site, row.status, row.epoch, row.members, dict(row.acked),
-                                            dict(row.owed))
-                continue
-            site.acknowledge(row.acked)
+            found = self.sites.get(row.site)
+            site = found or Site(row.site, row.status, row.epoch, row.members)
+            self.sites[row.site] = site
+            if row.decree > site.decree:
+                # An operator spoke to the other half of our site; an odd decree asks for what a status cannot undo.
+                site.decree = row.decree
+                site.status = OFFLINE if site.forbidden else site.status
             if row.epoch is not None and (site.epoch is None or row.epoch > site.epoch):
-                site.epoch, site.members = row.epoch, row.members
+                site.see(row.epoch, row.members)
+            site.learn(row)
+            if found is None:
+                site.never_owed(mine)
 
     def droppable(self, origins: Iterable[Address], ends: Numbers) -> Numbers:
-        """Per origin the number below which every site that is held for has everything.
+        """Per origin the number below which every site has everything, or lost it.
 
         With no site to hold for that is everything, `ends`.
         """
-        holding = [site.trimmable for site in self.sites.values() if site.status != OFFLINE]
+        holding = [site.trimmable for site in self.sites.values()]
         if not holding:
             return {origin: ends[origin] for origin in origins if origin in ends}
         return {origin: min(acked.get(origin, 1) for acked in holding) for origin in origins}

@@ -1,0 +1,152 @@
+"""What an operator wants of another site: `offline`, `online`, `drain`. Works at any member; its relay carries it out.
+
+A member passes the order to its coordinator and repeats it until it is answered, so it outlives a coordinator's crash;
+carrying out twice does no harm. `offline` gives the site up at once. `drain` sends what was numbered when the order
+came, and nothing of what came later, waits until the site has it, and only then takes it OFFLINE: nothing of what was
+held is lost. Both forbid the site's return until `online`.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jgroups_py.address import Address
+from jgroups_py.events import SiteCommand
+from jgroups_py.outputs import SiteCommandDone
+from jgroups_py.protocols.relay.headers import Order, OrderAnswer
+from jgroups_py.protocols.relay.receiving import RELIABLE
+from jgroups_py.protocols.relay.sites import OFFLINE, Site
+from jgroups_py.units import millis, seconds
+
+if TYPE_CHECKING:
+    from jgroups_py.protocols.relay.relay import Relay
+
+AGAIN_NS = millis(500)           # an order without an answer is sent again this often
+ANSWER_NS = seconds(5)           # and given up when nobody answered for so long, besides what a drain may take
+
+
+class Orders:
+    """Orders given here, and, at the relay, who waits for a drain."""
+
+    def __init__(self, relay: Relay) -> None:
+        self.relay = relay
+        self.given: dict[int, tuple[Order, int]] = {}               # number -> the order, until when an answer counts
+        self.drains: dict[str, dict[tuple[Address, int], None]] = {}    # site -> (member, its number) that wait
+
+    # --- where the order was given ----------------------------------------------------------------------------------
+
+    def command(self, event: SiteCommand) -> None:
+        """An operator speaks."""
+        relay = self.relay
+        order = Order(event.number, event.verb, event.site, event.timeout_ns)
+        self.given[event.number] = order, relay.now_ns + event.timeout_ns + ANSWER_NS
+        if not relay.has_view:
+            return self.answered(event.number, "this member is in no group yet")
+        relay.set_timer_once("order", AGAIN_NS)
+        return self.dispatch(order)
+
+    def dispatch(self, order: Order) -> None:
+        """To the coordinator, who may be us."""
+        if self.relay.is_relay:
+            self.obey(order, self.relay.me)
+        else:
+            self.relay.send(order, self.relay.view.coordinator, flags=RELIABLE)
+
+    def again(self) -> None:
+        """On a timer while an answer is missing."""
+        for number, (order, until_ns) in list(self.given.items()):
+            if self.relay.now_ns >= until_ns:
+                self.answered(number, "the coordinator did not answer in time")
+            else:
+                self.dispatch(order)
+        if self.given:
+            self.relay.set_timer_once("order", AGAIN_NS)
+
+    def answered(self, number: int, error: str) -> None:
+        """It was carried out, or refused."""
+        if self.given.pop(number, None) is not None:
+            self.relay.emit(SiteCommandDone(number, error))
+
+    # --- the relay --------------------------------------------------------------------------------------------------
+
+    def obey(self, order: Order, src: Address) -> None:
+        """Carry an order out."""
+        relay = self.relay
+        if not relay.is_relay or not relay.receiving.complete:
+            return                                # it comes again: then we have heard from all members, or another has
+        site = relay.table.get(order.site)
+        if site is None:
+            known = ", ".join(sorted(relay.table.sites)) or "none"
+            what = "is our own site" if order.site == relay.config.site else "is no site that was ever heard of"
+            return self.answer(src, order.number, f"{order.site} {what}; known: {known}")
+        if order.verb == "drain":
+            return self.drain(site, order, src)
+        if order.verb == "offline":
+            self.offline(site)
+        elif order.verb == "online":
+            self.online(site)
+        else:
+            return self.answer(src, order.number, f"{order.verb!r} is not an order; known: offline, online, drain")
+        return self.answer(src, order.number, "")
+
+    def answer(self, to: Address, number: int, error: str) -> None:
+        """Tell the member that asked."""
+        if to == self.relay.me:
+            self.answered(number, error)
+        else:
+            self.relay.send(OrderAnswer(number, error), to, flags=RELIABLE)
+
+    def offline(self, site: Site) -> None:
+        """Give the site up, until `online`."""
+        site.decree += not site.forbidden
+        if site.status != OFFLINE:
+            self.relay.status.take_offline(site, "an operator said so", "warning")
+            self.end_drain(site, "it was taken OFFLINE meanwhile")
+        self.relay.status.tell_table()
+
+    def online(self, site: Site) -> None:
+        """It may return; at once if its relay is on the bridge."""
+        relay = self.relay
+        self.end_drain(site, "an operator ordered it online meanwhile")
+        site.decree += site.forbidden
+        if site.status == OFFLINE and relay.sending.peers.accepted(site.name) is not None:
+            relay.status.bring_back(site)
+        relay.status.tell_table()
+
+    def drain(self, site: Site, order: Order, src: Address) -> None:
+        """Send what is held now, then take the site OFFLINE."""
+        relay = self.relay
+        if site.status == OFFLINE:
+            return self.answer(src, order.number, f"{site.name} is OFFLINE already; nothing is held for it")
+        if site.draining is None:
+            site.draining = relay.current_numbers()
+        self.drains.setdefault(site.name, {})[src, order.number] = None
+        relay.set_timer_once("drain", order.timeout_ns, site.name)
+        return self.check_drained(site)
+
+    def check_drained(self, site: Site) -> None:
+        """The site acknowledged something: maybe all that a drain waits for."""
+        if site.draining is not None and all(site.acked.get(o, 1) >= stop for o, stop in site.draining.items()):
+            site.decree += not site.forbidden
+            self.relay.status.take_offline(site, "an operator drained it", "warning")
+            self.end_drain(site, "")
+
+    def drain_expired(self, name: str) -> None:
+        """The site did not acknowledge all in time: it stays what it was, and gets the rest as ever."""
+        site = self.relay.table.get(name)
+        if site is not None and site.draining is not None:
+            missing = sum(max(0, stop - site.acked.get(origin, 1)) for origin, stop in site.draining.items())
+            self.end_drain(site, f"{name} has not acknowledged {missing} messages in time; it stays as it was")
+            self.relay.sending.pump()
+
+    def end_drain(self, site: Site, error: str) -> None:
+        """Answer all who wait."""
+        site.draining = None
+        self.relay.cancel_timer("drain", site.name)
+        for src, number in self.drains.pop(site.name, {}):
+            self.answer(src, number, error)
+
+    def resigned(self) -> None:
+        """We are no longer the relay; who waits asks the next one."""
+        for name in self.drains:
+            self.relay.cancel_timer("drain", name)
+        self.drains = {}

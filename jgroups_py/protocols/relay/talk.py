@@ -1,0 +1,143 @@
+"""What members of a site say to each other about relaying, and RELAY's timers, handed to the part that they concern."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jgroups_py.batch import Batch
+from jgroups_py.protocol import Protocol, receives, timer
+from jgroups_py.protocols.relay.headers import (
+    Base,
+    Confirm,
+    Copy,
+    Disseminate,
+    Fetch,
+    Have,
+    Letter,
+    LetterSeen,
+    Order,
+    OrderAnswer,
+    Sync,
+    Trim,
+)
+
+if TYPE_CHECKING:
+    from jgroups_py.protocols.relay.orders import Orders
+    from jgroups_py.protocols.relay.post import Post
+    from jgroups_py.protocols.relay.receiving import Receiving
+    from jgroups_py.protocols.relay.sending import Sending
+    from jgroups_py.protocols.relay.status import Status
+
+
+class LocalTalk(Protocol):
+    """The base of Relay that receives what comes with RELAY's headers in the local group."""
+
+    is_relay: bool
+    receiving: Receiving
+    sending: Sending
+    post: Post
+    status: Status
+    orders: Orders
+
+    @receives(Sync)
+    def on_sync(self, header: Sync, batch: Batch) -> None:
+        self.receiving.sync(header, batch)
+
+    @receives(Have)
+    def on_have(self, header: Have, batch: Batch) -> None:
+        self.receiving.have(header, batch)
+
+    @receives(Fetch)
+    def on_fetch(self, header: Fetch, batch: Batch) -> None:
+        self.receiving.fetch(header, batch)
+
+    @receives(Copy)
+    def on_copy(self, header: Copy, batch: Batch) -> None:
+        self.receiving.copy(header, batch)
+
+    @receives(Disseminate)
+    def on_disseminate(self, header: Disseminate, batch: Batch) -> None:
+        self.receiving.disseminate(header, batch)
+
+    @receives(Base)
+    def on_base(self, header: Base, batch: Batch) -> None:
+        self.receiving.base(header, batch)
+
+    @receives(Confirm)
+    def on_confirm(self, header: Confirm, batch: Batch) -> None:
+        self.receiving.confirms(header, batch)
+
+    @receives(Trim)
+    def on_trim(self, header: Trim, batch: Batch) -> None:
+        self.status.trimmed(header, batch)
+
+    @receives(Order)
+    def on_order(self, header: Order, batch: Batch) -> None:
+        self.orders.obey(header, batch.src)
+
+    @receives(OrderAnswer)
+    def on_order_answer(self, header: OrderAnswer, batch: Batch) -> None:
+        self.orders.answered(header.number, header.error)
+
+    @receives(Letter)
+    def on_letter(self, header: Letter, batch: Batch) -> None:
+        self.post.onward(header, batch)
+
+    @receives(LetterSeen)
+    def on_letter_seen(self, header: LetterSeen, batch: Batch) -> None:
+        self.post.seen_onward(header)
+
+    # --- timers -------------------------------------------------------------------------------------------------------
+
+    @timer("hello")
+    def hello_again(self) -> None:
+        self.sending.introduce()
+
+    @timer("ack")
+    def acknowledge(self) -> None:
+        if self.is_relay:
+            self.receiving.acknowledge()
+
+    @timer("confirm")
+    def confirm(self) -> None:
+        self.receiving.confirm()
+
+    @timer("trim")
+    def trim(self) -> None:
+        self.status.trim()
+
+    @timer("resend")
+    def resend(self) -> None:
+        self.sending.probe()
+
+    @timer("letters")
+    def resend_letters(self) -> None:
+        self.post.resend()
+
+    @timer("letters_seen")
+    def acknowledge_letters(self) -> None:
+        self.post.acknowledge_arrived()
+
+    @timer("site_down")
+    def site_down(self, site: str) -> None:
+        if self.is_relay:
+            self.status.site_down(site)
+
+    @timer("return")
+    def return_to(self, site: str) -> None:
+        self.status.say_hello(site)
+
+    @timer("order")
+    def orders_again(self) -> None:
+        self.orders.again()
+
+    @timer("drain")
+    def drain_expired(self, site: str) -> None:
+        self.orders.drain_expired(site)
+
+    @timer("grace")
+    def grace_over(self, site: str) -> None:
+        self.status.grace_over(site)
+
+    @timer("raise")
+    def raise_again(self) -> None:
+        """Only spaces RaiseView events."""
