@@ -26,6 +26,7 @@ from jgroups_py.outputs import (
     Closed,
     Deliver,
     GlobalViewInstalled,
+    HoldDurability,
     MessagesLost,
     Output,
     ProvideState,
@@ -47,6 +48,7 @@ NEWS: dict[type[Output], tuple[str, Callable[[Any], Any]]] = {
     GlobalViewInstalled: ("global_view_accepted", lambda output: output.view),
     Unreachable: ("unreachable", lambda output: output.dest),
     MessagesLost: ("messages_lost", lambda output: output),
+    HoldDurability: ("journal_failed", lambda output: output.reason),
 }
 """Output -> the receiver's method that it means, and what the method gets."""
 

@@ -34,6 +34,7 @@ from jgroups_py.outputs import (
     Closed,
     CloseTransport,
     Deliver,
+    NodeFailed,
     OpenBridge,
     OpenTransport,
     Output,
@@ -204,6 +205,8 @@ class Node:
                     self.bridge.inject(Disconnect(), now_ns)
             elif kind is ReadyToLeave:
                 self.local.inject(Disconnect(), now_ns)
+            elif kind is NodeFailed:
+                self._close(output.reason)                    # type: ignore[attr-defined]
             else:
                 self.outputs.append(output)
         surfaced, self.local.surfaced = self.local.surfaced, []

@@ -10,7 +10,7 @@ from jgroups_py.outputs import MessagesLost
 from jgroups_py.view import View
 
 CALLBACKS = ("receive", "receive_batch", "view_accepted", "global_view_accepted", "get_state", "set_state",
-             "site_status", "unreachable", "messages_lost", "channel_closed")
+             "site_status", "unreachable", "messages_lost", "journal_failed", "channel_closed")
 
 
 class Receiver:
@@ -44,6 +44,9 @@ class Receiver:
 
     def messages_lost(self, loss: MessagesLost) -> None:
         """With RELAY: messages `first` to `stop` (half-open) of `origin` at `site` will never come."""
+
+    def journal_failed(self, reason: str) -> None:
+        """With RELAY's `hold_dir`: what is held for other sites is not written to disk any more; "": it is again."""
 
     def channel_closed(self, reason: str) -> None:
         """The channel closed by itself, because of a bug; nothing follows."""

@@ -20,21 +20,27 @@ from jgroups_py.events import Event, FolderRead, StateBusy
 from jgroups_py.node import Node
 from jgroups_py.outputs import (
     LOCAL,
+    AppendSegment,
     Closed,
     CloseLink,
     CloseTransport,
     Frame,
     Listen,
     Note,
+    OpenJournal,
     OpenLink,
     OpenTransport,
     Output,
     ReadFolder,
+    ReadSegment,
+    RemoveSegment,
     StoreEntry,
+    SyncSegments,
 )
 from jgroups_py.protocols.transport import TcpConfig, UdpConfig
 from jgroups_py.runtime.files import read_folder, store_entry
 from jgroups_py.runtime.inbox import HIGH_BYTES, LOW_BYTES, Inbox
+from jgroups_py.runtime.journal import Journal
 from jgroups_py.runtime.links import Links
 from jgroups_py.runtime.loop import Loop
 from jgroups_py.runtime.sends import MESSAGE_COST, Run, SendQueue
@@ -80,6 +86,7 @@ class Host:
         self._ended = ended
         self._nets: dict[int, Net] = {}
         self._news: list[Output] = []
+        self._journal: Journal | None = None
         self._held_back = False
         self._leaving = False                                # the application wants to leave
         self._leave_by_ns: int | None = None                 # it waits for the queue to empty, until then
@@ -89,6 +96,10 @@ class Host:
             OpenTransport: self._open_transport, CloseTransport: self._close_transport, Listen: self._listen,
             OpenLink: self._open_link, CloseLink: self._close_link, StoreEntry: self._store_entry,
             ReadFolder: self._read_folder, Note: self._note_output, Closed: self._closed,
+            OpenJournal: self._open_journal, ReadSegment: lambda asked: self._journal_of().read(asked.name),
+            AppendSegment: lambda asked: self._journal_of().append(asked.name, asked.data),
+            SyncSegments: lambda asked: self._journal_of().sync(asked.number),
+            RemoveSegment: lambda asked: self._journal_of().remove(asked.name),
         }
 
     # --- from any thread --------------------------------------------------------------------------------------------
@@ -242,6 +253,8 @@ class Host:
                 news.append(output)
             else:
                 carrier(output)
+        if self._journal is not None:
+            self._journal.flush()                            # before the application gets what was delivered
 
     def _open_transport(self, asked: OpenTransport) -> None:
         assert self.node is not None, "a node asks"
@@ -306,6 +319,13 @@ class Host:
             entries = ()
         self._notify(asked.net, FolderRead(asked.folder, entries))
 
+    def _open_journal(self, asked: OpenJournal) -> None:
+        self._journal = Journal(asked.folder, lambda event: self.loop.call(lambda: self._notify(LOCAL, event), self))
+
+    def _journal_of(self) -> Journal:
+        assert self._journal is not None, "a journal is opened before it is used"
+        return self._journal
+
     def _note_output(self, note: Note) -> None:
         self._note(note.level, note.text)
 
@@ -326,6 +346,8 @@ class Host:
         self._reason = closed.reason
         for net in list(self._nets):
             self._close_transport(CloseTransport(net, graceful=self._leaving))
+        if self._journal is not None:
+            self._journal.close()
         self.loop.remove(self)
         self.sends.close(self._refusal)
         self._ended(closed.reason, not self._leaving)

@@ -14,6 +14,7 @@ from jgroups_py.events import Event
 from jgroups_py.outputs import LOCAL, Frame
 from jgroups_py.sim import history as h
 from jgroups_py.sim.carry import Carrier
+from jgroups_py.sim.disks import Disks
 from jgroups_py.sim.links import Links
 from jgroups_py.sim.network import STREAM_BACKLOG, Network, Weather
 from jgroups_py.sim.process import Process, Socket
@@ -33,6 +34,7 @@ class Engine:
         self.network = Network(f"{seed}/network", weather)
         self.history = h.History()
         self.links = Links(self)
+        self.disks = Disks(self, seed)
         self.carrier = Carrier(self)
         self.sockets: dict[PhysicalAddress, Socket] = {}
         self.groups: dict[PhysicalAddress, list[Socket]] = {}    # IP multicast address -> who listens

@@ -1,0 +1,154 @@
+"""Records of the journal: how held runs and the site table are written to disk, and read back from damaged files.
+
+A segment is a sequence of records, each with two checksums: one over its head, one over its body. A head that is cut
+short or wrong ends the segment, since nothing says where the next record begins: that is how a crash in the middle of
+a write looks (a torn tail). A body that is wrong under a right head costs that record only. The first record of
+a segment says whose it is. Specified byte by byte in design/protocols/relay.md.
+
+Times are those of the wall clock, in ns since 1970, since they outlive the process.
+"""
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from zlib import crc32
+
+import attrs
+
+from jgroups_py import wire
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch
+from jgroups_py.errors import WireError
+from jgroups_py.protocols.relay.headers import NUMBERS, TABLE, Numbers, SiteRow
+
+VERSION = 1
+OWNER, RUN, STATE = 1, 2, 3                      # kinds of records
+_HEAD = struct.Struct(">BII")                    # kind, length of the body, checksum of the body
+_CHECK = struct.Struct(">I")                     # checksum of the head
+HEAD_BYTES = _HEAD.size + _CHECK.size
+_MAGIC = b"JGHOLD"
+_OWNER = struct.Struct(">6sB")                   # magic, version
+_RUN = struct.Struct(">16sQQB")                  # origin, first number, held since, whether one length serves all
+
+
+@attrs.frozen
+class Owner:
+    """The first record of a segment: what the segment is, and whose."""
+
+    version: int
+    cluster: str
+    site: str
+
+
+@attrs.frozen(eq=False)
+class Run:
+    """Messages `first`, first + 1, ... of one origin; the batch is as in the hold."""
+
+    origin: Address
+    first: int
+    since_wall_ns: int
+    batch: Batch
+
+
+@attrs.frozen
+class State:
+    """What was known of the other sites, and per origin the number below which nothing is held any more."""
+
+    table: tuple[SiteRow, ...]
+    trimmed: Numbers
+
+
+@attrs.define
+class Damage:
+    """What reading a segment found wrong. cut_bytes: the tail that could not be read; skipped: records with a wrong
+    body."""
+
+    cut_bytes: int = 0
+    skipped: int = 0
+
+
+Record = Owner | Run | State
+
+
+# --- writing --------------------------------------------------------------------------------------------------------
+
+def owner_record(cluster: str, site: str) -> bytes:
+    """The first record of a segment."""
+    out = bytearray(_OWNER.pack(_MAGIC, VERSION))
+    wire.TEXT.write(cluster, out)
+    wire.TEXT.write(site, out)
+    return _record(OWNER, [out])
+
+
+def run_record(origin: Address, first: int, since_wall_ns: int, batch: Batch) -> bytes:
+    """A held run."""
+    equal = wire.equal_lengths(batch.payloads)
+    head = bytearray(_RUN.pack(origin.raw, first, max(0, since_wall_ns), equal))
+    wire.TEXT.write(origin.name, head)
+    return _record(RUN, [head, *wire.encode_body(batch, equal)])
+
+
+def state_record(table: tuple[SiteRow, ...], trimmed: Numbers) -> bytes:
+    """The site table."""
+    out = bytearray()
+    TABLE.write(table, out)
+    NUMBERS.write(trimmed, out)
+    return _record(STATE, [out])
+
+
+def _record(kind: int, parts: list[bytes | bytearray]) -> bytes:
+    body = b"".join(parts)
+    head = _HEAD.pack(kind, len(body), crc32(body))
+    return b"".join((head, _CHECK.pack(crc32(head)), body))
+
+
+# --- reading --------------------------------------------------------------------------------------------------------
+
+def read_records(data: bytes, addresses: wire.Interner, damage: Damage) -> Iterator[Record]:
+    """All records that can be read; what cannot is added to `damage`."""
+    at, stop = 0, len(data)
+    while at < stop:
+        body_at = at + HEAD_BYTES
+        if body_at > stop:
+            break
+        kind, length, checksum = _HEAD.unpack_from(data, at)
+        (head_checksum,) = _CHECK.unpack_from(data, at + _HEAD.size)
+        if crc32(data[at:at + _HEAD.size]) != head_checksum or body_at + length > stop:
+            break
+        at = body_at + length
+        record = _read_body(kind, wire.Reader(data, addresses, body_at, at), checksum)
+        if record is None:
+            damage.skipped += 1
+        else:
+            yield record
+    damage.cut_bytes += stop - at
+
+
+def _read_body(kind: int, reader: wire.Reader, checksum: int) -> Record | None:
+    """A record, None if it is damaged or of a kind that we do not know."""
+    body = memoryview(reader.data)[reader.pos:reader.stop]
+    read = _READERS.get(kind)
+    if read is None or crc32(body) != checksum:
+        return None
+    try:
+        return read(reader)
+    except WireError:
+        return None
+
+
+def _read_owner(reader: wire.Reader) -> Owner | None:
+    magic, version = reader.unpack(_OWNER)
+    return Owner(version, wire.TEXT.read(reader), wire.TEXT.read(reader)) if magic == _MAGIC else None
+
+
+def _read_run(reader: wire.Reader) -> Run:
+    raw, first, since_wall_ns, equal = reader.unpack(_RUN)
+    origin = reader.addresses.get(raw, wire.TEXT.read(reader))
+    return Run(origin, first, since_wall_ns, wire.decode_body(reader, origin, None, bool(equal)))
+
+
+def _read_state(reader: wire.Reader) -> State:
+    return State(TABLE.read(reader), NUMBERS.read(reader))
+
+
+_READERS = {OWNER: _read_owner, RUN: _read_run, STATE: _read_state}

@@ -1,0 +1,130 @@
+"""Reading the journal back: before a member connects, its hold becomes what it was when the process ended.
+
+RELAY keeps `Connect` back until the last segment is read. Of damaged segments everything is taken that its checksums
+vouch for. Segments stay as they are, new records go to a new one; so a crash while reading changes nothing.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from jgroups_py import wire
+from jgroups_py.address import Address
+from jgroups_py.events import Connect, JournalOpened, SegmentRead
+from jgroups_py.outputs import NodeFailed, Note, OpenJournal, ReadSegment
+from jgroups_py.protocol import STOP
+from jgroups_py.protocols.relay.records import VERSION, Damage, Owner, Run, State, read_records
+from jgroups_py.protocols.relay.segments import Segment, folder_name, segment_number
+
+if TYPE_CHECKING:
+    from jgroups_py.protocols.relay.journal import Journal
+
+
+class Restore:
+    """See the module."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.relay = journal.relay
+        self.connect: Connect | None = None              # kept back
+        self.cluster = ""
+        self.unread: list[str] = []
+        self.origins: dict[Address, None] = {}           # whose runs were restored
+        self.state: State | None = None                  # the last one read
+        self.damage = Damage()
+        self.expired = 0                                 # messages that were too old
+        self.addresses = wire.Interner()
+
+    def begin(self, connect: Connect) -> object:
+        """The member wants to join: with `hold_dir` it is kept back until all is read."""
+        relay = self.relay
+        if not relay.config.hold_dir:
+            return None
+        self.connect, self.cluster = connect, connect.cluster
+        relay.emit(OpenJournal(f"{relay.config.hold_dir}/{folder_name(relay.me.name)}"))
+        return STOP
+
+    def opened(self, event: JournalOpened) -> None:
+        """The folder is ours."""
+        journal = self.journal
+        journal.wall_offset_ns = event.wall_ns - self.relay.now_ns
+        self.unread = sorted(name for name in event.names if segment_number(name))
+        journal.number = segment_number(self.unread[-1]) if self.unread else 0
+        self.read_next()
+
+    def read_next(self) -> None:
+        if self.unread:
+            self.relay.emit(ReadSegment(self.unread[0]))
+        else:
+            self.finish()
+
+    def segment_read(self, event: SegmentRead) -> None:
+        """Take what a segment has."""
+        segment = Segment(event.name, len(event.data))
+        for record in read_records(event.data, self.addresses, self.damage):
+            if isinstance(record, Run):
+                self.take_run(record, segment)
+            elif isinstance(record, State):
+                self.state = record
+            elif not self.is_ours(record, event.name):
+                return
+        self.journal.segments.append(segment)
+        self.unread.remove(event.name)
+        self.read_next()
+
+    def is_ours(self, owner: Owner, name: str) -> bool:
+        """Whether a segment belongs to this site of this cluster; if not, the member does not start."""
+        site, folder = self.relay.config.site, folder_name(self.relay.me.name)
+        if owner.version != VERSION:
+            reason = f"is of format {owner.version}, this program writes format {VERSION}"
+        elif (owner.cluster, owner.site) != (self.cluster, site):
+            reason = (f"belongs to site {owner.site} of cluster {owner.cluster}, not to site {site} of cluster "
+                      f"{self.cluster}")
+        else:
+            return True
+        self.relay.emit(NodeFailed(f"hold_dir: {self.relay.config.hold_dir}/{folder}/{name} {reason}"))
+        return False
+
+    def take_run(self, run: Run, segment: Segment) -> None:
+        """Hold a run again unless it is so old that other sites may have forgotten its origin (rule 19)."""
+        relay = self.relay
+        age_ns = max(0, relay.now_ns + self.journal.wall_offset_ns - run.since_wall_ns)
+        if age_ns >= relay.config.hold_age_ns:
+            self.expired += run.batch.count
+            return
+        segment.cover(run.origin, run.first, run.first + run.batch.count)
+        relay.hold.add(run.origin, run.first, run.batch, relay.now_ns - age_ns)
+        self.origins[run.origin] = None
+
+    def finish(self) -> None:
+        """Everything is read: take the last site table, begin to write, join."""
+        relay = self.relay
+        if self.state is not None:
+            relay.table.learn([attrs.evolve(row, epoch=None, members=()) for row in self.state.table], {}, {})
+            for site in relay.table:
+                site.untold.clear()                   # its application heard of them in its last life
+            for origin, number in self.state.trimmed.items():
+                relay.hold.drop_below(origin, number)
+        for origin in list(relay.hold.runs):
+            relay.numbers[origin] = relay.hold.end(origin)
+        self.report()
+        self.journal.begin()
+        connect, self.connect = self.connect, None
+        if connect is not None and not relay.leaving:
+            relay.pass_down(connect)
+
+    def report(self) -> None:
+        """Say what was found."""
+        relay, damage, messages = self.relay, self.damage, self.relay.hold.messages
+        relay.count("restored_messages", messages)
+        if messages:
+            relay.emit(Note("info", f"{messages} messages held for other sites were read from {relay.config.hold_dir}"))
+        if damage.cut_bytes or damage.skipped:
+            relay.count("journal_cut_bytes", damage.cut_bytes)
+            relay.count("journal_records_skipped", damage.skipped)
+            relay.emit(Note("warning", f"of the hold on disk {damage.cut_bytes} bytes at ends of files were incomplete "
+                            f"and {damage.skipped} records damaged; they were left out"))
+        if self.expired:
+            relay.count("journal_messages_expired", self.expired)
+            relay.emit(Note("warning", f"{self.expired} messages held on disk were too old to be sent"))

@@ -1,0 +1,179 @@
+"""The files of RELAY's journal (`hold_dir`): locks the folder, reads, appends, syncs, removes.
+
+What to write where is decided in the core. Appending is done by the loop thread: it goes to the system's page cache,
+which survives the end of the process. What waits for the disk itself (reading, syncs, closing, removing) is done by
+a thread of this journal, so that the loop never does. Errors are told as JournalFailed; nothing raises.
+"""
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from queue import SimpleQueue
+from time import monotonic, sleep, time_ns
+
+from jgroups_py.events import Event, JournalFailed, JournalOpened, SegmentRead, SegmentsSynced
+
+LOCK_NAME = "lock"
+LOCK_SECONDS = 2.0              # a member that leaves and connects again may still be closing its files
+LOCK_PAUSE_SECONDS = 0.02
+MAX_BUFFERS = 512               # gathered by one system call; Linux takes 1024
+FOLDER_MODE, FILE_MODE = 0o700, 0o600
+
+Task = Callable[[], None]
+
+
+class Journal:
+    """One member's journal. `tell` passes an event to the node and may be called from any thread."""
+
+    def __init__(self, folder: str, tell: Callable[[Event], None]) -> None:
+        self._folder = Path(folder).expanduser()
+        self._tell = tell
+        self._lock: int | None = None
+        self._files: dict[str, int] = {}                     # name -> descriptor, of files that were appended to
+        self._unwritten: list[bytes] = []                    # for the file `_newest`
+        self._newest = ""
+        self._broken: dict[str, None] = {}                   # files that could not be written
+        self._tasks: SimpleQueue[Task | None] = SimpleQueue()
+        threading.Thread(target=self._work, name="jgroups-journal", daemon=True).start()
+        self._tasks.put(self._open)
+
+    # --- on the loop thread -----------------------------------------------------------------------------------------
+
+    def read(self, name: str) -> None:
+        """Tell what is in a file."""
+        self._tasks.put(lambda: self._read(name))
+
+    def append(self, name: str, data: bytes) -> None:
+        """Append to a file; written by the next `flush`."""
+        if name != self._newest:
+            self.flush()
+            self._newest = name
+        self._unwritten.append(data)
+
+    def flush(self) -> None:
+        """Write what was appended."""
+        buffers, self._unwritten = self._unwritten, []
+        if not buffers or self._newest in self._broken:
+            return
+        try:
+            write_all(self._descriptor(self._newest), buffers)
+        except OSError as error:
+            self._broken[self._newest] = None
+            self._tell(JournalFailed(f"cannot write {self._folder / self._newest}: {error.strerror}"))
+
+    def sync(self, number: int) -> None:
+        """Bring everything appended so far to the disk."""
+        self.flush()
+        descriptors = list(self._files.values())
+        keep = self._files.get(self._newest)
+        self._files = {} if keep is None else {self._newest: keep}
+        self._tasks.put(lambda: self._sync(descriptors, keep, number))
+
+    def remove(self, name: str) -> None:
+        """Remove a file."""
+        self._broken.pop(name, None)
+        descriptor = self._files.pop(name, None)
+        self._tasks.put(lambda: self._remove(name, descriptor))
+
+    def close(self) -> None:
+        """Close all files, then let others have the folder."""
+        self.flush()
+        descriptors, self._files = list(self._files.values()), {}
+        self._tasks.put(lambda: self._close(descriptors))
+        self._tasks.put(None)
+
+    def _descriptor(self, name: str) -> int:
+        descriptor = self._files.get(name)
+        if descriptor is None:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            descriptor = self._files[name] = os.open(self._folder / name, flags, FILE_MODE)
+        return descriptor
+
+    # --- on its own thread ------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            try:
+                task()
+            except OSError as error:
+                self._tell(JournalFailed(f"{error.filename or self._folder}: {error.strerror}"))
+
+    def _open(self) -> None:
+        self._folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        sync_folder(self._folder.parent)
+        lock = os.open(self._folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        until = monotonic() + LOCK_SECONDS
+        while not locked(lock):
+            if monotonic() > until:
+                os.close(lock)
+                return self._tell(JournalFailed(f"{self._folder} is in use by another member of this name"))
+            sleep(LOCK_PAUSE_SECONDS)
+        self._lock = lock
+        names = sorted(entry.name for entry in os.scandir(self._folder) if entry.name != LOCK_NAME)
+        return self._tell(JournalOpened(tuple(names), time_ns()))
+
+    def _read(self, name: str) -> None:
+        with (self._folder / name).open("rb") as file:
+            data = file.read()
+            os.fsync(file.fileno())                          # what is restored is not lost by a power cut now
+        self._tell(SegmentRead(name, data))
+
+    def _sync(self, descriptors: list[int], keep: int | None, number: int) -> None:
+        try:
+            for descriptor in descriptors:
+                os.fsync(descriptor)
+            sync_folder(self._folder)                        # the names of new files too
+        finally:
+            for descriptor in descriptors:
+                if descriptor != keep:
+                    os.close(descriptor)
+        self._tell(SegmentsSynced(number))
+
+    def _remove(self, name: str, descriptor: int | None) -> None:
+        if descriptor is not None:
+            os.close(descriptor)
+        (self._folder / name).unlink(missing_ok=True)
+
+    def _close(self, descriptors: list[int]) -> None:
+        for descriptor in descriptors:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+        if self._lock is not None:
+            os.close(self._lock)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names of the files in a folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def locked(descriptor: int) -> bool:
+    """Whether the file is locked for us now; the lock goes with the descriptor, or the process."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def write_all(descriptor: int, buffers: list[bytes]) -> None:
+    """Write all buffers; a system call may take fewer bytes than it is given.
+
+    Raises:
+        OSError: the disk is full, or worse.
+    """
+    for at in range(0, len(buffers), MAX_BUFFERS):
+        some = buffers[at:at + MAX_BUFFERS]
+        written = os.writev(descriptor, some)
+        if written < sum(map(len, some)):
+            rest = memoryview(b"".join(some))[written:]
+            while rest:
+                rest = rest[os.write(descriptor, rest):]

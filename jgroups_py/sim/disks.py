@@ -1,0 +1,128 @@
+"""Virtual disks: what the journals of simulated members are written to, and what happens to them.
+
+A file has what the process wrote (the page cache) and how much of it is on the disk itself. The crash of a process
+leaves both; a power cut cuts each file somewhere behind its synced part, may flip bytes there, and takes files whose
+names were never synced. A disk can be slow to sync, and full.
+"""
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+import attrs
+
+from jgroups_py.events import JournalFailed, JournalOpened, SegmentRead, SegmentsSynced
+from jgroups_py.outputs import (
+    LOCAL,
+    AppendSegment,
+    OpenJournal,
+    ReadSegment,
+    RemoveSegment,
+    SyncSegments,
+)
+from jgroups_py.sim.process import Process
+from jgroups_py.units import NS_PER_MS, NS_PER_S
+
+if TYPE_CHECKING:
+    from jgroups_py.sim.engine import Engine
+
+READ_NS = NS_PER_MS
+SYNC_NS = 2 * NS_PER_MS
+FLIP_RATIO = 0.3                         # of the files that a power cut tears
+EPOCH_NS = 1_700_000_000 * NS_PER_S      # the wall clock when a simulation begins
+
+
+@attrs.define(eq=False)
+class File:
+    """One file. synced_bytes: None while not even its name is on the disk."""
+
+    data: bytearray = attrs.Factory(bytearray)
+    synced_bytes: int | None = None
+
+
+class Disk:
+    """The folder of one member's journal."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, File] = {}
+        self.owner: Process | None = None
+        self.sync_ns = SYNC_NS
+        self.full = False
+
+    def cut_power(self, rng: Random) -> None:
+        """Keep what is on the disk, and some of what is not."""
+        for name, file in list(self.files.items()):
+            synced = file.synced_bytes
+            if synced is None and rng.random() < 0.5:
+                del self.files[name]
+                continue
+            kept = rng.randint(synced or 0, len(file.data))
+            del file.data[kept:]
+            if kept > (synced or 0) and rng.random() < FLIP_RATIO:
+                file.data[rng.randrange(synced or 0, kept)] ^= 1 << rng.randrange(8)
+            file.synced_bytes = kept
+
+
+class Disks:
+    """All disks of a world: carries out what nodes ask of their journals."""
+
+    def __init__(self, world: Engine, seed: str) -> None:
+        self.world = world
+        self.rng = Random(f"{seed}/disks")
+        self.by_name: dict[str, Disk] = {}               # member name -> its disk
+
+    def of(self, name: str) -> Disk:
+        """The disk of a member."""
+        return self.by_name.setdefault(name, Disk())
+
+    def open(self, process: Process, asked: OpenJournal) -> None:
+        """Lock the folder and list it."""
+        disk = self.of(process.name)
+        if disk.owner is not None and disk.owner.running and disk.owner is not process:
+            return self._fail(process, f"{asked.folder} is in use")
+        disk.owner = process
+        event = JournalOpened(tuple(sorted(disk.files)), self.world.now_ns + EPOCH_NS)
+        return self.world.after(READ_NS, self.world.tell, process, event, LOCAL)
+
+    def read(self, process: Process, asked: ReadSegment) -> None:
+        """A whole file."""
+        event = SegmentRead(asked.name, bytes(self.of(process.name).files[asked.name].data))
+        self.world.after(READ_NS, self.world.tell, process, event, LOCAL)
+
+    def append(self, process: Process, asked: AppendSegment) -> None:
+        """Into the page cache; half of it, if the disk is full."""
+        disk = self.of(process.name)
+        file = disk.files.setdefault(asked.name, File())
+        if disk.full:
+            file.data += asked.data[:len(asked.data) // 2]
+            return self._fail(process, "no space left on device")
+        file.data += asked.data
+        return None
+
+    def sync(self, process: Process, asked: SyncSegments) -> None:
+        """What was appended until now is on the disk after a while."""
+        disk = self.of(process.name)
+        lengths = {name: len(file.data) for name, file in disk.files.items()}
+        self.world.after(disk.sync_ns, self._synced, process, lengths, asked.number)
+
+    def _synced(self, process: Process, lengths: dict[str, int], number: int) -> None:
+        disk = self.of(process.name)
+        if disk.owner is not process or not process.alive:
+            return
+        for name, length in lengths.items():
+            file = disk.files.get(name)
+            if file is not None:
+                file.synced_bytes = max(length, file.synced_bytes or 0)
+        self.world.tell(process, SegmentsSynced(number), LOCAL)
+
+    def remove(self, process: Process, asked: RemoveSegment) -> None:
+        """At once; a power cut does not bring it back (it would do no harm)."""
+        self.of(process.name).files.pop(asked.name, None)
+
+    def power_cut(self, name: str) -> None:
+        """The machine of a member has no power any more."""
+        if name in self.by_name:
+            self.by_name[name].cut_power(self.rng)
+
+    def _fail(self, process: Process, reason: str) -> None:
+        self.world.after(READ_NS, self.world.tell, process, JournalFailed(reason), LOCAL)
