@@ -10,6 +10,7 @@ bridge say so (one for each half of a split site). Own site: the origin asks the
 """
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -108,7 +109,7 @@ class Receipts:
         """All members of a site are through with our messages up to a number."""
         waits = self.waits.get(header.site, {})
         for wait in list(takewhile(lambda wait: wait.number < header.number, waits.values())):
-            if any(first <= wait.number < stop for first, stop in header.lost):
+            if within(wait.number, header.lost):
                 self._end(wait, header.site)
                 continue
             del waits[wait.ticket], wait.sites[header.site]
@@ -117,11 +118,14 @@ class Receipts:
                 self._end(wait)
 
     def sites_changed(self) -> None:
-        """Nobody waits for a site that is OFFLINE."""
+        """Nobody waits for what is lost for a site; while it is OFFLINE that is whatever it has not acknowledged."""
         for site in self.relay.table:
-            if site.status == OFFLINE:
-                for wait in list(self.waits.get(site.name, {}).values()):
-                    self._end(wait, site.name)
+            waits = self.waits.get(site.name)
+            if waits:
+                lost, acked = site.lost.get(self.relay.me, ()), site.acked.get(self.relay.me, 1)
+                for wait in list(waits.values()):
+                    if within(wait.number, lost) or (site.status == OFFLINE and wait.number >= acked):
+                        self._end(wait, site.name)
 
     def _end(self, wait: Wait, lost_for: str = "") -> None:
         self.give_up(wait.ticket)
@@ -229,6 +233,11 @@ class Receipts:
             numbers.pop(origin, None)
         for key in [key for key in self.settlements if key[1] == origin]:
             del self.settlements[key]
+
+
+def within(number: int, ranges: Iterable[tuple[int, int]]) -> bool:
+    """Whether some range (half-open) contains the number."""
+    return any(first <= number < stop for first, stop in ranges)
 
 
 class ReceiptTalk(LocalTalk):

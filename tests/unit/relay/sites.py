@@ -20,6 +20,7 @@ from jgroups_py.outputs import (
     MessagesLost,
     OpenBridge,
     ReadyToLeave,
+    Receipt,
     SiteStatusChanged,
     ToBridge,
     Unreachable,
@@ -69,7 +70,7 @@ class Member:
         self.drain()
 
     def hear(self, batch: Batch) -> None:
-        self.stack._work.append((self.stack._bottom, batch))
+        self.stack.send_up(batch)
         self.stack.run()
         self.drain()
 
@@ -89,7 +90,7 @@ class Member:
                 world.on_bridge.append((self.bridge, output.batch))
             elif isinstance(output, ReadyToLeave):
                 self.ready_to_leave = True
-            elif isinstance(output, (GlobalViewInstalled, SiteStatusChanged, Unreachable, MessagesLost)):
+            elif isinstance(output, (GlobalViewInstalled, SiteStatusChanged, Unreachable, MessagesLost, Receipt)):
                 self.told.append(output)
 
     def tell(self, event: object) -> None:
