@@ -40,6 +40,7 @@ class Sum:
     cpu_s: float = 0.0
     faults: int = 0
     by_kind: Counter[str] = attrs.field(factory=Counter)
+    reached: Counter[str] = attrs.field(factory=Counter)
 
     def add(self, outcome: Outcome) -> None:
         """One more seed."""
@@ -51,6 +52,7 @@ class Sum:
         self.cpu_s += outcome.cpu_s
         self.faults += sum(outcome.injected.values())
         self.by_kind.update(outcome.injected)
+        self.reached.update(outcome.reached)
 
     @property
     def speed(self) -> float:
@@ -60,12 +62,17 @@ class Sum:
     def as_json(self) -> dict[str, object]:
         """For `--json`."""
         return {**attrs.asdict(self), "by_kind": dict(self.by_kind.most_common()),
+                "reached": dict(sorted(self.reached.items())),
                 "sim_hours": self.sim_s / SECONDS_AN_HOUR, "group_s_per_core_s": self.speed}
 
     def kinds(self) -> str:
         """How many faults of each kind were done."""
         return "faults by kind: " + (", ".join(f"{kind} {number}" for kind, number in self.by_kind.most_common())
                                      or "none")
+
+    def states(self) -> str:
+        """How often the runs got into which state."""
+        return "reached: " + (", ".join(f"{state} {number}" for state, number in sorted(self.reached.items())) or "-")
 
     def __str__(self) -> str:
         return (f"{self.seeds} seeds, {self.failed} failed, {self.violations} violations, {self.sim_s:.0f} simulated "
@@ -145,6 +152,7 @@ def run(args: Namespace) -> int:
         say(json.dumps(total.as_json()))
     else:
         say(total.kinds())
+        say(total.states())
         say(str(total))
     return 1 if total.failed else 0
 

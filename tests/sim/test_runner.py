@@ -104,7 +104,8 @@ def test_the_last_lines_sum_up_also_by_kind_of_fault(capsys: pytest.CaptureFixtu
     assert code == 0
     assert lines[-1].startswith("2 seeds, 0 failed, 0 violations, ")
     assert lines[-1].endswith("simulated group-seconds per second of one core")
-    assert lines[-2].startswith("faults by kind: ")
+    assert lines[-3].startswith("faults by kind: ")
+    assert lines[-2].startswith("reached: ")
     _, shown = sim(capsys, "--seeds", "0:2", "--jobs", "1", "--json")
     total = json.loads(shown[-1])
     assert sum(total["by_kind"].values()) == total["faults"] > 0

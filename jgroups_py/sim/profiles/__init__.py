@@ -1,0 +1,20 @@
+"""Profiles: what kind of world a seed makes, its faults and its traffic, and when it counts as at rest again.
+
+Every seed first chooses which kinds of fault it uses at all (swarm testing, Groce et al. 2012): few kinds at a time
+reach deeper than all at once. The stacks are the shipped files, so what is tested is what people run. A profile says
+which states it is for (`reaches`, words of coverage.py); a test holds it to that.
+"""
+from __future__ import annotations
+
+from jgroups_py.sim.profiles.base import REST_LIMIT_NS, Plan, Profile
+from jgroups_py.sim.profiles.group import Group
+from jgroups_py.sim.profiles.limits import Limits
+from jgroups_py.sim.profiles.relay import Relay, RelayCrash
+from jgroups_py.sim.profiles.scale import Scale
+from jgroups_py.sim.profiles.split_brain import SplitBrain
+from jgroups_py.sim.profiles.storm import RelayStorm
+
+PROFILES: dict[str, type[Profile]] = {
+    profile.name: profile for profile in (Group, Relay, RelayCrash, RelayStorm, SplitBrain, Limits, Scale)}
+
+__all__ = ["PROFILES", "REST_LIMIT_NS", "Group", "Plan", "Profile", "Relay"]

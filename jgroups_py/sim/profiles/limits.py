@@ -1,0 +1,52 @@
+"""Profile limits: a site is away until nothing is held for it any more, or dies as a whole, and returns."""
+from __future__ import annotations
+
+from jgroups_py.outputs import BRIDGE
+from jgroups_py.sim.faults import Action, Begin, CrashOf, CrashOfFirst, Split, Talk
+from jgroups_py.sim.profiles.base import Plan, span
+from jgroups_py.sim.profiles.sites import SitesProfile
+from jgroups_py.units import millis, seconds
+
+KINDS = ("cut", "cut", "death", "pause")
+HOLD_BYTES = 1 << 20
+
+
+class Limits(SitesProfile):
+    """Two or three sites; one is away for long while the others send more than they may hold."""
+
+    name = "limits"
+    reaches = ("sites DOWN", "sites OFFLINE", "sites back from OFFLINE", "losses told", "sites that died as a whole",
+               "views raised above a fence")
+
+    def make_plan(self) -> Plan:
+        rng = self.rng
+        self.settings = (("hold_bytes", HOLD_BYTES), ("site_down_after_ns", span(rng, 1, 4)),
+                         ("lost_after_ns", seconds(5)))
+        sites = self.draw_sites(rng.choice((2, 2, 3)), 2, 3)
+        begins = [Begin(rng.randrange(millis(500)), name) for name in self.members]
+        away = rng.choice(list(sites))
+        at_ns, for_ns = span(rng, 3, 6), span(rng, 4, 14)
+        faults = self.absence(rng.choice(KINDS), away, at_ns, for_ns)
+        if rng.random() < 0.4:
+            # The relays that know of the limits die meanwhile.
+            site = rng.choice(list(sites))
+            crash_ns = at_ns + span(rng, 0, for_ns / seconds(1) + 2)
+            faults += [CrashOfFirst(crash_ns, sites[site][0]),
+                       *(Begin(crash_ns + span(rng, 1, 5), name) for name in sites[site])]
+        faults.sort(key=lambda fault: fault.at_ns)
+        stop_ns = at_ns + for_ns + span(rng, 2, 6)
+        flood = [name for name in self.members if self.site_of[name] != away]
+        floods = [Talk(at_ns + rng.randrange(for_ns), rng.choice(flood), "", 40, rng.choice((1000, 5000, 5000)))
+                  for _ in range(rng.randint(0, 14))]
+        traffic = (*begins, *floods, *self.talk(faults, stop_ns, rng.randint(20, 40), far_ratio=0.2))
+        return Plan(sites, tuple(faults), traffic, stop_ns)
+
+    def absence(self, kind: str, away: str, at_ns: int, for_ns: int) -> list[Action]:
+        """A site is cut off, or all its members die and start again."""
+        names = self.sites[away]
+        if kind == "death":
+            return [action for name in names for action in (
+                CrashOf(at_ns + self.rng.randrange(millis(300)), name),
+                Begin(at_ns + for_ns + self.rng.randrange(seconds(1)), name))]
+        others = tuple(name for name in self.members if self.site_of[name] != away)
+        return [Split(at_ns, (names, others), for_ns, (BRIDGE,))]

@@ -1,0 +1,50 @@
+"""Profile scale: three to five sites of three to seven members."""
+from __future__ import annotations
+
+from jgroups_py.outputs import BRIDGE
+from jgroups_py.sim.faults import Action, Begin, CrashOf, CrashOfFirst, LeaveOf, PauseOf, Split, Storm
+from jgroups_py.sim.profiles.base import Plan, span, storm
+from jgroups_py.sim.profiles.sites import SitesProfile
+from jgroups_py.units import millis, seconds
+
+KINDS = ("relay crash", "relay crash", "crash", "leave", "pause", "bridge split", "bridge storm")
+
+
+class Scale(SitesProfile):
+    """Each site has its own troubles, one member at a time; bridges between any of them fail."""
+
+    name = "scale"
+    reaches = ("failovers", "overlapping failovers at two sites", "three sites failing over within ten seconds",
+               "sites with seven members", "worlds of five sites", "messages replayed: more than 50 at once")
+
+    def make_plan(self) -> Plan:
+        rng = self.rng
+        sites = self.draw_sites(rng.randint(3, 5), 3, 7)
+        stop_ns = span(rng, 8, 14)
+        begins = [Begin(rng.randrange(millis(500)), name) for name in self.members]
+        kinds = [kind for kind in KINDS if rng.random() < 0.5] or ["relay crash"]
+        first_ns, together = span(rng, 3, 6), rng.random() < 0.5
+        faults: list[Action] = []
+        for names in sites.values():
+            at_ns = first_ns + span(rng, 0, 1.5) if together else span(rng, 3, 10)
+            faults += self.trouble(rng.choice(kinds), names, at_ns)
+        faults = sorted((fault for fault in faults if fault.at_ns < stop_ns), key=lambda fault: fault.at_ns)
+        traffic = (*begins, *self.talk(faults, stop_ns, rng.randint(30, 60), far_ratio=0.2))
+        return Plan(sites, tuple(faults), traffic, stop_ns)
+
+    def trouble(self, kind: str, names: tuple[str, ...], at_ns: int) -> list[Action]:
+        """What befalls one site."""
+        rng, name, for_ns = self.rng, self.rng.choice(names), span(self.rng, 0.5, 8)
+        match kind:
+            case "relay crash":
+                return [CrashOfFirst(at_ns, name), *(Begin(at_ns + for_ns, other) for other in names)]
+            case "crash":
+                return [CrashOf(at_ns, name), Begin(at_ns + for_ns, name)]
+            case "leave":
+                return [LeaveOf(at_ns, name), Begin(at_ns + seconds(3) + for_ns, name)]
+            case "pause":
+                return [PauseOf(at_ns, name, for_ns)]
+            case "bridge split":
+                return [Split(at_ns, (names, tuple(other for other in self.members if other not in names)), for_ns,
+                              (BRIDGE,))]
+        return [Storm(at_ns, storm(rng), for_ns, BRIDGE)]

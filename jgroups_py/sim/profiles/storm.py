@@ -1,0 +1,84 @@
+"""Profile relay-storm: relays die while relays take over, at both ends, over bridges that flap and clog."""
+from __future__ import annotations
+
+from jgroups_py.outputs import BRIDGE
+from jgroups_py.sim.faults import Action, Begin, Clog, CrashOfFirst, LeaveOf, Storm
+from jgroups_py.sim.network import Weather
+from jgroups_py.sim.profiles.base import Plan, span, storm
+from jgroups_py.sim.profiles.sites import SitesProfile
+from jgroups_py.sim.relay_faults import Flapping, PauseOfFirst
+from jgroups_py.units import millis, seconds
+
+MEMBER_KINDS = ("chain", "chain", "pause", "pause and crash", "leave and crash")
+BRIDGE_KINDS = ("flapping", "clog", "storm")
+
+
+class RelayStorm(SitesProfile):
+    """Sites of `backups` + 2 members or more, of which at most `backups` are missing at a time: so R3 applies."""
+
+    name = "relay-storm"
+    reaches = ("failovers", "overlapping failovers at one site", "overlapping failovers at two sites",
+               "paused members excluded", "excluded members merged back", "messages replayed: more than 50 at once",
+               "refused epochs")
+
+    def make_plan(self) -> Plan:
+        rng = self.rng
+        self.backups = rng.choice((1, 2, 2))
+        self.settings = (("backups", self.backups),)
+        sites = self.draw_sites(rng.choice((2, 2, 3)), self.backups + 2, 4)
+        stop_ns = span(rng, 14, 26)
+        begins = [Begin(rng.randrange(millis(500)), name) for name in self.members]
+        kinds = [kind for kind in MEMBER_KINDS if rng.random() < 0.6] or ["chain"]
+        faults: list[Action] = []
+        first_ns, together = span(rng, 3, 7), rng.random() < 0.7
+        for names in sites.values():
+            at_ns = first_ns + span(rng, 0, 1) if together else span(rng, 3, 9)
+            while at_ns < stop_ns:
+                for_ns = span(rng, 1, 9)
+                faults += self.episode(rng.choice(kinds), names, at_ns, for_ns)
+                at_ns += for_ns + span(rng, 9, 14)
+        faults += self.bridge_faults(first_ns, stop_ns)
+        faults.sort(key=lambda fault: fault.at_ns)
+        traffic = (*begins, *self.talk(faults, stop_ns, rng.randint(30, 70), far_ratio=0.2))
+        return Plan(sites, tuple(faults), traffic, stop_ns)
+
+    def episode(self, kind: str, names: tuple[str, ...], at_ns: int, for_ns: int) -> list[Action]:
+        """What befalls the relays of a site, `backups` of them at most; all are back after `for_ns`."""
+        rng, name = self.rng, self.rng.choice(names)
+        back: list[Action] = [Begin(at_ns + for_ns, other) for other in names]
+        deaths = rng.randint(1, self.backups)
+        if kind == "chain" or deaths < 2:
+            if kind.startswith("pause"):
+                return [PauseOfFirst(at_ns, name, for_ns)]
+            times = [at_ns]
+            for _ in range(deaths - 1):
+                times.append(times[-1] + span(rng, 0.02, 1.5))
+            return [*(CrashOfFirst(time_ns, rng.choice(names)) for time_ns in times), *back]
+        second_ns = at_ns + span(rng, 0, min(8, for_ns / seconds(1)))
+        first = LeaveOf(at_ns, name) if kind == "leave and crash" else PauseOfFirst(at_ns, name, for_ns)
+        return [first, CrashOfFirst(second_ns, rng.choice(names)),
+                *(Begin(max(action.at_ns, second_ns) + seconds(3), other) for action, other in
+                  zip(back, names, strict=True))]
+
+    def bridge_faults(self, first_ns: int, stop_ns: int) -> list[Action]:
+        """What befalls the bridge; half of it while relays fail."""
+        rng, made = self.rng, list[Action]()
+        kinds = [kind for kind in BRIDGE_KINDS if rng.random() < 0.5]
+        for _ in range(rng.randint(1, 4) if kinds else 0):
+            at_ns = first_ns + span(rng, 0, 2) if rng.random() < 0.5 else rng.randrange(first_ns, stop_ns)
+            made += self.bridge_fault(rng.choice(kinds), at_ns)
+        return made
+
+    def bridge_fault(self, kind: str, at_ns: int) -> list[Action]:
+        rng = self.rng
+        away = rng.choice(list(self.sites))
+        names = self.sites[away]
+        others = tuple(name for name in self.members if self.site_of[name] != away)
+        match kind:
+            case "flapping":
+                return [Flapping(at_ns, names, others, rng.randint(2, 8), span(rng, 0.05, 1.5), span(rng, 0.05, 2))]
+            case "clog":
+                slow = Weather(latency_ns=span(rng, 0.1, 1.5), jitter_ns=span(rng, 0.01, 0.5))
+                for_ns = span(rng, 1, 6)
+                return [Clog(at_ns, name, other, slow, for_ns, BRIDGE) for name in names for other in others]
+        return [Storm(at_ns, storm(rng), span(rng, 0.5, 6), BRIDGE)]

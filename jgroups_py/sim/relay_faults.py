@@ -1,0 +1,71 @@
+"""Faults that aim at relays, whoever they are at the moment."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from jgroups_py.outputs import BRIDGE
+from jgroups_py.sim.faults import Action, Starter
+from jgroups_py.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from jgroups_py.sim.process import Process
+    from jgroups_py.sim.world import World
+
+
+def relay_of(world: World, name: str) -> Process | None:
+    """The coordinator of the group that `name` is in, if it runs."""
+    process = world.processes.get(name)
+    view = process.view if process is not None and process.running else None
+    first = world.by_address[view.coordinator] if view is not None else None
+    return first if first is not None and first.running else None
+
+
+@attrs.frozen
+class PauseOfFirst(Action):
+    """SIGSTOP of whoever is the relay of the site that `name` is in."""
+
+    kind = "pause of the relay"
+    name: str
+    for_ns: int
+
+    def do(self, world: World, start: Starter) -> bool:
+        first = relay_of(world, self.name)
+        if first is None or first.paused or first.leaving:
+            return False
+        world.pause(first.name)
+        world.after(self.for_ns, self._resume, world, first)
+        return True
+
+    def _resume(self, world: World, process: Process) -> None:
+        if world.processes[process.name] is process:
+            world.resume(process.name)
+
+    def words(self) -> str:
+        return f"pause the coordinator of {self.name}'s group for {self.for_ns / NS_PER_S:.3f} s"
+
+
+@attrs.frozen
+class Flapping(Action):
+    """The bridge of a site comes and goes: `times` cuts of `down_ns`, with `up_ns` in between."""
+
+    kind = "flapping bridge"
+    names: tuple[str, ...]
+    others: tuple[str, ...]
+    times: int
+    down_ns: int
+    up_ns: int
+
+    def do(self, world: World, start: Starter) -> bool:
+        for turn in range(self.times):
+            world.after(turn * (self.down_ns + self.up_ns), self._down, world)
+        return True
+
+    def _down(self, world: World) -> None:
+        world.partition((self.names, self.others), (BRIDGE,))
+        world.after(self.down_ns, world.mend, (BRIDGE,))
+
+    def words(self) -> str:
+        return (f"{self.times} times cut the bridge of {' '.join(self.names)} for {self.down_ns / NS_PER_S:.3f} s, "
+                f"{self.up_ns / NS_PER_S:.3f} s apart")

@@ -1,0 +1,14 @@
+"""Bugs planted into the production core, each the removal of one safeguard, for the simulator to find.
+
+`SAFEGUARDS` is the table; design/safeguards.md says it in words. Nothing of this is in the shipped package: a
+safeguard goes by replacing methods while seeds run.
+"""
+from __future__ import annotations
+
+from tests.sim.planted_bugs.group import GROUP_SAFEGUARDS
+from tests.sim.planted_bugs.relay import RELAY_SAFEGUARDS
+from tests.sim.planted_bugs.safeguard import Patch, Safeguard
+
+SAFEGUARDS = (*GROUP_SAFEGUARDS, *RELAY_SAFEGUARDS)
+
+__all__ = ["SAFEGUARDS", "Patch", "Safeguard"]
