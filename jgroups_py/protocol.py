@@ -5,6 +5,7 @@ A layer gets batches in `up` and `down`, or whole handlers by marks:
     @receives(Seen)     a batch whose lowest header is ours -> handler(header, batch without it)
     @on(ViewChange)     observe an event, whichever way it goes; it travels on afterwards
     @timer("gossip")    a named timer fired; the handler gets `about` if the timer was set with one
+    @only(MULTICASTS)   on `up` or `down`: batches of the other kind pass this layer by
 
 and acts by calls: pass_up, pass_down, send, set_timer, cancel_timer, count. Everything passed on is queued and
 processed after the handler returned, in order (laws 1 and 2). protocols/example.py is a template to start from.
@@ -57,6 +58,24 @@ def timer(name: str) -> Callable[[F], F]:
         function.__dict__.setdefault("_timer", []).append(name)
         return function
     return mark
+
+
+MULTICASTS: Final = True
+UNICASTS: Final = False
+
+
+def only(kind: bool) -> Callable[[F], F]:
+    """Mark an `up` or `down` that only wants MULTICASTS (batches to all) or UNICASTS; the others pass the layer by."""
+    def mark(function: F) -> F:
+        function.__dict__["_only"] = kind
+        return function
+    return mark
+
+
+def only_of(function: Callable[..., Any]) -> bool | None:
+    """Which kind an `up` or `down` wants, None: both."""
+    kind: bool | None = getattr(function, "_only", None)
+    return kind
 
 
 @attrs.frozen

@@ -2,8 +2,8 @@
 
 Whatever a layer passes on is appended to one queue and processed after the handler has returned, so no handler is
 re-entered (law 1) and neighbours see items in the order in which they were passed (law 2). Layers that do not look at
-passing batches share one step with the next layer that does; what such a layer sends while it observes an event comes
-after that event. Items of all kinds take the same steps, so order holds.
+passing batches share one step with the next layer that does (road.py); what such a layer sends while it observes an
+event comes after that event.
 """
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
 from jgroups_py.events import Event, Tell, ViewChange
 from jgroups_py.outputs import Deliver, Output, ViewInstalled
-from jgroups_py.protocol import STOP, Protocol
+from jgroups_py.protocol import Protocol
+from jgroups_py.road import Entry, Item, events_only, station, straight, stretch
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.transport import Transport
 
-Item = Batch | Event
-Entry = Callable[[Item], None]
 TimerKey = tuple[int, str, Hashable]
 _NOTHING = Event()
 
@@ -45,7 +44,8 @@ class Stack:
         self.net = net
         self.now_ns = now_ns
         self.outputs: list[Output] = []
-        self._work: deque[tuple[Entry, Item]] = deque()
+        # What is under way: the step it takes next, how it goes on if nothing else is under way, the item itself.
+        self._work: deque[tuple[Entry, Entry, Any]] = deque()
         self._heap: list[tuple[int, int, str, int, TimerKey]] = []
         self._timers: dict[TimerKey, int] = {}      # key -> the order number of its entry in the heap
         self._order = 0
@@ -80,37 +80,40 @@ class Stack:
     def _wire_upwards(self) -> None:
         onward: Entry = self._to_application         # what the layers between two stations pass to
         passers: list[Protocol] = []
-        for layer in reversed(self.layers):
-            layer.pass_up = self._queue(_entry(passers, onward, receivers=True))
+        for at, layer in reversed(list(enumerate(self.layers))):
+            layer.pass_up = self._queue(stretch(passers, onward, "up"), self._straight_up(at + 1))
             if type(layer).up is Protocol.up and (layer.control_only or not layer.receivers):
                 passers = [layer, *passers]
                 if layer.control_only:
-                    layer.pass_up = _events_only(layer.pass_up)
+                    layer.pass_up = events_only(layer.pass_up)
             else:
-                # With `up` as it is, what comes with others' headers is passed on, in order with what comes of ours.
-                up = layer.pass_up if type(layer).up is Protocol.up else layer.up
-                onward, passers = _station(layer, up, layer.pass_up, receivers=True), []
-        self._bottom = _entry(passers, onward, receivers=True)
+                onward, passers = station(layer, "up", layer.pass_up), []
+        self.send_up = self._queue(stretch(passers, onward, "up"), self._straight_up(0))
 
     def _wire_downwards(self) -> None:
         onward: Entry = self._to_nowhere
         passers: list[Protocol] = []
-        for layer in self.layers:
-            layer.pass_down = self._queue(_entry(passers, onward, receivers=False))
+        for at, layer in enumerate(self.layers):
+            layer.pass_down = self._queue(stretch(passers, onward, "down"), self._straight_down(at))
             if type(layer).down is Protocol.down:
                 passers = [layer, *passers]
             else:
-                onward, passers = _station(layer, layer.down, layer.pass_down, receivers=False), []
-        self._top = _entry(passers, onward, receivers=False)
-        self.send_down = self._queue(self._top)
+                onward, passers = station(layer, "down", layer.pass_down), []
+        self.send_down = self._queue(stretch(passers, onward, "down"), self._straight_down(len(self.layers)))
 
-    def _queue(self, entry: Entry) -> Entry:
+    def _straight_up(self, start: int) -> Entry:
+        return straight(self.layers[start:], "up", self._to_application)
+
+    def _straight_down(self, start: int) -> Entry:
+        return straight(reversed(self.layers[:start]), "down", self._to_nowhere)
+
+    def _queue(self, step: Entry, straight_on: Entry) -> Callable[[Item], None]:
         append = self._work.append
-        return lambda item: append((entry, item))
+        return lambda item: append((step, straight_on, item))
 
     def later(self, function: Callable[[], None]) -> None:
         """See Protocol.later."""
-        self._work.append((lambda _: function(), _NOTHING))
+        self._work.append((lambda _: function(), _never_straight, _NOTHING))
 
     def _to_application(self, item: Item) -> None:
         if item.__class__ is Batch:
@@ -155,13 +158,13 @@ class Stack:
     def notify(self, event: Event, now_ns: int) -> None:
         """From the world: an event starts at the bottom and goes up."""
         self._to(now_ns)
-        self._work.append((self._bottom, event))
+        self.send_up(event)
         self.run()
 
     def tell(self, layer: Protocol, event: Event, now_ns: int) -> None:
         """An event for one layer only (the node's news for RELAY)."""
         self._to(now_ns)
-        self._work.append((getattr(layer, layer.observers[event.__class__]), event))
+        self._work.append((getattr(layer, layer.observers[event.__class__]), _never_straight, event))
         self.run()
 
     def advance(self, now_ns: int) -> None:
@@ -185,8 +188,11 @@ class Stack:
         work = self._work
         pop = work.popleft
         while work:
-            entry, item = pop()
-            entry(item)
+            step, straight_on, item = pop()
+            if work or item.__class__ is not Batch:
+                step(item)
+            else:
+                straight_on(item)
 
     def _to(self, now_ns: int) -> None:
         assert now_ns >= self.now_ns, "time runs forward"
@@ -224,61 +230,5 @@ class Stack:
         return (self._index[id(layer)], name, about) in self._timers
 
 
-def _station(layer: Protocol, handle: Callable[[Batch], None], onward: Entry, *, receivers: bool) -> Entry:
-    """The entry of a layer that wants to see every batch of a direction."""
-    headers: dict[type, Callable[[Any, Batch], None]] = {}
-    if receivers:
-        headers = {cls: getattr(layer, name) for cls, name in layer.receivers.items()}
-    observers: dict[type, Callable[[Any], object]] = {
-        cls: getattr(layer, name) for cls, name in layer.observers.items()}
-
-    def entry(item: Item) -> None:
-        if item.__class__ is Batch:
-            if headers and item.headers:
-                handler = headers.get(item.headers[-1].__class__)
-                if handler is not None:
-                    return handler(item.headers[-1], item.pop())
-            return handle(item)
-        observer = observers.get(item.__class__)
-        if observer is None or observer(item) is not STOP:
-            onward(item)
-        return None
-    return entry
-
-
-def _events_only(pass_up: Entry) -> Entry:
-    """What a `control_only` layer passes up with."""
-    def checked(item: Item) -> None:
-        assert item.__class__ is not Batch, "a control_only layer passed a batch up: it would be overtaken by others"
-        pass_up(item)
-    return checked
-
-
-def _entry(passers: Sequence[Protocol], station: Entry, *, receivers: bool) -> Entry:
-    """The entry of a stretch: layers that only observe events and take their own headers, then the next station.
-
-    Batches that concern none of them cost one step for the whole stretch; so do events, which every observer of the
-    stretch sees in order. All kinds of items take the same steps, so none overtakes another (law 2).
-    """
-    observers: dict[type, list[Callable[[Any], object]]] = {}
-    headers: dict[type, Callable[[Any, Batch], None]] = {}
-    for layer in passers:
-        for event, name in layer.observers.items():
-            observers.setdefault(event, []).append(getattr(layer, name))
-        if receivers:
-            headers.update({cls: getattr(layer, name) for cls, name in layer.receivers.items()})
-    if not observers and not headers:
-        return station
-
-    def entry(item: Item) -> None:
-        if item.__class__ is Batch:
-            if headers and item.headers:
-                handler = headers.get(item.headers[-1].__class__)
-                if handler is not None:
-                    return handler(item.headers[-1], item.pop())
-        else:
-            for observer in observers.get(item.__class__, ()):
-                if observer(item) is STOP:
-                    return None
-        return station(item)
-    return entry
+def _never_straight(item: Item) -> None:
+    raise AssertionError("only batches go straight on")

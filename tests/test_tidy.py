@@ -33,7 +33,7 @@ RINGS: dict[str, int] = {
     "outputs": 0, "ports": 0, "units": 0, "view": 0, "windows": 0, "wire": 0,
     "protocol": 1,
     "protocols": 2,
-    "config": 3, "node": 3, "stack": 3,
+    "config": 3, "node": 3, "road": 3, "stack": 3,
     "runtime": 4, "sim": 4,
     "aio": 5, "block": 5, "channel": 5, "delivery": 5, "message": 5, "receipts": 5, "receiver": 5,
     "session": 5,

@@ -19,7 +19,7 @@ from jgroups_py.batch import Batch, Header
 from jgroups_py.errors import ConfigError
 from jgroups_py.events import ExcludedHint, Left, Suspect, Unsuspect, ViewChange
 from jgroups_py.ports import Hearing
-from jgroups_py.protocol import Protocol, on, receives, timer
+from jgroups_py.protocol import MULTICASTS, Protocol, on, only, receives, timer
 from jgroups_py.units import duration, flag, seconds, show_duration
 
 FD_ALL_ID = 6
@@ -73,9 +73,9 @@ class FdAll(Protocol):
         self.hinted: dict[Address, int] = {}           # stranger -> when GMS was told of it, ns
         self.spoke = False                             # multicast something since the last heartbeat was due
 
+    @only(MULTICASTS)
     def down(self, batch: Batch) -> None:
-        if batch.dest is None:
-            self.spoke = self.config.suppress_heartbeats
+        self.spoke = self.config.suppress_heartbeats
         self.pass_down(batch)
 
     @on(ViewChange)

@@ -18,7 +18,7 @@ from jgroups_py.address import Address
 from jgroups_py.batch import Batch, Header
 from jgroups_py.events import Digest, MessagesKnown, MessagesStable, ViewChange
 from jgroups_py.ports import DigestSource
-from jgroups_py.protocol import Protocol, on, receives, timer
+from jgroups_py.protocol import MULTICASTS, Protocol, on, only, receives, timer
 from jgroups_py.units import duration, size
 
 VIEW_ID_BYTES = 24
@@ -65,12 +65,12 @@ class Stable(Protocol):
         self.stable: Digest = {}                           # what NAKACK was told last
         self.unvoted_bytes = 0
 
+    @only(MULTICASTS)
     def up(self, batch: Batch) -> None:
         self.pass_up(batch)
-        if batch.dest is None:
-            self.unvoted_bytes += batch.nbytes
-            if self.unvoted_bytes >= self.config.max_bytes > 0:
-                self.vote()
+        self.unvoted_bytes += batch.nbytes
+        if self.unvoted_bytes >= self.config.max_bytes > 0:
+            self.vote()
 
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:

@@ -11,7 +11,7 @@ from jgroups_py.address import Address
 from jgroups_py.batch import Batch, Header
 from jgroups_py.events import Event
 from jgroups_py.outputs import Deliver
-from jgroups_py.protocol import STOP, Protocol, on, receives, timer
+from jgroups_py.protocol import MULTICASTS, STOP, UNICASTS, Protocol, on, only, receives, timer
 from jgroups_py.stack import Stack
 
 ME, OTHER = Address(b"M" * 16, "me"), Address(b"O" * 16, "other")
@@ -83,6 +83,37 @@ class Ticker(Protocol):
         self.fired.append((about, self.now_ns))
 
 
+class Multicasts(Recorder):
+    """Wants no unicasts, either way."""
+
+    @only(MULTICASTS)
+    def up(self, batch: Batch) -> None:
+        super().up(batch)
+
+    @only(MULTICASTS)
+    def down(self, batch: Batch) -> None:
+        self.seen.append(batch.payloads[0].decode())
+        self.pass_down(batch)
+
+
+class Unicasts(Recorder):
+    @only(UNICASTS)
+    def up(self, batch: Batch) -> None:
+        super().up(batch)
+
+
+class Opener(Protocol):
+    """Takes its header off and passes the batch on; has no `up` of its own."""
+
+    @receives(Talk)
+    def talk(self, header: Talk, batch: Batch) -> None:
+        self.pass_up(batch)
+
+
+def unicast(text: str, *headers: Header) -> Batch:
+    return Batch(OTHER, ME, (text.encode(),), headers)
+
+
 def message(text: str, *headers: Header) -> Batch:
     return Batch(OTHER, None, (text.encode(),), headers)
 
@@ -136,6 +167,43 @@ def test_a_control_only_layer_that_passes_a_batch_up_is_a_bug_that_shows() -> No
     made = stack(Leaky(), Recorder())
     with pytest.raises(AssertionError, match="control_only"):
         hear(made, message("x", Talk()))
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_layer_sees_only_the_kind_of_batches_that_it_wants(together: bool) -> None:
+    multicasts, unicasts = Multicasts(), Unicasts()
+    made = stack(multicasts, Watcher(), unicasts)
+    items = [message("1"), unicast("2"), message("3"), unicast("4")]
+    for group in [items] if together else [[item] for item in items]:
+        hear(made, *group)
+    assert multicasts.seen == ["1", "3"]
+    assert unicasts.seen == ["2", "4"]
+    assert delivered(made) == ["1", "2", "3", "4"]
+    made.inject(unicast("5"), 0)
+    made.inject(message("6"), 0)
+    assert multicasts.seen == ["1", "3", "6"]
+
+
+def test_a_lone_batch_finds_the_layer_that_takes_its_header_beyond_those_that_do_not_want_it() -> None:
+    recorder = Recorder()
+    made = stack(Multicasts(), Opener(), Unicasts(), Watcher(), recorder)
+    hear(made, unicast("x", Talk()))
+    hear(made, message("y", Talk()))
+    assert recorder.seen == delivered(made) == ["x", "y"]
+    assert [output.batch.headers for output in made.outputs if isinstance(output, Deliver)] == [(), ()]
+
+
+def test_what_a_lone_batch_causes_keeps_its_order() -> None:
+    class Herald(Protocol):
+        def up(self, batch: Batch) -> None:
+            self.pass_up(News("before"))
+            self.pass_up(batch)
+            self.pass_up(News("after"))
+
+    recorder = Recorder()
+    made = stack(Herald(), Multicasts(), Watcher(), recorder)
+    hear(made, unicast("x"))
+    assert recorder.seen == ["before", "x", "after"]
 
 
 def test_timers_fire_in_order_of_their_deadlines_with_what_they_are_about() -> None:

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 from jgroups_py.address import Address
 from jgroups_py.batch import NO_FC, NO_RELAY, Batch
 from jgroups_py.events import AppBusy, ViewChange
-from jgroups_py.protocol import Protocol, on, receives, timer
+from jgroups_py.protocol import MULTICASTS, UNICASTS, Protocol, on, only, receives, timer
 from jgroups_py.protocols.flow.account import Account, fitting
 from jgroups_py.protocols.flow.config import FlowConfig
 from jgroups_py.protocols.flow.headers import (
@@ -208,8 +208,9 @@ class Mfc(Flow):
         super().start()
         self.account = Account()
 
+    @only(MULTICASTS)
     def down(self, batch: Batch) -> None:
-        if batch.dest is not None or batch.flags & NO_FC:
+        if batch.flags & NO_FC:
             return self.pass_down(batch)
         return self.spend(self.account, None, batch)
 
@@ -249,9 +250,11 @@ class Ufc(Flow):
         self.members: dict[Address, None] = {}       # of the view, without us
         self.accounts: dict[Address, Account] = {}
 
+    @only(UNICASTS)
     def down(self, batch: Batch) -> None:
         dest = batch.dest
-        if dest is None or batch.flags & NO_FC:
+        assert dest is not None, "only unicasts come here"
+        if batch.flags & NO_FC:
             return self.pass_down(batch)
         account = self.accounts.get(dest)
         if account is None:

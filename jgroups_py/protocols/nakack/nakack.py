@@ -35,7 +35,7 @@ from jgroups_py.events import (
     ViewChange,
 )
 from jgroups_py.ports import DigestSource, FrameRoom
-from jgroups_py.protocol import Protocol, on, receives, timer
+from jgroups_py.protocol import MULTICASTS, Protocol, on, only, receives, timer
 from jgroups_py.protocols.nakack.config import NakackConfig
 from jgroups_py.protocols.nakack.early import Early
 from jgroups_py.protocols.nakack.gaps import Gaps, Pace
@@ -85,9 +85,8 @@ class Nakack(Protocol, DigestSource):
 
     # --- sending ----------------------------------------------------------------------------------------------------
 
+    @only(MULTICASTS)
     def down(self, batch: Batch) -> None:
-        if batch.dest is not None:
-            return self.pass_down(batch)
         if batch.flags & NO_RELIABILITY:
             return self.multicast_unreliably(batch)
         if self.held:
@@ -114,11 +113,12 @@ class Nakack(Protocol, DigestSource):
 
     # --- receiving --------------------------------------------------------------------------------------------------
 
+    @only(MULTICASTS)
     def up(self, batch: Batch) -> None:
-        """Unicasts, and multicasts without a number of ours."""
-        if batch.dest is None and batch.payloads and batch.src not in self.theirs:
+        """Multicasts without a number of ours."""
+        if batch.payloads and batch.src not in self.theirs:
             return self.count("non_member_dropped")
-        if batch.dest is None and not batch.flags & NO_RELIABILITY:
+        if not batch.flags & NO_RELIABILITY:
             return self.count("unnumbered_dropped")
         return self.pass_up(batch)
 

@@ -27,7 +27,7 @@ from jgroups_py.address import Address
 from jgroups_py.batch import NO_FC, NO_RELAY, NO_RELIABILITY, Batch, Header
 from jgroups_py.events import Disconnect, GetState, Left, StateBusy, StateChunk, Tell, ViewChange
 from jgroups_py.outputs import ProvideState, StateBegin, StateEnd, StatePart
-from jgroups_py.protocol import Protocol, on, receives, timer
+from jgroups_py.protocol import MULTICASTS, Protocol, on, only, receives, timer
 from jgroups_py.protocols.state_transfer.config import StateTransferConfig
 from jgroups_py.protocols.state_transfer.headers import Ask, Cut, Enough, More, Part, Refused
 from jgroups_py.protocols.state_transfer.parties import Phase, Session, Transfer, Waiting, covers
@@ -67,8 +67,9 @@ class StateTransfer(Protocol):
 
     # --- the stream of messages -------------------------------------------------------------------------------------
 
+    @only(MULTICASTS)
     def up(self, batch: Batch) -> None:
-        if batch.dest is not None or batch.flags & NO_RELIABILITY:
+        if batch.flags & NO_RELIABILITY:
             return self.pass_up(batch)
         if self.transfer is not None and self.transfer.holding:
             return self.keep_back(self.transfer, batch)

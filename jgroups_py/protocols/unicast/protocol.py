@@ -21,7 +21,7 @@ from __future__ import annotations
 from jgroups_py.address import Address
 from jgroups_py.batch import NO_RELIABILITY, OOB, Batch
 from jgroups_py.events import ViewChange
-from jgroups_py.protocol import Protocol, on, receives, timer
+from jgroups_py.protocol import UNICASTS, Protocol, on, only, receives, timer
 from jgroups_py.protocols.unicast.config import UnicastConfig
 from jgroups_py.protocols.unicast.headers import Ack, Base, Data, Missing
 from jgroups_py.protocols.unicast.state import Incoming, Outgoing, within
@@ -58,9 +58,11 @@ class Unicast(Protocol):
 
     # --- sending ----------------------------------------------------------------------------------------------------
 
+    @only(UNICASTS)
     def down(self, batch: Batch) -> None:
         dest = batch.dest
-        if dest is None or batch.flags & NO_RELIABILITY:
+        assert dest is not None, "only unicasts come here"
+        if batch.flags & NO_RELIABILITY:
             return self.pass_down(batch)
         out = self.outgoing.get(dest)
         if out is None:
@@ -147,9 +149,10 @@ class Unicast(Protocol):
 
     # --- receiving --------------------------------------------------------------------------------------------------
 
+    @only(UNICASTS)
     def up(self, batch: Batch) -> None:
         """Messages without a number: of the application (NO_RELIABILITY) not before our first view."""
-        if self.members is None and batch.dest is not None and batch.payloads:
+        if self.members is None and batch.payloads:
             return self.count("before_view_dropped", len(batch.payloads))
         return self.pass_up(batch)
 
