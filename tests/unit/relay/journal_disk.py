@@ -1,0 +1,189 @@
+"""One RELAY layer with a journal on a disk in memory, which does what it is asked at once unless told otherwise."""
+from __future__ import annotations
+
+from collections import deque
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch
+from jgroups_py.events import Connect, Event, JournalFailed, JournalOpened, SegmentRead, SegmentsSynced, ViewChange
+from jgroups_py.node import NodeStack
+from jgroups_py.outputs import (
+    AppendSegment,
+    Deliver,
+    HoldDurability,
+    NodeFailed,
+    Note,
+    OpenJournal,
+    Output,
+    ReadSegment,
+    RemoveSegment,
+    SyncSegments,
+)
+from jgroups_py.protocol import Protocol, on
+from jgroups_py.protocols.relay import Relay
+from jgroups_py.protocols.relay.config import RelayConfig
+from jgroups_py.protocols.relay.headers import Numbered, SiteRow, Trim
+from jgroups_py.view import View, ViewId
+
+HOUR_NS = 3600 * 10**9
+NOON_NS = 1_700_000_000 * 10**9          # the wall clock when a test begins
+
+
+def address(name: str) -> Address:
+    return Address(name.encode().ljust(16, b"\0"), name)
+
+
+class Ground(Protocol):
+    """The bottom: sees who wants to connect, and multicasts to ourselves alone."""
+
+    def start(self) -> None:
+        self.connected: list[str] = []
+
+    def down(self, batch: Batch) -> None:
+        if batch.dest is None:
+            self.pass_up(batch)
+
+    @on(Connect)
+    def connecting(self, event: Connect) -> None:
+        self.connected.append(event.cluster)
+
+
+class Disk:
+    """Files by name. broken: why appending fails; lazy: syncs wait for `finish_sync`."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytearray] = {}
+        self.broken = ""
+        self.lazy = False
+        self.syncs: deque[int] = deque()
+
+    def copied(self) -> Disk:
+        """As another process finds it."""
+        other = Disk()
+        other.files = {name: bytearray(data) for name, data in self.files.items()}
+        return other
+
+    @property
+    def nbytes(self) -> int:
+        return sum(map(len, self.files.values()))
+
+
+class Holder:
+    """A member of site NYC whose group is itself, with RELAY on `disk`. Nothing is sent: there is no bridge."""
+
+    def __init__(
+        self, disk: Disk, *, name: str = "A", incarnation: str = "1", cluster: str = "demo", now_ns: int = 0,
+        wall_ns: int = NOON_NS, **options: object,
+    ) -> None:
+        self.disk, self.wall_ns = disk, wall_ns
+        self.me = Address((name + incarnation).encode().ljust(16, b"\0"), name)
+        config = RelayConfig(**{"site": "NYC", "bridge_props": "bridge.xml", "hold_dir": "/hold", **options})
+        self.ground, self.relay = Ground(), Relay(config)
+        self.stack = NodeStack([self.ground, self.relay], self.me, now_ns=now_ns)
+        self.outputs: list[Output] = []
+        self.delivered: list[bytes] = []
+        self.stack.inject(Connect(cluster), now_ns)
+        self.drain()
+
+    def found_group(self) -> Holder:
+        """Our first view: we are alone, and so the relay; there is a site SFO, which is not on the bridge."""
+        view = View(ViewId(1, self.me), (self.me,))
+        self.notify(ViewChange(view, None, view.members, ()))
+        self.trim({}, *([] if self.relay.table.get("SFO") else [site_row("SFO", {})]))
+        return self
+
+    # --- what happens to it -----------------------------------------------------------------------------------------
+
+    def say(self, *payloads: bytes) -> None:
+        self.stack.inject(Batch(self.me, None, payloads), self.stack.now_ns)
+        self.drain()
+
+    def hear(self, origin: Address, first: int, *payloads: bytes) -> None:
+        """A multicast of another member of our site (we are its relay, so we hold it)."""
+        self.arrives(Batch(origin, None, payloads, (Numbered(first),)))
+
+    def trim(self, below: dict[Address, int], *rows: SiteRow) -> None:
+        """The coordinator's TRIM."""
+        self.relay.table.learn(rows, {}, {})
+        self.arrives(Batch(self.me, None, (), (Trim(rows, below, False),)))
+
+    def arrives(self, batch: Batch) -> None:
+        self.ground.pass_up(batch)
+        self.stack.run()
+        self.drain()
+
+    def wait(self, duration_ns: int) -> None:
+        """Let time pass."""
+        stop = self.stack.now_ns + duration_ns
+        while self.stack.next_deadline_ns is not None and self.stack.next_deadline_ns <= stop:
+            self.stack.advance(max(self.stack.now_ns, self.stack.next_deadline_ns))
+            self.drain()
+        self.stack.advance(stop)
+        self.drain()
+
+    def notify(self, event: Event) -> None:
+        self.stack.notify(event, self.stack.now_ns)
+        self.drain()
+
+    def finish_sync(self) -> None:
+        """The disk has done a sync that it was asked for."""
+        self.notify(SegmentsSynced(self.disk.syncs.popleft()))
+
+    # --- the disk ---------------------------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        while self.stack.outputs:
+            outputs, self.stack.outputs = self.stack.outputs, []
+            for output in outputs:
+                self.outputs.append(output)
+                answer = self.carry_out(output)
+                if answer is not None:
+                    self.stack.notify(answer, self.stack.now_ns)
+
+    def carry_out(self, output: Output) -> Event | None:
+        disk = self.disk
+        match output:
+            case OpenJournal():
+                return JournalOpened((*disk.files, "lock", "notes.txt"), self.wall_ns)
+            case ReadSegment(name):
+                return SegmentRead(name, bytes(disk.files[name]))
+            case AppendSegment(name, data):
+                if disk.broken:
+                    return JournalFailed(disk.broken)
+                disk.files.setdefault(name, bytearray()).extend(data)
+            case RemoveSegment(name):
+                del disk.files[name]
+            case SyncSegments(number):
+                disk.syncs.append(number)
+                return None if disk.lazy else SegmentsSynced(disk.syncs.popleft())
+            case Deliver(batch):
+                self.delivered.extend(batch.payloads)
+        return None
+
+    # --- what came of it --------------------------------------------------------------------------------------------
+
+    def told(self, kind: type[Output]) -> list[Output]:
+        """Outputs of a kind."""
+        return [output for output in self.outputs if isinstance(output, kind)]
+
+    @property
+    def durability(self) -> list[str]:
+        return [output.reason for output in self.told(HoldDurability)]         # type: ignore[attr-defined]
+
+    @property
+    def failure(self) -> str:
+        """Why the node cannot start."""
+        return " ".join(output.reason for output in self.told(NodeFailed))     # type: ignore[attr-defined]
+
+    @property
+    def warnings(self) -> str:
+        return "\n".join(note.text for note in self.told(Note) if note.level == "warning")  # type: ignore[attr-defined]
+
+    def held(self) -> dict[tuple[Address, int], bytes]:
+        """(origin, number) -> payload, of everything in the hold."""
+        return {(origin, run.first + index): payload for origin, runs in self.relay.hold.runs.items()
+                for run in runs for index, payload in enumerate(run.batch.payloads)}
+
+
+def site_row(name: str, acked: dict[Address, int], status: int = 0) -> SiteRow:
+    return SiteRow(name, status, None, (), acked, {})

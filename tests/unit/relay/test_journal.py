@@ -1,0 +1,366 @@
+"""The journal: what a holder holds is on its disk, and comes back when it starts again."""
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from journal_disk import HOUR_NS, NOON_NS, Disk, Holder, address, site_row
+
+from jgroups_py.events import LeaveWanted
+from jgroups_py.outputs import AppendSegment, Deliver
+from jgroups_py.protocols.relay import journal
+from jgroups_py.protocols.relay.records import _OWNER, OWNER, VERSION, _record, owner_record
+from jgroups_py.protocols.relay.segments import segment_name, segment_number
+from jgroups_py.protocols.relay.sites import DOWN, OFFLINE, UP
+from jgroups_py.units import millis, seconds
+
+BOB, EVE = address("bob"), address("eve")
+
+
+def holder(disk: Disk | None = None, **options) -> Holder:
+    return Holder(Disk() if disk is None else disk, **options).found_group()
+
+
+# --- starting --------------------------------------------------------------------------------------------------------
+
+def test_a_member_connects_only_when_its_journal_is_read():
+    first = holder()
+    first.say(b"one")
+    again = Holder(first.disk.copied(), incarnation="2")
+    opened = again.outputs[0]
+    assert again.ground.connected == ["demo"]
+    assert type(opened).__name__ == "OpenJournal"
+    assert opened.folder == "/hold/A"
+
+
+def test_without_hold_dir_nothing_is_written_and_connect_is_not_kept_back():
+    plain = holder(hold_dir="")
+    plain.say(b"one")
+    assert plain.ground.connected == ["demo"]
+    assert not plain.disk.files
+    assert "journal_bytes" not in plain.relay.stats()
+
+
+def test_a_member_that_leaves_while_its_journal_is_read_does_not_connect():
+    disk = holder().disk
+    late = Holder(disk.copied())
+    late.ground.connected.clear()
+    late.stack.tell(late.relay, LeaveWanted(), 0)
+    late.relay.journal.restore.finish()
+    assert not late.ground.connected
+
+
+@pytest.mark.parametrize(("options", "why"), [
+    ({"site": "LON"}, "belongs to site NYC of cluster demo, not to site LON of cluster demo"),
+    ({"cluster": "other"}, "belongs to site NYC of cluster demo, not to site NYC of cluster other")])
+def test_a_folder_of_another_site_or_cluster_is_refused(options, why):
+    disk = holder().disk
+    before = disk.copied().files
+    other = Holder(disk, **options)
+    assert why in other.failure
+    assert not other.ground.connected
+    assert disk.files == before
+
+
+def test_a_folder_in_a_later_format_is_refused_and_left_alone():
+    disk = Disk()
+    later = _record(OWNER, [_OWNER.pack(b"JGHOLD", VERSION + 1), b"\0\4demo\0\3NYC"])
+    disk.files[segment_name(7)] = bytearray(later)
+    assert f"is of format {VERSION + 1}, this program writes format {VERSION}" in Holder(disk).failure
+    assert disk.files == {segment_name(7): bytearray(later)}
+
+
+def test_files_that_are_no_segments_are_ignored():
+    assert segment_number(segment_name(0xabc)) == 0xabc
+    assert [segment_number(name) for name in ("lock", "12.hold", "zz.hold", "00000000000000ab.tmp")] == [0, 0, 0, 0]
+
+
+# --- what is written -------------------------------------------------------------------------------------------------
+
+def test_a_run_is_written_before_it_is_delivered():
+    member = holder()
+    member.outputs.clear()
+    member.say(b"one")
+    kinds = [type(output) for output in member.outputs]
+    assert kinds.index(AppendSegment) < kinds.index(Deliver)
+
+
+def test_everything_held_comes_back_with_its_numbers_flags_and_age():
+    first = holder()
+    first.say(b"mine")
+    first.hear(BOB, 5, b"five", b"six")
+    first.wait(seconds(100))
+    again = holder(first.disk.copied(), incarnation="2", now_ns=seconds(3), wall_ns=NOON_NS + seconds(160))
+    assert again.held() == {(first.me, 1): b"mine", (BOB, 5): b"five", (BOB, 6): b"six"}
+    (run,) = again.relay.hold.runs[BOB]
+    assert again.stack.now_ns - run.since_ns == seconds(160)
+    assert not again.delivered                     # old origins are not delivered to the new incarnation
+    assert again.relay.stats()["restored_messages"] == 3
+
+
+def test_what_was_restored_comes_back_again_and_once():
+    first = holder()
+    first.say(b"one", b"two")
+    second = holder(first.disk.copied(), incarnation="2")
+    second.say(b"three")
+    third = holder(second.disk.copied(), incarnation="3")
+    assert third.held() == {(first.me, 1): b"one", (first.me, 2): b"two", (second.me, 1): b"three"}
+
+
+def test_the_site_table_comes_back_without_members_and_epoch():
+    first = holder()
+    first.hear(BOB, 1, *[b"x"] * 10)
+    first.trim({BOB: 3}, site_row("SFO", {BOB: 5}), site_row("LON", {BOB: 3}, DOWN), site_row("PAR", {}, OFFLINE))
+    again = holder(first.disk.copied(), incarnation="2")
+    assert {site.name: (site.status, site.acked.get(BOB), site.epoch, site.members) for site in again.relay.table
+            if site.name != "PAR"} == {"SFO": (UP, 5, None, ()), "LON": (DOWN, 3, None, ())}
+    assert again.relay.table.sites["PAR"].status == OFFLINE
+    assert sorted(number for _, number in again.held()) == list(range(3, 11))
+    assert again.relay.current_numbers()[BOB] == 11
+
+
+def test_what_is_too_old_by_the_wall_clock_is_not_restored():
+    first = holder(hold_age_ns="10m")
+    first.say(b"old")
+    first.wait(seconds(400))
+    first.relay.hold.forget(first.me)                 # (it would go OFFLINE for SFO; here only the disk counts)
+    first.hear(BOB, 1, b"young")
+    again = holder(first.disk.copied(), incarnation="2", hold_age_ns="10m", wall_ns=NOON_NS + seconds(900))
+    assert again.held() == {(BOB, 1): b"young"}
+    assert "1 messages held on disk were too old" in again.warnings
+
+
+def test_a_wall_clock_that_was_set_back_makes_nothing_older():
+    first = holder()
+    first.say(b"one")
+    again = holder(first.disk.copied(), incarnation="2", wall_ns=NOON_NS - HOUR_NS)
+    (run,) = again.relay.hold.runs[first.me]
+    assert run.since_ns == 0
+
+
+def test_a_damaged_journal_gives_what_its_checksums_vouch_for_and_says_so():
+    first = holder()
+    for text in (b"one", b"two", b"three"):
+        first.say(text)
+    disk = first.disk.copied()
+    (name,) = disk.files
+    del disk.files[name][-2:]
+    at = disk.files[name].index(b"two")
+    disk.files[name][at] ^= 1
+    again = holder(disk, incarnation="2")
+    assert again.held() == {(first.me, 1): b"one"}
+    assert "were incomplete and 1 records damaged" in again.warnings
+    assert again.relay.stats()["journal_records_skipped"] == 1
+
+
+def test_a_journal_cut_at_any_byte_gives_a_prefix():
+    first = holder()
+    for text in (b"one", b"two", b"three"):
+        first.say(text)
+    (name,) = first.disk.files
+    whole = [(first.me, number) for number in (1, 2, 3)]
+    for cut in range(len(first.disk.files[name])):
+        disk = first.disk.copied()
+        del disk.files[name][cut:]
+        found = list(holder(disk, incarnation="2").held())
+        assert found == whole[:len(found)]
+
+
+# --- bounded ---------------------------------------------------------------------------------------------------------
+
+@pytest.fixture
+def small_segments(monkeypatch):
+    monkeypatch.setattr(journal, "SEGMENT_BYTES", 2000)
+    monkeypatch.setattr(journal, "MOVE_BYTES", 300)
+
+
+def test_segments_that_nothing_is_held_of_are_removed(small_segments):
+    member = holder()
+    for _ in range(40):
+        member.say(bytes(200))
+    assert len(member.disk.files) > 4
+    member.trim({member.me: 41}, site_row("SFO", {member.me: 41}))
+    assert len(member.disk.files) == 1
+    assert not holder(member.disk.copied(), incarnation="2").held()
+
+
+def test_one_old_message_does_not_keep_the_segments_after_it(small_segments):
+    member = holder()
+    member.hear(EVE, 1, b"precious")
+    for _ in range(200):
+        member.say(bytes(200))
+        member.trim({member.me: member.relay.next_number}, site_row("SFO", {member.me: member.relay.next_number}))
+    member.wait(seconds(1))
+    assert member.disk.nbytes < 8 * 2000
+    assert holder(member.disk.copied(), incarnation="2").held() == {(EVE, 1): b"precious"}
+
+
+@pytest.mark.parametrize("sync", ["none", "interval", "every"])
+def test_whatever_is_said_trimmed_and_synced_the_disk_has_what_is_held_and_not_much_more(small_segments, sync):
+    for seed in range(12):
+        rng = Random(seed)
+        member = holder(hold_sync=sync, hold_sync_interval_ns="50ms")
+        ends = {member.me: 1, BOB: 1, EVE: 1}
+        below = dict(ends)
+        for _ in range(120):
+            origin = rng.choice(list(ends))
+            payloads = [rng.randbytes(rng.choice((1, 20, 150))) for _ in range(rng.randint(1, 4))]
+            if origin == member.me:
+                member.say(*payloads)
+            else:
+                member.hear(origin, ends[origin], *payloads)
+            ends[origin] += len(payloads)
+            if rng.random() < 0.3:
+                chosen = rng.choice(list(ends))
+                below[chosen] = rng.randint(below[chosen], ends[chosen])
+                member.trim(dict(below), site_row("SFO", dict(below)))
+            if rng.random() < 0.1:
+                member.wait(millis(60))
+        held = member.held()
+        assert held == {key: held[key] for key in held if key[1] >= below[key[0]]}
+        again = holder(member.disk.copied(), incarnation="2")
+        assert again.held() == held
+        member.trim(dict(below), site_row("SFO", dict(below)))
+        for _ in range(20):
+            member.wait(millis(100))
+            member.trim(dict(below), site_row("SFO", {**below, address(f"{_}"): 2}))
+        live = sum(len(payload) + 100 for payload in held.values())
+        assert member.disk.nbytes < 2 * live + 7 * 2000, f"seed {seed}"
+        assert holder(member.disk.copied(), incarnation="2").held() == held
+
+
+# --- syncs -----------------------------------------------------------------------------------------------------------
+
+def test_every_holds_runs_back_from_other_sites_until_the_disk_has_them():
+    member = holder(hold_sync="every")
+    member.disk.lazy = True
+    member.say(b"one", b"two")
+    assert member.relay.journal.unsynced(member.me) == 1
+    member.wait(0)
+    member.say(b"three")
+    assert member.relay.journal.unsynced(member.me) == 1
+    member.finish_sync()
+    assert member.relay.journal.unsynced(member.me) == 3       # what came during the sync waits for the next one
+    member.wait(0)
+    member.finish_sync()
+    assert member.relay.journal.unsynced(member.me) is None
+    assert member.delivered == [b"one", b"two", b"three"]      # local delivery never waited
+
+
+def test_many_runs_share_a_sync_and_none_is_asked_for_while_one_is_under_way():
+    member = holder(hold_sync="every")
+    member.wait(0)
+    member.disk.lazy = True
+    for text in (b"one", b"two", b"three"):
+        member.say(text)
+    member.wait(millis(10))
+    assert len(member.disk.syncs) == 1
+    member.say(b"four")
+    member.wait(millis(10))
+    assert len(member.disk.syncs) == 1
+
+
+def test_interval_syncs_that_often_and_holds_nothing_back():
+    member = holder(hold_sync="interval", hold_sync_interval_ns="200ms")
+    member.wait(seconds(1))
+    member.disk.lazy = True
+    member.say(b"one")
+    assert member.relay.journal.unsynced(member.me) is None
+    member.wait(millis(199))
+    assert not member.disk.syncs
+    member.wait(millis(1))
+    assert len(member.disk.syncs) == 1
+
+
+def test_none_never_syncs():
+    member = holder()
+    member.disk.lazy = True
+    for _ in range(5):
+        member.say(b"one")
+        member.wait(seconds(10))
+    assert not member.disk.syncs
+
+
+def test_a_moved_run_leaves_its_old_segment_only_when_its_copy_is_synced(small_segments):
+    member = holder(hold_sync="interval", hold_sync_interval_ns="1s")
+    oldest = segment_name(1)
+    member.disk.lazy = True
+    for number in range(1, 8):
+        member.hear(EVE, number, b"precious")
+        for _ in range(8):
+            member.say(bytes(200))
+        member.trim({member.me: member.relay.next_number}, site_row("SFO", {member.me: member.relay.next_number}))
+    member.wait(seconds(2))
+    assert oldest in member.disk.files
+    member.finish_sync()
+    assert oldest not in member.disk.files
+    assert len(holder(member.disk.copied(), incarnation="2").held()) == 7
+
+
+# --- failures --------------------------------------------------------------------------------------------------------
+
+def test_a_disk_that_fails_is_told_once_and_the_member_goes_on():
+    member = holder()
+    member.disk.broken = "no space left on device"
+    member.say(b"one")
+    member.say(b"two")
+    member.wait(seconds(60))
+    assert member.durability == ["no space left on device"]
+    assert member.delivered == [b"one", b"two"]
+    assert member.relay.stats()["journal_fails"] == 1
+    assert sorted(number for _, number in member.held()) == [1, 2]
+
+
+@pytest.mark.parametrize("sync", ["none", "interval", "every"])
+def test_what_the_disk_missed_is_written_once_it_works(sync):
+    member = holder(hold_sync=sync)
+    member.say(b"one")
+    member.disk.broken = "no space left on device"
+    member.say(b"two")
+    member.hear(BOB, 7, b"seven")
+    member.disk.broken = ""
+    member.say(b"three")
+    member.wait(seconds(11))
+    assert member.durability == ["no space left on device", ""]
+    assert holder(member.disk.copied(), incarnation="2").held() == member.held()
+    assert len(member.held()) == 4
+
+
+def test_a_failed_disk_holds_nothing_back():
+    member = holder(hold_sync="every")
+    member.disk.lazy = True
+    member.say(b"one")
+    assert member.relay.journal.unsynced(member.me) == 1
+    member.disk.broken = "input/output error"
+    member.say(b"two")
+    assert member.relay.journal.unsynced(member.me) is None
+
+
+def test_segments_are_removed_from_a_full_disk_too(small_segments):
+    member = holder()
+    for _ in range(40):
+        member.say(bytes(200))
+    member.disk.broken = "no space left on device"
+    member.say(b"x")
+    member.trim({member.me: 41}, site_row("SFO", {member.me: 41}))
+    assert len(member.disk.files) <= 1
+
+
+# --- holes -----------------------------------------------------------------------------------------------------------
+
+def test_a_hole_waits_for_holders_that_start_late_as_long_as_the_rest_can_be_sent_in_time():
+    first = holder()
+    first.hear(BOB, 5, b"five")
+    again = holder(first.disk.copied(), incarnation="2", hold_age_ns="10m", lost_after_ns="30s")
+    again.relay.table.learn((site_row("SFO", {BOB: 3}),), {}, {})
+    again.wait(seconds(9 * 60))
+    assert again.relay.table.sites["SFO"].acked[BOB] == 3
+    again.wait(seconds(35))
+    assert again.relay.table.sites["SFO"].acked[BOB] == 5
+    assert tuple(again.relay.table.sites["SFO"].lost[BOB]) == ((3, 5),)
+
+
+def test_the_owner_of_a_segment_is_its_first_record():
+    member = holder()
+    (data,) = member.disk.files.values()
+    assert bytes(data).startswith(owner_record("demo", "NYC"))
