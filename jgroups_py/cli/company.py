@@ -67,7 +67,7 @@ class Company(Generic[P]):
     def start(self, tag: str, site: str, options: dict[str, Any]) -> P:
         """Start one member."""
         process = subprocess.Popen(
-            [sys.executable, "-m", self._worker, json.dumps(options)],
+            self.command(options),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             start_new_session=True)             # a Ctrl-C at the terminal reaches only us
         person = self._kind(tag, site, process)
@@ -75,6 +75,10 @@ class Company(Generic[P]):
         threading.Thread(target=self._listen, args=(person,), daemon=True).start()
         threading.Thread(target=self._complaints, args=(person,), daemon=True).start()
         return person
+
+    def command(self, options: dict[str, Any]) -> list[str]:
+        """The command line of a worker with these options."""
+        return [sys.executable, "-m", self._worker, json.dumps(options)]
 
     def _listen(self, person: P) -> None:
         assert person.process.stdout is not None, "the process has a pipe for events"

