@@ -1,0 +1,79 @@
+"""The parts of tests/chaos that can be tried alone: the forwarder, the trends of the soak, getting toxiproxy."""
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos import toxiproxy
+from tests.chaos.forwarder import HEADER_BYTES, Direction, Weather
+from tests.chaos.soak import trend
+
+FRAME = bytes(range(200))
+FRAMES = 4000
+
+
+def through(weather: Weather, seed: str = "x") -> list[list[tuple[float, bytes]]]:
+    """What becomes of many frames."""
+    direction = Direction(seed, 0)
+    direction.weather = weather
+    return [direction.fate(FRAME) for _ in range(FRAMES)]
+
+
+def test_frames_get_through_at_once_in_good_weather():
+    assert through(Weather()) == [[(0.0, FRAME)]] * FRAMES
+
+
+def test_the_same_seed_means_the_same_fate():
+    storm = Weather(60, 40, 0.1, 0.1, 0.2, 0.05)
+    assert through(storm) == through(storm)
+    assert through(storm) != through(storm, "y")
+
+
+@pytest.mark.parametrize("ratio", [0.01, 0.2])
+def test_ratios_are_what_they_say(ratio: float):
+    lost = sum(not copies for copies in through(Weather(loss=ratio)))
+    doubled = sum(len(copies) == 2 for copies in through(Weather(duplicate=ratio)))
+    early = sum(delay_s == 0 for [(delay_s, _)] in through(Weather(delay_ms=10, reorder=ratio)))
+    damaged = sum(frame != FRAME for [(_, frame)] in through(Weather(corrupt=ratio)))
+    for number in (lost, doubled, early, damaged):
+        assert number == pytest.approx(FRAMES * ratio, rel=0.4)
+
+
+def test_delays_lie_within_the_jitter():
+    delays = [delay_s for [(delay_s, _)] in through(Weather(delay_ms=200, jitter_ms=100))]
+    assert 0.1 <= min(delays) < 0.12
+    assert 0.28 < max(delays) <= 0.3
+
+
+def test_damage_is_one_bit_behind_the_headers():
+    for [(_, frame)] in through(Weather(corrupt=1.0)):
+        changed = [at for at in range(len(FRAME)) if frame[at] != FRAME[at]]
+        assert len(changed) == 1
+        assert changed[0] >= HEADER_BYTES
+        assert (frame[changed[0]] ^ FRAME[changed[0]]).bit_count() == 1
+
+
+def test_growth_is_found_and_noise_is_not():
+    noisy = [(at, 50_000 + at % 7 * 100, 30 + at % 3) for at in range(0, 900, 5)]
+    growing = [(at, kb + at * 1024 // 400, number) for at, kb, number in noisy]        # 1.5 MB in 10 minutes
+    leaking = [(at, kb, number + at // 60) for at, kb, number in noisy]                # a descriptor a minute
+    assert trend("A", noisy).flat
+    assert not trend("A", growing).flat
+    assert trend("A", growing).mb_per_10_min == pytest.approx(1.5, abs=0.1)
+    assert not trend("A", leaking).flat
+
+
+def test_a_toxiproxy_that_cannot_be_had_fails_and_says_how_to_get_it(monkeypatch, tmp_path: Path):
+    monkeypatch.setattr(toxiproxy, "server_path", lambda: tmp_path / "bin" / "toxiproxy")
+    monkeypatch.setattr(toxiproxy, "find_go", lambda: "/nonexistent/go")
+    with pytest.raises(RuntimeError, match=r"GOBIN=DIR go install github.com/Shopify/toxiproxy.*v2\.12\.0"):
+        toxiproxy.ensure_server()
+
+
+def test_a_toxiproxy_that_is_there_is_not_built_again(monkeypatch, tmp_path: Path):
+    there = tmp_path / "toxiproxy"
+    there.touch()
+    monkeypatch.setattr(toxiproxy, "server_path", lambda: there)
+    monkeypatch.setattr(toxiproxy, "find_go", lambda: "/nonexistent/go")
+    assert toxiproxy.ensure_server() == there
