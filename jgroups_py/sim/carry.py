@@ -19,6 +19,7 @@ from jgroups_py.outputs import (
     Output,
     ProvideState,
     ReadFolder,
+    Receipt,
     RelayObeyed,
     SiteStatusChanged,
     StateBegin,
@@ -49,7 +50,7 @@ class Carrier:
             CloseTransport: self._close_transport, Listen: self._listen, OpenLink: self._open_link,
             CloseLink: self._close_link, GlobalViewInstalled: self._global_view,
             SiteStatusChanged: self._site_status, RelayObeyed: self._obeyed,
-            Unreachable: self._unreachable, MessagesLost: self._lost,
+            Unreachable: self._unreachable, MessagesLost: self._lost, Receipt: self._receipt,
             ProvideState: self._to_app, StateBegin: self._to_app, StatePart: self._to_app, StateEnd: self._to_app,
             Closed: self._closed, StoreEntry: self._store, ReadFolder: self._read_folder, Note: self._note,
         }
@@ -174,6 +175,10 @@ class Carrier:
 
     def _obeyed(self, process: Process, output: RelayObeyed) -> None:
         self.world.history.add(h.Obeyed(self.world.now_ns, process.me, output.site, output.epoch))
+
+    def _receipt(self, process: Process, output: Receipt) -> None:
+        payload = process.awaited[output.ticket]
+        self.world.history.add(h.Receipted(self.world.now_ns, process.me, payload, output.views, output.lost_for))
 
     def _unreachable(self, process: Process, output: Unreachable) -> None:
         self.world.history.add(h.Unreached(self.world.now_ns, process.me, output.dest))

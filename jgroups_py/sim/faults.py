@@ -232,13 +232,17 @@ class Talk(Action):
     count: int
     size: int
     flags: int = 0
+    until: tuple[str, ...] = ()          # to all, and with receipts of these sites
 
     def do(self, world: World, start: Starter) -> bool:
         process = world.processes.get(self.name)
         if process is None or process.paused or (self.dest and not self._is_known(world, process)):
             return False
         try:
-            world.post(self.name, self.dest or None, self.count, self.size, self.flags)
+            if self.until:
+                world.post_until(self.name, self.until, self.count, self.size)
+            else:
+                world.post(self.name, self.dest or None, self.count, self.size, self.flags)
         except ChannelError:
             return False                                  # it is not in the group just now
         return True
@@ -250,7 +254,8 @@ class Talk(Action):
         return other is not None and any(view is not None and other.me in view for view in views)
 
     def words(self) -> str:
-        return f"{self.name} sends {self.count} of {self.size} bytes to {self.dest or 'all'}, flags {self.flags}"
+        return f"{self.name} sends {self.count} of {self.size} bytes to {self.dest or 'all'}, flags {self.flags}" + (
+            f", until {' '.join(self.until)} have it" if self.until else "")
 
 
 def is_up(world: World, name: str) -> bool:

@@ -113,6 +113,23 @@ class Lost(Record):
 
 
 @attrs.frozen(eq=False)
+class Awaited(Record):
+    """The sender of a message waits for receipts of these sites ("*": all)."""
+
+    payload: bytes
+    sites: tuple[str, ...]
+
+
+@attrs.frozen(eq=False)
+class Receipted(Record):
+    """What it is told: all living members of the views have the message, or it is lost for a site."""
+
+    payload: bytes
+    views: dict[str, tuple[ViewId, ...]]
+    lost_for: str
+
+
+@attrs.frozen(eq=False)
 class Unreached(Record):
     """unreachable: a unicast to `dest` is not known to be delivered."""
 
@@ -225,6 +242,11 @@ class History:
                 return f"{self.name(who)} obeys the relay of {site} in {self.name(epoch.coordinator)}|{epoch.counter}"
             case Lost(_, who, site, origin, first, stop):
                 return f"{self.name(who)} hears of lost messages {first}..{stop} of {self.name(origin)} at {site}"
+            case Awaited(_, who, payload, sites):
+                return f"{self.name(who)} waits until all members of {' '.join(sites)} have {show_payload(payload)}"
+            case Receipted(_, who, payload, views, lost_for):
+                what = f"is lost for {lost_for}" if lost_for else f"is at {' '.join(views)}"
+                return f"{self.name(who)} is told that {show_payload(payload)} {what}"
             case Unreached(_, who, dest):
                 return f"{self.name(who)} is told that {self.name(dest)} is unreachable"
             case Remark(_, text):

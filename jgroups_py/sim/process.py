@@ -125,6 +125,7 @@ class Process:
         self.global_view: GlobalView | None = None
         self.site_status: dict[str, str] = {}
         self.closed_reason: str | None = None
+        self.awaited: list[bytes] = []           # messages sent with a receipt wanted; the place is the ticket
         self.sent: dict[str, int] = {}           # destination name -> how many numbered messages were sent there
         self.waiting: deque[Output] = deque()    # what a slow application has not taken yet
         self.waiting_bytes = 0

@@ -12,7 +12,7 @@ from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.errors import ChannelClosedError, NotConnectedError
-from jgroups_py.events import Event, GetState
+from jgroups_py.events import Event, GetState, SendUntil
 from jgroups_py.node import BridgeLoader, Node
 from jgroups_py.outputs import BRIDGE, LOCAL
 from jgroups_py.sim import history as h
@@ -126,16 +126,20 @@ class World(Engine):
         Raises:
             ChannelClosedError, NotConnectedError: as a channel would.
         """
-        process = self.processes[name]
-        if not process.running or process.leaving:
-            raise ChannelClosedError()
-        if process.view is None:
-            raise NotConnectedError(f"{name} is in no view yet")
+        process = self._sender(name)
         to = self.address(dest) if isinstance(dest, str) else dest
         batch = Batch(process.me, to, tuple(payloads), (), int(flags))
         self.history.add(h.Send(self.now_ns, process.me, to, batch.payloads, batch.flags, process.view))
         process.node.send(batch, self.now_ns)
         self._settle(process)
+
+    def _sender(self, name: str) -> Process:
+        process = self.processes[name]
+        if not process.running or process.leaving:
+            raise ChannelClosedError()
+        if process.view is None:
+            raise NotConnectedError(f"{name} is in no view yet")
+        return process
 
     def post(self, name: str, dest: str | Address | None = None, count: int = 1, size: int = 0, flags: int = 0) -> None:
         """Send `count` messages with payloads of their own, like "A#1>*/17", filled up to `size` bytes with dots."""
@@ -147,6 +151,23 @@ class World(Engine):
                     for index in range(first, first + count)]
         self.send(name, to, payloads, flags)
         process.sent[where] = first + count
+
+    def post_until(self, name: str, sites: tuple[str, ...], count: int = 1, size: int = 0) -> None:
+        """Post to all; the history tells when all members of these sites ("*": of all) have it.
+
+        Raises:
+            ChannelClosedError, NotConnectedError: as a channel would.
+        """
+        process = self._sender(name)
+        first = process.sent.get("*", 0)
+        for index in range(first, first + count):
+            payload = f"{process.incarnation}>*/{index}".encode().ljust(size, b".")
+            self.history.add(h.Send(self.now_ns, process.me, None, (payload,), 0, process.view))
+            self.history.add(h.Awaited(self.now_ns, process.me, payload, sites))
+            process.node.inject(SendUntil(len(process.awaited), sites, payload), self.now_ns)
+            process.awaited.append(payload)
+        process.sent["*"] = first + count
+        self._settle(process)
 
     def get_state(self, name: str, target: str | None = None, timeout_ns: int = seconds(10)) -> None:
         """Have `name` fetch the state from `target` (None: the coordinator)."""

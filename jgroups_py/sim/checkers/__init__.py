@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from jgroups_py.sim.checkers import liveness, messages, relayed, views
+from jgroups_py.sim.checkers import liveness, messages, receipts, relayed, views
 from jgroups_py.sim.checkers.facts import Facts, Violation
 from jgroups_py.sim.history import History
 
@@ -24,6 +24,7 @@ CHECKERS: dict[str, Checker] = {
     "L": liveness.liveness,
     "R1": relayed.origin, "R2": relayed.no_echo, "R3": relayed.exactly_once, "R4": relayed.fifo_across_sites,
     "R5": relayed.autonomy, "R6": relayed.replies, "R7": relayed.global_view, "R8": relayed.fencing,
+    "R10": receipts.receipts,
 }
 
 

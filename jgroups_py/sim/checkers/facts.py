@@ -65,6 +65,8 @@ class Facts:
         self.lost: list[h.Lost] = []
         self.obeyed: list[h.Obeyed] = []
         self.unreached: list[h.Unreached] = []
+        self.awaited: list[h.Awaited] = []
+        self.receipts: list[h.Receipted] = []
         self.global_installs: list[h.GlobalInstall] = []
         self.out: dict[Address, int] = {}                            # who left, is leaving or crashed -> when
         self.leaving: dict[Address, None] = {}                       # who asked to leave and is not out
@@ -94,6 +96,10 @@ class Facts:
                 self.lost.append(entry)
             case h.Unreached():
                 self.unreached.append(entry)
+            case h.Awaited():
+                self.awaited.append(entry)
+            case h.Receipted():
+                self.receipts.append(entry)
             case h.Healed(at_ns):
                 self.healed_ns = at_ns
             case h.End():

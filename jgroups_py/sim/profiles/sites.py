@@ -8,6 +8,7 @@ import attrs
 
 from jgroups_py.batch import NO_RELAY, Batch
 from jgroups_py.config.spec import StackSpec
+from jgroups_py.protocols.relay.receipts import ALL_SITES
 from jgroups_py.sim.faults import Talk, is_up
 from jgroups_py.sim.process import App, Process
 from jgroups_py.sim.profiles.base import Profile, stack
@@ -16,6 +17,7 @@ from jgroups_py.units import millis
 
 LETTERS = ascii_uppercase + ascii_lowercase
 SITES = ("NYC", "SFO", "LON", "TYO", "SYD")
+RECEIPT_EVERY = 3                        # one in so many runs to all wants a receipt; drawn from its time
 REPLY_EVERY = 7                          # every so many-th message of another site is answered
 
 
@@ -64,7 +66,11 @@ class SitesProfile(Profile):
     def one_talk(self, at_ns: int, far_ratio: float) -> Talk:
         talk = super().one_talk(at_ns, far_ratio)
         stays = not talk.dest and self.rng.random() < 0.1
-        return attrs.evolve(talk, flags=talk.flags | NO_RELAY) if stays else talk
+        talk = attrs.evolve(talk, flags=talk.flags | NO_RELAY) if stays else talk
+        if talk.dest or talk.flags or at_ns % RECEIPT_EVERY:
+            return talk
+        wanted = (ALL_SITES, *self.sites)
+        return attrs.evolve(talk, until=(wanted[at_ns // RECEIPT_EVERY % len(wanted)],))
 
     def start(self, world: World, name: str) -> Process:
         site = self.site_of[name]

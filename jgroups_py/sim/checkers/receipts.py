@@ -1,0 +1,111 @@
+"""R10: a receipt is given when all living members of the site have the message, and to everybody who waits in the end.
+
+Members are those of the views that the receipt names. Excused is who joined when the message had been delivered in the
+group already: it has it with the state, or does not need it. Of the own site: who was not in the view in which the
+sender delivered it.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from jgroups_py.address import Address
+from jgroups_py.sim import history as h
+from jgroups_py.sim.checkers.facts import Facts, Message, Violation
+from jgroups_py.view import View, ViewId
+
+
+@attrs.define(eq=False)
+class Arrivals:
+    """When who has which of the messages that receipts speak of, and in which view its sender had it."""
+
+    at: dict[tuple[Address, bytes], int] = attrs.Factory(dict)
+    first_at: dict[tuple[str, bytes], int] = attrs.Factory(dict)         # (site, message) -> the first member's time
+    own_view: dict[bytes, View] = attrs.Factory(dict)
+
+
+def receipts(facts: Facts) -> Iterator[Violation]:
+    """R10: see the module."""
+    if not facts.awaited:
+        return
+    arrivals = _arrivals(facts)
+    views = {install.view.id: install.view for install in facts.installs}
+    out = {entry.who: entry.at_ns for entry in facts.history.entries if isinstance(entry, h.Crash | h.Leave)}
+    for receipt in facts.receipts:
+        for site, ids in receipt.views.items():
+            for view_id in ids:
+                yield from _had_by_all(facts, receipt, site, views.get(view_id), view_id, arrivals, out)
+        if receipt.lost_for:
+            yield from _really_lost(facts, receipt, arrivals)
+    yield from _all_answered(facts)
+
+
+def _arrivals(facts: Facts) -> Arrivals:
+    wanted = {awaited.payload: None for awaited in facts.awaited}
+    found = Arrivals()
+    for delivery in facts.deliveries:
+        for payload in delivery.payloads:
+            if payload not in wanted:
+                continue
+            found.at.setdefault((delivery.who, payload), delivery.at_ns)
+            found.first_at.setdefault((facts.site(delivery.who), payload), delivery.at_ns)
+            if delivery.who == delivery.src and delivery.view is not None:
+                found.own_view[payload] = delivery.view
+    return found
+
+
+def _had_by_all(
+    facts: Facts, receipt: h.Receipted, site: str, view: View | None, view_id: ViewId, arrivals: Arrivals,
+    out: dict[Address, int],
+) -> Iterator[Violation]:
+    who, what = facts.name(receipt.who), facts.show(receipt.payload)
+    if view is None:
+        yield Violation("R10", f"{who} has a receipt for {what} of a view of {site} that nobody installed: {view_id}",
+                        receipt.at_ns)
+        return
+    for member in view.members:
+        alive = out.get(member, receipt.at_ns) >= receipt.at_ns
+        if facts.site(member) != site:
+            yield Violation("R10", f"{who} has a receipt for {what} of {site} from a view with "
+                            f"{facts.name(member)} of {facts.site(member)}", receipt.at_ns)
+        elif alive and arrivals.at.get((member, receipt.payload), receipt.at_ns + 1) > receipt.at_ns and \
+                not _excused(facts, member, site, facts.messages[receipt.payload], arrivals):
+            yield Violation("R10", f"{who} has a receipt that all members of {facts.show_id(view)} at {site} have "
+                            f"{what}, but {facts.name(member)} has not", receipt.at_ns)
+
+
+def _excused(facts: Facts, member: Address, site: str, message: Message, arrivals: Arrivals) -> bool:
+    if site == facts.site(message.sender):
+        own = arrivals.own_view.get(message.payload)
+        return own is not None and member not in own
+    joined_ns = facts.installs_of[member][0].at_ns if member in facts.installs_of else 0
+    return arrivals.first_at.get((site, message.payload), joined_ns + 1) <= joined_ns
+
+
+def _really_lost(facts: Facts, receipt: h.Receipted, arrivals: Arrivals) -> Iterator[Violation]:
+    """Said to be lost for a site: then it was OFFLINE, a loss was declared, or somebody there never got it."""
+    site, message = receipt.lost_for, facts.messages[receipt.payload]
+    members = [member for member, its in facts.history.sites.items() if its == site]
+    if any((member, receipt.payload) not in arrivals.at for member in members):
+        return
+    declared = any(
+        (isinstance(entry, h.SiteStatus) and entry.site == site and entry.status == "OFFLINE")
+        or (isinstance(entry, h.Lost) and entry.origin == message.sender and
+            entry.first <= message.relay_number < entry.stop)
+        for entry in facts.history.entries)
+    if not declared:
+        yield Violation("R10", f"{facts.name(receipt.who)} is told that {facts.show(receipt.payload)} is lost for "
+                        f"{site}, but every member there got it", receipt.at_ns)
+
+
+def _all_answered(facts: Facts) -> Iterator[Violation]:
+    """In the end everybody who waits is told."""
+    if facts.end is None or facts.healed_ns is None:
+        return
+    told = {receipt.payload: None for receipt in facts.receipts}
+    live = dict.fromkeys(facts.live())
+    for awaited in facts.awaited:
+        if awaited.who in live and awaited.payload not in told:
+            yield Violation("R10", f"{facts.name(awaited.who)} still waits for a receipt of "
+                            f"{' '.join(awaited.sites)} for {facts.show(awaited.payload)}", facts.end.at_ns)
