@@ -6,26 +6,34 @@ from typing import TYPE_CHECKING, Any
 
 from jgroups_py.events import FolderRead, StateChunk
 from jgroups_py.outputs import (
+    AppendSegment,
     Closed,
     CloseLink,
     CloseTransport,
     Deliver,
     GlobalViewInstalled,
+    HoldDurability,
     Listen,
     MessagesLost,
     Note,
+    OpenJournal,
     OpenLink,
     OpenTransport,
     Output,
     ProvideState,
     ReadFolder,
+    ReadSegment,
     Receipt,
     RelayObeyed,
+    RemoveSegment,
+    SiteCommandDone,
     SiteStatusChanged,
+    StateAdvised,
     StateBegin,
     StateEnd,
     StatePart,
     StoreEntry,
+    SyncSegments,
     Unreachable,
     ViewInstalled,
 )
@@ -37,6 +45,7 @@ from jgroups_py.units import NS_PER_MS
 if TYPE_CHECKING:
     from jgroups_py.sim.engine import Engine
 
+NEWS = ViewInstalled, GlobalViewInstalled, SiteStatusChanged, Unreachable, MessagesLost, Closed
 OPEN_NS = NS_PER_MS                      # how long opening sockets or reading a folder takes
 
 
@@ -51,8 +60,11 @@ class Carrier:
             CloseLink: self._close_link, GlobalViewInstalled: self._global_view,
             SiteStatusChanged: self._site_status, RelayObeyed: self._obeyed,
             Unreachable: self._unreachable, MessagesLost: self._lost, Receipt: self._receipt,
+            SiteCommandDone: self._obeyed_operator, StateAdvised: self._state_advised,
             ProvideState: self._to_app, StateBegin: self._to_app, StatePart: self._to_app, StateEnd: self._to_app,
             Closed: self._closed, StoreEntry: self._store, ReadFolder: self._read_folder, Note: self._note,
+            OpenJournal: world.disks.open, ReadSegment: world.disks.read, AppendSegment: world.disks.append,
+            SyncSegments: world.disks.sync, RemoveSegment: world.disks.remove, HoldDurability: self._durability,
         }
 
     def carry_out(self, process: Process, output: Output) -> None:
@@ -60,6 +72,8 @@ class Carrier:
         handler = self._handlers.get(output.__class__)
         assert handler is not None, f"the world cannot carry out {output!r}"
         handler(process, output)
+        if process.app.hears_news and isinstance(output, NEWS):
+            process.give(output, self.world)
 
     # --- sockets ----------------------------------------------------------------------------------------------------
 
@@ -133,6 +147,10 @@ class Carrier:
     def _note(self, process: Process, note: Note) -> None:
         self.world.remark(f"{process.incarnation} {note.level}: {note.text}")
 
+    def _durability(self, process: Process, output: HoldDurability) -> None:
+        self.world.remark(f"{process.incarnation} writes what it holds to disk again" if not output.reason else
+                          f"{process.incarnation} does not write what it holds to disk: {output.reason}")
+
     # --- the application --------------------------------------------------------------------------------------------
 
     def _deliver(self, process: Process, output: Deliver) -> None:
@@ -176,6 +194,12 @@ class Carrier:
     def _obeyed(self, process: Process, output: RelayObeyed) -> None:
         self.world.history.add(h.Obeyed(self.world.now_ns, process.me, output.site, output.epoch))
 
+    def _obeyed_operator(self, process: Process, output: SiteCommandDone) -> None:
+        self.world.remark(f"{process.incarnation} answers the operator: {output.error or 'done'}")
+
+    def _state_advised(self, process: Process, output: StateAdvised) -> None:
+        self.world.remark(f"{process.incarnation} is advised to ask {output.site} for a state")
+
     def _receipt(self, process: Process, output: Receipt) -> None:
         payload = process.awaited[output.ticket]
         self.world.history.add(h.Receipted(self.world.now_ns, process.me, payload, output.views, output.lost_for))
@@ -185,4 +209,4 @@ class Carrier:
 
     def _lost(self, process: Process, output: MessagesLost) -> None:
         self.world.history.add(h.Lost(
-            self.world.now_ns, process.me, output.site, output.origin, output.first, output.stop))
+            self.world.now_ns, process.me, output.site, output.origin, output.first, output.stop, output.dest_site))

@@ -177,6 +177,8 @@ class Engine:
                     self.carrier.carry_out(process, output)
             outputs = node.drain()
         process.settling = False
+        if process.books is not None:
+            process.books.look()
         deadline_ns = node.next_deadline_ns
         if deadline_ns is None or node.closed:
             process.wake_ns = None

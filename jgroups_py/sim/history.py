@@ -104,12 +104,20 @@ class Obeyed(Record):
 
 @attrs.frozen(eq=False)
 class Lost(Record):
-    """messages_lost: numbers first to stop of `origin` will not come."""
+    """messages_lost: numbers first to stop of `origin` will not come here, or to `dest_site` if that is given."""
 
     site: str
     origin: Address
     first: int
     stop: int
+    dest_site: str | None = None
+
+
+@attrs.frozen(eq=False)
+class Unbalanced(Record):
+    """The ledger of `who` does not add up (R9)."""
+
+    text: str
 
 
 @attrs.frozen(eq=False)
@@ -240,8 +248,11 @@ class History:
                 return f"{self.name(who)} takes {site} for {status}"
             case Obeyed(_, who, site, epoch):
                 return f"{self.name(who)} obeys the relay of {site} in {self.name(epoch.coordinator)}|{epoch.counter}"
-            case Lost(_, who, site, origin, first, stop):
-                return f"{self.name(who)} hears of lost messages {first}..{stop} of {self.name(origin)} at {site}"
+            case Lost(_, who, site, origin, first, stop, dest_site):
+                lost = f"{first}..{stop} of {self.name(origin)} at {site}" + (f" for {dest_site}" if dest_site else "")
+                return f"{self.name(who)} hears of lost messages {lost}"
+            case Unbalanced(_, who, text):
+                return f"the ledger of {self.name(who)} does not add up: {text}"
             case Awaited(_, who, payload, sites):
                 return f"{self.name(who)} waits until all members of {' '.join(sites)} have {show_payload(payload)}"
             case Receipted(_, who, payload, views, lost_for):

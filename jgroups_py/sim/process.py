@@ -18,6 +18,7 @@ from jgroups_py.units import NS_PER_S
 from jgroups_py.view import GlobalView, View
 
 if TYPE_CHECKING:
+    from jgroups_py.sim.books import Books
     from jgroups_py.sim.engine import Engine
     from jgroups_py.sim.world import World
 
@@ -28,8 +29,11 @@ STATE_CHUNK_BYTES = 64 * 1024
 class App:
     """What the tests' members run. Subclass it to do more.
 
-    rate: messages a second that it can take, 0 for any number.
+    rate: messages a second that it can take, 0 for any number. hears_news: whether it is told of views, sites and
+    losses as a channel's receiver is (in the history they are in any case).
     """
+
+    hears_news = False
 
     def __init__(self, rate: int = 0) -> None:
         self.rate = rate
@@ -48,6 +52,9 @@ class App:
         """A run arrived; what comes while a state arrives belongs after it, as a channel has it."""
         log = self.log if self._incoming is None else self._aside
         (log if batch.dest is None else self.unicasts).extend(batch.payloads)
+
+    def news(self, output: Output) -> None:
+        """A view, a site's status, a loss, the end, ...; only with `hears_news`."""
 
     def state(self) -> bytes:
         """The state, for a joiner."""
@@ -113,6 +120,7 @@ class Process:
         self.node = node
         self.app = app
         self.me: Address = node.me
+        self.books: Books | None = None          # audits RELAY's ledger, where there is one
         self.alive = True                        # the operating system still runs it
         self.paused = False
         self.leaving = False
@@ -194,3 +202,5 @@ class Process:
                 self.app.state_part(data)
             case StateEnd(error):
                 self.app.state_ends(error)
+            case _:
+                self.app.news(output)

@@ -1,7 +1,8 @@
 """World: a virtual clock, a virtual network and production nodes on them, as tests see it.
 
 Names stand for members; a restarted member has the same name and host and a new incarnation ("A#2").
-Source: the simulators of TigerBeetle (VOPR) and FoundationDB. Deviation: no virtual disk, members keep nothing.
+Source: the simulators of TigerBeetle (VOPR) and FoundationDB. Disks exist for RELAY's journal only
+(disks.py); members keep nothing else.
 """
 from __future__ import annotations
 
@@ -9,13 +10,15 @@ from collections.abc import Iterable, Sequence
 from random import Random
 
 from jgroups_py.address import Address
-from jgroups_py.batch import Batch
+from jgroups_py.batch import Batch, Header
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.errors import ChannelClosedError, NotConnectedError
 from jgroups_py.events import Event, GetState, SendUntil
 from jgroups_py.node import BridgeLoader, Node
 from jgroups_py.outputs import BRIDGE, LOCAL
+from jgroups_py.protocols.relay import Relay
 from jgroups_py.sim import history as h
+from jgroups_py.sim.books import Books
 from jgroups_py.sim.engine import Engine
 from jgroups_py.sim.network import NETS, Weather
 from jgroups_py.sim.process import App, Process
@@ -59,6 +62,8 @@ class World(Engine):
         self._names.setdefault(ip, name)
         self.links.dark.pop(ip, None)                        # its host has power again
         process = Process(name, number, ip, site, node, app or App())
+        if isinstance(node.relay, Relay):
+            process.books = Books(self, node.relay)
         self.processes[name] = process
         self.all_processes.append(process)
         self.by_address[node.me] = process
@@ -120,7 +125,10 @@ class World(Engine):
 
     # --- what applications do ---------------------------------------------------------------------------------------
 
-    def send(self, name: str, dest: str | Address | None, payloads: Sequence[bytes], flags: int = 0) -> None:
+    def send(
+        self, name: str, dest: str | Address | None, payloads: Sequence[bytes], flags: int = 0,
+        headers: tuple[Header, ...] = (),
+    ) -> None:
         """Send each payload from `name` to all (None), or to a member by name or address.
 
         Raises:
@@ -128,7 +136,7 @@ class World(Engine):
         """
         process = self._sender(name)
         to = self.address(dest) if isinstance(dest, str) else dest
-        batch = Batch(process.me, to, tuple(payloads), (), int(flags))
+        batch = Batch(process.me, to, tuple(payloads), headers, int(flags))
         self.history.add(h.Send(self.now_ns, process.me, to, batch.payloads, batch.flags, process.view))
         process.node.send(batch, self.now_ns)
         self._settle(process)
@@ -200,6 +208,7 @@ class World(Engine):
         process.alive = False
         if power:
             self.links.dark[process.host] = None
+            self.disks.power_cut(name)
         for net in NETS:
             self.carrier.close_sockets(process, net, graceful=False)
 

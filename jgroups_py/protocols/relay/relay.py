@@ -177,7 +177,7 @@ class Relay(JournalTalk):
     def follow_table(self, rows: tuple[SiteRow, ...], below: Numbers, *, joined: bool = False) -> None:
         """What the relay knows of the sites, and what holders drop. joined: what was lost before is not our concern."""
         epochs = {site.name: site.epoch for site in self.table}
-        self.table.follow(rows)
+        self.table.follow(rows, self.hold.trimmed)
         for origin, number in below.items():
             self.hold.drop_below(origin, number)
         self.journal.trimmed()

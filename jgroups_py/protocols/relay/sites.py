@@ -176,18 +176,22 @@ class SiteTable:
         """The table for the wire."""
         return tuple(self.sites[name].row() for name in sorted(self.sites))
 
-    def follow(self, rows: Iterable[SiteRow]) -> None:
+    def follow(self, rows: Iterable[SiteRow], trimmed: Numbers) -> None:
         """Take the relay's table: its statuses; views and what is settled only forward.
 
         A new relay may know an older view of a site than we do: our answer to its SYNC tells it.
+        trimmed: what was trimmed here, perhaps before we knew a site.
         """
         for row in rows:
+            known = row.site in self.sites
             site = self.sites.setdefault(row.site, Site(row.site))
             site.status = row.status
             site.decree = max(site.decree, row.decree)
             if site.epoch is None or (row.epoch is not None and row.epoch >= site.epoch):
                 site.see(row.epoch, row.members)
             site.learn(row)
+            if not known:
+                site.never_owed(trimmed)
 
     def learn(self, rows: Iterable[SiteRow], theirs: Numbers, mine: Numbers) -> None:
         """As relay, from a member's table: sites and facts that are new here.

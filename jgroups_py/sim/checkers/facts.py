@@ -62,7 +62,8 @@ class Facts:
         self.installs_of: dict[Address, list[h.Install]] = {}
         self.deliveries: list[h.Delivery] = []
         self.sends: list[h.Send] = []
-        self.lost: list[h.Lost] = []
+        self.lost: list[h.Lost] = []                                 # told where they will not come
+        self.unbalanced: list[h.Unbalanced] = []
         self.obeyed: list[h.Obeyed] = []
         self.unreached: list[h.Unreached] = []
         self.awaited: list[h.Awaited] = []
@@ -93,7 +94,10 @@ class Facts:
             case h.Obeyed():
                 self.obeyed.append(entry)
             case h.Lost():
-                self.lost.append(entry)
+                if entry.dest_site is None:
+                    self.lost.append(entry)
+            case h.Unbalanced():
+                self.unbalanced.append(entry)
             case h.Unreached():
                 self.unreached.append(entry)
             case h.Awaited():

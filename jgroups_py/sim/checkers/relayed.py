@@ -1,4 +1,4 @@
-"""R1 to R8: what is guaranteed across sites.
+"""R1 to R9: what is guaranteed across sites.
 
 A message is known by (origin, number): its place among the multicasts of its origin that are relayed.
 """
@@ -260,3 +260,9 @@ def fencing(facts: Facts) -> Iterator[Violation]:
             yield Violation("R8", f"{facts.name(delivery.who)} delivered {h.show_payloads(delivery.payloads)} brought "
                             f"by {facts.name(src.relay)}, but the coordinator of {facts.show_id(delivery.view)} is "
                             f"{facts.name(delivery.view.coordinator)}", delivery.at_ns)
+
+
+def conservation(facts: Facts) -> Iterator[Violation]:
+    """R9: numbered = acknowledged + held + lost, per destination site and origin, at every step (`sim/books.py`)."""
+    for found in facts.unbalanced:
+        yield Violation("R9", f"the ledger of {facts.name(found.who)} does not add up: {found.text}", found.at_ns)
