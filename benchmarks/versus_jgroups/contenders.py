@@ -52,10 +52,13 @@ class Java:
     classes: Path
     heap: str = "512m"                                   # "" for Java's default
     tuned: bool = True
+    relay: str = ""                                      # how sites are joined; "": as is usual for the release
     ours: bool = False
 
     @property
     def label(self) -> str:
+        if self.relay:
+            return f"{self.release.label} {self.relay}"
         stock = "" if self.tuned or not stacks.tuning(self.release.major, self.transport) else " stock"
         return f"{self.release.label} {self.transport.upper()}{stock}"
 
@@ -75,7 +78,8 @@ class Java:
         if not relay:
             return group
         bridge = stacks.written(self._file("tcp", ground.bridge), ground.folder / f"bridge-{site}.xml")
-        return stacks.relay_stack(self.release.major, group, site, list(SITES), bridge, ground.folder)
+        relay_name = self.relay or stacks.usual_relay(self.release.major)
+        return stacks.relay_stack(relay_name, group, site, list(SITES), bridge, ground.folder)
 
     def _file(self, transport: str, place: stacks.Place) -> Element:
         root = stacks.flattened(f"{transport}.xml", stacks.jar_files(self.jar))
@@ -92,11 +96,13 @@ class Ours:
     transport: str
     piece: int = 64
     asyncio: bool = False
+    properties: tuple[tuple[str, str], ...] = ()         # beyond those of the place
+    named: str = ""                                      # instead of the usual label
     ours: bool = True
 
     @property
     def label(self) -> str:
-        return f"jgroups_py {self.transport.upper()}{' asyncio' if self.asyncio else ''}"
+        return self.named or f"jgroups_py {self.transport.upper()}{' asyncio' if self.asyncio else ''}"
 
     def suits(self, suite: str) -> bool:
         """With asyncio only requests differ."""
@@ -115,6 +121,7 @@ class Ours:
             properties |= {"site": site, "bridge_name": f"{ground.cluster}-bridge", "bridge_port": ground.bridge.port,
                            "bridge_port_range": ground.bridge.ports,
                            "bridge_hosts": f"{stacks.LOOPBACK}[{ground.bridge.port}]"}
+        properties |= dict(self.properties)
         stack = {"NYC": "nyc", "SFO": "sfo"}[site] if relay else self.transport
         kind = "asyncio" if self.asyncio else "threads"
         return [sys.executable, "-m", "benchmarks.versus_jgroups.peer", kind, stack, f"{ground.cluster}-{site}", name,

@@ -6,7 +6,7 @@ AsyncChannel ("asyncio"), both with blocks/rpc. PIECE: how many messages a flood
 of the monotonic clock.
 
     command                                         events
-    (start)                                         ready pid ns; then view members, at every view
+    (start)                                         ready pid ns; then view members ns, at every view
     count TRIAL STREAMS EACH GAPS                   counting, then counted once STREAMS x EACH messages are here
     flood TRIAL EACH SIZE RATE THREADS              flooded start_ns end_ns; EACH messages a thread, RATE 0: at will
     request TRIAL THREADS SECONDS SIZE OOB TARGET   requested requests timeouts start_ns end_ns p50_ns p99_ns;
@@ -100,7 +100,7 @@ class Peer(Receiver):
 
     def view_accepted(self, view: View) -> None:
         """Tell it."""
-        tell("view", members=len(view.members))
+        tell("view", members=len(view.members), ns=monotonic_ns())
 
     def receive_batch(self, batch: MessageBatch) -> None:
         """Count; requests and answers are the service's."""

@@ -119,11 +119,20 @@ def written(root: ElementTree.Element, path: Path) -> Path:
     return path
 
 
+def usual_relay(major: int) -> str:
+    """How a release joins sites, if nothing else is asked for.
+
+    >>> usual_relay(2), usual_relay(5)
+    ('RELAY', 'RELAY2')
+    """
+    return "RELAY2" if major >= 5 else "RELAY"
+
+
 def relay_stack(
-    major: int, group: ElementTree.Element, site: str, sites: list[str], bridge: Path, folder: Path,
+    relay: str, group: ElementTree.Element, site: str, sites: list[str], bridge: Path, folder: Path,
 ) -> ElementTree.Element:
-    """A site's stack: the group's, and on top of it RELAY (2.12) or RELAY2 (5), with what that reads."""
-    if major < 5:
+    """A site's stack: the group's, and on top of it RELAY (2.12), RELAY2 or RELAY3 (5), with what that reads."""
+    if relay == "RELAY":
         ElementTree.SubElement(group, "RELAY", {"site": site, "bridge_props": str(bridge), "bridge_name": "bridge"})
         return group
     relays = ElementTree.Element("RelayConfiguration", {"xmlns": "urn:jgroups:relay:1.0"})
@@ -131,6 +140,7 @@ def relay_stack(
     for other in sites:
         bridges = ElementTree.SubElement(ElementTree.SubElement(known, "site", {"name": other}), "bridges")
         ElementTree.SubElement(bridges, "bridge", {"config": str(bridge), "name": "bridge"})
-    path = written(relays, folder / "relay2.xml")
-    ElementTree.SubElement(group, "relay.RELAY2", {"site": site, "config": str(path), "relay_multicasts": "true"})
+    path = written(relays, folder / "relays.xml")
+    options = {"relay_multicasts": "true"} if relay == "RELAY2" else {}              # RELAY3 always relays them
+    ElementTree.SubElement(group, f"relay.{relay}", {"site": site, "config": str(path), **options})
     return group

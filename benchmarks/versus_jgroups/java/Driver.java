@@ -53,6 +53,8 @@ public final class Driver {
             closing.setDaemon(true);
             closing.start();
             closing.join(CLOSE_TIMEOUT_MS);
+        } catch (Exception error) {
+            error.printStackTrace();
         } finally {
             Runtime.getRuntime().halt(0);                       // whatever threads are stuck
         }
@@ -70,7 +72,7 @@ public final class Driver {
     // --- what the binding calls -------------------------------------------------------------------------------------
 
     void viewed() {
-        tell("{\"event\":\"view\",\"members\":%d}", group.members().size());
+        tell("{\"event\":\"view\",\"members\":%d,\"ns\":%d}", group.members().size(), System.nanoTime());
     }
 
     void received(Object src, byte[] payload, int offset, int length, boolean outOfBand) {

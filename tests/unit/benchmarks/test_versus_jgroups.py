@@ -139,8 +139,8 @@ def test_the_stock_column_has_no_tuning():
 
 
 def test_relay_is_the_top_protocol_of_both_versions(tmp_path):
-    old = stacks.relay_stack(2, ElementTree.Element("config"), "NYC", ["NYC", "SFO"], tmp_path / "b.xml", tmp_path)
-    new = stacks.relay_stack(5, ElementTree.Element("config"), "NYC", ["NYC", "SFO"], tmp_path / "b.xml", tmp_path)
+    old, new = (stacks.relay_stack(stacks.usual_relay(major), ElementTree.Element("config"), "NYC", ["NYC", "SFO"],
+                                   tmp_path / "b.xml", tmp_path) for major in (2, 5))
     assert old[-1].tag == "RELAY"
     assert new[-1].tag == "relay.RELAY2"
     sites = ElementTree.parse(new[-1].attrib["config"]).getroot().iter("{urn:jgroups:relay:1.0}site")
