@@ -149,8 +149,9 @@ class TcpConfig(TransportConfig):
     reconnect_ns: int = duration("100ms", name="reconnect_interval", doc="First wait before a broken connection is "
                                  "tried again; it doubles up to reconnect_interval_max.")
     reconnect_max_ns: int = duration("2s", name="reconnect_interval_max", doc="Longest wait between two attempts.")
-    heartbeat_ns: int = duration("2s", name="heartbeat_interval", doc="How often an idle connection is probed; a "
-                                 "connection silent for three times as long is opened again.")
+    heartbeat_ns: int = duration("2s", name="heartbeat_interval", doc="How often the system probes an idle "
+                                 "connection, in whole seconds; one that is silent for three times as long is opened "
+                                 "again. 0: never.")
 
 
 class Transport(Protocol, Hearing, AddressBook, FrameRoom):

