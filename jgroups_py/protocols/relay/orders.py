@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 AGAIN_NS = millis(500)           # an order without an answer is sent again this often
 ANSWER_NS = seconds(5)           # and given up when nobody answered for so long, besides what a drain may take
+ANSWERS_KEPT = 100               # a relay remembers so many, for orders that cross their answers
 
 
 class Orders:
@@ -31,6 +32,7 @@ class Orders:
         self.relay = relay
         self.given: dict[int, tuple[Order, int]] = {}               # number -> the order, until when an answer counts
         self.drains: dict[str, dict[tuple[Address, int], None]] = {}    # site -> (member, its number) that wait
+        self.answers: dict[tuple[Address, int], str] = {}               # of late, by (member, its number)
 
     # --- where the order was given ----------------------------------------------------------------------------------
 
@@ -72,7 +74,9 @@ class Orders:
         """Carry an order out."""
         relay = self.relay
         if not relay.is_relay or not relay.receiving.complete:
-            return                                # it comes again: then we have heard from all members, or another has
+            return None                           # it comes again: then we have heard from all members, or another has
+        if (src, order.number) in self.answers:
+            return self.answer(src, order.number, self.answers[src, order.number])
         site = relay.table.get(order.site)
         if site is None:
             known = ", ".join(sorted(relay.table.sites)) or "none"
@@ -90,6 +94,9 @@ class Orders:
 
     def answer(self, to: Address, number: int, error: str) -> None:
         """Tell the member that asked."""
+        self.answers[to, number] = error
+        if len(self.answers) > ANSWERS_KEPT:
+            del self.answers[next(iter(self.answers))]
         if to == self.relay.me:
             self.answered(number, error)
         else:

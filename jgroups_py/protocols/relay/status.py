@@ -226,6 +226,8 @@ class Status:
         if batch.src != relay.view.coordinator:
             return relay.count("trim_of_no_coordinator")
         relay.follow_table(() if relay.is_relay else header.table, header.below)
+        if relay.is_relay and self.full and not self.hold_is_full():
+            self.tell_table()
         return relay.gate.shut(header.full)
 
     def resigned(self) -> None:

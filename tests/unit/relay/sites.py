@@ -11,7 +11,7 @@ from random import Random
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
-from jgroups_py.events import BridgeClosed, BridgeDelivered, BridgeView, LeaveWanted, RaiseView, ViewChange
+from jgroups_py.events import BridgeClosed, BridgeDelivered, BridgeView, LeaveWanted, RaiseView, SiteCommand, ViewChange
 from jgroups_py.node import NodeStack, new_address
 from jgroups_py.outputs import (
     CloseBridge,
@@ -21,7 +21,9 @@ from jgroups_py.outputs import (
     OpenBridge,
     ReadyToLeave,
     Receipt,
+    SiteCommandDone,
     SiteStatusChanged,
+    StateAdvised,
     ToBridge,
     Unreachable,
 )
@@ -30,6 +32,8 @@ from jgroups_py.protocols.relay import Relay
 from jgroups_py.protocols.relay.config import RelayConfig
 from jgroups_py.units import millis
 from jgroups_py.view import MergeView, View, ViewId
+
+TOLD = (GlobalViewInstalled, MessagesLost, Receipt, SiteCommandDone, SiteStatusChanged, StateAdvised, Unreachable)
 
 
 class IdealGroup(Protocol):
@@ -60,6 +64,7 @@ class Member:
         self.unicasts: list[tuple[str, bytes]] = []
         self.told: list[object] = []
         self.ready_to_leave = False
+        self.orders = 0
 
     def say(self, *texts: str) -> None:
         self.stack.inject(Batch(self.me, None, tuple(text.encode() for text in texts)), self.site.world.now_ns)
@@ -90,7 +95,7 @@ class Member:
                 world.on_bridge.append((self.bridge, output.batch))
             elif isinstance(output, ReadyToLeave):
                 self.ready_to_leave = True
-            elif isinstance(output, (GlobalViewInstalled, SiteStatusChanged, Unreachable, MessagesLost, Receipt)):
+            elif isinstance(output, TOLD):
                 self.told.append(output)
 
     def tell(self, event: object) -> None:
@@ -99,6 +104,12 @@ class Member:
 
     def texts(self, prefix: str) -> list[str]:
         return [payload.decode() for _, payload in self.got if payload.decode().startswith(prefix)]
+
+    def order(self, verb: str, site: str, timeout_ns: int = 0) -> None:
+        """An operator at this member speaks."""
+        self.orders += 1
+        self.stack.inject(SiteCommand(self.orders, verb, site, timeout_ns), self.site.world.now_ns)
+        self.drain()
 
     @property
     def global_names(self) -> dict[str, list[str]]:
@@ -198,6 +209,7 @@ class Sites:
         self.bridge_counter = 0
         self.lose = lambda src, batch: False
         self.options: dict[str, object] = {}
+        self.without_bridge = ""                           # names whose bridge opens, but finds nobody
         self.sites: dict[str, Site] = {}
         self.plan = sites
 
@@ -211,6 +223,8 @@ class Sites:
         return next(site.members[name] for site in self.sites.values() if name in site.members)
 
     def join_bridge(self, member: Member) -> None:
+        if member.name in self.without_bridge:
+            return
         member.bridge = new_address(self.rng, member.name)
         self.bridge[member.bridge] = member
         self.bridge_view()
@@ -278,6 +292,16 @@ def told(member: Member, kind: type) -> list[object]:
 
 def statuses(member: Member) -> list[str]:
     return [output.status for output in told(member, SiteStatusChanged)]     # type: ignore[attr-defined]
+
+
+def lost(member: Member) -> list[tuple[str | None, int, int]]:
+    """What the member's application was told is lost: (the site that misses it, None for its own; first; stop)."""
+    return [(loss.dest_site, loss.first, loss.stop) for loss in told(member, MessagesLost)]
+
+
+def answers(member: Member) -> list[str]:
+    """What the operator at this member was answered; "" for done."""
+    return [done.error for done in told(member, SiteCommandDone)]
 
 
 def cut_off(world: Sites, name: str) -> None:

@@ -1,0 +1,184 @@
+"""What an operator says about other sites: offline, online, drain."""
+from __future__ import annotations
+
+import pytest
+from sites import Sites, answers, cut_off, lost, numbered, statuses
+
+from jgroups_py.protocols.relay.headers import Forward, OrderAnswer
+from jgroups_py.units import millis, seconds
+
+
+@pytest.fixture
+def world() -> Sites:
+    return Sites(NYC="ABC", SFO="DEF").build()
+
+
+def reconnect(world: Sites, name: str) -> None:
+    cut_off(world, name)
+    world.run(millis(200))
+    world[name].relay.open_bridge()
+    world[name].drain()
+    world.run(seconds(1))
+
+
+@pytest.mark.parametrize("name", ["A", "B", "C"])
+def test_an_order_works_at_any_member(world: Sites, name: str) -> None:
+    world[name].order("offline", "SFO")
+    world.run(seconds(1))
+    assert answers(world[name]) == [""]
+    assert [statuses(world[member]) for member in "ABC"] == [["UP", "OFFLINE"]] * 3
+    assert statuses(world["E"]) == ["UP"], "one site's opinion of another is its own"
+
+
+def test_a_site_that_an_operator_took_offline_stays_so_until_online(world: Sites) -> None:
+    world["B"].order("offline", "SFO")
+    reconnect(world, "D")
+    world.run(seconds(30), millis(200))
+    assert statuses(world["C"]) == ["UP", "OFFLINE"]
+    world["C"].say("c0")
+    world.run(seconds(1))
+    assert world["E"].texts("c") == []
+    world["C"].order("online", "SFO")
+    world.run(seconds(1))
+    world["C"].say("c1")
+    world.run(seconds(1))
+    assert statuses(world["C"]) == ["UP", "OFFLINE", "UP"]
+    assert world["E"].texts("c") == ["c1"]
+    assert lost(world["C"]) == [("SFO", 1, 2)]
+
+
+def test_a_new_relay_still_forbids_what_the_operator_forbade(world: Sites) -> None:
+    world["B"].order("offline", "SFO")
+    world.run(seconds(1))
+    world.sites["NYC"].crash("A")
+    world.run(seconds(2))
+    assert statuses(world["C"]) == ["UP", "OFFLINE"]
+
+
+def test_a_half_that_did_not_hear_the_operator_obeys_after_the_merge(world: Sites) -> None:
+    nyc = world.sites["NYC"]
+    nyc.install(["C"])
+    nyc.install(["A", "B"])
+    world.run(seconds(1))
+    world["C"].order("offline", "SFO")
+    world.run(seconds(1))
+    assert statuses(world["B"]) == ["UP"]
+    nyc.install(["A", "B", "C"])
+    world.run(seconds(1))
+    assert [statuses(world[member])[-1] for member in "ABC"] == ["OFFLINE"] * 3
+
+
+def test_online_lets_a_site_return_whose_relay_comes_later(world: Sites) -> None:
+    world["A"].order("offline", "SFO")
+    cut_off(world, "D")
+    world.run(seconds(1))
+    world["A"].order("online", "SFO")
+    world.run(seconds(1))
+    assert statuses(world["C"]) == ["UP", "OFFLINE"]
+    reconnect(world, "D")
+    assert statuses(world["C"]) == ["UP", "OFFLINE", "UP"]
+
+
+def test_repeated_orders_change_nothing_more(world: Sites) -> None:
+    for verb in ("offline", "offline", "online", "online"):
+        world["C"].order(verb, "SFO")
+        world.run(seconds(1))
+    assert answers(world["C"]) == [""] * 4
+    assert statuses(world["C"]) == ["UP", "OFFLINE", "UP"]
+
+
+def test_a_site_never_heard_of_and_our_own_are_refused_with_what_is_known(world: Sites) -> None:
+    world["C"].order("offline", "LON")
+    world["C"].order("offline", "NYC")
+    world["C"].order("explode", "SFO")
+    world.run(seconds(1))
+    assert answers(world["C"]) == [
+        "LON is no site that was ever heard of; known: SFO", "NYC is our own site; known: SFO",
+        "'explode' is not an order; known: offline, online, drain"]
+
+
+def test_a_drain_sends_what_is_held_then_takes_the_site_offline_without_loss(world: Sites) -> None:
+    world.lose = lambda src, batch: isinstance(batch.headers[-1], Forward)
+    world["C"].say(*numbered(0, 10))
+    world.run(millis(100))
+    world["B"].order("drain", "SFO", timeout_ns=seconds(20))
+    world.run(millis(500))
+    assert answers(world["B"]) == []
+    world.lose = lambda src, batch: False
+    world.run(seconds(3))
+    assert answers(world["B"]) == [""]
+    assert statuses(world["C"]) == ["UP", "OFFLINE"]
+    assert world["F"].texts("c") == numbered(0, 10)
+    assert lost(world["C"]) == []
+
+
+def test_a_drain_ends_although_members_go_on_sending(world: Sites) -> None:
+    world["C"].say(*numbered(0, 10))
+    world.settle()
+    world["A"].order("drain", "SFO", timeout_ns=seconds(20))
+    for number in range(10, 30):
+        world["C"].say(f"c{number}")
+        world.run(millis(20))
+    world.run(seconds(1))
+    assert answers(world["A"]) == [""]
+    got = world["F"].texts("c")
+    assert got == numbered(0, len(got))
+    assert 10 <= len(got) < 30
+    assert world["D"].texts("c") == got
+
+
+def test_a_drain_that_takes_too_long_is_given_up_and_nothing_is_lost(world: Sites) -> None:
+    cut_off(world, "D")
+    world["C"].say(*numbered(0, 10))
+    world["C"].order("drain", "SFO", timeout_ns=seconds(2))
+    world.run(seconds(3))
+    assert answers(world["C"]) == ["SFO has not acknowledged 10 messages in time; it stays as it was"]
+    reconnect(world, "D")
+    world["C"].say("c10")
+    world.run(seconds(2))
+    assert world["F"].texts("c") == numbered(0, 11)
+    assert statuses(world["C"]) == ["UP"]
+
+
+def test_a_site_that_is_offline_cannot_be_drained(world: Sites) -> None:
+    world["A"].order("offline", "SFO")
+    world["A"].order("drain", "SFO", timeout_ns=seconds(1))
+    world.run(seconds(1))
+    assert answers(world["A"]) == ["", "SFO is OFFLINE already; nothing is held for it"]
+
+
+def test_online_stops_a_drain(world: Sites) -> None:
+    cut_off(world, "D")
+    world["C"].say("c0")
+    world["B"].order("drain", "SFO", timeout_ns=seconds(20))
+    world.run(seconds(1))
+    world["A"].order("online", "SFO")
+    world.run(seconds(1))
+    assert answers(world["B"]) == ["an operator ordered it online meanwhile"]
+    reconnect(world, "D")
+    assert world["F"].texts("c") == ["c0"]
+
+
+def test_an_order_outlives_the_coordinator_that_did_not_answer(world: Sites) -> None:
+    cut_off(world, "D")
+    world["C"].say("c0")
+    world["C"].order("drain", "SFO", timeout_ns=seconds(20))
+    world.run(seconds(1))
+    world.sites["NYC"].crash("A")
+    world.run(seconds(2))
+    assert answers(world["C"]) == []
+    reconnect(world, "D")
+    world.run(seconds(2))
+    assert answers(world["C"]) == [""]
+    assert world["F"].texts("c") == ["c0"]
+    assert statuses(world["B"])[-1] == "OFFLINE"
+
+
+def test_an_operator_is_told_when_no_coordinator_answers(world: Sites) -> None:
+    group = world["A"].group
+    send = group.down
+    group.down = lambda batch: None if isinstance(batch.headers[-1], OrderAnswer) else send(batch)
+    world["A"].stack._wire_up()
+    world["C"].order("offline", "SFO")
+    world.run(seconds(7))
+    assert answers(world["C"]) == ["the coordinator did not answer in time"]

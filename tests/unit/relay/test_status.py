@@ -1,0 +1,259 @@
+"""Status, limits and losses of other sites (rules 14 and 18), over an ideal group and bridge."""
+from __future__ import annotations
+
+import pytest
+from sites import Site, Sites, cut_off, lost, numbered, statuses, told
+
+from jgroups_py.errors import ConfigError
+from jgroups_py.outputs import StateAdvised
+from jgroups_py.protocols.relay.config import RelayConfig
+from jgroups_py.units import millis, seconds
+
+
+@pytest.fixture
+def world() -> Sites:
+    return Sites(NYC="ABC", SFO="DEF").build()
+
+
+def return_to_bridge(world: Sites, name: str) -> None:
+    world[name].relay.open_bridge()
+    world[name].drain()
+
+
+# --- UP and DOWN ----------------------------------------------------------------------------------------------------
+
+def test_a_bridge_that_flaps_does_not_make_a_site_down(world: Sites) -> None:
+    for _ in range(4):
+        cut_off(world, "D")
+        world.run(seconds(6), millis(100))
+        return_to_bridge(world, "D")
+        world.run(seconds(1), millis(100))
+    assert statuses(world["C"]) == ["UP"], "the time of earlier absences was counted too"
+
+
+def test_traffic_does_not_keep_a_site_without_relay_up(world: Sites) -> None:
+    cut_off(world, "D")
+    for _ in range(110):
+        world["C"].say("c")
+        world.run(millis(100), millis(100))
+    assert statuses(world["C"]) == ["UP", "DOWN"]
+
+
+def test_a_site_that_is_silent_stays_up_while_its_relay_is_on_the_bridge(world: Sites) -> None:
+    world.run(seconds(60), millis(500))
+    assert statuses(world["C"]) == ["UP"]
+
+
+def test_a_coordinator_without_a_bridge_decides_too() -> None:
+    world = Sites(NYC="ABC", SFO="DE").build(hold_bytes="1M", split_grace_ns="1s", hold_age_ns="1m")
+    world.without_bridge = "AB"
+    world.leave_bridge(world["A"], "its link is broken")
+    for number in range(12):
+        world["C"].say(str(number).ljust(50_000))
+        world.run(seconds(1), millis(100))
+    assert statuses(world["C"]) == ["UP", "DOWN"]
+    world.sites["NYC"].crash("A")                         # B never saw the bridge
+    for number in range(12):
+        world["C"].say(str(number).ljust(50_000))
+        world.run(seconds(1), millis(100))
+    assert statuses(world["C"]) == ["UP", "DOWN", "OFFLINE"]
+    assert world["C"].relay.hold.nbytes < 1 << 20
+
+
+# --- the limits -----------------------------------------------------------------------------------------------------
+
+def test_only_the_site_furthest_behind_goes_offline_when_the_hold_is_full() -> None:
+    world = Sites(NYC="AB", SFO="DE", LON="XY").build(hold_bytes="1M", split_grace_ns="1s", hold_age_ns="1m")
+    lon = world["X"].bridge
+    world.lose = lambda src, batch: batch.dest == lon
+    for _ in range(40):
+        world["B"].say("b" * 30_000)
+        world.run(millis(50))
+    assert statuses(world["B"]) == ["UP", "UP", "OFFLINE"]
+    assert world["A"].relay.table.sites["LON"].status > world["A"].relay.table.sites["SFO"].status
+    assert len(world["E"].got) == 40, "a site that keeps up pays for the one that does not"
+
+
+def test_what_is_given_up_is_told_by_range_at_both_sides() -> None:
+    world = Sites(NYC="AB", SFO="DE").build(hold_bytes="1M", split_grace_ns="1s", hold_age_ns="1m")
+    world["B"].say("b1", "b2")
+    world.run(seconds(1))
+    world.lose = lambda src, batch: True
+    for _ in range(40):
+        world["B"].say("b" * 30_000)
+        world.run(millis(50))
+    assert statuses(world["B"]) == ["UP", "OFFLINE"]
+    first_told = lost(world["B"])
+    world.lose = lambda src, batch: False
+    cut_off(world, "D")
+    world.run(seconds(1))
+    return_to_bridge(world, "D")
+    world.run(seconds(1))
+    world["B"].say("b43")
+    world.run(seconds(1))
+    assert [(dest, first) for dest, first, _ in first_told] == [("SFO", 3)]
+    assert lost(world["B"]) == lost(world["A"]) == [*first_told, ("SFO", first_told[0][2], 43)]
+    assert lost(world["D"]) == lost(world["E"]) == [(None, 3, 43)]
+    assert world["E"].texts("b") == ["b1", "b2", "b43"]
+    assert statuses(world["B"]) == ["UP", "OFFLINE", "UP"]
+
+
+def test_a_site_that_does_not_acknowledge_for_hold_age_goes_offline_however_little_is_held() -> None:
+    world = Sites(NYC="ABC", SFO="DE").build(hold_age_ns="1m")
+    world["C"].say("c1")
+    world.run(seconds(1))
+    cut_off(world, "D")
+    world["C"].say("c2")
+    world.run(seconds(55), millis(500))
+    assert statuses(world["C"]) == ["UP", "DOWN"]
+    world.run(seconds(8), millis(500))
+    assert statuses(world["C"]) == ["UP", "DOWN", "OFFLINE"]
+    assert lost(world["C"]) == [("SFO", 2, 3)]
+    assert [world[name].relay.hold.messages for name in "ABC"] == [0, 0, 0]
+
+
+def test_age_travels_with_the_hold_and_does_not_begin_anew_with_a_new_relay() -> None:
+    world = Sites(NYC="ABC", SFO="DE").build(hold_age_ns="1m")
+    cut_off(world, "D")
+    world["C"].say("c1")
+    world.run(seconds(40), millis(500))
+    world.sites["NYC"].crash("A")
+    world.run(seconds(25), millis(500))
+    assert statuses(world["C"])[-1] == "OFFLINE"
+
+
+def test_while_offline_nothing_is_held_and_the_application_hears_at_the_end_what_was_missed() -> None:
+    world = Sites(NYC="ABC", SFO="DE").build()
+    world["A"].order("offline", "SFO")
+    world.run(seconds(1))
+    for number in range(20):
+        world["C"].say(str(number))
+        world.run(millis(200))
+    assert world["C"].relay.hold.messages == 0
+    assert lost(world["C"]) == []
+    book = world["C"].relay.ledger()["SFO"][world["C"].me]
+    assert (book.numbered, book.lost) == (20, 20)
+    world["A"].order("online", "SFO")
+    world.run(seconds(1))
+    assert lost(world["C"]) == [("SFO", 1, 21)]
+
+
+def test_a_slow_site_that_is_told_it_is_offline_returns_after_a_while_and_should_ask_for_a_state() -> None:
+    world = Sites(NYC="AB", SFO="DE").build(hold_bytes="1M", split_grace_ns="1s", hold_age_ns="1m")
+    world.lose = lambda src, batch: bool(batch.payloads)
+    for _ in range(40):
+        world["B"].say("b" * 30_000)
+        world.run(millis(50))
+    world.lose = lambda src, batch: False
+    assert statuses(world["B"]) == ["UP", "OFFLINE"]
+    world.run(seconds(3))
+    assert statuses(world["B"]) == ["UP", "OFFLINE"], "it returned at once and would fill the hold again"
+    world.run(seconds(10))
+    assert statuses(world["B"]) == ["UP", "OFFLINE", "UP"]
+    assert [advised.site for advised in told(world["D"], StateAdvised)] == ["NYC"]
+    assert not told(world["A"], StateAdvised)
+    world["B"].say("after")
+    world.run(seconds(1))
+    assert world["E"].texts("after") == ["after"]
+
+
+def test_senders_wait_for_room_where_the_stack_says_so_and_nothing_is_lost() -> None:
+    world = Sites(NYC="AB", SFO="DE").build(hold_bytes="1M", on_full="block", split_grace_ns="1s", hold_age_ns="1m")
+    world.lose = lambda src, batch: True
+    for number in range(100):
+        world["B"].say(f"b{number} ".ljust(30_000))
+        world.run(millis(50))
+    assert statuses(world["B"]) == ["UP"]
+    assert world["A"].relay.hold.nbytes < 2 << 20
+    assert world["B"].stack.pending_bytes() > 1 << 20
+    world.lose = lambda src, batch: False
+    world.run(seconds(5))
+    assert [text.split()[0] for text in world["E"].texts("b")] == [f"b{number}" for number in range(100)]
+    assert world["B"].stack.pending_bytes() == 0
+    assert not lost(world["B"])
+
+
+def test_blocked_senders_are_let_go_when_hold_age_gives_the_site_up() -> None:
+    world = Sites(NYC="AB", SFO="DE").build(hold_bytes="1M", on_full="block", split_grace_ns="1s", hold_age_ns="20s")
+    world.lose = lambda src, batch: True
+    for number in range(60):
+        world["B"].say(str(number).ljust(30_000))
+        world.run(millis(50))
+    assert world["B"].stack.pending_bytes() > 0
+    world.run(seconds(25), millis(500))
+    assert world["B"].stack.pending_bytes() == 0
+    assert statuses(world["B"])[-1] == "OFFLINE"
+
+
+def test_limits_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(ConfigError, match="twice hold_age"):
+        RelayConfig(site="NYC", bridge_props="b.xml", hold_age_ns="1h", forget_after_ns="1h")
+    with pytest.raises(ConfigError, match="split_grace"):
+        RelayConfig(site="NYC", bridge_props="b.xml", hold_age_ns="1s")
+
+
+# --- coming and going -----------------------------------------------------------------------------------------------
+
+def test_half_a_site_that_leaves_does_not_take_the_other_half_offline(world: Sites) -> None:
+    sfo = world.sites["SFO"]
+    sfo.install(["D", "E"])
+    sfo.install(["F"])
+    world.run(seconds(1))
+    world.leave("F")
+    world.run(seconds(1))
+    assert "OFFLINE" not in statuses(world["C"])
+
+
+def test_a_joiner_is_not_told_of_losses_before_its_time(world: Sites) -> None:
+    world["A"].order("offline", "SFO")
+    world["C"].say(*numbered(0, 5))
+    world.run(seconds(1))
+    world["A"].order("online", "SFO")
+    world.run(seconds(1))
+    assert lost(world["C"]) == [("SFO", 1, 6)]
+    newcomer = world.sites["NYC"].add("G")
+    world.run(seconds(1))
+    assert lost(newcomer) == []
+
+
+def test_what_was_sent_while_no_other_site_was_known_is_owed_to_none() -> None:
+    world = Sites(NYC="ABC", SFO="DE").build()
+    nyc = world.sites["NYC"]
+    alone = nyc.add("G")
+    nyc.install(["A", "B", "C"])
+    alone.relay.table.sites.clear()                       # a singleton that has never heard of SFO
+    nyc.install(["G"])
+    cut_off(world, "G")
+    alone.say("g1", "g2")
+    world.run(seconds(1))
+    assert alone.relay.hold.messages == 0
+    nyc.install(["A", "B", "C", "G"])
+    alone.say("g3")
+    world.run(seconds(2))
+    assert world["E"].texts("g") == ["g3"], "the site waits for what nobody keeps"
+    assert not lost(alone)
+
+
+def test_a_loss_at_one_site_costs_a_third_site_nothing() -> None:
+    world = Sites(NYC="ABC", SFO="DE", LON="XY").build()
+    world["A"].order("offline", "LON")
+    world["C"].say(*numbered(0, 5))
+    world.run(seconds(1))
+    assert world["E"].texts("c") == numbered(0, 5)
+    assert world["Y"].texts("c") == []
+    ledger = {name: books[world["C"].me] for name, books in world["C"].relay.ledger().items()}
+    assert (ledger["SFO"].acknowledged, ledger["SFO"].lost) == (5, 0)
+    assert (ledger["LON"].acknowledged, ledger["LON"].lost) == (0, 5)
+
+
+def test_a_site_added_while_another_is_offline_starts_at_the_current_numbers() -> None:
+    world = Sites(NYC="ABC", SFO="DE").build()
+    world["A"].order("offline", "SFO")
+    world["C"].say(*numbered(0, 5))
+    world.run(seconds(1))
+    world.sites["LON"] = Site(world, "LON", "XY", {})
+    world.run(seconds(1))
+    world["C"].say("c5")
+    world.run(seconds(1))
+    assert world["Y"].texts("c") == ["c5"]
+    assert world["C"].relay.ledger()["LON"][world["C"].me].lost == 0
