@@ -52,7 +52,7 @@ class Batch:
     """A run. Immutable by law 3 (payloads are shared, never copied); `headers[-1]` is the lowest layer's.
 
     payloads: one bytes object a message; an empty tuple is a control message, which is headers only and counts as
-    one when numbered. dest None: all members. flags: the bits of `Flag` as an int.
+    one when numbered. dest None: all members. flags: the bits of `Flag` as an int. nbytes: of the payloads, if known.
     """
 
     src: Address
@@ -60,7 +60,7 @@ class Batch:
     payloads: tuple[bytes, ...] = ()
     headers: tuple[Header, ...] = ()
     flags: int = 0
-    _nbytes: int = attrs.field(default=-1, init=False)          # of the payloads, once somebody asked
+    _nbytes: int = -1                                           # of the payloads, once somebody asked
 
     def __len__(self) -> int:
         return len(self.payloads)
@@ -87,15 +87,11 @@ class Batch:
 
     def push(self, header: Header) -> Batch:
         """This run with one more header, lower than all others."""
-        pushed = Batch(self.src, self.dest, self.payloads, (*self.headers, header), self.flags)
-        pushed._nbytes = self._nbytes
-        return pushed
+        return Batch(self.src, self.dest, self.payloads, (*self.headers, header), self.flags, self._nbytes)
 
     def pop(self) -> Batch:
         """This run without its lowest header."""
-        popped = Batch(self.src, self.dest, self.payloads, self.headers[:-1], self.flags)
-        popped._nbytes = self._nbytes
-        return popped
+        return Batch(self.src, self.dest, self.payloads, self.headers[:-1], self.flags, self._nbytes)
 
     def cut(self, start: int, stop: int) -> Batch:
         """Messages `start` to `stop` (half-open) with the headers that belong to them."""
@@ -127,6 +123,8 @@ class Batch:
 
     def replaced(self, **changes: Any) -> Batch:
         """A copy with some fields changed (payloads shared)."""
+        if "payloads" in changes:
+            changes.setdefault("nbytes", -1)
         return attrs.evolve(self, **changes)
 
     def __repr__(self) -> str:

@@ -56,10 +56,13 @@ KNOWN_FRAME_FLAGS = MULTICAST | EQUAL_LENGTHS
 
 _PREFIX = struct.Struct(">2sBBI")              # magic, version, frame flags, checksum
 _ORIGIN = struct.Struct(">I8s16s")             # bytes from here to the payloads, cluster id, source
+_START = struct.Struct(">2sBBII8s16s")         # both of them
 _RUN = struct.Struct(">HB")                    # flags of the run, number of headers
 _HEADER = struct.Struct(">HBI")                # protocol id, kind, length of the body
 _U32 = struct.Struct(">I")
-SOURCE_END = _PREFIX.size + _ORIGIN.size       # where the source ends in a frame
+_EQUAL = struct.Struct(">II")                  # number of messages, their one length
+_PREFIX_BYTES, _RUN_BYTES, _HEADER_BYTES, _EQUAL_BYTES = _PREFIX.size, _RUN.size, _HEADER.size, _EQUAL.size
+SOURCE_END = _START.size                       # where the source ends in a frame
 SOURCE_OFFSET = SOURCE_END - ADDRESS_BYTES
 
 
@@ -72,17 +75,22 @@ def field(codec: Codec[Any], **options: Any) -> Any:
 class HeaderCodec:
     """How one header class is written and read.
 
-    pack: a header to its bytes, protocol id, kind and length included; form: the body's, if it is of fixed size.
+    lead: protocol id, kind and length, as they stand before a body of fixed size; values: the fields of such a header;
+    whole: both of them; form: its body. A header of variable size has `read` instead.
     """
 
     cls: type[Header]
-    pack: Callable[[Any], bytes | bytearray]
-    read: Callable[[Reader], Header]
-    form: struct.Struct | None = None
+    pack: Callable[[Any], bytes]
+    read: Callable[[Reader], Header] | None = None
+    lead: bytes = b""
+    values: Callable[[Any], tuple[Any, ...]] | None = None
+    whole: struct.Struct = _HEADER
+    form: struct.Struct = _HEADER
 
 
 _by_id: dict[tuple[int, int], HeaderCodec] = {}
 _by_class: dict[type[Header], HeaderCodec] = {}
+_by_lead: dict[bytes, HeaderCodec] = {}        # of fixed size only
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -100,6 +108,8 @@ def header(*, proto: int, kind: int) -> Callable[[H], H]:
         codec = _header_codec(made)
         _by_id[proto, kind] = codec
         _by_class[made] = codec
+        if codec.lead:
+            _by_lead[codec.lead] = codec
         return made
     return decorate
 
@@ -114,11 +124,11 @@ def _header_codec(cls: type[Header]) -> HeaderCodec:
     if all(codec.form for _, codec in fields):
         return _fixed_header_codec(cls, [name for name, _ in fields], "".join(codec.form for _, codec in fields))
 
-    def pack(value: Any) -> bytearray:
+    def pack(value: Any) -> bytes:
         body = bytearray()
         for name, codec in fields:
             codec.write(getattr(value, name), body)
-        return bytearray(_HEADER.pack(cls.proto, cls.kind, len(body))) + body
+        return _HEADER.pack(cls.proto, cls.kind, len(body)) + body
 
     def read(reader: Reader) -> Header:
         return cls(*[codec.read(reader) for _, codec in fields])
@@ -127,15 +137,15 @@ def _header_codec(cls: type[Header]) -> HeaderCodec:
 
 def _fixed_header_codec(cls: type[Header], names: list[str], code: str) -> HeaderCodec:
     """One struct for the whole header."""
-    form, whole = struct.Struct(">" + code), struct.Struct(_HEADER.format + code)
-    proto, kind, length = cls.proto, cls.kind, form.size
+    form, whole = struct.Struct(">" + code), struct.Struct(f">{_HEADER_BYTES}s{code}")
+    lead = _HEADER.pack(cls.proto, cls.kind, form.size)
+    values: Callable[[Any], tuple[Any, ...]]
     if len(names) == 1:
         only = attrgetter(names[0])
-        return HeaderCodec(cls, lambda value: whole.pack(proto, kind, length, only(value)),
-                           lambda reader: cls(*reader.unpack(form)), form)
-    values = attrgetter(*names) if names else (lambda value: ())
-    return HeaderCodec(cls, lambda value: whole.pack(proto, kind, length, *values(value)),
-                       lambda reader: cls(*reader.unpack(form)), form)
+        values = lambda value: (only(value),)                # noqa: E731
+    else:
+        values = attrgetter(*names) if names else (lambda value: ())
+    return HeaderCodec(cls, lambda value: whole.pack(lead, *values(value)), None, lead, values, whole, form)
 
 
 def encode_headers(headers: tuple[Header, ...], out: bytearray) -> None:
@@ -150,32 +160,46 @@ def decode_headers(reader: Reader, number: int) -> tuple[Header, ...]:
     Raises:
         WireError: a kind that is not known, a body that does not fit its length.
     """
-    found = []
-    limit, data, pos = reader.stop, reader.data, reader.pos
+    found, reader.pos = _headers(reader.data, reader.pos, reader.stop, number, reader.addresses)
+    return found
+
+
+def _headers(
+    data: bytes, pos: int, stop: int, number: int, addresses: Interner,
+) -> tuple[tuple[Header, ...], int]:
+    """The headers from `pos` on, and where they end."""
+    found: list[Header] = []
     for _ in range(number):
-        if pos + _HEADER.size > limit:
-            raise WireError("truncated")
-        proto, kind, length = _HEADER.unpack_from(data, pos)
-        pos += _HEADER.size
-        end = pos + length
-        codec = _by_id.get((proto, kind))
-        if codec is None:
-            raise WireError(f"unknown header {proto}/{kind}")
-        if end > limit:
-            raise WireError("a header is longer than its frame")
-        form = codec.form
-        if form is not None:
-            if length != form.size:
-                raise WireError("a header does not fill its length")
-            found.append(codec.cls(*form.unpack_from(data, pos)))
+        codec = _by_lead.get(data[pos:pos + _HEADER_BYTES])
+        if codec is not None:
+            pos += _HEADER_BYTES
+            end = pos + codec.form.size
+            if end > stop:
+                raise WireError("a header is longer than its frame")
+            found.append(codec.cls(*codec.form.unpack_from(data, pos)))
+            pos = end
         else:
-            reader.pos, reader.stop = pos, end
-            found.append(codec.read(reader))
-            if reader.pos != end:
-                raise WireError("a header does not fill its length")
-        pos = end
-    reader.pos, reader.stop = pos, limit
-    return tuple(found)
+            header, pos = _variable_header(data, pos, stop, addresses)
+            found.append(header)
+    return tuple(found), pos
+
+
+def _variable_header(data: bytes, pos: int, stop: int, addresses: Interner) -> tuple[Header, int]:
+    if pos + _HEADER_BYTES > stop:
+        raise WireError("truncated")
+    proto, kind, length = _HEADER.unpack_from(data, pos)
+    codec = _by_id.get((proto, kind))
+    if codec is None:
+        raise WireError(f"unknown header {proto}/{kind}")
+    pos += _HEADER_BYTES
+    end = pos + length
+    if end > stop:
+        raise WireError("a header is longer than its frame")
+    reader = Reader(data, addresses, pos, end)
+    header = codec.read(reader) if codec.read is not None else None
+    if header is None or reader.pos != end:
+        raise WireError("a header does not fill its length")
+    return header, end
 
 
 def cluster_id(cluster: str) -> bytes:
@@ -185,16 +209,22 @@ def cluster_id(cluster: str) -> bytes:
 
 def encode_body(batch: Batch, equal: bool) -> list[bytes | bytearray]:
     """Run flags, headers, lengths and payloads of a batch, as buffers to gather; `equal`: one length for all."""
-    out = bytearray(_RUN.pack(batch.flags, len(batch.headers)))
-    encode_headers(batch.headers, out)
-    payloads = batch.payloads
-    out += _U32.pack(len(payloads))
-    if payloads:
-        if equal:
-            out += _U32.pack(len(payloads[0]))
+    return [_steering(batch, equal), *batch.payloads]
+
+
+def _steering(batch: Batch, equal: bool) -> bytes:
+    """What stands before the payloads."""
+    headers, payloads = batch.headers, batch.payloads
+    out = _RUN.pack(batch.flags, len(headers))
+    for item in headers:
+        codec = _by_class[item.__class__]
+        if codec.values is not None:
+            out += codec.whole.pack(codec.lead, *codec.values(item))
         else:
-            out += struct.pack(f">{len(payloads)}I", *map(len, payloads))
-    return [out, *payloads]
+            out += codec.pack(item)
+    if equal:
+        return out + _EQUAL.pack(len(payloads), len(payloads[0]))
+    return out + struct.pack(f">{len(payloads) + 1}I", len(payloads), *map(len, payloads))
 
 
 def equal_lengths(payloads: tuple[bytes, ...]) -> bool:
@@ -205,42 +235,50 @@ def equal_lengths(payloads: tuple[bytes, ...]) -> bool:
 
 def decode_body(reader: Reader, src: Address, dest: Address | None, equal: bool) -> Batch:
     """A batch from the reader's position to its end; `equal`: one length for all messages."""
-    flags, number = reader.unpack(_RUN)
-    headers = decode_headers(reader, number)
-    payloads: tuple[bytes, ...] = ()
-    count, nbytes = reader.length(0), 0
-    if count:
-        at = reader.pos + _U32.size * (1 if equal else count)
-        payloads = _read_equal(reader, count) if equal else _read_lengths(reader, count)
-        nbytes = reader.pos - at
-    if reader.pos != reader.stop:
-        raise WireError("bytes are left over")
-    return Batch(src, dest, payloads, headers, flags).counted(nbytes)
+    batch = _body(reader.data, reader.pos, reader.stop, reader.addresses, src, dest, equal)
+    reader.pos = reader.stop
+    return batch
 
 
-def _read_equal(reader: Reader, count: int) -> tuple[bytes, ...]:
-    (length,) = reader.unpack(_U32)
-    if count * length != reader.stop - reader.pos:
+def _body(
+    data: bytes, pos: int, stop: int, addresses: Interner, src: Address, dest: Address | None, equal: bool,
+) -> Batch:
+    if pos + _RUN_BYTES > stop:
+        raise WireError("truncated")
+    flags, number = _RUN.unpack_from(data, pos)
+    headers, pos = _headers(data, pos + _RUN_BYTES, stop, number, addresses)
+    if not equal:
+        payloads = _read_lengths(data, pos, stop)
+        return Batch(src, dest, payloads, headers, flags, sum(map(len, payloads)))
+    if pos + _EQUAL_BYTES > stop:
+        raise WireError("truncated")
+    count, length = _EQUAL.unpack_from(data, pos)
+    pos += _EQUAL_BYTES
+    if count * length != stop - pos or not count:
         raise WireError("messages do not fill the frame")
+    payloads = (data[pos:stop],) if count == 1 else _read_equal(data, pos, count, length)
+    return Batch(src, dest, payloads, headers, flags, stop - pos)
+
+
+def _read_equal(data: bytes, pos: int, count: int, length: int) -> tuple[bytes, ...]:
     if not length:
         # Empty messages take no bytes, so only the sender's own limit bounds how many there can be.
         if count > MAX_EMPTY_MESSAGES:
             raise WireError("too many empty messages")
         return (b"",) * count
-    data, pos, stop = reader.data, reader.pos, reader.stop
-    reader.pos = stop
+    if count <= SLICE:
+        return _slices(length, count).unpack_from(data, pos)
     found: list[bytes] = []
-    for number in SLICES:
-        form = None
-        while stop - pos >= number * length:
-            form = form or _slices(length, number)
-            found += form.unpack_from(data, pos)
-            pos += number * length
+    while count:
+        number = min(count, SLICE)
+        found += _slices(length, number).unpack_from(data, pos)
+        pos += number * length
+        count -= number
     return tuple(found)
 
 
 MAX_EMPTY_MESSAGES = 65536
-SLICES = (64, 8, 1)           # so many messages of one length are cut out by one call: 15 ns each, a slice takes 95
+SLICE = 64                    # so many messages of one length are cut out by one call: 15 ns each, a slice takes 95
 
 
 @lru_cache(maxsize=256)
@@ -248,23 +286,37 @@ def _slices(length: int, number: int) -> struct.Struct:
     return struct.Struct(f"{length}s" * number)
 
 
-def _read_lengths(reader: Reader, count: int) -> tuple[bytes, ...]:
-    if count * _U32.size > reader.stop - reader.pos:
+def _read_lengths(data: bytes, pos: int, stop: int) -> tuple[bytes, ...]:
+    """The messages, each with a length of its own."""
+    if pos + _U32.size > stop:
+        raise WireError("truncated")
+    (count,) = _U32.unpack_from(data, pos)
+    pos += _U32.size
+    if count * _U32.size > stop - pos:
         raise WireError("more messages announced than bytes are left")
-    lengths = struct.unpack(f">{count}I", reader.take(count * _U32.size))
-    return tuple([reader.take(length) for length in lengths])
+    lengths = struct.unpack_from(f">{count}I", data, pos)
+    pos += count * _U32.size
+    if sum(lengths) != stop - pos:
+        raise WireError("messages do not fill the frame")
+    found = []
+    for length in lengths:
+        found.append(data[pos:pos + length])
+        pos += length
+    return tuple(found)
 
 
 def encode_frame(cluster: bytes, batch: Batch) -> list[bytes | bytearray]:
     """A batch as one frame: buffers to be gathered by the socket, payloads not copied."""
-    equal = equal_lengths(batch.payloads)
-    buffers = encode_body(batch, equal)
-    flags = (MULTICAST if batch.dest is None else 0) | (EQUAL_LENGTHS if equal else 0)
-    dest = b"" if batch.dest is None else batch.dest.raw
-    length = _ORIGIN.size + len(dest) + len(buffers[0])
-    head = b"".join((_ORIGIN.pack(length, cluster, batch.src.raw), dest, buffers[0]))
-    buffers[0] = _PREFIX.pack(MAGIC, VERSION, flags, crc32(head, flags)) + head
-    return buffers
+    payloads, dest = batch.payloads, batch.dest
+    equal = len(payloads) == 1 or equal_lengths(payloads)
+    flags = EQUAL_LENGTHS if equal else 0
+    body = _steering(batch, equal)
+    if dest is None:
+        flags |= MULTICAST
+    else:
+        body = dest.raw + body
+    head = _ORIGIN.pack(_ORIGIN.size + len(body), cluster, batch.src.raw) + body
+    return [_PREFIX.pack(MAGIC, VERSION, flags, crc32(head, flags)) + head, *payloads]
 
 
 def headers_nbytes(batch: Batch) -> int:
@@ -280,22 +332,28 @@ def decode_frame(data: bytes, cluster: bytes, addresses: Interner) -> Batch:
     Raises:
         WireError: saying "foreign version", "foreign cluster", "wrong checksum" or what is malformed.
     """
-    reader = Reader(data, addresses)
-    magic, version, flags, checksum = reader.unpack(_PREFIX)
+    if len(data) < SOURCE_END:
+        raise WireError("truncated")
+    magic, version, flags, checksum, length, its_cluster, source = _START.unpack_from(data)
     if magic != MAGIC:
         raise WireError("not a frame")
     if version != VERSION:
         raise WireError("foreign version")
     if flags & ~KNOWN_FRAME_FLAGS:
         raise WireError("unknown frame flags")
-    length, its_cluster, source = reader.unpack(_ORIGIN)
-    if crc32(data[_PREFIX.size:_PREFIX.size + length], flags) != checksum:
+    covered = _PREFIX_BYTES + length
+    if crc32(data[_PREFIX_BYTES:covered], flags) != checksum:
         raise WireError("wrong checksum")
     if its_cluster != cluster:
         raise WireError("foreign cluster")
-    dest = None if flags & MULTICAST else addresses.get(reader.take(ADDRESS_BYTES))
-    batch = decode_body(reader, addresses.get(source), dest, bool(flags & EQUAL_LENGTHS))
-    if _PREFIX.size + length != len(data) - batch.nbytes:
+    stop, dest, pos = len(data), None, SOURCE_END
+    if not flags & MULTICAST:
+        pos += ADDRESS_BYTES
+        if pos > stop:
+            raise WireError("truncated")
+        dest = addresses.get(data[SOURCE_END:pos])
+    batch = _body(data, pos, stop, addresses, addresses.get(source), dest, flags & EQUAL_LENGTHS != 0)
+    if covered != stop - batch.nbytes:
         raise WireError("the checksum covers another part than it should")
     return batch
 
