@@ -94,6 +94,9 @@ class Sending:
         relay.to_bridge(to, View(site, epoch, relay.view.members))
         relay.to_bridge(to, Hello(site, epoch, seen, answer))
         self.greeted[to] = epoch
+        peer = self.peers.get(to)
+        if peer is not None:
+            self.tell_base(peer)                  # after HELLO: from strangers nobody takes it
 
     def on_hello(self, header: Hello, src: Address) -> None:
         """A remote relay introduces itself: send it what its site lacks, from what it says it has seen."""
@@ -111,7 +114,6 @@ class Sending:
         if peer is None:
             peer = Peer(src, site, header.epoch, dict(seen), dict(seen), progress_ns=relay.now_ns)
             self.peers.add(peer)
-            self.tell_base(peer)
         peer.epoch = header.epoch
         peer.acknowledge(seen, relay.now_ns)
         if site.accepts(header.epoch):
@@ -121,7 +123,9 @@ class Sending:
         early = self.early_views.pop(src, None)
         if early is not None:
             self.on_view(early, src)
-        if not header.answer and relay.receiving.complete:
+        if header.answer:
+            self.tell_base(peer)
+        elif relay.receiving.complete:
             self.hello(src, answer=True)
         site.acknowledge(self.peers.acknowledged(site.name))
         relay.orders.check_drained(site)
