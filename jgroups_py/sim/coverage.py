@@ -20,6 +20,9 @@ from jgroups_py.view import MergeView, View, ViewId
 FAILOVER_NS = seconds(3)
 TOGETHER_NS = seconds(10)
 REPLAYED = 50
+COUNTED = {"refused epochs": "refused", "messages read from disk": "restored_messages",
+           "torn files": "journal_damaged_files", "disks that failed": "journal_failures"}
+"""State -> RELAY's counter for it, of members that run at the end."""
 
 
 @attrs.define(eq=False)
@@ -56,10 +59,13 @@ class Coverage:
         self.statuses: dict[tuple[Address, str], str] = {}
         self.sent: dict[bytes, h.Send] = {}
         self.arrived: dict[str, dict[bytes, int]] = {}   # site -> message of another site -> when it came first
+        self.died: dict[str, list[int]] = {}             # site -> when its last member ended
+        self.on_disk: dict[bytes, None] = {}             # what was on the disk of a member that crashed
         for entry in history.entries:
             self._see(entry)
         self._judge_failovers()
         self._judge_splits()
+        self._count_from_disk()
 
     # --- one pass ---------------------------------------------------------------------------------------------------
 
@@ -80,6 +86,8 @@ class Coverage:
                 failover.over_ns = min(failover.over_ns, at_ns)
             case h.SiteStatus():
                 self._status(entry)
+            case h.OnDisk():
+                self.on_disk.update(dict.fromkeys(entry.payloads))
             case h.Lost():
                 self.counts["losses told"] += 1
             case h.Remark(_, text):
@@ -125,9 +133,11 @@ class Coverage:
     def _gone(self, who: Address, at_ns: int) -> None:
         self.out.setdefault(who, at_ns)
         self.views.pop(who, None)
-        here = self.alive[self.history.sites[who]]
+        site = self.history.sites[who]
+        here = self.alive[site]
         if here.pop(who, who) is None and not here:
             self.counts["sites that died as a whole"] += 1
+            self.died.setdefault(site, []).append(at_ns)
 
     def _status(self, entry: h.SiteStatus) -> None:
         key = entry.who, entry.site
@@ -166,6 +176,17 @@ class Coverage:
         self.counts["halves that both relayed"] += sum(
             one in self.relayed and other in self.relayed for one, other in self.split)
 
+    # --- disks ------------------------------------------------------------------------------------------------------
+
+    def _count_from_disk(self) -> None:
+        """Messages that reached another site only after everybody at theirs had died."""
+        for arrived in self.arrived.values():
+            for payload, at_ns in arrived.items():
+                sent = self.sent.get(payload) if payload in self.on_disk else None
+                if sent is not None:
+                    died = self.died.get(self.history.sites[sent.who], [])
+                    self.counts["messages sent from disk"] += any(sent.at_ns < died_ns < at_ns for died_ns in died)
+
     # --- failovers --------------------------------------------------------------------------------------------------
 
     def _judge_failovers(self) -> None:
@@ -198,5 +219,6 @@ def reached(history: h.History, processes: Iterable[Process]) -> dict[str, int]:
     for process in processes:
         if not process.node.closed:
             counters = process.node.stats().get("RELAY", {})
-            counts["refused epochs"] += int(counters.get("refused", 0))
+            for state, counter in COUNTED.items():
+                counts[state] += int(counters.get(counter, 0))
     return {state: number for state, number in sorted(counts.items()) if number}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from jgroups_py.codec import Interner
 from jgroups_py.events import JournalFailed, JournalOpened, SegmentRead, SegmentsSynced
 from jgroups_py.outputs import (
     LOCAL,
@@ -20,6 +21,7 @@ from jgroups_py.outputs import (
     RemoveSegment,
     SyncSegments,
 )
+from jgroups_py.protocols.relay.records import Damage, Run, read_records
 from jgroups_py.sim.process import Process
 from jgroups_py.units import NS_PER_MS, NS_PER_S
 
@@ -123,6 +125,13 @@ class Disks:
         """The machine of a member has no power any more."""
         if name in self.by_name:
             self.by_name[name].cut_power(self.rng)
+
+    def kept(self, name: str) -> tuple[bytes, ...]:
+        """The messages that can be read from the disk of a member, in order of the files."""
+        files = self.by_name[name].files if name in self.by_name else {}
+        records = (record for file in sorted(files) for record in read_records(
+            bytes(files[file].data), Interner(), Damage()))
+        return tuple(payload for record in records if isinstance(record, Run) for payload in record.batch.payloads)
 
     def _fail(self, process: Process, reason: str) -> None:
         self.world.after(READ_NS, self.world.tell, process, JournalFailed(reason), LOCAL)

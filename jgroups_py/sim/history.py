@@ -80,6 +80,13 @@ class Crash(Record):
 
 
 @attrs.frozen(eq=False)
+class OnDisk(Record):
+    """The relayed multicasts that are on the disk of a member that has just crashed."""
+
+    payloads: tuple[bytes, ...]
+
+
+@attrs.frozen(eq=False)
 class GlobalInstall(Record):
     """RELAY's view of all sites."""
 
@@ -260,6 +267,8 @@ class History:
                 return f"{self.name(who)} is told that {show_payload(payload)} {what}"
             case Unreached(_, who, dest):
                 return f"{self.name(who)} is told that {self.name(dest)} is unreachable"
+            case OnDisk(_, who, payloads):
+                return f"{self.name(who)} leaves on its disk {show_payloads(payloads)}"
             case Remark(_, text):
                 return f"-- {text}"
             case Healed():

@@ -209,6 +209,9 @@ class World(Engine):
         if power:
             self.links.dark[process.host] = None
             self.disks.power_cut(name)
+        kept = self.disks.kept(name)
+        if kept:
+            self.history.add(h.OnDisk(self.now_ns, process.me, kept))
         for net in NETS:
             self.carrier.close_sockets(process, net, graceful=False)
 

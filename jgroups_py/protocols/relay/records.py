@@ -60,11 +60,17 @@ class State:
 
 @attrs.define
 class Damage:
-    """What reading a segment found wrong. cut_bytes: the tail that could not be read; skipped: records with a wrong
-    body."""
+    """What reading found wrong. cut_bytes: tails that could not be read; skipped: records with a wrong body."""
 
     cut_bytes: int = 0
     skipped: int = 0
+    files: int = 0
+
+    def add(self, other: Damage) -> None:
+        """Another file was read."""
+        self.cut_bytes += other.cut_bytes
+        self.skipped += other.skipped
+        self.files += bool(other.cut_bytes or other.skipped)
 
 
 Record = Owner | Run | State

@@ -61,14 +61,15 @@ class Restore:
 
     def segment_read(self, event: SegmentRead) -> None:
         """Take what a segment has."""
-        segment = Segment(event.name, len(event.data))
-        for record in read_records(event.data, self.addresses, self.damage):
+        segment, damage = Segment(event.name, len(event.data)), Damage()
+        for record in read_records(event.data, self.addresses, damage):
             if isinstance(record, Run):
                 self.take_run(record, segment)
             elif isinstance(record, State):
                 self.state = record
             elif not self.is_ours(record, event.name):
                 return
+        self.damage.add(damage)
         self.journal.segments.append(segment)
         self.unread.remove(event.name)
         self.read_next()
@@ -120,7 +121,8 @@ class Restore:
         relay.count("restored_messages", messages)
         if messages:
             relay.emit(Note("info", f"{messages} messages held for other sites were read from {relay.config.hold_dir}"))
-        if damage.cut_bytes or damage.skipped:
+        if damage.files:
+            relay.count("journal_damaged_files", damage.files)
             relay.count("journal_cut_bytes", damage.cut_bytes)
             relay.count("journal_records_skipped", damage.skipped)
             relay.emit(Note("warning", f"of the hold on disk {damage.cut_bytes} bytes at ends of files were incomplete "

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from jgroups_py.sim.checkers import liveness, messages, receipts, relayed, views
+from jgroups_py.sim.checkers import durable, liveness, messages, receipts, relayed, views
 from jgroups_py.sim.checkers.facts import Facts, Violation
 from jgroups_py.sim.history import History
 
@@ -24,12 +24,12 @@ CHECKERS: dict[str, Checker] = {
     "L": liveness.liveness,
     "R1": relayed.origin, "R2": relayed.no_echo, "R3": relayed.exactly_once, "R4": relayed.fifo_across_sites,
     "R5": relayed.autonomy, "R6": relayed.replies, "R7": relayed.global_view, "R8": relayed.fencing,
-    "R9": relayed.conservation, "R10": receipts.receipts,
+    "R9": relayed.conservation, "R10": receipts.receipts, "R11": durable.durability,
 }
 
 
 def check(history: History, names: Iterable[str] = CHECKERS) -> list[Violation]:
-    """All violations of the named guarantees, the first ones first. Without sites nothing is said of R1 to R10."""
+    """All violations of the named guarantees, the first ones first. Without sites nothing is said of R1 to R11."""
     facts = Facts(history)
     relayed_too = any(history.sites.values())
     found = [violation for name in names if relayed_too or not name.startswith("R")

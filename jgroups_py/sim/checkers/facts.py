@@ -65,6 +65,7 @@ class Facts:
         self.lost: list[h.Lost] = []                                 # told where they will not come
         self.unbalanced: list[h.Unbalanced] = []
         self.obeyed: list[h.Obeyed] = []
+        self.on_disk: list[h.OnDisk] = []
         self.unreached: list[h.Unreached] = []
         self.awaited: list[h.Awaited] = []
         self.receipts: list[h.Receipted] = []
@@ -98,6 +99,8 @@ class Facts:
                     self.lost.append(entry)
             case h.Unbalanced():
                 self.unbalanced.append(entry)
+            case h.OnDisk():
+                self.on_disk.append(entry)
             case h.Unreached():
                 self.unreached.append(entry)
             case h.Awaited():

@@ -69,7 +69,7 @@ def exactly_once(facts: Facts) -> Iterator[Violation]:
     for member in live:
         for sender, messages in required.items():
             if facts.site(sender) != facts.site(member):
-                yield from _missing(facts, member, messages, got.get((member, sender), set()))
+                yield from missing_numbers(facts, member, messages, got.get((member, sender), set()))
 
 
 def _at_most_once(facts: Facts) -> Iterator[Violation]:
@@ -96,7 +96,8 @@ def _required(facts: Facts, live: list[Address]) -> dict[Address, list[Message]]
     return {sender: sorted(messages, key=attrgetter("relay_number")) for sender, messages in required.items()}
 
 
-def _missing(facts: Facts, member: Address, messages: list[Message], got: set[int]) -> Iterator[Violation]:
+def missing_numbers(facts: Facts, member: Address, messages: list[Message], got: set[int]) -> Iterator[Violation]:
+    """The first of one origin's messages that a member did not get (it has the numbers `got`), nor was told of."""
     assert facts.end is not None, "judged at the end"
     first = min(got, default=None)
     joined_ns = facts.installs_of[member][0].at_ns + GRACE_NS if member in facts.installs_of else facts.end.at_ns

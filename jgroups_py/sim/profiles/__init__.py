@@ -11,10 +11,11 @@ from jgroups_py.sim.profiles.group import Group
 from jgroups_py.sim.profiles.limits import Limits
 from jgroups_py.sim.profiles.relay import Relay, RelayCrash
 from jgroups_py.sim.profiles.scale import Scale
+from jgroups_py.sim.profiles.site_crash import SiteCrash
 from jgroups_py.sim.profiles.split_brain import SplitBrain
 from jgroups_py.sim.profiles.storm import RelayStorm
 
 PROFILES: dict[str, type[Profile]] = {
-    profile.name: profile for profile in (Group, Relay, RelayCrash, RelayStorm, SplitBrain, Limits, Scale)}
+    profile.name: profile for profile in (Group, Relay, RelayCrash, RelayStorm, SplitBrain, Limits, Scale, SiteCrash)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "Group", "Plan", "Profile", "Relay"]

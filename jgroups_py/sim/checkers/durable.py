@@ -1,0 +1,46 @@
+"""R11: what the journals of a site have on disk survives the crash of the whole site."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from operator import attrgetter
+
+import attrs
+
+from jgroups_py.address import Address
+from jgroups_py.sim.checkers.facts import Facts, Message, Violation
+from jgroups_py.sim.checkers.relayed import missing_numbers
+
+
+def durability(facts: Facts) -> Iterator[Violation]:
+    """R11: with `hold_dir`, a message that is on the disk of a crashed holder which runs again at the end was
+    delivered once at every member of another site that was there all the time, or it was told of the loss.
+
+    Once, and in order, is what R3 and R4 say of everything.
+    """
+    if facts.end is None or facts.healed_ns is None or not facts.on_disk:
+        return
+    got: dict[tuple[Address, Address], set[int]] = {}
+    for delivery, message in facts.remote_deliveries():
+        got.setdefault((delivery.who, message.sender), set()).add(message.relay_number)
+    for sender, messages in _on_disk(facts).items():
+        for member in facts.live():
+            if facts.site(member) != facts.site(sender):
+                for found in missing_numbers(facts, member, messages, got.get((member, sender), set())):
+                    yield attrs.evolve(found, guarantee="R11", text=f"{found.text}; a disk had it")
+
+
+def _on_disk(facts: Facts) -> dict[Address, list[Message]]:
+    """Origin -> its messages on disks whose owners run again, in order of their numbers."""
+    running = dict.fromkeys(_name(facts, member) for member in facts.live())
+    payloads = {payload: None for entry in facts.on_disk if _name(facts, entry.who) in running
+                for payload in entry.payloads}
+    found: dict[Address, list[Message]] = {}
+    for payload in payloads:
+        message = facts.messages[payload]
+        found.setdefault(message.sender, []).append(message)
+    return {sender: sorted(messages, key=attrgetter("relay_number")) for sender, messages in found.items()}
+
+
+def _name(facts: Facts, member: Address) -> str:
+    """A member's name without the number of its incarnation."""
+    return facts.name(member).partition("#")[0]
