@@ -12,7 +12,7 @@ channel.py aio.py       JChannel and AsyncChannel: what an application holds
 session.py delivery.py  one connection to a group; calling the receiver, in order
 message.py receiver.py  what is sent and received, and whom to call
 receipts.py             sends that wait until a site has the message
-runtime/                the loop thread, sockets, links, files
+runtime/                the loop of a channel, sockets, links, files
 node.py stack.py        one member: its local stack and RELAY's bridge stack; a stack of layers       (pure)
 protocol.py protocols/  the base of all layers, and the layers, one room each                        (pure)
 windows/                data structures that rooms share                                             (pure)

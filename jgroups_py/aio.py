@@ -6,11 +6,10 @@
         async for message in ch:
             ...
 
-The sockets live on the same loop thread as those of all channels of the process; the application's event loop is
-told (`call_soon_threadsafe`) when there is something to deliver, so a busy event loop does not starve failure
-detection. With a receiver (its methods may be coroutines) one task calls it, in order; without one, messages wait
-for `async for`. Both are bounded: who does not keep up slows the senders of the group. An AsyncChannel belongs to
-the event loop in which it was connected.
+The sockets are read on the event loop itself, so nothing that arrives changes threads; a stand-in takes over while the
+event loop is blocked (aioduty.py), so a busy one does not starve failure detection. With a receiver (its methods may be
+coroutines) one task calls it, in order; without one, messages wait for `async for`. Both are bounded: who does not keep
+up slows the senders of the group. An AsyncChannel belongs to the event loop in which it was connected.
 """
 from __future__ import annotations
 
@@ -23,6 +22,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from jgroups_py.address import Address
+from jgroups_py.aioduty import AsyncDuty
 from jgroups_py.batch import Header
 from jgroups_py.delivery import Transfer
 from jgroups_py.errors import SendTimeoutError, StateTransferError
@@ -44,7 +44,7 @@ ROUND = 256                                 # messages handed to callbacks befor
 class AsyncChannel(BaseChannel):
     """A member of a group, or of none yet, for one asyncio event loop."""
 
-    _events: asyncio.AbstractEventLoop | None = None
+    duty: AsyncDuty | None = None                            # what runs our loop, of the last connection
     _consumer: asyncio.Task[None] | None = None
     _ended: asyncio.Future[None] | None = None
 
@@ -54,14 +54,16 @@ class AsyncChannel(BaseChannel):
         self, cluster: str, timeout: float = 10.0, state_from: Address | Coordinator | None = None,
     ) -> Self:
         """See JChannel.connect."""
-        events = self._events = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._arrived = asyncio.Event()
         self._messages: deque[Message] = deque()
         session = self._begin(cluster, lambda: self._tell(self._changed))
+        session.host.gathers = True
         session.inbox.notify = lambda: self._tell(self._arrived)
-        self._consumer = events.create_task(self._consume(session), name=f"jgroups-deliver-{self.name}")
+        self.duty = AsyncDuty(self.name, session.host.loop)
+        self._consumer = asyncio.create_task(self._consume(session), name=f"jgroups-deliver-{self.name}")
         session.start()
+        self.duty.start()
         try:
             await self._until(lambda: session.joined or session.ended, timeout)
             if not session.joined:
@@ -93,9 +95,8 @@ class AsyncChannel(BaseChannel):
 
     def _tell(self, flag: asyncio.Event) -> None:
         """From any thread: set a flag of the event loop."""
-        assert self._events is not None, "a session belongs to an event loop"
-        with contextlib.suppress(RuntimeError):              # the event loop is closed; nobody waits any more
-            self._events.call_soon_threadsafe(flag.set)
+        assert self.duty is not None, "a session has an event loop"
+        self.duty.tell(flag.set)
 
     async def _until(self, holds: Any, timeout: float) -> None:
         """Wait until `holds()`, `timeout` seconds at most."""

@@ -1,8 +1,8 @@
 """Where building blocks (blocks/) hook into a channel, beside the application's receiver.
 
-A block is attached once and lives as long as the channel, over all its connections. It sees every output on the loop
-thread before the application's queue (`early`), so that what a waiting thread needs (an answer, the news that a member
-left) does not queue behind the receiver's work; and it gets the runs that carry its headers in order with the
+A block is attached once and lives as long as the channel, over all its connections. It sees every output inside a round
+of the loop, before the application's queue (`early`), so that what a waiting thread needs (an answer, the news that a
+member left) does not queue behind the receiver's work; and it gets the runs that carry its headers in order with the
 receiver's calls (`deliver`). Neither may block or raise.
 """
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Block:
         """A connection begins, or the block was attached to one; on the thread that called."""
 
     def early(self, outputs: Sequence[Output]) -> Sequence[Output]:
-        """On the loop thread: the outputs for the application, in order; returns those that it shall get."""
+        """Inside a round: the outputs for the application, in order; returns those that it shall get."""
         return outputs
 
     def deliver(self, batch: Batch) -> None:

@@ -1,8 +1,8 @@
 """JChannel: what an application holds of a group. The only class that any thread may call.
 
 `connect` returns once this member is in a view; `send` queues and returns, and waits only when the group is slower
-than the sender; the receiver is called on one thread, in order. A channel does not survive a fork: in the child it
-is closed, and a new one must be made there. At the end of the program open channels leave their groups.
+than the sender; the receiver is called on one thread, in order (duty.py). A channel does not survive a fork: in the
+child it is closed, and a new one must be made there. At the end of the program open channels leave their groups.
 """
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import atexit
 import os
 import threading
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self
@@ -18,7 +18,8 @@ from typing import Any, Self
 from jgroups_py.address import Address
 from jgroups_py.batch import Header
 from jgroups_py.config.load import Source
-from jgroups_py.delivery import DeliveryThread, Transfer
+from jgroups_py.delivery import Transfer
+from jgroups_py.duty import ChannelThread
 from jgroups_py.errors import StateTransferError
 from jgroups_py.events import GetState
 from jgroups_py.message import Message, wire_headers
@@ -51,7 +52,7 @@ class JChannel(BaseChannel):
         """
         super().__init__(stack, name, properties, receiver)
         self._lock = threading.Condition()
-        self._thread: DeliveryThread | None = None
+        self._thread: ChannelThread | None = None
         self._ending: Session | None = None
         _channels.add(self)
 
@@ -69,10 +70,11 @@ class JChannel(BaseChannel):
         """
         with self._lock:
             session = self._begin(cluster, self._settled)
-            thread = self._thread = DeliveryThread(self.name, session.inbox, session.dispatcher)
+            thread = self._thread = ChannelThread(self.name, session.host.loop, session.inbox,
+                                                  session.dispatcher)
+        session.start()
         thread.start()
         session.host.sends.owner = thread.ident
-        session.start()
         try:
             with self._lock:
                 self._lock.wait_for(lambda: session.joined or session.ended, timeout)
@@ -106,14 +108,18 @@ class JChannel(BaseChannel):
     ) -> None:
         self.close()
 
+    def _work_until(self, holds: Callable[[], bool], timeout: float | None) -> None:
+        if self._thread is not None:
+            self._thread.work_until(holds, timeout)
+
     def _settled(self) -> None:
         with self._lock:
             self._lock.notify_all()
 
     def _end(self, session: Session) -> None:
-        """Leave, stop the delivery thread; who comes second waits for the first, callbacks excepted."""
+        """Leave, stop the thread; who comes second waits for the first, callbacks excepted."""
         thread = self._thread
-        assert thread is not None, "a session has a delivery thread"
+        assert thread is not None, "a session has a thread"
         with self._lock:
             if self._ending is session:
                 if not thread.current():
@@ -133,6 +139,7 @@ class JChannel(BaseChannel):
             self._lock.notify_all()
 
     def _wait_ended(self, session: Session, timeout: float) -> None:
+        self._work_until(lambda: session.ended, timeout)
         with self._lock:
             self._lock.wait_for(lambda: session.ended, timeout)
 
@@ -176,6 +183,7 @@ class JChannel(BaseChannel):
         until = None if timeout is None else monotonic() + timeout
         ticket = self._receipts.send(sites, data, bits, wired, timeout, tell)
         try:
+            self._work_until(told.is_set, timeout)
             told.wait(None if until is None else max(0.0, until - monotonic()))
         finally:
             self._receipts.give_up(ticket)
@@ -202,7 +210,7 @@ class JChannel(BaseChannel):
             StateTransferError: it did not come, or not wholly; set_state may have seen a part.
         """
         session, thread = self._ready(), self._thread
-        assert thread is not None, "a session has a delivery thread"
+        assert thread is not None, "a session has a thread"
         with self._lock:
             if session.dispatcher.transfer is not None:
                 raise StateTransferError("another get_state of this channel is under way")
@@ -241,6 +249,7 @@ class JChannel(BaseChannel):
             self._settled()
 
         session.host.ask(session.host.stats, answered)
+        self._work_until(lambda: bool(found) or session.ended, STATS_SECONDS)
         with self._lock:
             self._lock.wait_for(lambda: bool(found) or session.ended, STATS_SECONDS)
         if not found or found[0] is None:

@@ -1,15 +1,15 @@
 """From the inbox to the receiver's methods: in order, one at a time, whatever the receiver does.
 
-A Dispatcher knows which method an output means; DeliveryThread runs it for a JChannel, a task of the application's
-event loop for an AsyncChannel. A method that raises is logged with its traceback and counted; the channel lives on.
-A blocking `get_state` inside a callback goes on delivering (in order, on the same thread) until the state is there.
+A Dispatcher knows which method an output means; a JChannel's own thread runs it (duty.py), or a task of the
+application's event loop for an AsyncChannel. A method that raises is logged with its traceback and counted; the channel
+lives on. A blocking `get_state` inside a callback goes on delivering (in order, on the same thread) until the state is
+there.
 """
 from __future__ import annotations
 
 import contextlib
 import io
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any, BinaryIO, cast
@@ -52,6 +52,7 @@ NEWS: dict[type[Output], tuple[str, Callable[[Any], Any]]] = {
 }
 """Output -> the receiver's method that it means, and what the method gets."""
 
+BUGS = (Exception, SystemExit)              # what a callback may raise: it must not end the thread that calls it
 CHUNK_BYTES = 64 << 10                      # pieces in which a state travels
 STARTED_OVER = "the member that provided the state was lost; another one begins again"
 CHUNK_SECONDS = 60.0                        # how long get_state may wait for the receiver of the state to take one
@@ -117,6 +118,10 @@ class Dispatcher:
             pending.extend(taken)
         return pending.popleft()
 
+    def any_waiting(self) -> bool:
+        """Whether there is something to deliver."""
+        return bool(self._pending) or self._inbox.any()
+
     def handle(self, output: Output) -> None:
         """Deliver one output."""
         self.show(output)
@@ -176,7 +181,7 @@ class Dispatcher:
         """Call the receiver's method `name` if it has one."""
         try:
             self.invoke(name, *arguments)
-        except Exception:                                    # noqa: BLE001  the application's bug, not ours
+        except BUGS:                                         # the application's, not ours
             self.failed(name)
 
     def failed(self, name: str) -> None:
@@ -220,7 +225,7 @@ class Dispatcher:
             else:
                 try:
                     method(received(batch, payload, headers))
-                except Exception:                            # noqa: BLE001  the application's bug, not ours
+                except BUGS:                                 # the application's, not ours
                     self.failed("receive")
             handled(len(payload) + MESSAGE_COST)
 
@@ -239,7 +244,7 @@ class Dispatcher:
                     method(cast(BinaryIO, stream))
         except ChannelError as raised:                       # we are leaving, or the asking member does not read
             error = str(raised)
-        except Exception as raised:                          # noqa: BLE001  the application's bug, not ours
+        except BUGS as raised:                               # the application's, not ours
             self.failed("get_state")
             error = f"get_state raised {type(raised).__name__}: {raised}"
         with contextlib.suppress(ChannelError):              # the channel was closed meanwhile
@@ -258,7 +263,7 @@ class Dispatcher:
                 method(cast(BinaryIO, io.BufferedReader(source, CHUNK_BYTES)))
         except StateTransferError as raised:
             error = str(raised)                              # the stream told it; the application did not do it
-        except Exception as raised:                          # noqa: BLE001  the application's bug, not ours
+        except BUGS as raised:                               # the application's, not ours
             self.failed("set_state")
             error = f"set_state raised {type(raised).__name__}: {raised}"
         end = source.rest()
@@ -345,53 +350,3 @@ class StateReader(io.RawIOBase):
             if isinstance(found, StateEnd):
                 self._end = found
         return self._end.error
-
-
-class DeliveryThread:
-    """The one thread that calls a JChannel's receiver."""
-
-    def __init__(self, name: str, inbox: Inbox, dispatcher: Dispatcher) -> None:
-        self.dispatcher = dispatcher
-        self._inbox = inbox
-        self._thread = threading.Thread(target=self._run, name=f"jgroups-deliver-{name}", daemon=True)
-
-    @property
-    def ident(self) -> int | None:
-        """The thread's id."""
-        return self._thread.ident
-
-    def start(self) -> None:
-        """Deliver from now on."""
-        self._thread.start()
-
-    def current(self) -> bool:
-        """Whether the caller is inside a callback."""
-        return threading.get_ident() == self._thread.ident
-
-    def pump(self, until: Callable[[], bool], timeout: float) -> None:
-        """Inside a callback: go on delivering until `until()` holds, `timeout` seconds without news at most."""
-        while not until() and not self.dispatcher.stopping:
-            output = self.dispatcher.next(timeout)
-            if output is None:
-                return
-            self.dispatcher.handle(output)
-
-    def stop(self, drain_seconds: float, stop_seconds: float) -> bool:
-        """Wait for what is queued, then stop without the rest; whether the thread has ended."""
-        if self.current():
-            self.dispatcher.stopping = True
-            return False
-        self._thread.join(drain_seconds)
-        if self._thread.is_alive():
-            self.dispatcher.stopping = True
-            self._inbox.poke()
-            self._thread.join(stop_seconds)
-        return not self._thread.is_alive()
-
-    def _run(self) -> None:
-        dispatcher = self.dispatcher
-        while not dispatcher.stopping:
-            output = dispatcher.next(None)
-            if output is not None:
-                dispatcher.handle(output)
-        dispatcher.abandon()

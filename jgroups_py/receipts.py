@@ -1,7 +1,7 @@
 """send(until=...): returns when every living member of a site has the message. Needs RELAY, which finds it out.
 
-A receipt reaches the waiting thread or task from the loop thread, past the application's queue, so a send may wait for
-one inside a callback too.
+A receipt reaches the waiting thread or task from inside a round of the loop, past the application's queue, so a send
+may wait for one inside a callback too.
 """
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Receipts(Block):
         self._session = session
 
     def early(self, outputs: Sequence[Output]) -> Sequence[Output]:
-        """On the loop thread: hand out receipts; at the end of the connection everybody gets None."""
+        """Inside a round: hand out receipts; at the end of the connection everybody gets None."""
         if not self._waiting:
             return outputs
         rest = []

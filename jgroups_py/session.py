@@ -47,7 +47,7 @@ COORDINATOR = Coordinator.COORDINATOR
 class Session:
     """What exists between one connect and its end.
 
-    settled: called from the loop thread or the consumer's whenever `joined` or `ended` may have become true.
+    settled: called from a round or the consumer's thread whenever `joined` or `ended` may have become true.
     """
 
     def __init__(
@@ -204,6 +204,9 @@ class BaseChannel:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self}>"
+
+    def _work_until(self, holds: Callable[[], bool], timeout: float | None) -> None:
+        """Inside a callback: do the channel's work meanwhile, as long as nobody else does. See ChannelThread."""
 
     # --- sending ----------------------------------------------------------------------------------------------------
 

@@ -35,9 +35,10 @@ RINGS: dict[str, int] = {
     "protocols": 2,
     "config": 3, "node": 3, "road": 3, "stack": 3,
     "runtime": 4, "sim": 4,
-    "aio": 5, "block": 5, "channel": 5, "delivery": 5, "message": 5, "receipts": 5, "receiver": 5,
-    "session": 5,
-    "__init__": 6, "__main__": 6, "blocks": 6, "cli": 6, "pipeline": 6,
+    "aio": 5, "aioduty": 5, "block": 5, "channel": 5, "control": 5, "delivery": 5, "duty": 5, "message": 5,
+    "receipts": 5, "receiver": 5, "session": 5,
+    "__init__": 6, "__main__": 6, "blocks": 6, "cli": 6, "pipeline": 6, "pytest_plugin": 6,
+    "simulation": 6,
 }
 PURE_RINGS = 3
 RING_OF_RUNTIME_AND_SIM = 4

@@ -1,13 +1,14 @@
-"""Hosts one node on the loop: feeds it what the application queued, and carries out what it asks of the world.
+"""Hosts one node on its loop: feeds it what the application queued, and carries out what it asks of the world.
 
-Everything here runs on the loop thread, but for what stands under "from any thread". An exception that comes out of
-the node, or out of the sockets' own code, is a bug of ours: it ends this host with the reason and its traceback in
-the log, and no other channel notices.
+Everything here runs inside a round or a combined step of the loop, hence one thread at a time, but for what stands
+under "from any thread". An exception that comes out of the node, or out of the sockets' own code, is a bug of ours: it
+ends this host with the reason and its traceback in the log, and no other channel notices.
 """
 from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -37,46 +38,35 @@ from jgroups_py.outputs import (
     StoreEntry,
     SyncSegments,
 )
-from jgroups_py.protocols.transport import TcpConfig, UdpConfig
 from jgroups_py.runtime.files import read_folder, store_entry
 from jgroups_py.runtime.inbox import HIGH_BYTES, LOW_BYTES, Inbox
 from jgroups_py.runtime.journal import Journal
-from jgroups_py.runtime.links import Links
-from jgroups_py.runtime.loop import Loop
-from jgroups_py.runtime.sends import MESSAGE_COST, Run, SendQueue
-from jgroups_py.runtime.tcp import TcpMesh
-from jgroups_py.runtime.udp import Frames, UdpSockets
+from jgroups_py.runtime.loop import Loop, clock
+from jgroups_py.runtime.net import Net
+from jgroups_py.runtime.sends import FULL_BYTES, MESSAGE_COST, Run, SendQueue
+from jgroups_py.runtime.udp import Frames
 from jgroups_py.units import millis
 
 log = logging.getLogger("jgroups_py")
 
 TAKE_BYTES = 512 << 10                      # what one round takes from the send queue, at most
 PENDING_BYTES = 1 << 20                     # while layers keep back more than this, nothing is taken
+SPARSE_NS = millis(0.05)                    # who sends so seldom, on average since it was looked at, sends at once
 FLUSH_NS = millis(500)                      # how long a leaving member sends what its application queued before
 LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
-
-
-class Net:
-    """The sockets of one stack of a node."""
-
-    __slots__ = ("links", "sockets")
-
-    def __init__(self, sockets: UdpSockets | TcpMesh, links: Links) -> None:
-        self.sockets = sockets
-        self.links = links
 
 
 class Host:
     """One node and its sockets.
 
-    ended: called on the loop thread, once, when the node is done: the reason, and whether nobody had asked for it.
+    ended: called once, inside a round, when the node is done: the reason, and whether nobody had asked for it.
     """
 
     def __init__(
         self, spec: StackSpec, cluster: str, name: str, inbox: Inbox, ended: Callable[[str, bool], None],
     ) -> None:
-        self.loop = Loop.acquire()
-        self.sends = SendQueue(self.loop.wake)
+        self.loop = Loop(self)
+        self.sends = SendQueue(self._queued)
         self.inbox = inbox
         self.node: Node | None = None
         self.counters = Counters()
@@ -88,6 +78,8 @@ class Host:
         self._news: list[Output] = []
         self._journal: Journal | None = None
         self._held_back = False
+        self.gathers = False                                 # the loop comes round soon: single messages wait for it
+        self._looked = (0, 0, 0)                             # see `_queued`: when, how many were sent, by which thread
         self._leaving = False                                # the application wants to leave
         self._leave_by_ns: int | None = None                 # it waits for the queue to empty, until then
         self._over = False
@@ -106,50 +98,78 @@ class Host:
 
     def start(self) -> None:
         """Build the node and open its sockets."""
-        self.inbox.caught_up = lambda: self.loop.call(self._caught_up, self)
-        self.loop.call(self._start, self)
+        self.inbox.caught_up = lambda: self.loop.call(self._caught_up)
+        self.loop.call(self._start)
 
     def leave(self) -> None:
         """Leave the group gracefully; `ended` follows."""
-        self.loop.call(self._leave, self)
+        self.loop.call(self._leave)
 
     def kill(self, reason: str) -> None:
         """Close the sockets without a word to the group; `ended` follows."""
-        self.loop.call(lambda: self._kill(reason), self)
+        self.loop.call(lambda: self._kill(reason))
 
     def ask(self, question: Callable[[Node], Any], answer: Callable[[Any], None]) -> None:
-        """Call `answer`, on the loop thread, with what `question` says about the node (None: there is none)."""
-        self.loop.call(lambda: answer(None if self.node is None else question(self.node)), self)
+        """Call `answer`, inside a round, with what `question` says about the node (None: there is none)."""
+        self.loop.call(lambda: answer(None if self.node is None else question(self.node)))
+
+    def _queued(self) -> None:
+        """Something was queued: the sender carries it down to the socket himself, or the loop is woken to do it.
+
+        A whole frame goes at once and without a change of threads, and so does a message now and then of the only
+        thread that sends. Floods of small messages, and those of many threads, are left to the loop: while it wakes up
+        they gather, and travel together.
+        """
+        sends = self.sends
+        if not self.wants_round:
+            return
+        before, self._looked = self._looked, (clock(), sends.sent, threading.get_ident())
+        now_ns, sent, thread = self._looked
+        sparse = thread == before[2] and now_ns - before[0] >= SPARSE_NS * (sent - before[1])
+        if sends.nbytes >= FULL_BYTES or (sparse and not self.gathers):
+            self.loop.combine()
+        else:
+            self.loop.wake()
 
     # --- the loop's guest -------------------------------------------------------------------------------------------
 
     @property
     def wants_round(self) -> bool:
         """Whether something was queued that the node may have now."""
-        return bool(self.sends.nbytes) and not self._held_back
+        return self.sends.nbytes > 0 and not self._held_back and not self._over and self.node is not None
 
     def step(self, now_ns: int) -> int | None:
         """One round: take what was queued, advance, carry out."""
         node = self.node
-        assert node is not None, "a host is stepped from its start to its end"
+        if node is None or self._over:
+            return None
         if self.sends.nbytes:
-            self._held_back = node.pending_bytes() > PENDING_BYTES
-            if not self._held_back:
-                self._take(node, now_ns)
+            self._take(node, now_ns)
         if self._leave_by_ns is not None:
             self._leave_when_sent(node, now_ns)
         node.advance(now_ns)
+        self._settle(node, now_ns)
+        return now_ns if self.wants_round else self._deadline(node)
+
+    def send_queued(self, now_ns: int) -> int | None:
+        """Take what was queued, carry out what follows from it alone."""
+        node = self.node
+        if node is None or self._over:
+            return None
+        self._take(node, now_ns)
+        self._settle(node, now_ns)
+        return self._deadline(node)
+
+    def _settle(self, node: Node, now_ns: int) -> None:
+        """Carry out all that the node asks, and tell the application."""
         outputs = node.drain()
         while outputs:
             self._carry_out(outputs)
             outputs = node.drain()
         if self._news:
             self._tell(node, now_ns)
-        return self._deadline(node, now_ns)
 
-    def _deadline(self, node: Node, now_ns: int) -> int | None:
-        if self.wants_round and not self._over:
-            return now_ns
+    def _deadline(self, node: Node) -> int | None:
         deadline_ns, leave_by_ns = node.next_deadline_ns, self._leave_by_ns
         if leave_by_ns is None:
             return deadline_ns
@@ -170,10 +190,12 @@ class Host:
                              load_bridge=bridge_loader(self._spec))
         except ConfigError as error:
             return self._kill(str(error))
-        self.loop.add(self)
         return None
 
     def _take(self, node: Node, now_ns: int) -> None:
+        self._held_back = node.pending_bytes() > PENDING_BYTES
+        if self._held_back:
+            return
         me = node.me
         for item in self.sends.take(TAKE_BYTES):
             if isinstance(item, Run):
@@ -260,30 +282,18 @@ class Host:
         assert self.node is not None, "a node asks"
         number, now_ns = asked.net, self.loop.now_ns
 
-        def received(frames: Frames) -> None:
-            self._received(number, frames)
-
         try:
-            sockets = self._sockets(asked, received)
+            net = Net(self.loop, asked, lambda frames: self._received(number, frames),
+                      lambda event: self._notify(number, event), self._note)
         except (OSError, ConfigError) as error:
             return self.node.bind_failed(number, str(error), now_ns)
-        links = Links(self.loop, self, asked.me.raw, lambda event: self._notify(number, event))
-        self._nets[number] = Net(sockets, links)
-        return self.node.bound(number, sockets.physical, now_ns)
-
-    def _sockets(self, asked: OpenTransport, received: Callable[[Frames], None]) -> UdpSockets | TcpMesh:
-        config = asked.config
-        if isinstance(config, UdpConfig):
-            return UdpSockets(self.loop, self, config, asked.me.raw, received, self._note)
-        if isinstance(config, TcpConfig):
-            return TcpMesh(self.loop, self, config, received, self._note)
-        raise ConfigError(f"there are no sockets for a transport configured by {type(config).__name__}")
+        self._nets[number] = net
+        return self.node.bound(number, net.sockets.physical, now_ns)
 
     def _close_transport(self, asked: CloseTransport) -> None:
         net = self._nets.pop(asked.net, None)
         if net is not None:
-            net.links.close(asked.graceful)
-            net.sockets.close()
+            net.close(asked.graceful)
 
     def _listen(self, asked: Listen) -> None:
         net = self._nets.get(asked.net)
@@ -320,7 +330,7 @@ class Host:
         self._notify(asked.net, FolderRead(asked.folder, entries))
 
     def _open_journal(self, asked: OpenJournal) -> None:
-        self._journal = Journal(asked.folder, lambda event: self.loop.call(lambda: self._notify(LOCAL, event), self))
+        self._journal = Journal(asked.folder, lambda event: self.loop.call(lambda: self._notify(LOCAL, event)))
 
     def _journal_of(self) -> Journal:
         assert self._journal is not None, "a journal is opened before it is used"
@@ -348,12 +358,11 @@ class Host:
             self._close_transport(CloseTransport(net, graceful=self._leaving))
         if self._journal is not None:
             self._journal.close()
-        self.loop.remove(self)
         self.sends.close(self._refusal)
         self._ended(closed.reason, not self._leaving)
         self.inbox.put([*self._news, closed])
         self._news = []
-        self.loop.release()
+        self.loop.stop()
 
     def _refusal(self) -> ChannelError:
         """What a send raises from now on."""

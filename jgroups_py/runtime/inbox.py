@@ -1,6 +1,6 @@
 """From the loop to the application: outputs in order, and how many bytes the application has not handled yet.
 
-The loop puts once a duty cycle, one consumer takes. Two counters with one writer each make the backlog: what was
+The loop puts once a step, one consumer takes. Two counters with one writer each make the backlog: what was
 put and what was handled, so neither side takes a lock for it. The backlog drives flow control: above HIGH_BYTES the
 node grants no credits, below LOW_BYTES it does again. The same, of the parts of a state alone, paces a state that
 arrives: it goes past the credits, because what is delivered while a state arrives waits until it is set.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
+from time import monotonic
 
 from jgroups_py.outputs import Deliver, Output, StatePart
 from jgroups_py.runtime.sends import MESSAGE_COST
@@ -39,6 +40,8 @@ class Inbox:
         self.state_busy = False                              # the same, for the parts of a state
         self.early: Callable[[Sequence[Output]], Sequence[Output]] | None = None    # building blocks look first
         self.notify: Callable[[], None] | None = None        # called after each put, for consumers that cannot wait
+        self.wait: Callable[[Callable[[], bool], float | None], None] | None = None
+        """What the consumer does, if it can, until a condition holds or some seconds are over, instead of waiting."""
         self._queue: SimpleQueue[Sequence[Output]] = SimpleQueue()
         self._put_bytes = 0                                  # written by the loop only
         self._handled_bytes = 0                              # written by the consumer only
@@ -69,10 +72,20 @@ class Inbox:
 
     def take(self, timeout: float | None) -> Sequence[Output]:
         """The next outputs; empty if none came within `timeout` seconds (None: wait for ever, 0: do not wait)."""
+        queue = self._queue
+        if timeout == 0:
+            return () if queue.empty() else queue.get()
+        until = None if timeout is None else monotonic() + timeout
+        if self.wait is not None:
+            self.wait(self.any, timeout)
         try:
-            return self._queue.get(timeout is None or timeout > 0, timeout)
+            return queue.get(True, None if until is None else max(0.0, until - monotonic()))
         except Empty:
             return ()
+
+    def any(self) -> bool:
+        """Whether there is something to take."""
+        return not self._queue.empty()
 
     def poke(self) -> None:
         """Wake a consumer that waits, with nothing; from any thread."""

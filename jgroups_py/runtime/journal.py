@@ -1,8 +1,8 @@
 """The files of RELAY's journal (`hold_dir`): locks the folder, reads, appends, syncs, removes.
 
-What to write where is decided in the core. Appending is done by the loop thread: it goes to the system's page cache,
-which survives the end of the process. What waits for the disk itself (reading, syncs, closing, removing) is done by
-a thread of this journal, so that the loop never does. Errors are told as JournalFailed; nothing raises.
+What to write where is decided in the core. Appending is done inside rounds of the loop: it goes to the system's page
+cache, which survives the end of the process. What waits for the disk itself (reading, syncs, closing, removing) is done
+by a thread of this journal, so that the loop never does. Errors are told as JournalFailed; nothing raises.
 """
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Journal:
         threading.Thread(target=self._work, name="jgroups-journal", daemon=True).start()
         self._tasks.put(self._open)
 
-    # --- on the loop thread -----------------------------------------------------------------------------------------
+    # --- inside a round ---------------------------------------------------------------------------------------------
 
     def read(self, name: str) -> None:
         """Tell what is in a file."""

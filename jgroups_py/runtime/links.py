@@ -15,7 +15,7 @@ from jgroups_py.counters import Counters
 from jgroups_py.events import Event, LinkDown, LinkUp, Listening
 from jgroups_py.outputs import Listen, OpenLink
 from jgroups_py.runtime.interfaces import resolve
-from jgroups_py.runtime.loop import READ, WRITE, Guest, Loop, Task
+from jgroups_py.runtime.loop import READ, WRITE, Loop, Task
 from jgroups_py.runtime.udp import bound_in_range
 
 GOODBYE = b"\x00"
@@ -40,10 +40,9 @@ class Link:
 class Links:
     """The listener and the links of one stack; `tell` passes events up that stack."""
 
-    def __init__(self, loop: Loop, guest: Guest, me: bytes, tell: Callable[[Event], None]) -> None:
+    def __init__(self, loop: Loop, me: bytes, tell: Callable[[Event], None]) -> None:
         assert len(me) == ADDRESS_BYTES, "the greeting is an address"
         self.loop = loop
-        self.guest = guest
         self.me = me
         self.counters = Counters()
         self._tell = tell
@@ -59,7 +58,7 @@ class Links:
         listener = bound_in_range(socket.SOCK_STREAM, resolve(asked.host), asked.port, asked.port_range)
         listener.listen(BACKLOG)
         self._listener = listener
-        self.loop.watch(listener, READ, self._accept, self.guest)
+        self.loop.watch(listener, READ, self._accept)
         host, port = listener.getsockname()
         self._tell(Listening((host, port)))
 
@@ -74,7 +73,7 @@ class Links:
             return sock.close()
         sock.setblocking(False)
         self._accepted[sock] = None
-        self.loop.watch(sock, READ, lambda: self._heard(sock), self.guest)
+        self.loop.watch(sock, READ, lambda: self._heard(sock))
         try:
             sock.send(self.me)                               # 16 bytes fit the buffer of a new connection
         except OSError:
@@ -119,17 +118,17 @@ class Links:
         except (OSError, OverflowError):                     # a host name that means nothing, a port that is none
             code = errno.EADDRNOTAVAIL
         if code not in (0, errno.EINPROGRESS, errno.EWOULDBLOCK):
-            self.loop.call(lambda: self._down(link, code), self.guest)
+            self.loop.call(lambda: self._down(link, code))
             return
-        link.deadline = self.loop.later(asked.timeout_ns, lambda: self._down(link, errno.ETIMEDOUT), self.guest)
-        self.loop.watch(sock, WRITE, lambda: self._connected(link), self.guest)
+        link.deadline = self.loop.later(asked.timeout_ns, lambda: self._down(link, errno.ETIMEDOUT))
+        self.loop.watch(sock, WRITE, lambda: self._connected(link))
 
     def _connected(self, link: Link) -> None:
         code = link.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             return self._down(link, code)
         link.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        return self.loop.rewatch(link.sock, READ, lambda: self._read(link), self.guest)
+        return self.loop.rewatch(link.sock, READ, lambda: self._read(link))
 
     def _read(self, link: Link) -> None:
         try:

@@ -1,10 +1,13 @@
-"""The one I/O thread of a process: a duty cycle over all its channels.
+"""The I/O of one channel: a duty cycle over its sockets, timers and queue, run by one thread at a time.
 
-A round reads the clock once, reads what is readable (bounded, so that no socket starves the others), lets every
-host take what its application queued, advance its node and carry out what the node asks, and then sleeps until the
-next deadline or the next readable socket. It never waits to fill a batch: what is there when it comes round is the
-batch, so load makes batches. All channels share this thread, apart from the application's own threads, so a busy
-application cannot starve failure detection. Source: Aeron's duty cycle.
+A round waits for the next deadline or the next readable socket, reads the clock once, reads what is readable (bounded,
+so that no socket starves the others), runs calls and timers, and lets the host send what its application queued,
+advance its node and carry out what the node asks. It never waits to fill a batch: what is there when it comes round is
+the batch, so load makes batches. Source: Aeron's duty cycle.
+
+Which thread it is does not matter to a round: the reader's (one at a time, see duty.py), or, for sending alone, that of
+whoever queued a message while no round was running (`combine`; the idea is flat combining, Hendler et al. 2010). The
+step lock makes them take turns. A channel has a loop of its own, so no channel waits for another's application.
 
 A host that was late (the process was stopped, the machine was suspended) reads on before its timers may fire:
 otherwise a member that slept would find everybody else silent.
@@ -14,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import heapq
 import logging
-import os
 import selectors
 import socket
 import sys
@@ -24,15 +26,17 @@ from collections.abc import Callable
 from time import monotonic_ns
 from typing import Protocol
 
-from jgroups_py.units import NS_PER_S, millis
+from jgroups_py.units import NS_PER_S, millis, seconds
 
 log = logging.getLogger("jgroups_py")
 
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 LATE_NS = millis(500)                       # a round this much after its deadline finds the sockets full
 CATCH_UP_ROUNDS = 200                       # then so many rounds may only read, at most
-LONGEST_SLEEP_S = 3600.0
+LONGEST_SLEEP_NS = seconds(3600)
+NEVER_NS = 1 << 62
 STOP_SECONDS = 2.0
+COMBINED_STEPS = 4                          # how often a sender may send what others queued meanwhile
 SWITCH_SECONDS = 0.0005
 """How long another thread of Python may make the loop wait, at most.
 
@@ -45,10 +49,13 @@ clock = monotonic_ns
 
 
 class Guest(Protocol):
-    """What the loop runs: one host."""
+    """What a loop runs: a host. It is never entered by two threads at once."""
 
     def step(self, now_ns: int) -> int | None:
         """One round; the next deadline in ns, at or before `now_ns` if there is more to do at once."""
+
+    def send_queued(self, now_ns: int) -> int | None:
+        """Send what was queued, and no more: no timer fires. The next deadline, as `step`."""
 
     def fail(self, error: Exception) -> None:
         """Something of this host raised: close it, tell the application why. Must not raise."""
@@ -59,108 +66,86 @@ class Guest(Protocol):
 
 
 class Task:
-    """A call to make on behalf of a guest (None: the loop's own); `cancel` to forget it."""
+    """A call to make later; `cancel` to forget it."""
 
-    __slots__ = ("function", "guest")
+    __slots__ = ("function",)
 
-    def __init__(self, function: Callable[[], None] | None, guest: Guest | None) -> None:
+    def __init__(self, function: Callable[[], None] | None) -> None:
         self.function = function
-        self.guest = guest
 
     def cancel(self) -> None:
         """It will not be called."""
         self.function = None
 
-    def run(self) -> None:
-        """Make the call; whatever it raises ends its guest, and nobody else."""
-        if self.function is None:
-            return
-        try:
-            self.function()
-        except Exception as error:                           # a bug of ours; the other channels live on
-            if self.guest is not None:
-                self.guest.fail(error)
-            else:
-                log.exception("a task of the loop failed")
-
 
 class Loop:
-    """One I/O thread. Only `call`, `wake`, `on_thread`, `acquire` and `release` are for other threads."""
+    """The I/O of `guest`. `call`, `wake`, `combine`, `stop` and `join` are for any thread; a thread that runs rounds
+    must know that no other does; everything else is for whoever is inside a round."""
 
-    _shared: Loop | None = None
-    _shared_lock = threading.Lock()
-
-    def __init__(self) -> None:
+    def __init__(self, guest: Guest) -> None:
+        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
         self.now_ns = clock()
+        self.ended = False
+        self._guest = guest
         self._selector = selectors.DefaultSelector()
-        self._guests: dict[Guest, None] = {}
         self._calls: deque[Task] = deque()
         self._timers: list[tuple[int, int, Task]] = []
         self._order = 0
+        self._deadline_ns = 0                                # when a round is due
+        self._caught_up_rounds = 0
         self._asleep = False
         self._stopping = False
-        self._users = 0
+        self._over = threading.Event()
+        self._step = threading.Lock()                        # held by whoever is inside the guest
+        self._reader_waits = False                           # the reader waits for it: senders let it pass
+        self.alarm: Callable[[], None] = self.ring           # how to wake the reader
         self._on_stop: list[Callable[[], None]] = []
         self._waker, self._woken = socket.socketpair()
         self._waker.setblocking(False)
         self._woken.setblocking(False)
         self.watch(self._woken, READ, self._wakened)
-        self._thread = threading.Thread(target=self._run, name="jgroups-loop", daemon=True)
-
-    # --- one a process ----------------------------------------------------------------------------------------------
-
-    @classmethod
-    def acquire(cls) -> Loop:
-        """The loop of this process, started if it is not running; every acquire needs a release."""
-        with cls._shared_lock:
-            loop = cls._shared
-            if loop is None:
-                loop = cls._shared = Loop()
-                sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
-                loop._thread.start()
-            loop._users += 1
-            return loop
-
-    def release(self) -> None:
-        """Not needed any more; the last release ends the thread."""
-        with self._shared_lock:
-            self._users -= 1
-            if self._users:
-                return
-            if Loop._shared is self:
-                Loop._shared = None
-        self._stopping = True
-        self._ring()
-
-    def join(self) -> None:
-        """If the last user has released it: wait until the thread has closed everything."""
-        if self._stopping and not self.on_thread():
-            self._thread.join(STOP_SECONDS)
-
-    @classmethod
-    def forget_after_fork(cls) -> None:
-        """A forked child has no loop thread and must not touch its parent's sockets: it starts afresh."""
-        cls._shared_lock = threading.Lock()
-        cls._shared = None
 
     # --- from any thread --------------------------------------------------------------------------------------------
 
-    def call(self, function: Callable[[], None], guest: Guest | None = None) -> None:
-        """Run `function` on the loop thread soon, on behalf of `guest`."""
-        self._calls.append(Task(function, guest))
+    def call(self, function: Callable[[], None]) -> None:
+        """Run `function` in a round, soon."""
+        self._calls.append(Task(function))
         self.wake()
 
     def wake(self) -> None:
-        """Come round again: something was queued. Costs a system call only if the loop is asleep."""
+        """Come round again: something was queued. Costs a system call only if the reader is asleep."""
         if self._asleep:
-            self._ring()
+            self._asleep = False
+            self.alarm()
 
-    def on_thread(self) -> bool:
-        """Whether this is the loop's thread."""
-        return threading.current_thread() is self._thread
+    def combine(self) -> None:
+        """Send what was queued on this thread, unless somebody is inside the guest: he looks at the queue afterwards.
 
-    def _ring(self) -> None:
+        Queueing comes first and looking at the lock second; whoever holds the lock gives it back first and looks at
+        the queue second. So nothing that was queued stays behind.
+        """
+        guest, step = self._guest, self._step
+        for _ in range(COMBINED_STEPS):
+            if not guest.wants_round or self._reader_waits or not step.acquire(False):
+                return
+            try:
+                self._send_queued(guest)
+            finally:
+                step.release()
+        self.wake()                                          # others queue without end; it is not ours to serve them
+
+    def stop(self) -> None:
+        """Not needed any more: the reader closes everything."""
+        self._stopping = True
         self._asleep = False
+        self.alarm()
+
+    def join(self) -> None:
+        """Once stopped: wait until everything is closed."""
+        self._over.wait(STOP_SECONDS)
+
+    def ring(self) -> None:
+        """Wake a reader that waits in a round."""
         try:
             self._waker.send(b"\0")
         except BlockingIOError:
@@ -168,116 +153,136 @@ class Loop:
         except OSError:
             assert self._stopping, "the waker lives as long as the loop"
 
-    # --- on the loop thread -----------------------------------------------------------------------------------------
+    def _send_queued(self, guest: Guest) -> None:
+        self.now_ns = clock()
+        try:
+            deadline_ns = guest.send_queued(self.now_ns)
+        except Exception as error:                           # noqa: BLE001  a bug of ours, told to the application
+            return guest.fail(error)
+        if deadline_ns is not None and deadline_ns < self._deadline_ns:
+            self._deadline_ns = deadline_ns
+            self.wake()                                      # it sleeps for longer than that
+        return None
 
-    def add(self, guest: Guest) -> None:
-        """Step `guest` from now on."""
-        self._guests[guest] = None
+    # --- inside a round ---------------------------------------------------------------------------------------------
 
-    def remove(self, guest: Guest) -> None:
-        """Step it no more."""
-        self._guests.pop(guest, None)
+    def watch(self, fd: socket.socket | int, events: int, handler: Callable[[], None]) -> None:
+        """Call `handler` whenever `fd` is readable (or writable, as `events` says)."""
+        self._selector.register(fd, events, Task(handler))
+        self.wake()                                          # not every kind of selector notices while it waits
 
-    def watch(
-        self, fd: socket.socket | int, events: int, handler: Callable[[], None], guest: Guest | None = None,
-    ) -> None:
-        """Call `handler` whenever `fd` is readable (or writable, as `events` says), on behalf of `guest`."""
-        self._selector.register(fd, events, Task(handler, guest))
-
-    def rewatch(
-        self, fd: socket.socket | int, events: int, handler: Callable[[], None], guest: Guest | None = None,
-    ) -> None:
+    def rewatch(self, fd: socket.socket | int, events: int, handler: Callable[[], None]) -> None:
         """Change what a watched `fd` is watched for."""
-        self._selector.modify(fd, events, Task(handler, guest))
+        self._selector.modify(fd, events, Task(handler))
+        self.wake()
 
     def unwatch(self, fd: socket.socket | int) -> None:
         """Watch `fd` no more; to be called before it is closed."""
         self._selector.unregister(fd)
 
-    def later(self, delay_ns: int, function: Callable[[], None], guest: Guest | None = None) -> Task:
-        """Call `function` once, `delay_ns` from now, on behalf of `guest`."""
-        task = Task(function, guest)
+    def later(self, delay_ns: int, function: Callable[[], None]) -> Task:
+        """Call `function` once, `delay_ns` from now."""
+        task = Task(function)
         self._order += 1
         heapq.heappush(self._timers, (self.now_ns + delay_ns, self._order, task))
         return task
 
     def at_stop(self, function: Callable[[], None]) -> None:
-        """Call `function` when the loop ends, after all hosts are gone."""
+        """Call `function` when the loop ends."""
         self._on_stop.append(function)
 
-    # --- the duty cycle ---------------------------------------------------------------------------------------------
+    # --- the reader's -----------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        timeout = 0.0
-        behind = 0
-        while not self._stopping:
-            ready = self._selector.select(timeout)
-            self._asleep = False
-            now_ns = clock()
-            if now_ns - self.now_ns > timeout * NS_PER_S + LATE_NS:
-                behind = CATCH_UP_ROUNDS
-            self.now_ns = now_ns
-            for key, _ in ready:
-                key.data.run()
-            if behind and ready:
-                behind -= 1
-                timeout = 0.0
-                continue
-            behind = 0
-            self._run_calls()
-            self._run_timers()
-            deadline_ns = self._step_guests()
-            timeout = self._seconds_to_sleep(deadline_ns)
-        self._end()
+    def fileno(self) -> int:
+        """The descriptor that is readable when a round has something to read.
 
-    def _run_calls(self) -> None:
-        calls = self._calls
-        for _ in range(len(calls)):
-            calls.popleft().run()
+        Raises:
+            AttributeError: this system has none.
+        """
+        return self._selector.fileno()
 
-    def _run_timers(self) -> None:
-        timers = self._timers
-        while timers and timers[0][0] <= self.now_ns:
-            heapq.heappop(timers)[2].run()
+    def round(self, due: Callable[[], bool], longest_ns: int = LONGEST_SLEEP_NS) -> bool:
+        """Wait until there is something to do, `longest_ns` at most, and do it; do not wait if `due()`.
 
-    def _step_guests(self) -> int | None:
-        now_ns, guests = self.now_ns, self._guests
-        soonest = self._timers[0][0] if self._timers else None
-        for guest in list(guests):
-            try:
-                deadline_ns = guest.step(now_ns)
-            except Exception as error:                       # noqa: BLE001  the other channels must live on
-                guest.fail(error)
-                continue
-            if deadline_ns is not None and (soonest is None or deadline_ns < soonest):
-                soonest = deadline_ns
-        return soonest
+        Who makes `due()` true calls `wake` afterwards, so that no wake-up is lost. Returns whether something was
+        readable.
+        """
+        ready = self._selector.select(self.rest(due, longest_ns))
+        self._asleep = False
+        self._reader_waits = True
+        with self._step:
+            self._reader_waits = False
+            self._work([key.data for key, _ in ready])
+            if self._stopping:
+                self._end()
+        return bool(ready)
 
-    def _seconds_to_sleep(self, deadline_ns: int | None) -> float:
-        """How long select may wait; the flag is up first, then the queues are looked at, so no wake-up is lost."""
-        if deadline_ns is not None and deadline_ns <= self.now_ns:
-            return 0.0
+    def rest(self, due: Callable[[], bool], longest_ns: int = LONGEST_SLEEP_NS) -> float:
+        """For how many seconds there is nothing to do, unless somebody wakes us or something is readable.
+
+        The flag is up first, then the queues are looked at, so no wake-up is lost.
+        """
         self._asleep = True
-        if self._calls or self._stopping or any(guest.wants_round for guest in self._guests):
+        sleep_ns = min(self._deadline_ns - clock(), longest_ns)
+        if sleep_ns <= 0 or self._calls or self._stopping or self._guest.wants_round or due():
             self._asleep = False
             return 0.0
+        return sleep_ns / NS_PER_S
+
+    def turn(self) -> None:
+        """A round that neither waits nor reads: for what was queued since the last one."""
+        if (self._calls or self._guest.wants_round) and not self._late(clock()):
+            with self._step:
+                self._work([])
+
+    def _late(self, now_ns: int) -> bool:
+        return 0 < self._deadline_ns < now_ns - LATE_NS
+
+    def _work(self, ready: list[Task]) -> None:
+        now_ns = self.now_ns = clock()
+        late = self._late(now_ns)
+        for task in ready:
+            self._run(task)
+        if late and self._caught_up_rounds < CATCH_UP_ROUNDS and ready:
+            self._caught_up_rounds += 1
+            return
+        self._caught_up_rounds = 0
+        for _ in range(len(self._calls)):
+            self._run(self._calls.popleft())
+        timers = self._timers
+        while timers and timers[0][0] <= now_ns:
+            self._run(heapq.heappop(timers)[2])
+        self._deadline_ns = self._step_guest(now_ns)
+
+    def _run(self, task: Task) -> None:
+        """Make the call; whatever it raises ends the guest."""
+        if task.function is not None:
+            try:
+                task.function()
+            except Exception as error:                       # noqa: BLE001  a bug of ours, told to the application
+                self._guest.fail(error)
+
+    def _step_guest(self, now_ns: int) -> int:
+        try:
+            deadline_ns = self._guest.step(now_ns)
+        except Exception as error:                           # noqa: BLE001  a bug of ours, told to the application
+            self._guest.fail(error)
+            deadline_ns = None
         if deadline_ns is None:
-            return LONGEST_SLEEP_S
-        return min(max(0.0, (deadline_ns - clock()) / NS_PER_S), LONGEST_SLEEP_S)
+            deadline_ns = NEVER_NS
+        timers = self._timers
+        return timers[0][0] if timers and timers[0][0] < deadline_ns else deadline_ns
 
     def _wakened(self) -> None:
         with contextlib.suppress(BlockingIOError):
             self._woken.recv(4096)
 
     def _end(self) -> None:
-        for guest in list(self._guests):
-            guest.fail(RuntimeError("the loop ended"))
-        for function in self._on_stop:
-            function()
-        self._selector.close()
-        self._waker.close()
-        self._woken.close()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=Loop.forget_after_fork)
+        if not self.ended:
+            self.ended = True
+            for function in self._on_stop:
+                function()
+            self._selector.close()
+            self._waker.close()
+            self._woken.close()
+            self._over.set()

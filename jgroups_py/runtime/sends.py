@@ -20,6 +20,7 @@ from jgroups_py.events import Event
 
 LIMIT_BYTES = 2 << 20
 RUN_BYTES = 128 << 10                       # a run that reached this is closed: the loop takes whole runs
+FULL_BYTES = 64 << 10                       # the queue holds a frame's worth: whoever takes it need not be waited for
 MESSAGE_COST = 64                           # what a message costs beside its payload: objects, and empty ones too
 NOW = -1.0                                  # as a timeout: do not wait; for callers that waited for room themselves
 OVERDRAFT = 16                              # how many times the limit a callback may queue, see `put`
@@ -58,12 +59,12 @@ class Stream(Protocol):
 class SendQueue:
     """What the application sent and the loop has not taken yet."""
 
-    def __init__(self, wake: Callable[[], None], limit_bytes: int = LIMIT_BYTES) -> None:
+    def __init__(self, queued: Callable[[], None], limit_bytes: int = LIMIT_BYTES) -> None:
         self.limit_bytes = limit_bytes
         self.nbytes = 0
         self.sent = 0                                        # messages put so far
         self.owner: int | None = None                        # thread id of the callbacks, see `put`
-        self._wake = wake
+        self._queued = queued                                # called when the queue was empty, or holds a frame's worth
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._items: deque[Run | tuple[Event, int]] = deque()
@@ -98,10 +99,10 @@ class SendQueue:
             self.sent += 1
             if run.nbytes >= RUN_BYTES:
                 self._close_run(run)
-            idle = not self.nbytes
-            self.nbytes += cost
-        if idle:
-            self._wake()
+            before = self.nbytes
+            self.nbytes = before + cost
+        if not before or before + cost >= FULL_BYTES:
+            self._queued()
 
     def put_all(
         self, dest: Address | None, payloads: Iterable[bytes], flags: int, headers: tuple[Header, ...],
@@ -141,10 +142,10 @@ class SendQueue:
             self.sent += len(payloads)
             if run.nbytes >= RUN_BYTES:
                 self._close_run(run)
-            idle = not self.nbytes
-            self.nbytes += cost
-        if idle:
-            self._wake()
+            before = self.nbytes
+            self.nbytes = before + cost
+        if not before or before + cost >= FULL_BYTES:
+            self._queued()
 
     def put_numbered(
         self, stream: Stream, item: Any, payloads: Sequence[bytes], flags: int, timeout: float | None,
@@ -174,10 +175,10 @@ class SendQueue:
             self.sent += count
             if run.nbytes >= RUN_BYTES:
                 self._close_run(run)
-            idle = not self.nbytes
-            self.nbytes += cost
-        if idle:
-            self._wake()
+            before = self.nbytes
+            self.nbytes = before + cost
+        if not before or before + cost >= FULL_BYTES:
+            self._queued()
 
     def put_event(self, event: Event, nbytes: int, timeout: float | None) -> None:
         """Queue an event for the stack, in order with the messages; waits for room as `put` does."""
@@ -191,7 +192,7 @@ class SendQueue:
             idle = not self.nbytes
             self.nbytes += nbytes + MESSAGE_COST
         if idle:
-            self._wake()
+            self._queued()
 
     def has_room(self) -> bool:
         """Whether a message would be taken without waiting."""

@@ -19,7 +19,7 @@ from jgroups_py.address import PhysicalAddress
 from jgroups_py.counters import Counters
 from jgroups_py.protocols.transport import TcpConfig
 from jgroups_py.runtime.interfaces import resolve
-from jgroups_py.runtime.loop import READ, Guest, Loop, Task
+from jgroups_py.runtime.loop import READ, Loop, Task
 from jgroups_py.units import NS_PER_MS, NS_PER_S, millis, seconds
 
 Frames = list[tuple[bytes, PhysicalAddress | None]]
@@ -81,11 +81,10 @@ class TcpMesh:
     """The sockets; `received` gets all frames of one round. Raises OSError or ConfigError if they cannot open."""
 
     def __init__(
-        self, loop: Loop, guest: Guest, config: TcpConfig, received: Callable[[Frames], None],
+        self, loop: Loop, config: TcpConfig, received: Callable[[Frames], None],
         note: Callable[[str, str], None],
     ) -> None:
         self.loop = loop
-        self.guest = guest
         self.config = config
         self.counters = Counters()
         self._received = received
@@ -104,10 +103,10 @@ class TcpMesh:
             self._router.close(0)
             raise
         self.physical: PhysicalAddress = (config.external_addr or host, config.external_port or port)
-        loop.watch(int(self._router.get(zmq.FD)), READ, self._read, guest)
+        loop.watch(int(self._router.get(zmq.FD)), READ, self._read)
         self._watch_handshakes()
         self._retry: Task | None = None
-        self._sweep = loop.later(SWEEP_NS, self._close_idle, guest)
+        self._sweep = loop.later(SWEEP_NS, self._close_idle)
 
     def _set_up_router(self) -> None:
         router, config = self._router, self.config
@@ -151,7 +150,7 @@ class TcpMesh:
     def _watch_handshakes(self) -> None:
         """Garbage sent to our port never becomes a message; ZeroMQ tells of it by these events alone."""
         self._monitor = self._router.get_monitor_socket(sum(MONITORED))
-        self.loop.watch(int(self._monitor.get(zmq.FD)), READ, self._read_monitor, self.guest)
+        self.loop.watch(int(self._monitor.get(zmq.FD)), READ, self._read_monitor)
         self._read_monitor()                                 # the descriptor tells nothing before a first read in vain
 
     def _read_monitor(self) -> None:
@@ -178,7 +177,7 @@ class TcpMesh:
                     self.counters.add("refused_messages_dropped")
                 else:
                     frames.append((parts[1], physical))
-            self.loop.call(self._read_on, self.guest)
+            self.loop.call(self._read_on)
         except zmq.Again:
             pass
         if frames:
@@ -246,7 +245,7 @@ class TcpMesh:
         if not peer.watched:
             self._watch(peer)
         if self._retry is None:
-            self._retry = self.loop.later(RETRY_NS, self._retry_all, self.guest)
+            self._retry = self.loop.later(RETRY_NS, self._retry_all)
         return None
 
     def _flush(self, peer: Peer) -> None:
@@ -278,7 +277,7 @@ class TcpMesh:
 
     def _watch(self, peer: Peer) -> None:
         peer.watched = True
-        self.loop.watch(int(peer.socket.get(zmq.FD)), READ, lambda: self._flush(peer), self.guest)
+        self.loop.watch(int(peer.socket.get(zmq.FD)), READ, lambda: self._flush(peer))
         self._flush(peer)                                    # it may have come up before we watched
 
     def _unwatch(self, peer: Peer) -> None:
@@ -292,13 +291,13 @@ class TcpMesh:
             if peer.waiting:
                 self._flush(peer)
         if any(peer.waiting for peer in self._peers.values()):
-            self._retry = self.loop.later(RETRY_NS, self._retry_all, self.guest)
+            self._retry = self.loop.later(RETRY_NS, self._retry_all)
 
     def _close_idle(self) -> None:
         oldest_ns = self.loop.now_ns - IDLE_NS
         for to in [to for to, peer in self._peers.items() if peer.used_ns < oldest_ns]:
             self._close_peer(self._peers.pop(to))
-        self._sweep = self.loop.later(SWEEP_NS, self._close_idle, self.guest)
+        self._sweep = self.loop.later(SWEEP_NS, self._close_idle)
 
     def _close_peer(self, peer: Peer) -> None:
         self._unwatch(peer)

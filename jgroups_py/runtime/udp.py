@@ -17,7 +17,7 @@ from jgroups_py.address import PhysicalAddress
 from jgroups_py.counters import Counters
 from jgroups_py.protocols.transport import UdpConfig
 from jgroups_py.runtime.interfaces import resolve
-from jgroups_py.runtime.loop import READ, WRITE, Guest, Loop
+from jgroups_py.runtime.loop import READ, WRITE, Loop
 from jgroups_py.runtime.ownfilter import ignore_own
 from jgroups_py.units import show_size
 
@@ -41,11 +41,10 @@ class UdpSockets:
     """
 
     def __init__(
-        self, loop: Loop, guest: Guest, config: UdpConfig, me: bytes, received: Callable[[Frames], None],
+        self, loop: Loop, config: UdpConfig, me: bytes, received: Callable[[Frames], None],
         note: Callable[[str, str], None],
     ) -> None:
         self.loop = loop
-        self.guest = guest
         self.counters = Counters()
         self._received = received
         self._note = note
@@ -68,7 +67,7 @@ class UdpSockets:
         self._buffer(self._unicast, socket.SO_RCVBUF, config.ucast_recv_buf_bytes, "ucast_recv_buf_size")
         self._buffer(self._unicast, socket.SO_SNDBUF, max(config.ucast_send_buf_bytes, config.mcast_send_buf_bytes),
                      "ucast_send_buf_size")
-        self.loop.watch(self._unicast, READ, self._read_unicast, self.guest)
+        self.loop.watch(self._unicast, READ, self._read_unicast)
         if not config.ip_mcast:
             return
         interface = socket.inet_aton(self._host)
@@ -80,7 +79,7 @@ class UdpSockets:
         self._multicast.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
                                    socket.inet_aton(config.mcast_addr) + interface)
         self._buffer(self._multicast, socket.SO_RCVBUF, config.mcast_recv_buf_bytes, "mcast_recv_buf_size")
-        self.loop.watch(self._multicast, READ, self._read_multicast, self.guest)
+        self.loop.watch(self._multicast, READ, self._read_multicast)
 
     def _buffer(self, sock: socket.socket, option: int, wanted: int, name: str) -> None:
         sock.setsockopt(socket.SOL_SOCKET, option, wanted)
@@ -106,7 +105,7 @@ class UdpSockets:
 
     def _not_sent(self, error: OSError, buffers: Buffers, to: PhysicalAddress) -> None:
         if error.errno in WOULD_BLOCK:
-            self.loop.rewatch(self._unicast, READ | WRITE, self._write_and_read, self.guest)
+            self.loop.rewatch(self._unicast, READ | WRITE, self._write_and_read)
             return self._put_off(buffers, to)
         # ENOBUFS, EPERM, ENETUNREACH, ECONNREFUSED (somebody's port was closed before), ...: a lost datagram.
         name = errno.errorcode.get(error.errno or 0, "OTHER")
@@ -136,7 +135,7 @@ class UdpSockets:
             outgoing.popleft()
             self._outgoing_bytes -= sum(map(len, buffers))
         if not outgoing:
-            self.loop.rewatch(self._unicast, READ, self._read_unicast, self.guest)
+            self.loop.rewatch(self._unicast, READ, self._read_unicast)
         self._read_unicast()
 
     # --- in ---------------------------------------------------------------------------------------------------------

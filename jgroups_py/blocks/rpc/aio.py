@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Iterable
 from typing import Any
 
@@ -76,10 +75,9 @@ class AsyncRpc(BaseRpc):
             await self._async_channel._room(None)
 
     def _done(self, finished: list[Call]) -> None:
-        events = self._async_channel._events
-        if events is not None:
-            with contextlib.suppress(RuntimeError):          # the event loop is closed; nobody waits any more
-                events.call_soon_threadsafe(_resolve, finished)
+        duty = self._async_channel.duty
+        if duty is not None:
+            duty.tell(lambda: _resolve(finished))
 
     def _answer_later(self, request: Request, awaitable: Awaitable[Any]) -> None:
         async def answer() -> None:

@@ -1,9 +1,9 @@
 """The requests of one service that wait for answers: who was asked, who answered, when a request is over.
 
 Pure bookkeeping: no threads, sockets or clocks. Any thread may register a request (a lane numbers it while it is being
-queued); everything that ends one is told by one thread only, the loop's, by the methods of Calls, and the requests that
-are over collect in `finished` for whoever waits. Numbers are consecutive per destination, so that requests to one
-member form runs, and so do the answers to them.
+queued); everything that ends one is told inside rounds of the loop, hence by one thread at a time, by the methods of
+Calls, and the requests that are over collect in `finished` for whoever waits. Numbers are consecutive per destination,
+so that requests to one member form runs, and so do the answers to them.
 """
 from __future__ import annotations
 
@@ -302,7 +302,7 @@ class Calls:
             self.pending.pop(number, None)
 
     def check(self, call: Call) -> None:
-        """On the loop thread, after a request was sent to a lane that had gone meanwhile: it will not be answered."""
+        """Inside a round, after a request was sent to a lane that had gone meanwhile: it will not be answered."""
         if call.outcome is None:
             self._lose_of(call, lambda member: member not in self.members and member not in self._lanes)
 

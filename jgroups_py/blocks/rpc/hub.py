@@ -1,7 +1,7 @@
 """Between a channel and its services: who gets which run, the news of the group, deadlines.
 
-One hub a channel. Answers and views are handled on the loop thread, before the application's queue: a thread that waits
-for an answer wakes without a detour over the delivery thread, and may wait inside a callback. Requests go to their
+One hub a channel. Answers and views are handled inside a round of the loop, before the application's queue: a thread
+that waits for an answer does not wait for the callbacks before it, and may wait inside a callback. Requests go to their
 handlers in order with the receiver's calls.
 """
 from __future__ import annotations
@@ -123,11 +123,11 @@ class Hub(Block):
         self.on_loop(late, self.session)
 
     def on_loop(self, function: Callable[[], None], session: Session | None) -> None:
-        """Call `function` on the loop thread; at once if there is no connection, hence nobody else to call it."""
+        """Call `function` inside a round; at once if there is no connection, hence nobody else to call it."""
         if session is None or session.ended:
             function()
         else:
-            session.host.loop.call(function, session.host)
+            session.host.loop.call(function)
 
     def _draw(self, count: int) -> int:
         with self._lock:
@@ -141,7 +141,7 @@ class Hub(Block):
         self.session = session
         view = session.channel.view
         if view is not None:
-            self._view(view)                                 # the loop thread brings it up to date below
+            self._view(view)                                 # a round brings it up to date below
             session.host.ask(_current_view, self._seed)
 
     def early(self, outputs: Sequence[Output]) -> Sequence[Output]:
@@ -206,7 +206,7 @@ class Hub(Block):
         for service in self.services.values():
             _end(service, NotConnectedError("the channel was disconnected before the answer came"))
 
-    # --- deadlines, on the loop thread ------------------------------------------------------------------------------
+    # --- deadlines, inside a round ----------------------------------------------------------------------------------
 
     def _arm(self) -> None:
         session = self.session
@@ -216,7 +216,7 @@ class Hub(Block):
         if self._sweeper is not None:
             self._sweeper.cancel()
         delay_ns = max(0, self._sweep_ns - session.host.loop.now_ns)
-        self._sweeper = session.host.loop.later(delay_ns, self._sweep, session.host)
+        self._sweeper = session.host.loop.later(delay_ns, self._sweep)
 
     def _sweep(self) -> None:
         self._sweep_ns = NEVER_NS

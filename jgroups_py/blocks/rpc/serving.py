@@ -14,6 +14,7 @@ from jgroups_py.address import Address
 from jgroups_py.batch import Batch, Header
 from jgroups_py.blockheaders import Answer, Ask, Failure
 from jgroups_py.counters import Counters
+from jgroups_py.delivery import BUGS
 from jgroups_py.errors import ChannelError
 from jgroups_py.message import as_bytes
 from jgroups_py.runtime.sends import SendQueue
@@ -111,7 +112,7 @@ class Server:
             try:
                 result = handler(request)
                 data = result if result.__class__ is bytes else self._taken(request, result)
-            except Exception as error:                       # noqa: BLE001  the application's, not ours
+            except BUGS as error:                            # the application's, not ours
                 self._handler_raised(error)
                 data = None
                 request.fail(error)
@@ -142,7 +143,7 @@ class Server:
             return None
         return as_bytes(result)
 
-    def _handler_raised(self, error: Exception) -> None:
+    def _handler_raised(self, error: BaseException) -> None:
         self.counters.add("handler_exceptions")
         log.warning("the handler of service %d raised; the requester is told", self._service, exc_info=error)
 

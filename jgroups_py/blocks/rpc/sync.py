@@ -32,12 +32,15 @@ log = logging.getLogger("jgroups_py")
 class Reply:
     """What came or will come of a request."""
 
-    __slots__ = ("_call", "_callbacks", "_forget", "_latch", "done")
+    __slots__ = ("_call", "_callbacks", "_forget", "_latch", "_work_until", "done")
 
-    def __init__(self, forget: Callable[[Call], None]) -> None:
+    def __init__(
+        self, forget: Callable[[Call], None], work_until: Callable[[Callable[[], bool], float | None], None],
+    ) -> None:
         self.done = False                                    # whether it is over: answered, failed, or late
         self._latch = _closed_latch()
         self._forget = forget
+        self._work_until = work_until
         self._callbacks: deque[Callable[[Reply], None]] = deque()
         self._call: Call | None = None
 
@@ -49,6 +52,7 @@ class Reply:
             TimeoutError: not over within `timeout` seconds; the request goes on (it has a timeout of its own).
         """
         if not self.done:
+            self._work_until(lambda: self.done, timeout)
             if not self._latch.acquire(timeout=-1 if timeout is None else timeout):
                 raise TimeoutError(f"not over within {timeout:g} s")
             self._latch.release()                            # whoever else waits
@@ -66,7 +70,7 @@ class Reply:
     def when_done(self, callback: Callable[[Reply], None]) -> None:
         """Call `callback` with this reply once it is over, at once if it is.
 
-        It runs on the channel's I/O thread and must return soon; hand work to a thread of your own.
+        It runs inside a round of the channel's loop and must return soon; hand work to a thread of your own.
         """
         self._callbacks.append(callback)
         if self.done:
@@ -112,7 +116,9 @@ class Rpc(BaseRpc):
         latch = _closed_latch()
         call = self._send_one(dest, payload, int(flags), timeout, latch, self._channel.send_timeout)
         try:
-            latch.acquire()
+            if not latch.acquire(False):
+                self._channel._work_until(lambda: call.outcome is not None, timeout)
+                latch.acquire()
         except BaseException:                                # Ctrl-C: nobody waits any more
             self._calls.forget(call)
             raise
@@ -136,7 +142,7 @@ class Rpc(BaseRpc):
 
     def start(self, dest: Address, payload: Any, timeout: float | None = TIMEOUT_SECONDS, flags: int = 0) -> Reply:
         """As `request`, without waiting."""
-        reply = Reply(self._calls.forget)
+        reply = Reply(self._calls.forget, self._channel._work_until)
         reply._call = self._send_one(dest, payload, int(flags), timeout, reply, self._channel.send_timeout)
         return reply
 
@@ -145,7 +151,7 @@ class Rpc(BaseRpc):
         timeout: float | None = TIMEOUT_SECONDS, flags: int = 0,
     ) -> Reply:
         """As `request_many`, without waiting."""
-        reply, call = Reply(self._calls.forget), None
+        reply, call = Reply(self._calls.forget, self._channel._work_until), None
         room = self._channel.send_timeout
         if Mode(mode) is Mode.NONE:
             for dest in [None] if dests is None else dests:

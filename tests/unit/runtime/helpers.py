@@ -7,6 +7,7 @@ from collections.abc import Callable
 from time import monotonic, sleep
 
 import jgroups_py as jg
+from jgroups_py.duty import LoopThread
 from jgroups_py.runtime.loop import Loop
 
 PATIENCE_SECONDS = 5.0
@@ -38,6 +39,9 @@ class Guest:
     def step(self, now_ns: int) -> int | None:
         return None
 
+    def send_queued(self, now_ns: int) -> int | None:
+        return None
+
     def fail(self, error: Exception) -> None:
         self.errors.append(error)
 
@@ -46,8 +50,9 @@ class OnLoop:
     """A loop of a test's own; `run` calls a function on its thread and returns what it returns."""
 
     def __init__(self) -> None:
-        self.loop = Loop.acquire()
         self.guest = Guest()
+        self.loop = Loop(self.guest)
+        LoopThread("test", self.loop).start()
 
     def run(self, function: Callable[[], object]) -> object:
         done = threading.Event()
@@ -61,14 +66,14 @@ class OnLoop:
             finally:
                 done.set()
 
-        self.loop.call(call, self.guest)
+        self.loop.call(call)
         assert done.wait(PATIENCE_SECONDS), "the loop did not come round"
         if isinstance(results[0], BaseException):
             raise results[0]
         return results[0]
 
     def close(self) -> None:
-        self.loop.release()
+        self.loop.stop()
         self.loop.join()
 
 

@@ -13,6 +13,7 @@ from jgroups_py.protocol import Protocol
 from tests.unit.runtime import solo
 from tests.unit.runtime.helpers import PATIENCE_SECONDS, free_udp_port
 from tests.unit.runtime.test_callbacks import Echo, Keeper
+from tests.unit.runtime.test_duty import Ticking, compute, ticking
 
 pytestmark = pytest.mark.real
 
@@ -188,5 +189,32 @@ def test_a_callback_that_raises_is_counted_and_the_channel_goes_on():
             await channel.send_batch(None, [b"1", b"2"])
             await eventually(lambda: len(got) == 2)
             assert (await channel.stats())["channel"]["receiver_exceptions"] == 2
+
+    run(test)
+
+
+def test_a_blocked_event_loop_does_not_silence_its_member():
+    async def test() -> None:
+        got: list[bytes] = []
+        channel = open_channel(Ticking, receiver=lambda message: got.append(message.payload))
+        async with channel:
+            await channel.connect("chat")
+            for number in range(3):
+                assert compute(ticking(channel))             # which the event loop does not survive without help
+                await channel.send(None, bytes([number]))
+                await eventually(lambda number=number: len(got) == number + 1)
+
+    run(test)
+
+
+def test_what_coroutines_send_in_one_turn_travels_together():
+    async def test() -> None:
+        got: list[bytes] = []
+        channel = open_channel(receiver=lambda message: got.append(message.payload))
+        async with channel:
+            await channel.connect("chat")
+            await asyncio.gather(*[channel.send(None, b"x") for _ in range(1000)])
+            await eventually(lambda: len(got) == 1000)
+            assert (await channel.stats())["UDP"]["frames_sent"] < 10
 
     run(test)

@@ -23,8 +23,8 @@ class Two(OnLoop):
         super().__init__()
         self.told_a: list[Event] = []
         self.told_b: list[Event] = []
-        self.a = Links(self.loop, self.guest, A, self.told_a.append)
-        self.b = Links(self.loop, self.guest, B, self.told_b.append)
+        self.a = Links(self.loop, A, self.told_a.append)
+        self.b = Links(self.loop, B, self.told_b.append)
 
     def listen(self) -> tuple[str, int]:
         self.run(lambda: self.b.listen(Listen(LOCAL, "127.0.0.1", 0, 0)))

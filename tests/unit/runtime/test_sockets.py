@@ -51,12 +51,12 @@ class Bench(OnLoop):
     def udp(self, me: bytes = bytes(16), **properties: object) -> End:
         config = UdpConfig(**properties)                     # type: ignore[arg-type]
         return self.open(lambda frames, notes: UdpSockets(
-            self.loop, self.guest, config, me, frames.extend, lambda level, text: notes.append((level, text))))
+            self.loop, config, me, frames.extend, lambda level, text: notes.append((level, text))))
 
     def tcp(self, **properties: object) -> End:
         config = TcpConfig(**{"bind_port": 0, **properties})         # type: ignore[arg-type]
         return self.open(lambda frames, notes: TcpMesh(
-            self.loop, self.guest, config, frames.extend, lambda level, text: notes.append((level, text))))
+            self.loop, config, frames.extend, lambda level, text: notes.append((level, text))))
 
     def send(self, end: End, to: tuple[str, int] | None, *buffers: bytes) -> None:
         self.run(lambda: end.sockets.send(to, list(buffers)))
