@@ -52,7 +52,8 @@ class Batch:
     """A run. Immutable by law 3 (payloads are shared, never copied); `headers[-1]` is the lowest layer's.
 
     payloads: one bytes object a message; an empty tuple is a control message, which is headers only and counts as
-    one when numbered. dest None: all members. flags: the bits of `Flag` as an int. nbytes: of the payloads, if known.
+    one when numbered. dest None: all members. flags: the bits of `Flag` as an int. nbytes, length: as the
+    properties say, if known.
     """
 
     src: Address
@@ -61,6 +62,7 @@ class Batch:
     headers: tuple[Header, ...] = ()
     flags: int = 0
     _nbytes: int = -1                                           # of the payloads, once somebody asked
+    _length: int = -2                                           # likewise
 
     def __len__(self) -> int:
         return len(self.payloads)
@@ -80,6 +82,14 @@ class Batch:
             self._nbytes = sum(map(len, self.payloads))
         return self._nbytes
 
+    @property
+    def length(self) -> int:
+        """The one length that all messages have; -1 if they differ, or there are none."""
+        if self._length == -2:
+            lengths = set(map(len, self.payloads))
+            self._length = lengths.pop() if len(lengths) == 1 else -1
+        return self._length
+
     def counted(self, nbytes: int) -> Batch:
         """This run, whose maker knows its payload bytes already."""
         self._nbytes = nbytes
@@ -87,11 +97,12 @@ class Batch:
 
     def push(self, header: Header) -> Batch:
         """This run with one more header, lower than all others."""
-        return Batch(self.src, self.dest, self.payloads, (*self.headers, header), self.flags, self._nbytes)
+        return Batch(self.src, self.dest, self.payloads, (*self.headers, header), self.flags, self._nbytes,
+                     self._length)
 
     def pop(self) -> Batch:
         """This run without its lowest header."""
-        return Batch(self.src, self.dest, self.payloads, self.headers[:-1], self.flags, self._nbytes)
+        return Batch(self.src, self.dest, self.payloads, self.headers[:-1], self.flags, self._nbytes, self._length)
 
     def cut(self, start: int, stop: int) -> Batch:
         """Messages `start` to `stop` (half-open) with the headers that belong to them."""
@@ -99,7 +110,10 @@ class Batch:
         if start == 0 and stop == self.count:
             return self
         headers = tuple([h.shift(start) for h in self.headers]) if start else self.headers
-        return Batch(self.src, self.dest, self.payloads[start:stop], headers, self.flags)
+        run = Batch(self.src, self.dest, self.payloads[start:stop], headers, self.flags)
+        if self._length >= 0:
+            run._length, run._nbytes = self._length, self._length * (stop - start)
+        return run
 
     def runs(self, keep: Iterable[int]) -> Iterator[Batch]:
         """The longest runs that the kept message indexes (ascending) form."""
@@ -124,7 +138,7 @@ class Batch:
     def replaced(self, **changes: Any) -> Batch:
         """A copy with some fields changed (payloads shared)."""
         if "payloads" in changes:
-            changes.setdefault("nbytes", -1)
+            changes = {"nbytes": -1, "length": -2, **changes}
         return attrs.evolve(self, **changes)
 
     def __repr__(self) -> str:

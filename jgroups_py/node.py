@@ -45,6 +45,7 @@ from jgroups_py.outputs import (
 from jgroups_py.protocol import Protocol
 from jgroups_py.stack import Stack
 
+FOR_THE_NODE = frozenset((OpenBridge, ToBridge, CloseBridge, ReadyToLeave, NodeFailed))
 BridgeLoader = Callable[[str], StackSpec]
 
 
@@ -186,34 +187,41 @@ class Node:
 
     def _shuttle(self, now_ns: int) -> None:
         """Carry what the stacks have for each other until neither has anything."""
+        local = self.local
         while True:
-            moved = self._from_local(now_ns)
-            moved = self._from_bridge(now_ns) or moved
-            if not moved:
+            if local.outputs or local.surfaced:
+                self._from_local(now_ns)
+            if self.bridge is not None:
+                self._from_bridge(self.bridge, now_ns)
+            if not local.outputs and not local.surfaced:
                 return
 
-    def _from_local(self, now_ns: int) -> bool:
+    def _from_local(self, now_ns: int) -> None:
         outputs, self.local.outputs = self.local.outputs, []
         for output in outputs:
-            kind = output.__class__
-            if kind is OpenBridge:
-                self._open_bridge(output, now_ns)             # type: ignore[arg-type]
-            elif kind is ToBridge:
-                self._to_bridge(output.batch, now_ns)         # type: ignore[attr-defined]
-            elif kind is CloseBridge:
-                if self.bridge is not None:
-                    self.bridge.inject(Disconnect(), now_ns)
-            elif kind is ReadyToLeave:
-                self.local.inject(Disconnect(), now_ns)
-            elif kind is NodeFailed:
-                self._close(output.reason)                    # type: ignore[attr-defined]
+            if output.__class__ in FOR_THE_NODE:
+                self._carry(output, now_ns)
             else:
                 self.outputs.append(output)
-        surfaced, self.local.surfaced = self.local.surfaced, []
-        for event in surfaced:
-            if isinstance(event, Left):
+        if self.local.surfaced:
+            surfaced, self.local.surfaced = self.local.surfaced, []
+            if any(isinstance(event, Left) for event in surfaced):
                 self._close("left")
-        return bool(outputs)
+
+    def _carry(self, asked: Output, now_ns: int) -> None:
+        """What the local stack asks of the node itself."""
+        match asked:
+            case OpenBridge():
+                self._open_bridge(asked, now_ns)
+            case ToBridge(batch):
+                self._to_bridge(batch, now_ns)
+            case CloseBridge():
+                if self.bridge is not None:
+                    self.bridge.inject(Disconnect(), now_ns)
+            case ReadyToLeave():
+                self.local.inject(Disconnect(), now_ns)
+            case NodeFailed(reason):
+                self._close(reason)
 
     def _open_bridge(self, asked: OpenBridge, now_ns: int) -> None:
         assert self.load_bridge is not None, "a node with RELAY is given a way to load bridge_props"
@@ -235,10 +243,9 @@ class Node:
         if self.bridge is not None:
             self.bridge.inject(batch.replaced(src=self.bridge.me), now_ns)
 
-    def _from_bridge(self, now_ns: int) -> bool:
-        bridge = self.bridge
-        if bridge is None:
-            return False
+    def _from_bridge(self, bridge: NodeStack, now_ns: int) -> None:
+        if not bridge.outputs and not bridge.surfaced:
+            return
         outputs, bridge.outputs = bridge.outputs, []
         for output in outputs:
             if isinstance(output, Deliver):
@@ -250,7 +257,6 @@ class Node:
         surfaced, bridge.surfaced = bridge.surfaced, []
         if any(isinstance(event, Left) for event in surfaced):
             self._drop_bridge("left", now_ns)
-        return bool(outputs or surfaced)
 
     def _drop_bridge(self, reason: str, now_ns: int) -> None:
         if self.bridge is not None:

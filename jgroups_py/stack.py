@@ -40,6 +40,7 @@ class Stack:
         now_ns: int = 0,
     ) -> None:
         self.layers = list(layers)
+        self.transport: Transport = self.layers[0]            # type: ignore[assignment]
         self.me = me
         self.net = net
         self.now_ns = now_ns
@@ -134,24 +135,21 @@ class Stack:
 
     # --- the verbs --------------------------------------------------------------------------------------------------
 
-    @property
-    def transport(self) -> Transport:
-        """The lowest layer."""
-        return self.layers[0]            # type: ignore[return-value]
-
     def find(self, kind: type[Any]) -> Any:
         """The layer that is a `kind`, or None."""
         return next((layer for layer in self.layers if isinstance(layer, kind)), None)
 
     def inject(self, item: Item, now_ns: int) -> None:
         """From the application: a batch or an event goes down from the top."""
-        self._to(now_ns)
+        assert now_ns >= self.now_ns, "time runs forward"
+        self.now_ns = now_ns
         self.send_down(item)
         self.run()
 
     def receive(self, frames: Sequence[tuple[bytes, PhysicalAddress | None]], now_ns: int) -> None:
         """From the sockets: frames with the sender's physical address where the socket knows it."""
-        self._to(now_ns)
+        assert now_ns >= self.now_ns, "time runs forward"
+        self.now_ns = now_ns
         self.transport.receive(frames)
         self.run()
 
@@ -170,8 +168,9 @@ class Stack:
     def advance(self, now_ns: int) -> None:
         """Fire the timers that are due, in (deadline, layer, name) order."""
         self._to(now_ns)
-        while self._heap and self._heap[0][0] <= now_ns:
-            _, at, name, order, key = heapq.heappop(self._heap)
+        heap = self._heap
+        while heap and heap[0][0] <= now_ns:
+            _, at, name, order, key = heapq.heappop(heap)
             if self._timers.get(key) != order:
                 continue                            # moved or cancelled since
             del self._timers[key]

@@ -257,7 +257,7 @@ def _body(
     if count * length != stop - pos or not count:
         raise WireError("messages do not fill the frame")
     payloads = (data[pos:stop],) if count == 1 else _read_equal(data, pos, count, length)
-    return Batch(src, dest, payloads, headers, flags, stop - pos)
+    return Batch(src, dest, payloads, headers, flags, stop - pos, length)
 
 
 def _read_equal(data: bytes, pos: int, count: int, length: int) -> tuple[bytes, ...]:
@@ -308,7 +308,7 @@ def _read_lengths(data: bytes, pos: int, stop: int) -> tuple[bytes, ...]:
 def encode_frame(cluster: bytes, batch: Batch) -> list[bytes | bytearray]:
     """A batch as one frame: buffers to be gathered by the socket, payloads not copied."""
     payloads, dest = batch.payloads, batch.dest
-    equal = len(payloads) == 1 or equal_lengths(payloads)
+    equal = len(payloads) == 1 or batch.length >= 0
     flags = EQUAL_LENGTHS if equal else 0
     body = _steering(batch, equal)
     if dest is None:
@@ -360,7 +360,7 @@ def decode_frame(data: bytes, cluster: bytes, addresses: Interner) -> Batch:
 
 def pack_batch(batch: Batch, out: bytearray) -> None:
     """A batch inside another message (retransmissions, held runs): u32 length, then source, dest and body."""
-    equal = equal_lengths(batch.payloads)
+    equal = batch.length >= 0
     flags = (MULTICAST if batch.dest is None else 0) | (EQUAL_LENGTHS if equal else 0)
     body = b"".join([bytes([flags]), batch.src.raw, b"" if batch.dest is None else batch.dest.raw,
                      *encode_body(batch, equal)])

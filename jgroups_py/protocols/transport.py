@@ -163,6 +163,7 @@ class Transport(Protocol, Hearing, AddressBook, FrameRoom):
         self.addresses = wire.Interner()
         self.addresses.adopt(self.me)
         self.cluster = b""
+        self.by_multicast = self.multicasts()
         self.physical: PhysicalAddress | None = None
         self.members: tuple[Address, ...] = ()
         self.book: dict[Address, PhysicalAddress] = {}       # member -> where it receives
@@ -253,8 +254,8 @@ class Transport(Protocol, Hearing, AddressBook, FrameRoom):
     def fitting(self, batch: Batch) -> list[Batch]:
         """The run cut into pieces of which each fits one frame, unless a single message does not."""
         room = self.config.max_bundle_bytes - wire.headers_nbytes(batch)
-        if wire.equal_lengths(batch.payloads):
-            each = max(1, room // (len(batch.payloads[0]) + 4))
+        if batch.length >= 0:
+            each = max(1, room // (batch.length + 4))
             return [batch.cut(start, min(start + each, batch.count)) for start in range(0, batch.count, each)]
         pieces, start, used = [], 0, 0
         for index, payload in enumerate(batch.payloads):
@@ -273,19 +274,16 @@ class Transport(Protocol, Hearing, AddressBook, FrameRoom):
         if nbytes > self.config.max_bundle_bytes:
             return False
         dest = batch.dest
-        if dest is None:
-            self.to_all(data, nbytes, len(batch.payloads))
-            return True
-        physical = self.book.get(dest)
-        if physical is None and not self.multicasts():
-            self.count("no_physical_address")
-        else:
+        physical = None if dest is None else self.book.get(dest)
+        if physical is not None or self.by_multicast:
             self.put(physical, data, nbytes, len(batch.payloads))
+        elif dest is None:
+            self.to_each(data, nbytes, len(batch.payloads))
+        else:
+            self.count("no_physical_address")
         return True
 
-    def to_all(self, data: list[bytes | bytearray], nbytes: int, messages: int) -> None:
-        if self.multicasts():
-            return self.put(None, data, nbytes, messages)
+    def to_each(self, data: list[bytes | bytearray], nbytes: int, messages: int) -> None:
         for member in self.members:
             if member != self.me:
                 physical = self.book.get(member)
@@ -293,34 +291,35 @@ class Transport(Protocol, Hearing, AddressBook, FrameRoom):
                     self.count("no_physical_address")
                 else:
                     self.put(physical, data, nbytes, messages)
-        return None
 
     def put(self, to: PhysicalAddress | None, data: list[bytes | bytearray], nbytes: int, messages: int) -> None:
         self.frames_sent += 1
         self.bytes_sent += nbytes
         self.messages_sent += messages
-        self.emit(Frame(self.stack.net, to, data))
+        self.stack.outputs.append(Frame(self.stack.net, to, data))
 
     # --- up ---------------------------------------------------------------------------------------------------------
 
     def receive(self, frames: Sequence[tuple[bytes, PhysicalAddress | None]]) -> None:
         """Everything that was readable; `frames` are (data, the sender's physical address if the socket knows)."""
         batches = []
-        mine = self.me.raw
+        me, now_ns = self.me, self.stack.now_ns
+        mine = me.raw
         for data, physical in frames:
             if data[wire.SOURCE_OFFSET:wire.SOURCE_END] == mine:
                 continue                                  # our own multicast, looped back by the system
             batch = self.decoded(data)
             if batch is None:
                 continue
-            self.heard[batch.src] = self.now_ns
-            if physical is not None and self.book.get(batch.src) != physical:
-                self.book[batch.src] = physical
-            if batch.dest is None or batch.dest == self.me:
+            src, dest = batch.src, batch.dest
+            self.heard[src] = now_ns
+            if physical is not None and self.book.get(src) != physical:
+                self.book[src] = physical
+            if dest is None or dest == me:
                 batches.append(batch)
             else:
                 self.count("for_others_dropped")
-        for batch in joined(batches):
+        for batch in joined(batches) if len(batches) > 1 else batches:
             self.messages_received += len(batch.payloads)
             self.pass_up(batch)
 

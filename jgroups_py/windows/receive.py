@@ -40,6 +40,15 @@ class ReceiveWindow:
             self.stop = stop
         return self.runs.add(first, run)
 
+    def straight(self, first: int, run: Batch) -> bool:
+        """Keep and take `run` if it is simply the next one and nothing else is known of: the ordinary case."""
+        if first != self.next or first != self.stop or not self.keep:
+            return False
+        self.runs.firsts.append(first)
+        self.runs.runs.append(run)
+        self.next = self.stop = first + (len(run.payloads) or 1)
+        return True
+
     def take(self, below: int | None = None) -> list[Batch]:
         """The runs that are next in order (only messages below `below`, if given); they count as delivered."""
         firsts, runs = self.runs.firsts, self.runs.runs

@@ -66,6 +66,15 @@ def test_bytes_are_those_of_the_payloads_with_any_headers() -> None:
     assert whole.replaced(payloads=(b"x",)).nbytes == 1
 
 
+def test_one_length_is_known_where_all_messages_have_it() -> None:
+    whole = run(1, b"aa", b"bb", b"cc")
+    assert whole.length == whole.push(Numbered(9)).length == whole.cut(1, 3).length == 2
+    assert whole.cut(1, 3).nbytes == 4
+    assert run(1, b"aa", b"b").length == Batch(A, None).length == -1
+    assert run(1, b"", b"").length == 0
+    assert whole.replaced(payloads=(b"x",)).length == 1
+
+
 def test_a_proxy_is_found_where_the_original_was_kept_and_shows_its_site() -> None:
     proxy = ProxyUUID(A, B, "NYC")
     assert {A: 1}[proxy] == {proxy: 1}[A] == 1

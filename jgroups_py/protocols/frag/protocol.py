@@ -77,7 +77,9 @@ class Frag(Protocol):
         payloads = batch.payloads
         if not payloads:
             return self.pass_down(batch)
-        longest = len(payloads[0]) if len(payloads) == 1 else max(map(len, payloads))
+        longest = len(payloads[0]) if len(payloads) == 1 else batch.length
+        if longest < 0:
+            longest = max(map(len, payloads))
         if longest <= self.easy_bytes or longest <= self.piece_bytes(batch):
             return self.pass_down(batch)
         if batch.dest == self.me:

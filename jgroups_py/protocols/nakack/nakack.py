@@ -97,7 +97,7 @@ class Nakack(Protocol, DigestSource):
 
     def multicast(self, batch: Batch) -> None:
         first = self.mine.add(batch)
-        self.pass_down(Batch(batch.src, None, batch.payloads, (*batch.headers, Data(self.view, first)), batch.flags))
+        self.pass_down(batch.push(Data(self.view, first)))
         self.pass_up(batch)
         if not self.silence.fresh and self.config.resend_last_seqno:
             self.set_timer("announce", self.silence.broken())
@@ -130,6 +130,8 @@ class Nakack(Protocol, DigestSource):
         window = self.theirs.get(sender)
         if window is None:
             return self.strange(sender, header.view)
+        if not self.gaps and not self.held and window.straight(header.first, batch):
+            return self.pass_up(batch)
         if self.gaps and sender in self.gaps and self.gaps[sender].is_asked(header.first):
             self.pace.premature(self.now_ns)              # the original arrives after all
         if header.first > window.next + MAX_AHEAD:

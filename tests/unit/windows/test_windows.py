@@ -179,3 +179,15 @@ def test_what_was_announced_but_never_came_is_a_hole() -> None:
     assert window.holes() == [(3, 7)]
     assert window.holes(stop=5) == [(3, 5)]
     assert not window.complete
+
+
+def test_a_run_goes_straight_only_if_it_is_the_next_one_and_nothing_else_is_known_of() -> None:
+    window = ReceiveWindow(keep=True)
+    assert window.straight(1, run(1, 4))
+    assert not window.straight(3, run(3, 5)), "in part a duplicate"
+    assert not window.straight(5, run(5, 6)), "there is a hole before it"
+    window.announce(6)
+    assert not window.straight(4, run(4, 5)), "more is known to be missing behind it"
+    assert window.add(4, run(4, 6)) == 2
+    assert [numbers(taken) for taken in window.take()] == [[4, 5]]
+    assert [(first, numbers(kept)) for first, kept in window.between(2, 6)] == [(2, [2, 3]), (4, [4, 5])]
