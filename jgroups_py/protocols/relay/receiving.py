@@ -46,6 +46,7 @@ class Receiving:
         self.seen: Vector = {}                       # other site -> origin -> next number wanted
         self.fresh = True                            # no SYNC was ever received
         self.veteran = False                         # messages of other sites were meant for us before
+        self.met: dict[str, None] = {}               # sites that have said with BASE from where on we are owed
         self.synced = False                          # the coordinator's SYNC came in this view
         self.behind = False                          # our vector was below the SYNC's in this view
         self.unconfirmed: Vector = {}                # delivered, not yet told to the relay
@@ -234,7 +235,8 @@ class Receiving:
         for origin, number in header.numbers.items():
             if number > self.wanted(header.site, origin, number):
                 out[origin] = number
-        self.relay.send(header, dest=None, flags=RELIABLE)
+        if header.numbers or header.site not in self.met:
+            self.relay.send(header, dest=None, flags=RELIABLE)
 
     def wanted(self, site: str, origin: Address, base: int) -> int:
         """The number that is to be disseminated next; where the site has no entry, its base."""
@@ -289,12 +291,13 @@ class Receiving:
             if origin in seen:
                 seen[origin] = max(seen[origin], owed)
             else:
-                # What was meant for this site while we were its member elsewhere is lost for us.
-                seen[origin] = owed if self.veteran else number
+                # What was meant for this site while we were its member is lost for us, here or elsewhere.
+                seen[origin] = owed if self.veteran or header.site in self.met else number
             self.relay.receipts.polls.skipped(origin, before, seen[origin])
             if number > seen[origin]:
                 self.jump(header.site, origin, number)
                 self.delivered(header.site, origin, number)
+        self.met[header.site] = None
         return None
 
     def jump(self, site: str, origin: Address, number: int) -> None:

@@ -96,7 +96,7 @@ class Sending:
         self.greeted[to] = epoch
         peer = self.peers.get(to)
         if peer is not None:
-            self.tell_base(peer)                  # after HELLO: from strangers nobody takes it
+            self.tell_base(peer, always=True)     # after HELLO: from strangers nobody takes it
 
     def on_hello(self, header: Hello, src: Address) -> None:
         """A remote relay introduces itself: send it what its site lacks, from what it says it has seen."""
@@ -124,7 +124,7 @@ class Sending:
         if early is not None:
             self.on_view(early, src)
         if header.answer:
-            self.tell_base(peer)
+            self.tell_base(peer, always=True)
         elif relay.receiving.complete:
             self.hello(src, answer=True)
         site.acknowledge(self.peers.acknowledged(site.name))
@@ -237,12 +237,15 @@ class Sending:
             peer.go_back(header.numbers, self.relay.now_ns)
             self.pump_to(peer)
 
-    def tell_base(self, peer: Peer, numbers: Numbers | None = None) -> None:
-        """Where a relay's site stands (absent: as it acknowledged) below what can still be had: tell what is gone."""
+    def tell_base(self, peer: Peer, numbers: Numbers | None = None, *, always: bool = False) -> None:
+        """Where a relay's site stands (absent: as it acknowledged) below what can still be had: tell what is gone.
+
+        always: also if nothing is, since the first BASE says from where on messages are meant for the site.
+        """
         if numbers is None:
             numbers = {**dict.fromkeys(peer.site.trimmable, 1), **peer.acked}
         gone = {origin: peer.base(origin) for origin, number in numbers.items() if number < peer.base(origin)}
-        if gone:
+        if gone or always:
             owed = {origin: number for origin, number in peer.site.owed.items() if origin in gone}
             self.relay.to_bridge(peer.address, Base(self.relay.config.site, gone, owed))
 
