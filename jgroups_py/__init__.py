@@ -11,6 +11,7 @@ Read the package from the top and you follow a message down to the wire:
 channel.py aio.py       JChannel and AsyncChannel: what an application holds
 session.py delivery.py  one connection to a group; calling the receiver, in order
 message.py receiver.py  what is sent and received, and whom to call
+control.py              operators: the ledger of other sites, orders about them
 receipts.py             sends that wait until a site has the message
 runtime/                the loop of a channel, sockets, links, files
 node.py stack.py        one member: its local stack and RELAY's bridge stack; a stack of layers       (pure)
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from jgroups_py.errors import ReceiptError as ReceiptError
     from jgroups_py.errors import ReceiptTimeoutError as ReceiptTimeoutError
     from jgroups_py.errors import SendTimeoutError as SendTimeoutError
+    from jgroups_py.errors import SiteOrderError as SiteOrderError
     from jgroups_py.errors import StateTransferError as StateTransferError
     from jgroups_py.errors import UnknownSiteError as UnknownSiteError
     from jgroups_py.errors import WireError as WireError
@@ -63,8 +65,8 @@ _HOMES = {
     "address": ("Address", "ProxyUUID"), "aio": ("AsyncChannel",), "batch": ("Flag",), "channel": ("JChannel",),
     "config.spec": ("StackSpec",),
     "errors": ("ChannelClosedError", "ChannelError", "ConfigError", "JoinTimeoutError", "MessageLostError",
-               "NotConnectedError", "ReceiptError", "ReceiptTimeoutError", "SendTimeoutError", "StateTransferError",
-               "UnknownSiteError", "WireError"),
+               "NotConnectedError", "ReceiptError", "ReceiptTimeoutError", "SendTimeoutError", "SiteOrderError",
+               "StateTransferError", "UnknownSiteError", "WireError"),
     "message": ("Message", "MessageBatch"), "receiver": ("Receiver",), "session": ("COORDINATOR", "ChannelState"),
     "view": ("GlobalView", "MergeView", "View", "ViewId"),
 }

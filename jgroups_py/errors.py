@@ -54,6 +54,12 @@ class UnknownSiteError(ChannelError):
     """No site of this name was ever heard of, so nothing was sent."""
 
 
+class SiteOrderError(ChannelError):
+    """An operator's order about a site was refused, or not carried out in time; the text says which."""
+
+    definite = False
+
+
 class ReceiptError(ChannelError):
     """The message was sent, but there is no receipt. outcome: "unknown", or "lost"."""
 

@@ -6,6 +6,7 @@ the nearest layer that implements the port, below first, then above.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.events import Digest
@@ -54,6 +55,14 @@ class Membership(ABC):
     @abstractmethod
     def current_view(self) -> View | None:
         """The installed view, None before the first and after the last."""
+
+
+class SiteReporter(ABC):
+    """Knows how it stands with other sites."""
+
+    @abstractmethod
+    def site_report(self) -> dict[str, Any]:
+        """What an operator wants to know of the other sites, as what JSON can say."""
 
 
 class FrameRoom(ABC):

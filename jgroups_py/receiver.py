@@ -43,7 +43,8 @@ class Receiver:
         """With RELAY: a unicast to a member of another site is not known to have been delivered."""
 
     def messages_lost(self, loss: MessagesLost) -> None:
-        """With RELAY: messages `first` to `stop` (half-open) of `origin` at `site` will never come."""
+        """With RELAY: messages `first` to `stop` (half-open) of `origin` at `site` will never come here; or, where
+        `loss.dest_site` is given, they came here and will never reach that other site."""
 
     def journal_failed(self, reason: str) -> None:
         """With RELAY's `hold_dir`: what is held for other sites is not written to disk any more; "": it is again."""

@@ -13,6 +13,7 @@ from importlib import import_module
 SUBCOMMANDS = {
     "member": ("member", "run one member of a group as a process, driven by stdin"),
     "demo": ("demo", "two sites replicate a file while their coordinators are killed"),
+    "site": ("site", "ask a running member about other sites, take them offline, online, or drain them"),
     "lint": ("lint", "check a stack file"),
     "draw": ("draw", "show a stack as text"),
     "props": ("props", "list the properties of protocols: default, unit, meaning"),

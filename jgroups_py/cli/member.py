@@ -14,6 +14,7 @@ import threading
 import time
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from jgroups_py.address import Address
 from jgroups_py.channel import JChannel
 from jgroups_py.cli.floods import FLOOD, Counts, Flooder, flood_arguments, plain_name
 from jgroups_py.cli.stackfile import add_property_argument
+from jgroups_py.control import ControlSocket
 from jgroups_py.errors import ChannelError, ConfigError
 from jgroups_py.events import SetPartition
 from jgroups_py.message import MessageBatch
@@ -49,6 +51,8 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--cluster", required=True, metavar="NAME", help="the group to join or found")
     parser.add_argument("--name", metavar="A", help="logical name of this member")
     parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="for joining (%(default)s)")
+    parser.add_argument("--control", metavar="PATH", help="open a control socket for `jgroups site` there; only this "
+                        "user can use it (default: none)")
     parser.add_argument("--verbose", "-v", action="store_true", help="log more than warnings to stderr")
     add_property_argument(parser)
     parser.set_defaults(run=run)
@@ -63,7 +67,13 @@ def run(args: Namespace) -> int:
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
-    return Member(channel).run(args.cluster, args.timeout)
+    try:
+        control = ControlSocket(channel, args.control) if args.control else nullcontext()
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return 2
+    with control:
+        return Member(channel).run(args.cluster, args.timeout)
 
 
 class Ended(Exception):
@@ -255,7 +265,8 @@ class Member(Receiver):
 
     def messages_lost(self, loss: MessagesLost) -> None:
         """Print it."""
-        self.emit("lost", site=loss.site, origin=plain_name(loss.origin), first=loss.first, stop=loss.stop)
+        self.emit("lost", site=loss.site, origin=plain_name(loss.origin), first=loss.first, stop=loss.stop,
+                  dest_site=loss.dest_site)
 
     def channel_closed(self, reason: str) -> None:
         """Say why, and end."""

@@ -27,12 +27,15 @@ SHOWN_STDERR = 4000
 class Member:
     """One process. `events` grows as it speaks; `wait` looks at what was said since the mark."""
 
-    def __init__(self, name: str, stack: str, cluster: str, properties: dict[str, object]) -> None:
+    def __init__(
+        self, name: str, stack: str, cluster: str, properties: dict[str, object], options: Iterable[str] = (),
+    ) -> None:
         self.name = name
         self.events: list[Event] = []
         self.changed = threading.Condition()
         self.errors = ""
-        command = [sys.executable, "-m", "jgroups_py", "member", "--stack", stack, "--cluster", cluster, "--name", name]
+        command = [sys.executable, "-m", "jgroups_py", "member", "--stack", stack, "--cluster", cluster, "--name", name,
+                   *options]
         for key, value in properties.items():
             command += ["-p", f"{key}={value}"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -180,9 +183,10 @@ class Group:
     def __getitem__(self, name: str) -> Member:
         return self.members[name]
 
-    def spawn(self, name: str, **properties: object) -> Member:
-        """Start a process; do not wait for it."""
-        member = self.members[name] = Member(name, self.stack, self.cluster, {**self.properties, **properties})
+    def spawn(self, name: str, options: Iterable[str] = (), **properties: object) -> Member:
+        """Start a process, with further options of `jgroups member`; do not wait for it."""
+        properties = {**self.properties, **properties}
+        member = self.members[name] = Member(name, self.stack, self.cluster, properties, options)
         return member
 
     def start(self, names: str, timeout: float = STARTING_SECONDS) -> list[Member]:

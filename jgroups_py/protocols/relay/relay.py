@@ -13,6 +13,7 @@ This file is the room's hall: numbering and holding, views, leaving; `receiving`
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any
 
 from jgroups_py.address import Address, ProxyUUID
 from jgroups_py.batch import NO_RELAY, NO_RELIABILITY, Batch, Header
@@ -35,6 +36,7 @@ from jgroups_py.outputs import (
     StateAdvised,
     ToBridge,
 )
+from jgroups_py.ports import SiteReporter
 from jgroups_py.protocol import STOP, on, receives, timer
 from jgroups_py.protocols.relay.bridge import from_bridge
 from jgroups_py.protocols.relay.buffer import Hold
@@ -47,6 +49,7 @@ from jgroups_py.protocols.relay.orders import Orders
 from jgroups_py.protocols.relay.post import Post
 from jgroups_py.protocols.relay.receipts import Receipts
 from jgroups_py.protocols.relay.receiving import Receiving
+from jgroups_py.protocols.relay.report import report
 from jgroups_py.protocols.relay.sending import Sending
 from jgroups_py.protocols.relay.sites import OFFLINE, STATUS_NAMES, UP, Book, Site, SiteTable
 from jgroups_py.protocols.relay.status import Status
@@ -58,7 +61,7 @@ BRIDGE_LEAVE_NS = seconds(1)    # a leaving relay waits this long for its leave 
 HOLES_NS = seconds(1)
 
 
-class Relay(JournalTalk):
+class Relay(JournalTalk, SiteReporter):
     """See the module."""
 
     Config = RelayConfig
@@ -343,6 +346,9 @@ class Relay(JournalTalk):
             for figure in ("numbered", "acknowledged", "held", "lost"):
                 found[f"{figure}_{name}"] = sum(getattr(book, figure) for book in books.values())
         return found
+
+    def site_report(self) -> dict[str, Any]:
+        return report(self)
 
     def ledger(self) -> dict[str, dict[Address, Book]]:
         """Rule 15: other site -> origin of ours -> what became of its messages. Our own is exact at any moment."""

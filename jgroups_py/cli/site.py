@@ -1,0 +1,115 @@
+"""`jgroups site`: ask a running member about the other sites, or give it orders about them.
+
+The member must have a control socket (`jgroups member --control PATH`, or jgroups_py.control.ControlSocket in a
+program), and run as the same user on this host. An order works at any member of a site; it is carried out by the
+site's coordinator and holds for the whole site until the opposite order.
+"""
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from typing import Any
+
+from jgroups_py.control import DRAIN_SECONDS, PATIENCE_SECONDS, ask
+from jgroups_py.errors import ChannelError
+from jgroups_py.units import show_size
+
+CLAIM_FAILED, WRONG_USE = 1, 2
+VARIABLE = "JGROUPS_CONTROL"
+EPILOG = """verbs:
+  status [SITE]   how it stands with the other sites, and what became of the messages for them:
+                  numbered = acknowledged + held + lost
+  offline SITE    hold nothing for the site any more: what it has not acknowledged is lost for it
+  drain SITE      wait until the site has all that is held for it now, send nothing more, then offline: nothing is lost
+  online SITE     let it return, from the current numbers on
+"""
+FIGURES = ("numbered", "acknowledged", "held", "lost")
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `site` to the command line."""
+    parser: ArgumentParser = subparsers.add_parser(
+        "site", help="ask about other sites, take them offline, online, or drain them", description=__doc__,
+        epilog=EPILOG, formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("verb", choices=("status", "offline", "online", "drain"), metavar="VERB", help="see below")
+    parser.add_argument("site", nargs="?", metavar="SITE", help="the name of another site")
+    parser.add_argument("--control", metavar="PATH", default=os.environ.get(VARIABLE),
+                        help=f"the member's control socket (default: ${VARIABLE})")
+    parser.add_argument("--timeout", type=float, default=DRAIN_SECONDS, metavar="SECONDS",
+                        help="how long a drain may take (%(default)s); then the site stays as it was")
+    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(run=run)
+
+
+def run(args: Namespace) -> int:
+    """Ask; 1 if the order was not carried out, 2 if there is nobody to ask."""
+    if not args.control:
+        return _wrong(f"which member? --control PATH, or {VARIABLE} in the environment")
+    if args.verb != "status" and not args.site:
+        return _wrong(f"{args.verb} needs a SITE")
+    if args.timeout < 0:
+        return _wrong("a timeout is not negative")
+    question = {"command": args.verb, "site": args.site or "", "timeout": args.timeout}
+    try:
+        answer = ask(args.control, question, args.timeout + 2 * PATIENCE_SECONDS)
+    except ChannelError as error:
+        return _wrong(str(error))
+    if not answer.pop("ok"):
+        if args.json:
+            print(json.dumps(answer))
+        else:
+            print(f"jgroups site: {answer['error']}", file=sys.stderr)
+        return CLAIM_FAILED
+    return _show(args, answer)
+
+
+def _show(args: Namespace, answer: dict[str, Any]) -> int:
+    sites = answer.get("sites", {})
+    if args.verb == "status" and args.site:
+        if args.site not in sites:
+            known = ", ".join(sorted(sites)) or "none"
+            print(f"jgroups site: {answer['site']} has not heard of {args.site}; known: {known}", file=sys.stderr)
+            return CLAIM_FAILED
+        answer["sites"] = {args.site: sites[args.site]}
+    if args.json:
+        print(json.dumps(answer, indent=2))
+    elif args.verb == "status":
+        print(as_text(answer, origins=bool(args.site)))
+    else:
+        print(f"{args.site}: done" if args.verb == "online" else f"{args.site} is OFFLINE")
+    return 0
+
+
+def _wrong(text: str) -> int:
+    print(f"jgroups site: {text}", file=sys.stderr)
+    return WRONG_USE
+
+
+def as_text(report: dict[str, Any], *, origins: bool = False) -> str:
+    """The report for a person; with `origins` a row for each origin too."""
+    held = (f"{report['held_messages']} messages held, {show_size(report['held_bytes'])} of "
+            f"{show_size(report['hold_limit_bytes'])}")
+    lines = [f"{report['site']}, as {report['member']} sees it (relay {report['relay']}): {held}"]
+    rows = [["site", "status", *FIGURES, "members"]]
+    for name, site in sorted(report["sites"].items()):
+        rows.append([name, _status(site), *(str(site[figure]) for figure in FIGURES), " ".join(site["members"])])
+        if origins:
+            rows += [[f"  from {entry['origin']}", "", *(str(entry[figure]) for figure in FIGURES), ""]
+                     for entry in site["origins"]]
+    if len(rows) == 1:
+        return "\n".join([*lines, "no other site was heard of yet"])
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    for row in rows:
+        cells = [cell.rjust(width) if 2 <= at < 2 + len(FIGURES) else cell.ljust(width)
+                 for at, (cell, width) in enumerate(zip(row, widths, strict=True))]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _status(site: dict[str, Any]) -> str:
+    notes = [note for note, holds in (
+        ("draining", site["draining"]), ("by order", site["forbidden"]),
+        (f"takes us for {site['takes_us_for']}", site["takes_us_for"] not in (None, "UP"))) if holds]
+    return str(site["status"]) + (f" ({', '.join(notes)})" if notes else "")

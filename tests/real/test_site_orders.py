@@ -1,0 +1,234 @@
+"""`jgroups site` against running members of two sites: what an operator types, and what comes of it."""
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+
+from jgroups_py.aio import AsyncChannel
+from jgroups_py.channel import JChannel
+from jgroups_py.control import ControlSocket, SiteControl
+from jgroups_py.errors import ConfigError, SiteOrderError
+from jgroups_py.receiver import Receiver
+from tests.real.members import Group, Member, free_range
+
+pytestmark = pytest.mark.real
+
+STACKS = Path(__file__).parents[2] / "stacks"
+PATIENCE_S = 30.0
+
+
+class Operator:
+    """`jgroups site ... --control PATH` at one member."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-m", "jgroups_py", "site", *words, "--control", str(self.path)],
+                              capture_output=True, text=True, timeout=60, check=False)
+
+    def status(self) -> dict[str, Any]:
+        done = self.run("status", "--json")
+        assert done.returncode == 0, done.stderr
+        report: dict[str, Any] = json.loads(done.stdout)
+        return report
+
+    def until(self, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Ask until SFO is as it should be."""
+        until = monotonic() + PATIENCE_S
+        while not holds(sfo := self.status()["sites"].get("SFO", {})):
+            assert monotonic() < until, sfo
+            sleep(0.1)
+        return sfo
+
+
+class Company:
+    """NYC with A and B, SFO with D; A and B have control sockets."""
+
+    def __init__(self, folder: Path) -> None:
+        first = free_range(10)
+        bridge = {"bridge_port": first, "bridge_hosts": f"127.0.0.1[{first}]", "bridge_name": f"bridge-{first}"}
+        self.nyc, self.sfo = (Group(str(STACKS / f"{site}.xml"), site, **bridge) for site in ("nyc", "sfo"))
+        self.operators = {name: Operator(folder / f"{name}.sock") for name in "AB"}
+        for name, operator in self.operators.items():
+            self.nyc.spawn(name, ["--control", str(operator.path)]).ready()
+        self.nyc.settle("AB")
+        self.sfo.spawn("D").ready()
+        self.operators["B"].until(lambda sfo: sfo.get("status") == "UP" and sfo["members"] == ["D"])
+
+    def close(self) -> None:
+        for group in (self.nyc, self.sfo):
+            for member in group.members.values():
+                member.close()
+
+    def said(self, member: Member, text: str) -> bool:
+        return any(event["event"] == "message" and event["payload"] == text for event in member.events)
+
+
+@pytest.fixture
+def company(tmp_path: Path) -> Iterator[Company]:
+    company = Company(tmp_path)
+    yield company
+    company.close()
+
+
+def test_an_operator_sees_the_ledger_and_takes_a_site_offline_and_online_again(company: Company) -> None:
+    a, b, d = company.nyc["A"], company.nyc["B"], company.sfo["D"]
+    operator = company.operators["B"]                        # not the coordinator
+    for number in range(5):
+        b.tell(f"send hello {number}")
+    sfo = operator.until(lambda sfo: sfo["acknowledged"] == 5)
+    assert (sfo["numbered"], sfo["held"], sfo["lost"]) == (5, 0, 0)
+    assert [entry["origin"] for entry in sfo["origins"]] == ["B"]
+    shown = operator.run("status").stdout.split("\n")
+    assert shown[0].startswith("NYC, as B sees it (relay A): 0 messages held")
+    assert shown[2].split() == ["SFO", "UP", "5", "5", "0", "0", "D"]
+
+    done = operator.run("offline", "SFO")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "SFO is OFFLINE\n", "")
+    for member in (a, b):
+        member.wait(lambda event: event == {**event, "event": "site", "site": "SFO", "status": "OFFLINE"}, "OFFLINE")
+    b.tell("send into the void")
+    sfo = operator.until(lambda sfo: sfo["lost"] == 1)
+    assert sfo["forbidden"]
+    assert "OFFLINE (by order)" in operator.run("status", "SFO").stdout
+
+    assert company.operators["A"].run("online", "SFO").returncode == 0
+    operator.until(lambda sfo: sfo["status"] == "UP")
+    b.tell("send back again")
+    d.wait(lambda event: event["event"] == "message" and event["payload"] == "back again", "message after the return")
+    assert not company.said(d, "into the void")
+    for member, dest_site in ((a, "SFO"), (b, "SFO"), (d, None)):
+        lost = member.wait(lambda event: event["event"] == "lost", "notice of the loss")
+        assert (lost["origin"], lost["first"], lost["stop"], lost["dest_site"]) == ("B", 6, 7, dest_site)
+
+
+def test_a_drain_under_load_loses_nothing_of_what_was_held(company: Company) -> None:
+    b, d = company.nyc["B"], company.sfo["D"]
+    b.tell("flood 3000 100 2000")
+    d.wait(lambda event: event["event"] == "progress", "flood")
+    done = company.operators["A"].run("drain", "SFO", "--timeout", "20", "--json")
+    assert (done.returncode, json.loads(done.stdout)) == (0, {})
+    received = d.stats()["received"]["B"]
+    assert received["duplicates"] == received["out_of_order"] == 0
+    book = company.operators["B"].until(lambda sfo: sfo["numbered"] == 3000 and sfo["held"] == 0)
+    assert book["status"] == "OFFLINE"
+    assert book["acknowledged"] == received["next"] == d.stats()["received"]["B"]["count"]
+    assert book["lost"] == 3000 - book["acknowledged"] > 0
+
+
+def test_a_drain_of_a_site_that_does_not_answer_is_given_up_without_loss(company: Company) -> None:
+    b, d = company.nyc["B"], company.sfo["D"]
+    d.kill()
+    b.tell("send held")
+    company.operators["B"].until(lambda sfo: sfo["held"] == 1)
+    done = company.operators["B"].run("drain", "SFO", "--timeout", "0.5")
+    assert done.returncode == 1
+    assert done.stderr == "jgroups site: SFO has not acknowledged 1 messages in time; it stays as it was\n"
+    assert company.operators["B"].status()["sites"]["SFO"]["held"] == 1
+
+
+def test_wrong_orders_are_refused_with_reasons(company: Company, tmp_path: Path) -> None:
+    operator = company.operators["A"]
+    for words, code, text in (
+        (("offline", "LON"), 1, "LON is no site that was ever heard of; known: SFO"),
+        (("drain", "NYC"), 1, "NYC is our own site; known: SFO"),
+        (("status", "LON"), 1, "NYC has not heard of LON; known: SFO"),
+        (("offline",), 2, "offline needs a SITE"),
+    ):
+        done = operator.run(*words)
+        assert done.returncode == code, done
+        assert text in done.stderr
+    nobody = Operator(tmp_path / "nobody.sock").run("status")
+    assert nobody.returncode == 2
+    assert "no member listens" in nobody.stderr
+
+
+def test_only_its_user_can_open_the_control_socket(company: Company) -> None:
+    mode = company.operators["A"].path.stat().st_mode
+    assert stat.S_ISSOCK(mode)
+    assert stat.S_IMODE(mode) == 0o600
+    assert company.nyc["A"].leave() == 0
+    assert not company.operators["A"].path.exists()
+
+
+def test_garbage_on_the_socket_is_answered_and_harms_nobody(company: Company) -> None:
+    questions = (b"{", b"[]", b"{}", b'{"command": "offline"}', b'{"command": "drain", "site": "SFO", "timeout": true}',
+                 b'{"command": "offline", "site": 7}', b'{"command": "status", "timeout": -1}', b"\xff\xfe" * 40_000)
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.settimeout(10)
+        caller.connect(str(company.operators["A"].path))
+        with caller.makefile("rb") as answers:
+            for question in questions:
+                caller.sendall(question + b"\n")
+                assert json.loads(answers.readline())["ok"] is False
+    assert company.operators["A"].status()["sites"]["SFO"]["status"] == "UP"
+
+
+# --- in the process itself ------------------------------------------------------------------------------------------
+
+def test_a_socket_is_not_put_in_the_place_of_something_else(tmp_path: Path) -> None:
+    channel = JChannel(str(STACKS / "nyc.xml"), name="A")
+    taken = tmp_path / "file"
+    taken.write_text("precious")
+    with pytest.raises(ConfigError, match="something else"):
+        ControlSocket(channel, taken)
+    assert taken.read_text() == "precious"
+    with ControlSocket(channel, tmp_path / "s"), pytest.raises(ConfigError, match="another member"):
+        ControlSocket(channel, tmp_path / "s")
+    with pytest.raises(ConfigError, match="at most"):
+        ControlSocket(channel, tmp_path / ("x" * 120))
+    with pytest.raises(ConfigError, match="no control socket"):
+        ControlSocket(channel, tmp_path / "missing" / "s")
+    with pytest.raises(ConfigError, match="no RELAY"):
+        ControlSocket(JChannel("udp", name="A"), tmp_path / "s")
+
+
+def test_a_socket_that_a_dead_process_left_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(path))
+    with ControlSocket(JChannel(str(STACKS / "nyc.xml"), name="A"), path):
+        done = Operator(path).run("status")
+    assert done.returncode == 1
+    assert "not connected" in done.stderr
+    assert not os.path.lexists(path)
+
+
+def test_a_program_may_ask_its_own_channel_also_from_an_event_loop(company: Company) -> None:
+    async def orders() -> tuple[str, dict[str, str], list[tuple[str, str]]]:
+        told: list[tuple[str, str]] = []
+        channel = AsyncChannel(company.nyc.stack, name="C", properties=dict(company.nyc.properties))
+        control = SiteControl(channel)
+        channel.receiver = Told(told)
+        async with channel:
+            await channel.connect("nyc")
+            with pytest.raises(SiteOrderError, match="known: SFO"):
+                await asyncio.to_thread(control.offline, "LON")
+            await asyncio.to_thread(control.offline, "SFO")
+            report = await asyncio.to_thread(control.status)
+            return report["sites"]["SFO"]["status"], channel.sites, told
+
+    assert asyncio.run(orders()) == ("OFFLINE", {"SFO": "OFFLINE"}, [("SFO", "UP"), ("SFO", "OFFLINE")])
+    company.operators["A"].until(lambda sfo: sfo["forbidden"])
+
+
+class Told(Receiver):
+    """Writes down what it hears of sites."""
+
+    def __init__(self, told: list[tuple[str, str]]) -> None:
+        self.told = told
+
+    async def site_status(self, site: str, status: str) -> None:       # type: ignore[override]
+        self.told.append((site, status))
