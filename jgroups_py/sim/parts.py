@@ -41,14 +41,14 @@ class Part:
             return action
         return attrs.evolve(action, at_ns=self.until_ns) if isinstance(action, Begin) else None
 
-    def words(self) -> str:
-        """For a command line; "" for all.
+    def words(self, prefix: str = "--") -> str:
+        """For a command line whose options begin with `prefix`; "" for all.
 
         >>> Part(frozenset((3, 7, 8, 9)), 6_200_000_000).words()
         ' --only 3,7-9 --until 6.2s'
         """
-        only = "" if self.only is None else f" --only {show_numbers(self.only)}"
-        return only + ("" if self.until_ns is None else f" --until {self.until_ns / NS_PER_S:g}s")
+        only = "" if self.only is None else f" {prefix}only {show_numbers(self.only)}"
+        return only + ("" if self.until_ns is None else f" {prefix}until {self.until_ns / NS_PER_S:g}s")
 
 
 WHOLE = Part()

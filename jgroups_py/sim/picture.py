@@ -8,12 +8,13 @@
 
 A run has thousands of entries, so only those that matter for a violation are drawn. The violation's own words say
 which: they name messages and members as the history does. Drawn are the sends and deliveries of a named message
-(anywhere), what happens to the membership of the members involved, what relays tell them, and every fault. If that is
-more than `limit` lines, what says least goes first. Source: Lamport, "Time, Clocks, and the Ordering of Events in a
-Distributed System" (CACM 1978), turned upside down, since text grows downwards.
+(anywhere; of all, where none is named), what happens to the membership of the members involved, what relays tell them,
+and every fault. If that is more than `limit` lines, what says least goes first. Source: Lamport, "Time, Clocks, and
+the Ordering of Events in a Distributed System" (CACM 1978), upside down, since text grows downwards.
 """
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -36,10 +37,11 @@ MEMBER = re.compile(r"[^\s,:;()\[\]>'|@]+#\d+")             # A#1
 
 @attrs.frozen
 class Subject:
-    """What a picture is about: messages by their shown name, members by incarnation."""
+    """What a picture is about: messages by their shown name, members by incarnation; and when faults ended."""
 
     messages: frozenset[str]
     members: frozenset[str]
+    healed_ns: float
 
 
 def picture(history: h.History, violations: Sequence[Violation] = (), limit: int = LIMIT) -> Iterator[str]:
@@ -75,7 +77,8 @@ def subject_of(history: h.History, violations: Iterable[Violation]) -> Subject:
     for entry in history.entries:
         if isinstance(entry, h.Send | h.Delivery) and named(entry, messages):
             members.add(history.name(entry.who))
-    return Subject(messages, frozenset(members or history.names.values()))
+    healed_ns = next((entry.at_ns for entry in history.entries if isinstance(entry, h.Healed)), math.inf)
+    return Subject(messages, frozenset(members or history.names.values()), healed_ns)
 
 
 def named(entry: h.Send | h.Delivery, messages: frozenset[str]) -> bool:
@@ -93,7 +96,9 @@ def rank(history: h.History, entry: h.Entry, subject: Subject) -> int | None:
     """How little an entry says about the subject: 0 is drawn in any case, None never."""
     match entry:
         case h.Send() | h.Delivery():
-            return 0 if named(entry, subject.messages) else None
+            if subject.messages:
+                return 0 if named(entry, subject.messages) else None
+            return 5 if entry.at_ns < subject.healed_ns else 6
         case h.Crash() | h.Leave() | h.Leaving():
             return 1
         case h.Remark(_, text):

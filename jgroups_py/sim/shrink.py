@@ -55,7 +55,7 @@ class Shrinker:
             before = self.kept, self.until_ns
             self.fewest(self.kept & faults)
             self.without_members()
-            self.fewest(frozenset(number for number in self.kept - faults if not self._starts(number)))
+            self.fewest(frozenset(number for number in sorted(self.kept - faults) if not self._starts(number)))
             self.end_early()
         return self.best
 
@@ -112,7 +112,7 @@ class Shrinker:
         """Leave out members with all that they do. The first of a site stays: others look for it."""
         for names in self.plan.sites.values():
             for name in reversed(names[1:]):
-                mine = frozenset(number for number in self.kept
+                mine = frozenset(number for number in sorted(self.kept)
                                  if getattr(actions_of(self.plan)[number], "name", None) == name)
                 if mine:
                     self.holds(self.kept - mine, self.until_ns)
