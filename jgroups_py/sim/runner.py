@@ -16,6 +16,7 @@ import attrs
 from jgroups_py.sim import history as h
 from jgroups_py.sim.checkers import Violation, check
 from jgroups_py.sim.coverage import reached
+from jgroups_py.sim.lossless import undue_losses
 from jgroups_py.sim.parts import WHOLE, Part
 from jgroups_py.sim.picture import picture
 from jgroups_py.sim.profiles import PROFILES, REST_LIMIT_NS, Profile
@@ -93,11 +94,8 @@ def run_setting(setting: Profile, world: World, part: Part, judge: Judge, *, kee
 
 def judged(world: World, setting: Profile) -> list[Violation]:
     """What the checkers find; where nothing may be lost, also every loss that was declared."""
-    declared = [entry for entry in world.history.entries if isinstance(entry, h.Lost)] if setting.lossless else []
-    return [*check(world.history), *[
-        Violation("R3", f"{world.history.name(loss.who)} was told that {loss.first}..{loss.stop} of "
-                  f"{world.history.name(loss.origin)} at {loss.site} are lost, although the faults of this run are "
-                  "none that may lose anything", loss.at_ns) for loss in declared]]
+    undue = undue_losses(world.history, splits=setting.splits) if setting.lossless else ()
+    return [*check(world.history), *undue]
 
 
 def carry_out(world: World, setting: Profile, part: Part = WHOLE, injected: Counter[str] | None = None) -> None:

@@ -45,12 +45,13 @@ class Profile:
     """How to make a plan of a seed and carry it out. One object a run.
 
     reaches: the states (of coverage.py) that its seeds must get into. lossless: the faults of this run are so few that
-    even a declared loss is a violation.
+    even a declared loss is a violation; splits: among them are splits of sites (see lossless.py).
     """
 
     name = ""
     reaches: ClassVar[tuple[str, ...]] = ()
     lossless = False
+    splits = False
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

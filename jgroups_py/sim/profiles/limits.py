@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 from jgroups_py.outputs import BRIDGE
-from jgroups_py.sim.faults import Action, Begin, CrashOf, CrashOfFirst, Split, Talk
+from jgroups_py.sim.faults import Action, Begin, CrashOf, CrashOfFirst, PauseOf, Split, Talk
 from jgroups_py.sim.profiles.base import Plan, span
 from jgroups_py.sim.profiles.sites import SitesProfile
 from jgroups_py.units import millis, seconds
 
-KINDS = ("cut", "cut", "death", "pause")
+KINDS = ("cut", "cut", "cut", "death", "sleep")
 HOLD_BYTES = 1 << 20
 
 
@@ -21,7 +21,8 @@ class Limits(SitesProfile):
     def make_plan(self) -> Plan:
         rng = self.rng
         self.settings = (("hold_bytes", HOLD_BYTES), ("site_down_after_ns", span(rng, 1, 4)),
-                         ("lost_after_ns", seconds(5)))
+                         ("lost_after_ns", seconds(5)), ("split_grace_ns", seconds(4)),
+                         ("hold_age_ns", span(rng, 4, 12) if rng.random() < 0.5 else seconds(60)))
         sites = self.draw_sites(rng.choice((2, 2, 3)), 2, 3)
         begins = [Begin(rng.randrange(millis(500)), name) for name in self.members]
         away = rng.choice(list(sites))
@@ -42,11 +43,13 @@ class Limits(SitesProfile):
         return Plan(sites, tuple(faults), traffic, stop_ns)
 
     def absence(self, kind: str, away: str, at_ns: int, for_ns: int) -> list[Action]:
-        """A site is cut off, or all its members die and start again."""
+        """A site is cut off or asleep, or all its members die and start again."""
         names = self.sites[away]
         if kind == "death":
             return [action for name in names for action in (
                 CrashOf(at_ns + self.rng.randrange(millis(300)), name),
                 Begin(at_ns + for_ns + self.rng.randrange(seconds(1)), name))]
+        if kind == "sleep":
+            return [PauseOf(at_ns, name, for_ns) for name in names]
         others = tuple(name for name in self.members if self.site_of[name] != away)
         return [Split(at_ns, (names, others), for_ns, (BRIDGE,))]
