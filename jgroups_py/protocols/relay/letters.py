@@ -15,6 +15,8 @@ import attrs
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 
+MOST_DOUBLINGS = 3
+
 
 @attrs.define(eq=False)
 class Outbox:
@@ -25,7 +27,8 @@ class Outbox:
     next_number: int = 1
     base: int = 1                                          # below it: acknowledged or given up
     runs: deque[tuple[int, Batch, int]] = attrs.Factory(deque)    # (first, batch, sent first at), ascending
-    progress_ns: int = 0
+    progress_ns: int = 0                                   # when something was acknowledged, or sent again, last
+    resent: int = 0                                        # how often since the last acknowledgement
 
     def add(self, batch: Batch, now_ns: int) -> int:
         """Number a run; its first number."""
@@ -42,13 +45,20 @@ class Outbox:
         if next_number <= self.base:
             return False
         self.base = next_number
-        self.progress_ns = now_ns
+        self.progress_ns, self.resent = now_ns, 0
         while self.runs and self.runs[0][0] < next_number:
             first, batch, since_ns = self.runs.popleft()
             if first + batch.count > next_number:
                 rest = batch.cut(next_number - first, batch.count)
                 self.runs.appendleft((next_number, rest, since_ns))
         return True
+
+    def is_silent(self, now_ns: int, interval_ns: int) -> bool:
+        """Whether it is time to send again: after an interval without an answer, then after twice as long, and so on.
+
+        A slow link has what was sent before in its queue; sending the same again at a steady pace would fill it.
+        """
+        return now_ns - self.progress_ns >= interval_ns << min(self.resent, MOST_DOUBLINGS)
 
     def expired(self, before_ns: int) -> int | None:
         """One past the last letter that was first sent before `before_ns`; None if there is none."""

@@ -63,7 +63,7 @@ class Post:
             if late is not None:
                 self.give_up(box, late)
             waiting = waiting or bool(box.runs)
-            if relay.now_ns - box.progress_ns >= relay.config.resend_interval_ns:
+            if box.is_silent(relay.now_ns, relay.config.resend_interval_ns):
                 self.send_again(box)
         if waiting:
             relay.set_timer_once("letters", relay.config.resend_interval_ns)
@@ -78,11 +78,13 @@ class Post:
             if room <= 0:
                 break
         box.progress_ns = self.relay.now_ns
+        box.resent += 1
 
     def relay_changed(self) -> None:
         """Our relay, or another site's, is a new one: letters may have died with the old."""
         if self.out.waiting:
             for box in self.out:
+                box.resent = 0
                 self.send_again(box)
 
     def give_up(self, box: Outbox, below: int) -> None:

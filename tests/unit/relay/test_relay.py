@@ -315,3 +315,13 @@ def test_a_full_hold_gives_up_the_site_furthest_behind_and_memory_stays_bounded(
         world.run(millis(50))
     assert world["A"].relay.hold.nbytes < 2 << 20
     assert "OFFLINE" in [t.status for t in world["B"].told if isinstance(t, SiteStatusChanged)]
+
+
+def test_unicasts_without_an_answer_are_sent_again_ever_more_seldom(world: Sites) -> None:
+    world.lose = lambda src, batch: True
+    world["F"].write(world["C"].me, "letter")
+    world.run(seconds(20), millis(100))
+    assert 5 <= world["F"].relay.stats()["letters_again"] <= 8, "a slow link fills with copies"
+    world.lose = lambda src, batch: False
+    world.run(seconds(5), millis(100))
+    assert [payload for _, payload in world["C"].unicasts] == [b"letter"]
