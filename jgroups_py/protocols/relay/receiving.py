@@ -101,6 +101,7 @@ class Receiving:
         if joined:
             self.seen = copied(header.vector)
         self.veteran = True
+        relay.table.not_known_by(header.table, header.trimmed)      # we do, from disk or from another half
         relay.follow_table(header.table, header.trimmed, joined=joined)
         differs = differing(self.seen, header.vector)
         for site, numbers in differs.items():

@@ -198,10 +198,7 @@ class SiteTable:
 
         theirs, mine: what was trimmed at the member and here, before one knew a site that only the other knew.
         """
-        known = [row.site for row in rows]
-        for site in self:
-            if site.name not in known:
-                site.never_owed(theirs)
+        self.not_known_by(rows, theirs)
         for row in rows:
             found = self.sites.get(row.site)
             site = found or Site(row.site, row.status, row.epoch, row.members)
@@ -215,6 +212,13 @@ class SiteTable:
             site.learn(row)
             if found is None:
                 site.never_owed(mine)
+
+    def not_known_by(self, rows: Iterable[SiteRow], trimmed: Numbers) -> None:
+        """Another member knows of the sites in `rows` only: what it trimmed was not meant for the others."""
+        known = [row.site for row in rows]
+        for site in self:
+            if site.name not in known:
+                site.never_owed(trimmed)
 
     def droppable(self, origins: Iterable[Address], ends: Numbers) -> Numbers:
         """Per origin the number below which every site has everything, or lost it.

@@ -24,8 +24,10 @@ def durability(facts: Facts) -> Iterator[Violation]:
         got.setdefault((delivery.who, message.sender), set()).add(message.relay_number)
     for sender, messages in _on_disk(facts).items():
         for member in facts.live():
-            if facts.site(member) != facts.site(sender):
-                for found in missing_numbers(facts, member, messages, got.get((member, sender), set())):
+            met_ns = facts.met_ns(sender, facts.site(member))
+            owed = [message for message in messages if met_ns is not None and met_ns < message.at_ns]
+            if owed and facts.site(member) != facts.site(sender):
+                for found in missing_numbers(facts, member, owed, got.get((member, sender), set())):
                     yield attrs.evolve(found, guarantee="R11", text=f"{found.text}; a disk had it")
 
 

@@ -75,6 +75,7 @@ class Facts:
         self.healed_ns: int | None = None
         self.end: h.End | None = None
         self._numbers: dict[tuple[Address, Address | None], int] = {}
+        self._met: dict[tuple[Address, str], int] = {}
         for entry in history.entries:
             self._add(entry)
 
@@ -90,8 +91,12 @@ class Facts:
             case h.Leaving(at_ns, who) | h.Leave(at_ns, who) | h.Crash(at_ns, who):
                 self.out.setdefault(who, at_ns)
                 self._left(entry)
-            case h.GlobalInstall():
+            case h.GlobalInstall(at_ns, who, view):
                 self.global_installs.append(entry)
+                for site in view.sites:
+                    self._met.setdefault((who, site), at_ns)
+            case h.SiteStatus(at_ns, who, site, _):
+                self._met.setdefault((who, site), at_ns)
             case h.Obeyed():
                 self.obeyed.append(entry)
             case h.Lost():
@@ -136,6 +141,10 @@ class Facts:
                 numbers.append(message)
 
     # --- questions --------------------------------------------------------------------------------------------------
+
+    def met_ns(self, member: Address, site: str) -> int | None:
+        """When a member first heard of another site; what it multicast before was not meant for that site."""
+        return self._met.get((member, site))
 
     def site(self, member: Address) -> str:
         """The member's site, "" without RELAY."""

@@ -56,7 +56,7 @@ def exactly_once(facts: Facts) -> Iterator[Violation]:
     """R3: at most once at each live remote member; exactly once, or `messages_lost` names it.
 
     Holes before a member's first message of an origin count only if the message was sent after the member was in the
-    group for a while. Judged for messages that a member alive at the end delivered at the origin's site.
+    group for a while, and after the origin had heard of the member's site. Judged for messages that a member alive at the end delivered at the origin's site.
     """
     yield from _at_most_once(facts)
     if facts.end is None or facts.healed_ns is None:
@@ -103,11 +103,12 @@ def missing_numbers(facts: Facts, member: Address, messages: list[Message], got:
     joined_ns = facts.installs_of[member][0].at_ns + GRACE_NS if member in facts.installs_of else facts.end.at_ns
     told = [(lost.first, lost.stop) for lost in facts.lost
             if lost.who == member and lost.origin == messages[0].sender]
+    met_ns = facts.met_ns(messages[0].sender, facts.site(member)) or 0
     for message in messages:
         number = message.relay_number
         if number in got or any(start <= number < stop for start, stop in told):
             continue
-        if (first is None or number < first) and message.at_ns < joined_ns:
+        if (first is None or number < first) and (message.at_ns < joined_ns or message.at_ns <= met_ns):
             continue
         yield Violation("R3", f"{facts.name(member)} never delivered {facts.show(message.payload)} (number {number}) "
                         f"of {facts.name(message.sender)} at {facts.site(message.sender)}, nor was it told of a loss",
