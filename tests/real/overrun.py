@@ -46,7 +46,7 @@ def main() -> None:
     bench = OnLoop()
     frames: list[object] = []
     config = TcpConfig(bind_port=0, heartbeat_ns=millis(HEARTBEAT_MS))
-    mesh = bench.run(lambda: TcpMesh(bench.loop, bench.guest, config, frames.extend, lambda level, text: None))
+    mesh = bench.run(lambda: TcpMesh(bench.loop, config, frames.extend, lambda level, text: None))
     free = threading.Event()
     blocked = threading.Thread(target=lambda: bench.run(free.wait))
     blocked.start()
@@ -54,7 +54,7 @@ def main() -> None:
     sleep(5 * HEARTBEAT_MS / 1000)
     free.set()
     blocked.join()
-    other = bench.run(lambda: TcpMesh(bench.loop, bench.guest, config, list, lambda level, text: None))
+    other = bench.run(lambda: TcpMesh(bench.loop, config, list, lambda level, text: None))
     bench.run(lambda: other.send(mesh.physical, [b"still there?"]))
     eventually(lambda: (b"still there?", other.physical) in frames)
     bench.run(other.close)
