@@ -50,6 +50,7 @@ from jgroups_py.units import millis
 log = logging.getLogger("jgroups_py")
 
 TAKE_BYTES = 512 << 10                      # what one round takes from the send queue, at most
+CHECK_BYTES = 64 << 10                      # after so many bytes layers are asked what they keep back
 PENDING_BYTES = 1 << 20                     # while layers keep back more than this, nothing is taken
 SPARSE_NS = millis(0.05)                    # who sends so seldom, on average since it was looked at, sends at once
 FLUSH_NS = millis(500)                      # how long a leaving member sends what its application queued before
@@ -78,6 +79,7 @@ class Host:
         self._news: list[Output] = []
         self._journal: Journal | None = None
         self._held_back = False
+        self._unchecked_bytes = 0                            # taken since layers were asked what they keep back
         self.gathers = False                                 # the loop comes round soon: single messages wait for it
         self._looked = (0, 0, 0)                             # see `_queued`: when, how many were sent, by which thread
         self._leaving = False                                # the application wants to leave
@@ -193,9 +195,12 @@ class Host:
         return None
 
     def _take(self, node: Node, now_ns: int) -> None:
-        self._held_back = node.pending_bytes() > PENDING_BYTES
-        if self._held_back:
-            return
+        self._unchecked_bytes += self.sends.nbytes
+        if self._held_back or self._unchecked_bytes > CHECK_BYTES:
+            self._unchecked_bytes = 0
+            self._held_back = node.pending_bytes() > PENDING_BYTES
+            if self._held_back:
+                return
         me = node.me
         for item in self.sends.take(TAKE_BYTES):
             if isinstance(item, Run):

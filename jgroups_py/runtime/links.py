@@ -15,7 +15,8 @@ from jgroups_py.counters import Counters
 from jgroups_py.events import Event, LinkDown, LinkUp, Listening
 from jgroups_py.outputs import Listen, OpenLink
 from jgroups_py.runtime.interfaces import resolve
-from jgroups_py.runtime.loop import READ, WRITE, Loop, Task
+from jgroups_py.runtime.loop import Loop, Task
+from jgroups_py.runtime.poller import READ, WRITE
 from jgroups_py.runtime.udp import bound_in_range
 
 GOODBYE = b"\x00"
@@ -128,7 +129,7 @@ class Links:
         if code:
             return self._down(link, code)
         link.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        return self.loop.rewatch(link.sock, READ, lambda: self._read(link))
+        return self.loop.watch(link.sock, READ, lambda: self._read(link))
 
     def _read(self, link: Link) -> None:
         try:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import heapq
 import logging
-import selectors
 import socket
 import sys
 import threading
@@ -26,16 +25,17 @@ from collections.abc import Callable
 from time import monotonic_ns
 from typing import Protocol
 
+from jgroups_py.runtime.poller import READ, Poller, new_poller
 from jgroups_py.units import NS_PER_S, millis, seconds
 
 log = logging.getLogger("jgroups_py")
 
-READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 LATE_NS = millis(500)                       # a round this much after its deadline finds the sockets full
 CATCH_UP_ROUNDS = 200                       # then so many rounds may only read, at most
 LONGEST_SLEEP_NS = seconds(3600)
 NEVER_NS = 1 << 62
 STOP_SECONDS = 2.0
+AT_ONCE_NS = millis(0.01)                   # what is readable sooner than this was readable before we asked
 COMBINED_STEPS = 4                          # how often a sender may send what others queued meanwhile
 SWITCH_SECONDS = 0.0005
 """How long another thread of Python may make the loop wait, at most.
@@ -87,12 +87,14 @@ class Loop:
         self.now_ns = clock()
         self.ended = False
         self._guest = guest
-        self._selector = selectors.DefaultSelector()
+        self._poller: Poller[Task] = new_poller()
         self._calls: deque[Task] = deque()
         self._timers: list[tuple[int, int, Task]] = []
         self._order = 0
         self._deadline_ns = 0                                # when a round is due
         self._caught_up_rounds = 0
+        self._rested_ns = 0                                  # when the last round began
+        self.waited = False                                  # whether the round that runs had nothing to do at first
         self._asleep = False
         self._stopping = False
         self._over = threading.Event()
@@ -167,18 +169,13 @@ class Loop:
     # --- inside a round ---------------------------------------------------------------------------------------------
 
     def watch(self, fd: socket.socket | int, events: int, handler: Callable[[], None]) -> None:
-        """Call `handler` whenever `fd` is readable (or writable, as `events` says)."""
-        self._selector.register(fd, events, Task(handler))
-        self.wake()                                          # not every kind of selector notices while it waits
-
-    def rewatch(self, fd: socket.socket | int, events: int, handler: Callable[[], None]) -> None:
-        """Change what a watched `fd` is watched for."""
-        self._selector.modify(fd, events, Task(handler))
-        self.wake()
+        """Call `handler` whenever `fd` is readable (or writable, as `events` says), and no other any more."""
+        self._poller.set(fd, events, Task(handler))
+        self.wake()                                          # not every kind of poller notices while it waits
 
     def unwatch(self, fd: socket.socket | int) -> None:
         """Watch `fd` no more; to be called before it is closed."""
-        self._selector.unregister(fd)
+        self._poller.remove(fd)
 
     def later(self, delay_ns: int, function: Callable[[], None]) -> Task:
         """Call `function` once, `delay_ns` from now."""
@@ -199,7 +196,7 @@ class Loop:
         Raises:
             AttributeError: this system has none.
         """
-        return self._selector.fileno()
+        return self._poller.fileno()
 
     def round(self, due: Callable[[], bool], longest_ns: int = LONGEST_SLEEP_NS) -> bool:
         """Wait until there is something to do, `longest_ns` at most, and do it; do not wait if `due()`.
@@ -207,12 +204,14 @@ class Loop:
         Who makes `due()` true calls `wake` afterwards, so that no wake-up is lost. Returns whether something was
         readable.
         """
-        ready = self._selector.select(self.rest(due, longest_ns))
+        timeout = self.rest(due, longest_ns)
+        ready = self._poller.poll(timeout)
+        self.waited = timeout > 0 and clock() - self._rested_ns > AT_ONCE_NS
         self._asleep = False
         self._reader_waits = True
         with self._step:
             self._reader_waits = False
-            self._work([key.data for key, _ in ready])
+            self._work(ready)
             if self._stopping:
                 self._end()
         return bool(ready)
@@ -223,7 +222,8 @@ class Loop:
         The flag is up first, then the queues are looked at, so no wake-up is lost.
         """
         self._asleep = True
-        sleep_ns = min(self._deadline_ns - clock(), longest_ns)
+        now_ns = self._rested_ns = clock()
+        sleep_ns = min(self._deadline_ns - now_ns, longest_ns)
         if sleep_ns <= 0 or self._calls or self._stopping or self._guest.wants_round or due():
             self._asleep = False
             return 0.0
@@ -282,7 +282,7 @@ class Loop:
             self.ended = True
             for function in self._on_stop:
                 function()
-            self._selector.close()
+            self._poller.close()
             self._waker.close()
             self._woken.close()
             self._over.set()

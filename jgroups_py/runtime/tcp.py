@@ -19,7 +19,8 @@ from jgroups_py.address import PhysicalAddress
 from jgroups_py.counters import Counters
 from jgroups_py.protocols.transport import TcpConfig
 from jgroups_py.runtime.interfaces import resolve
-from jgroups_py.runtime.loop import READ, Loop, Task
+from jgroups_py.runtime.loop import Loop, Task
+from jgroups_py.runtime.poller import READ
 from jgroups_py.units import NS_PER_MS, NS_PER_S, millis, seconds
 
 Frames = list[tuple[bytes, PhysicalAddress | None]]

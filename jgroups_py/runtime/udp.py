@@ -17,8 +17,9 @@ from jgroups_py.address import PhysicalAddress
 from jgroups_py.counters import Counters
 from jgroups_py.protocols.transport import UdpConfig
 from jgroups_py.runtime.interfaces import resolve
-from jgroups_py.runtime.loop import READ, WRITE, Loop
+from jgroups_py.runtime.loop import Loop
 from jgroups_py.runtime.ownfilter import ignore_own
+from jgroups_py.runtime.poller import READ, WRITE
 from jgroups_py.units import show_size
 
 Frames = list[tuple[bytes, PhysicalAddress | None]]
@@ -105,7 +106,7 @@ class UdpSockets:
 
     def _not_sent(self, error: OSError, buffers: Buffers, to: PhysicalAddress) -> None:
         if error.errno in WOULD_BLOCK:
-            self.loop.rewatch(self._unicast, READ | WRITE, self._write_and_read)
+            self.loop.watch(self._unicast, READ | WRITE, self._write_and_read)
             return self._put_off(buffers, to)
         # ENOBUFS, EPERM, ENETUNREACH, ECONNREFUSED (somebody's port was closed before), ...: a lost datagram.
         name = errno.errorcode.get(error.errno or 0, "OTHER")
@@ -135,7 +136,7 @@ class UdpSockets:
             outgoing.popleft()
             self._outgoing_bytes -= sum(map(len, buffers))
         if not outgoing:
-            self.loop.rewatch(self._unicast, READ, self._read_unicast)
+            self.loop.watch(self._unicast, READ, self._read_unicast)
         self._read_unicast()
 
     # --- in ---------------------------------------------------------------------------------------------------------
@@ -151,7 +152,9 @@ class UdpSockets:
         frames: Frames = []
         receive = sock.recvfrom
         try:
-            for _ in range(READS_PER_ROUND):
+            # Whoever waited for a datagram most likely finds but one; asking for a second one, in vain, costs as much
+            # again. If there are more, the next round does not wait and reads them all.
+            for _ in range(1 if self.loop.waited else READS_PER_ROUND):
                 frames.append(receive(MAX_DATAGRAM))
         except BlockingIOError:
             pass
