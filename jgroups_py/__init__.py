@@ -20,6 +20,7 @@ windows/                data structures that rooms share                        
 config/                 stack files into a StackSpec                                                 (pure)
 batch address view events outputs ports wire units errors counters       the vocabulary              (pure)
 sim/                    the other world: a virtual network and clock around the same nodes
+simulation/ pytest_plugin.py           an application on that world, from a test
 blocks/ cli/            building blocks above a channel; the `jgroups` command
 
 The names below are loaded when they are first used, so that the tools of the pure part need no sockets.

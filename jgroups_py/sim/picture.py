@@ -107,10 +107,10 @@ def rank(history: h.History, entry: h.Entry, subject: Subject) -> int | None:
             return 1 if {history.name(who), history.name(origin)} & subject.members else 3
         case h.Start() | h.Install():
             return 2 if history.name(entry.who) in subject.members else 4
-        case h.Obeyed() | h.SiteStatus() | h.Unreached():
-            return 3 if history.name(entry.who) in subject.members else 5
         case h.GlobalInstall():
             return 4 if history.name(entry.who) in subject.members else None
+        case h.Record():                                      # what RELAY tells
+            return 3 if history.name(entry.who) in subject.members else 5
     return 1
 
 

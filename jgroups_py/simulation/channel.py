@@ -86,13 +86,17 @@ class SimulatedChannel(BaseChannel):
     def send(
         self, dest: Address | Message | None, payload: Any = b"", flags: int = 0, *,
         headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
+        until: str | Iterable[str] | None = None,
     ) -> None:
         """Send to `dest` (None: all members), or send a Message.
 
         Raises:
             NotConnectedError, ChannelClosedError: nothing was sent.
             SendTimeoutError: the group is slower than this sender just now; nothing was sent.
+            NotImplementedError: `until` would have to wait.
         """
+        if until is not None:
+            raise NotImplementedError("a simulated channel does not wait, so it cannot send until something holds")
         dest, data, bits, wired = self._parts(dest, payload, flags, headers)
         self._check_room()
         self._member.send(dest, [data], bits, wired)

@@ -110,7 +110,8 @@ def test_what_a_channel_refuses_says_why() -> None:
 
     def start(channel: Any) -> Diary:
         for call in (lambda: channel.send(None, b"too early"), lambda: channel.attach(None),
-                     lambda: channel.connect("x", state_from=jg.COORDINATOR)):
+                     lambda: channel.connect("x", state_from=jg.COORDINATOR),
+                     lambda: channel.send(None, b"x", until="stable")):
             with pytest.raises((jg.NotConnectedError, NotImplementedError, TypeError)) as error:
                 call()
             refused.append(str(error.value))
@@ -119,6 +120,7 @@ def test_what_a_channel_refuses_says_why() -> None:
     assert "not connected" in refused[0]
     assert "building blocks" in refused[1]
     assert "get_state" in refused[2]
+    assert "does not wait" in refused[3]
 
 
 def test_a_member_may_leave_by_itself() -> None:
