@@ -23,7 +23,9 @@ import attrs
 from jgroups_py.batch import Flag
 from jgroups_py.config.load import load
 from jgroups_py.errors import ChannelError
+from jgroups_py.events import SiteCommand
 from jgroups_py.outputs import BRIDGE, LOCAL
+from jgroups_py.ports import SiteReporter
 from jgroups_py.sim import history as h
 from jgroups_py.sim.checkers import check
 from jgroups_py.sim.process import App
@@ -74,6 +76,7 @@ class Scenario:
         self.stack = "udp"
         self.properties: dict[str, str] = {}
         self.members: dict[str, str] = {}                # name -> its site, "" without
+        self.orders = 0                                  # given by `order`
         self.shown = 0                                   # how much of the history `told` has shown
 
     def command(self, line: str) -> Iterable[str]:
@@ -173,6 +176,11 @@ class Scenario:
         """state B [A]: B fetches the state from A, or from the coordinator."""
         self.world.get_state(name, provider or None)
 
+    def do_order(self, name: str, verb: str, site: str, timeout: str = "30s") -> None:
+        """order A drain SFO [10s]: an operator at A wants SFO offline, online or drained."""
+        self.orders += 1
+        self.world.inject(name, SiteCommand(self.orders, verb, site, parse_duration(timeout)))
+
     # --- the network ------------------------------------------------------------------------------------------------
 
     def do_partition(self, *words: str) -> None:
@@ -244,6 +252,21 @@ class Scenario:
         self.shown = len(self.world.history.entries)
         return [self.world.history.show(entry) for entry in entries
                 if isinstance(entry, h.SiteStatus | h.Unreached | h.Lost | h.Leave)]
+
+    def do_ledger(self, *names: str) -> Iterable[str]:
+        """ledger [A B]: what became of the multicasts of each, for each other site."""
+        rows = {}
+        for name in names or self.world.running():
+            report = self.world.node(name).local.find(SiteReporter).site_report()
+            rows[name] = "; ".join(self._book(site, about, self.world.address(name).raw.hex())
+                                   for site, about in sorted(report["sites"].items()))
+        return self._grouped(rows)
+
+    @staticmethod
+    def _book(site: str, about: dict[str, Any], origin: str) -> str:
+        book: dict[str, Any] = next((book for book in about["origins"] if book["address"] == origin), {})
+        return f"{site} {about['status']}: {book.get('numbered', 0)} numbered, {book.get('acknowledged', 0)} " \
+               f"acknowledged, {book.get('held', 0)} held, {book.get('lost', 0)} lost"
 
     def do_check(self) -> Iterable[str]:
         """check: what the checkers find."""

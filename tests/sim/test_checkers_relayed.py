@@ -146,12 +146,26 @@ def a_lower_epoch_is_obeyed(tale: Tale) -> None:
         tale.history.add(h.Obeyed(tale.tick(), tale.who["D"], "NYC", epoch))
 
 
+def a_ledger_does_not_add_up(tale: Tale) -> None:
+    tale.history.add(h.Unbalanced(tale.tick(), tale.who["A"], "for SFO ((1, 2),) are neither settled nor held"))
+
+
+def what_a_disk_had_never_comes(tale: Tale) -> None:
+    tale.sees("A", NYC="AB", SFO="DE")
+    tale.send("A", "a3")
+    tale.crash("A")
+    tale.history.add(h.OnDisk(tale.tick(), tale.who["A"], (b"a3",)))
+    tale.heal()
+    tale.end("ABDE")
+
+
 PLANTED_REMOTE = [
     ("R1", wrong_site), ("R1", no_proxy), ("R1", relayed_though_asked_not_to), ("R2", echo), ("R3", remote_twice),
     ("R3", remote_never), ("R4", remote_out_of_order), ("R4", remote_hole), ("R5", local_send_waits),
     ("R6", reply_vanishes), ("R7", global_view_goes_back), ("R7", global_view_never_was),
     ("R7", global_view_does_not_converge), ("R8", stale_relay_is_obeyed),
-    ("R8", a_lower_epoch_is_obeyed),
+    ("R8", a_lower_epoch_is_obeyed), ("R9", a_ledger_does_not_add_up),
+    ("R11", what_a_disk_had_never_comes),
 ]
 
 
@@ -174,4 +188,5 @@ def test_survivors_of_two_common_views_got_the_same_remote_messages() -> None:
 
 def test_every_checker_between_sites_has_a_planted_violation() -> None:
     planted = dict.fromkeys(guarantee for guarantee, _ in PLANTED_REMOTE)
-    assert sorted(planted) == sorted(name for name in CHECKERS if name.startswith("R"))
+    elsewhere = ("R10", "R11")                             # test_checkers_receipts.py, and the disks' own tests
+    assert sorted([*planted, *elsewhere]) == sorted(name for name in CHECKERS if name.startswith("R"))
