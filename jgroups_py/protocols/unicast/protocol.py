@@ -181,7 +181,10 @@ class Unicast(Protocol):
         if batch.flags & OOB:
             self.pass_up_fresh(inc, header.first, batch)
         opens_gap = header.first > window.stop
-        doubled = batch.count - window.add(header.first, batch)
+        fresh = window.add(header.first, batch)
+        doubled = batch.count - fresh
+        if header.first < inc.asked_stop:
+            inc.came += fresh
         if window.runs.firsts:
             self.deliver(inc, window.take())
         inc.used = True
@@ -293,15 +296,19 @@ class Unicast(Protocol):
         lower = max(inc.asked_stop, window.next)
         holes = window.runs.holes(lower, inc.ask_stop)[:MAX_RANGES] if lower < inc.ask_stop else []
         inc.asked_stop = max(lower, inc.ask_stop)
-        if holes:
+        ranges = within(holes, inc.quota - inc.asked)
+        if ranges:
+            inc.asked += sum(stop - first for first, stop in ranges)
             self.count("requests_sent")
-            self.send(Missing(inc.connection, within(holes, self.config.max_xmit_req_size)), src)
+            self.send(Missing(inc.connection, ranges), src)
         younger = inc.asked_stop < window.stop and window.runs.holes(inc.asked_stop, window.stop)
         wait_ns = inc.again_ns - self.now_ns
         self.arm_ask(src, inc, min(wait_ns, self.config.gap_delay_ns) if younger else wait_ns)
 
     def begin_round(self, inc: Incoming) -> None:
-        """All holes may be asked for again; the rounds become rarer while nothing is delivered."""
+        """All holes may be asked for again; the rounds become rarer while nothing is delivered, and smaller while most
+        of what was asked for does not come."""
+        inc.pace(self.config.max_xmit_req_size)
         longest_ns = max(self.config.xmit_interval_ns, self.first_wait_ns)
         moved = inc.window.next > inc.asked_next
         inc.wait_ns = self.first_wait_ns if moved else min(2 * inc.wait_ns, longest_ns)

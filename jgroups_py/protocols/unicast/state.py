@@ -45,11 +45,12 @@ class Incoming:
     unacked: messages delivered since the last acknowledgement; due_ns: when the timer for holes fires, 0 if it is not
     set; ask_stop: holes below it stood when the timer was set; asked_stop: holes below it were asked for in this
     round; again_ns: when the next round begins; wait_ns: how long a round is; asked_next: `window.next` when it
-    began; used: something came since the last sweep.
+    began; asked, came: how many messages were asked for in this round, and how many came; quota: how many may be asked
+    for in a round; used: something came since the last sweep.
     """
 
-    __slots__ = ("again_ns", "ask_stop", "asked_next", "asked_stop", "connection", "due_ns", "unacked", "used",
-                 "wait_ns", "window")
+    __slots__ = ("again_ns", "ask_stop", "asked", "asked_next", "asked_stop", "came", "connection", "due_ns", "quota",
+                 "unacked", "used", "wait_ns", "window")
 
     def __init__(self, connection: int, first: int) -> None:
         self.connection = connection
@@ -61,6 +62,8 @@ class Incoming:
         self.again_ns = 0
         self.wait_ns = 0
         self.asked_next = 0
+        self.asked = self.came = 0
+        self.quota = 0
         self.used = True
 
     def straight(self, first: int, number: int) -> bool:
@@ -72,6 +75,15 @@ class Incoming:
         self.unacked += number
         self.used = True
         return True
+
+    def pace(self, most: int) -> None:
+        """A round is over: where most of what was asked for did not come in time, the network has more under way than
+        it takes, and the same messages sent once more would only lengthen its queues."""
+        if 2 * self.came < self.asked:
+            self.quota = max(1, min(self.quota, self.asked) // 2)
+        else:
+            self.quota = min(2 * self.quota, most) or most
+        self.asked = self.came = 0
 
     def skip(self, base: int) -> list[Batch]:
         """Nothing below `base` will come: what was kept below it, in order, now to be delivered."""

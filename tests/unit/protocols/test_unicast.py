@@ -65,6 +65,19 @@ def test_a_lost_first_message_is_asked_for() -> None:
     assert both["A"].stats()["retransmitted"] == 1
 
 
+def test_a_network_that_brings_nothing_of_what_was_asked_for_is_asked_for_less_and_less() -> None:
+    both = group()
+    both.fate = lambda flying: () if flying.has(Data) and flying.batch.headers[-1].first <= 1000 else (0.0,)
+    both["A"].down(unicast("A", "B", *numbered(0, 1000)))
+    both["A"].down(unicast("A", "B", b"1000"))
+    both.run(3000)
+    assert both["A"].stats()["retransmitted"] < 2200             # 1000, 500, 250, ... though asked seven times and more
+    assert both["B"].stats()["requests_sent"] > 7
+    both.fate = lambda flying: (0.0,)
+    both.run(3000)
+    assert both["B"].payloads() == list(numbered(0, 1001))
+
+
 def test_a_lost_last_message_is_sent_again_unasked() -> None:
     both = group()
     both["A"].down(unicast("A", "B", b"0"))
