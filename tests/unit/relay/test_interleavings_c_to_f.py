@@ -5,13 +5,15 @@ over the whole stack in tests/sim.
 """
 from __future__ import annotations
 
+import attrs
 import pytest
-from sites import Site, Sites, cut_off, numbered, statuses, told
+from sites import Site, Sites, cut_off, lost, numbered, statuses, told
 
 from jgroups_py.address import ProxyUUID
 from jgroups_py.batch import NO_RELIABILITY, OOB, Batch
-from jgroups_py.outputs import MessagesLost, Unreachable
-from jgroups_py.protocols.relay.headers import Disseminate, Letter, LetterSeen
+from jgroups_py.outputs import MessagesLost, StateAdvised, Unreachable
+from jgroups_py.protocols.relay.headers import Disseminate, Letter, LetterSeen, Numbered
+from jgroups_py.protocols.relay.sites import Book
 from jgroups_py.units import millis, seconds
 
 
@@ -54,6 +56,48 @@ def test_c4_a_run_whose_only_holder_is_cut_off_is_awaited_not_declared_lost(worl
     world.run(seconds(2))
     assert world["F"].texts("c") == numbered(0, 5)
     assert not told(world["F"], MessagesLost)
+
+
+def test_c4_what_nobody_holds_is_lost_once_its_origin_is_gone_for_good_and_stays_so() -> None:
+    world = Sites(NYC="ABC", SFO="DE").build(lost_after_ns="5s", split_grace_ns="1s")
+    nyc = world.sites["NYC"]
+    world["C"].say("c0")
+    world.run(seconds(2))
+    nyc.install(["A", "B"])
+    nyc.install(["C"])
+    cut_off(world, "C")
+    world["C"].say("c1", "c2")
+    world.run(millis(50))
+    for name in "AB":                                      # c3 got to A and B, c1 and c2 did not
+        world[name].relay.numbered(Numbered(4), Batch(world["C"].me, None, (b"c3",)))
+    world.run(seconds(3), millis(50))
+    assert world["E"].texts("c") == ["c0"]
+    assert not lost(world["B"])
+    world.run(seconds(5), millis(50))
+    assert lost(world["B"]) == [("SFO", 2, 4)]
+    assert lost(world["E"]) == [(None, 2, 4)]
+    nyc.install(["A", "B", "C"])
+    world.run(seconds(2), millis(50))
+    assert world["E"].texts("c") == ["c0", "c3"], "what was declared lost came after all"
+    assert world["B"].relay.ledger()["SFO"][world["C"].me] == Book(4, 2, 0, 2)
+
+
+def test_c5_a_loss_is_for_one_site_and_what_it_had_seen_is_acknowledged_not_lost() -> None:
+    world = Sites(NYC="ABC", SFO="DE", LON="XY").build()
+    world["C"].say("c0", "c1")
+    world.run(seconds(1))
+    cut_off(world, "D")
+    cut_off(world, "X")
+    world["C"].say("c2", "c3", "c4")
+    world.run(millis(100))
+    world["A"].order("offline", "SFO")
+    world.run(seconds(1))
+    world["X"].relay.open_bridge()
+    world["X"].drain()
+    world.run(seconds(2))
+    assert world["Y"].texts("c") == numbered(0, 5), "another site skips what it could have had"
+    assert world["C"].relay.ledger()["SFO"][world["C"].me] == Book(5, 2, 0, 3)
+    assert world["C"].relay.ledger()["LON"][world["C"].me] == Book(5, 5, 0, 0)
 
 
 def test_c6_the_site_table_outlives_the_relay(world: Sites) -> None:
@@ -187,7 +231,29 @@ def test_e6_unreliable_multicasts_are_not_numbered_and_oob_ones_keep_their_order
     assert world["F"].texts("") == ["c0", "c1", "c2"]
 
 
-# --- F: views -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("why", ["DOWN", "OFFLINE", "too many", "too late"])
+def test_e2_a_unicast_that_is_given_up_is_told_once(world: Sites, why: str) -> None:
+    c, far = world["C"], world["F"].me
+    world.lose = lambda src, batch: isinstance(batch.headers[-1], (Letter, LetterSeen))
+    if why == "too many":
+        c.relay.config = attrs.evolve(c.relay.config, max_letters=1)
+    c.write(far, "held")
+    assert not told(c, Unreachable)
+    match why:
+        case "DOWN":
+            cut_off(world, "D")
+            world.run(seconds(11), millis(50))
+        case "OFFLINE":
+            world["A"].order("offline", "SFO")
+            world.run(millis(500))
+        case "too many":
+            c.write(far, "one more")
+        case "too late":
+            world.run(seconds(31), millis(50))
+    assert [notice.dest for notice in told(c, Unreachable)] == [far]
+
+
+# --- F: views, limits, ledger -----------------------------------------------------------------------------------------
 
 def test_f1_the_view_of_a_site_that_returns_in_the_same_epoch_is_accepted(world: Sites) -> None:
     cut_off(world, "D")
@@ -197,3 +263,66 @@ def test_f1_the_view_of_a_site_that_returns_in_the_same_epoch_is_accepted(world:
     world["D"].drain()
     world.run(seconds(1))
     assert world["C"].global_names["SFO"] == ["D", "E", "F", "G"]
+
+
+def test_f2_a_link_slower_than_the_sender_costs_messages_or_where_asked_for_time() -> None:
+    for on_full, ends_offline in (("offline", True), ("block", False)):
+        world = Sites(NYC="AB", SFO="DE").build(hold_bytes="1M", on_full=on_full, split_grace_ns="1s", hold_age_ns="9m")
+        world.lose = lambda src, batch: bool(batch.payloads)
+        for number in range(60):
+            world["B"].say(str(number).ljust(30_000))
+            world.run(millis(50))
+        assert ("OFFLINE" in statuses(world["B"])) is ends_offline
+        assert (world["B"].stack.pending_bytes() > 0) is not ends_offline
+
+
+def test_f3_a_half_without_a_bridge_has_limits_too_and_the_other_half_is_not_bound_by_them() -> None:
+    world = Sites(NYC="ABC", SFO="DE").build(hold_bytes="1M", split_grace_ns="1s", hold_age_ns="9m")
+    nyc = world.sites["NYC"]
+    world.without_bridge = "C"
+    nyc.install(["C"])
+    nyc.install(["A", "B"])
+    world.run(seconds(1))
+    for number in range(60):
+        world["C"].say(str(number).ljust(30_000))
+        world["B"].say(f"b{number}")
+        world.run(millis(50))
+    assert statuses(world["C"])[-1] == "OFFLINE"
+    assert world["C"].relay.hold.nbytes <= 1 << 20
+    assert "OFFLINE" not in statuses(world["A"])
+    nyc.install(["A", "B", "C"])
+    world.run(seconds(2))
+    assert world["E"].texts("b") == [f"b{number}" for number in range(60)]
+    assert [statuses(world[name])[-1] for name in "ABC"] == ["UP"] * 3
+    ledger = world["C"].relay.ledger()["SFO"][world["C"].me]
+    assert (ledger.numbered, ledger.held) == (60, 0)
+    assert ledger.lost > 0
+
+
+def test_f4_what_only_the_dead_had_counts_once_the_other_site_shows_that_it_has_it(world: Sites) -> None:
+    c = world["C"].me
+    world["C"].say("c0")
+    _, batch = world.sites["NYC"].sent.popleft()
+    world["A"].hear(batch)                                 # nobody else in NYC got it
+    world.run(millis(3), millis(1))
+    world.sites["NYC"].sent.clear()
+    for name in "AC":
+        world[name].alive = False
+        world.leave_bridge(world[name], "crashed")
+    world.sites["NYC"].install(["B"])
+    world.run(seconds(2))
+    assert world["F"].texts("c") == ["c0"]
+    assert world["B"].texts("c") == []
+    assert world["B"].relay.table.sites["SFO"].book(c, 1) == Book(1, 1, 0, 0)
+
+
+def test_f6_a_site_back_from_offline_gets_what_comes_from_now_on_and_is_told_to_ask_for_a_state(world: Sites) -> None:
+    world["A"].order("offline", "SFO")
+    world["C"].say(*numbered(0, 5))
+    world.run(seconds(1))
+    world["A"].order("online", "SFO")
+    world["C"].say("c5")
+    world.run(seconds(1))
+    assert world["F"].texts("c") == ["c5"]
+    assert lost(world["F"]) == [(None, 1, 6)]
+    assert [advised.site for advised in told(world["D"], StateAdvised)] == ["NYC"]

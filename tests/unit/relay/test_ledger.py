@@ -49,19 +49,6 @@ def test_the_relay_counts_what_its_site_delivered(world: Sites) -> None:
         assert ledger[world["B"].me] == Book(1, 1, 0, 0)
 
 
-def test_what_seen_shows_counts_though_nobody_here_has_it_any_more(world: Sites) -> None:
-    """F4: the relay forwarded what only it and the origin had; both die, the other site has it."""
-    world["C"].say("c0")
-    world.sites["NYC"].sent.clear()                       # nobody but A gets it
-    batch = world["C"].relay
-    world["A"].relay.hold.trimmed[world["C"].me] = 1
-    assert batch.next_number == 2
-    book = world["A"].relay.table.sites["SFO"].book(world["C"].me, 1)
-    assert book == Book(0, 0, 0, 0)
-    world["A"].relay.table.sites["SFO"].acknowledge({world["C"].me: 2})
-    assert world["A"].relay.table.sites["SFO"].book(world["C"].me, 1) == Book(1, 1, 0, 0)
-
-
 def test_the_sums_are_plain_numbers_in_the_figures(world: Sites) -> None:
     world["C"].say("c0", "c1")
     world.run(seconds(1))
