@@ -14,9 +14,9 @@ from time import monotonic
 import attrs
 from toxiproxy import Proxy
 
-from jgroups_py.cli.company import free_ports
 from tests.chaos.sites import NAMES, SITES
 from tests.chaos.toxiproxy import Server, add_toxic, port_of
+from tests.real.members import free_range
 
 STACK = Path(__file__).parent / "stacks" / "bridge.xml"
 STREAMS = ("upstream", "downstream")
@@ -53,7 +53,7 @@ class ProxiedBridge:
     def __init__(self, server: Server, seed: int = 0) -> None:
         self.server = server
         self.rng = Random(f"{seed}/bridge")
-        first = free_ports(2 * len(NAMES))
+        first = free_range(2 * len(NAMES))               # below those that connections are given
         self.ports = {name: (first + 2 * at, first + 2 * at + 1) for at, name in enumerate(NAMES)}
         self.proxies = {name: (server.proxy(f"{name}-mesh", mesh), server.proxy(f"{name}-watch", watch))
                         for name, (mesh, watch) in self.ports.items()}

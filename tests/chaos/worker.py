@@ -167,6 +167,9 @@ class Worker:
     def do_report(self) -> None:
         """How things stand."""
         channel = self.channel.stats().get("channel", {})
+        if not channel:
+            self.say("error", message="its loop does not answer; its threads stand on stderr")
+            faulthandler.dump_traceback()
         self.say("report", last=self.watcher.last, sent=self.sent, kept_back=channel.get("kept_back_bytes", 0),
                  rss_kb=resident_kb(), descriptors=len(os.listdir("/proc/self/fd")), at=time.monotonic())
 
