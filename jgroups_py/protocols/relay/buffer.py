@@ -15,10 +15,15 @@ from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.protocols.relay.headers import Numbers
 
+MESSAGE_BYTES = 64               # what a message takes besides its payload: an object, and its place in the run
+
 
 @attrs.frozen(eq=False)
 class HeldRun:
-    """Messages `first` to `stop` of one origin, held since `since_ns` (which travels with copies)."""
+    """Messages `first` to `stop` of one origin, held since `since_ns` (which travels with copies).
+
+    nbytes: the memory they take, MESSAGE_BYTES each included, so that empty messages fill the hold too.
+    """
 
     first: int
     batch: Batch
@@ -34,8 +39,12 @@ class HeldRun:
         """The part from `first` to `stop`."""
         if first == self.first and stop == self.stop:
             return self
-        batch = self.batch.cut(first - self.first, stop - self.first)
-        return HeldRun(first, batch, self.since_ns, batch.nbytes)
+        return held_run(first, self.batch.cut(first - self.first, stop - self.first), self.since_ns)
+
+
+def held_run(first: int, batch: Batch, since_ns: int) -> HeldRun:
+    """A run as it is held."""
+    return HeldRun(first, batch, since_ns, batch.nbytes + MESSAGE_BYTES * batch.count)
 
 
 class Hold:
@@ -55,7 +64,7 @@ class Hold:
             return self._append(held, first, batch, start, stop, since_ns)
         kept = 0
         for gap_first, gap_stop in list(self._gaps(held, start, stop)):
-            piece = HeldRun(first, batch, since_ns, batch.nbytes).cut(gap_first, gap_stop)
+            piece = held_run(first, batch, since_ns).cut(gap_first, gap_stop)
             held.insert(bisect_right(held, gap_first, key=_first_of), piece)
             self.nbytes += piece.nbytes
             kept += gap_stop - gap_first
@@ -66,7 +75,7 @@ class Hold:
     ) -> int:
         if start >= stop:
             return 0
-        piece = HeldRun(first, batch, since_ns, batch.nbytes).cut(start, stop)
+        piece = held_run(first, batch, since_ns).cut(start, stop)
         held.append(piece)
         self.nbytes += piece.nbytes
         return stop - start
@@ -96,7 +105,7 @@ class Hold:
             return run
         used, stop = 0, number
         for payload in run.batch.payloads:
-            used += len(payload)
+            used += len(payload) + MESSAGE_BYTES
             if used > max_bytes and stop > number:
                 break
             stop += 1

@@ -96,8 +96,8 @@ class Peer:
                 if not self.flying_bytes:
                     self.progress_ns = now_ns
                 self.cursor[origin] = run.stop
-                self.flying.setdefault(origin, deque()).append((run.stop, run.nbytes or 1))
-                self.flying_bytes += run.nbytes or 1
+                self.flying.setdefault(origin, deque()).append((run.stop, run.nbytes))
+                self.flying_bytes += run.nbytes
                 yield origin, run
 
 

@@ -74,6 +74,15 @@ def test_only_the_site_furthest_behind_goes_offline_when_the_hold_is_full() -> N
     assert len(world["E"].got) == 40, "a site that keeps up pays for the one that does not"
 
 
+def test_empty_messages_fill_the_hold_too() -> None:
+    world = Sites(NYC="AB", SFO="DE").build(hold_bytes="1M", split_grace_ns="1s", hold_age_ns="9m")
+    world.lose = lambda src, batch: True
+    for _ in range(20):
+        world["B"].say(*[""] * 1000)
+        world.run(millis(50))
+    assert statuses(world["B"]) == ["UP", "OFFLINE"]
+
+
 def test_what_is_given_up_is_told_by_range_at_both_sides() -> None:
     world = Sites(NYC="AB", SFO="DE").build(hold_bytes="1M", split_grace_ns="1s", hold_age_ns="1m")
     world["B"].say("b1", "b2")
