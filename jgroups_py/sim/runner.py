@@ -151,10 +151,16 @@ def last_words(world: World, setting: Profile) -> None:
         wanted[f"{process.incarnation}>*/{first + FINAL_RUN - 1}".encode()] = None
 
     def unheard() -> bool:
-        return any(world.node(name).pending_bytes() for name in live) or any(
+        return any(world.node(name).pending_bytes() or letters(world, name) for name in live) or any(
             payload not in world.process(name).app.log for name in live for payload in wanted)
     world.run_while(unheard, ARRIVAL_LIMIT_NS, millis(200))
     world.run_for(LINGER_NS)
+
+
+def letters(world: World, name: str) -> int:
+    """Unicasts to other sites that are neither acknowledged nor given up."""
+    books = world.process(name).books
+    return 0 if books is None else books.relay.post.out.waiting
 
 
 def run_seeds(profile: str, seeds: Iterable[int], jobs: int = 1, part: Part = WHOLE) -> Iterator[Outcome]:
