@@ -8,7 +8,7 @@
 
 A run has thousands of entries, so only those that matter for a violation are drawn. The violation's own words say
 which: they name messages and members as the history does. Drawn are the sends and deliveries of a named message
-(anywhere; of all, where none is named), what happens to the membership of the members involved, what relays tell them,
+(anywhere; of all, where nothing is named), what happens to the membership of the members involved, what relays tell them,
 and every fault. If that is more than `limit` lines, what says least goes first. Source: Lamport, "Time, Clocks, and
 the Ordering of Events in a Distributed System" (CACM 1978), upside down, since text grows downwards.
 """
@@ -37,10 +37,14 @@ MEMBER = re.compile(r"[^\s,:;()\[\]>'|@]+#\d+")             # A#1
 
 @attrs.frozen
 class Subject:
-    """What a picture is about: messages by their shown name, members by incarnation; and when faults ended."""
+    """What a picture is about: messages by their shown name, members by incarnation. healed_ns: when faults ended.
+
+    general: nothing was named, so it is about everything.
+    """
 
     messages: frozenset[str]
     members: frozenset[str]
+    general: bool
     healed_ns: float
 
 
@@ -78,7 +82,7 @@ def subject_of(history: h.History, violations: Iterable[Violation]) -> Subject:
         if isinstance(entry, h.Send | h.Delivery) and named(entry, messages):
             members.add(history.name(entry.who))
     healed_ns = next((entry.at_ns for entry in history.entries if isinstance(entry, h.Healed)), math.inf)
-    return Subject(messages, frozenset(members or history.names.values()), healed_ns)
+    return Subject(messages, frozenset(members or history.names.values()), not members, healed_ns)
 
 
 def named(entry: h.Send | h.Delivery, messages: frozenset[str]) -> bool:
@@ -96,9 +100,9 @@ def rank(history: h.History, entry: h.Entry, subject: Subject) -> int | None:
     """How little an entry says about the subject: 0 is drawn in any case, None never."""
     match entry:
         case h.Send() | h.Delivery():
-            if subject.messages:
-                return 0 if named(entry, subject.messages) else None
-            return 5 if entry.at_ns < subject.healed_ns else 6
+            if subject.general:
+                return 5 if entry.at_ns < subject.healed_ns else 6
+            return 0 if named(entry, subject.messages) else None
         case h.Crash() | h.Leave() | h.Leaving():
             return 1
         case h.Remark(_, text):
@@ -130,8 +134,8 @@ class Board:
         self.site: dict[str, str] = {}
         for who, incarnation in history.names.items():
             self.site.setdefault(base(incarnation), history.sites.get(who, ""))
-        sites = list(dict.fromkeys(self.site.values()))
-        for name in sorted(self.site, key=lambda name: (sites.index(self.site[name]), name)):
+        first = {site: min(name for name, at in self.site.items() if at == site) for site in self.site.values()}
+        for name in sorted(self.site, key=lambda name: (first[self.site[name]], name)):
             self.place[name] = len(self.place)
         self.lives = [" "] * len(self.place)
         self.width = COLUMN * len(self.place) - COLUMN + 1

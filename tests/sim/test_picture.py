@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from jgroups_py.sim import history as h
-from jgroups_py.sim.checkers import check
+from jgroups_py.sim.checkers import Violation, check
 from jgroups_py.sim.picture import COLUMN, TIME_WIDTH, picture
 from tests.sim.tale import Tale
 
@@ -78,3 +78,13 @@ def test_sites_stand_above_their_members() -> None:
     sites, names, *_ = picture(tale.history)
     assert sites.index("SFO") == names.index("C")
     assert sites.index("NYC") == names.index("A")
+
+
+def test_where_nothing_is_named_messages_are_drawn_and_where_members_are_they_are_not() -> None:
+    tale = named("AB")
+    tale.send("A", "A#1>*/0")
+    general = "\n".join(picture(tale.history, [Violation("equal", "they differ", tale.at_ns)]))
+    views = "\n".join(picture(tale.history, [Violation("L", "A#1 ends alone", tale.at_ns)]))
+    assert "A#1 sends" in general
+    assert "A#1 sends" not in views
+    assert "A#1 installs" in views
