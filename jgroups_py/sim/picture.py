@@ -8,9 +8,9 @@
 
 A run has thousands of entries, so only those that matter for a violation are drawn. The violation's own words say
 which: they name messages and members as the history does. Drawn are the sends and deliveries of a named message
-(anywhere; of all, where nothing is named), what happens to the membership of the members involved, what relays tell them,
-and every fault. If that is more than `limit` lines, what says least goes first. Source: Lamport, "Time, Clocks, and
-the Ordering of Events in a Distributed System" (CACM 1978), upside down, since text grows downwards.
+(anywhere; of all, where nothing is named), what happens to the membership of the members involved, what relays tell
+them, and every fault. If that is more than `limit` lines, what says least goes first. Source: Lamport, "Time, Clocks,
+and the Ordering of Events in a Distributed System" (CACM 1978), upside down, since text grows downwards.
 """
 from __future__ import annotations
 
