@@ -87,8 +87,10 @@ class Disks:
         return self.world.after(READ_NS, self.world.tell, process, event, LOCAL)
 
     def read(self, process: Process, asked: ReadSegment) -> None:
-        """A whole file."""
-        event = SegmentRead(asked.name, bytes(self.of(process.name).files[asked.name].data))
+        """A whole file, which is synced thereby, as the runtime does."""
+        file = self.of(process.name).files[asked.name]
+        file.synced_bytes = len(file.data)
+        event = SegmentRead(asked.name, bytes(file.data))
         self.world.after(READ_NS, self.world.tell, process, event, LOCAL)
 
     def append(self, process: Process, asked: AppendSegment) -> None:
