@@ -15,10 +15,12 @@ from jgroups_py.protocols.relay.headers import Letter, LetterSeen
 from jgroups_py.protocols.relay.letters import Inbox, Outbox, Outboxes
 from jgroups_py.protocols.relay.receiving import RELIABLE
 from jgroups_py.protocols.relay.sites import UP
+from jgroups_py.units import seconds
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.relay.relay import Relay
 
+SILENCE_NS = seconds(2)
 
 class Post:
     """See the module."""
@@ -28,6 +30,7 @@ class Post:
         self.out = Outboxes()
         self.inbox = Inbox()
         self.to_ack: dict[Address, str] = {}          # origin -> its site; acknowledged on a timer
+        self.heard_ns: dict[str, int] = {}            # site -> when something last came from it
 
     # --- the origin -------------------------------------------------------------------------------------------------
 
@@ -86,6 +89,15 @@ class Post:
             for box in self.out:
                 box.resent = 0
                 self.send_again(box)
+
+    def heard_from(self, site: str) -> None:
+        """Something came from another site. After a silence the way was not slow but shut, so the waits begin anew."""
+        now_ns = self.relay.now_ns
+        before_ns, self.heard_ns[site] = self.heard_ns.get(site, now_ns), now_ns
+        if now_ns - before_ns > SILENCE_NS:
+            for box in self.out:
+                if box.site == site:
+                    box.resent = 0
 
     def give_up(self, box: Outbox, below: int) -> None:
         """Letters below a number will not be waited for; the application is told once."""

@@ -56,6 +56,7 @@ class LocalTalk(Protocol):
 
     @receives(Disseminate)
     def on_disseminate(self, header: Disseminate, batch: Batch) -> None:
+        self.post.heard_from(header.site)
         self.receiving.disseminate(header, batch)
 
     @receives(Base)

@@ -325,3 +325,15 @@ def test_unicasts_without_an_answer_are_sent_again_ever_more_seldom(world: Sites
     world.lose = lambda src, batch: False
     world.run(seconds(5), millis(100))
     assert [payload for _, payload in world["C"].unicasts] == [b"letter"]
+
+
+def test_unicasts_go_again_soon_when_a_silent_site_is_heard_again(world: Sites) -> None:
+    world["A"].say("before")
+    world.run(seconds(1), millis(100))
+    world.lose = lambda src, batch: True
+    world["F"].write(world["C"].me, "letter")
+    world.run(seconds(20), millis(100))
+    world.lose = lambda src, batch: False
+    world["A"].say("after")
+    world.run(seconds(1.5), millis(100))
+    assert [payload for _, payload in world["C"].unicasts] == [b"letter"]
