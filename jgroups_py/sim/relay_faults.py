@@ -7,11 +7,13 @@ import attrs
 
 from jgroups_py.outputs import BRIDGE
 from jgroups_py.sim.faults import Action, Starter
-from jgroups_py.units import NS_PER_S
+from jgroups_py.units import NS_PER_S, seconds
 
 if TYPE_CHECKING:
     from jgroups_py.sim.process import Process
     from jgroups_py.sim.world import World
+
+ORDER_NS = seconds(4)                    # how long a drain may take
 
 
 def relay_of(world: World, name: str) -> Process | None:
@@ -69,3 +71,30 @@ class Flapping(Action):
     def words(self) -> str:
         return (f"{self.times} times cut the bridge of {' '.join(self.names)} for {self.down_ns / NS_PER_S:.3f} s, "
                 f"{self.up_ns / NS_PER_S:.3f} s apart")
+
+
+@attrs.frozen
+class OperatorOrder(Action):
+    """An operator at a member orders a site offline or drained; later, at all members of its site, online."""
+
+    kind = "order of an operator"
+    name: str
+    verb: str
+    site: str
+    for_ns: int
+
+    def do(self, world: World, start: Starter) -> bool:
+        process = world.processes.get(self.name)
+        if process is None or not process.running or process.view is None:
+            return False
+        world.order(self.name, self.verb, self.site, ORDER_NS)
+        world.after(self.for_ns, self._back, world, process.site)
+        return True
+
+    def _back(self, world: World, site: str) -> None:
+        for name, process in list(world.processes.items()):
+            if process.site == site and process.running:
+                world.order(name, "online", self.site)
+
+    def words(self) -> str:
+        return f"{self.verb} {self.site} by order at {self.name}, online {self.for_ns / NS_PER_S:.3f} s later"

@@ -23,7 +23,6 @@ import attrs
 from jgroups_py.batch import Flag
 from jgroups_py.config.load import load
 from jgroups_py.errors import ChannelError
-from jgroups_py.events import SiteCommand
 from jgroups_py.outputs import BRIDGE, LOCAL
 from jgroups_py.ports import SiteReporter
 from jgroups_py.sim import history as h
@@ -76,7 +75,6 @@ class Scenario:
         self.stack = "udp"
         self.properties: dict[str, str] = {}
         self.members: dict[str, str] = {}                # name -> its site, "" without
-        self.orders = 0                                  # given by `order`
         self.shown = 0                                   # how much of the history `told` has shown
 
     def command(self, line: str) -> Iterable[str]:
@@ -178,8 +176,7 @@ class Scenario:
 
     def do_order(self, name: str, verb: str, site: str, timeout: str = "30s") -> None:
         """order A drain SFO [10s]: an operator at A wants SFO offline, online or drained."""
-        self.orders += 1
-        self.world.inject(name, SiteCommand(self.orders, verb, site, parse_duration(timeout)))
+        self.world.order(name, verb, site, parse_duration(timeout))
 
     # --- the network ------------------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from jgroups_py.address import Address
 from jgroups_py.batch import Batch, Header
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.errors import ChannelClosedError, NotConnectedError
-from jgroups_py.events import Event, GetState, SendUntil
+from jgroups_py.events import Event, GetState, SendUntil, SiteCommand
 from jgroups_py.node import BridgeLoader, Node
 from jgroups_py.outputs import BRIDGE, LOCAL
 from jgroups_py.protocols.relay import Relay
@@ -40,6 +40,7 @@ class World(Engine):
         self.rng = Random(f"{seed}/world")
         self.processes: dict[str, Process] = {}              # name -> its latest incarnation
         self.all_processes: list[Process] = []
+        self.order_count = 0                                 # of operators
         self.by_address: dict[Address, Process] = {}
         self._hosts: dict[str, str] = {}                     # name -> IP address
 
@@ -181,6 +182,13 @@ class World(Engine):
         """Have `name` fetch the state from `target` (None: the coordinator)."""
         to = self.address(target) if target is not None else None
         self.inject(name, GetState(to, timeout_ns))
+
+    def order(self, name: str, verb: str, site: str, timeout_ns: int = seconds(30)) -> None:
+        """An operator at `name` orders a site "offline", "online" or to "drain" it."""
+        self.order_count += 1
+        process = self.processes[name]
+        self.remark(f"an operator at {process.incarnation} orders: {verb} {site}")
+        self.give_down(process, SiteCommand(self.order_count, verb, site, timeout_ns))
 
     def inject(self, name: str, item: Batch | Event) -> None:
         """Send a batch or an event down the local stack of `name`, unrecorded."""
