@@ -63,7 +63,9 @@ def control(relay: Relay, header: Header, src: Address) -> None:
         if peer is None:
             relay.count("from_strangers")
         elif isinstance(header, Base):
-            relay.receiving.gone(header)
+            # A claim like FORWARD: another half of a split site may know nothing of an origin but what it was told.
+            if sending.peers.accepted(peer.site.name) is peer:
+                relay.receiving.gone(header)
         else:
             relay.receiving.probe(peer.site.name, header.numbers, peer)
     elif isinstance(header, (Wanted, Settled)):

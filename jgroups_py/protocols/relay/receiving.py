@@ -289,9 +289,7 @@ class Receiving:
         seen = self.seen.setdefault(header.site, {})
         for origin, number in header.numbers.items():
             owed, before = header.owed.get(origin, 1), seen.get(origin, 1)
-            if origin in seen:
-                seen[origin] = max(seen[origin], owed)
-            else:
+            if origin not in seen:
                 # What was meant for this site while we were its member is lost for us, here or elsewhere.
                 seen[origin] = owed if self.veteran or header.site in self.met else number
             self.relay.receipts.polls.skipped(origin, before, seen[origin])
