@@ -3,8 +3,8 @@
 What the loop waits for is one descriptor (epoll's), which the event loop watches as any other; the loop's next deadline
 is a timer of the event loop. So what arrives reaches a coroutine without a change of threads, and all that the
 coroutines of one turn of the event loop send leaves together in the next. An event loop that computes for long must not
-silence its member: the stand-in looks every now and then, and when no round was run since it looked last it runs one;
-if that finds work, it stays until the event loop comes round again.
+silence its member: the stand-in looks every now and then, and when a round is due and none was run since it looked
+last, it runs the loop until the event loop comes round again.
 
 Where the event loop cannot watch descriptors, a thread runs the rounds (duty.py).
 """
@@ -13,10 +13,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import threading
 from collections.abc import Callable
 
-from jgroups_py.duty import LoopThread, never
+from jgroups_py.duty import LoopThread, always, never
 from jgroups_py.runtime.loop import Loop
 
 BUSY_LOOK_SECONDS = 0.02                    # between two looks of the stand-in while there is traffic,
@@ -33,6 +34,7 @@ class AsyncDuty:
         self._events = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._descriptor = -1
+        self._readable = select.poll()
         self._timer: asyncio.TimerHandle | None = None
         self._coming = False                                 # a turn is scheduled
         self._rounds = 0
@@ -46,6 +48,7 @@ class AsyncDuty:
         try:
             self._descriptor = os.dup(self._loop.fileno())   # the loop may be closed by the stand-in
             self._events.add_reader(self._descriptor, self._round)
+            self._readable.register(self._descriptor, select.POLLIN)
         except (AttributeError, NotImplementedError):
             self._close_descriptor()
             return LoopThread(self._name, self._loop).start()
@@ -142,21 +145,15 @@ class AsyncDuty:
         self._call_soon(self._close_descriptor)
 
     def _look(self, seen: int) -> None:
-        """No round was run for a while: is there something to do?"""
-        if not self._duty.acquire(False):
+        """No round was run for a while; if one is due, the event loop is blocked."""
+        if not (self._readable.poll(0) or self._loop.overdue()) or not self._duty.acquire(False):
             return
         self._standing_in = True
         try:
-            found = self._loop.round(always)
-            while found and self._rounds == seen and not self._wanted_back and not self._loop.ended:
+            while self._rounds == seen and not self._wanted_back and not self._loop.ended:
                 self._loop.round(lambda: self._wanted_back)
         finally:
             self._standing_in = self._wanted_back = False
             self._duty.release()
         if not self._call_soon(self._round):
             LoopThread(self._name, self._loop).run()
-
-
-def always() -> bool:
-    """There is something to do."""
-    return True

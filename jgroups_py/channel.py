@@ -74,7 +74,7 @@ class JChannel(BaseChannel):
                                                   session.dispatcher)
         session.start()
         thread.start()
-        session.host.sends.owner = thread.ident
+        session.host.breathe, session.host.sends.owner = thread.breathe, thread.ident
         try:
             with self._lock:
                 self._lock.wait_for(lambda: session.joined or session.ended, timeout)

@@ -47,6 +47,11 @@ class LoopThread:
             self._loop.round(never)
 
 
+def always() -> bool:
+    """There is something to do."""
+    return True
+
+
 def never() -> bool:
     """There is nothing to do."""
     return False
@@ -101,6 +106,14 @@ class ChannelThread:
                 self._loop.round(holds, min(left_ns, HOLDS_NS))
         finally:
             self._duty.release()
+
+    def breathe(self) -> None:
+        """One round that does not wait: for a callback that fills the queue and does nothing else."""
+        if self._duty.acquire(False):
+            try:
+                self._loop.round(always)
+            finally:
+                self._duty.release()
 
     def pump(self, until: Callable[[], bool], timeout: float) -> None:
         """Go on delivering until `until()` holds, `timeout` seconds without news at most."""

@@ -80,6 +80,7 @@ class Host:
         self._journal: Journal | None = None
         self._held_back = False
         self._unchecked_bytes = 0                            # taken since layers were asked what they keep back
+        self.breathe: Callable[[], object] = lambda: None    # a round, by a callback that sends more than it may
         self.gathers = False                                 # the loop comes round soon: single messages wait for it
         self._looked = (0, 0, 0)                             # see `_queued`: when, how many were sent, by which thread
         self._leaving = False                                # the application wants to leave
@@ -124,6 +125,8 @@ class Host:
         """
         sends = self.sends
         if not self.wants_round:
+            if sends.nbytes > sends.limit_bytes and sends.owner == threading.get_ident():
+                self.breathe()
             return
         before, self._looked = self._looked, (clock(), sends.sent, threading.get_ident())
         now_ns, sent, thread = self._looked

@@ -79,8 +79,11 @@ class Task:
 
 
 class Loop:
-    """The I/O of `guest`. `call`, `wake`, `combine`, `stop` and `join` are for any thread; a thread that runs rounds
-    must know that no other does; everything else is for whoever is inside a round."""
+    """The I/O of `guest`.
+
+    `call`, `wake`, `combine`, `stop`, `overdue` and `join` are for any thread; a thread that runs rounds must know that
+    no other does; everything else is for whoever is inside a round.
+    """
 
     def __init__(self, guest: Guest) -> None:
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
@@ -141,6 +144,10 @@ class Loop:
         self._stopping = True
         self._asleep = False
         self.alarm()
+
+    def overdue(self) -> bool:
+        """Whether a deadline has passed that nobody has looked after."""
+        return clock() > self._deadline_ns
 
     def join(self) -> None:
         """Once stopped: wait until everything is closed."""

@@ -20,7 +20,7 @@ from jgroups_py.events import Event
 
 LIMIT_BYTES = 2 << 20
 RUN_BYTES = 128 << 10                       # a run that reached this is closed: the loop takes whole runs
-FULL_BYTES = 64 << 10                       # the queue holds a frame's worth: whoever takes it need not be waited for
+FULL_BYTES = 256 << 10                      # the loop is behind: a sender carries the messages down himself
 MESSAGE_COST = 64                           # what a message costs beside its payload: objects, and empty ones too
 NOW = -1.0                                  # as a timeout: do not wait; for callers that waited for room themselves
 OVERDRAFT = 16                              # how many times the limit a callback may queue, see `put`
