@@ -107,7 +107,8 @@ def _fixed(code: str) -> Codec[int]:
         out += form.pack(value)
 
     def read(reader: Reader) -> int:
-        return int(reader.unpack(form)[0])
+        value: int = reader.unpack(form)[0]
+        return value
     return Codec(write, read, form.size, code)
 
 
@@ -119,9 +120,13 @@ def _write_bool(value: bool, out: bytearray) -> None:
 
 
 def _read_bool(reader: Reader) -> bool:
-    value = reader.take(1)[0]
+    at = reader.pos
+    if at >= reader.stop:
+        raise WireError("truncated")
+    value = reader.data[at]
     if value > 1:
         raise WireError("a truth value is neither 0 nor 1")
+    reader.pos = at + 1
     return value == 1
 
 
@@ -148,9 +153,13 @@ def _write_text(value: str, out: bytearray) -> None:
 
 
 def _read_text(reader: Reader) -> str:
-    raw = reader.take(int.from_bytes(reader.take(2), "big"))
+    data, start = reader.data, reader.pos + 2
+    stop = start + int.from_bytes(data[start - 2:start], "big")
+    if start > reader.stop or stop > reader.stop:
+        raise WireError("truncated")
+    reader.pos = stop
     try:
-        return raw.decode()
+        return data[start:stop].decode()
     except UnicodeDecodeError:
         raise WireError("text is not UTF-8") from None
 
@@ -171,7 +180,11 @@ def _write_address(value: Address, out: bytearray) -> None:
 
 
 def _read_address(reader: Reader) -> Address:
-    return reader.addresses.get(reader.take(ADDRESS_BYTES))
+    start = reader.pos
+    reader.pos = stop = start + ADDRESS_BYTES
+    if stop > reader.stop:
+        raise WireError("truncated")
+    return reader.addresses.get(reader.data[start:stop])
 
 
 ADDRESS = Codec(_write_address, _read_address, ADDRESS_BYTES)

@@ -13,6 +13,7 @@ processed after the handler returned, in order (laws 1 and 2). protocols/example
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import cached_property
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
@@ -98,7 +99,7 @@ class Protocol:
     config: Any
     stack: Stack
     me: Address
-    rng: Random
+    rng_seed: str
     counters: Counters
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -139,6 +140,11 @@ class Protocol:
         return dict(self.counters)
 
     # --- what subclasses call ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def rng(self) -> Random:
+        """Where all chance comes from; made when it is first asked."""
+        return Random(self.rng_seed)
 
     @property
     def now_ns(self) -> int:

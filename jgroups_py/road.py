@@ -21,14 +21,31 @@ Receiver = Callable[[Any, Batch], object]
 MULTICAST, UNICAST = True, False                 # `batch.dest is None`
 
 
-def station(layer: Protocol, way: str, onward: Entry) -> Entry:
-    """The step into a layer that looks at batches that go `way` ("up" or "down"); `onward` passes an item on."""
-    handle: Entry = getattr(layer, way)
-    if getattr(type(layer), way) is getattr(Protocol, way):
-        handle = onward                          # it only takes its own, but in order with all others
-    wanted = only_of(handle)
-    headers = receivers_of(layer) if way == "up" else {}
-    observers: dict[type, Entry] = {cls: getattr(layer, name) for cls, name in layer.observers.items()}
+class Handlers:
+    """What one layer does with what comes by, bound to it once for all roads.
+
+    looks: "up" and "down", where it looks at batches -> its handler and the kind of batches it wants (None: both);
+    receivers: header class -> handler; observers: event class -> handler.
+    """
+
+    __slots__ = ("looks", "observers", "receivers")
+
+    def __init__(self, layer: Protocol) -> None:
+        self.looks: dict[str, tuple[Entry, bool | None]] = {}
+        for way in ("up", "down"):
+            if getattr(type(layer), way) is not getattr(Protocol, way):
+                handle = getattr(layer, way)
+                self.looks[way] = handle, only_of(handle)
+        self.receivers: dict[type, Receiver] = {cls: getattr(layer, name) for cls, name in layer.receivers.items()}
+        self.observers: dict[type, Entry] = {cls: getattr(layer, name) for cls, name in layer.observers.items()}
+
+
+def station(layer: Handlers, way: str, onward: Entry) -> Entry:
+    """The step into a layer that stops what goes `way` ("up" or "down"); `onward` passes an item on."""
+    # One that does not look only takes its own, but in order with all others.
+    handle, wanted = layer.looks.get(way, (onward, None))
+    headers = layer.receivers if way == "up" else {}
+    observers = layer.observers
 
     def step(item: Item) -> object:
         if item.__class__ is Batch:
@@ -46,7 +63,7 @@ def station(layer: Protocol, way: str, onward: Entry) -> Entry:
     return step
 
 
-def stretch(passers: Sequence[Protocol], end: Entry, way: str) -> Entry:
+def stretch(passers: Sequence[Handlers], end: Entry, way: str) -> Entry:
     """The step over layers that only observe events and take their own headers, into the next station.
 
     Batches that concern none of them cost one step for the whole stretch; so do events, which every observer of the
@@ -55,10 +72,10 @@ def stretch(passers: Sequence[Protocol], end: Entry, way: str) -> Entry:
     observers: dict[type, list[Entry]] = {}
     headers: dict[type, Receiver] = {}
     for layer in passers:
-        for event, name in layer.observers.items():
-            observers.setdefault(event, []).append(getattr(layer, name))
+        for event, observer in layer.observers.items():
+            observers.setdefault(event, []).append(observer)
         if way == "up":
-            headers.update(receivers_of(layer))
+            headers.update(layer.receivers)
     if not observers and not headers:
         return end
 
@@ -76,9 +93,8 @@ def stretch(passers: Sequence[Protocol], end: Entry, way: str) -> Entry:
     return step
 
 
-def straight(ahead: Iterable[Protocol], way: str, end: Entry) -> Entry:
+def straight(ahead: Sequence[Handlers], way: str, end: Entry) -> Entry:
     """How a batch that is under way alone goes on; `ahead`: the layers before it, nearest first; `end`: after them."""
-    ahead = list(ahead)
     multicasts, its_headers = _next_stop(ahead, way, end, MULTICAST)
     unicasts, their_headers = _next_stop(ahead, way, end, UNICAST)
     if not its_headers and not their_headers:
@@ -98,21 +114,16 @@ def straight(ahead: Iterable[Protocol], way: str, end: Entry) -> Entry:
     return go
 
 
-def _next_stop(ahead: Iterable[Protocol], way: str, end: Entry, kind: bool) -> tuple[Entry, dict[type, Receiver]]:
+def _next_stop(ahead: Iterable[Handlers], way: str, end: Entry, kind: bool) -> tuple[Entry, dict[type, Receiver]]:
     """Who handles a batch of this kind next, and whose headers are taken off until then."""
     headers: dict[type, Receiver] = {}
     for layer in ahead:
         if way == "up":
-            headers = {**receivers_of(layer), **headers}
-        handle = getattr(layer, way)
-        if getattr(type(layer), way) is not getattr(Protocol, way) and only_of(handle) in (None, kind):
+            headers.update(layer.receivers)
+        handle, wanted = layer.looks.get(way, (None, None))
+        if handle is not None and wanted in (None, kind):
             return handle, headers
     return end, headers
-
-
-def receivers_of(layer: Protocol) -> dict[type, Receiver]:
-    """Header class -> the handler of this layer."""
-    return {cls: getattr(layer, name) for cls, name in layer.receivers.items()}
 
 
 def events_only(pass_up: Entry) -> Callable[[Item], None]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 from jgroups_py.address import Address, PhysicalAddress
@@ -19,7 +18,7 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.events import Event, Tell, ViewChange
 from jgroups_py.outputs import Deliver, Output, ViewInstalled
 from jgroups_py.protocol import Protocol
-from jgroups_py.road import Entry, Item, events_only, station, straight, stretch
+from jgroups_py.road import Entry, Handlers, Item, events_only, station, straight, stretch
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.transport import Transport
@@ -54,7 +53,7 @@ class Stack:
         for at, layer in enumerate(self.layers):
             layer.stack = self
             layer.me = me
-            layer.rng = Random(f"{seed}/{member or me}/{net}/{type(layer).__name__}")
+            layer.rng_seed = f"{seed}/{member or me}/{net}/{type(layer).__name__}"
             self._bind_ports(at, layer)
         self._pending = [layer.pending_bytes for layer in self.layers
                          if type(layer).pending_bytes is not Protocol.pending_bytes]
@@ -75,38 +74,36 @@ class Stack:
             setattr(layer, attribute, provider)
 
     def _wire_up(self) -> None:
-        self._wire_upwards()
-        self._wire_downwards()
+        handlers = [Handlers(layer) for layer in self.layers]
+        self._wire_upwards(handlers)
+        self._wire_downwards(handlers)
 
-    def _wire_upwards(self) -> None:
+    def _wire_upwards(self, handlers: Sequence[Handlers]) -> None:
         onward: Entry = self._to_application         # what the layers between two stations pass to
-        passers: list[Protocol] = []
+        passers: list[Handlers] = []
         for at, layer in reversed(list(enumerate(self.layers))):
-            layer.pass_up = self._queue(stretch(passers, onward, "up"), self._straight_up(at + 1))
-            if type(layer).up is Protocol.up and (layer.control_only or not layer.receivers):
-                passers = [layer, *passers]
+            ahead = straight(handlers[at + 1:], "up", self._to_application)
+            layer.pass_up = self._queue(stretch(passers, onward, "up"), ahead)
+            if "up" not in handlers[at].looks and (layer.control_only or not layer.receivers):
+                passers = [handlers[at], *passers]
                 if layer.control_only:
                     layer.pass_up = events_only(layer.pass_up)
             else:
-                onward, passers = station(layer, "up", layer.pass_up), []
-        self.send_up = self._queue(stretch(passers, onward, "up"), self._straight_up(0))
+                onward, passers = station(handlers[at], "up", layer.pass_up), []
+        self.send_up = self._queue(stretch(passers, onward, "up"), straight(handlers, "up", self._to_application))
 
-    def _wire_downwards(self) -> None:
+    def _wire_downwards(self, handlers: Sequence[Handlers]) -> None:
         onward: Entry = self._to_nowhere
-        passers: list[Protocol] = []
+        passers: list[Handlers] = []
         for at, layer in enumerate(self.layers):
-            layer.pass_down = self._queue(stretch(passers, onward, "down"), self._straight_down(at))
-            if type(layer).down is Protocol.down:
-                passers = [layer, *passers]
+            ahead = straight(handlers[:at][::-1], "down", self._to_nowhere)
+            layer.pass_down = self._queue(stretch(passers, onward, "down"), ahead)
+            if "down" not in handlers[at].looks:
+                passers = [handlers[at], *passers]
             else:
-                onward, passers = station(layer, "down", layer.pass_down), []
-        self.send_down = self._queue(stretch(passers, onward, "down"), self._straight_down(len(self.layers)))
-
-    def _straight_up(self, start: int) -> Entry:
-        return straight(self.layers[start:], "up", self._to_application)
-
-    def _straight_down(self, start: int) -> Entry:
-        return straight(reversed(self.layers[:start]), "down", self._to_nowhere)
+                onward, passers = station(handlers[at], "down", layer.pass_down), []
+        ahead = straight(handlers[::-1], "down", self._to_nowhere)
+        self.send_down = self._queue(stretch(passers, onward, "down"), ahead)
 
     def _queue(self, step: Entry, straight_on: Entry) -> Callable[[Item], None]:
         append = self._work.append
