@@ -199,9 +199,13 @@ class StatePart(Output):
 
 @attrs.frozen(eq=False)
 class StateEnd(Output):
-    """The state is complete (error ""), or failed; without a StateBegin before it, nothing was received."""
+    """The state is complete (error ""), or failed; without a StateBegin before it, nothing was received.
+
+    skipped: (site, origin, first, stop) of what will not be delivered, as a state of another site holds it.
+    """
 
     error: str = ""
+    skipped: tuple[tuple[str, Address, int, int], ...] = ()
 
 
 @attrs.frozen(eq=False)

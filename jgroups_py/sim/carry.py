@@ -61,7 +61,7 @@ class Carrier:
             SiteStatusChanged: self._site_status, RelayObeyed: self._obeyed,
             Unreachable: self._unreachable, MessagesLost: self._lost, Receipt: self._receipt,
             SiteCommandDone: self._obeyed_operator, StateAdvised: self._state_advised,
-            ProvideState: self._to_app, StateBegin: self._to_app, StatePart: self._to_app, StateEnd: self._to_app,
+            ProvideState: self._to_app, StateBegin: self._to_app, StatePart: self._to_app, StateEnd: self._state_end,
             Closed: self._closed, StoreEntry: self._store, ReadFolder: self._read_folder, Note: self._note,
             OpenJournal: world.disks.open, ReadSegment: world.disks.read, AppendSegment: world.disks.append,
             SyncSegments: world.disks.sync, RemoveSegment: world.disks.remove, HoldDurability: self._durability,
@@ -165,6 +165,11 @@ class Carrier:
         process.views.append(output.view)
 
     def _to_app(self, process: Process, output: Output) -> None:
+        process.give(output, self.world)
+
+    def _state_end(self, process: Process, output: StateEnd) -> None:
+        for site, origin, first, stop in output.skipped:
+            self.world.history.add(h.Covered(self.world.now_ns, process.me, site, origin, first, stop))
         process.give(output, self.world)
 
     def answer_state(self, process: Process, request: int) -> None:

@@ -128,6 +128,16 @@ class Unbalanced(Record):
 
 
 @attrs.frozen(eq=False)
+class Covered(Record):
+    """A state of another site was set that holds messages first to stop of `origin`; they are not delivered."""
+
+    site: str
+    origin: Address
+    first: int
+    stop: int
+
+
+@attrs.frozen(eq=False)
 class Awaited(Record):
     """The sender of a message waits for receipts of these sites ("*": all)."""
 
@@ -260,6 +270,8 @@ class History:
                 return f"{self.name(who)} hears of lost messages {lost}"
             case Unbalanced(_, who, text):
                 return f"the ledger of {self.name(who)} does not add up: {text}"
+            case Covered(_, who, site, origin, first, stop):
+                return f"{self.name(who)} has {first}..{stop} of {self.name(origin)} at {site} by a state"
             case Awaited(_, who, payload, sites):
                 return f"{self.name(who)} waits until all members of {' '.join(sites)} have {show_payload(payload)}"
             case Receipted(_, who, payload, views, lost_for):

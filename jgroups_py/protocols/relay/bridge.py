@@ -20,6 +20,7 @@ from jgroups_py.protocols.relay.headers import (
     View,
 )
 from jgroups_py.protocols.relay.receipt_headers import Settled, Wanted
+from jgroups_py.protocols.relay.state_headers import Keyed
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.relay.relay import Relay
@@ -35,6 +36,8 @@ def from_bridge(relay: Relay, batch: Batch) -> None:
     elif isinstance(header, Letter):
         if header.epoch is not None and relay.sending.obeyed(header.origin_site, header.epoch, src) is not None:
             relay.post.onward(header, inner)
+    elif isinstance(header, Keyed):
+        relay.states.carrier.from_bridge(header, inner.payloads, src)
     elif isinstance(header, LetterSeen):
         relay.post.seen_onward(header)
     else:

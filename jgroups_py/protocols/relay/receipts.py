@@ -27,7 +27,7 @@ from jgroups_py.protocols.relay.polls import Polls
 from jgroups_py.protocols.relay.receipt_headers import Await, Check, Checked, Granted, Ranges, Settled, Wanted
 from jgroups_py.protocols.relay.receiving import RELIABLE
 from jgroups_py.protocols.relay.sites import OFFLINE
-from jgroups_py.protocols.relay.talk import LocalTalk
+from jgroups_py.protocols.relay.state import StateTalk
 from jgroups_py.view import ViewId
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def within(number: int, ranges: Iterable[tuple[int, int]]) -> bool:
     return any(first <= number < stop for first, stop in ranges)
 
 
-class ReceiptTalk(LocalTalk):
+class ReceiptTalk(StateTalk):
     """A base of Relay that receives what concerns receipts."""
 
     receipts: Receipts

@@ -209,6 +209,8 @@ class Receiving:
     def forward(self, header: Forward, batch: Batch, peer: Peer) -> None:
         """A run from another site: multicast here what is new and in order, ask for what is missing."""
         relay = self.relay
+        if relay.states.carrier.puts_off(header.site, header.origin):
+            return relay.count("forwards_put_off", batch.count)
         wanted = self.wanted(header.site, header.origin, header.base)
         if header.base > wanted:
             wanted = header.base
@@ -251,7 +253,7 @@ class Receiving:
             wanted = self.wanted(site, origin, 1)
             if wanted < sent:
                 lacking[origin] = wanted
-        if lacking:
+        if lacking and self.relay.states.carrier.fetch is None:
             self.relay.to_bridge(peer.address, Need(lacking))
         self.ack_again(site, numbers)
 
@@ -319,6 +321,7 @@ class Receiving:
         """Bookkeeping after a delivery: the relay acknowledges, backups confirm, who asked is told."""
         relay = self.relay
         relay.receipts.polls.delivered(site, origin)
+        relay.states.provider.delivered()
         if relay.is_relay:
             runs = self.in_flight.get(origin)
             while runs and runs[0][0].first + runs[0][1].count <= number:

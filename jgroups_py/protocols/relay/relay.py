@@ -52,6 +52,7 @@ from jgroups_py.protocols.relay.receiving import Receiving
 from jgroups_py.protocols.relay.report import report
 from jgroups_py.protocols.relay.sending import Sending
 from jgroups_py.protocols.relay.sites import OFFLINE, STATUS_NAMES, UP, Book, Site, SiteTable
+from jgroups_py.protocols.relay.state import States
 from jgroups_py.protocols.relay.status import Status
 from jgroups_py.units import seconds
 from jgroups_py.view import GlobalView, View
@@ -88,6 +89,7 @@ class Relay(JournalTalk, SiteReporter):
         self.memory = Memory(self)
         self.journal = Journal(self)
         self.receipts = Receipts(self)
+        self.states = States(self)
 
     # --- numbering and holding --------------------------------------------------------------------------------------
 
@@ -115,7 +117,7 @@ class Relay(JournalTalk, SiteReporter):
         return self.next_number + self.gate.unnumbered
 
     def pending_bytes(self) -> int:
-        return self.gate.nbytes
+        return self.gate.nbytes + self.states.provider.nbytes
 
     def unicast(self, dest: Address, batch: Batch) -> None:
         """By address, not by class: a proxy may be local by now, a plain address remote."""
@@ -141,6 +143,7 @@ class Relay(JournalTalk, SiteReporter):
                     self.set_timer_once("trim", self.config.trim_interval_ns)
         self.pass_up(batch)
         self.receipts.polls.delivered(self.config.site, origin)
+        self.states.delivered()
 
     def is_backup(self, member: Address) -> bool:
         """Whether the member is one of the `backups` next in line."""
@@ -175,6 +178,7 @@ class Relay(JournalTalk, SiteReporter):
         if not self.timer_is_set("forget"):
             self.set_timer("forget", self.config.forget_after_ns)
         self.receipts.view_changed()
+        self.states.view_changed(old_relay != event.view.coordinator)
         self.publish()
 
     def follow_table(self, rows: tuple[SiteRow, ...], below: Numbers, *, joined: bool = False) -> None:

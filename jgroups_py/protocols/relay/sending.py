@@ -67,6 +67,7 @@ class Sending:
     def peer_gone(self, peer: Peer, *, graceful: bool) -> None:
         """A remote relay left the bridge."""
         self.peers.drop(peer.address)
+        self.relay.states.carrier.peer_gone(peer)
         if not graceful:
             self.relay.status.start_grace(peer.site)
         self.relay.status.watch_absent()

@@ -62,7 +62,7 @@ class Facts:
         self.installs_of: dict[Address, list[h.Install]] = {}
         self.deliveries: list[h.Delivery] = []
         self.sends: list[h.Send] = []
-        self.lost: list[h.Lost] = []                                 # told where they will not come
+        self.lost: list[h.Lost | h.Covered] = []                                 # told where they will not come
         self.unbalanced: list[h.Unbalanced] = []
         self.obeyed: list[h.Obeyed] = []
         self.on_disk: list[h.OnDisk] = []
@@ -102,6 +102,8 @@ class Facts:
             case h.Lost():
                 if entry.dest_site is None:
                     self.lost.append(entry)
+            case h.Covered():
+                self.lost.append(entry)
             case h.Unbalanced():
                 self.unbalanced.append(entry)
             case h.OnDisk():

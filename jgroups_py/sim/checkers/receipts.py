@@ -52,6 +52,10 @@ def _arrivals(facts: Facts) -> Arrivals:
             found.first_at.setdefault((facts.site(delivery.who), payload), delivery.at_ns)
             if delivery.who == delivery.src and delivery.view is not None:
                 found.own_view[payload] = delivery.view
+    for covered in facts.history.entries:
+        if isinstance(covered, h.Covered):
+            for message in facts.by_relay_number.get(covered.origin, [])[covered.first - 1:covered.stop - 1]:
+                found.at.setdefault((covered.who, message.payload), covered.at_ns)
     return found
 
 

@@ -11,7 +11,16 @@ from random import Random
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
-from jgroups_py.events import BridgeClosed, BridgeDelivered, BridgeView, LeaveWanted, RaiseView, SiteCommand, ViewChange
+from jgroups_py.events import (
+    BridgeClosed,
+    BridgeDelivered,
+    BridgeView,
+    LeaveWanted,
+    RaiseView,
+    SiteCommand,
+    StateChunk,
+    ViewChange,
+)
 from jgroups_py.node import NodeStack, new_address
 from jgroups_py.outputs import (
     CloseBridge,
@@ -19,11 +28,15 @@ from jgroups_py.outputs import (
     GlobalViewInstalled,
     MessagesLost,
     OpenBridge,
+    ProvideState,
     ReadyToLeave,
     Receipt,
     SiteCommandDone,
     SiteStatusChanged,
     StateAdvised,
+    StateBegin,
+    StateEnd,
+    StatePart,
     ToBridge,
     Unreachable,
 )
@@ -63,6 +76,11 @@ class Member:
         self.got: list[tuple[str, bytes]] = []             # (sender, payload)
         self.unicasts: list[tuple[str, bytes]] = []
         self.told: list[object] = []
+        self.log: list[bytes] = []                         # the application's state: what it was given, once
+        self.arriving: list[bytes] | None = None           # pieces of a state
+        self.aside: list[bytes] = []                       # given after StateBegin: belongs after the state
+        self.state_ends: list[str] = []
+        self.writes_all = True                             # False: its get_state never comes to an end
         self.ready_to_leave = False
         self.orders = 0
 
@@ -86,6 +104,8 @@ class Member:
             if isinstance(output, Deliver):
                 into = self.got if output.batch.dest is None else self.unicasts
                 into.extend((str(output.batch.src), payload) for payload in output.batch.payloads)
+                if output.batch.dest is None:
+                    (self.log if self.arriving is None else self.aside).extend(output.batch.payloads)
             elif isinstance(output, OpenBridge):
                 world.join_bridge(self)
             elif isinstance(output, CloseBridge):
@@ -93,10 +113,33 @@ class Member:
                 world.leave_bridge(self, "left")
             elif isinstance(output, ToBridge):
                 world.on_bridge.append((self.bridge, output.batch))
+            elif isinstance(output, ProvideState | StateBegin | StatePart | StateEnd):
+                self.state_output(output)
             elif isinstance(output, ReadyToLeave):
                 self.ready_to_leave = True
             elif isinstance(output, TOLD):
                 self.told.append(output)
+
+    def state_output(self, output: object) -> None:
+        """The application's state is its log, line by line."""
+        if isinstance(output, ProvideState):
+            state = b"".join(line + b"\n" for line in self.log)
+            half = len(state) // 2
+            for chunk in (StateChunk(output.request, state[:half]),
+                          StateChunk(output.request, state[half:], self.writes_all)):
+                self.stack.inject(chunk, self.site.world.now_ns)
+            self.drain()
+        elif isinstance(output, StateBegin):
+            self.log += self.aside
+            self.aside, self.arriving = [], []
+        elif isinstance(output, StatePart):
+            self.arriving.append(output.data)
+        elif isinstance(output, StateEnd):
+            self.state_ends.append(output.error)
+            if not output.error and self.arriving is not None:
+                self.log = b"".join(self.arriving).splitlines()
+            self.log += self.aside
+            self.aside, self.arriving = [], None
 
     def tell(self, event: object) -> None:
         self.stack.tell(self.relay, event, self.site.world.now_ns)

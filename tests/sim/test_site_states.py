@@ -1,0 +1,104 @@
+"""Sites fetch states from each other while relays crash and networks fail: state and stream fit at every member."""
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from jgroups_py.batch import NO_RELAY, NO_RELIABILITY
+from jgroups_py.sim import World
+from jgroups_py.sim.checkers import CHECKERS, Facts, check
+from jgroups_py.sim.faults import Action, Starter, Talk, is_up
+from jgroups_py.sim.process import Process
+from jgroups_py.sim.profiles.base import Plan
+from jgroups_py.sim.profiles.relay import RelayCrash
+from jgroups_py.sim.runner import carry_out
+from jgroups_py.units import seconds
+from tests.sim.test_states import Curious
+
+TIMEOUT_NS = seconds(5)
+WHILE_WAITING = [name for name in CHECKERS if name != "R5"]      # who gets a state keeps back what it multicasts
+
+
+@attrs.frozen
+class FetchFar(Action):
+    """Ask a member of another site for its state, unless one was asked for."""
+
+    name: str
+    target: str
+
+    def do(self, world: World, start: Starter) -> bool:
+        process, other = world.processes.get(self.name), world.processes.get(self.target)
+        if process is None or other is None or process.paused or not is_up(world, self.name):
+            return False
+        app, view = process.app, process.global_view
+        if not isinstance(app, Curious) or app.asked or view is None or other.me not in view:
+            return False
+        app.asked += 1
+        world.get_state(self.name, self.target, TIMEOUT_NS)
+        return True
+
+    def words(self) -> str:
+        return f"{self.name} fetches the state of {self.target}"
+
+
+class SiteStates(RelayCrash):
+    """Profile relay-crash, with states."""
+
+    def make_plan(self) -> Plan:
+        plan = super().make_plan()
+        rng = self.rng
+        times = [rng.randrange(seconds(3), plan.stop_ns) for _ in range(10)]
+        times += [max(0, fault.at_ns + rng.randrange(-seconds(0.02), seconds(0.05))) for fault in plan.faults]
+        fetches = []
+        for at_ns in sorted(times):
+            name = rng.choice(self.members)
+            far = [other for other in self.members if self.site_of[other] != self.site_of[name]]
+            fetches.append(FetchFar(at_ns, name, rng.choice(far)))
+        # What stays in its site is in no other site's state.
+        keep = ~(NO_RELIABILITY | NO_RELAY)
+        talk = [attrs.evolve(action, flags=action.flags & keep) if isinstance(action, Talk) else action
+                for action in plan.traffic]
+        traffic = sorted((*talk, *fetches), key=lambda action: action.at_ns)
+        return attrs.evolve(plan, traffic=tuple(traffic))
+
+    def start(self, world: World, name: str) -> Process:
+        process = super().start(world, name)
+        process.app = Curious()
+        process.app.joins(world, process)
+        return process
+
+
+def played(seed: int) -> World:
+    world, profile = World(seed), SiteStates(seed)
+    carry_out(world, profile)
+    world.run_for(3 * TIMEOUT_NS)
+    return world
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_state_and_later_messages_are_each_message_once(seed: int) -> None:
+    world = played(seed)
+    assert [str(found) for found in check(world.history, WHILE_WAITING)] == []
+    facts = Facts(world.history)
+    for process in world.all_processes:
+        if not process.running:
+            continue
+        app = process.app
+        assert isinstance(app, Curious)
+        assert len(app.state_errors) >= app.asked, f"{process.incarnation} still waits for a state"
+        places = {payload: at for at, payload in enumerate(app.log)}
+        assert len(places) == len(app.log), f"{process.incarnation} has a message twice"
+        for origin, messages in facts.by_relay_number.items():
+            has = [message.payload in places for message in messages]
+            if origin in world.history.names and any(has) and world.by_address[origin].running:
+                holes = [message.relay_number for message, there in zip(messages, has, strict=True) if not there]
+                assert all(number < 1 + has.index(True) for number in holes), \
+                    f"{process.incarnation} lacks {holes} of {world.history.names[origin]}"
+                order = [places[message.payload] for message in messages if message.payload in places]
+                assert order == sorted(order), f"{process.incarnation} has {world.history.names[origin]} out of order"
+
+
+def test_the_seeds_exercise_transfers() -> None:
+    fetched = sum(app.state_errors.count("") for seed in range(3) for app in
+                  [process.app for process in played(seed).all_processes])
+    assert fetched > 10

@@ -1,0 +1,250 @@
+"""A state from another site (rule 16): state plus later messages are each message once, at every member."""
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from sites import Member, Sites
+
+from jgroups_py.events import GetState
+from jgroups_py.protocols.relay.state_headers import (
+    StateCover,
+    StateFetch,
+    StateInstall,
+    StateMore,
+    StatePiece,
+)
+from jgroups_py.units import millis, seconds
+
+TIMEOUT_NS = seconds(10)
+
+
+@pytest.fixture
+def world() -> Sites:
+    return Sites(NYC="ABC", SFO="DEF").build()
+
+
+def get_state(member: Member, target: Member, timeout_ns: int = TIMEOUT_NS) -> None:
+    member.stack.inject(GetState(target.me, timeout_ns), member.site.world.now_ns)
+    member.drain()
+
+
+def flood(world: Sites, duration_ns: int, *others: str) -> None:
+    """Everybody says something every 5 ms; `others` are not there any more."""
+    stop = world.now_ns + duration_ns
+    while world.now_ns < stop:
+        for site in world.sites.values():
+            for member in site.members.values():
+                if member.alive and member.name not in others:
+                    member.spoken = getattr(member, "spoken", 0) + 1
+                    member.say(f"{member.name}{member.spoken}")
+        world.run(millis(5))
+
+
+def settled(world: Sites, *, gone: str = "") -> list[str]:
+    """Everybody alive who does not have each message exactly once, or not in order; after all has arrived."""
+    world.run(seconds(4))
+    said = {member.name: getattr(member, "spoken", 0) for site in world.sites.values()
+            for member in site.members.values() if member.alive}
+    wrong = []
+    for site in world.sites.values():
+        for member in site.members.values():
+            if not member.alive:
+                continue
+            texts = [line.decode() for line in member.log]
+            for name, number in said.items():
+                mine = [text for text in texts if text[0] == name]
+                if mine != [f"{name}{n}" for n in range(1, number + 1)]:
+                    wrong.append(f"{member.name} has {len(mine)} of {number} of {name}, twice: "
+                                 f"{[t for t, n in Counter(mine).items() if n > 1][:3]}")
+    return wrong
+
+
+def lose_some(world: Sites, *names: str) -> None:
+    """The applications of these lose all they had: only a state helps."""
+    for name in names:
+        world[name].log.clear()
+
+
+@pytest.mark.parametrize(("asker", "provider"), [("D", "A"), ("D", "B"), ("E", "A"), ("F", "C"), ("B", "F")])
+def test_every_member_of_the_site_takes_the_state_while_everybody_sends(
+    world: Sites, asker: str, provider: str,
+) -> None:
+    flood(world, millis(100))
+    site = "DEF" if asker in "DEF" else "ABC"
+    lose_some(world, *site)
+    get_state(world[asker], world[provider])
+    flood(world, millis(300))
+    assert [world[name].state_ends for name in site] == [[""]] * 3
+    assert settled(world) == []
+
+
+def test_nobody_sends_between_pause_and_install_and_what_was_sent_follows(world: Sites) -> None:
+    world.lose = lambda src, batch: isinstance(batch.headers[-1], StateFetch)
+    get_state(world["D"], world["A"])
+    world.run(millis(20))
+    world["E"].say("late")
+    assert world["E"].relay.gate.waiting
+    assert world["E"].relay.pending_bytes() == 4
+    world.run(seconds(12))
+    assert world["D"].state_ends == ["the other site does not send the state"]
+    assert all(world[name].texts("late") == ["late"] for name in "ABCDEF")
+
+
+def test_a_site_that_is_behind_its_provider_skips_what_the_state_holds(world: Sites) -> None:
+    """The provider has more than the asker by the time it cuts: that is in the state, and is not delivered again."""
+    held = []
+    keep = lambda src, batch: isinstance(batch.headers[-1], StateFetch) and held.append((src, batch)) is None  # noqa: E731
+    world.lose = keep
+    get_state(world["D"], world["A"])
+    world.run(millis(20))
+    world.lose = lambda src, batch: False
+    flood(world, millis(50), "D", "E", "F")
+    assert world["D"].texts("C") == [], "nothing is disseminated while the state is fetched"
+    world.on_bridge.extend(held)
+    flood(world, millis(100))
+    assert world["E"].state_ends == [""]
+    skipped = 10 - len([text for text in world["E"].texts("C") if int(text[1:]) <= 10])
+    assert skipped == 10, "the state held them"
+    assert settled(world) == []
+
+
+def test_a_provider_that_lacks_what_the_asker_has_waits_for_it(world: Sites) -> None:
+    third = Sites(NYC="AB", SFO="DE", LON="XY").build()
+    third.lose = lambda src, batch: src == third["X"].bridge and batch.dest == third["A"].bridge
+    third["Y"].spoken = 1
+    third["Y"].say("Y1")
+    third.run(millis(50))
+    assert third["D"].texts("Y") == ["Y1"]
+    assert third["A"].texts("Y") == []
+    get_state(third["D"], third["A"])
+    third.run(millis(200))
+    assert third["D"].state_ends == []
+    third.lose = lambda src, batch: False
+    assert settled(third) == []
+    assert third["D"].state_ends == [""]
+
+
+def test_a_provider_that_never_gets_what_the_asker_has_refuses(world: Sites) -> None:
+    third = Sites(NYC="AB", SFO="DE", LON="XY").build()
+    third.lose = lambda src, batch: src == third["X"].bridge and batch.dest == third["A"].bridge
+    third["Y"].say("Y1")
+    third.run(millis(50))
+    get_state(third["D"], third["A"], seconds(2))
+    third.run(seconds(6))
+    [error] = third["D"].state_ends
+    assert "does not get hold of all messages" in error
+    third["D"].say("goes on")
+    third.run()
+    assert third["A"].texts("goes") == ["goes on"]
+
+
+@pytest.mark.parametrize("kind", [StateFetch, StateCover, StateMore, StatePiece, StateInstall])
+@pytest.mark.parametrize("victim", "ABCDEF")
+def test_whoever_crashes_in_the_middle_it_ends_in_a_state_or_an_error_and_nothing_is_missing(
+    world: Sites, kind: type, victim: str,
+) -> None:
+    flood(world, millis(50))
+    asker, provider = world["E"], world["B"]
+    met = []
+
+    def watch(src: object, batch: object) -> bool:
+        if isinstance(batch.headers[-1], kind):                    # type: ignore[attr-defined]
+            met.append(batch)
+        return bool(met)                          # from then on nothing gets through, until somebody has died
+    if kind is StateInstall:
+        watch_local(world, met)
+    else:
+        world.lose = watch
+    get_state(asker, provider)
+    world.run(millis(30))
+    assert met, "the moment was never reached"
+    world.sites["NYC" if victim in "ABC" else "SFO"].crash(victim)
+    world.lose = lambda src, batch: False
+    flood(world, millis(400), victim)
+    world.run(seconds(25))
+    for name in "DEF":
+        member = world[name]
+        if member.alive:
+            assert not member.relay.gate.closed
+            assert member.arriving is None, "told the end of every state that began"
+    if asker.alive:
+        assert asker.state_ends, "neither a state nor an error"
+        assert set(asker.state_ends) <= {""} or asker.state_ends[-1], asker.state_ends
+    assert settled(world) == []
+
+
+def watch_local(world: Sites, met: list[object]) -> None:
+    """Notice INSTALL in SFO's group, and let nothing through there behind it."""
+    site = world.sites["SFO"]
+    deliver = site.flush
+
+    def flush() -> bool:
+        for at, (_, batch) in enumerate(site.sent):
+            if batch.headers and isinstance(batch.headers[-1], StateInstall):
+                met.append(batch)
+                del list(site.sent)[at + 1:]
+        return deliver()
+    site.flush = flush                            # type: ignore[method-assign]
+
+
+def test_a_member_that_joins_in_the_middle_makes_the_asker_try_again(world: Sites) -> None:
+    flood(world, millis(50))
+    lose_some(world, *"DEF")
+    world.lose = lambda src, batch: isinstance(batch.headers[-1], StateCover)
+    get_state(world["E"], world["B"])
+    world.run(millis(30))
+    newcomer = world.sites["SFO"].add("G")
+    world.lose = lambda src, batch: False
+    flood(world, millis(800))
+    assert world["E"].state_ends == [""]
+    assert newcomer.state_ends == [""], "it takes the state with the others"
+    assert settled(world) == []
+
+
+def test_a_provider_whose_application_fails_is_named_with_its_error(world: Sites) -> None:
+    from jgroups_py.events import StateChunk
+    from jgroups_py.outputs import ProvideState
+    provider = world["B"]
+
+    def fail(output: object) -> None:
+        assert isinstance(output, ProvideState)
+        provider.stack.inject(StateChunk(output.request, b"half", last=True, error="get_state raised"), world.now_ns)
+        provider.drain()
+    provider.state_output = fail                  # type: ignore[method-assign]
+    get_state(world["E"], provider, seconds(1))
+    world.run(seconds(4))
+    assert world["E"].state_ends == ["get_state raised"]
+    assert settled(world) == []
+
+
+def test_a_state_that_stops_coming_ends_with_an_error_and_the_provider_forgets_it(world: Sites) -> None:
+    world["B"].say("something")
+    world.run()
+    world["B"].writes_all = False
+    get_state(world["E"], world["B"], seconds(2))
+    world.run(seconds(12))
+    assert [bool(error) for error in world["E"].state_ends] == [True]
+    assert world["B"].relay.states.provider.streams == {}
+    assert not any(world[name].relay.gate.closed for name in "DEF")
+    assert settled(world) == []
+
+
+def test_a_site_without_relay_gives_no_state(world: Sites) -> None:
+    world.lose = lambda src, batch: True
+    world.leave_bridge(world["A"], "link broken")
+    world["A"].relay.bridge_wanted = False
+    get_state(world["E"], world["B"], seconds(2))
+    world.run(seconds(5))
+    assert world["E"].state_ends == ["site NYC has no relay on the bridge"]
+
+
+def test_two_members_that_ask_at_once_both_get_an_answer(world: Sites) -> None:
+    flood(world, millis(50))
+    get_state(world["E"], world["B"])
+    get_state(world["F"], world["A"])
+    flood(world, millis(800))
+    for name in "EF":
+        assert world[name].state_ends, name
+        assert set(world[name].state_ends) == {""}
+    assert settled(world) == []
