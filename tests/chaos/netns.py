@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -44,6 +45,7 @@ add rule inet chaos input iifname eth0 ip saddr @deaf drop
 {loss}
 """
 LOSS_RULE = "add rule inet chaos input iifname eth0 numgen random mod 1000 < {permille} drop"
+OWNER = re.compile("jg([0-9a-f]+)-[0-9]+-")          # the process that made a namespace, in hex
 _numbers = itertools.count()
 
 
@@ -73,6 +75,15 @@ def do(*words: str, say: str = "") -> None:
         raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}\n{say}")
 
 
+def sweep() -> None:
+    """Remove the namespaces of runs whose process was killed, so that it could not do it itself."""
+    listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S).stdout
+    for namespace in (line.split()[0] for line in listed.splitlines() if line):
+        owner = OWNER.match(namespace)
+        if owner is not None and not Path(f"/proc/{int(owner[1], 16)}").exists():
+            subprocess.run(["ip", "netns", "del", namespace], capture_output=True, timeout=COMMAND_TIMEOUT_S)
+
+
 def address_of(name: str) -> str:
     """The IP address of a member."""
     site = site_of(name)
@@ -84,12 +95,13 @@ class Hosts:
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
-        self.tag = f"jg{os.getpid():x}-{next(_numbers)}"
+        self.tag = f"jg{os.getpid():x}-{next(_numbers)}"         # see OWNER
         self.made: list[str] = []                    # namespaces
         self.netem = False
         self._forwarder: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
+        sweep()
         try:
             self._make()
         except BaseException:

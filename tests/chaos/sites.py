@@ -63,7 +63,8 @@ class Person(company.Person):
     view: list[str] = attrs.Factory(list)
     global_view: dict[str, list[str]] = attrs.Factory(dict)
     last: dict[str, int] = attrs.Factory(dict)           # prefix -> highest number delivered
-    kept_back: int = 0
+    kept_back: int = 0                                   # bytes
+    letters: int = 0                                     # unicasts to other sites that wait for an answer
     said: dict[str, int] | None = None                   # its last words
     paused: bool = False
     samples: list[tuple[float, int, int]] = attrs.Factory(list)      # (seconds, resident KB, descriptors)
@@ -242,7 +243,7 @@ class Sites:
         self.until(ARRIVAL_LIMIT_S, self.all_heard)
 
     def all_heard(self) -> bool:
-        """Whether the last words of all are with everybody they were for."""
+        """Whether the last words of all are with everybody they were for, and nothing else is still under way."""
         self.report()
         for person in self.up():
             for prefix, count in (person.said or {}).items():
@@ -250,7 +251,7 @@ class Sites:
                 if not all(other.last.get(prefix, -1) >= count - 1
                            for other in self.up() if dest == "*" or other.address.startswith(dest)):
                     return False
-        return not any(person.kept_back for person in self.up())
+        return not any(person.kept_back or person.letters for person in self.up())
 
     def report(self) -> None:
         """Fresh figures of everybody that can answer."""
@@ -329,7 +330,7 @@ class Sites:
 
     def on_report(self, person: Person, event: dict[str, Any]) -> None:
         """Its figures."""
-        person.last, person.kept_back = event["last"], event["kept_back"]
+        person.last, person.kept_back, person.letters = event["last"], event["kept_back"], event["letters"]
         person.samples.append((event["at"], event["rss_kb"], event["descriptors"]))
         person.reports += 1
 

