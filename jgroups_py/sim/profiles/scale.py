@@ -14,6 +14,8 @@ class Scale(SitesProfile):
     """Each site has its own troubles, one member at a time; bridges between any of them fail."""
 
     name = "scale"
+    lossless = True
+    splits = True
     reaches = ("failovers", "overlapping failovers at two sites", "three sites failing over within ten seconds",
                "sites with seven members", "worlds of five sites", "messages replayed: more than 50 at once")
 

@@ -17,6 +17,8 @@ class RelayStorm(SitesProfile):
     """Sites of `backups` + 2 members or more, of which at most `backups` are missing at a time: so R3 applies."""
 
     name = "relay-storm"
+    lossless = True
+    splits = True
     reaches = ("failovers", "overlapping failovers at one site", "overlapping failovers at two sites",
                "paused members excluded", "excluded members merged back", "messages replayed: more than 50 at once",
                "refused epochs")
