@@ -206,6 +206,9 @@ class JChannel(BaseChannel):
     def get_state(self, target: Address | None = None, timeout: float = 10.0) -> None:
         """Fetch the state of `target` (None: the coordinator) into the receiver's set_state; returns when it is set.
 
+        With RELAY, `target` may be a member of another site: then all members of ours take its state (rule 16), and
+        what our site multicasts waits until they have.
+
         Raises:
             StateTransferError: it did not come, or not wholly; set_state may have seen a part.
         """

@@ -1,6 +1,7 @@
 """One connection of a channel to a group: from connect to the end, what JChannel and AsyncChannel share of it."""
 from __future__ import annotations
 
+import contextlib
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -12,17 +13,18 @@ from jgroups_py.config.load import Source, load
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.delivery import Dispatcher
 from jgroups_py.errors import ChannelClosedError, ChannelError, JoinTimeoutError, NotConnectedError
-from jgroups_py.events import Event
+from jgroups_py.events import Event, GetState
 from jgroups_py.message import Message, as_bytes, wire_headers
-from jgroups_py.outputs import Closed, GlobalViewInstalled, Output, SiteStatusChanged, ViewInstalled
+from jgroups_py.outputs import Closed, GlobalViewInstalled, Output, SiteStatusChanged, StateAdvised, ViewInstalled
 from jgroups_py.receipts import Receipts, check_message, sites_of
 from jgroups_py.receiver import callbacks
 from jgroups_py.runtime.host import Host
 from jgroups_py.runtime.inbox import Inbox
-from jgroups_py.units import show_size
+from jgroups_py.units import seconds, show_size
 from jgroups_py.view import GlobalView, View
 
 HEADER_ROOM = 1024                          # without FRAG a message and all headers fit one frame
+ADVISED_STATE_NS = seconds(10)              # how long a state that RELAY advises may not move
 SEND_SECONDS = 60.0                         # how long a send waits for room by default
 
 
@@ -101,6 +103,16 @@ class Session:
             self.channel._closed_itself(self)
         elif kind is SiteStatusChanged:
             self.channel._sites[output.site] = output.status             # type: ignore[attr-defined]
+        elif kind is StateAdvised:
+            self._fetch_state(output.site)                               # type: ignore[attr-defined]
+
+    def _fetch_state(self, site: str) -> None:
+        """Our site missed messages of another one: get its state, if the application can take one."""
+        view = self.channel.global_view
+        members = view.sites.get(site, ()) if view is not None else ()
+        if members and self.dispatcher.has("set_state") and self.dispatcher.transfer is None:
+            with contextlib.suppress(ChannelError):                      # the channel is being closed
+                self.host.sends.put_event(GetState(members[0], ADVISED_STATE_NS), 0, None)
 
     def _after(self, output: Output) -> None:
         kind = output.__class__
