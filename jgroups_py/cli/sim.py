@@ -38,6 +38,8 @@ class Sum:
     sim_s: float = 0.0
     group_s: float = 0.0
     cpu_s: float = 0.0
+    events: int = 0
+    frames: int = 0
     faults: int = 0
     by_kind: Counter[str] = attrs.field(factory=Counter)
     reached: Counter[str] = attrs.field(factory=Counter)
@@ -50,6 +52,8 @@ class Sum:
         self.sim_s += outcome.sim_ns / NS_PER_S
         self.group_s += outcome.sim_ns / NS_PER_S * outcome.groups
         self.cpu_s += outcome.cpu_s
+        self.events += outcome.events
+        self.frames += outcome.frames
         self.faults += sum(outcome.injected.values())
         self.by_kind.update(outcome.injected)
         self.reached.update(outcome.reached)
@@ -76,8 +80,8 @@ class Sum:
 
     def __str__(self) -> str:
         return (f"{self.seeds} seeds, {self.failed} failed, {self.violations} violations, {self.sim_s:.0f} simulated "
-                f"seconds ({self.sim_s / SECONDS_AN_HOUR:.1f} hours), {self.faults} faults, {self.speed:.0f} simulated "
-                "group-seconds per second of one core")
+                f"seconds ({self.sim_s / SECONDS_AN_HOUR:.1f} hours), {self.events} events, {self.frames} frames, "
+                f"{self.faults} faults, {self.speed:.0f} simulated group-seconds per second of one core")
 
 
 def seed_range(text: str) -> range:
@@ -178,7 +182,8 @@ def as_json(outcome: Outcome, least: Outcome | None) -> dict[str, object]:
     document: dict[str, object] = {
         "profile": outcome.profile, "seed": outcome.seed, "ok": not outcome.violations,
         "violations": list(outcome.violations), "guarantees": list(outcome.guarantees), "digest": outcome.digest,
-        "sim_s": outcome.sim_ns / NS_PER_S, "faults": list(outcome.faults), "injected": outcome.injected,
+        "sim_s": outcome.sim_ns / NS_PER_S, "events": outcome.events, "frames": outcome.frames,
+        "faults": list(outcome.faults), "injected": outcome.injected,
         "cpu_s": outcome.cpu_s, "reproduce": outcome.command,
     }
     if least is not None:

@@ -33,9 +33,10 @@ REST_ROUNDS = 2                          # a merge that was under way may bring 
 class Outcome:
     """What came of one seed, or of a part of its plan.
 
-    found_ns: when the first violation shows; groups: how many groups the run had; injected: kind -> how many faults of
-    it were done (those that did not fit the moment are not); reached: state -> how often (coverage.py); history,
-    picture: their lines, kept for failing seeds.
+    found_ns: when the first violation shows; groups: how many groups the run had; events, frames: how often a node was
+    given something to do, how many frames were sent; injected: kind -> how many faults of it were done (those that did
+    not fit the moment are not); reached: state -> how often (coverage.py); history, picture: their lines, kept for
+    failing seeds.
     """
 
     profile: str
@@ -47,6 +48,8 @@ class Outcome:
     digest: str
     sim_ns: int
     groups: int
+    events: int
+    frames: int
     faults: tuple[str, ...]
     traffic: tuple[str, ...]
     injected: dict[str, int]
@@ -83,13 +86,15 @@ def run_setting(setting: Profile, world: World, part: Part, judge: Judge, *, kee
     keep = keep or bool(violations)
     faults = len(setting.plan.faults)
     return Outcome(
-        setting.name, setting.seed, part, tuple(map(str, violations)),
-        tuple(dict.fromkeys(found.guarantee for found in violations)),
-        violations[0].at_ns if violations else 0, world.history.digest(), world.now_ns, len(setting.plan.sites),
-        tuple(f"#{number} {action}" for number, action in actions if number < faults),
-        tuple(f"#{number} {action}" for number, action in actions if number >= faults), dict(injected),
-        time.process_time() - began_s, reached(world.history, world.all_processes),
-        tuple(world.history.lines()) if keep else (), tuple(picture(world.history, violations[:1])) if keep else ())
+        profile=setting.name, seed=setting.seed, part=part, violations=tuple(map(str, violations)),
+        guarantees=tuple(dict.fromkeys(found.guarantee for found in violations)),
+        found_ns=violations[0].at_ns if violations else 0, digest=world.history.digest(), sim_ns=world.now_ns,
+        groups=len(setting.plan.sites), events=world.step_count, frames=world.frame_count,
+        faults=tuple(f"#{number} {action}" for number, action in actions if number < faults),
+        traffic=tuple(f"#{number} {action}" for number, action in actions if number >= faults),
+        injected=dict(injected), cpu_s=time.process_time() - began_s,
+        reached=reached(world.history, world.all_processes), history=tuple(world.history.lines()) if keep else (),
+        picture=tuple(picture(world.history, violations[:1])) if keep else ())
 
 
 def judged(world: World, setting: Profile) -> list[Violation]:

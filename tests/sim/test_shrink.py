@@ -20,7 +20,9 @@ def outcome_of(plan: Plan, part: Part, culprits: Iterable[int], found_ns: int) -
     """What a run would give that fails if all `culprits` are among its actions."""
     actions = part.actions(plan)
     broken = ("X",) if {number for number, _ in actions} >= set(culprits) else ()
-    return Outcome("group", 0, part, broken, broken, found_ns, "", part.stop_ns(plan), 1, (), (), {}, 0.0)
+    return Outcome(profile="group", seed=0, part=part, violations=broken, guarantees=broken, found_ns=found_ns,
+                   digest="", sim_ns=part.stop_ns(plan), groups=1, events=0, frames=0, faults=(), traffic=(),
+                   injected={}, cpu_s=0.0)
 
 
 def shrinker(culprits: Iterable[int], found_ns: int = seconds(60), limit_s: float = 5.0) -> Shrinker:
