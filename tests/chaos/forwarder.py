@@ -19,6 +19,8 @@ from typing import Any
 
 import attrs
 
+from tests.chaos.children import end_with_parent
+
 TUNSETIFF = 0x400454CA
 IFF_TAP, IFF_NO_PI = 0x0002, 0x1000
 FRAME_BYTES = 65536
@@ -132,6 +134,7 @@ def open_tap(name: str) -> int:
 
 def main() -> None:
     """Forward between the pairs that the first argument names."""
+    end_with_parent()
     options = json.loads(sys.argv[1])
     forwarder = Forwarder(options["seed"], options["pairs"])
     sys.stdout.write("ready\n")

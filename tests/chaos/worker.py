@@ -19,6 +19,7 @@ from typing import Any
 
 import jgroups_py as jg
 from tests.chaos import payloads
+from tests.chaos.children import end_with_parent
 
 TICK_S = 0.02                        # the sender wakes up so often and sends what is due
 REPLY_EVERY = 7                      # so many-th messages of other sites are answered by a unicast
@@ -240,6 +241,7 @@ def resident_kb() -> int:
 
 def main() -> None:
     """Run the member that the first argument describes."""
+    end_with_parent()
     faulthandler.enable()                # a process that aborts says where
     worker = Worker(json.loads(sys.argv[1]))
     try:
