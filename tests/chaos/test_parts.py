@@ -69,7 +69,13 @@ def test_growth_is_found_and_noise_is_not():
     assert not trend("A", leaking).flat
 
 
-CHILD = "import time; from tests.chaos.children import end_with_parent as end; end(); print(1, flush=True); time.sleep(60)"
+CHILD = """
+import time
+from tests.chaos.children import end_with_parent
+end_with_parent()
+print("ready", flush=True)
+time.sleep(60)
+"""
 PARENT = """
 import subprocess, sys
 child = subprocess.Popen([sys.executable, "-c", sys.argv[1]], stdout=subprocess.PIPE)
