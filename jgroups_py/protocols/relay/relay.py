@@ -55,7 +55,7 @@ from jgroups_py.protocols.relay.sites import OFFLINE, STATUS_NAMES, UP, Book, Si
 from jgroups_py.protocols.relay.state import States
 from jgroups_py.protocols.relay.status import Status
 from jgroups_py.units import seconds
-from jgroups_py.view import GlobalView, View
+from jgroups_py.view import GlobalView, MergeView, View
 
 REOPEN_NS = seconds(1)          # after the bridge failed; an address that is taken stays taken for a while
 BRIDGE_LEAVE_NS = seconds(1)    # a leaving relay waits this long for its leave of the bridge
@@ -172,6 +172,8 @@ class Relay(JournalTalk, SiteReporter):
             self.close_bridge()
             self.status.resigned()
             self.orders.resigned()
+        elif self.is_relay and isinstance(event.view, MergeView):
+            self.status.start_graces()            # the other half's relay may have begun one that we know nothing of
         if old_relay is not None and old_relay != event.view.coordinator:
             self.post.relay_changed()
             self.gate.shut(False)                 # the new relay says soon if its hold is full too

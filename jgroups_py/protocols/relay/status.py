@@ -35,8 +35,7 @@ class Status:
 
     def watch(self) -> None:
         """A new relay, or the bridge is gone: a grace our predecessor began may still run, sites may not show up."""
-        for site in self.relay.table:
-            self.start_grace(site)
+        self.start_graces()
         self.watch_absent()
 
     def watch_absent(self) -> None:
@@ -44,6 +43,11 @@ class Status:
         for site in self.relay.table:
             if site.status == UP and self.relay.sending.peers.accepted(site.name) is None:
                 self.relay.set_timer_once("site_down", self.relay.config.site_down_after_ns, site.name)
+
+    def start_graces(self) -> None:
+        """For every site, before what our members know of acknowledgements counts."""
+        for site in self.relay.table:
+            self.start_grace(site)
 
     def start_grace(self, site: Site) -> None:
         """Rule 7: who vanished may sit in another half and need what the rest has acknowledged."""

@@ -56,7 +56,8 @@ def exactly_once(facts: Facts) -> Iterator[Violation]:
     """R3: at most once at each live remote member; exactly once, or `messages_lost` names it.
 
     Holes before a member's first message of an origin count only if the message was sent after the member was in the
-    group for a while, and after the origin had heard of the member's site. Judged for messages that a member alive at the end delivered at the origin's site.
+    group for a while, and after the origin and the member had heard of each other's sites. Judged for messages that a
+    member alive at the end delivered at the origin's site.
     """
     yield from _at_most_once(facts)
     if facts.end is None or facts.healed_ns is None:
@@ -103,7 +104,8 @@ def missing_numbers(facts: Facts, member: Address, messages: list[Message], got:
     joined_ns = facts.installs_of[member][0].at_ns + GRACE_NS if member in facts.installs_of else facts.end.at_ns
     told = [(lost.first, lost.stop) for lost in facts.lost
             if lost.who == member and lost.origin == messages[0].sender]
-    met_ns = facts.met_ns(messages[0].sender, facts.site(member)) or 0
+    sender = messages[0].sender
+    met_ns = max(facts.met_ns(sender, facts.site(member)) or 0, facts.met_ns(member, facts.site(sender)) or 0)
     for message in messages:
         number = message.relay_number
         if number in got or any(start <= number < stop for start, stop in told):
