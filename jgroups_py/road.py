@@ -75,7 +75,7 @@ def stretch(passers: Sequence[Handlers], end: Entry, way: str) -> Entry:
         for event, observer in layer.observers.items():
             observers.setdefault(event, []).append(observer)
         if way == "up":
-            headers.update(layer.receivers)
+            headers = {**layer.receivers, **headers}    # the nearest layer takes it
     if not observers and not headers:
         return end
 
@@ -119,7 +119,7 @@ def _next_stop(ahead: Iterable[Handlers], way: str, end: Entry, kind: bool) -> t
     headers: dict[type, Receiver] = {}
     for layer in ahead:
         if way == "up":
-            headers.update(layer.receivers)
+            headers = {**layer.receivers, **headers}    # the nearest layer takes it
         handle, wanted = layer.looks.get(way, (None, None))
         if handle is not None and wanted in (None, kind):
             return handle, headers
