@@ -83,8 +83,15 @@ class Site:
         unknown = {origin: number for origin, number in trimmed.items() if origin not in self.acked}
         for origin, number in unknown.items():
             if number > 1:
-                self.owed[origin] = self.acked[origin] = number
+                self.acked[origin] = number
+                self.owe_from(origin, number)
         self.lose(trimmed)
+
+    def owe_from(self, origin: Address, number: int) -> None:
+        """Nothing below a number was ever meant for the site; no grace keeps it."""
+        self.owed[origin] = number
+        if self.kept is not None:
+            self.kept[origin] = max(number, self.kept.get(origin, 1))
 
     def lose(self, numbers: Numbers) -> int:
         """What is below these numbers and not acknowledged is lost for the site; how many messages that is."""
@@ -135,7 +142,7 @@ class Site:
             if origin in self.acked:
                 owed = min(owed, self.owed.get(origin, 1))
             if owed > 1:
-                self.owed[origin] = owed
+                self.owe_from(origin, owed)
             else:
                 self.owed.pop(origin, None)
             if number > self.acked.get(origin, 1):
