@@ -4,9 +4,11 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from sites import Member, Sites
+from sites import Member, Sites, told
 
-from jgroups_py.events import GetState
+from jgroups_py.events import GetState, StateChunk
+from jgroups_py.outputs import MessagesLost, ProvideState, StateAdvised
+from jgroups_py.protocols.relay.headers import Forward
 from jgroups_py.protocols.relay.state_headers import (
     StateCover,
     StateFetch,
@@ -203,8 +205,6 @@ def test_a_member_that_joins_in_the_middle_makes_the_asker_try_again(world: Site
 
 
 def test_a_provider_whose_application_fails_is_named_with_its_error(world: Sites) -> None:
-    from jgroups_py.events import StateChunk
-    from jgroups_py.outputs import ProvideState
     provider = world["B"]
 
     def fail(output: object) -> None:
@@ -247,4 +247,57 @@ def test_two_members_that_ask_at_once_both_get_an_answer(world: Sites) -> None:
     for name in "EF":
         assert world[name].state_ends, name
         assert set(world[name].state_ends) == {""}
+    assert settled(world) == []
+
+
+# --- interleavings by their letters (reference: rule 16) ------------------------------------------------------------
+
+def test_f5_the_provider_covers_what_the_asker_has_and_every_member_goes_on_from_the_same_place(world: Sites) -> None:
+    """The provider is behind by what is on its way to it; the asker's other members send after the request."""
+    world.lose = lambda src, batch: batch.dest == world["A"].bridge and isinstance(batch.headers[-1], Forward)
+    world["F"].spoken = 3
+    world["F"].say("F1", "F2", "F3")
+    world.run(millis(20))
+    assert world["B"].texts("F") == []
+    get_state(world["D"], world["B"])
+    flood(world, millis(50))
+    assert world["D"].state_ends == [], "a state without F1 to F3 would undo them"
+    world.lose = lambda src, batch: False
+    flood(world, millis(1500))
+    assert [world[name].state_ends for name in "DEF"] == [[""]] * 3
+    vectors = [world[name].relay.receiving.seen["NYC"] for name in "DEF"]
+    assert vectors[0] == vectors[1] == vectors[2]
+    assert settled(world) == []
+
+
+def test_f6_a_site_that_returns_from_offline_is_whole_again_with_a_state(world: Sites) -> None:
+    flood(world, millis(100))
+    relay = world["A"].relay
+    site = relay.table.sites["SFO"]
+    world.lose = lambda src, batch: True
+    flood(world, millis(50))
+    relay.status.take_offline(site, "the test says so")
+    world["A"].drain()
+    flood(world, millis(100))
+    world.lose = lambda src, batch: False
+    relay.status.bring_back(site)
+    world["A"].drain()
+    flood(world, millis(200))
+    [advice] = told(world["D"], StateAdvised)
+    assert advice.site == "NYC"
+    assert told(world["E"], MessagesLost), "what was numbered while it was OFFLINE is lost for it"
+    assert settled(world) != []
+    get_state(world["D"], world["A"])
+    flood(world, millis(400))
+    assert settled(world) == []
+
+
+def test_no_member_takes_a_state_twice_for_two_sites_that_ask_each_other(world: Sites) -> None:
+    flood(world, millis(50))
+    get_state(world["D"], world["A"], seconds(2))
+    get_state(world["A"], world["D"], seconds(2))
+    flood(world, seconds(3))
+    world.run(seconds(6))
+    assert world["D"].state_ends
+    assert world["A"].state_ends
     assert settled(world) == []
