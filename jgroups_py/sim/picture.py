@@ -178,7 +178,7 @@ class Board:
         if isinstance(entry, h.Crash | h.Leave):
             self.lives[mine] = " "
         if isinstance(entry, h.Delivery):
-            return self._arrow(self._place_of(entry.src), mine)
+            return self._arrow(self._place_of(entry.src, mine), mine)
         return self._row({mine: MARKS.get(entry.__class__, "R")})
 
     def _paused(self, text: str) -> None:
@@ -186,8 +186,9 @@ class Board:
         if what in ("is paused", "goes on") and name in self.place:
             self.lives[self.place[name]] = ":" if what == "is paused" else "|"
 
-    def _place_of(self, who: Address) -> int:
-        return self.place[base(self.history.name(who).partition("@")[0])]
+    def _place_of(self, who: Address, otherwise: int = 0) -> int:
+        """Its column; `otherwise` for somebody who never started, as a violation of S1 may have it."""
+        return self.place.get(base(self.history.name(who).partition("@")[0]), otherwise)
 
     def _row(self, marks: dict[int, str] | None = None) -> str:
         cells = {**dict(enumerate(self.lives)), **(marks or {})}

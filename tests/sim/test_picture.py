@@ -1,6 +1,7 @@
 """The Lamport diagram of a hand-made history."""
 from __future__ import annotations
 
+from jgroups_py.address import Address
 from jgroups_py.sim import history as h
 from jgroups_py.sim.checkers import Violation, check
 from jgroups_py.sim.picture import COLUMN, TIME_WIDTH, picture
@@ -78,6 +79,12 @@ def test_sites_stand_above_their_members() -> None:
     sites, names, *_ = picture(tale.history)
     assert sites.index("SFO") == names.index("C")
     assert sites.index("NYC") == names.index("A")
+
+
+def test_a_message_of_somebody_who_never_was_can_be_drawn() -> None:
+    tale = named("AB")
+    tale.deliver(Address(b"x" * 16, "X"), "X#1>*/0", at="B")
+    assert "S1" in drawn(tale)[-1]
 
 
 def test_where_nothing_is_named_messages_are_drawn_and_where_members_are_they_are_not() -> None:
