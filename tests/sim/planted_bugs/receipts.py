@@ -26,7 +26,7 @@ def everything_is_delivered(self: Polls, key: Any) -> int:
 
 
 def asked_once(self: Receipts) -> None:
-    """Nobody asks again."""
+    """Not again on a timer."""
     ask(self)
     self.relay.cancel_timer("await")
 
@@ -38,6 +38,6 @@ RECEIPT_SAFEGUARDS = (
               (Patch(Polls, "_delivered", everything_is_delivered),), "relay", "R10"),
     Safeguard("losses void receipts", "receipts", "members keep quiet about what they lost",
               (Patch(Polls, "skipped", nothing),), "relay", "R10"),
-    Safeguard("receipts are asked for again", "receipts", "the origin asks once",
-              (Patch(Receipts, "ask", asked_once),), "relay", "R10"),
+    Safeguard("receipts are asked for again", "receipts", "each relay and each member asks once",
+              (Patch(Receipts, "ask", asked_once), Patch(Receipts, "peer_came", nothing)), "relay", "R10"),
 )
