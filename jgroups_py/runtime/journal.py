@@ -1,8 +1,8 @@
 """The files of RELAY's journal (`hold_dir`): locks the folder, reads, appends, syncs, removes.
 
-What to write where is decided in the core. Appending is done inside rounds of the loop: it goes to the system's page
-cache, which survives the end of the process. What waits for the disk itself (reading, syncs, closing, removing) is done
-by a thread of this journal, so that the loop never does. Errors are told as JournalFailed; nothing raises.
+What to write where is decided in the core. The thread that drives the node appends: to the system's page cache, which
+survives the end of the process. What waits for the disk itself (reading, syncs, closing, removing) is done by a thread
+of this journal, so that the node never does. Errors are told as JournalFailed; nothing raises.
 """
 from __future__ import annotations
 

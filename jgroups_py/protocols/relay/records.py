@@ -3,7 +3,7 @@
 A segment is a sequence of records, each with two checksums: one over its head, one over its body. A head that is cut
 short or wrong ends the segment, since nothing says where the next record begins: that is how a crash in the middle of
 a write looks (a torn tail). A body that is wrong under a right head costs that record only. The first record of
-a segment says whose it is. Specified byte by byte in design/protocols/relay.md.
+a segment says whose it is. Specified byte by byte in design/journal.md.
 
 Times are those of the wall clock, in ns since 1970, since they outlive the process.
 """
