@@ -17,6 +17,7 @@ from jgroups_py.simulation import Simulation, SimulationFailure, Trial
 from tests.sim.counters import Chatty, KnownByName, Naive, Raising, add, all_are_equal
 
 SEEDS = range(60)
+ENOUGH_SECONDS = 120                     # two are, on a quiet machine
 
 
 def calm(profile: str = "group") -> int:
@@ -155,7 +156,7 @@ def test_a_planted_bug_is_found_and_shrunk(start: type) -> None:
     outcome = first_failure(trial)
     assert outcome.guarantees[0] == "all_are_equal"
     assert "the counters differ" in outcome.violations[0]
-    least = trial.shrunk(outcome, 20)
+    least = trial.shrunk(outcome, ENOUGH_SECONDS)
     assert least.guarantees[0] == "all_are_equal"
     assert len(least.faults) <= 3
     assert len(least.traffic) <= 8
@@ -187,7 +188,7 @@ def test_what_must_always_hold_is_looked_at_after_every_step() -> None:
 def test_the_report_names_check_command_actions_and_draws() -> None:
     seed = first_failure(Trial("group", Naive, add, at_end=all_are_equal)).seed
     with pytest.raises(SimulationFailure) as failure:
-        Simulation("group", seed, f"pytest x.py::test --jgroups-seeds {seed}:{seed + 1}", shrink_s=20).run(
+        Simulation("group", seed, f"pytest x.py::test --jgroups-seeds {seed}:{seed + 1}", shrink_s=ENOUGH_SECONDS).run(
             Naive, act=add, at_end=all_are_equal)
     lines = str(failure.value).splitlines()
     assert lines[0] == f"seed {seed} of profile group breaks all_are_equal"
