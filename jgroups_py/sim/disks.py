@@ -130,7 +130,7 @@ class Disks:
 
     def kept(self, name: str) -> tuple[bytes, ...]:
         """The messages that can be read from the disk of a member, in order of the files."""
-        files = self.by_name[name].files if name in self.by_name else {}
+        files = self.by_name[name].files
         records = (record for file in sorted(files) for record in read_records(
             bytes(files[file].data), Interner(), Damage()))
         return tuple(payload for record in records if isinstance(record, Run) for payload in record.batch.payloads)

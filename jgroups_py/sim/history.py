@@ -81,9 +81,13 @@ class Crash(Record):
 
 @attrs.frozen(eq=False)
 class OnDisk(Record):
-    """The relayed multicasts that are on the disk of a member that has just crashed."""
+    """The relayed multicasts that are on the disk of a member that has just crashed.
+
+    complete: the disk had power and never failed, so everything that the member held should be there.
+    """
 
     payloads: tuple[bytes, ...]
+    complete: bool
 
 
 @attrs.frozen(eq=False)
@@ -279,7 +283,7 @@ class History:
                 return f"{self.name(who)} is told that {show_payload(payload)} {what}"
             case Unreached(_, who, dest):
                 return f"{self.name(who)} is told that {self.name(dest)} is unreachable"
-            case OnDisk(_, who, payloads):
+            case OnDisk(_, who, payloads, _):
                 return f"{self.name(who)} leaves on its disk {show_payloads(payloads)}"
             case Remark(_, text):
                 return f"-- {text}"

@@ -217,9 +217,9 @@ class World(Engine):
         if power:
             self.links.dark[process.host] = None
             self.disks.power_cut(name)
-        kept = self.disks.kept(name)
-        if kept:
-            self.history.add(h.OnDisk(self.now_ns, process.me, kept))
+        if name in self.disks.by_name:
+            complete = not power and not process.node.stats()["RELAY"].get("journal_failures", 0)
+            self.history.add(h.OnDisk(self.now_ns, process.me, self.disks.kept(name), complete))
         for net in NETS:
             self.carrier.close_sockets(process, net, graceful=False)
 

@@ -154,7 +154,7 @@ def what_a_disk_had_never_comes(tale: Tale) -> None:
     tale.sees("A", NYC="AB", SFO="DE")
     tale.send("A", "a3")
     tale.crash("A")
-    tale.history.add(h.OnDisk(tale.tick(), tale.who["A"], (b"a3",)))
+    tale.history.add(h.OnDisk(tale.tick(), tale.who["A"], (b"a3",), complete=False))
     tale.heal()
     tale.end("ABDE")
 

@@ -13,7 +13,8 @@ from jgroups_py.sim.checkers.relayed import missing_numbers
 
 def durability(facts: Facts) -> Iterator[Violation]:
     """R11: with `hold_dir`, a message that is on the disk of a crashed holder which runs again at the end was
-    delivered once at every member of another site that was there all the time, or it was told of the loss.
+    delivered at every member of another site that was there all the time, or it was told of the loss. So was what
+    such a holder had multicast and delivered to itself, unless its disk failed or had no power.
 
     Once, and in order, is what R3 and R4 say of everything.
     """
@@ -28,14 +29,17 @@ def durability(facts: Facts) -> Iterator[Violation]:
             owed = [message for message in messages if met_ns is not None and met_ns < message.at_ns]
             if owed and facts.site(member) != facts.site(sender):
                 for found in missing_numbers(facts, member, owed, got.get((member, sender), set())):
-                    yield attrs.evolve(found, guarantee="R11", text=f"{found.text}; a disk had it")
+                    yield attrs.evolve(found, guarantee="R11", text=f"{found.text}; its site had it on disk")
 
 
 def _on_disk(facts: Facts) -> dict[Address, list[Message]]:
     """Origin -> its messages on disks whose owners run again, in order of their numbers."""
     running = dict.fromkeys(_name(facts, member) for member in facts.live())
-    payloads = {payload: None for entry in facts.on_disk if _name(facts, entry.who) in running
-                for payload in entry.payloads}
+    entries = [entry for entry in facts.on_disk if _name(facts, entry.who) in running]
+    payloads = {payload: None for entry in entries for payload in entry.payloads}
+    whole = dict.fromkeys(entry.who for entry in entries if entry.complete)
+    payloads.update((message.payload, None) for delivery, message in facts.local_deliveries(unicast=False)
+                    if delivery.who in whole and delivery.src == delivery.who and message.relay_number)
     found: dict[Address, list[Message]] = {}
     for payload in payloads:
         message = facts.messages[payload]
