@@ -10,7 +10,10 @@ acknowledgements and timers go on:
 * the thread of the callbacks takes the loop back when the callbacks are done.
 
 A callback that waits for the channel itself (an answer, room, a state, the end) needs no stand-in: it runs rounds of
-the loop, without delivering, until what it waits for is there (`work_until`). Callbacks stay on one thread for as long
+the loop, without delivering, until what it waits for is there (`work_until`). Any other thread that waits for one
+answer after the other borrows the loop in the same way (leader and followers): it reads its answer itself, and the
+channel's thread parks, looking every LOAN_NS whether the loop is still wanted. Waking a thread on another processor
+costs more than a stack is worth. Callbacks stay on one thread for as long
 as the channel is connected. The duty lock says who may run rounds; there is one of each kind for every channel, so no
 channel ever waits for another's callbacks.
 """
@@ -22,11 +25,12 @@ from collections.abc import Callable
 from jgroups_py.delivery import Dispatcher
 from jgroups_py.runtime.inbox import Inbox
 from jgroups_py.runtime.loop import NEVER_NS, Loop, clock
-from jgroups_py.units import millis, seconds
+from jgroups_py.units import NS_PER_S, millis, seconds
 
 LOOK_SECONDS = 0.01                         # a callback that takes longer than one to two of these is stood in for
 TIRED_LOOKS = 50                            # after so many looks without a callback the stand-in sleeps
 SLICE_NS = millis(5)                        # callbacks run for so long, about, before the sockets are read again
+LOAN_NS = millis(1)                         # waits of one thread that begin within this are a chain; see `_borrow`
 HOLDS_NS = millis(50)                       # a condition that other threads fulfil is looked at so often
 
 
@@ -66,6 +70,10 @@ class ChannelThread:
         self._inbox = inbox
         self._duty = threading.Lock()                        # held by whoever runs rounds
         self._wanted_back = False                            # the stand-in shall give it back
+        self._lent = False                                   # it is left to a thread that waits for its answers
+        self._loans = 0
+        self._unpark = threading.Event()
+        self._waited = (0, 0)                                # the last wait outside callbacks: whose, since when
         self._delivering = False
         self._slices = 0                                     # how often callbacks were begun
         self._resting = True                                 # the stand-in sleeps until it is alarmed
@@ -73,6 +81,7 @@ class ChannelThread:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"jgroups-{name}", daemon=True)
         self._stand_in = threading.Thread(target=self._watch, name=f"jgroups-{name}-stand-in", daemon=True)
+        loop.alarm = self._wake_reader
         inbox.notify = loop.wake
         inbox.wait = self.work_until
 
@@ -90,22 +99,66 @@ class ChannelThread:
         """Whether the caller is inside a callback."""
         return threading.get_ident() == self._thread.ident
 
-    # --- inside a callback ------------------------------------------------------------------------------------------
+    def _wake_reader(self) -> None:
+        if self._lent and not self._duty.locked():
+            self.take_back()                                 # whoever borrowed it is elsewhere
+        else:
+            self._loop.ring()
+
+    # --- for threads that wait for the channel ----------------------------------------------------------------------
 
     def work_until(self, holds: Callable[[], bool], timeout: float | None) -> None:
         """Run the loop until `holds()`, `timeout` seconds at most (None: for ever).
 
-        It returns at once if the caller is not inside a callback, and if the stand-in has the loop: whoever calls must
-        look again, and wait in its own way.
+        It may return before: whoever calls must look again, and wait in its own way.
         """
-        if not self.current() or not self._duty.acquire(False):
-            return
+        if not self.current():
+            return self._borrow(holds)
+        if not self._duty.acquire(False):
+            return None
         try:
             until_ns = NEVER_NS if timeout is None else clock() + seconds(timeout)
             while not holds() and not self._loop.ended and (left_ns := until_ns - clock()) > 0:
                 self._loop.round(holds, min(left_ns, HOLDS_NS))
         finally:
             self._duty.release()
+        return None
+
+    def _borrow(self, holds: Callable[[], bool]) -> None:
+        """Outside callbacks: run the loop, if this thread waits again and again, and nobody else does.
+
+        Between two waits of a chain nobody reads; that may last twice LOAN_NS when the chain has ended.
+        """
+        me, now_ns = threading.get_ident(), clock()
+        before, self._waited = self._waited, (me, now_ns)
+        if before[0] != me or now_ns - before[1] > LOAN_NS:
+            if self._lent:
+                self.take_back()
+            return
+        if not self._duty.acquire(False):
+            if self._lent:
+                return                                       # to somebody else
+            self._lent = True
+            self._loop.wake()
+            if not self._duty.acquire(timeout=LOAN_NS / NS_PER_S):
+                return
+        loop, waiting = self._loop, self.dispatcher.any_waiting
+        try:
+            while not holds() and not self._wanted_back and not loop.ended:
+                loop.round(lambda: self._wanted_back or holds())
+                if waiting():
+                    self._unpark.set()                       # callbacks are the channel's thread's
+            self._loans += 1
+            idle = not loop.ended and loop.rest(waiting) > 0
+        finally:
+            self._duty.release()
+        if not idle:
+            self.take_back()
+
+    def take_back(self) -> None:
+        """The channel's thread shall read again, from any thread."""
+        self._lent = False
+        self._unpark.set()
 
     def breathe(self) -> None:
         """One round that does not wait: for a callback that fills the queue and does nothing else."""
@@ -134,6 +187,7 @@ class ChannelThread:
         if self._thread.is_alive():
             self.dispatcher.stopping = True
             self._inbox.poke()
+            self.take_back()
             self._loop.wake()
             self._thread.join(stop_seconds)
         if self._thread.is_alive():
@@ -147,10 +201,13 @@ class ChannelThread:
     def _run(self) -> None:
         loop, dispatcher = self._loop, self.dispatcher
         while not dispatcher.stopping:
-            self._take_duty()
-            if not loop.ended:
-                loop.round(self._news)
-            self._duty.release()
+            if self._lent:
+                self._park()
+            else:
+                self._take_duty()
+                if not loop.ended:
+                    loop.round(self._news)
+                self._duty.release()
             self._deliver()
             if not loop.ended:
                 loop.turn()
@@ -160,7 +217,15 @@ class ChannelThread:
         self._finish()
 
     def _news(self) -> bool:
-        return self.dispatcher.stopping or self.dispatcher.any_waiting()
+        return self._lent or self.dispatcher.stopping or self.dispatcher.any_waiting()
+
+    def _park(self) -> None:
+        """Leave the loop to who borrowed it, as long as it is borrowed again and again."""
+        loans = self._loans
+        self._unpark.wait(LOAN_NS / NS_PER_S)
+        self._unpark.clear()
+        if self._loans == loans and not self.dispatcher.any_waiting():
+            self._lent = False
 
     def _take_duty(self) -> None:
         if not self._duty.acquire(False):

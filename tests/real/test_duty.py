@@ -60,6 +60,31 @@ def test_two_channels_of_one_process_ask_each_other_inside_callbacks(stack):
     assert answers == {"A": [b"?"] * rounds, "B": [b"?"] * rounds}
 
 
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_thread_that_asks_again_and_again_keeps_no_callback_waiting(stack):
+    """It borrows the loop for its answers; what comes for the receiver meanwhile is the channel's thread's."""
+    properties, threads, got = free_ports(stack), dict[int, None](), list[int]()
+
+    def receive(message: jg.Message) -> None:
+        threads[threading.get_ident()] = None
+        got.append(int.from_bytes(message.payload, "big"))
+
+    with jg.JChannel(stack, "A", properties, receive) as a, jg.JChannel(stack, "B", properties) as b:
+        asking, answering = Rpc(a), Rpc(b, lambda request: request.payload)
+        a.connect("duty")
+        b.connect("duty")
+        eventually(lambda: len(a.view.members) == 2)
+        for number in range(300):
+            assert asking.request(b.address, number.to_bytes(2, "big"), timeout=20) == number.to_bytes(2, "big")
+            if number % 3 == 0:
+                b.send(a.address, number.to_bytes(2, "big"))
+        eventually(lambda: len(got) == 100)
+        assert answering.stats["waiting"] == 0
+    assert got == list(range(0, 300, 3))
+    assert len(threads) == 1
+    assert threading.get_ident() not in threads
+
+
 def test_a_callback_that_sleeps_keeps_its_member_in_the_group():
     properties, slept = free_ports("udp"), threading.Event()
     layers = [("UDP", {"bind_addr": "127.0.0.1", "mcast_port": properties["mcast_port"]}), "PING",

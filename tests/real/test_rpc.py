@@ -153,6 +153,7 @@ def test_a_handler_may_ask_and_messages_still_reach_the_receiver(group):
 def test_a_request_fails_when_the_member_leaves_and_when_we_do():
     properties: dict[str, object] = {"mcast_port": free_udp_port()}
     a, b = (Member(name, properties) for name in "AB")
+    eventually(lambda: len(a.channel.view.members) == 2)     # it may learn later than B that B is there
     reply, many = a.rpc.start(b.address, b"keep it", timeout=None), a.rpc.start_many(None, b"keep it", timeout=None)
     eventually(lambda: len(b.kept) == 2)
     b_address = b.address

@@ -116,9 +116,9 @@ class Rpc(BaseRpc):
         latch = _closed_latch()
         call = self._send_one(dest, payload, int(flags), timeout, latch, self._channel.send_timeout)
         try:
-            if not latch.acquire(False):
+            if len(self._calls.pending) <= 1:                # others' answers must not wait for us to come round again
                 self._channel._work_until(lambda: call.outcome is not None, timeout)
-                latch.acquire()
+            latch.acquire()
         except BaseException:                                # Ctrl-C: nobody waits any more
             self._calls.forget(call)
             raise
