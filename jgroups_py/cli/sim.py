@@ -58,6 +58,11 @@ class Sum:
         self.by_kind.update(outcome.injected)
         self.reached.update(outcome.reached)
 
+    def join(self, other: Sum) -> None:
+        """The seeds of another sum as well."""
+        for field in attrs.fields(Sum):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
     @property
     def speed(self) -> float:
         """Simulated group-seconds per second of one core."""

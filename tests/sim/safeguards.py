@@ -1,6 +1,6 @@
 """`python -m tests.sim.safeguards`: removes each safeguard in turn and looks for the first seed that shows it.
 
-Prints a row as each is done, then a verdict; exit 1 if some removal is not found within the limit. The whole table
+Prints a row as each is done (with --jobs in any order), then a verdict; exit 1 if some removal is not found within the limit. The whole table
 takes some minutes; `--only TEXT` looks at those whose name or rule contains the text.
 """
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main(words: list[str]) -> int:
     work = [(index, args.limit) for index in chosen(args.only)]
     missed = 0
     with get_context("fork").Pool(args.jobs) as pool:
-        for finding in pool.imap(look, work):
+        for finding in pool.imap_unordered(look, work):
             say(str(finding))
             missed += finding.seed is None
     say(f"{len(work)} safeguards removed, {len(work) - missed} removals found within {args.limit} seeds")

@@ -1,0 +1,143 @@
+"""`python -m tests.sim.marathon`: 100,000 seeds over all profiles, in pieces, so that it may be stopped and go on.
+
+Each piece that is done is a line of JSON in the progress file. Pieces of other sources than today's do not count: the
+line has a digest of the package. Ends with a table by profile, faults by kind, states reached; exit 1 if a seed failed.
+"""
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Iterator
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+import jgroups_py
+from jgroups_py.cli.sim import Sum
+from jgroups_py.sim.runner import run_seed
+
+SHARES = {"group": 28, "relay": 18, "relay-crash": 10, "relay-storm": 12, "split-brain": 12, "limits": 8, "scale": 3,
+          "site-crash": 5, "operators": 4}
+"""Of 100 seeds, so many of each profile."""
+PIECE = 50
+ROW = "{:<12} {:>7} {:>7} {:>11} {:>10} {:>9} {:>12}"
+SECONDS_AN_HOUR = 3600
+
+
+@attrs.frozen
+class Piece:
+    """Seeds of one profile, half-open."""
+
+    profile: str
+    first: int
+    stop: int
+
+
+def pieces(seeds: int) -> Iterator[Piece]:
+    """All work, the profiles by turns, so that a part of it is spread as the whole is."""
+    left = {profile: seeds * share // 100 for profile, share in SHARES.items()}
+    done = dict.fromkeys(left, 0)
+    while any(left.values()):
+        for profile in [profile for profile in left if left[profile]]:
+            step = min(left[profile], max(1, PIECE * SHARES[profile] // 10))
+            yield Piece(profile, done[profile], done[profile] + step)
+            done[profile] += step
+            left[profile] -= step
+
+
+def work_off(piece: Piece) -> dict[str, Any]:
+    """Run a piece; its line in the progress file."""
+    total, failed = Sum(), []
+    for seed in range(piece.first, piece.stop):
+        outcome = run_seed(piece.profile, seed)
+        total.add(outcome)
+        if outcome.violations:
+            failed.append(f"{outcome.command}: {outcome.violations[0]}")
+    return {**attrs.asdict(piece), "sum": attrs.asdict(total), "failed": failed}
+
+
+def digest_of_package() -> str:
+    """Changes with every change of a source file."""
+    found = hashlib.blake2b(digest_size=8)
+    root = Path(jgroups_py.__file__).parent
+    for path in sorted(root.rglob("*.py")):
+        found.update(str(path.relative_to(root)).encode() + path.read_bytes())
+    return found.hexdigest()
+
+
+class Progress:
+    """What is done, in a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.digest = digest_of_package()
+        lines = path.read_text().splitlines() if path.exists() else []
+        whole = [json.loads(line) for line in lines if line.endswith("}")]       # a torn last line does not count
+        self.done = {Piece(line["profile"], line["first"], line["stop"]): line
+                     for line in whole if line["digest"] == self.digest}
+
+    def add(self, line: dict[str, Any]) -> None:
+        """A piece is done."""
+        line = {**line, "digest": self.digest}
+        with self.path.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        self.done[Piece(line["profile"], line["first"], line["stop"])] = line
+
+
+def add_up(lines: list[dict[str, Any]]) -> dict[str, Sum]:
+    """Profile -> what its pieces add up to; "all" -> what all do."""
+    sums: dict[str, Sum] = {}
+    for name in ("profile", "all"):
+        for line in lines:
+            part = line["sum"]
+            total = sums.setdefault(line.get(name, name), Sum())
+            total.join(Sum(**{**part, "by_kind": Counter(part["by_kind"]), "reached": Counter(part["reached"])}))
+    return sums
+
+
+def table(sums: dict[str, Sum]) -> Iterator[str]:
+    """The closing lines."""
+    yield ROW.format("profile", "seeds", "failed", "violations", "sim hours", "faults", "core hours")
+    for profile, total in sums.items():
+        yield ROW.format(profile, total.seeds, total.failed, total.violations, f"{total.sim_s / SECONDS_AN_HOUR:.1f}",
+                         total.faults, f"{total.cpu_s / SECONDS_AN_HOUR:.2f}")
+    yield sums["all"].kinds()
+    yield sums["all"].states()
+
+
+def main(words: list[str]) -> int:
+    """The command."""
+    parser = ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--seeds", type=int, default=100_000, help="in all (default: 100000)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
+    parser.add_argument("--progress", type=Path, default=Path("sim-100k.jsonl"), metavar="FILE",
+                        help="where to write down what is done (default: sim-100k.jsonl)")
+    args = parser.parse_args(words)
+    progress = Progress(args.progress)
+    wanted = list(pieces(args.seeds))
+    todo = [piece for piece in wanted if piece not in progress.done]
+    say(f"{sum(piece.stop - piece.first for piece in wanted if piece in progress.done)} of {args.seeds} seeds are done")
+    with get_context("fork").Pool(args.jobs) as pool:
+        for line in pool.imap_unordered(work_off, todo):
+            progress.add(line)
+            say(f"{line['profile']} {line['first']}:{line['stop']}")
+            for text in line["failed"]:
+                say(f"  {text}")
+    sums = add_up([progress.done[piece] for piece in wanted])
+    say("\n".join(table(sums)))
+    return 1 if any(total.failed for total in sums.values()) else 0
+
+
+def say(text: str) -> None:
+    """A line on stdout."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
