@@ -62,6 +62,7 @@ class Status:
         site = self.relay.table.get(name)
         if site is not None and site.kept is not None:
             site.kept = None
+            self.tell_gone(site)
             self.relay.set_timer_once("trim", self.relay.config.trim_interval_ns)
 
     def site_down(self, name: str) -> None:
@@ -174,21 +175,29 @@ class Status:
         """Rule 18: a run that nobody in the view holds, and whose origin was out of it for long, is lost."""
         relay = self.relay
         awaited: dict[Address, int] = {}
-        for origin in list(relay.hold.runs):
+        for origin, end in relay.current_numbers().items():
             if origin in relay.view.members:
                 continue
             for site in relay.table:
                 wanted = site.acked.get(origin, 1)
                 held = relay.hold.first_from(origin, wanted)
-                if held is None or held == wanted:
+                if held is None:
+                    held = end                    # the last that our site delivered of the origin: they are gone too
+                if held <= wanted:
                     continue
                 awaited[origin] = self.holes.get(origin, relay.now_ns)
                 waited_ns = relay.now_ns - awaited[origin]
                 if waited_ns >= relay.config.lost_after_ns and not relay.journal.may_fill(origin, held):
                     relay.count("declared_lost", site.lose({origin: held}))
+                    self.tell_gone(site)
                     self.tell_table()
         self.holes = awaited
         relay.sending.pump()
+
+    def tell_gone(self, site: Site) -> None:
+        """Tell the relays of a site what will not come; of a dead origin no later message would."""
+        for peer in self.relay.sending.peers.of(site.name):
+            self.relay.sending.tell_base(peer)
 
     def check(self) -> None:
         """Now and then: what may be given up, or is too old."""

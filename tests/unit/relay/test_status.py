@@ -225,6 +225,18 @@ def test_a_joiner_is_not_told_of_losses_before_its_time(world: Sites) -> None:
     assert lost(newcomer) == []
 
 
+def test_the_last_messages_of_a_dead_origin_that_nobody_holds_are_lost_at_both_sides() -> None:
+    world = Sites(NYC="ABCD", SFO="EF").build(lost_after_ns="5s")
+    for name in "AB":
+        cut_off(world, name)
+    world["C"].say("c1", "c2")
+    world.run(seconds(1))
+    world.sites["NYC"].crash("A", "B", "C")               # more than backups
+    world.run(seconds(30))
+    assert lost(world["D"]) == [("SFO", 1, 3)]
+    assert lost(world["E"]) == [(None, 1, 3)]
+
+
 def test_what_was_sent_while_no_other_site_was_known_is_owed_to_none() -> None:
     world = Sites(NYC="ABC", SFO="DE").build()
     nyc = world.sites["NYC"]
