@@ -91,6 +91,7 @@ class Dispatcher:
         self.transfer: Transfer | None = None
         self._name = name
         self._inbox = inbox
+        self._nothing_new = inbox.empty
         self._sends = sends
         self.show = shown
         self._after = after
@@ -120,7 +121,7 @@ class Dispatcher:
 
     def any_waiting(self) -> bool:
         """Whether there is something to deliver."""
-        return bool(self._pending) or self._inbox.any()
+        return bool(self._pending) or not self._nothing_new()
 
     def handle(self, output: Output) -> None:
         """Deliver one output."""

@@ -208,9 +208,10 @@ class ChannelThread:
                 if not loop.ended:
                     loop.round(self._news)
                 self._duty.release()
-            self._deliver()
+            delivered = self._deliver()
             if not loop.ended:
-                loop.turn()
+                if delivered:
+                    loop.turn()
             elif not dispatcher.any_waiting():
                 break
         dispatcher.abandon()
@@ -234,11 +235,11 @@ class ChannelThread:
             self._duty.acquire()
             self._wanted_back = False
 
-    def _deliver(self) -> None:
-        """Call the receiver for what arrived, for some milliseconds."""
+    def _deliver(self) -> bool:
+        """Call the receiver for what arrived, for some milliseconds; whether there was something."""
         dispatcher = self.dispatcher
         if not dispatcher.any_waiting():
-            return
+            return False
         self._slices += 1
         self._delivering = True
         if self._resting:
@@ -253,6 +254,7 @@ class ChannelThread:
             if clock() >= until_ns:
                 break
         self._delivering = False
+        return True
 
     def _finish(self) -> None:
         """Whoever closed the channel inside a callback is not there any more to see the loop end."""

@@ -154,7 +154,7 @@ class Host:
             self._leave_when_sent(node, now_ns)
         node.advance(now_ns)
         self._settle(node, now_ns)
-        return now_ns if self.wants_round else self._deadline(node)
+        return now_ns if self.sends.nbytes and self.wants_round else self._deadline(node)
 
     def send_queued(self, now_ns: int) -> int | None:
         """Take what was queued, carry out what follows from it alone."""
@@ -167,10 +167,8 @@ class Host:
 
     def _settle(self, node: Node, now_ns: int) -> None:
         """Carry out all that the node asks, and tell the application."""
-        outputs = node.drain()
-        while outputs:
-            self._carry_out(outputs)
-            outputs = node.drain()
+        while node.outputs:
+            self._carry_out(node.drain())
         if self._news:
             self._tell(node, now_ns)
 

@@ -43,6 +43,7 @@ class Inbox:
         self.wait: Callable[[Callable[[], bool], float | None], None] | None = None
         """What the consumer does, if it can, until a condition holds or some seconds are over, instead of waiting."""
         self._queue: SimpleQueue[Sequence[Output]] = SimpleQueue()
+        self.empty = self._queue.empty                       # whether there is nothing to take
         self._put_bytes = 0                                  # written by the loop only
         self._handled_bytes = 0                              # written by the consumer only
         self._put_state_bytes = 0                            # written by the loop only
@@ -77,15 +78,11 @@ class Inbox:
             return () if queue.empty() else queue.get()
         until = None if timeout is None else monotonic() + timeout
         if self.wait is not None:
-            self.wait(self.any, timeout)
+            self.wait(lambda: not queue.empty(), timeout)
         try:
             return queue.get(True, None if until is None else max(0.0, until - monotonic()))
         except Empty:
             return ()
-
-    def any(self) -> bool:
-        """Whether there is something to take."""
-        return not self._queue.empty()
 
     def poke(self) -> None:
         """Wake a consumer that waits, with nothing; from any thread."""

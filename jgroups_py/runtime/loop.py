@@ -131,12 +131,14 @@ class Loop:
         """
         guest, step = self._guest, self._step
         for _ in range(COMBINED_STEPS):
-            if not guest.wants_round or self._reader_waits or not step.acquire(False):
+            if self._reader_waits or not step.acquire(False):
                 return
             try:
                 self._send_queued(guest)
             finally:
                 step.release()
+            if not guest.wants_round:
+                return
         self.wake()                                          # others queue without end; it is not ours to serve them
 
     def stop(self) -> None:

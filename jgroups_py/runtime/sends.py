@@ -67,6 +67,7 @@ class SendQueue:
         self._queued = queued                                # called when the queue was empty, or holds a frame's worth
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
+        self._blocked = 0                                    # threads that wait for room
         self._items: deque[Run | tuple[Event, int]] = deque()
         self._open: Run | None = None                        # the last run, while more may join it; also in
         self._opens: dict[Address | None, Run] = {}          # destination -> the last run to it, likewise
@@ -236,7 +237,8 @@ class SendQueue:
             tell()
 
     def _make_room(self) -> list[Callable[[], None]]:
-        self._room.notify_all()
+        if self._blocked:
+            self._room.notify_all()
         told, self._waiting = self._waiting, []
         return told
 
@@ -260,10 +262,14 @@ class SendQueue:
         if may_overdraw and self.owner is not None and threading.get_ident() == self.owner:
             limit *= OVERDRAFT
         until = None if timeout is None else monotonic() + timeout
-        while self.nbytes + cost > limit and self.nbytes:
-            left = None if until is None else until - monotonic()
-            if (left is not None and left <= 0) or not self._room.wait(left):
-                raise SendTimeoutError(f"the send queue ({self.limit_bytes} bytes) stayed full for {timeout:g} s: "
-                                       "the receivers are slower than this sender")
-            if self._refused is not None:
-                raise self._refused()
+        self._blocked += 1
+        try:
+            while self.nbytes + cost > limit and self.nbytes:
+                left = None if until is None else until - monotonic()
+                if (left is not None and left <= 0) or not self._room.wait(left):
+                    raise SendTimeoutError(f"the send queue ({self.limit_bytes} bytes) stayed full for {timeout:g} s: "
+                                           "the receivers are slower than this sender")
+                if self._refused is not None:
+                    raise self._refused()
+        finally:
+            self._blocked -= 1
