@@ -48,7 +48,7 @@ class View:
         return len(self.members)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, View) and self.id == other.id
+        return self is other or (isinstance(other, View) and self.id == other.id)
 
     def __hash__(self) -> int:
         return hash(self.id)

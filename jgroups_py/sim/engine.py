@@ -131,11 +131,10 @@ class Engine:
             if who is None:
                 what(*data)
             elif who.__class__ is Process:
-                if who.running:
-                    stirred.setdefault(who, {})
+                stirred.setdefault(who, {})
             else:
                 socket = who if not who.closed else self.sockets.get(who.physical)
-                if socket is not None and socket.process.running:
+                if socket is not None:
                     frames = stirred.setdefault(socket.process, {})
                     frames.setdefault(socket.net, []).append((data, physical))
         for process, frames in stirred.items():
