@@ -109,6 +109,9 @@ class Receiving:
                 # We were a member elsewhere: what is under way now is ahead of us, all of it will be sent again.
                 self.seen.setdefault(site, {})[origin] = 1
         self.behind = bool(lower(differs, header.vector))
+        gone = {origin: number for origin, number in relay.numbers.items() if origin not in relay.view}
+        if gone:
+            differs[relay.config.site] = gone     # how far we heard them: the relay may have been in another half
         held = {origin: relay.hold.ranges(origin) for origin in relay.hold.runs}
         have = Have(relay.view.id, differs, relay.table.rows(), held, dict(relay.hold.trimmed))
         return relay.send(have, batch.src, flags=RELIABLE)
@@ -142,6 +145,9 @@ class Receiving:
         unknown: Vector = {}                         # origins of which others have messages, and we none at all
         for member, have in self.haves.items():
             for site, numbers in have.vector.items():
+                if site == relay.config.site:
+                    relay.learn_ends(numbers)
+                    continue
                 for origin, number in numbers.items():
                     mine = lowest.setdefault(site, {}).get(origin)
                     if mine is None and self.veteran:

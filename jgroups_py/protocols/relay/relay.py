@@ -154,6 +154,12 @@ class Relay(JournalTalk, SiteReporter):
         known = {**self.hold.trimmed, **dict.fromkeys(self.hold.runs, 1), **self.numbers}
         return {origin: max(number, self.hold.end(origin)) for origin, number in known.items()}
 
+    def learn_ends(self, numbers: Numbers) -> None:
+        """As relay: how far a member heard origins that are gone. What nobody holds of them is to be declared lost."""
+        for origin, number in numbers.items():
+            if origin not in self.view:
+                self.numbers[origin] = max(number, self.numbers.get(origin, 1))
+
     # --- views ------------------------------------------------------------------------------------------------------
 
     @on(ViewChange)
