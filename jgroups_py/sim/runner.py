@@ -13,6 +13,7 @@ from multiprocessing import get_context
 
 import attrs
 
+from jgroups_py.protocols.relay.sites import UP
 from jgroups_py.sim import history as h
 from jgroups_py.sim.checkers import Violation, check
 from jgroups_py.sim.coverage import reached
@@ -24,7 +25,7 @@ from jgroups_py.sim.world import World
 from jgroups_py.units import millis, seconds
 
 FINAL_RUN = 3                            # messages of each member once all is at rest
-ARRIVAL_LIMIT_NS = seconds(20)
+ARRIVAL_LIMIT_NS = seconds(45)
 LINGER_NS = seconds(1)                   # late duplicates may still come
 REST_ROUNDS = 2                          # a merge that was under way may bring back one who has just left
 
@@ -156,10 +157,22 @@ def last_words(world: World, setting: Profile) -> None:
         wanted[f"{process.incarnation}>*/{first + FINAL_RUN - 1}".encode()] = None
 
     def unheard() -> bool:
-        return any(world.node(name).pending_bytes() or letters(world, name) for name in live) or any(
-            payload not in world.process(name).app.log for name in live for payload in wanted)
+        return any(world.node(name).pending_bytes() or letters(world, name) or owes(world, name) for name in live) or \
+            any(payload not in world.process(name).app.log for name in live for payload in wanted)
     world.run_while(unheard, ARRIVAL_LIMIT_NS, millis(200))
     world.run_for(LINGER_NS)
+
+
+def owes(world: World, name: str) -> bool:
+    """Whether a relay has yet to send, or to tell as lost, something that a site which is UP does not have."""
+    books = world.process(name).books
+    if books is None or not books.relay.is_relay:
+        return False
+    numbers = books.relay.current_numbers()
+    return any(
+        any(site.acked.get(origin, 1) < number for origin, number in numbers.items())
+        or any(site.trimmable.get(origin, 1) < site.acked[origin] for origin in site.lost)
+        for site in books.relay.table if site.status == UP)
 
 
 def letters(world: World, name: str) -> int:

@@ -26,7 +26,7 @@ class RelayStorm(SitesProfile):
     def make_plan(self) -> Plan:
         rng = self.rng
         self.backups = rng.choice((1, 2, 2))
-        self.settings = (("backups", self.backups),)
+        self.settings = (("backups", self.backups), ("lost_after_ns", seconds(15)))
         sites = self.draw_sites(rng.choice((2, 2, 3)), self.backups + 2, 4)
         stop_ns = span(rng, 14, 26)
         begins = [Begin(rng.randrange(millis(500)), name) for name in self.members]
