@@ -116,16 +116,16 @@ def test_an_operator_sees_the_ledger_and_takes_a_site_offline_and_online_again(c
 
 def test_a_drain_under_load_loses_nothing_of_what_was_held(company: Company) -> None:
     b, d = company.nyc["B"], company.sfo["D"]
-    b.tell("flood 3000 100 2000")
+    b.tell("flood 200000 100 1000")                          # longer than the test takes on any machine
     d.wait(lambda event: event["event"] == "progress", "flood")
     done = company.operators["A"].run("drain", "SFO", "--timeout", "20", "--json")
     assert (done.returncode, json.loads(done.stdout)) == (0, {})
     received = d.stats()["received"]["B"]
     assert received["duplicates"] == received["out_of_order"] == 0
-    book = company.operators["B"].until(lambda sfo: sfo["numbered"] == 3000 and sfo["held"] == 0)
+    book = company.operators["B"].until(lambda sfo: sfo["lost"] > 0)
     assert book["status"] == "OFFLINE"
     assert book["acknowledged"] == received["next"] == d.stats()["received"]["B"]["count"]
-    assert book["lost"] == 3000 - book["acknowledged"] > 0
+    assert book["numbered"] == book["acknowledged"] + book["held"] + book["lost"]
 
 
 def test_a_drain_of_a_site_that_does_not_answer_is_given_up_without_loss(company: Company) -> None:
