@@ -4,7 +4,13 @@ from __future__ import annotations
 import attrs
 import pytest
 
+from jgroups_py.address import Address
 from jgroups_py.batch import NO_RELAY, NO_RELIABILITY
+from jgroups_py.protocols.relay.gate import FULL, Gate
+from jgroups_py.protocols.relay.headers import Vector
+from jgroups_py.protocols.relay.state import States
+from jgroups_py.protocols.relay.state_provider import Provider
+from jgroups_py.protocols.relay.state_relay import StateRelay
 from jgroups_py.sim import World
 from jgroups_py.sim.checkers import CHECKERS, Facts, check
 from jgroups_py.sim.faults import Action, Starter, Talk, is_up
@@ -13,6 +19,7 @@ from jgroups_py.sim.profiles.base import Plan
 from jgroups_py.sim.profiles.relay import RelayCrash
 from jgroups_py.sim.runner import carry_out
 from jgroups_py.units import seconds
+from tests.sim.planted_bugs.safeguard import Patch
 from tests.sim.test_states import Curious
 
 TIMEOUT_NS = seconds(5)
@@ -49,17 +56,21 @@ class SiteStates(RelayCrash):
         rng = self.rng
         times = [rng.randrange(seconds(3), plan.stop_ns) for _ in range(10)]
         times += [max(0, fault.at_ns + rng.randrange(-seconds(0.02), seconds(0.05))) for fault in plan.faults]
-        fetches = []
-        for at_ns in sorted(times):
-            name = rng.choice(self.members)
-            far = [other for other in self.members if self.site_of[other] != self.site_of[name]]
-            fetches.append(FetchFar(at_ns, name, rng.choice(far)))
+        fetches = [self.fetch(at_ns, rng.choice(self.members)) for at_ns in sorted(times)]
+        # Right behind a message, so that it is still on its way when the provider is asked.
+        said = [action for action in plan.traffic if isinstance(action, Talk) and not action.dest]
+        fetches += [self.fetch(talk.at_ns + rng.randrange(seconds(0.002)), talk.name) for talk in rng.sample(said, 5)]
         # What stays in its site is in no other site's state.
         keep = ~(NO_RELIABILITY | NO_RELAY)
         talk = [attrs.evolve(action, flags=action.flags & keep) if isinstance(action, Talk) else action
                 for action in plan.traffic]
         traffic = sorted((*talk, *fetches), key=lambda action: action.at_ns)
         return attrs.evolve(plan, traffic=tuple(traffic))
+
+    def fetch(self, at_ns: int, name: str) -> FetchFar:
+        """A member of another site is asked."""
+        far = [other for other in self.members if self.site_of[other] != self.site_of[name]]
+        return FetchFar(at_ns, name, self.rng.choice(far))
 
     def start(self, world: World, name: str) -> Process:
         process = super().start(world, name)
@@ -102,3 +113,44 @@ def test_the_seeds_exercise_transfers() -> None:
     fetched = sum(app.state_errors.count("") for seed in range(3) for app in
                   [process.app for process in played(seed).all_processes])
     assert fetched > 10
+
+
+# --- what is planted is found -----------------------------------------------------------------------------------------
+
+def cut_at_once(self: Provider) -> None:
+    """The provider does not wait until it has what the asking site has."""
+    for key in list(self.waiting):
+        self.cut(key)
+
+
+def put_nothing_off(self: StateRelay, site: str, origin: Address) -> bool:
+    """The relay goes on disseminating."""
+    return False
+
+
+def keep_nothing_back(self: Gate, closed: bool, why: str = FULL) -> None:
+    """Members go on multicasting."""
+
+
+def skip_nothing(self: States, vector: Vector) -> tuple[()]:
+    """Members go on where they stood."""
+    return ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("patch", [
+    Patch(Provider, "delivered", cut_at_once), Patch(StateRelay, "puts_off", put_nothing_off),
+    Patch(Gate, "shut", keep_nothing_back), Patch(States, "skip", skip_nothing),
+], ids=lambda patch: patch.without.__name__)
+def test_without_a_safeguard_state_and_messages_do_not_fit(patch: Patch) -> None:
+    with patch.applied():
+        assert not all(fits(seed) for seed in range(30))
+
+
+def fits(seed: int) -> bool:
+    """Whether the seed finds nothing."""
+    try:
+        test_state_and_later_messages_are_each_message_once(seed)
+    except AssertionError:
+        return False
+    return True
