@@ -15,12 +15,13 @@ from jgroups_py.protocols.relay.receiving import Receiving
 from jgroups_py.protocols.relay.relay import Relay
 from jgroups_py.protocols.relay.sending import Sending
 from jgroups_py.protocols.relay.sites import OFFLINE, Site, SiteTable
+from jgroups_py.protocols.relay.status import Status
 from jgroups_py.units import NS_PER_S
 from tests.sim.planted_bugs.group import nothing
 from tests.sim.planted_bugs.safeguard import Patch, Safeguard
 
-sync_complete, have, start_sync, sync = Receiving.sync_complete, Receiving.have, Receiving.start_sync, Receiving.sync
-on_goodbye, dispatch, on_hello = Sending.on_goodbye, Post.dispatch, Sending.on_hello
+have, start_sync, sync = Receiving.have, Receiving.start_sync, Receiving.sync
+on_goodbye = Sending.on_goodbye
 disseminate = Receiving.disseminate
 
 
@@ -48,14 +49,13 @@ def no_backups(self: Relay, member: Any) -> bool:
     return False
 
 
-def one_cursor_for_all(self: Sending) -> None:
-    relay = self.relay
-    for origin in list(relay.hold.runs):
-        furthest = max((peer.next_number(origin) for peer in self.peers), default=1)
-        for peer in self.peers:
-            peer.cursor[origin] = furthest
-    for peer in self.peers:
-        self.pump_to(peer)
+def what_any_site_has(self: Sending, peer: Any) -> None:
+    for site in self.relay.table:
+        peer.site.acknowledge(site.acked)
+    pump_to(self, peer)
+
+
+pump_to = Sending.pump_to
 
 
 # --- rules 4 to 6: dissemination, dedupe, acknowledgement -------------------------------------------------------------
@@ -67,9 +67,13 @@ def no_dedupe(self: Receiving, header: Any, batch: Any) -> None:
 
 
 def before_sync_and_from_anybody(self: Receiving, header: Any, batch: Any) -> None:
-    self.synced, kept = True, self.synced
-    disseminate(self, header, attrs.evolve(batch, src=self.relay.view.coordinator))
-    self.synced = kept
+    numbers = self.seen.setdefault(header.site, {})
+    wanted = max(numbers.get(header.origin, header.first), header.base)
+    stop = header.first + batch.count
+    if header.first <= wanted < stop:
+        numbers[header.origin] = stop
+        self.deliver(header, batch.cut(wanted - header.first, batch.count), batch.src)
+        self.delivered(header.site, header.origin, stop)
 
 
 def the_highest_number(self: Receiving, header: Any, batch: Any) -> None:
@@ -110,6 +114,14 @@ def one_half_is_enough(self: Peers, site: str) -> Any:
     peers = self.of(site)
     return {origin: max(peer.acked.get(origin, 1) for peer in peers)
             for origin in dict.fromkeys(origin for peer in peers for origin in peer.acked)}
+
+
+def nothing_is_replayed(self: Sending, peer: Any) -> None:
+    begun: dict[Any, None] = self.__dict__.setdefault("begun", {})
+    if peer.address not in begun:
+        begun[peer.address] = None
+        peer.cursor.update(self.relay.current_numbers())
+    pump_to(self, peer)
 
 
 def goodbye_is_believed(self: Sending, header: Any, src: Any) -> None:
@@ -176,8 +188,14 @@ follow = SiteTable.follow
 
 # --- rules 18 and 19: lost, forget ------------------------------------------------------------------------------------
 
-def taken_up_again(self: Site, numbers: Any) -> None:
-    """A site that returns from OFFLINE is sent what it was told to be lost."""
+def lost_for_now(self: Site, numbers: Any) -> int:
+    acked = dict(self.acked)
+    count = lose(self, numbers)
+    self.acked = acked
+    return count
+
+
+lose = Site.lose
 
 
 def forgotten_at_once(self: Memory) -> None:
@@ -212,53 +230,54 @@ RELAY_SAFEGUARDS = (
           "relay", "R3"),
     guard("unreliable messages are not numbered", 1, "they take numbers, so that their loss is a hole", Relay, "down",
           all_are_numbered, "relay", "R3"),
-    guard("backups", 2, "only origin and relay hold runs", Relay, "is_backup", no_backups, "relay", "R3"),
+    guard("backups", 2, "only origin and relay hold runs", Relay, "is_backup", no_backups, "relay-crash", "R3"),
     guard("new backups get what is held", 2, "they hold only what comes from then on", Receiving,
-          "copy_hold_to_backups", nothing, "relay", "R3"),
-    guard("a cursor for each remote relay", 3, "all are sent what the furthest lacks", Sending, "pump",
-          one_cursor_for_all, "relay", "R3"),
-    guard("asking for holes", 4, "NEED is ignored", Sending, "on_need", nothing, "relay", "R3"),
+          "copy_hold_to_backups", nothing, "relay-storm", "R3"),
+    guard("each site is sent what it lacks itself", 3, "what one site has is not sent to any other", Sending, "pump_to",
+          what_any_site_has, "scale", "R3"),
+    guard("asking for holes", 4, "NEED is ignored", Sending, "on_need", nothing, "relay-storm", "R3"),
     guard("contiguous prefix", 4, "what is ahead is taken, the highest number counts", Receiving, "disseminate",
           the_highest_number, "relay", "R3", Patch(Receiving, "forward", ahead_is_taken)),
     guard("SYNC before dissemination", 4, "members take what any relay disseminates at any time", Receiving,
-          "disseminate", before_sync_and_from_anybody, "relay", "R8"),
+          "disseminate", before_sync_and_from_anybody, "split-brain", "R8"),
     guard("dedupe at every member", 5, "members deliver whatever is disseminated", Receiving, "disseminate", no_dedupe,
           "relay", "R3"),
     guard("backups confirm", 6, "the relay acknowledges before backups have delivered", Receiving, "ackable",
           acknowledged_before_backups_have_it, "relay-crash", "R3"),
     guard("all answer SYNC before acknowledgements", 6, "the relay acknowledges at once what it has", Receiving,
-          "start_sync", acknowledged_before_all_answered, "relay", "R3"),
+          "start_sync", acknowledged_before_all_answered, "split-brain", "R3"),
     guard("TRIM waits for all sites", 7, "what one site has is dropped", SiteTable, "droppable", whoever_has_it,
           "relay", "R3"),
     guard("TRIM waits for both halves", 7, "what one half has is dropped", Peers, "acknowledged", one_half_is_enough,
-          "relay", "R3"),
-    guard("split_grace", 7, "no grace after members of a site vanished", Sending, "start_grace", nothing,
-          "relay", "R3"),
-    guard("replay at failover", 8, "the new relay sends on from where the hold ends", Sending, "on_hello",
-          on_hello, "relay", "R3"),
+          "split-brain", "R3"),
+    guard("split_grace", 7, "no grace after members of a site vanished", Status, "start_grace", nothing,
+          "split-brain", "R3"),
+    guard("replay at failover", 8, "a new relay sends on from the current numbers", Sending, "pump_to",
+          nothing_is_replayed, "relay-storm", "R3"),
     guard("GOODBYE is not believed", 10, "a site that says GOODBYE counts as having all", Sending, "on_goodbye",
-          goodbye_is_believed, "relay", "R3"),
-    guard("fencing", 11, "every epoch is obeyed", Site, "accepts", every_epoch_is_obeyed, "relay", "R8"),
+          goodbye_is_believed, "scale", "R3"),
+    guard("fencing", 11, "every epoch is obeyed", Site, "accepts", every_epoch_is_obeyed, "split-brain", "R8"),
     guard("order of epochs", 11, "only view counters are compared", Site, "accepts", only_counters_are_compared,
-          "relay", "R8"),
-    guard("raised view", 11, "a refused relay waits for ever", Sending, "on_refused", nothing, "relay", "R7"),
+          "split-brain", "R8"),
+    guard("raised view", 11, "a refused relay waits for ever", Sending, "on_refused", nothing, "limits", "R7"),
     guard("windows of unicasts", 12, "unicasts of other sites go up as they come", Inbox, "take", letters_as_they_come,
           "relay", "S2"),
-    guard("base of unicasts", 12, "later unicasts wait for those that were given up", Inbox, "take", no_base, "relay",
+    guard("base of unicasts", 12, "later unicasts wait for those that were given up", Inbox, "take", no_base, "limits",
           "R6"),
-    guard("resending unicasts between sites", 12, "each is sent once", Post, "send_again", nothing, "relay", "R6"),
+    guard("resending unicasts between sites", 12, "each is sent once", Post, "send_again", nothing, "relay-storm",
+          "R6"),
     guard("views of sites go forward", 13, "members follow the table of any relay", SiteTable, "follow", backwards,
-          "relay", "R7"),
-    guard("joiners adopt the vector", 17, "they begin with what comes first", Receiving, "sync", no_vector, "relay",
+          "split-brain", "R7"),
+    guard("joiners adopt the vector", 17, "they begin with what comes first", Receiving, "sync", no_vector, "scale",
           "R3"),
     guard("the lowest vector", 17, "the relay's own vector counts for the site", Receiving, "have", own_vector,
-          "relay", "R3"),
+          "split-brain", "R3"),
     guard("held ranges in HAVE", 17, "the relay asks nobody for what it does not hold", Receiving, "have", no_ranges,
-          "relay", "R3"),
+          "relay-storm", "R3"),
     guard("the site table in SYNC", 17, "a relay takes what it knows of sites with it", Receiving, "sync", no_table,
-          "relay", "R3"),
-    guard("LOST is final", 18, "a site that returns is sent what was declared lost", Site, "begin", taken_up_again,
           "limits", "R3"),
+    guard("LOST is final", 18, "a site that returns is sent what was declared lost", Site, "lose", lost_for_now,
+          "limits", "R9"),
     guard("forget_after", 19, "an origin is forgotten a second after it left", Memory, "forget", forgotten_at_once,
-          "relay", "S2", Patch(Relay, "forget", each_second), Patch(Relay, "view_changed", forgets_early)),
+          "split-brain", "S2", Patch(Relay, "forget", each_second), Patch(Relay, "view_changed", forgets_early)),
 )
