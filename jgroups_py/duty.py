@@ -12,10 +12,11 @@ acknowledgements and timers go on:
 A callback that waits for the channel itself (an answer, room, a state, the end) needs no stand-in: it runs rounds of
 the loop, without delivering, until what it waits for is there (`work_until`). Any other thread that waits for one
 answer after the other borrows the loop in the same way (leader and followers): it reads its answer itself, and the
-channel's thread parks, looking every LOAN_NS whether the loop is still wanted. Waking a thread on another processor
-costs more than a stack is worth. Callbacks stay on one thread for as long
-as the channel is connected. The duty lock says who may run rounds; there is one of each kind for every channel, so no
-channel ever waits for another's callbacks.
+channel's thread parks, looking every LOAN_NS whether the loop is still wanted; for waking a thread on another processor
+costs as much as the stack. Not the main thread: there a signal's handler may raise in the middle of a protocol.
+
+Callbacks stay on one thread for as long as the channel is connected. The duty lock says who may run rounds; there is
+one of each kind for every channel, so no channel ever waits for another's callbacks.
 """
 from __future__ import annotations
 
@@ -131,7 +132,7 @@ class ChannelThread:
         """
         me, now_ns = threading.get_ident(), clock()
         before, self._waited = self._waited, (me, now_ns)
-        if before[0] != me or now_ns - before[1] > LOAN_NS:
+        if before[0] != me or now_ns - before[1] > LOAN_NS or me == threading.main_thread().ident:
             if self._lent:
                 self.take_back()
             return

@@ -121,7 +121,8 @@ class Host:
 
         A whole frame goes at once and without a change of threads, and so does a message now and then of the only
         thread that sends. Floods of small messages, and those of many threads, are left to the loop: while it wakes up
-        they gather, and travel together.
+        they gather, and travel together. So is all that the main thread sends: a signal's handler (Ctrl-C's, to begin
+        with) may raise there at any time, and a node must not be left in the middle of something.
         """
         sends = self.sends
         if not self.wants_round:
@@ -131,7 +132,7 @@ class Host:
         before, self._looked = self._looked, (clock(), sends.sent, threading.get_ident())
         now_ns, sent, thread = self._looked
         sparse = thread == before[2] and now_ns - before[0] >= SPARSE_NS * (sent - before[1])
-        if sends.nbytes >= FULL_BYTES or (sparse and not self.gathers):
+        if (sends.nbytes >= FULL_BYTES or (sparse and not self.gathers)) and thread != threading.main_thread().ident:
             self.loop.combine()
         else:
             self.loop.wake()
@@ -178,7 +179,7 @@ class Host:
             return deadline_ns
         return leave_by_ns if deadline_ns is None else min(deadline_ns, leave_by_ns)
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """Something of this host raised."""
         log.error("channel %s of cluster %s closes because of a bug", self._name, self._cluster, exc_info=error)
         self._kill(f"{type(error).__name__}: {error}")

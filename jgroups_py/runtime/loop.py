@@ -57,7 +57,7 @@ class Guest(Protocol):
     def send_queued(self, now_ns: int) -> int | None:
         """Send what was queued, and no more: no timer fires. The next deadline, as `step`."""
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """Something of this host raised: close it, tell the application why. Must not raise."""
 
     @property
@@ -220,9 +220,14 @@ class Loop:
         self._reader_waits = True
         with self._step:
             self._reader_waits = False
-            self._work(ready)
-            if self._stopping:
-                self._end()
+            try:
+                self._work(ready)
+            except BaseException as error:                   # a signal's handler raised, on an event loop's thread
+                self._guest.fail(error)
+                raise
+            finally:
+                if self._stopping:
+                    self._end()
         return bool(ready)
 
     def rest(self, due: Callable[[], bool], longest_ns: int = LONGEST_SLEEP_NS) -> float:

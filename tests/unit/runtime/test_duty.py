@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 import jgroups_py as jg
+from jgroups_py.batch import Batch
 from jgroups_py.protocol import timer
 from jgroups_py.session import BaseChannel
 from jgroups_py.units import millis
@@ -190,3 +191,28 @@ def test_a_callback_of_each_of_two_channels_may_close_the_other():
     for channel in channels:
         channel.send(None, b"close the other one")
     eventually(lambda: sorted(closed) == ["A", "B"])
+
+
+def test_a_thread_that_sends_now_and_then_sends_itself_but_never_the_main_thread():
+    """A signal's handler may raise at any bytecode of the main thread, also in the middle of a protocol."""
+    senders: dict[bytes, dict[int, None]] = {}
+
+    class Watching(solo.Solo):
+        def down(self, batch: Batch) -> None:
+            for payload in batch.payloads:
+                senders.setdefault(payload, {})[threading.get_ident()] = None
+            super().down(batch)
+
+    def send(payload: bytes) -> None:
+        for number in range(20):
+            channel.send(None, payload)
+            eventually(lambda number=number: calls(channel).count(payload) == number + 1)
+
+    assert threading.current_thread() is threading.main_thread()
+    with connected(Watching, receiver=Recorder()) as channel:
+        send(b"main")
+        thread = threading.Thread(target=send, args=(b"other",))
+        thread.start()
+        thread.join(20)
+    assert threading.main_thread().ident not in senders[b"main"]
+    assert thread.ident in senders[b"other"]
