@@ -12,7 +12,7 @@ from jgroups_py.block import Block
 from jgroups_py.config.load import Source, load
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.delivery import Dispatcher
-from jgroups_py.errors import ChannelClosedError, ChannelError, JoinTimeoutError, NotConnectedError
+from jgroups_py.errors import ChannelClosedError, ChannelError, ConfigError, JoinTimeoutError, NotConnectedError
 from jgroups_py.events import Event, GetState
 from jgroups_py.message import Message, as_bytes, wire_headers
 from jgroups_py.outputs import Closed, GlobalViewInstalled, Output, SiteStatusChanged, StateAdvised, ViewInstalled
@@ -129,6 +129,8 @@ class BaseChannel:
         receiver: object = None,
     ) -> None:
         self.spec: StackSpec = load(stack, properties)
+        if not name and getattr(self.spec.config_of("RELAY"), "hold_dir", ""):
+            raise ConfigError("with RELAY's hold_dir a member needs a name that stays the same: its folder's")
         self.name = name or default_name()
         self.send_timeout: float | None = SEND_SECONDS
         self.max_message_bytes = max_message_bytes(self.spec)

@@ -6,10 +6,11 @@ safeguard goes by replacing methods while seeds run.
 from __future__ import annotations
 
 from tests.sim.planted_bugs.group import GROUP_SAFEGUARDS
+from tests.sim.planted_bugs.journal import JOURNAL_SAFEGUARDS
 from tests.sim.planted_bugs.receipts import RECEIPT_SAFEGUARDS
 from tests.sim.planted_bugs.relay import RELAY_SAFEGUARDS
 from tests.sim.planted_bugs.safeguard import Patch, Safeguard
 
-SAFEGUARDS = (*GROUP_SAFEGUARDS, *RELAY_SAFEGUARDS, *RECEIPT_SAFEGUARDS)
+SAFEGUARDS = (*GROUP_SAFEGUARDS, *RELAY_SAFEGUARDS, *RECEIPT_SAFEGUARDS, *JOURNAL_SAFEGUARDS)
 
 __all__ = ["SAFEGUARDS", "Patch", "Safeguard"]

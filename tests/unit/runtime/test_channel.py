@@ -205,3 +205,9 @@ def test_stats_are_numbers_by_protocol(channel):
     channel.send(None, b"x")
     eventually(lambda: channel.stats()["channel"].get("delivered") == 1)
     assert channel.stats()["UDP"]["frames_sent"] == 1
+
+
+def test_a_member_that_holds_on_disk_needs_a_name_of_its_own(tmp_path):
+    with pytest.raises(jg.ConfigError, match="needs a name that stays the same"):
+        jg.JChannel("nyc", properties={"hold_dir": tmp_path})
+    jg.JChannel("nyc", name="A", properties={"hold_dir": tmp_path})
