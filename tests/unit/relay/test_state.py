@@ -6,9 +6,10 @@ from collections import Counter
 import pytest
 from sites import Member, Sites, told
 
+from jgroups_py.batch import Batch
 from jgroups_py.events import GetState, StateChunk
 from jgroups_py.outputs import MessagesLost, ProvideState, StateAdvised
-from jgroups_py.protocols.relay.headers import Forward
+from jgroups_py.protocols.relay.headers import Forward, Numbered
 from jgroups_py.protocols.relay.state_headers import (
     StateCover,
     StateFetch,
@@ -300,4 +301,26 @@ def test_no_member_takes_a_state_twice_for_two_sites_that_ask_each_other(world: 
     world.run(seconds(6))
     assert world["D"].state_ends
     assert world["A"].state_ends
+    assert settled(world) == []
+
+
+def test_a_member_begins_when_it_has_what_its_own_site_multicast_before(world: Sites) -> None:
+    """Else F1 would come to E after a state that holds it already."""
+    member, aside, hear = world["E"], [], world["E"].hear
+
+    def choosy(batch: Batch) -> None:
+        own = batch.headers and isinstance(batch.headers[-1], Numbered) and batch.src == world["F"].me
+        (aside.append if own else hear)(batch)
+    member.hear = choosy                          # type: ignore[method-assign]
+    world["F"].spoken = 1
+    world["F"].say("F1")
+    get_state(world["D"], world["A"])
+    world.run(millis(100))
+    assert world["D"].arriving is not None, "D has begun"
+    assert member.arriving is None, "E has not: it lacks F1"
+    member.hear = hear                            # type: ignore[method-assign]
+    for batch in aside:
+        hear(batch)
+    world.run(millis(100))
+    assert [world[name].state_ends for name in "DEF"] == [[""]] * 3
     assert settled(world) == []
