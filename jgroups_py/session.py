@@ -129,7 +129,7 @@ class BaseChannel:
         receiver: object = None,
     ) -> None:
         self.spec: StackSpec = load(stack, properties)
-        if not name and getattr(self.spec.config_of("RELAY"), "hold_dir", ""):
+        if not name and getattr(self.spec.config_of("RELAY"), "hold_dir", None):
             raise ConfigError("with RELAY's hold_dir a member needs a name that stays the same: its folder's")
         self.name = name or default_name()
         self.send_timeout: float | None = SEND_SECONDS

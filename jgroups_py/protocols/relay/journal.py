@@ -94,7 +94,8 @@ class Journal:
         self.wall_offset_ns = 0                          # from our clock to the wall's
         self.number = 0                                  # of the newest segment
         self.segments: list[Segment] = []                # oldest first; the last one is appended to
-        self.state = State((), {})                       # as the newest segment has it
+        self.state = State((), {}, ())                   # as the newest segment has it
+        self.absent: dict[str, None] = {}                # holders of before the last crash that have not come back
         self.sync_delay_ns = {"none": None, "interval": config.hold_sync_interval_ns, "every": 0}[config.hold_sync]
         self.gated = config.hold_sync == "every"
         self.written = Unsynced()                        # since the last sync began
@@ -110,7 +111,7 @@ class Journal:
     def begin(self) -> None:
         """The hold is as it was: keep it so."""
         self.is_open = self.writing = True
-        self.state = State(self.relay.table.rows(), dict(self.relay.hold.trimmed))
+        self.state = self.current_state()
         self.roll()
         self.trimmed()
 
@@ -151,20 +152,27 @@ class Journal:
         self.number += 1
         self.segments.append(Segment(segment_name(self.number)))
         self.append(owner_record(self.restore.cluster, self.relay.config.site))
-        self.append(state_record(self.state.table, self.state.trimmed))
+        self.append(state_record(self.state))
+
+    def current_state(self) -> State:
+        """What is to be known after a crash besides the runs."""
+        relay = self.relay
+        here = dict.fromkeys(member.name for member in relay.view.members) if relay.has_view else {}
+        self.absent = {name: None for name in self.absent if name not in here}
+        return State(relay.table.rows(), dict(relay.hold.trimmed), (*here, *self.absent))
 
     # --- what leaves it ---------------------------------------------------------------------------------------------
 
     def trimmed(self) -> None:
-        """The site table changed, or something was dropped from the hold."""
+        """The site table or the view changed, or something was dropped from the hold."""
         if not self.is_open:
             return
         relay = self.relay
-        state = State(relay.table.rows(), dict(relay.hold.trimmed))
+        state = self.current_state()
         if state != self.state:
             self.state = state
             if self.writing:
-                self.append(state_record(state.table, state.trimmed))
+                self.append(state_record(state))
         busy = [*self.moved_from, *self.removable]
         for segment in self.segments[:-1]:
             if segment not in busy and next(segment.live(relay.hold), None) is None:
@@ -286,11 +294,12 @@ class Journal:
     # --- holes -----------------------------------------------------------------------------------------------------
 
     def may_fill(self, origin: Address, number: int) -> bool:
-        """Whether a holder that starts late may still bring what is missing before `number`: as long as what waits
-        behind the hole can be sent in time, before it is too old to be held."""
+        """Whether a holder that starts late may still bring what is missing before `number`: while one is absent (or
+        we do not know of any, having no journal of before), and what waits behind the hole is not too old to be sent.
+        """
         config = self.relay.config
         run = self.relay.hold.run_from(origin, number, 1)
-        if not self.is_open or run is None:
+        if not self.is_open or run is None or not (self.absent or self.restore.state is None):
             return False
         return self.relay.now_ns - run.since_ns < config.hold_age_ns - config.lost_after_ns
 

@@ -28,6 +28,7 @@ _CHECK = struct.Struct(">I")                     # checksum of the head
 HEAD_BYTES = _HEAD.size + _CHECK.size
 _MAGIC = b"JGHOLD"
 _OWNER = struct.Struct(">6sB")                   # magic, version
+NAMES = wire.sequence(wire.TEXT)
 _RUN = struct.Struct(">16sQQB")                  # origin, first number, held since, whether one length serves all
 
 
@@ -52,10 +53,12 @@ class Run:
 
 @attrs.frozen
 class State:
-    """What was known of the other sites, and per origin the number below which nothing is held any more."""
+    """What was known of the other sites, per origin the number below which nothing is held any more, and the names of
+    the members that may hold what others do not: those of the last view, and who had not come back since a crash."""
 
     table: tuple[SiteRow, ...]
     trimmed: Numbers
+    holders: tuple[str, ...]
 
 
 @attrs.define
@@ -94,11 +97,12 @@ def run_record(origin: Address, first: int, since_wall_ns: int, batch: Batch) ->
     return _record(RUN, [head, *wire.encode_body(batch, equal)])
 
 
-def state_record(table: tuple[SiteRow, ...], trimmed: Numbers) -> bytes:
-    """The site table."""
+def state_record(state: State) -> bytes:
+    """The site table and what goes with it."""
     out = bytearray()
-    TABLE.write(table, out)
-    NUMBERS.write(trimmed, out)
+    TABLE.write(state.table, out)
+    NUMBERS.write(state.trimmed, out)
+    NAMES.write(state.holders, out)
     return _record(STATE, [out])
 
 
@@ -154,7 +158,7 @@ def _read_run(reader: wire.Reader) -> Run:
 
 
 def _read_state(reader: wire.Reader) -> State:
-    return State(TABLE.read(reader), NUMBERS.read(reader))
+    return State(TABLE.read(reader), NUMBERS.read(reader), NAMES.read(reader))
 
 
 _READERS = {OWNER: _read_owner, RUN: _read_run, STATE: _read_state}

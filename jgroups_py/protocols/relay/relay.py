@@ -186,6 +186,7 @@ class Relay(JournalTalk, SiteReporter):
         if not self.timer_is_set("forget"):
             self.set_timer("forget", self.config.forget_after_ns)
         self.receipts.view_changed()
+        self.journal.trimmed()
         self.states.view_changed(old_relay != event.view.coordinator)
         self.publish()
 

@@ -102,6 +102,7 @@ class Restore:
         """Everything is read: take the last site table, begin to write, join."""
         relay = self.relay
         if self.state is not None:
+            self.journal.absent = dict.fromkeys(self.state.holders)
             relay.table.learn([attrs.evolve(row, epoch=None, members=()) for row in self.state.table], {}, {})
             for site in relay.table:
                 site.untold.clear()                   # its application heard of them in its last life

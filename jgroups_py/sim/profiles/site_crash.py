@@ -23,7 +23,8 @@ class SiteCrash(SitesProfile):
     def make_plan(self) -> Plan:
         rng = self.rng
         self.settings = (("hold_dir", "/hold"), ("hold_sync", rng.choice(("none", "interval", "every"))),
-                         ("hold_sync_interval_ns", span(rng, 0.05, 1)), ("backups", rng.choice((0, 1, 1, 2))))
+                         ("hold_sync_interval_ns", span(rng, 0.05, 1)), ("lost_after_ns", seconds(3)),
+                         ("backups", rng.choice((0, 1, 1, 2))))
         sites = self.draw_sites(rng.choice((2, 2, 3)), 2, 3)
         begins = [Begin(rng.randrange(millis(500)), name) for name in self.members]
         dying = rng.choice(list(sites))

@@ -85,9 +85,9 @@ class Holder:
         self.stack.inject(Connect(cluster), now_ns)
         self.drain()
 
-    def found_group(self) -> Holder:
-        """Our first view: we are alone, and so the relay; there is a site SFO, which is not on the bridge."""
-        view = View(ViewId(1, self.me), (self.me,))
+    def found_group(self, *others: str) -> Holder:
+        """A view of us, the relay, and of others who say nothing; there is a site SFO, which is not on the bridge."""
+        view = View(ViewId(1, self.me), (self.me, *map(address, others)))
         self.notify(ViewChange(view, None, view.members, ()))
         self.trim({}, *([] if self.relay.table.get("SFO") else [site_row("SFO", {})]))
         return self

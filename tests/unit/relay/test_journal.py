@@ -348,11 +348,32 @@ def test_segments_are_removed_from_a_full_disk_too(small_segments):
 
 # --- holes -----------------------------------------------------------------------------------------------------------
 
-def test_a_hole_waits_for_holders_that_start_late_as_long_as_the_rest_can_be_sent_in_time():
-    first = holder()
+def with_a_hole(*others: str) -> Holder:
+    """A member that starts again and lacks what came before its held run; it was in a group with `others`."""
+    first = Holder(Disk()).found_group(*others)
     first.hear(BOB, 5, b"five")
     again = holder(first.disk.copied(), incarnation="2", hold_age_ns="10m", lost_after_ns="30s")
     again.relay.table.learn((site_row("SFO", {BOB: 3}),), {}, {})
+    return again
+
+
+def test_a_hole_is_given_up_soon_if_all_holders_are_back():
+    again = with_a_hole()
+    again.wait(seconds(28))
+    assert again.relay.table.sites["SFO"].acked[BOB] == 3
+    again.wait(seconds(5))
+    assert tuple(again.relay.table.sites["SFO"].lost[BOB]) == ((3, 5),)
+
+
+def test_a_holder_that_has_not_come_back_is_remembered_through_another_crash():
+    again = with_a_hole("B", "C")
+    assert sorted(again.relay.journal.absent) == ["B", "C"]
+    third = Holder(again.disk.copied(), incarnation="3").found_group("C")
+    assert list(third.relay.journal.absent) == ["B"]
+
+
+def test_a_hole_waits_for_holders_that_start_late_as_long_as_the_rest_can_be_sent_in_time():
+    again = with_a_hole("B")
     again.wait(seconds(9 * 60))
     assert again.relay.table.sites["SFO"].acked[BOB] == 3
     again.wait(seconds(35))

@@ -45,14 +45,15 @@ def test_what_is_written_is_read_back():
     headers = (wire.AppHeaders({200: b"trace"}),)
     batch = Batch(ALICE, None, (b"one", b"", b"three"), headers, int(OOB))
     row = SiteRow("SFO", 1, None, (), {ALICE: 7}, {ALICE: 3}, {ALICE: ((3, 5),)}, 2)
-    data = owner_record("demo", "NYC") + run_record(ALICE, 41, 17, batch) + state_record((row,), {ALICE: 6})
+    known = State((row,), {ALICE: 6}, ("A", "B"))
+    data = owner_record("demo", "NYC") + run_record(ALICE, 41, 17, batch) + state_record(known)
     (owner, held, state), damage = read(data)
     assert owner == Owner(VERSION, "demo", "NYC")
     assert isinstance(held, Run)
     assert (held.origin, held.origin.name, held.first, held.since_wall_ns) == (ALICE, "alice", 41, 17)
     assert held.batch.payloads == batch.payloads
     assert (held.batch.headers, held.batch.flags, held.batch.dest) == (headers, int(OOB), None)
-    assert state == State((row,), {ALICE: 6})
+    assert state == known
     assert damage == Damage()
 
 
@@ -64,7 +65,8 @@ def test_runs_of_all_shapes_are_read_back(payloads):
 
 
 def test_a_file_cut_anywhere_gives_every_record_before_the_cut():
-    parts = [owner_record("demo", "NYC"), run(1, b"a", b"bb"), state_record((), {}), run(3, b"cc"), run(4, b"d" * 40)]
+    parts = [owner_record("demo", "NYC"), run(1, b"a", b"bb"), state_record(State((), {}, ())), run(3, b"cc"),
+             run(4, b"d" * 40)]
     ends = [sum(map(len, parts[:count + 1])) for count in range(len(parts))]
     data = b"".join(parts)
     for cut in range(len(data)):
