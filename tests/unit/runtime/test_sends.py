@@ -9,7 +9,7 @@ from jgroups_py.address import Address
 from jgroups_py.errors import NotConnectedError, SendTimeoutError
 from jgroups_py.events import AppBusy
 from jgroups_py.message import wire_headers
-from jgroups_py.runtime.sends import MESSAGE_COST, OVERDRAFT, RUN_BYTES, Run, SendQueue
+from jgroups_py.runtime.sends import FULL_BYTES, MESSAGE_COST, OVERDRAFT, RUN_BYTES, Run, SendQueue
 from tests.unit.runtime.helpers import eventually
 
 ALL = 1 << 40
@@ -47,6 +47,15 @@ def test_a_message_put_after_a_take_starts_a_run_of_its_own():
     sends.put(None, b"2", 0, (), 0)
     assert isinstance(first[0], Run)
     assert first[0].payloads == [b"1"]
+
+
+def test_a_queue_that_holds_a_lot_is_told_of_with_every_message_so_that_senders_help():
+    sends, rung = queue(limit=2 * FULL_BYTES)
+    told = []
+    for _ in range(5):
+        sends.put(None, bytes(FULL_BYTES // 4), 0, (), 0)
+        told.append(len(rung))
+    assert told == [1, 1, 1, 2, 3]                           # when it was empty, and from the fourth quarter on
 
 
 def test_the_loop_is_woken_only_when_the_queue_was_empty():
