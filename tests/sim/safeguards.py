@@ -1,7 +1,7 @@
 """`python -m tests.sim.safeguards`: removes each safeguard in turn and looks for the first seed that shows it.
 
-Prints a row as each is done (with --jobs in any order), then a verdict; exit 1 if some removal is not found within the limit. The whole table
-takes some minutes; `--only TEXT` looks at those whose name or rule contains the text.
+Prints a row as each is done (with --jobs in any order), then a verdict; exit 1 if some removal is not found within the
+limit. The whole table takes some minutes; `--only TEXT` looks at those whose name or rule contains the text.
 """
 from __future__ import annotations
 

@@ -177,8 +177,8 @@ def no_table(self: Receiving, header: Any, batch: Any) -> None:
     sync(self, attrs.evolve(header, table=()), batch)
 
 
-def backwards(self: SiteTable, rows: Any) -> None:
-    follow(self, rows)
+def backwards(self: SiteTable, rows: Any, trimmed: Any) -> None:
+    follow(self, rows, trimmed)
     for row in rows:
         self.sites[row.site].epoch, self.sites[row.site].members = row.epoch, row.members
 

@@ -56,5 +56,10 @@ class Safeguard:
     def first_found(self, seeds: Iterable[int]) -> Outcome | None:
         """The first seed on which a checker finds the guarantee broken."""
         with self.removed():
-            return next((outcome for outcome in (run_seed(self.profile, seed) for seed in seeds)
-                         if self.breaks in outcome.guarantees), None)
+            for seed in seeds:
+                outcome = run_seed(self.profile, seed)
+                assert not any("TypeError" in text for text in outcome.violations), \
+                    f"what replaces {self.name} does not fit the core: {outcome.violations[0]}"
+                if self.breaks in outcome.guarantees:
+                    return outcome
+        return None
