@@ -52,6 +52,7 @@ class Memory:
         if box is not None and not box.runs:
             del relay.post.out.boxes[origin]
         receiving = relay.receiving
+        receiving.asked.pop(origin, None)
         for vector in (receiving.seen, receiving.next_out, receiving.acked_out, receiving.to_ack):
             for numbers in vector.values():
                 numbers.pop(origin, None)

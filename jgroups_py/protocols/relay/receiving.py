@@ -60,6 +60,7 @@ class Receiving:
         self.complete = False                        # all have answered: acknowledgements may rise
         self.next_out: Vector = {}                   # what is disseminated next
         self.in_flight: dict[Address, deque[tuple[Disseminate, Batch]]] = {}    # disseminated, not yet back
+        self.asked: dict[Address, tuple[int, Address, int]] = {}    # origin -> hole asked for last, of whom, when
         self.acked_out: Vector = {}                  # what may be acknowledged
         self.to_ack: Vector = {}                     # what the next ack timer sends
 
@@ -74,6 +75,7 @@ class Receiving:
             self.start_sync()
         else:
             self.in_flight, self.next_out, self.acked_out, self.to_ack = {}, {}, {}, {}
+            self.asked = {}
 
     def start_sync(self) -> None:
         """As relay: tell what we have, ask what the others have; then repeat what the view change swallowed."""
@@ -223,7 +225,7 @@ class Receiving:
         stop = header.first + batch.count
         if header.first > wanted:
             relay.count("forwards_ahead", batch.count)
-            return relay.to_bridge(peer.address, Need({header.origin: wanted}))
+            return self.ask(header.origin, wanted, peer.address)
         if stop <= wanted:
             relay.count("forwards_again", batch.count)
             return self.ack_again(header.site, {header.origin: stop})
@@ -237,6 +239,15 @@ class Receiving:
         relay.count("disseminated", piece.count)
         relay.pass_down(local.push(out))
         return relay.receipts.disseminated(header.site, header.origin)
+
+    def ask(self, origin: Address, wanted: int, sender: Address) -> None:
+        """Ask for a hole, once for all the runs that are on their way behind it: each answer is a whole window."""
+        relay = self.relay
+        before, whom, asked_ns = self.asked.get(origin, (0, sender, 0))
+        again_ns = asked_ns + relay.config.resend_interval_ns
+        if (before, whom) != (wanted, sender) or relay.now_ns >= again_ns:
+            self.asked[origin] = wanted, sender, relay.now_ns
+            relay.to_bridge(sender, Need({origin: wanted}))
 
     def gone(self, header: Base) -> None:
         """As relay: what a member of ours lacks is gone; tell them all."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 import pytest
 from sites import Sites
 
-from jgroups_py.address import ProxyUUID
+from jgroups_py.address import Address, ProxyUUID
 from jgroups_py.batch import NO_RELAY, Batch
 from jgroups_py.events import BridgeDelivered
 from jgroups_py.outputs import MessagesLost, SiteStatusChanged, Unreachable
-from jgroups_py.protocols.relay.headers import Forward, Seen
+from jgroups_py.protocols.relay.headers import Forward, Need, Seen
 from jgroups_py.units import millis, seconds
 
 
@@ -337,3 +337,27 @@ def test_unicasts_go_again_soon_when_a_silent_site_is_heard_again(world: Sites) 
     world["A"].say("after")
     world.run(seconds(1.5), millis(100))
     assert [payload for _, payload in world["C"].unicasts] == [b"letter"]
+
+
+def test_a_hole_is_asked_for_once_however_much_is_behind_it(world: Sites) -> None:
+    world["A"].say("first")
+    world.run(seconds(1), millis(100))
+    asked: list[Need] = []
+    lost: list[Forward] = []
+
+    def lose_one_forward(src: Address, batch: Batch) -> bool:
+        header = batch.headers[-1]
+        if isinstance(header, Need):
+            asked.append(header)
+        if isinstance(header, Forward) and not lost:
+            lost.append(header)
+            return True
+        return False
+
+    world.lose = lose_one_forward
+    for number in range(200):
+        world["A"].say(str(number))
+        world.settle()
+    world.run(seconds(3), millis(100))
+    assert [payload for _, payload in world["F"].got][-1] == b"199"
+    assert len(asked) <= 2, "each answer is a whole window"
