@@ -68,6 +68,9 @@ class Member:
         return h.Remark(at_ns, f"{self.gathered.history.name(self.who)} could not send "
                                f"{h.show_payloads(tuple(payloads.names(runs)))}: {why}")
 
+    def on_late(self, at_ns: int, seconds: float) -> h.Entry:
+        return h.Remark(at_ns, f"{self.gathered.history.name(self.who)} is paused by the machine for {seconds} s")
+
     def on_deliver(
         self, at_ns: int, src: str, site: str | None, relay: str | None, unicast: bool, runs: list[payloads.Run],
         flags: int,

@@ -22,6 +22,7 @@ from tests.chaos import payloads
 from tests.chaos.children import end_with_parent
 
 TICK_S = 0.02                        # the sender wakes up so often and sends what is due
+LATE_S = 0.5                         # later than this it counts as paused: the machine did not run it
 REPLY_EVERY = 7                      # so many-th messages of other sites are answered by a unicast
 LOCAL_EVERY = 11                     # and after so many multicasts a local member gets a unicast
 SIZES = (0, 100, 400, 1000)          # bytes, by turns
@@ -193,6 +194,8 @@ class Worker:
         due, before = 0.0, time.monotonic()
         while not self.ending.wait(TICK_S):
             now = time.monotonic()
+            if now - before > LATE_S:
+                self.record.write("late", round(now - before, 1))
             due, before = min(due + (now - before) * self.rate, self.rate), now
             with self.sending:
                 while due >= 1 and not self.ending.is_set():
