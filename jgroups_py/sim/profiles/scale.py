@@ -7,7 +7,7 @@ from jgroups_py.sim.profiles.base import Plan, span, storm
 from jgroups_py.sim.profiles.sites import SitesProfile
 from jgroups_py.units import millis, seconds
 
-KINDS = ("relay crash", "relay crash", "crash", "leave", "pause", "bridge split", "bridge storm")
+KINDS = ("relay crash", "relay crash", "relay crash", "crash", "leave", "pause", "bridge split", "bridge storm")
 
 
 class Scale(SitesProfile):
@@ -24,7 +24,7 @@ class Scale(SitesProfile):
         sites = self.draw_sites(rng.randint(3, 5), 3, 7)
         stop_ns = span(rng, 8, 14)
         begins = [Begin(rng.randrange(millis(500)), name) for name in self.members]
-        kinds = [kind for kind in KINDS if rng.random() < 0.5] or ["relay crash"]
+        kinds = ["relay crash", *(kind for kind in KINDS if rng.random() < 0.5)]
         first_ns, together = span(rng, 3, 6), rng.random() < 0.5
         faults: list[Action] = []
         for names in sites.values():
