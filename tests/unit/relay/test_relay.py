@@ -356,8 +356,7 @@ def test_a_hole_is_asked_for_once_however_much_is_behind_it(world: Sites) -> Non
 
     world.lose = lose_one_forward
     for number in range(200):
-        world["A"].say(str(number))
-        world.settle()
+        world["ABC"[number % 3]].say(str(number))          # so that the runs do not join
     world.run(seconds(3), millis(100))
-    assert [payload for _, payload in world["F"].got][-1] == b"199"
+    assert len(world["F"].got) == 201
     assert len(asked) <= 2, "each answer is a whole window"
