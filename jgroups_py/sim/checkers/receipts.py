@@ -24,6 +24,10 @@ class Arrivals:
     first_at: dict[tuple[str, bytes], int] = attrs.Factory(dict)         # (site, message) -> the first member's time
     own_view: dict[bytes, View] = attrs.Factory(dict)
 
+    def note(self, site: str, payload: bytes, at_ns: int) -> None:
+        """Somebody of the site has it since then."""
+        self.first_at[site, payload] = min(at_ns, self.first_at.get((site, payload), at_ns))
+
 
 def receipts(facts: Facts) -> Iterator[Violation]:
     """R10: see the module."""
@@ -49,13 +53,14 @@ def _arrivals(facts: Facts) -> Arrivals:
             if payload not in wanted:
                 continue
             found.at.setdefault((delivery.who, payload), delivery.at_ns)
-            found.first_at.setdefault((facts.site(delivery.who), payload), delivery.at_ns)
+            found.note(facts.site(delivery.who), payload, delivery.at_ns)
             if delivery.who == delivery.src and delivery.view is not None:
                 found.own_view[payload] = delivery.view
     for covered in facts.history.entries:
         if isinstance(covered, h.Covered):
             for message in facts.by_relay_number.get(covered.origin, [])[covered.first - 1:covered.stop - 1]:
                 found.at.setdefault((covered.who, message.payload), covered.at_ns)
+                found.note(facts.site(covered.who), message.payload, covered.at_ns)
     return found
 
 
