@@ -33,9 +33,10 @@ class Journal:
         self._folder = Path(folder).expanduser()
         self._tell = tell
         self._lock: int | None = None
-        self._files: dict[str, int] = {}                     # name -> descriptor, of files that were appended to
-        self._unwritten: list[bytes] = []                    # for the file `_newest`
-        self._newest = ""
+        self._newest = ""                                    # the file that is appended to
+        self._descriptor: int | None = None                  # of that file, once something was written
+        self._unwritten: list[bytes] = []                    # for that file
+        self._unsynced: dict[str, None] = {}                 # files written to since the last sync
         self._broken: dict[str, None] = {}                   # files that could not be written
         self._tasks: SimpleQueue[Task | None] = SimpleQueue()
         threading.Thread(target=self._work, name="jgroups-journal", daemon=True).start()
@@ -51,6 +52,7 @@ class Journal:
         """Append to a file; written by the next `flush`."""
         if name != self._newest:
             self.flush()
+            self._seal()
             self._newest = name
         self._unwritten.append(data)
 
@@ -60,7 +62,11 @@ class Journal:
         if not buffers or self._newest in self._broken:
             return
         try:
-            write_all(self._descriptor(self._newest), buffers)
+            if self._descriptor is None:
+                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+                self._descriptor = os.open(self._folder / self._newest, flags, FILE_MODE)
+            self._unsynced[self._newest] = None
+            write_all(self._descriptor, buffers)
         except OSError as error:
             self._broken[self._newest] = None
             self._tell(JournalFailed(f"cannot write {self._folder / self._newest}: {error.strerror}"))
@@ -68,30 +74,27 @@ class Journal:
     def sync(self, number: int) -> None:
         """Bring everything appended so far to the disk."""
         self.flush()
-        descriptors = list(self._files.values())
-        keep = self._files.get(self._newest)
-        self._files = {} if keep is None else {self._newest: keep}
-        self._tasks.put(lambda: self._sync(descriptors, keep, number))
+        names, self._unsynced = list(self._unsynced), {}
+        self._tasks.put(lambda: self._sync(names, number))
 
     def remove(self, name: str) -> None:
         """Remove a file."""
         self._broken.pop(name, None)
-        descriptor = self._files.pop(name, None)
-        self._tasks.put(lambda: self._remove(name, descriptor))
+        self._unsynced.pop(name, None)
+        self._tasks.put(lambda: (self._folder / name).unlink(missing_ok=True))
 
     def close(self) -> None:
         """Close all files, then let others have the folder."""
         self.flush()
-        descriptors, self._files = list(self._files.values()), {}
-        self._tasks.put(lambda: self._close(descriptors))
+        self._seal()
+        self._tasks.put(self._unlock)
         self._tasks.put(None)
 
-    def _descriptor(self, name: str) -> int:
-        descriptor = self._files.get(name)
-        if descriptor is None:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-            descriptor = self._files[name] = os.open(self._folder / name, flags, FILE_MODE)
-        return descriptor
+    def _seal(self) -> None:
+        """Nothing more comes into the newest file."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            self._tasks.put(lambda: os.close(descriptor))
 
     # --- on its own thread ------------------------------------------------------------------------------------------
 
@@ -104,7 +107,7 @@ class Journal:
 
     def _open(self) -> None:
         self._folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-        sync_folder(self._folder.parent)
+        sync_path(self._folder.parent)
         lock = os.open(self._folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         until = monotonic() + LOCK_SECONDS
         while not locked(lock):
@@ -122,33 +125,21 @@ class Journal:
             os.fsync(file.fileno())                          # what is restored is not lost by a power cut now
         self._tell(SegmentRead(name, data))
 
-    def _sync(self, descriptors: list[int], keep: int | None, number: int) -> None:
-        try:
-            for descriptor in descriptors:
-                os.fsync(descriptor)
-            sync_folder(self._folder)                        # the names of new files too
-        finally:
-            for descriptor in descriptors:
-                if descriptor != keep:
-                    os.close(descriptor)
+    def _sync(self, names: list[str], number: int) -> None:
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):     # removed since
+                sync_path(self._folder / name)
+        sync_path(self._folder)                              # the names of new files too
         self._tell(SegmentsSynced(number))
 
-    def _remove(self, name: str, descriptor: int | None) -> None:
-        if descriptor is not None:
-            os.close(descriptor)
-        (self._folder / name).unlink(missing_ok=True)
-
-    def _close(self, descriptors: list[int]) -> None:
-        for descriptor in descriptors:
-            with contextlib.suppress(OSError):
-                os.close(descriptor)
+    def _unlock(self) -> None:
         if self._lock is not None:
             os.close(self._lock)
 
 
-def sync_folder(folder: Path) -> None:
-    """Bring the names of the files in a folder to the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def sync_path(path: Path) -> None:
+    """Bring a file to the disk, whoever wrote it, or the names of the files in a folder."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:
