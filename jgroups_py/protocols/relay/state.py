@@ -237,6 +237,7 @@ class States:
         relay.cancel_timer("state_ask")
         relay.cancel_timer("state_give_up")
         relay.pass_up(Tell(StateEnd("", skipped)))
+        self.provider.delivered()
         if relay.is_relay:
             self.carrier.installed(header.vector)
         relay.gate.shut(False, GATE)
@@ -274,6 +275,7 @@ class States:
             self.relay.gate.shut(False, GATE)
             if self.quest is None:
                 self.close(reason)
+            self.provider.delivered()
 
     def close(self, reason: str) -> None:
         """Tell an application that began to take a state that it will not be complete."""
@@ -322,6 +324,7 @@ class StateTalk(LocalTalk):
         """A state that STATE_TRANSFER brings."""
         if isinstance(event.output, StateBegin | StateEnd):
             self.states.local = isinstance(event.output, StateBegin)
+            self.later(self.states.provider.delivered)
 
     @receives(StateAsk)
     def on_state_ask(self, header: StateAsk, batch: Batch) -> None:

@@ -89,7 +89,10 @@ class Provider:
         return self.delivered()
 
     def delivered(self) -> None:
-        """Something more is covered."""
+        """Something more is covered. While we take a state ourselves, there is none to give that fits our vector."""
+        states = self.relay.states
+        if not self.waiting or states.taking is not None or states.open or states.local:
+            return
         for key, vector in list(self.waiting.items()):
             if not lower(self.vector_for(vector), vector):
                 self.cut(key)
