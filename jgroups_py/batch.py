@@ -86,8 +86,8 @@ class Batch:
     def length(self) -> int:
         """The one length that all messages have; -1 if they differ, or there are none."""
         if self._length == -2:
-            lengths = dict.fromkeys(map(len, self.payloads))
-            self._length = next(iter(lengths)) if len(lengths) == 1 else -1
+            equal = len(set(map(len, self.payloads))) == 1
+            self._length = len(self.payloads[0]) if equal else -1
         return self._length
 
     def counted(self, nbytes: int) -> Batch:
