@@ -1,14 +1,34 @@
-"""The simulator finds planted bugs: each safeguard, once removed, breaks a guarantee within `LIMIT` seeds."""
+"""The simulator finds planted bugs: a safeguard, once removed, breaks its guarantee within `LIMIT` seeds.
+
+Here those that few seeds show; `tox -e safeguards` removes all of them.
+"""
 from __future__ import annotations
 
 import pytest
 
 from tests.sim.planted_bugs import SAFEGUARDS, Safeguard
 
-LIMIT = 150
+LIMIT = 40
+THOROUGH = (
+    "new backups get what is held", "contiguous prefix", "SYNC before dissemination", "backups confirm",
+    "all answer SYNC before acknowledgements", "TRIM waits for both halves", "GOODBYE is not believed",
+    "views of sites go forward", "the site table in SYNC",
+)
+"""Left to `tox -e safeguards`, with receipts and disks: these need more seeds."""
+QUICK = [safeguard for safeguard in SAFEGUARDS
+         if safeguard.name not in THOROUGH and safeguard.rule not in ("receipts", "hold_dir")]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("safeguard", SAFEGUARDS, ids=lambda safeguard: safeguard.name.replace(" ", "-"))
+@pytest.mark.parametrize("safeguard", QUICK, ids=lambda safeguard: safeguard.name.replace(" ", "-"))
 def test_without_the_safeguard_a_guarantee_breaks(safeguard: Safeguard) -> None:
     assert safeguard.first_found(range(LIMIT)) is not None
+
+
+def test_safeguards_are_told_apart_and_put_back() -> None:
+    assert len({safeguard.name for safeguard in SAFEGUARDS}) == len(SAFEGUARDS) >= 30
+    before = [patch.owner.__dict__[patch.method] for safeguard in SAFEGUARDS for patch in safeguard.patches]
+    for safeguard in SAFEGUARDS:
+        with safeguard.removed():
+            assert all(patch.owner.__dict__[patch.method] is patch.without for patch in safeguard.patches)
+    assert before == [patch.owner.__dict__[patch.method] for safeguard in SAFEGUARDS for patch in safeguard.patches]
