@@ -94,7 +94,7 @@ def played(seed: int) -> World:
     return world
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(12), 135])
 def test_state_and_later_messages_are_each_message_once(seed: int) -> None:
     world = played(seed)
     assert [str(found) for found in check(world.history, WHILE_WAITING)] == []
