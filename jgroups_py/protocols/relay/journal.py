@@ -244,7 +244,7 @@ class Journal:
             return
         self.syncing, self.in_sync = False, Unsynced()
         self.remove_all(self.removable)
-        if self.failing:
+        if self.failing and not self.moving:
             self.failing, self.missed = False, Segment("")
             self.relay.emit(Note("info", "the hold is written to disk again"))
             self.relay.emit(HoldDurability(""))

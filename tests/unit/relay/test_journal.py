@@ -326,6 +326,19 @@ def test_what_the_disk_missed_is_written_once_it_works(sync):
     assert len(member.held()) == 4
 
 
+def test_all_is_well_again_only_when_everything_missed_is_written(small_segments):
+    member = holder(hold_sync="interval", hold_sync_interval_ns="1ms")
+    member.disk.broken = "no space left on device"
+    for _ in range(20):
+        member.say(bytes(200))
+    member.disk.broken = ""
+    member.wait(seconds(10) + millis(2))
+    assert member.durability == ["no space left on device"]        # steps of moving are 5 ms apart, syncs 1 ms
+    member.wait(seconds(1))
+    assert member.durability == ["no space left on device", ""]
+    assert holder(member.disk.copied(), incarnation="2").held() == member.held()
+
+
 def test_a_failed_disk_holds_nothing_back():
     member = holder(hold_sync="every")
     member.disk.lazy = True
