@@ -39,7 +39,7 @@ STILL_S = (1.0, 9.0)                 # how long a hunted member stands still
 NAP_LENGTH_S = (0.2, 2.0)
 MAX_MB_PER_10_MIN = 1.0
 MAX_DESCRIPTORS_PER_10_MIN = 5.0
-MIN_SAMPLES = 12
+MIN_SAMPLES = 60                     # five minutes: less says nothing of growth
 WHOLE_LIMIT_S = 60.0
 RELAY_SHARE = 0.7                    # of the harms to the hunted site hit its relay
 
@@ -243,6 +243,8 @@ def main() -> int:
         say("harms: " + ", ".join(f"{name} {number}" for name, number in sorted(soak.harms.items())))
         for one in soak.trends:
             say(str(one))
+        if not soak.trends:
+            say("too short to tell whether memory grows: ask for 15 minutes at least")
         good = verdict.ok and not verdict.lost and all(one.flat for one in soak.trends)
         say(str(verdict) if good else show(verdict, out))
         if not good:
