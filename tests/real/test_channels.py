@@ -85,9 +85,10 @@ def test_a_state_larger_than_all_buffers_passes_in_bounded_memory(stack):
     properties = free_ports(stack)
     with jg.JChannel(stack, "A", properties, Keeper(100)) as a, jg.JChannel(stack, "B", properties, Keeper()) as b:
         a.connect("chat")
+        before_mb = rss_mb()
         b.connect("chat", timeout=30, state_from=jg.COORDINATOR)
         assert b.receiver.digest == a.receiver.digest != ""
-        assert b.receiver.largest_mb < 200
+        assert b.receiver.largest_mb < before_mb + 60, "a state of 100 MB passes in pieces, through both members"
 
 
 def test_members_behind_tcp_proxies_form_a_group():

@@ -8,6 +8,7 @@ import pytest
 from jgroups_py.batch import NO_RELAY
 from jgroups_py.sim import history as h
 from jgroups_py.sim.checkers import CHECKERS, check
+from jgroups_py.sim.checkers.relayed import RESENT_NS
 from jgroups_py.units import seconds
 from jgroups_py.view import ViewId
 from tests.sim.tale import Tale, broken
@@ -118,6 +119,14 @@ def reply_vanishes(tale: Tale) -> None:
     tale.end("ABDE")
 
 
+def reply_is_given_up_though_all_had_healed(tale: Tale) -> None:
+    tale.send("D", "d1", dest="B")
+    tale.heal()
+    tale.at_ns += RESENT_NS
+    tale.history.add(h.Unreached(tale.tick(), tale.who["D"], tale.who["B"]))
+    tale.end("ABDE")
+
+
 def global_view_goes_back(tale: Tale) -> None:
     tale.group(2, "D")
     tale.sees("A", NYC="AB", SFO="D")
@@ -162,7 +171,7 @@ def what_a_disk_had_never_comes(tale: Tale) -> None:
 PLANTED_REMOTE = [
     ("R1", wrong_site), ("R1", no_proxy), ("R1", relayed_though_asked_not_to), ("R2", echo), ("R3", remote_twice),
     ("R3", remote_never), ("R4", remote_out_of_order), ("R4", remote_hole), ("R5", local_send_waits),
-    ("R6", reply_vanishes), ("R7", global_view_goes_back), ("R7", global_view_never_was),
+    ("R6", reply_vanishes), ("R6", reply_is_given_up_though_all_had_healed), ("R7", global_view_goes_back), ("R7", global_view_never_was),
     ("R7", global_view_does_not_converge), ("R8", stale_relay_is_obeyed),
     ("R8", a_lower_epoch_is_obeyed), ("R9", a_ledger_does_not_add_up),
     ("R11", what_a_disk_had_never_comes),

@@ -16,6 +16,7 @@ from jgroups_py.view import ViewId
 OWN_DELIVERY_NS = seconds(2)             # R5: how long a multicast may take at its own sender in an undisturbed site
 QUIET_NS = seconds(5)                    # R5: a site counts as disturbed for so long before and after a view change
 GRACE_NS = seconds(2)                    # R3: for so long after its first view a member may begin later
+RESENT_NS = seconds(12)                  # R6: for so long after healing a unicast may wait to be sent again
 
 Window = tuple[int, int]
 
@@ -177,7 +178,8 @@ def autonomy(facts: Facts) -> Iterator[Violation]:
 def replies(facts: Facts) -> Iterator[Violation]:
     """R6: a unicast to another site reaches its destination only, at most once, or its sender is told.
 
-    At most once and only there are also S1 and S2; here counts that it arrives or `unreachable` is said.
+    At most once and only there are also S1 and S2; here counts that it arrives or `unreachable` is said. Once all has
+    healed for a while the latter is no excuse, if the destination is there: it was to be sent again.
     """
     if facts.end is None or facts.healed_ns is None:
         return
@@ -192,10 +194,14 @@ def replies(facts: Facts) -> Iterator[Violation]:
     for message in facts.messages.values():
         if message.dest is None or facts.site(message.dest) == facts.site(message.sender) or not message.reliable:
             continue
-        if message.sender in live and message.payload not in arrived and \
-                told.get((message.sender, message.dest), -1) < message.at_ns:
-            yield Violation("R6", f"{facts.show(message.payload)} of {facts.name(message.sender)} never reached "
-                            f"{facts.name(message.dest)}, and its sender was not told", facts.end.at_ns)
+        if message.sender not in live or message.payload in arrived:
+            continue
+        what = f"{facts.show(message.payload)} of {facts.name(message.sender)} never reached {facts.name(message.dest)}"
+        told_ns = told.get((message.sender, message.dest), -1)
+        if told_ns < message.at_ns:
+            yield Violation("R6", f"{what}, and its sender was not told", facts.end.at_ns)
+        elif message.dest in live and told_ns > facts.healed_ns + RESENT_NS:
+            yield Violation("R6", f"{what}, which was there, and it was given up long after all had healed", told_ns)
 
 
 def global_view(facts: Facts) -> Iterator[Violation]:
