@@ -171,7 +171,8 @@ def what_a_disk_had_never_comes(tale: Tale) -> None:
 PLANTED_REMOTE = [
     ("R1", wrong_site), ("R1", no_proxy), ("R1", relayed_though_asked_not_to), ("R2", echo), ("R3", remote_twice),
     ("R3", remote_never), ("R4", remote_out_of_order), ("R4", remote_hole), ("R5", local_send_waits),
-    ("R6", reply_vanishes), ("R6", reply_is_given_up_though_all_had_healed), ("R7", global_view_goes_back), ("R7", global_view_never_was),
+    ("R6", reply_vanishes), ("R6", reply_is_given_up_though_all_had_healed), ("R7", global_view_goes_back),
+    ("R7", global_view_never_was),
     ("R7", global_view_does_not_converge), ("R8", stale_relay_is_obeyed),
     ("R8", a_lower_epoch_is_obeyed), ("R9", a_ledger_does_not_add_up),
     ("R11", what_a_disk_had_never_comes),
