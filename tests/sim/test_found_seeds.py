@@ -17,7 +17,7 @@ FOUND = (
     ("site-crash", 61, "R9: who knew a site only from its disk owed it what others had dropped"),
     ("site-crash", 459, "R11: a hole was kept open for holders that were all there"),
 )
-"""Profile, seed, what it found. A seed shows its bug in the plan that it drew then; should plans change, they are replaced."""
+"""Profile, seed, what it found. A seed shows its bug in the plan that it drew then: should plans change, replace it."""
 
 
 @pytest.mark.slow

@@ -12,9 +12,9 @@ from jgroups_py.sim.profiles import PROFILES
 from jgroups_py.sim.runner import run_seed
 from tests.sim.marathon import SHARES
 
-SEEDS = {"group": 200, "relay": 150, "relay-crash": 100, "relay-storm": 60, "split-brain": 60, "limits": 80,
-         "scale": 24, "site-crash": 60, "operators": 60}
-"""As many as fit into `./test`: about a minute and a half of two cores."""
+SEEDS = {"group": 300, "relay": 300, "relay-crash": 60, "relay-storm": 60, "split-brain": 60, "limits": 60,
+         "scale": 16, "site-crash": 40, "operators": 40}
+"""As many as fit into `./test`: about two minutes of two cores."""
 
 
 @pytest.mark.slow
