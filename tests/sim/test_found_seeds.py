@@ -8,6 +8,7 @@ from jgroups_py.sim.runner import run_seed
 FOUND = (
     ("relay", 984, "R3: a member that came back without an entry started beyond what it was owed"),
     ("relay", 1513, "R3: a member that merged without an entry took what came for the first"),
+    ("relay", 11138, "R3: a relay whose site lacked again what it had acknowledged was not sent it again"),
     ("relay", 1872, "R10: a dead relay, whose HELLO came late, stayed a peer for ever"),
     ("limits", 2, "R3: a relay that founded its group was not told of losses"),
     ("limits", 4, "R3: BASE came before HELLO, from a stranger"),

@@ -120,6 +120,8 @@ class Sending:
         if peer is None:
             peer = Peer(src, site, header.epoch, dict(seen), dict(seen), progress_ns=relay.now_ns)
             self.peers.add(peer)
+        elif header.epoch != peer.epoch:
+            peer.go_back(seen, relay.now_ns)          # who joined or merged over there may lack what the others had
         peer.epoch = header.epoch
         peer.acknowledge(seen, relay.now_ns)
         if site.accepts(header.epoch):
