@@ -5,7 +5,6 @@ Chunks leave as fast as the asking site asks for them.
 """
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address
@@ -24,6 +23,7 @@ from jgroups_py.protocols.relay.state_headers import (
 )
 from jgroups_py.protocols.relay.vectors import copied, lower, overlaid
 from jgroups_py.units import seconds
+from jgroups_py.windows.paced import PacedBytes
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.relay.relay import Relay
@@ -33,36 +33,16 @@ MAX_ERROR_CHARS = 1000
 IDLE_NS = seconds(5)                         # the asking site says at least each second that it still wants the state
 
 
-class Stream:
+class Stream(PacedBytes):
     """What the application wrote and nobody has asked for yet."""
 
+    __slots__ = ("end", "key", "request")
+
     def __init__(self, key: Key, request: int) -> None:
+        super().__init__()
         self.key = key
         self.request = request
-        self.queue: deque[bytes] = deque()
-        self.queued_bytes = 0
-        self.sent = 0
-        self.stop = 0                        # up to which byte it was asked for
         self.end: StateChunk | None = None   # the application's last chunk
-
-    def write(self, data: bytes) -> None:
-        """The next bytes."""
-        if data:
-            self.queue.append(data)
-            self.queued_bytes += len(data)
-
-    def read(self) -> bytes | None:
-        """What may go out now, None if nothing may."""
-        room = self.stop - self.sent
-        if not self.queue or room <= 0:
-            return None
-        data = self.queue.popleft()
-        if len(data) > room:
-            self.queue.appendleft(data[room:])
-            data = data[:room]
-        self.queued_bytes -= len(data)
-        self.sent += len(data)
-        return data
 
 
 class Provider:

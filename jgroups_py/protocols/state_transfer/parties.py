@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
+from jgroups_py.windows.paced import PacedBytes
 
 Delivered = Mapping[Address, int]
 """Sender -> how many of its multicasts were delivered in the present view."""
@@ -84,40 +85,17 @@ class Waiting:
         self.delivered = delivered
 
 
-class Session:
+class Session(PacedBytes):
     """The provider's side of one transfer: what the application wrote and the requester has not asked for yet.
 
-    sent: bytes that went out; stop: up to which byte the requester asked; ended: the application wrote its last;
-    error: why it failed, if it did.
+    ended: the application wrote its last; error: why it failed, if it did.
     """
 
-    __slots__ = ("attempt", "ended", "error", "queue", "queued_bytes", "requester", "sent", "stop")
+    __slots__ = ("attempt", "ended", "error", "requester")
 
     def __init__(self, requester: Address, attempt: int) -> None:
+        super().__init__()
         self.requester = requester
         self.attempt = attempt
-        self.queue: deque[bytes] = deque()
-        self.queued_bytes = 0
-        self.sent = 0
-        self.stop = 0
         self.ended = False
         self.error = ""
-
-    def write(self, data: bytes) -> None:
-        """The application's next bytes."""
-        if data:
-            self.queue.append(data)
-            self.queued_bytes += len(data)
-
-    def next_part(self) -> bytes | None:
-        """The next bytes that may go out, None if there are none."""
-        room = self.stop - self.sent
-        if not self.queue or room <= 0:
-            return None
-        data = self.queue.popleft()
-        if len(data) > room:
-            self.queue.appendleft(data[room:])
-            data = data[:room]
-        self.queued_bytes -= len(data)
-        self.sent += len(data)
-        return data

@@ -327,7 +327,7 @@ class StateTransfer(Protocol):
 
     def pump(self, number: int, session: Session) -> None:
         """Send what was asked for and is there."""
-        while (data := session.next_part()) is not None:
+        while (data := session.read()) is not None:
             self.say(Part(session.attempt, False, ""), session.requester, (data,))
         if session.ended and (session.error or not session.queue) and session.stop:
             del self.sessions[number]
