@@ -94,6 +94,12 @@ _by_lead: dict[bytes, HeaderCodec] = {}        # of fixed size only
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def part(cls: H) -> H:
+    """Class decorator: fields that several headers begin with; no header itself."""
+    return attrs.define(cls, eq=True)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def header(*, proto: int, kind: int) -> Callable[[H], H]:
     """Class decorator: makes a header class with a codec, known on the wire as (proto, kind).
 
@@ -225,12 +231,6 @@ def _steering(batch: Batch, equal: bool) -> bytes:
     if equal:
         return out + _EQUAL.pack(len(payloads), len(payloads[0]))
     return out + struct.pack(f">{len(payloads) + 1}I", len(payloads), *map(len, payloads))
-
-
-def equal_lengths(payloads: tuple[bytes, ...]) -> bool:
-    """Whether there are messages and one length field serves them all."""
-    number = len(payloads)
-    return number == 1 or (number > 1 and len(set(map(len, payloads))) == 1)
 
 
 def decode_body(reader: Reader, src: Address, dest: Address | None, equal: bool) -> Batch:

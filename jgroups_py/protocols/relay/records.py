@@ -91,7 +91,7 @@ def owner_record(cluster: str, site: str) -> bytes:
 
 def run_record(origin: Address, first: int, since_wall_ns: int, batch: Batch) -> bytes:
     """A held run."""
-    equal = wire.equal_lengths(batch.payloads)
+    equal = batch.length >= 0
     head = bytearray(_RUN.pack(origin.raw, first, max(0, since_wall_ns), equal))
     wire.TEXT.write(origin.name, head)
     return _record(RUN, [head, *wire.encode_body(batch, equal)])

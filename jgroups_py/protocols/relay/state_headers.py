@@ -10,11 +10,12 @@ from jgroups_py.view import ViewId
 Key = tuple[Address, int]                    # (asker, attempt)
 
 
+@wire.part
 class Keyed(Header):
-    """A header of one try."""
+    """What every header of one try begins with."""
 
-    asker: Address
-    attempt: int
+    asker: Address = wire.field(wire.ADDRESS)
+    attempt: int = wire.field(wire.U32)
 
     @property
     def key(self) -> Key:
@@ -26,8 +27,6 @@ class Keyed(Header):
 class StateAsk(Keyed):
     """A member to its relay: get us the state of `site`, of its member `target` if possible."""
 
-    asker: Address = wire.field(wire.ADDRESS)
-    attempt: int = wire.field(wire.U32)
     site: str = wire.field(wire.TEXT)
     target: Address = wire.field(wire.ADDRESS)
     timeout_ns: int = wire.field(wire.U64)
@@ -37,8 +36,6 @@ class StateAsk(Keyed):
 class StatePause(Keyed):
     """The relay to all: keep your multicasts back. It is void in any other view than this."""
 
-    asker: Address = wire.field(wire.ADDRESS)
-    attempt: int = wire.field(wire.U32)
     view_id: ViewId = wire.field(wire.VIEW_ID)
 
 
@@ -46,8 +43,6 @@ class StatePause(Keyed):
 class StatePaused(Keyed):
     """A member to the relay: it does; its next one will have number `next`. refusal: why it cannot take a state now."""
 
-    asker: Address = wire.field(wire.ADDRESS)
-    attempt: int = wire.field(wire.U32)
     next: int = wire.field(wire.U64)
     refusal: str = wire.field(wire.TEXT)
 
@@ -56,8 +51,6 @@ class StatePaused(Keyed):
 class StateFetch(Keyed):
     """The relay to the other site's, which gives it to the provider: a state that holds all of `vector`."""
 
-    asker: Address = wire.field(wire.ADDRESS)
-    attempt: int = wire.field(wire.U32)
     target: Address = wire.field(wire.ADDRESS)
     vector: Vector = wire.field(VECTOR)
     timeout_ns: int = wire.field(wire.U64)
@@ -67,8 +60,6 @@ class StateFetch(Keyed):
 class StateCover(Keyed):
     """The provider, by its relay: the state is cut; it holds exactly what is below this vector."""
 
-    asker: Address = wire.field(wire.ADDRESS)
-    attempt: int = wire.field(wire.U32)
     vector: Vector = wire.field(VECTOR)
 
 
@@ -76,8 +67,6 @@ class StateCover(Keyed):
 class StateStart(Keyed):
     """The relay to all: a state follows; it begins when you have delivered our site's messages below `cut`."""
 
-    asker: Address = wire.field(wire.ADDRESS)
-    attempt: int = wire.field(wire.U32)
     cut: Numbers = wire.field(NUMBERS)
 
 
@@ -85,8 +74,6 @@ class StateStart(Keyed):
 class StateMore(Keyed):
     """A member to the relay, and that by the other relay to the provider: go on up to byte `stop`."""
 
-    asker: Address = wire.field(wire.ADDRESS)
-    attempt: int = wire.field(wire.U32)
     stop: int = wire.field(wire.U64)
 
 
@@ -94,8 +81,6 @@ class StateMore(Keyed):
 class StatePiece(Keyed):
     """The next bytes; the last piece has none, and an `error` if the provider's application failed."""
 
-    asker: Address = wire.field(wire.ADDRESS)
-    attempt: int = wire.field(wire.U32)
     last: bool = wire.field(wire.BOOL)
     error: str = wire.field(wire.TEXT)
 
@@ -104,8 +89,6 @@ class StatePiece(Keyed):
 class StateInstall(Keyed):
     """The relay to all: the state is complete; what it holds is below this vector, go on above it."""
 
-    asker: Address = wire.field(wire.ADDRESS)
-    attempt: int = wire.field(wire.U32)
     vector: Vector = wire.field(VECTOR)
 
 
@@ -113,7 +96,5 @@ class StateInstall(Keyed):
 class StateOver(Keyed):
     """Anybody to anybody who takes part: this try has failed. final: another one would, too."""
 
-    asker: Address = wire.field(wire.ADDRESS)
-    attempt: int = wire.field(wire.U32)
     reason: str = wire.field(wire.TEXT)
     final: bool = wire.field(wire.BOOL)
