@@ -139,9 +139,12 @@ class JChannel(BaseChannel):
             self._lock.notify_all()
 
     def _wait_ended(self, session: Session, timeout: float) -> None:
-        self._work_until(lambda: session.ended, timeout)
+        self._wait_until(lambda: session.ended, timeout)
+
+    def _wait_until(self, holds: Callable[[], bool], timeout: float) -> None:
+        self._work_until(holds, timeout)
         with self._lock:
-            self._lock.wait_for(lambda: session.ended, timeout)
+            self._lock.wait_for(holds, timeout)
 
     # --- send -------------------------------------------------------------------------------------------------------
 
@@ -252,9 +255,7 @@ class JChannel(BaseChannel):
             self._settled()
 
         session.host.ask(session.host.stats, answered)
-        self._work_until(lambda: bool(found) or session.ended, STATS_SECONDS)
-        with self._lock:
-            self._lock.wait_for(lambda: bool(found) or session.ended, STATS_SECONDS)
+        self._wait_until(lambda: bool(found) or session.ended, STATS_SECONDS)
         if not found or found[0] is None:
             return {}
         found[0]["channel"].update(session.dispatcher.counters)
