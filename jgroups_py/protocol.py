@@ -106,7 +106,9 @@ class Protocol:
         super().__init_subclass__(**kwargs)
         tables = ("receivers", "_receives"), ("observers", "_on"), ("timers", "_timer")
         for table, mark in tables:
-            merged = dict(getattr(cls, table))
+            merged = {}
+            for base in reversed(cls.__mro__[1:]):               # a layer may be put together from several
+                merged.update(vars(base).get(table, {}))
             for name, member in vars(cls).items():
                 for key in getattr(member, mark, ()):
                     merged[key] = name

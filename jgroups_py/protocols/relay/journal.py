@@ -17,9 +17,8 @@ from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.events import Connect, JournalFailed, JournalOpened, SegmentRead, SegmentsSynced
 from jgroups_py.outputs import AppendSegment, HoldDurability, NodeFailed, Note, RemoveSegment, SyncSegments
-from jgroups_py.protocol import on, timer
+from jgroups_py.protocol import Protocol, on, timer
 from jgroups_py.protocols.relay.headers import Numbers
-from jgroups_py.protocols.relay.receipts import ReceiptTalk
 from jgroups_py.protocols.relay.records import State, owner_record, run_record, state_record
 from jgroups_py.protocols.relay.restore import Restore
 from jgroups_py.protocols.relay.segments import Segment, Span, segment_name
@@ -44,7 +43,7 @@ class Unsynced:
     segments: dict[str, Segment] = attrs.Factory(dict)
 
 
-class JournalTalk(ReceiptTalk):
+class JournalTalk(Protocol):
     """The base of Relay that hears of the journal's disk."""
 
     journal: Journal

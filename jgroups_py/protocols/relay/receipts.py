@@ -20,14 +20,13 @@ from jgroups_py.address import Address
 from jgroups_py.batch import Batch, Header
 from jgroups_py.events import SendUntil, StopWaiting
 from jgroups_py.outputs import Receipt
-from jgroups_py.protocol import STOP, on, receives, timer
+from jgroups_py.protocol import STOP, Protocol, on, receives, timer
 from jgroups_py.protocols.relay.headers import Vector
 from jgroups_py.protocols.relay.peers import Peer
 from jgroups_py.protocols.relay.polls import Polls
 from jgroups_py.protocols.relay.receipt_headers import Await, Check, Checked, Granted, Ranges, Settled, Wanted
 from jgroups_py.protocols.relay.receiving import RELIABLE
 from jgroups_py.protocols.relay.sites import OFFLINE
-from jgroups_py.protocols.relay.state import StateTalk
 from jgroups_py.view import ViewId
 
 if TYPE_CHECKING:
@@ -139,8 +138,7 @@ class Receipts:
         for site, number in sites.items():
             numbers = self.awaited.setdefault(site, {})
             numbers[origin] = max(number, numbers.get(origin, 1))
-            for peer in self.relay.sending.peers.of(site):
-                self.relay.to_bridge(peer.address, Wanted({origin: number}))
+            self.relay.to_relays_of(site, Wanted({origin: number}))
 
     def peer_came(self, peer: Peer) -> None:
         """A relay said HELLO: it may not know what is waited for."""
@@ -204,10 +202,7 @@ class Receipts:
         relay = self.relay
         if site == relay.config.site:
             return self.granted(Granted(site, number, lost, (relay.view.id,)))
-        answer = Settled(relay.view.id, {origin: number}, {origin: lost} if lost else {})
-        for peer in relay.sending.peers.of(site):
-            relay.to_bridge(peer.address, answer)
-        return None
+        return relay.to_relays_of(site, Settled(relay.view.id, {origin: number}, {origin: lost} if lost else {}))
 
     # --- all --------------------------------------------------------------------------------------------------------
 
@@ -240,7 +235,7 @@ def within(number: int, ranges: Iterable[tuple[int, int]]) -> bool:
     return any(first <= number < stop for first, stop in ranges)
 
 
-class ReceiptTalk(StateTalk):
+class ReceiptTalk(Protocol):
     """A base of Relay that receives what concerns receipts."""
 
     receipts: Receipts

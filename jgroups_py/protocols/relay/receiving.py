@@ -176,8 +176,7 @@ class Receiving:
                 again[origin] = self.next_out.setdefault(site, {})[origin] = max(1, number)
                 self.in_flight.pop(origin, None)
             self.relay.count("rewinds", len(again))
-            for peer in self.relay.sending.peers.of(site):
-                self.relay.to_bridge(peer.address, Need(again))
+            self.relay.to_relays_of(site, Need(again))
 
     def copy_hold_to_backups(self) -> None:
         """As relay: a backup holds what we hold, whenever it became one."""
@@ -207,8 +206,7 @@ class Receiving:
         """A held run from another holder."""
         relay = self.relay
         held = Batch(header.origin, None, batch.payloads, batch.headers, header.flags)
-        relay.hold.add(header.origin, header.first, held, relay.now_ns - header.age_ns)
-        relay.journal.added(header.origin, header.first, held, relay.now_ns - header.age_ns)
+        relay.hold_run(header.origin, header.first, held, relay.now_ns - header.age_ns)
         if relay.is_relay:
             relay.sending.pump()
 
@@ -379,8 +377,7 @@ class Receiving:
             acked = self.acked_out.setdefault(site, {})
             for origin in numbers:
                 acked[origin] = max(acked.get(origin, 1), self.ackable(site, origin))
-            for peer in self.relay.sending.peers.of(site):
-                self.relay.to_bridge(peer.address, Seen({origin: acked[origin] for origin in numbers}))
+            self.relay.to_relays_of(site, Seen({origin: acked[origin] for origin in numbers}))
 
     def ackable(self, site: str, origin: Address) -> int:
         """The prefix that we and everybody who must confirm have delivered."""

@@ -33,7 +33,6 @@ from jgroups_py.outputs import (
     OpenBridge,
     ReadyToLeave,
     SiteStatusChanged,
-    StateAdvised,
     ToBridge,
 )
 from jgroups_py.ports import SiteReporter
@@ -47,13 +46,14 @@ from jgroups_py.protocols.relay.journal import Journal, JournalTalk
 from jgroups_py.protocols.relay.memory import Memory
 from jgroups_py.protocols.relay.orders import Orders
 from jgroups_py.protocols.relay.post import Post
-from jgroups_py.protocols.relay.receipts import Receipts
+from jgroups_py.protocols.relay.receipts import Receipts, ReceiptTalk
 from jgroups_py.protocols.relay.receiving import Receiving
 from jgroups_py.protocols.relay.report import report
 from jgroups_py.protocols.relay.sending import Sending
-from jgroups_py.protocols.relay.sites import OFFLINE, STATUS_NAMES, UP, Book, Site, SiteTable
-from jgroups_py.protocols.relay.state import States
+from jgroups_py.protocols.relay.sites import OFFLINE, STATUS_NAMES, UP, Book, Site, SiteTable, total
+from jgroups_py.protocols.relay.state import States, StateTalk
 from jgroups_py.protocols.relay.status import Status
+from jgroups_py.protocols.relay.talk import LocalTalk
 from jgroups_py.units import seconds
 from jgroups_py.view import GlobalView, MergeView, View
 
@@ -62,7 +62,7 @@ BRIDGE_LEAVE_NS = seconds(1)    # a leaving relay waits this long for its leave 
 HOLES_NS = seconds(1)
 
 
-class Relay(JournalTalk, SiteReporter):
+class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, SiteReporter):
     """See the module."""
 
     Config = RelayConfig
@@ -133,8 +133,7 @@ class Relay(JournalTalk, SiteReporter):
         origin = batch.src
         self.numbers[origin] = header.first + batch.count
         if self.is_relay or origin == self.me or self.is_backup(self.me):
-            self.hold.add(origin, header.first, batch, self.now_ns)
-            self.journal.added(origin, header.first, batch, self.now_ns)
+            self.hold_run(origin, header.first, batch, self.now_ns)
             if self.is_relay:
                 self.sending.pump()
                 if self.hold.nbytes > self.config.hold_bytes:
@@ -144,6 +143,11 @@ class Relay(JournalTalk, SiteReporter):
         self.pass_up(batch)
         self.receipts.polls.delivered(self.config.site, origin)
         self.states.delivered()
+
+    def hold_run(self, origin: Address, first: int, batch: Batch, since_ns: int) -> None:
+        """Hold messages of our site until all others have them; on disk too, if there is one."""
+        self.hold.add(origin, first, batch, since_ns)
+        self.journal.added(origin, first, batch, since_ns)
 
     def is_backup(self, member: Address) -> bool:
         """Whether the member is one of the `backups` next in line."""
@@ -234,10 +238,6 @@ class Relay(JournalTalk, SiteReporter):
             for first, stop in ranges:
                 self.emit(MessagesLost(self.config.site, origin, first, stop, site.name))
 
-    def state_advised(self, site: str) -> None:
-        """As relay: the other site held nothing for us for a while; ours should ask it for a state (rule 16)."""
-        self.emit(StateAdvised(site))
-
     # --- what an operator says ----------------------------------------------------------------------------------------
 
     @on(SiteCommand)
@@ -265,6 +265,11 @@ class Relay(JournalTalk, SiteReporter):
     ) -> None:
         """Send to a relay on the bridge (reliable and in order there)."""
         self.emit(ToBridge(Batch(self.me, to, payloads, (*headers, header), 0)))
+
+    def to_relays_of(self, site: str, header: Header) -> None:
+        """The same to all relays of a site that are on the bridge."""
+        for peer in self.sending.peers.of(site):
+            self.to_bridge(peer.address, header)
 
     @on(BridgeView)
     def bridge_view_changed(self, event: BridgeView) -> None:
@@ -356,8 +361,8 @@ class Relay(JournalTalk, SiteReporter):
                      letters_waiting=self.post.out.waiting, **self.journal.stats())
         for name, books in self.ledger().items():
             found[f"status_{name}"] = self.table.sites[name].status
-            for figure in ("numbered", "acknowledged", "held", "lost"):
-                found[f"{figure}_{name}"] = sum(getattr(book, figure) for book in books.values())
+            for figure, number in total(books.values()).items():
+                found[f"{figure}_{name}"] = number
         return found
 
     def site_report(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from jgroups_py.protocols.relay.sites import STATUS_NAMES, Book, Site
+from jgroups_py.protocols.relay.sites import STATUS_NAMES, Book, Site, total
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.relay.relay import Relay
@@ -30,8 +30,7 @@ def about(relay: Relay, site: Site, books: list[tuple[Any, Book]]) -> dict[str, 
         "status": STATUS_NAMES[site.status], "forbidden": site.forbidden, "draining": site.draining is not None,
         "takes_us_for": None if theirs is None else STATUS_NAMES.get(theirs),
         "members": [member.name for member in site.members],
-        **{figure: sum(getattr(book, figure) for _, book in books)
-           for figure in ("numbered", "acknowledged", "held", "lost")},
+        **total(book for _, book in books),
         "origins": [{"origin": origin.name, "address": origin.raw.hex(), **attrs.asdict(book)}
                     for origin, book in books if book.numbered],
     }

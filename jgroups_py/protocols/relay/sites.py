@@ -29,6 +29,12 @@ class Book:
     lost: int
 
 
+def total(books: Iterable[Book]) -> dict[str, int]:
+    """The sums of the four figures, by name."""
+    rows = [attrs.asdict(book) for book in books]
+    return {field.name: sum(row[field.name] for row in rows) for field in attrs.fields(Book)}
+
+
 @attrs.define(eq=False)
 class Site:
     """One other site. `acked`: origin of ours -> next number; below it the site has (or lost) everything.

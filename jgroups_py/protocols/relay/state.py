@@ -22,7 +22,7 @@ from jgroups_py.address import Address, ProxyUUID
 from jgroups_py.batch import Batch
 from jgroups_py.events import Disconnect, GetState, StateBusy, StateChunk, Tell
 from jgroups_py.outputs import StateBegin, StateEnd, StatePart
-from jgroups_py.protocol import STOP, on, receives, timer
+from jgroups_py.protocol import STOP, Protocol, on, receives, timer
 from jgroups_py.protocols.relay.headers import Numbers, Vector
 from jgroups_py.protocols.relay.receiving import RELIABLE
 from jgroups_py.protocols.relay.state_headers import (
@@ -40,7 +40,6 @@ from jgroups_py.protocols.relay.state_headers import (
 )
 from jgroups_py.protocols.relay.state_provider import FIRST_REQUEST, Provider
 from jgroups_py.protocols.relay.state_relay import StateRelay
-from jgroups_py.protocols.relay.talk import LocalTalk
 from jgroups_py.units import millis, seconds
 
 if TYPE_CHECKING:
@@ -295,7 +294,7 @@ class States:
             self.relay.set_timer("state_ask", RETRY_NS)
 
 
-class StateTalk(LocalTalk):
+class StateTalk(Protocol):
     """A base of Relay that receives what concerns states of other sites."""
 
     states: States

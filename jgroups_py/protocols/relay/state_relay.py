@@ -162,8 +162,7 @@ class StateRelay:
         put_off, self.put_off = self.put_off, {}
         for site, origins in put_off.items():
             wanted = {origin: self.relay.receiving.wanted(site, origin, 1) for origin in origins}
-            for peer in self.relay.sending.peers.of(site):
-                self.relay.to_bridge(peer.address, Need(wanted))
+            self.relay.to_relays_of(site, Need(wanted))
 
     def abandon(self, reason: str, *, final: bool = False) -> None:
         """This try has failed."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
-from jgroups_py.outputs import Note
+from jgroups_py.outputs import Note, StateAdvised
 from jgroups_py.protocols.relay.config import BLOCK
 from jgroups_py.protocols.relay.headers import SiteRow, Standing, Trim
 from jgroups_py.protocols.relay.receiving import RELIABLE
@@ -94,7 +94,7 @@ class Status:
         relay.emit(Note(level, f"site {site.name} is OFFLINE: {why}; {lost} messages are lost for it"))
         for peer in relay.sending.peers.of(site.name):
             peer.recall()
-            relay.sending.tell_base(peer)
+        self.tell_gone(site)
         self.tell_standing(site)
         self.tell_table()
 
@@ -103,8 +103,7 @@ class Status:
         relay = self.relay
         self.lose(site)
         site.status = UP
-        for peer in relay.sending.peers.of(site.name):
-            relay.sending.tell_base(peer)
+        self.tell_gone(site)
         self.tell_standing(site, missed=True)
         self.tell_table()
         relay.emit(Note("warning", f"site {site.name} is UP again, from the current numbers on"))
@@ -120,8 +119,7 @@ class Status:
         """Tell the site's relays what we take it for."""
         relay = self.relay
         header = Standing(relay.config.site, relay.view.id, site.status, site.forbidden, missed)
-        for peer in relay.sending.peers.of(site.name):
-            relay.to_bridge(peer.address, header)
+        relay.to_relays_of(site.name, header)
 
     def on_standing(self, header: Standing, src: Address) -> None:
         """Another site says what it takes us for. OFFLINE ends with our HELLO, which a slow site must not say at once:
@@ -135,7 +133,7 @@ class Status:
         else:
             relay.cancel_timer("return", header.site)
         if header.missed:
-            relay.state_advised(header.site)
+            relay.emit(StateAdvised(header.site))             # ours should ask it for a state (rule 16)
 
     def say_hello(self, name: str) -> None:
         """We were OFFLINE for a site long enough."""
