@@ -36,7 +36,7 @@ class Limits(SitesProfile):
                        *(Begin(crash_ns + span(rng, 1, 5), name) for name in sites[site])]
         faults.sort(key=lambda fault: fault.at_ns)
         stop_ns = at_ns + for_ns + span(rng, 2, 6)
-        flood = [name for name in self.members if self.site_of[name] != away]
+        flood = self.elsewhere(away)
         floods = [Talk(at_ns + rng.randrange(for_ns), rng.choice(flood), "", 40, rng.choice((1000, 5000, 5000)))
                   for _ in range(rng.randint(0, 14))]
         traffic = (*begins, *floods, *self.talk(faults, stop_ns, rng.randint(20, 40), far_ratio=0.2))
@@ -51,5 +51,4 @@ class Limits(SitesProfile):
                 Begin(at_ns + for_ns + self.rng.randrange(seconds(1)), name))]
         if kind == "sleep":
             return [PauseOf(at_ns, name, for_ns) for name in names]
-        others = tuple(name for name in self.members if self.site_of[name] != away)
-        return [Split(at_ns, (names, others), for_ns, (BRIDGE,))]
+        return [Split(at_ns, (names, self.elsewhere(away)), for_ns, (BRIDGE,))]

@@ -60,14 +60,13 @@ class Relay(SitesProfile):
         return made
 
     def net_fault(self, kind: str, sites: dict[str, tuple[str, ...]], at_ns: int) -> Action:
-        rng, names = self.rng, self.members
-        one = rng.choice(names)
-        other = rng.choice([name for name in names if self.site_of[name] != self.site_of[one]])
+        rng = self.rng
+        one = rng.choice(self.members)
+        other = rng.choice(self.elsewhere(self.site_of[one]))
         match kind:
             case "bridge split":
                 away = rng.choice(list(sites))
-                rest = tuple(name for name in names if self.site_of[name] != away)
-                return Split(at_ns, (sites[away], rest), span(rng, 0.5, 9), (BRIDGE,))
+                return Split(at_ns, (sites[away], self.elsewhere(away)), span(rng, 0.5, 9), (BRIDGE,))
             case "bridge one-way":
                 return OneWay(at_ns, one, other, span(rng, 0.5, 9), (BRIDGE,))
             case "bridge storm":
@@ -81,7 +80,4 @@ class RelayCrash(Relay):
 
     name = "relay-crash"
     lossless = True
-
-    def make_plan(self) -> Plan:
-        self.kinds = ("relay crash", "relay crash", "crash", "storm", "bridge split", "bridge one-way", "bridge storm")
-        return super().make_plan()
+    kinds = ("relay crash", "relay crash", "crash", "storm", "bridge split", "bridge one-way", "bridge storm")

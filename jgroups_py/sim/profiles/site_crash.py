@@ -53,7 +53,7 @@ class SiteCrash(SitesProfile):
     def fault_around(self, kind: str, dying: str, at_ns: int) -> list[Action]:
         """What else happens about the time a site dies."""
         rng, names = self.rng, self.sites[dying]
-        others = tuple(name for name in self.members if self.site_of[name] != dying)
+        others = self.elsewhere(dying)
         begin_ns = max(0, at_ns - span(rng, 0.1, 3))
         match kind:
             case "bridge split":

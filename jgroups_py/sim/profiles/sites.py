@@ -63,6 +63,10 @@ class SitesProfile(Profile):
         self.members = list(self.site_of)
         return self.sites
 
+    def elsewhere(self, site: str) -> tuple[str, ...]:
+        """The members of all other sites."""
+        return tuple(name for name in self.members if self.site_of[name] != site)
+
     def one_talk(self, at_ns: int, far_ratio: float) -> Talk:
         talk = super().one_talk(at_ns, far_ratio)
         stays = not talk.dest and self.rng.random() < 0.1

@@ -75,7 +75,7 @@ class RelayStorm(SitesProfile):
         rng = self.rng
         away = rng.choice(list(self.sites))
         names = self.sites[away]
-        others = tuple(name for name in self.members if self.site_of[name] != away)
+        others = self.elsewhere(away)
         match kind:
             case "flapping":
                 return [Flapping(at_ns, names, others, rng.randint(2, 8), span(rng, 0.05, 1.5), span(rng, 0.05, 2))]
