@@ -11,8 +11,8 @@ from tests.sim.planted_bugs import SAFEGUARDS, Safeguard
 LIMIT = 40
 THOROUGH = (
     "new backups get what is held", "contiguous prefix", "SYNC before dissemination", "backups confirm",
-    "all answer SYNC before acknowledgements", "TRIM waits for both halves", "GOODBYE is not believed",
-    "views of sites go forward", "the site table in SYNC",
+    "asking for holes", "all answer SYNC before acknowledgements", "TRIM waits for both halves",
+    "GOODBYE is not believed", "views of sites go forward", "the site table in SYNC",
 )
 """Left to `tox -e safeguards`, with receipts and disks: these need more seeds."""
 QUICK = [safeguard for safeguard in SAFEGUARDS
