@@ -1,0 +1,1 @@
+"""SWIM: membership by probing and gossip, as failure detector under GMS or alone."""
