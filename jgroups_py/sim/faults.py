@@ -89,10 +89,8 @@ class CrashOfFirst(Action):
     name: str
 
     def do(self, world: World, start: Starter) -> bool:
-        process = world.processes.get(self.name)
-        view = process.view if process is not None and process.running else None
-        first = world.by_address[view.coordinator] if view is not None else None
-        if first is None or not first.running:
+        first = relay_of(world, self.name)
+        if first is None:
             return False
         world.crash(first.name)
         return True
@@ -127,15 +125,7 @@ class PauseOf(Action):
     for_ns: int
 
     def do(self, world: World, start: Starter) -> bool:
-        if not is_up(world, self.name) or world.processes[self.name].paused:
-            return False
-        world.pause(self.name)
-        world.after(self.for_ns, self._resume, world, world.processes[self.name])
-        return True
-
-    def _resume(self, world: World, process: Process) -> None:
-        if world.processes[self.name] is process:
-            world.resume(self.name)
+        return is_up(world, self.name) and pause_for(world, world.processes[self.name], self.for_ns)
 
     def words(self) -> str:
         return f"pause {self.name} for {self.for_ns / NS_PER_S:.3f} s"
@@ -258,10 +248,34 @@ class Talk(Action):
             f", until {' '.join(self.until)} have it" if self.until else "")
 
 
+# --- helpers ----------------------------------------------------------------------------------------------------------
+
 def is_up(world: World, name: str) -> bool:
     """Whether the member runs and does not want to leave."""
     process = world.processes.get(name)
     return process is not None and process.running and not process.leaving
+
+
+def relay_of(world: World, name: str) -> Process | None:
+    """The coordinator of the group that `name` is in, if it runs."""
+    process = world.processes.get(name)
+    view = process.view if process is not None and process.running else None
+    first = world.by_address[view.coordinator] if view is not None else None
+    return first if first is not None and first.running else None
+
+
+def pause_for(world: World, process: Process, for_ns: int) -> bool:
+    """Pause a process; it goes on later, unless it was killed and started again meanwhile. False: it is paused."""
+    if process.paused:
+        return False
+    world.pause(process.name)
+    world.after(for_ns, _resume, world, process)
+    return True
+
+
+def _resume(world: World, process: Process) -> None:
+    if world.processes[process.name] is process:
+        world.resume(process.name)
 
 
 def show_nets(nets: tuple[int, ...]) -> str:

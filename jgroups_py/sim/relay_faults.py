@@ -6,22 +6,13 @@ from typing import TYPE_CHECKING
 import attrs
 
 from jgroups_py.outputs import BRIDGE
-from jgroups_py.sim.faults import Action, Starter
+from jgroups_py.sim.faults import Action, Starter, pause_for, relay_of
 from jgroups_py.units import NS_PER_S, seconds
 
 if TYPE_CHECKING:
-    from jgroups_py.sim.process import Process
     from jgroups_py.sim.world import World
 
 ORDER_NS = seconds(4)                    # how long a drain may take
-
-
-def relay_of(world: World, name: str) -> Process | None:
-    """The coordinator of the group that `name` is in, if it runs."""
-    process = world.processes.get(name)
-    view = process.view if process is not None and process.running else None
-    first = world.by_address[view.coordinator] if view is not None else None
-    return first if first is not None and first.running else None
 
 
 @attrs.frozen
@@ -34,15 +25,7 @@ class PauseOfFirst(Action):
 
     def do(self, world: World, start: Starter) -> bool:
         first = relay_of(world, self.name)
-        if first is None or first.paused or first.leaving:
-            return False
-        world.pause(first.name)
-        world.after(self.for_ns, self._resume, world, first)
-        return True
-
-    def _resume(self, world: World, process: Process) -> None:
-        if world.processes[process.name] is process:
-            world.resume(process.name)
+        return first is not None and not first.leaving and pause_for(world, first, self.for_ns)
 
     def words(self) -> str:
         return f"pause the coordinator of {self.name}'s group for {self.for_ns / NS_PER_S:.3f} s"
