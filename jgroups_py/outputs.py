@@ -3,10 +3,13 @@
 """
 from __future__ import annotations
 
+from typing import Any
+
 import attrs
 
 from jgroups_py.address import Address, PhysicalAddress
-from jgroups_py.batch import Batch
+from jgroups_py.batch import Batch, Header
+from jgroups_py.members import Accusation, Member
 from jgroups_py.view import GlobalView, View, ViewId
 
 LOCAL, BRIDGE = 0, 1
@@ -209,6 +212,15 @@ class StateEnd(Output):
 
 
 @attrs.frozen(eq=False)
+class MemberChanged(Output):
+    """SWIM learnt something of a member. change: a word of members.py; accusations: the evidence, oldest first."""
+
+    change: str
+    member: Member
+    accusations: tuple[Accusation, ...] = ()
+
+
+@attrs.frozen(eq=False)
 class Closed(Output):
     """The node is done: it left, or failed for `reason`."""
 
@@ -288,6 +300,52 @@ class RemoveSegment(Output):
     """Remove a file of the journal."""
 
     name: str
+
+
+# --- ARCHIVE: what is recorded ---------------------------------------------------------------------------------------
+
+@attrs.frozen(eq=False)
+class OpenArchive(Output):
+    """Begin to record, as `config` (ArchiveConfig) says; ArchiveOpened or ArchiveFailed follows. site "": no RELAY."""
+
+    config: Any
+    cluster: str
+    site: str
+    member: str
+    incarnation: str
+
+
+@attrs.define(eq=False)
+class Record(Output):
+    """Rows for the archive: the messages of a run (`rows` of them, numbered from `first`), or one fact (rows 1).
+
+    kind, stream and the keys of detail: as in archive/schema.py. now_ns: when it happened. count: how many messages
+    each row speaks of. sizes: one of all payloads, or one each; None: no payloads. payloads: () where they are not
+    recorded.
+    """
+
+    kind: str
+    now_ns: int
+    view_id: ViewId | None
+    rows: int = 1
+    count: int = 1
+    origin: Address | None = None
+    origin_site: str | None = None
+    stream: str | None = None
+    first: int | None = None
+    dest: Address | None = None
+    flags: int = 0
+    headers: tuple[Header, ...] = ()
+    sizes: int | tuple[int, ...] | None = None
+    payloads: tuple[bytes, ...] = ()
+    detail: dict[str, Any] | None = None
+
+
+@attrs.frozen(eq=False)
+class ArchiveDurability(Output):
+    """The recorder cannot write, for `reason`; "": it can again, and what it dropped stands in the archive as gaps."""
+
+    reason: str
 
 
 # --- files and notes ------------------------------------------------------------------------------------------------

@@ -71,3 +71,19 @@ class FrameRoom(ABC):
     @abstractmethod
     def max_frame_bytes(self) -> int:
         """The largest frame, headers included."""
+
+
+class Streams(ABC):
+    """A transport that also talks over connections: it takes the event StreamTo."""
+
+    @abstractmethod
+    def has_streams(self) -> bool:
+        """Whether connections can be opened now."""
+
+
+class UserState(ABC):
+    """A layer above SWIM that takes part in exchanges of all that is known (Serf: clocks, recent events)."""
+
+    @abstractmethod
+    def user_state(self, join: bool) -> bytes:
+        """What to tell the other side."""

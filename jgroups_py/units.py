@@ -128,9 +128,21 @@ def _field(
 ) -> Any:
     assert doc, "a configuration field says what raising and lowering it costs"
     metadata = {"kind": kind, "doc": doc, "name": name, "also": tuple(also), "unit": unit}
+    if isinstance(default, ByProfile):
+        values = {profile: convert(value) for profile, value in default.values.items()}
+        metadata["default"] = next(iter(values.values()))
+        return attrs.field(default=attrs.Factory(lambda config: values[config.profile], takes_self=True),
+                           converter=convert, metadata=metadata)
     if default is attrs.NOTHING:
         return attrs.field(converter=convert, metadata=metadata)
     return attrs.field(default=convert(default), converter=convert, metadata=metadata)
+
+
+@attrs.frozen
+class ByProfile:
+    """A default that depends on the field `profile`, which stands first: profile -> value, the usual profile first."""
+
+    values: dict[str, Any]
 
 
 def duration(

@@ -111,4 +111,4 @@ def _property(field: attrs.Attribute[Any]) -> Property:
     assert "doc" in meta, f"{field.name} is made by a helper of units.py"
     required = field.default is attrs.NOTHING
     return Property(property_name(field), field.name, meta["kind"], meta["unit"], meta["doc"], meta["also"],
-                    None if required else field.default, required, convert)
+                    None if required else meta.get("default", field.default), required, convert)

@@ -1,8 +1,7 @@
 """Golden bytes of SWIM's headers."""
 from jgroups_py.address import Address
+from jgroups_py.members import BY_DATAGRAM, BY_HELPERS
 from jgroups_py.protocols.swim.headers import (
-    BY_DATAGRAM,
-    BY_HELPERS,
     SUSPECT,
     Ack,
     Alive,

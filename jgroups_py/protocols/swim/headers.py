@@ -21,9 +21,6 @@ ALIVE, SUSPECT, DEAD, LEFT = range(4)
 """States of a node, with memberlist's values."""
 STATE_NAMES = ("alive", "suspect", "failed", "left")
 
-BY_DATAGRAM, BY_HELPERS, BY_LINK, REFUSED = 1, 2, 4, 8
-"""Bits of `Suspected.tried`: on which paths a probe went unanswered; REFUSED: nobody listens there any more."""
-
 
 @wire.header(proto=SWIM_ID, kind=1)
 class Ping(Header):
@@ -37,7 +34,7 @@ class Ping(Header):
 
 @wire.header(proto=SWIM_ID, kind=2)
 class PingFor(Header):
-    """Ping `node`, which receives at `target`, for us, and pass its Ack on as Ack(number); nack: say so if it is mute."""
+    """Ping `node`, which receives at `target`, for us, and pass its Ack on as Ack(number). nack: say so if not."""
 
     number: int = field(wire.U32)
     node: str = field(wire.TEXT)
@@ -65,7 +62,7 @@ class Nack(Header):
 
 @wire.header(proto=SWIM_ID, kind=5)
 class Suspected(Header):
-    """`source` got no answer of `node`, whose incarnation it took to be `incarnation`, on the paths `tried`."""
+    """`source` got no answer of `node`, of which it knew `incarnation`, on the paths `tried` (members.py)."""
 
     incarnation: int = field(wire.U32)
     node: str = field(wire.TEXT)
