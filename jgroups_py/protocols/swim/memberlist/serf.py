@@ -1,0 +1,144 @@
+"""What Serf adds to memberlist, as bytes: intents, events and queries in user messages, its clocks in a push-pull.
+
+Each begins with one byte that says what it is; a msgpack map follows (numbers, fields as in Serf's messages.go).
+Lamport times order an intent to join and one to leave of the same node, and tell an event heard again from a new one.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import attrs
+
+from jgroups_py.errors import WireError
+from jgroups_py.protocols.swim.memberlist.body import U64_MOST, Body, body_of, packed, text_of, unpacked
+
+LEAVE, JOIN, STATE, EVENT, QUERY = range(5)
+MOST_NODES: Final = 1 << 17                 # of a state
+STATE_EVENTS: Final = 512                   # remembered Lamport times of events
+
+
+@attrs.frozen
+class Join:
+    """`node` joined at `ltime`."""
+
+    ltime: int
+    node: str
+
+
+@attrs.frozen
+class Leave:
+    """`node` is about to leave, or an operator says that it has left; prune: and nobody shall remember it."""
+
+    ltime: int
+    node: str
+    prune: bool = False
+
+
+@attrs.frozen
+class Event:
+    """An event of the application; coalesce: of several with one name the newest is enough."""
+
+    ltime: int
+    name: str
+    payload: bytes
+    coalesce: bool = False
+
+
+@attrs.frozen
+class Query:
+    """A question to all nodes; we do not answer, but pass it on."""
+
+    ltime: int
+    number: int
+    name: str
+
+
+Message = Join | Leave | Event | Query
+
+
+@attrs.frozen
+class State:
+    """What a node knows: its three clocks, when nodes joined or left last, who left, the newest events."""
+
+    ltime: int
+    joined: Mapping[str, int]
+    left: tuple[str, ...]
+    event_ltime: int
+    events: tuple[Event, ...]
+    query_ltime: int
+
+
+# --- in -------------------------------------------------------------------------------------------------------------
+
+def read_message(data: bytes) -> Message | None:
+    """A user message; None: of a kind that is none of ours (answers to queries, keys). Raises WireError."""
+    if not data:
+        raise WireError("an empty user message")
+    reader = _READERS.get(data[0])
+    return None if reader is None else reader(unpacked(data[1:]))
+
+
+def _ltime(body: Body, name: str = "LTime") -> int:
+    return body.number(name, U64_MOST)
+
+
+_READERS: dict[int, Callable[[Body], Message]] = {
+    JOIN: lambda body: Join(_ltime(body), body.text("Node")),
+    LEAVE: lambda body: Leave(_ltime(body), body.text("Node"), body.flag("Prune")),
+    EVENT: lambda body: Event(_ltime(body), body.text("Name"), body.data("Payload"), body.flag("CC")),
+    QUERY: lambda body: Query(_ltime(body), body.number("ID"), body.text("Name")),
+}
+
+
+def read_state(data: bytes) -> State:
+    """The user state of a push-pull. Raises WireError."""
+    if not data or data[0] != STATE:
+        raise WireError("no state of Serf")
+    body = unpacked(data[1:], MOST_NODES)
+    joined = {text_of(name, "a node"): _time(ltime) for name, ltime in body.mapping("StatusLTimes").items()}
+    left = tuple(text_of(name, "a node that left") for name in body.items("LeftMembers"))
+    events = tuple(event for item in body.items("Events") if item is not None for event in _events(body_of(item)))
+    return State(_ltime(body), joined, left, _ltime(body, "EventLTime"), events, _ltime(body, "QueryLTime"))
+
+
+def _time(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= U64_MOST:
+        raise WireError("a Lamport time is no number")
+    return value
+
+
+def _events(body: Body) -> list[Event]:
+    """The events of one Lamport time."""
+    ltime, bodies = _ltime(body), [body_of(item) for item in body.items("Events")]
+    return [Event(ltime, event.text("Name"), event.data("Payload")) for event in bodies]
+
+
+# --- out ------------------------------------------------------------------------------------------------------------
+
+def write_message(message: Message) -> bytes:
+    """A user message; a Query comes from others only."""
+    match message:
+        case Join():
+            return _written(JOIN, LTime=message.ltime, Node=message.node)
+        case Leave():
+            return _written(LEAVE, LTime=message.ltime, Node=message.node, Prune=message.prune)
+        case Event():
+            return _written(EVENT, LTime=message.ltime, Name=message.name, Payload=message.payload,
+                            CC=message.coalesce)
+        case Query():
+            raise AssertionError("a query is passed on as the bytes that it came as")
+
+
+def write_state(state: State) -> bytes:
+    """The user state of a push-pull."""
+    by_time: dict[int, list[dict[str, object]]] = {}
+    for event in state.events:
+        by_time.setdefault(event.ltime, []).append({"Name": event.name, "Payload": event.payload})
+    events = [{"LTime": ltime, "Events": found} for ltime, found in by_time.items()]
+    return _written(STATE, LTime=state.ltime, StatusLTimes=dict(state.joined), LeftMembers=list(state.left),
+                    EventLTime=state.event_ltime, Events=events, QueryLTime=state.query_ltime)
+
+
+def _written(kind: int, **fields: object) -> bytes:
+    return bytes((kind,)) + packed(fields)
