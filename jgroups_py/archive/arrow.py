@@ -1,0 +1,13 @@
+"""pyarrow, or an error that says how to get it: the one place that imports it."""
+from __future__ import annotations
+
+from jgroups_py.errors import ConfigError
+
+try:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+except ImportError as error:
+    raise ConfigError(f"the archive needs pyarrow ({error}): pip install 'jgroups_py[archive]'") from None
+
+__all__ = ["pa", "pc", "pq"]

@@ -1,0 +1,74 @@
+"""Records of an open segment: length, checksums, rows, so that a torn tail is found and cut.
+
+A file begins with a record whose body is JSON and says whose the segment is; every other body is one Arrow record batch
+of runs. A head that is cut short or wrong, or a body that ends behind the file, is the torn tail of a crash (or of a
+write that is under way, to a reader that follows): nothing behind it counts. A body that is wrong under a right head is
+damage: its rows are known by number and reported missing. Specified byte by byte in design/archive.md.
+"""
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from typing import Any
+from zlib import crc32
+
+import attrs
+
+OWNER, BATCH = 1, 2                              # kinds of records
+_HEAD = struct.Struct(">2sBBIIIQ")               # magic, version, kind, the body's bytes and checksum, rows, first row
+_CHECK = struct.Struct(">I")                     # checksum of the head
+HEAD_BYTES = _HEAD.size + _CHECK.size + 4        # and four zeros: bodies begin at multiples of 8, as Arrow likes it
+MAGIC, VERSION = b"JA", 1
+ALIGNMENT = 8
+
+
+@attrs.frozen
+class Head:
+    """What stands before a body that lies at `at` to `stop` of the file."""
+
+    kind: int
+    checksum: int
+    rows: int
+    first: int
+    at: int
+    stop: int
+
+
+def owner_record(owner: dict[str, Any], first: int) -> bytes:
+    """The first record of a segment."""
+    body = json.dumps(owner).encode()
+    return b"".join(record(OWNER, body + b" " * (-len(body) % ALIGNMENT), 0, first))
+
+
+def record(kind: int, body: Any, rows: int, first: int) -> list[Any]:
+    """A record as buffers to gather."""
+    view = memoryview(body)
+    assert view.nbytes % ALIGNMENT == 0, "bodies keep the alignment"
+    head = _HEAD.pack(MAGIC, VERSION, kind, view.nbytes, crc32(view), rows, first)
+    return [head + _CHECK.pack(crc32(head)) + bytes(4), view]
+
+
+def heads(data: Any, at: int = 0) -> Iterator[Head]:
+    """The heads of the whole records from `at` on; ends before the torn tail. `data`: bytes, or a mapped file."""
+    view = memoryview(data)
+    while at + HEAD_BYTES <= len(view):
+        head = view[at:at + _HEAD.size]
+        magic, version, kind, nbytes, checksum, rows, first = _HEAD.unpack(head)
+        (head_checksum,) = _CHECK.unpack_from(view, at + _HEAD.size)
+        body = at + HEAD_BYTES
+        if (magic, version) != (MAGIC, VERSION) or crc32(head) != head_checksum or body + nbytes > len(view):
+            return
+        at = body + nbytes
+        yield Head(kind, checksum, rows, first, body, at)
+
+
+def is_whole(data: Any, head: Head) -> bool:
+    """Whether the body has its checksum."""
+    return crc32(memoryview(data)[head.at:head.stop]) == head.checksum
+
+
+def read_owner(data: Any, head: Head) -> dict[str, Any]:
+    """The first record's body."""
+    found: dict[str, Any] = json.loads(bytes(memoryview(data)[head.at:head.stop]))
+    return found

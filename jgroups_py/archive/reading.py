@@ -1,0 +1,115 @@
+"""Reading an archive: sealed segments and open ones alike, from any row on, while it is being written.
+
+A position is (recorder, row): what was read once is never read again if the reader goes on from the next row, whether
+the segment has been sealed meanwhile or not. What a crash tore off was never a row.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jgroups_py.archive.arrow import pa, pq
+from jgroups_py.archive.layout import Recorder, Segment, recorders, segments
+from jgroups_py.archive.runs import plain, unfold
+from jgroups_py.archive.schema import ALL, PLACE, ROWS
+from jgroups_py.archive.sealing import OpenSegment
+
+BATCH_ROWS = 8192
+
+
+def next_row(directory: Path, recorder: Recorder) -> int:
+    """The row that will be written next: where a reader that is up to date stands."""
+    found = segments(directory, recorder)
+    return segment_stop(found[-1]) if found else 0
+
+
+def segment_stop(segment: Segment) -> int:
+    """The row behind the last of a segment, as far as it is whole now."""
+    if segment.stop is not None:
+        return segment.stop
+    try:
+        with OpenSegment(segment.path) as source:
+            heads = source.heads()
+            return heads[-1].first + heads[-1].rows if heads else segment.first
+    except FileNotFoundError:                    # sealed since it was listed
+        found = _again(segment)
+        return found.stop if found is not None and found.stop is not None else segment.first
+
+
+def read(
+    directory: Path, recorder: Recorder, first: int = 0, stop: int | None = None,
+    columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS,
+) -> Iterator[Any]:
+    """Rows `first` to `stop` (None: to the end) of a recorder as record batches in ALL, or `columns` of it."""
+    for segment in segments(directory, recorder):
+        if (stop is None or segment.first < stop) and (segment.stop is None or segment.stop > first):
+            yield from read_segment(segment, first, stop, columns, batch_rows)
+
+
+def read_segment(
+    segment: Segment, first: int = 0, stop: int | None = None, columns: Sequence[str] | None = None,
+    batch_rows: int = BATCH_ROWS,
+) -> Iterator[Any]:
+    """The same of one segment."""
+    wanted = ALL.names if columns is None else list(columns)
+    inside = [name for name in wanted if name in ROWS.names]
+    source = [*inside, *(["row"] if "row" not in inside else [])]
+    try:
+        found = _sealed(segment, source, batch_rows) if segment.sealed else _open(segment, source, first)
+        for batch in found:
+            yield from _pieces(_cut(batch, first, stop), segment, wanted, batch_rows)
+    except FileNotFoundError:                    # sealed since it was listed; nothing of it was read yet
+        sealed = _again(segment)
+        if sealed is not None and sealed.sealed:
+            yield from read_segment(sealed, first, stop, columns, batch_rows)
+
+
+def read_all(directory: Path, columns: Sequence[str] | None = None) -> Any:
+    """The whole archive as one table, for small ones."""
+    wanted = ALL if columns is None else pa.schema([ALL.field(name) for name in columns])
+    batches = [batch for recorder in recorders(directory) for batch in read(directory, recorder, columns=columns)]
+    return pa.Table.from_batches(batches, wanted)
+
+
+def _sealed(segment: Segment, columns: list[str], batch_rows: int) -> Iterator[Any]:
+    with pq.ParquetFile(segment.path) as file:
+        yield from file.iter_batches(batch_rows, columns=columns)
+
+
+def _open(segment: Segment, columns: list[str], first: int) -> Iterator[Any]:
+    with OpenSegment(segment.path) as source:
+        for head in source.heads():
+            if head.first + head.rows > first:
+                runs = source.runs(head)
+                if runs is not None:
+                    yield plain(unfold(runs, columns))
+
+
+def _cut(batch: Any, first: int, stop: int | None) -> Any:
+    """What lies between the rows."""
+    rows = batch.column(batch.schema.get_field_index("row")).to_numpy()
+    start = int(np.searchsorted(rows, first))
+    end = len(batch) if stop is None else int(np.searchsorted(rows, stop))
+    return batch.slice(start, max(0, end - start))
+
+
+def _pieces(batch: Any, segment: Segment, wanted: list[str], batch_rows: int) -> Iterator[Any]:
+    """With the columns of the folder, in batches that are not too large."""
+    recorder = segment.recorder
+    place = {"cluster": recorder.cluster, "site": recorder.site or None, "member": recorder.member,
+             "incarnation": recorder.incarnation, "date": segment.date, "hour": segment.hour}
+    schema = pa.schema([ALL.field(name) for name in wanted])
+    for start in range(0, len(batch), batch_rows):
+        piece = batch.slice(start, batch_rows)
+        arrays = [pa.repeat(pa.scalar(place[name], PLACE.field(name).type), len(piece)) if name in place
+                  else piece.column(piece.schema.get_field_index(name)) for name in wanted]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _again(segment: Segment) -> Segment | None:
+    """The segment with the same rows as it is now, wherever it is."""
+    directory = segment.path.parents[6]
+    return next((found for found in segments(directory, segment.recorder) if found.first == segment.first), None)

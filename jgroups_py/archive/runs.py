@@ -1,0 +1,165 @@
+"""Between runs and rows: what the protocol emits becomes lines of the open segment, and those unfold to rows.
+
+A run of a thousand messages is one line with its first number, so recording costs per run. Unfolding works on whole
+columns and copies no payload.
+"""
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jgroups_py.address import Address
+from jgroups_py.archive.arrow import pa, pc
+from jgroups_py.archive.schema import ROWS, RUN_LENGTHS, RUNS
+from jgroups_py.batch import Header
+from jgroups_py.outputs import Record
+from jgroups_py.view import ViewId
+from jgroups_py.wire import AppHeaders, encode_headers
+
+HEADER_LEAD_BYTES = 7                            # of a header on the wire: protocol id, kind, length
+KIND_BYTE = slice(2, 3)
+Numbers = NDArray[np.int64]
+
+
+# --- from outputs to lines ------------------------------------------------------------------------------------------
+
+def run_batch(records: Sequence[Record], first_row: int, wall_offset_ns: int) -> Any:
+    """The lines of `records`, in order; the first row is `first_row`. wall_offset_ns: wall minus monotonic clock."""
+    rows = np.fromiter((record.rows for record in records), np.int64, len(records))
+    times = np.fromiter((record.now_ns for record in records), np.int64, len(records))
+    columns = {
+        "row": first_row + np.cumsum(rows) - rows,
+        "kind": [record.kind for record in records],
+        "wall_ns": times + wall_offset_ns,
+        "mono_ns": times,
+        "view_id": [view_text(record.view_id) for record in records],
+        "origin_site": [record.origin_site for record in records],
+        "origin": [address_text(record.origin) for record in records],
+        "origin_name": [None if record.origin is None else record.origin.name or None for record in records],
+        "stream": [record.stream for record in records],
+        "seqno": [record.first for record in records],
+        "count": [record.count for record in records],
+        "dest": [address_text(record.dest) for record in records],
+        "flags": [record.flags for record in records],
+        "headers": [header_items(record.headers) for record in records],
+        "topic": [topic_of(record.headers) for record in records],
+        "detail": [None if record.detail is None else json.dumps(record.detail) for record in records],
+        "rows": rows.astype(np.int32),
+        "sizes": [(sizes,) if isinstance(sizes := record.sizes, int) else sizes for record in records],
+    }
+    arrays = [pa.array(columns[field.name], field.type) for field in RUNS if field.name != "payloads"]
+    return pa.RecordBatch.from_arrays([*arrays, _joined_payloads(records)], schema=RUNS)
+
+
+def _joined_payloads(records: Sequence[Record]) -> Any:
+    """One binary value a record, made with one copy."""
+    if not any(record.payloads for record in records):
+        return pa.nulls(len(records), pa.large_binary())
+    data = b"".join([payload for record in records for payload in record.payloads])
+    lengths = np.fromiter((sum(map(len, record.payloads)) for record in records), np.int64, len(records))
+    there = pa.array([bool(record.payloads) for record in records])
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    return pa.Array.from_buffers(pa.large_binary(), len(records),
+                                 [there.buffers()[1], pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def view_text(view_id: ViewId | None) -> str | None:
+    """A view's id, such that texts sort by counter."""
+    return None if view_id is None else f"{view_id.counter:016x}|{view_id.coordinator.raw.hex()}"
+
+
+def address_text(address: Address | None) -> str | None:
+    """An incarnation, in 32 hex digits."""
+    return None if address is None else address.raw.hex()
+
+
+def header_items(headers: tuple[Header, ...]) -> list[tuple[int, bytes]] | None:
+    """The application's headers as they are, those of blocks as protocol id -> kind and body as on the wire."""
+    if not headers:
+        return None
+    found: list[tuple[int, bytes]] = []
+    for header in headers:
+        if isinstance(header, AppHeaders):
+            found += header.items.items()
+        else:
+            raw = bytearray()
+            encode_headers((header,), raw)
+            found.append((header.proto, bytes(raw[KIND_BYTE] + raw[HEADER_LEAD_BYTES:])))
+    return found
+
+
+def topic_of(headers: tuple[Header, ...]) -> str | None:
+    """The topic of a published run, where a header names one."""
+    return next((str(topic) for header in headers if (topic := getattr(header, "topic", None)) is not None), None)
+
+
+# --- from lines to rows ---------------------------------------------------------------------------------------------
+
+def unfold(runs: Any, columns: Iterable[str] | None = None) -> Any:
+    """The rows of a batch of lines, in order; `columns` of ROWS only, all by default.
+
+    Columns of few values come as dictionaries (`plain` makes them strings).
+    """
+    wanted = ROWS.names if columns is None else list(columns)
+    rows = runs.column("rows").to_numpy()
+    index = np.repeat(np.arange(len(rows)), rows)            # of each row: its line
+    within = np.arange(len(index)) - np.repeat(np.cumsum(rows) - rows, rows)
+    unfolder = _Unfolder(runs, index, within)
+    return pa.RecordBatch.from_arrays([unfolder.column(name) for name in wanted], names=wanted)
+
+
+class _Unfolder:
+    """One batch of lines; `index`: row -> line, `within`: row -> its number in the line."""
+
+    def __init__(self, runs: Any, index: Numbers, within: Numbers) -> None:
+        self.runs, self.index, self.within = runs, index, within
+
+    def column(self, name: str) -> Any:
+        """One column of the rows."""
+        if name == "size":
+            sizes, there = self.sizes()
+            return pa.array(sizes, pa.int32(), mask=~there)
+        if name == "payload":
+            return self.payload()
+        lines = self.runs.column(name)
+        if name in RUN_LENGTHS:
+            encoded = lines.dictionary_encode()
+            return pa.DictionaryArray.from_arrays(encoded.indices.take(pa.array(self.index)), encoded.dictionary)
+        taken = lines.take(pa.array(self.index))
+        return pc.add(taken, pa.array(self.within)) if name in ("row", "seqno") else taken
+
+    def sizes(self) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        """The size of each row, and whether it has one."""
+        lists = self.runs.column("sizes")
+        starts = lists.offsets.to_numpy()[:-1]
+        lengths = np.diff(lists.offsets.to_numpy())
+        there = lengths[self.index] > 0
+        at = starts[self.index] + np.where(lengths[self.index] > 1, self.within, 0)
+        values = lists.values.to_numpy()
+        if not len(values):
+            return np.zeros(len(at), np.int32), there
+        return np.where(there, values[np.minimum(at, len(values) - 1)], 0).astype(np.int32), there
+
+    def payload(self) -> Any:
+        """The payloads, cut out of the lines' without a copy: they lie one behind the other already."""
+        joined = self.runs.column("payloads")
+        if joined.null_count == len(joined):
+            return pa.nulls(len(self.index), pa.binary())
+        assert joined.offset == 0, "lines are unfolded as they were read, not slices of them"
+        _, offsets, data = joined.buffers()
+        there = joined.is_valid().to_numpy(zero_copy_only=False)[self.index]
+        lengths = np.where(there, self.sizes()[0], 0)
+        base = int(np.frombuffer(offsets, np.int64, 1)[0])
+        ends = (base + np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))).astype(np.int32)
+        return pa.Array.from_buffers(pa.binary(), len(there),
+                                     [pa.array(there).buffers()[1], pa.py_buffer(ends), data])
+
+
+def plain(batch: Any) -> Any:
+    """The same rows with strings where there are dictionaries."""
+    arrays = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns]
+    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)

@@ -1,0 +1,72 @@
+"""The columns of the archive: one row a message sent or delivered, and one a fact that the member learnt.
+
+A sealed segment holds rows in `ROWS`; the folder it lies in says cluster, site, member, incarnation, date and hour,
+which are not repeated inside (Spark takes them from the path); `ALL` is both, what readers give. The open segment holds
+*runs* (`RUNS`): one line for all messages of a run, so that recording costs per run; runs.py unfolds them.
+"""
+from __future__ import annotations
+
+from typing import Final
+
+from jgroups_py.archive.arrow import pa
+
+VERSION: Final = 1
+
+START, STOP = "start", "stop"                # of a recorder; detail: the clock pair and what the recorder is
+SENT, DELIVERED = "sent", "delivered"        # messages, one row each
+VIEW, GLOBAL_VIEW = "view", "global_view"
+SITE, RELAY = "site", "relay"                # another site's status; which relay is obeyed
+LOST, UNREACHABLE = "lost", "unreachable"    # declared to the application
+GAP = "gap"                                  # what the recorder itself dropped
+KINDS: Final = (START, STOP, SENT, DELIVERED, VIEW, GLOBAL_VIEW, SITE, RELAY, LOST, UNREACHABLE, GAP)
+MESSAGES: Final = (SENT, DELIVERED)
+
+STREAMS: Final = ("all", "local", "unreliable", "unicast")
+"""What a `seqno` counts: each origin numbers each of these from 1 (unicasts: each destination's)."""
+
+HEADERS = pa.map_(pa.int32(), pa.binary())
+
+ROWS = pa.schema([
+    pa.field("row", pa.int64(), nullable=False),            # of this recorder (incarnation), from 0, without holes
+    pa.field("kind", pa.string(), nullable=False),
+    pa.field("wall_ns", pa.int64(), nullable=False),        # since 1970, by this host's clock
+    pa.field("mono_ns", pa.int64(), nullable=False),        # this host's monotonic clock, the same instant
+    pa.field("view_id", pa.string()),                       # the view it happened in: counter in 16 hex digits|hex
+    pa.field("origin_site", pa.string()),                   # null without RELAY
+    pa.field("origin", pa.string()),                        # the sender's incarnation, 32 hex digits
+    pa.field("origin_name", pa.string()),                   # its logical name
+    pa.field("stream", pa.string()),                        # which numbering `seqno` belongs to, see STREAMS
+    pa.field("seqno", pa.int64()),                          # per origin and stream, from 1; lost, gap: the first
+    pa.field("count", pa.int64(), nullable=False),          # messages that the row speaks of: 1; lost, gap: how many
+    pa.field("dest", pa.string()),                          # null: all; else an incarnation, 32 hex digits
+    pa.field("flags", pa.int32()),
+    pa.field("headers", HEADERS),                           # the application's (200 and up) and blocks' (below)
+    pa.field("topic", pa.string()),                         # of a published message
+    pa.field("size", pa.int32()),                           # payload bytes, whether recorded or not
+    pa.field("payload", pa.binary()),
+    pa.field("detail", pa.string()),                        # of a fact: a JSON object, keys as in design/archive.md
+])
+"""A row."""
+
+PLACE = pa.schema([
+    pa.field("cluster", pa.string(), nullable=False),
+    pa.field("site", pa.string()),
+    pa.field("member", pa.string(), nullable=False),
+    pa.field("incarnation", pa.string(), nullable=False),
+    pa.field("date", pa.string(), nullable=False),          # "2026-11-21", UTC, of the segment's first row
+    pa.field("hour", pa.int32(), nullable=False),
+])
+"""What the folder of a segment says."""
+
+ALL = pa.schema([*PLACE, *ROWS])
+
+RUNS = pa.schema([
+    *(field for field in ROWS if field.name not in ("size", "payload")),
+    pa.field("rows", pa.int32(), nullable=False),           # what the run unfolds to: row, seqno go up by 1
+    pa.field("sizes", pa.list_(pa.int32())),                # one size for all rows, or one each; null: no payloads
+    pa.field("payloads", pa.large_binary()),                # all payloads, one behind the other; null: not recorded
+])
+"""A line of the open segment; `row` and `seqno` are those of its first message."""
+
+RUN_LENGTHS = ("kind", "view_id", "origin_site", "origin", "origin_name", "stream", "dest", "topic", "detail")
+"""Columns with few values: dictionaries in sealed segments."""

@@ -1,0 +1,154 @@
+"""From an open segment to Parquet: written beside it, brought to the disk, renamed, then the open one is removed.
+
+A crash leaves the open segment or both, never neither; who reads takes the sealed one where it is there.
+"""
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from jgroups_py.archive import framing
+from jgroups_py.archive.arrow import pa, pq
+from jgroups_py.archive.layout import Segment, sealed_name, segments
+from jgroups_py.archive.runs import unfold
+from jgroups_py.archive.schema import ROWS, RUN_LENGTHS, RUNS
+
+GROUP_ROWS = 64 << 10                            # rows of a row group, at least, but for the last
+DELTAS = dict.fromkeys(("row", "wall_ns", "mono_ns", "seqno", "count", "size", "flags"), "DELTA_BINARY_PACKED")
+COMPRESSION = "snappy"
+
+
+@attrs.frozen
+class Damage:
+    """What was wrong with an open segment. missing: ranges of rows whose record had a wrong checksum."""
+
+    cut_bytes: int = 0
+    missing: tuple[tuple[int, int], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.cut_bytes or self.missing)
+
+
+class OpenSegment:
+    """The contents of an open segment as far as they are whole; a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with path.open("rb") as file:
+            self.nbytes = os.fstat(file.fileno()).st_size
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if self.nbytes else None
+        self.buffer = pa.py_buffer(self._map) if self._map is not None else pa.py_buffer(b"")
+
+    def __enter__(self) -> OpenSegment:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.buffer = None                       # the map goes when the last batch cut out of it does
+
+    def heads(self, at: int = 0) -> list[framing.Head]:
+        """The heads of its records from `at` on, the owner's excepted."""
+        return [head for head in framing.heads(self.buffer, at) if head.kind == framing.BATCH]
+
+    def runs(self, head: framing.Head) -> Any | None:
+        """The lines of a record; None if its checksum is wrong."""
+        if not framing.is_whole(self.buffer, head):
+            return None
+        return pa.ipc.read_record_batch(self.buffer.slice(head.at, head.stop - head.at), RUNS)
+
+    def damage(self) -> Damage:
+        """What is wrong with it; reads all of it."""
+        found = list(framing.heads(self.buffer))
+        stop = found[-1].stop if found else 0
+        missing = tuple((head.first, head.first + head.rows) for head in found
+                        if not framing.is_whole(self.buffer, head))
+        return Damage(self.nbytes - stop, missing)
+
+
+def seal(segment: Segment, compression: str = COMPRESSION) -> tuple[Segment | None, Damage]:
+    """Make Parquet of an open segment and remove it; None if it held no row.
+
+    Raises:
+        OSError: the disk is full, or worse; the open segment is as it was.
+    """
+    with OpenSegment(segment.path) as source:
+        damage = source.damage()
+        heads = source.heads()
+        stop = heads[-1].first + heads[-1].rows if heads else segment.first
+        found = (source.runs(head) for head in heads)
+        sealed = write_segment(segment.path.parent, segment.first, stop,
+                               (unfold(runs) for runs in found if runs is not None), compression) if heads else None
+    segment.path.unlink()
+    return None if sealed is None else attrs.evolve(segment, path=sealed, stop=stop), damage
+
+
+def write_segment(
+    folder: Path, first: int, stop: int, batches: Iterable[Any], compression: str = COMPRESSION,
+) -> Path:
+    """Publish rows `first` to `stop` (batches in ROWS, strings may be dictionaries) as a sealed segment."""
+    path = folder / sealed_name(first, stop)
+    draft = folder / f"_draft-{path.name}"
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with pq.ParquetWriter(draft, ROWS, compression=compression, use_dictionary=list(RUN_LENGTHS),
+                              column_encoding=DELTAS) as writer:
+            for table in _groups(batches):
+                writer.write_table(table, row_group_size=len(table))
+        sync_path(draft)
+        draft.rename(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    sync_path(folder)
+    return path
+
+
+def _groups(batches: Iterable[Any]) -> Iterator[Any]:
+    """Tables of at least GROUP_ROWS rows each."""
+    waiting: list[Any] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(len(each) for each in waiting) >= GROUP_ROWS:
+            yield _table(waiting)
+            waiting = []
+    if waiting:
+        yield _table(waiting)
+
+
+def _table(batches: list[Any]) -> Any:
+    return pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches]).cast(ROWS)
+
+
+def is_abandoned(path: Path) -> bool:
+    """Whether nobody writes to an open segment any more: its writer holds a lock as long as it lives."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False                             # sealed just now
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def seal_abandoned(directory: Path, recorders: Iterable[Any], compression: str = COMPRESSION) -> list[Damage]:
+    """Seal what crashed recorders left open; what was wrong with each segment."""
+    return [seal(segment, compression)[1] for recorder in recorders for segment in segments(directory, recorder)
+            if not segment.sealed and is_abandoned(segment.path)]
+
+
+def sync_path(path: Path) -> None:
+    """Bring a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
