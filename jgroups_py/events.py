@@ -426,3 +426,31 @@ class JournalFailed(Event):
     """Up: the journal could not be opened, read, written or synced."""
 
     reason: str
+
+
+# --- ARCHIVE --------------------------------------------------------------------------------------------------------
+
+@attrs.frozen
+class Told(Event):
+    """Up, from RELAY: it has just told the application, or the world, `output`. ARCHIVE, above it, records that."""
+
+    output: Output
+
+
+@attrs.frozen
+class ArchiveOpened(Event):
+    """Up: the recorder can write: for the first time, or again after ArchiveFailed."""
+
+
+@attrs.frozen
+class ArchiveFailed(Event):
+    """Up: the recorder could not begin, or cannot write, for `reason`."""
+
+    reason: str
+
+
+@attrs.frozen
+class ArchiveBusy(Event):
+    """Up: so many bytes wait for the disk that the group is to wait for it too; 0: it need not any more."""
+
+    waiting_bytes: int

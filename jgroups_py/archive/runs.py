@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jgroups_py.address import Address
 from jgroups_py.archive.arrow import pa, pc
 from jgroups_py.archive.schema import ROWS, RUN_LENGTHS, RUNS
 from jgroups_py.batch import Header
 from jgroups_py.outputs import Record
-from jgroups_py.view import ViewId
+from jgroups_py.recording import address_text, view_text
 from jgroups_py.wire import AppHeaders, encode_headers
 
 HEADER_LEAD_BYTES = 7                            # of a header on the wire: protocol id, kind, length
@@ -36,14 +35,14 @@ def run_batch(records: Sequence[Record], first_row: int, wall_offset_ns: int) ->
         "kind": [record.kind for record in records],
         "wall_ns": times + wall_offset_ns,
         "mono_ns": times,
-        "view_id": [view_text(record.view_id) for record in records],
+        "view_id": [record.view_id and view_text(record.view_id) for record in records],
         "origin_site": [record.origin_site for record in records],
-        "origin": [address_text(record.origin) for record in records],
+        "origin": [record.origin and address_text(record.origin) for record in records],
         "origin_name": [None if record.origin is None else record.origin.name or None for record in records],
         "stream": [record.stream for record in records],
         "seqno": [record.first for record in records],
         "count": [record.count for record in records],
-        "dest": [address_text(record.dest) for record in records],
+        "dest": [record.dest and address_text(record.dest) for record in records],
         "flags": [record.flags for record in records],
         "headers": [header_items(record.headers) for record in records],
         "topic": [topic_of(record.headers) for record in records],
@@ -65,16 +64,6 @@ def _joined_payloads(records: Sequence[Record]) -> Any:
     offsets = np.concatenate(([0], np.cumsum(lengths)))
     return pa.Array.from_buffers(pa.large_binary(), len(records),
                                  [there.buffers()[1], pa.py_buffer(offsets), pa.py_buffer(data)])
-
-
-def view_text(view_id: ViewId | None) -> str | None:
-    """A view's id, such that texts sort by counter."""
-    return None if view_id is None else f"{view_id.counter:016x}|{view_id.coordinator.raw.hex()}"
-
-
-def address_text(address: Address | None) -> str | None:
-    """An incarnation, in 32 hex digits."""
-    return None if address is None else address.raw.hex()
 
 
 def header_items(headers: tuple[Header, ...]) -> list[tuple[int, bytes]] | None:

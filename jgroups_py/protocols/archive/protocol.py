@@ -1,0 +1,212 @@
+"""ARCHIVE: records what this member sends, delivers and learns: rows for an archive that Spark can read.
+
+Every run that the application sends gets a number, which travels as a header; every run that is delivered is recorded
+with that number, so whoever has the archives of all members can tell what was lost, doubled or out of order, without
+trusting any layer below. Multicasts that RELAY numbers get RELAY's own numbers (both count the same messages from 1),
+so what is declared lost has the numbers of what was sent. Views, sites, relays and losses are rows as well.
+
+Stands at the top of the stack, above RELAY. It writes nothing: it emits runs, and a recorder of the world around writes
+them; until that is ready the group is not joined, so nothing is missed. Source: our own. Format: design/archive.md.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from jgroups_py.address import Address, ProxyUUID
+from jgroups_py.batch import NO_RELAY, NO_RELIABILITY, Batch
+from jgroups_py.events import (
+    AppBusy,
+    ArchiveBusy,
+    ArchiveFailed,
+    ArchiveOpened,
+    Connect,
+    SendUntil,
+    Told,
+    ViewChange,
+)
+from jgroups_py.outputs import (
+    ArchiveDurability,
+    GlobalViewInstalled,
+    MessagesLost,
+    NodeFailed,
+    Note,
+    OpenArchive,
+    Output,
+    Record,
+    RelayObeyed,
+    SiteStatusChanged,
+    Unreachable,
+)
+from jgroups_py.ports import SiteReporter
+from jgroups_py.protocol import STOP, Protocol, on, receives
+from jgroups_py.protocols.archive.config import ArchiveConfig
+from jgroups_py.recording import Archived, address_text, view_text
+from jgroups_py.view import MergeView, View, ViewId
+
+WHY = "archive"                  # of AppBusy
+ALL, LOCAL, UNRELIABLE, UNICAST = "all", "local", "unreliable", "unicast"
+
+
+class Archive(Protocol):
+    """See the module."""
+
+    Config = ArchiveConfig
+    config: ArchiveConfig
+
+    def start(self) -> None:
+        relay = self.stack.find(SiteReporter)
+        self.site: str | None = None if relay is None else relay.config.site
+        self.connect: Connect | None = None               # kept back until the recorder is ready
+        self.is_open = False
+        self.view: View | None = None
+        self.view_id: ViewId | None = None
+        self.next_numbers: dict[Address | str, int] = {}  # destination, or stream of multicasts -> the next number
+        self.waiting_bytes = 0                            # for the disk, while the group is to wait for it
+
+    # --- messages ---------------------------------------------------------------------------------------------------
+
+    def down(self, batch: Batch) -> None:
+        dest, flags = batch.dest, batch.flags
+        stream = stream_of(dest, flags)
+        first = self.number(stream, dest, batch.count)
+        to_others = dest is not None and dest != self.me
+        self.emit(Record(
+            "sent", self.now_ns, self.view_id, len(batch), 1, self.me, self.site, stream, first, dest, flags,
+            batch.headers, sizes_of(batch), batch.payloads if to_others and self.config.payload else ()))
+        self.pass_down(batch.push(Archived(first)))
+
+    def number(self, stream: str, dest: Address | None, count: int) -> int:
+        """The number of the first of `count` messages that are sent next."""
+        key = stream if dest is None else dest
+        first = self.next_numbers.get(key, 1)
+        self.next_numbers[key] = first + count
+        return first
+
+    @receives(Archived)
+    def numbered(self, header: Archived, batch: Batch) -> None:
+        """A run of a member that records too."""
+        self.delivered(batch, header.first)
+
+    def up(self, batch: Batch) -> None:
+        """A run of a member without ARCHIVE."""
+        self.count("delivered_without_number", batch.count)
+        self.delivered(batch, None)
+
+    def delivered(self, batch: Batch, first: int | None) -> None:
+        src = batch.src
+        self.emit(Record(
+            "delivered", self.now_ns, self.view_id, len(batch), 1, src,
+            src.site if isinstance(src, ProxyUUID) else self.site, stream_of(batch.dest, batch.flags), first,
+            batch.dest, batch.flags, batch.headers, sizes_of(batch), batch.payloads if self.config.payload else ()))
+        self.pass_up(batch)
+
+    @on(SendUntil)
+    def send_until(self, event: SendUntil) -> object:
+        """A multicast with a receipt, which RELAY makes a batch of: it is numbered here like all others."""
+        stream = stream_of(None, event.flags)
+        first = self.number(stream, None, 1)
+        self.emit(Record("sent", self.now_ns, self.view_id, 1, 1, self.me, self.site, stream, first, None,
+                         event.flags, event.headers, len(event.payload)))
+        headers = (*event.headers, Archived(first))
+        self.pass_down(SendUntil(event.ticket, event.sites, event.payload, headers, event.flags))
+        return STOP
+
+    # --- facts ------------------------------------------------------------------------------------------------------
+
+    def fact(self, kind: str, detail: dict[str, Any], **columns: Any) -> None:
+        """Record what is no message."""
+        self.emit(Record(kind, self.now_ns, self.view_id, detail=detail, **columns))
+
+    @on(ViewChange)
+    def view_changed(self, event: ViewChange) -> None:
+        before, self.view = self.view, event.view
+        self.view_id = event.view.id
+        subgroups = event.view.subgroups if isinstance(event.view, MergeView) else ()
+        self.fact("view", {
+            "members": members_of(event.view.members),
+            "previous": None if event.previous is None else view_text(event.previous.id),
+            "joined": [address_text(member) for member in event.joined],
+            "left": [address_text(member) for member in event.left],
+            "subgroups": [view_text(view.id) for view in subgroups],
+        })
+        if self.site is not None and (before is None or before.coordinator != event.view.coordinator):
+            self.fact("relay", {"site": self.site, "relay": address_text(event.view.coordinator),
+                                "epoch": view_text(event.view.id)})
+
+    @on(Told)
+    def told(self, event: Told) -> None:
+        """RELAY told the application something."""
+        told: Output = event.output
+        match told:
+            case SiteStatusChanged(site, status):
+                self.fact("site", {"site": site, "status": status})
+            case RelayObeyed(site, epoch):
+                self.fact("relay", {"site": site, "relay": None, "epoch": view_text(epoch)})
+            case MessagesLost(site, origin, first, stop, dest_site):
+                self.fact("lost", {"dest_site": dest_site}, origin=origin, origin_site=site, stream=ALL, first=first,
+                          count=stop - first)
+            case Unreachable(dest):
+                self.fact("unreachable", {}, dest=dest)
+            case GlobalViewInstalled(view):
+                self.fact("global_view", {"sites": {site: members_of(view.sites[site]) for site in sorted(view.sites)}})
+
+    # --- the recorder -----------------------------------------------------------------------------------------------
+
+    @on(Connect)
+    def connect_wanted(self, event: Connect) -> object:
+        """Join the group when the recorder is ready, so that it misses nothing."""
+        self.connect = event
+        self.emit(OpenArchive(self.config, event.cluster, self.site or "", self.me.name, address_text(self.me)))
+        return STOP
+
+    @on(ArchiveOpened)
+    def opened(self, event: ArchiveOpened) -> None:
+        """The recorder can write: at last, or again."""
+        if self.connect is not None:
+            self.is_open = True
+            self.pass_down(self.connect)
+            self.connect = None
+        else:
+            self.emit(Note("info", "the archive is written again; what was dropped stands in it as gaps"))
+            self.emit(ArchiveDurability(""))
+
+    @on(ArchiveFailed)
+    def failed(self, event: ArchiveFailed) -> None:
+        """It cannot: then nobody joins, or, if we are in the group already, the group goes on without it."""
+        if not self.is_open:
+            return self.emit(NodeFailed(f"ARCHIVE: {event.reason}"))
+        self.count("failures")
+        self.emit(Note("error", f"the archive is not written: {event.reason}"))
+        return self.emit(ArchiveDurability(event.reason))
+
+    @on(ArchiveBusy)
+    def busy(self, event: ArchiveBusy) -> None:
+        """With on_slow=block: senders wait, here and, as we grant no credits, everywhere."""
+        if bool(event.waiting_bytes) != bool(self.waiting_bytes):
+            self.pass_down(AppBusy(bool(event.waiting_bytes), WHY))
+        self.waiting_bytes = event.waiting_bytes
+
+    def pending_bytes(self) -> int:
+        """What waits for the disk while the group is to wait for it: then the channel takes no more to send."""
+        return self.waiting_bytes
+
+
+# --- helpers --------------------------------------------------------------------------------------------------------
+
+def stream_of(dest: Address | None, flags: int) -> str:
+    """Which numbering a message belongs to."""
+    if dest is not None:
+        return UNICAST
+    if flags & NO_RELIABILITY:
+        return UNRELIABLE
+    return LOCAL if flags & NO_RELAY else ALL
+
+
+def sizes_of(batch: Batch) -> int | tuple[int, ...]:
+    """The size of each payload, one number if all have it."""
+    return batch.length if batch.length >= 0 else tuple(map(len, batch.payloads))
+
+
+def members_of(members: tuple[Address, ...]) -> list[list[str]]:
+    """[address, name] of each."""
+    return [[address_text(member), member.name] for member in members]
