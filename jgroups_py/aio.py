@@ -136,10 +136,10 @@ class AsyncChannel(BaseChannel):
     async def send(
         self, dest: Address | Message | None, payload: Any = b"", flags: int = 0, *,
         headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
-        until: str | Iterable[str] | None = None,
+        until: str | Iterable[str] | None = None, topic: str | int | None = None,
     ) -> None:
         """See JChannel.send; awaits room, and `until`."""
-        dest, data, bits, wired = self._parts(dest, payload, flags, headers)
+        dest, data, bits, wired = self._parts(dest, payload, flags, headers, topic)
         if until is not None:
             return await self._send_until(self._sites_of(until, dest, bits), data, bits, wired, timeout)
         await self._room(timeout)
@@ -181,8 +181,8 @@ class AsyncChannel(BaseChannel):
             try:
                 await asyncio.wait_for(room, self.send_timeout if timeout is None else timeout)
             except TimeoutError:
-                raise SendTimeoutError("the send queue stayed full: the receivers are slower than this sender"
-                                       ) from None
+                raise sends.lacking() or SendTimeoutError(
+                    "the send queue stayed full: the receivers are slower than this sender") from None
 
     # --- receive ----------------------------------------------------------------------------------------------------
 

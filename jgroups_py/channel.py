@@ -151,13 +151,15 @@ class JChannel(BaseChannel):
     def send(
         self, dest: Address | Message | None, payload: Any = b"", flags: int = 0, *,
         headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
-        until: str | Iterable[str] | None = None,
+        until: str | Iterable[str] | None = None, topic: str | int | None = None,
     ) -> None:
         """Send to `dest` (None: all members), or send a Message. Returns when it is queued, or when `until` holds.
 
         timeout: seconds to wait for room and for `until`, `send_timeout` of the channel by default.
         until: "stable@SITE": all living members of that site have the message; "stable": those of our own group;
         "stable@*": those of all sites that are not OFFLINE; or a list of these. Needs RELAY.
+        topic: what a message to all is about: a name, or a number from 0 to 63. Members that want the topic get it, and
+        it crosses to sites where somebody does. Needs TOPICS.
 
         Raises:
             NotConnectedError, ChannelClosedError: nothing was sent.
@@ -168,7 +170,7 @@ class JChannel(BaseChannel):
             ValueError, TypeError: the payload is too large or no bytes, or a header's id is a protocol's.
         """
         session = self._ready()
-        dest, data, bits, wired = self._parts(dest, payload, flags, headers)
+        dest, data, bits, wired = self._parts(dest, payload, flags, headers, topic)
         wait = self.send_timeout if timeout is None else timeout
         if until is not None:
             return self._send_until(self._sites_of(until, dest, bits), data, bits, wired, wait)

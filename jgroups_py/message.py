@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from jgroups_py.address import Address, ProxyUUID
 from jgroups_py.batch import Batch, Flag, Header
+from jgroups_py.topics import topic_header, topic_of
 from jgroups_py.wire import AppHeaders
 
 FIRST_APP_HEADER = 200
@@ -20,22 +21,29 @@ class Message:
     bytes. A message is not changed by sending it and may be sent again.
     """
 
-    __slots__ = ("_flags", "dest", "headers", "payload", "src")
+    __slots__ = ("_flags", "_wired", "dest", "headers", "payload", "src")
 
     def __init__(
         self, dest: Address | None = None, payload: bytes | bytearray | memoryview | None = b"",
         flags: int = 0, headers: Mapping[int, bytes] | None = None, src: Address | None = None,
+        topic: str | int | None = None,
     ) -> None:
         self.dest = dest
         self.payload: bytes = as_bytes(payload)
         self._flags = int(flags)
         self.headers: Mapping[int, bytes] = headers or NO_HEADERS
         self.src = src
+        self._wired: tuple[Header, ...] = () if topic is None else (topic_header(topic),)
 
     @property
     def flags(self) -> Flag:
         """The flags it was sent with."""
         return Flag(self._flags)
+
+    @property
+    def topic(self) -> str | None:
+        """What it is about (TOPICS); None: nothing in particular."""
+        return topic_of(self._wired)
 
     @property
     def is_relayed(self) -> bool:
@@ -93,6 +101,11 @@ class MessageBatch:
         src = self._batch.src
         return src.site if isinstance(src, ProxyUUID) else None
 
+    @property
+    def topic(self) -> str | None:
+        """What they are about (TOPICS); None: nothing in particular."""
+        return topic_of(self._batch.headers)
+
     def __len__(self) -> int:
         return len(self._batch.payloads)
 
@@ -113,6 +126,7 @@ def received(batch: Batch, payload: bytes, headers: Mapping[int, bytes]) -> Mess
     message.src = batch.src
     message.payload = payload
     message._flags = batch.flags
+    message._wired = batch.headers
     message.headers = headers
     return message
 

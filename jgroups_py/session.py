@@ -20,6 +20,7 @@ from jgroups_py.receipts import Receipts, check_message, sites_of
 from jgroups_py.receiver import callbacks
 from jgroups_py.runtime.host import Host
 from jgroups_py.runtime.inbox import Inbox
+from jgroups_py.subscriber import Subscriber, interest_of
 from jgroups_py.units import seconds, show_size
 from jgroups_py.view import GlobalView, View
 
@@ -121,7 +122,7 @@ class Session:
             self._settled()
 
 
-class BaseChannel:
+class BaseChannel(Subscriber):
     """What JChannel and AsyncChannel share: properties, and checking what is to be sent."""
 
     def __init__(
@@ -139,6 +140,7 @@ class BaseChannel:
         self._session: Session | None = None
         self._receiver: object = None
         self._discard_own = False
+        self._interest = interest_of(self.spec)
         self._view: View | None = None
         self._global_view: GlobalView | None = None
         self._sites: dict[str, str] = {}
@@ -237,18 +239,21 @@ class BaseChannel:
 
     def _parts(
         self, dest: Address | Message | None, payload: Any, flags: int, headers: Mapping[int, bytes] | None,
+        topic: str | int | None,
     ) -> tuple[Address | None, bytes, int, tuple[Header, ...]]:
         """What `send` was given, checked."""
         if isinstance(dest, Message):
             message, dest = dest, dest.dest
             payload, flags = message.payload, flags | message._flags
             headers = {**message.headers, **(headers or {})}
+            topic = message.topic if topic is None else topic
         if dest is not None and not isinstance(dest, Address):
             raise TypeError(f"a destination is an Address, or None for all members, not {type(dest).__name__}")
         data = payload if payload.__class__ is bytes else as_bytes(payload)
         if len(data) > self.max_message_bytes:
             raise self._too_large(len(data))
-        return dest, data, int(flags), wire_headers(headers) if headers else ()
+        wired = wire_headers(headers) if headers else ()
+        return dest, data, int(flags), wired if topic is None else (*wired, self._about(topic, dest))
 
     def _all_bytes(self, payloads: Iterable[Any]) -> list[bytes]:
         found = [payload if payload.__class__ is bytes else as_bytes(payload) for payload in payloads]

@@ -14,6 +14,7 @@ from jgroups_py.protocols.transport import Transport
 from jgroups_py.units import show_size
 
 DISCOVERY = ("PING", "TCPPING", "FILE_PING")
+MULTICAST_FLOW = ("MFC", "FLOW")
 FAULTS = ("DISCARD", "DELAY", "DUPLICATE", "SHUFFLE", "PARTITION")
 FRAME_ROOM_BYTES = 1024
 """What the headers of all layers above and below FRAG may take of a frame, with room to spare."""
@@ -26,11 +27,14 @@ NEEDED: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 """One of these must be in a stack, or else."""
 
+OF_VIEWS = ("GMS", "NAKACK", "UNICAST", "STABLE", "FRAG", "STATE_TRANSFER", "RELAY")
+"""Where one of these is, the stack is to form groups."""
+
 WANTED: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("FD_ALL", "FD_SOCK"), "a crashed member is never noticed"),
+    (("FD_ALL", "FD_SOCK", "SWIM"), "a crashed member is never noticed"),
     (("MERGE3",), "the halves of a group that was split never find each other again"),
     (("STABLE",), "NAKACK keeps every multicast until the view changes, and memory grows"),
-    (("MFC",), "a slow receiver's queue of multicasts grows without bound"),
+    (MULTICAST_FLOW, "a slow receiver's queue of multicasts grows without bound"),
     (("UFC",), "a slow receiver's queue of unicasts grows without bound"),
 )
 """One of these is missed if it is absent, because then."""
@@ -40,15 +44,16 @@ ABOVE: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("MERGE3", DISCOVERY, "MERGE3 asks discovery, below it, where members are"),
     ("GMS", ("MERGE3",), "MERGE3 tells GMS, above it, about other groups"),
     ("VERIFY_SUSPECT", ("FD_SOCK", "FD_ALL"), "suspicions go up, and VERIFY_SUSPECT checks those from below"),
-    ("GMS", ("FD_SOCK", "FD_ALL", "VERIFY_SUSPECT"), "suspicions go up to GMS"),
+    ("GMS", ("FD_SOCK", "FD_ALL", "VERIFY_SUSPECT", "SWIM"), "suspicions go up to GMS"),
     ("GMS", ("NAKACK",), "GMS freezes and fills NAKACK, below it, before it installs a view"),
     ("GMS", ("UNICAST",), "UNICAST, below it, must know a view before anybody sends in it"),
     ("STABLE", ("NAKACK",), "STABLE tells NAKACK, below it, what may be forgotten"),
     ("MFC", ("NAKACK", "UNICAST"), "marks and credits must arrive, in order with the messages"),
     ("UFC", ("NAKACK", "UNICAST"), "marks and credits must arrive, in order with the messages"),
     ("FRAG", ("NAKACK", "UNICAST"), "fragments must arrive all and in order"),
-    ("FRAG", ("MFC", "UFC"), "credits are counted in fragments; a large message would take them all at once"),
-    ("STATE_TRANSFER", ("GMS", "NAKACK", "UNICAST", "STABLE", "MFC", "UFC", "FRAG"),
+    ("FLOW", ("NAKACK", "UNICAST", "GMS"), "marks and answers must arrive, in order with the messages and views"),
+    ("FRAG", ("MFC", "UFC", "FLOW"), "credits are counted in fragments; a large message would take them all at once"),
+    ("STATE_TRANSFER", ("GMS", "NAKACK", "UNICAST", "STABLE", "MFC", "FLOW", "UFC", "FRAG"),
      "the state is cut out of the stream of messages as the application sees it"),
 )
 """The first must stand above the others (later in the file), because."""
@@ -63,6 +68,7 @@ def check_layers(layers: Sequence[LayerSpec], problems: Problems) -> None:
     check_complete(layers, problems)
     check_twice(layers, problems)
     check_order(layers, problems)
+    check_detectors(layers, problems)
     check_ports(layers, problems)
     check_multicast(layers, problems)
     check_sizes(layers, problems)
@@ -86,6 +92,8 @@ def check_transport(layers: Sequence[LayerSpec], problems: Problems) -> None:
 def check_complete(layers: Sequence[LayerSpec], problems: Problems) -> None:
     """What no stack can do without, and what most should not."""
     names = {layer.name: layer for layer in layers}
+    if "SWIM" in names and not any(name in names for name in OF_VIEWS):
+        return                                            # alone: a membership without views or messages
     for choices, reason in NEEDED:
         if not any(name in names for name in choices):
             problems.add(top_of(layers), f"{' or '.join(choices)} is missing; without it {reason}")
@@ -95,15 +103,16 @@ def check_complete(layers: Sequence[LayerSpec], problems: Problems) -> None:
 
 
 def check_twice(layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """Nothing twice, except faults."""
+    """Nothing twice, except faults; of some kinds of protocols only one."""
     seen: dict[str, LayerSpec] = {}
     for layer in layers:
         # Discovery protocols share one id on the wire, so that two of them would take each other's messages.
-        key = "discovery" if layer.name in DISCOVERY else layer.name
-        other = seen.setdefault(key, layer)
+        kind = ("discovery" if layer.name in DISCOVERY else
+                "multicast flow control" if layer.name in MULTICAST_FLOW else "")
+        other = seen.setdefault(kind or layer.name, layer)
         if other is not layer and layer.name not in FAULTS:
             problems.add(layer.place, f"{layer.name} stands in the stack beside {other.name} ({other.place}); "
-                                      f"only one {key} protocol is allowed" if key == "discovery" else
+                                      f"only one {kind} protocol is allowed" if kind and other.name != layer.name else
                          f"{layer.name} is in the stack twice (first: {other.place})")
 
 
@@ -115,9 +124,26 @@ def check_order(layers: Sequence[LayerSpec], problems: Problems) -> None:
             if upper in height and lower in height and height[upper] < height[lower]:
                 problems.add(layers[height[upper]].place,
                              f"{upper} must stand above {lower} (later in the file): {reason}")
-    if "RELAY" in height and height["RELAY"] != len(layers) - 1:
+    check_top(height, layers, problems)
+
+
+def check_top(height: dict[str, int], layers: Sequence[LayerSpec], problems: Problems) -> None:
+    """TOPICS stands above all others, RELAY above all others but that."""
+    rest = [layer for layer in layers if layer.name != "TOPICS"]
+    if "TOPICS" in height and height["TOPICS"] != len(layers) - 1:
+        problems.add(layers[height["TOPICS"]].place, "TOPICS must stand above all others (last in the file), found "
+                     f"{layers[-1].name} above it: it decides what the application gets, from other sites too")
+    if "RELAY" in height and rest[-1].name != "RELAY":
         problems.add(layers[height["RELAY"]].place, "RELAY must stand above all others (last in the file), found "
-                     f"{layers[-1].name} above it: it relays what the application sends and gets")
+                     f"{rest[-1].name} above it: it relays what the application sends and gets")
+
+
+def check_detectors(layers: Sequence[LayerSpec], problems: Problems) -> None:
+    """Links belong to one failure detector."""
+    names = {layer.name: layer for layer in layers}
+    if "SWIM" in names and "FD_SOCK" in names and names["SWIM"].config.link_pings:
+        problems.add(names["SWIM"].place, "SWIM stands in place of FD_SOCK, whose links it would take for its own; take "
+                     f"FD_SOCK out ({names['FD_SOCK'].place}) or set SWIM's link_pings=false")
 
 
 def check_ports(layers: Sequence[LayerSpec], problems: Problems) -> None:
@@ -158,6 +184,9 @@ def check_sizes(layers: Sequence[LayerSpec], problems: Problems) -> None:
     for layer in layers:
         if layer.name in ("MFC", "UFC"):
             check_credits(layer, frag_bytes, problems)
+        if layer.name == "FLOW" and layer.config.mark_every_bytes < frag_bytes:
+            problems.warn(layer.place, f"FLOW: a quarter of window is {show_size(layer.config.mark_every_bytes)}, below "
+                                       f"FRAG's frag_size {show_size(frag_bytes)}: every fragment is answered by all")
 
 
 def check_credits(flow: LayerSpec, frag_bytes: int, problems: Problems) -> None:

@@ -86,7 +86,7 @@ class SimulatedChannel(BaseChannel):
     def send(
         self, dest: Address | Message | None, payload: Any = b"", flags: int = 0, *,
         headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
-        until: str | Iterable[str] | None = None,
+        until: str | Iterable[str] | None = None, topic: str | int | None = None,
     ) -> None:
         """Send to `dest` (None: all members), or send a Message.
 
@@ -97,7 +97,7 @@ class SimulatedChannel(BaseChannel):
         """
         if until is not None:
             raise NotImplementedError("a simulated channel does not wait, so it cannot send until something holds")
-        dest, data, bits, wired = self._parts(dest, payload, flags, headers)
+        dest, data, bits, wired = self._parts(dest, payload, flags, headers, topic)
         self._check_room()
         self._member.send(dest, [data], bits, wired)
 

@@ -19,6 +19,7 @@ from jgroups_py.protocols.relay.headers import (
     Standing,
     View,
 )
+from jgroups_py.protocols.relay.interests import Wants
 from jgroups_py.protocols.relay.receipt_headers import Settled, Wanted
 from jgroups_py.protocols.relay.state_headers import Keyed
 
@@ -53,6 +54,8 @@ def control(relay: Relay, header: Header, src: Address) -> None:
         sending.on_hello(header, src)
     elif isinstance(header, View):
         sending.on_view(header, src)
+    elif isinstance(header, Wants):
+        relay.interests.heard(header, src)
     elif isinstance(header, Need):
         sending.on_need(header, src)
     elif isinstance(header, Refused):

@@ -15,6 +15,7 @@ from jgroups_py.address import Address
 from jgroups_py.protocols.relay.buffer import HeldRun, Hold
 from jgroups_py.protocols.relay.headers import Numbers
 from jgroups_py.protocols.relay.sites import Site
+from jgroups_py.topics import EVERYTHING, Interest
 from jgroups_py.view import ViewId
 
 
@@ -34,6 +35,8 @@ class Peer:
     flying: dict[Address, deque[tuple[int, int]]] = attrs.Factory(dict)   # origin -> (stop, bytes) sent, ascending
     flying_bytes: int = 0
     progress_ns: int = 0                             # when it last acknowledged, or we last went back
+    interest: Interest = EVERYTHING                  # what its site wants of messages about a topic
+    passed: dict[Address, HeldRun] = attrs.Factory(dict)     # origin -> numbers below the cursor that are not sent yet
 
     def base(self, origin: Address) -> int:
         """Below this nothing will be sent to the peer's site any more.
@@ -67,11 +70,14 @@ class Peer:
                 self.cursor[origin] = number
                 for _, nbytes in self.flying.pop(origin, ()):
                     self.flying_bytes -= nbytes
+                waiting = self.passed.pop(origin, None)
+                if waiting is not None and waiting.first < number:
+                    self.passed[origin] = waiting.cut(waiting.first, number)
         self.progress_ns = now_ns
 
     def recall(self) -> None:
         """Nothing that is on its way will be acknowledged: the site was given up."""
-        self.flying, self.flying_bytes = {}, 0
+        self.flying, self.flying_bytes, self.passed = {}, 0, {}
 
     def limit(self, unsynced: int | None, origin: Address) -> int | None:
         """Where to stop sending an origin's runs: an operator's drain ends there, or the disk has no more."""

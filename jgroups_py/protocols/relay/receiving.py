@@ -84,9 +84,14 @@ class Receiving:
         self.sync_vector = copied(self.seen)
         table = relay.table.rows()
         relay.send(Sync(copied(self.seen), table, dict(relay.hold.trimmed)), dest=None, flags=RELIABLE)
-        for runs in self.in_flight.values():
+        wanted_again: Vector = {}                    # who has joined may want messages of which we have numbers only
+        for origin, runs in self.in_flight.items():
+            if relay.interests.outdated(runs):
+                wanted_again.setdefault(runs[0][0].site, {})[origin] = runs[0][0].first
+                continue
             for header, batch in runs:
                 relay.pass_down(batch.push(header))
+        self.rewind(wanted_again)
         if not self.awaited:
             self.sync_complete()
 
@@ -227,6 +232,9 @@ class Receiving:
         if stop <= wanted:
             relay.count("forwards_again", batch.count)
             return self.ack_again(header.site, {header.origin: stop})
+        if relay.interests.refuses(batch):
+            relay.interests.tell(peer.address)
+            return self.ask(header.origin, wanted, peer.address)
         if header.first < wanted:
             relay.count("forwards_again", wanted - header.first)
         piece = batch.cut(wanted - header.first, batch.count)

@@ -42,6 +42,7 @@ from jgroups_py.protocols.relay.buffer import Hold
 from jgroups_py.protocols.relay.config import RelayConfig
 from jgroups_py.protocols.relay.gate import Gate
 from jgroups_py.protocols.relay.headers import Numbered, Numbers, SiteRow
+from jgroups_py.protocols.relay.interests import Interests, InterestTalk
 from jgroups_py.protocols.relay.journal import Journal, JournalTalk
 from jgroups_py.protocols.relay.memory import Memory
 from jgroups_py.protocols.relay.orders import Orders
@@ -62,7 +63,7 @@ BRIDGE_LEAVE_NS = seconds(1)    # a leaving relay waits this long for its leave 
 HOLES_NS = seconds(1)
 
 
-class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, SiteReporter):
+class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteReporter):
     """See the module."""
 
     Config = RelayConfig
@@ -86,6 +87,7 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, SiteReporter):
         self.orders = Orders(self)
         self.gate = Gate(self.multicast)
         self.post = Post(self)
+        self.interests = Interests(self)
         self.memory = Memory(self)
         self.journal = Journal(self)
         self.receipts = Receipts(self)
@@ -173,6 +175,7 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, SiteReporter):
         old_relay = self.view.coordinator if self.has_view else None
         self.view, self.has_view = event.view, True
         self.is_relay = event.view.coordinator == self.me
+        self.interests.view_changed(joined=bool(event.joined))
         self.receiving.view_changed()
         if self.is_relay and not was_relay:
             self.open_bridge()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from jgroups_py.address import Address
 from jgroups_py.events import RaiseView
 from jgroups_py.outputs import RelayObeyed
+from jgroups_py.protocols.relay.buffer import HeldRun
 from jgroups_py.protocols.relay.headers import (
     Base,
     Forward,
@@ -94,6 +95,7 @@ class Sending:
         # VIEW first: if members vanished, the grace must begin before what the rest has acknowledged counts.
         relay.to_bridge(to, View(site, epoch, relay.view.members))
         relay.to_bridge(to, Hello(site, epoch, seen, answer))
+        relay.interests.tell(to)
         self.greeted[to] = epoch
         peer = self.peers.get(to)
         if peer is not None:
@@ -215,13 +217,21 @@ class Sending:
         relay = self.relay
         if peer.site.status == OFFLINE or not relay.config.relay_multicasts:
             return
-        site, epoch = relay.config.site, relay.view.id
-        for origin, run in peer.next_runs(relay.hold, relay.config.window_bytes, relay.now_ns, relay.journal.unsynced):
-            header = Forward(site, epoch, origin, run.first, min(peer.base(origin), run.first), run.batch.flags)
-            relay.count("forwarded", run.batch.count)
-            relay.to_bridge(peer.address, header, run.batch.payloads, run.batch.headers)
+        window_bytes = relay.config.window_bytes
+        for origin, run in peer.next_runs(relay.hold, window_bytes, relay.now_ns, relay.journal.unsynced):
+            relay.interests.pass_on(peer, origin, run)
         if peer.flying_bytes:
             relay.set_timer_once("resend", relay.config.resend_interval_ns)
+        if peer.flying_bytes >= window_bytes:
+            relay.interests.flush(peer)
+
+    def forward(self, peer: Peer, origin: Address, run: HeldRun) -> None:
+        """Send one run of an origin to one peer."""
+        relay = self.relay
+        header = Forward(relay.config.site, relay.view.id, origin, run.first, min(peer.base(origin), run.first),
+                         run.batch.flags)
+        relay.count("forwarded", run.batch.count)
+        relay.to_bridge(peer.address, header, run.batch.payloads, run.batch.headers)
 
     def on_seen(self, header: Seen, src: Address) -> None:
         """An acknowledgement."""

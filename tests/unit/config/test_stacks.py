@@ -16,6 +16,7 @@ from jgroups_py.units import millis, seconds
 from tests.unit.config.stock import STOCK, write_all
 
 STACKS = Path(__file__).parents[3] / "stacks"
+SHIPPED = sorted(path.stem for path in STACKS.glob("*.xml"))
 UDP = ["UDP", "PING", "MERGE3", "FD_SOCK", "FD_ALL", "VERIFY_SUSPECT", "NAKACK", "UNICAST", "STABLE", "GMS", "MFC",
        "UFC", "FRAG", "STATE_TRANSFER"]
 
@@ -36,7 +37,7 @@ def errors(source: object, **properties: object) -> str:
 
 # --- the shipped stacks ---------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("name", ["udp", "tcp", "nyc", "sfo", "bridge"])
+@pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_stack_loads_without_a_warning_and_its_yaml_twin_says_the_same(name):
     from_xml, from_yaml = load(STACKS / f"{name}.xml"), load(STACKS / f"{name}.yaml")
     assert from_xml.warnings == from_yaml.warnings == ()
@@ -47,7 +48,7 @@ def test_a_shipped_stack_loads_without_a_warning_and_its_yaml_twin_says_the_same
 
 
 def test_every_file_in_stacks_is_tested_above():
-    assert packaged() == ["bridge", "nyc", "sfo", "tcp", "udp"]
+    assert packaged() == SHIPPED
     assert sorted(path.stem for path in STACKS.glob("*.yaml")) == packaged()
 
 
@@ -283,7 +284,7 @@ def test_a_stack_spec_is_taken_as_it_is():
 
 @pytest.mark.parametrize(("source", "says"), [
     ("udq", "did you mean 'udp'?"),
-    ("missing.xml", "no such file; packaged stacks are bridge, nyc, sfo, tcp, udp"),
+    ("missing.xml", f"no such file; packaged stacks are {', '.join(SHIPPED)}"),
     ("stack.json", "neither a path that ends in .xml, .yaml or .yml"),
     ("\0.xml", "no such file"),
     ("", "neither a path"),
