@@ -14,6 +14,7 @@ from jgroups_py.outputs import (
     GlobalViewInstalled,
     HoldDurability,
     Listen,
+    MemberChanged,
     MessagesLost,
     Note,
     OpenJournal,
@@ -65,6 +66,7 @@ class Carrier:
             Closed: self._closed, StoreEntry: self._store, ReadFolder: self._read_folder, Note: self._note,
             OpenJournal: world.disks.open, ReadSegment: world.disks.read, AppendSegment: world.disks.append,
             SyncSegments: world.disks.sync, RemoveSegment: world.disks.remove, HoldDurability: self._durability,
+            MemberChanged: self._member,
         }
 
     def carry_out(self, process: Process, output: Output) -> None:
@@ -146,6 +148,10 @@ class Carrier:
 
     def _note(self, process: Process, note: Note) -> None:
         self.world.remark(f"{process.incarnation} {note.level}: {note.text}")
+
+    def _member(self, process: Process, output: MemberChanged) -> None:
+        self.world.history.add(h.MemberSaid(
+            self.world.now_ns, process.me, output.change, output.member, output.accusations))
 
     def _durability(self, process: Process, output: HoldDurability) -> None:
         self.world.remark(f"{process.incarnation} writes what it holds to disk again" if not output.reason else

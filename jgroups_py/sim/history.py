@@ -12,6 +12,7 @@ from hashlib import blake2b
 import attrs
 
 from jgroups_py.address import Address, ProxyUUID
+from jgroups_py.members import Accusation, Member
 from jgroups_py.units import NS_PER_S
 from jgroups_py.view import GlobalView, MergeView, View, ViewId
 
@@ -159,6 +160,15 @@ class Receipted(Record):
 
 
 @attrs.frozen(eq=False)
+class MemberSaid(Record):
+    """What SWIM at `who` says of a member: a change of members.py, with the evidence."""
+
+    change: str
+    member: Member
+    accusations: tuple[Accusation, ...]
+
+
+@attrs.frozen(eq=False)
 class Unreached(Record):
     """unreachable: a unicast to `dest` is not known to be delivered."""
 
@@ -281,6 +291,9 @@ class History:
             case Receipted(_, who, payload, views, lost_for):
                 what = f"is lost for {lost_for}" if lost_for else f"is at {' '.join(views)}"
                 return f"{self.name(who)} is told that {show_payload(payload)} {what}"
+            case MemberSaid(_, who, change, member, accusations):
+                evidence = f" ({'; '.join(map(str, accusations))})" if accusations else ""
+                return f"{self.name(who)} hears: {member.name} {change}, incarnation {member.incarnation}{evidence}"
             case Unreached(_, who, dest):
                 return f"{self.name(who)} is told that {self.name(dest)} is unreachable"
             case OnDisk(_, who, payloads, _):

@@ -94,6 +94,7 @@ class SwimConfig:
         "everybody.")
     link_pings: bool = flag(True, also=("tcp_pings",), doc="Whether a connection is tried as well where one member "
                             "does not answer datagrams, so that a filter that drops only these fails nobody.")
+    link_port: int = count(0, most=65535, doc="Port on which connections are accepted; 0: any free one.")
     trust_refusal: bool = flag(False, doc="Whether a refused connection (nobody listens there any more) is a failure "
                                "at once, without suspicion. Finds killed processes within a probe or two; wrong where "
                                "a member's port can be refused though it lives.")
