@@ -14,6 +14,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 import attrs
@@ -66,12 +68,13 @@ class Company(Generic[P]):
 
     def start(self, tag: str, site: str, options: dict[str, Any]) -> P:
         """Start one member."""
-        process = subprocess.Popen(
-            self.command(options),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            start_new_session=True)             # a Ctrl-C at the terminal reaches only us
-        person = self._kind(tag, site, process)
-        self.people.append(person)
+        with interrupted_later():
+            process = subprocess.Popen(
+                self.command(options),
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                start_new_session=True)         # a Ctrl-C at the terminal reaches only us
+            person = self._kind(tag, site, process)
+            self.people.append(person)
         threading.Thread(target=self._listen, args=(person,), daemon=True).start()
         threading.Thread(target=self._complaints, args=(person,), daemon=True).start()
         return person
@@ -121,6 +124,22 @@ class Company(Generic[P]):
             except subprocess.TimeoutExpired:
                 person.process.kill()
                 person.process.wait()
+
+
+@contextmanager
+def interrupted_later() -> Iterator[None]:
+    """A Ctrl-C counts at the end of the block: a process that was started is known by then, so it can be ended."""
+    if threading.current_thread() is not threading.main_thread():
+        yield                                   # only the main thread is interrupted
+        return
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def free_ports(number: int) -> int:

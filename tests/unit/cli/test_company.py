@@ -1,0 +1,44 @@
+"""Processes of a command: none is left behind."""
+from __future__ import annotations
+
+import signal
+import subprocess
+from typing import Any
+
+import pytest
+
+from jgroups_py.cli import company
+from jgroups_py.cli.company import Company, Person
+
+popen = subprocess.Popen
+
+
+def interrupted_popen(*arguments: Any, **options: Any) -> subprocess.Popen[str]:
+    """Ctrl-C is pressed when the process runs already, but nobody knows it yet."""
+    process: subprocess.Popen[str] = popen(*arguments, **options)
+    signal.raise_signal(signal.SIGINT)
+    return process
+
+
+def test_a_process_that_is_being_started_at_a_ctrl_c_is_ended_too(monkeypatch: pytest.MonkeyPatch):
+    people: Company[Person] = Company("jgroups_py.cli.demo.worker", Person)
+    monkeypatch.setattr(company.subprocess, "Popen", interrupted_popen)
+    with pytest.raises(KeyboardInterrupt):
+        people.start("A", "NYC", {})
+    assert [person.tag for person in people.people] == ["A"]
+    people.end()
+    assert people.people[0].process.returncode is not None
+
+
+def test_a_ctrl_c_within_the_block_counts_at_its_end():
+    steps = []
+
+    def step() -> None:
+        with company.interrupted_later():
+            signal.raise_signal(signal.SIGINT)
+            steps.append("went on")
+
+    with pytest.raises(KeyboardInterrupt):
+        step()
+    assert steps == ["went on"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
