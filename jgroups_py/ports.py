@@ -10,6 +10,7 @@ from typing import Any
 
 from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.events import Digest
+from jgroups_py.members import Member
 from jgroups_py.view import View
 
 
@@ -71,6 +72,14 @@ class FrameRoom(ABC):
     @abstractmethod
     def max_frame_bytes(self) -> int:
         """The largest frame, headers included."""
+
+
+class MemberTable(ABC):
+    """Knows members as SWIM does: each by its name, with state and tags."""
+
+    @abstractmethod
+    def known_members(self) -> tuple[Member, ...]:
+        """Ourselves first, then all others in order of their names; failed and left ones until they are forgotten."""
 
 
 class Streams(ABC):

@@ -19,7 +19,7 @@ from jgroups_py.events import AddressesKnown, FindMembers, Found, MembersFound, 
 from jgroups_py.ports import AddressBook, Membership
 from jgroups_py.protocol import CONTROL, Protocol, on, receives, timer
 from jgroups_py.units import flag, millis, seconds
-from jgroups_py.view import ViewId
+from jgroups_py.view import View, ViewId
 from jgroups_py.wire import field
 
 DISCOVERY_ID = 3
@@ -79,11 +79,11 @@ class Discovery(Protocol):
     control_only = True
     Config = DiscoveryConfig
     config: DiscoveryConfig
-    needs = {"membership": Membership, "addresses": AddressBook}
-    membership: Membership
+    needs = {"addresses": AddressBook}
     addresses: AddressBook
 
     def start(self) -> None:
+        self.membership: Membership | None = self.stack.find(Membership)     # None: SWIM asks, there are no views
         self.search: FindMembers | None = None
         self.found: dict[Address, Found] = {}          # who answered in this search
         self.repeat_ns = 0
@@ -147,9 +147,12 @@ class Discovery(Protocol):
 
     # --- answering ----------------------------------------------------------------------------------------------------
 
+    def current_view(self) -> View | None:
+        return self.membership.current_view() if self.membership is not None else None
+
     def standing(self) -> tuple[ViewId | None, Address | None, PhysicalAddress | None]:
         """Our view's id, its coordinator, and where that receives."""
-        view = self.membership.current_view()
+        view = self.current_view()
         if view is None:
             return None, None, None
         return view.id, view.coordinator, self.addresses.physical_of(view.coordinator)
@@ -163,7 +166,7 @@ class Discovery(Protocol):
 
     def book(self) -> dict[Address, PhysicalAddress]:
         """Where members of our view receive, or other joiners, so many as fit a small frame."""
-        view = self.membership.current_view()
+        view = self.current_view()
         members = tuple(self.searchers) if view is None else view.members
         places = {member: self.addresses.physical_of(member) for member in members[:MAX_BOOK]}
         return {member: place for member, place in places.items() if place is not None}

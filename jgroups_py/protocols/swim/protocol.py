@@ -22,7 +22,8 @@ from jgroups_py.events import (
     UserGossip,
     ViewChange,
 )
-from jgroups_py.ports import Membership
+from jgroups_py.members import Member
+from jgroups_py.ports import Membership, MemberTable
 from jgroups_py.protocol import on, receives, timer
 from jgroups_py.protocols.swim.config import parse_tags
 from jgroups_py.protocols.swim.exchange import Exchange
@@ -48,7 +49,7 @@ HINT_INTERVAL_NS = seconds(3)
 MAX_STRANGERS = 1000
 
 
-class Swim(Exchange):
+class Swim(Exchange, MemberTable):
     """See the module."""
 
     def start(self) -> None:
@@ -187,6 +188,12 @@ class Swim(Exchange):
     def left(self, event: Left) -> None:
         if self.views:
             self.rest()
+
+    def known_members(self) -> tuple[Member, ...]:
+        if not self.my_name:
+            return ()
+        mine = Node(self.my_name, self.me, self.addresses.my_physical(), incarnation=self.incarnation, meta=self.meta)
+        return tuple(node.shown() for node in (mine, *(self.nodes[name] for name in sorted(self.nodes))))
 
     def stats(self) -> dict[str, float]:
         states = [node.state for node in self.nodes.values()]
