@@ -24,10 +24,13 @@ from jgroups_py.events import StateChunk
 from jgroups_py.message import MessageBatch, headers_of, received
 from jgroups_py.outputs import (
     Closed,
+    CountedAsReceiver,
     Deliver,
     GlobalViewInstalled,
+    GroupConnected,
     HoldDurability,
     MessagesLost,
+    MessagesSkipped,
     Output,
     ProvideState,
     SiteStatusChanged,
@@ -49,6 +52,9 @@ NEWS: dict[type[Output], tuple[str, Callable[[Any], Any]]] = {
     Unreachable: ("unreachable", lambda output: output.dest),
     MessagesLost: ("messages_lost", lambda output: output),
     HoldDurability: ("journal_failed", lambda output: output.reason),
+    MessagesSkipped: ("messages_skipped", lambda output: output),
+    CountedAsReceiver: ("counted_as_receiver", lambda output: output),
+    GroupConnected: ("group_connected", lambda output: output.connected),
 }
 """Output -> the receiver's method that it means, and what the method gets."""
 

@@ -28,6 +28,15 @@ class NotConnectedError(ChannelError):
     """The channel is not connected, so nothing was sent."""
 
 
+class ReceiversMissingError(NotConnectedError):
+    """FLOW counts fewer receivers than its group_min_size, so nothing was sent. (A slow group: SendTimeoutError.)"""
+
+    def __init__(self, receivers: int, wanted: int) -> None:
+        super().__init__(f"not connected: {receivers} of at least {wanted} receivers are there; nothing was sent")
+        self.receivers = receivers
+        self.wanted = wanted
+
+
 class ChannelClosedError(ChannelError):
     """The channel was closed, by the application or because of `reason`."""
 

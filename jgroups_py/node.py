@@ -39,13 +39,15 @@ from jgroups_py.outputs import (
     OpenTransport,
     Output,
     ReadyToLeave,
+    SkipMulticasts,
     ToBridge,
     ViewInstalled,
 )
 from jgroups_py.protocol import Protocol
+from jgroups_py.skipping import Skipping
 from jgroups_py.stack import Stack
 
-FOR_THE_NODE = frozenset((OpenBridge, ToBridge, CloseBridge, ReadyToLeave, NodeFailed))
+FOR_THE_NODE = frozenset((OpenBridge, ToBridge, CloseBridge, ReadyToLeave, NodeFailed, SkipMulticasts))
 BridgeLoader = Callable[[str], StackSpec]
 
 
@@ -87,6 +89,7 @@ class Node:
         self.bridge_name = ""
         self.bridge_number = 0
         self.closed = False
+        self.skipping = Skipping()
         self.local = NodeStack(spec.build(), self.me, net=LOCAL, seed=seed, member=name, now_ns=now_ns)
         self.relay: Protocol | None = next((x for x in self.local.layers if BridgeView in x.observers), None)
         self.outputs.append(OpenTransport(LOCAL, self.local.transport.config, self.me))
@@ -201,6 +204,8 @@ class Node:
         for output in outputs:
             if output.__class__ in FOR_THE_NODE:
                 self._carry(output, now_ns)
+            elif self.skipping:
+                self.outputs += self.skipping.passed(output)
             else:
                 self.outputs.append(output)
         if self.local.surfaced:
@@ -222,6 +227,8 @@ class Node:
                 self.local.inject(Disconnect(), now_ns)
             case NodeFailed(reason):
                 self._close(reason)
+            case SkipMulticasts():
+                self.outputs += self.skipping.switch(asked)
 
     def _open_bridge(self, asked: OpenBridge, now_ns: int) -> None:
         assert self.load_bridge is not None, "a node with RELAY is given a way to load bridge_props"
@@ -275,4 +282,4 @@ class Node:
                 self.bridge = None
                 self.outputs.append(CloseTransport(BRIDGE))
             self.outputs.append(CloseTransport(LOCAL))
-            self.outputs.append(Closed(reason))
+            self.outputs += self.skipping.passed(Closed(reason))

@@ -142,6 +142,39 @@ class MessagesLost(Output):
 
 
 @attrs.frozen(eq=False)
+class MessagesSkipped(Output):
+    """`messages` multicasts of `origin`, `nbytes` payload bytes, are not delivered: the application was too slow.
+
+    They stand, in order, between what was delivered of `origin` before and after.
+    """
+
+    origin: Address
+    messages: int
+    nbytes: int
+
+
+@attrs.frozen(eq=False)
+class CountedAsReceiver(Output):
+    """`sender` waits for us (in_group), or does not: we were silent for longer than its receiver_timeout."""
+
+    sender: Address
+    in_group: bool
+
+
+@attrs.frozen
+class GroupConnected(Output):
+    """Whether FLOW counts as many receivers as its group_min_size wants.
+
+    raises: what send does while not: raise ReceiversMissingError, or wait.
+    """
+
+    connected: bool
+    receivers: int
+    wanted: int
+    raises: bool = False
+
+
+@attrs.frozen(eq=False)
 class SiteCommandDone(Output):
     """The event SiteCommand `number` was carried out, or why not."""
 
@@ -225,6 +258,16 @@ class Closed(Output):
     """The node is done: it left, or failed for `reason`."""
 
     reason: str
+
+
+# --- between FLOW and the node --------------------------------------------------------------------------------------
+
+@attrs.frozen(eq=False)
+class SkipMulticasts(Output):
+    """From here on (on) until further notice the application loses what `sender` multicasts, or relays to us."""
+
+    sender: Address
+    on: bool
 
 
 # --- between RELAY and the node -------------------------------------------------------------------------------------

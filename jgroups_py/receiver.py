@@ -6,11 +6,12 @@ from typing import Any, BinaryIO
 
 from jgroups_py.address import Address
 from jgroups_py.message import Message, MessageBatch
-from jgroups_py.outputs import MessagesLost
+from jgroups_py.outputs import CountedAsReceiver, MessagesLost, MessagesSkipped
 from jgroups_py.view import View
 
 CALLBACKS = ("receive", "receive_batch", "view_accepted", "global_view_accepted", "get_state", "set_state",
-             "site_status", "unreachable", "messages_lost", "journal_failed", "channel_closed")
+             "site_status", "unreachable", "messages_lost", "journal_failed", "messages_skipped",
+             "counted_as_receiver", "group_connected", "channel_closed")
 
 
 class Receiver:
@@ -48,6 +49,16 @@ class Receiver:
 
     def journal_failed(self, reason: str) -> None:
         """With RELAY's `hold_dir`: what is held for other sites is not written to disk any more; "": it is again."""
+
+    def messages_skipped(self, gap: MessagesSkipped) -> None:
+        """With FLOW: `gap.messages` multicasts of `gap.origin` stood here and were dropped, as this receiver was too
+        slow for a sender that does not wait for it."""
+
+    def counted_as_receiver(self, news: CountedAsReceiver) -> None:
+        """With FLOW: `news.sender` waits for us no more, as we were silent; or does again (`news.in_group`)."""
+
+    def group_connected(self, connected: bool) -> None:
+        """With FLOW: whether there are as many receivers for what we multicast as there must be."""
 
     def channel_closed(self, reason: str) -> None:
         """The channel closed by itself, because of a bug; nothing follows."""

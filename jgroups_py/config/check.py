@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from jgroups_py.config.problems import Place, Problems
 from jgroups_py.config.spec import PYTHON, LayerSpec
+from jgroups_py.ports import FrameRoom
 from jgroups_py.protocols import KNOWN
-from jgroups_py.protocols.transport import Transport
 from jgroups_py.units import show_size
 
 DISCOVERY = ("PING", "TCPPING", "FILE_PING")
@@ -29,6 +29,8 @@ NEEDED: tuple[tuple[tuple[str, ...], str], ...] = (
 
 OF_VIEWS = ("GMS", "NAKACK", "UNICAST", "STABLE", "FRAG", "STATE_TRANSFER", "RELAY")
 """Where one of these is, the stack is to form groups."""
+
+OF_MEMBERLIST = ("SWIM", "SERF")
 
 WANTED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("FD_ALL", "FD_SOCK", "SWIM"), "a crashed member is never noticed"),
@@ -71,7 +73,10 @@ def check_layers(layers: Sequence[LayerSpec], problems: Problems) -> None:
     check_detectors(layers, problems)
     check_ports(layers, problems)
     check_multicast(layers, problems)
-    check_sizes(layers, problems)
+    if layers[0].name == "MEMBERLIST":
+        check_memberlist(layers, problems)
+    elif not alone(layers):
+        check_sizes(layers, problems)
     check_faults(layers, problems)
 
 
@@ -91,15 +96,23 @@ def check_transport(layers: Sequence[LayerSpec], problems: Problems) -> None:
 
 def check_complete(layers: Sequence[LayerSpec], problems: Problems) -> None:
     """What no stack can do without, and what most should not."""
+    if alone(layers):
+        return
     names = {layer.name: layer for layer in layers}
-    if "SWIM" in names and not any(name in names for name in OF_VIEWS):
-        return                                            # alone: a membership without views or messages
     for choices, reason in NEEDED:
         if not any(name in names for name in choices):
             problems.add(top_of(layers), f"{' or '.join(choices)} is missing; without it {reason}")
     for choices, reason in WANTED:
         if not any(name in names for name in choices):
             problems.warn(top_of(layers), f"without {' and '.join(choices)}, {reason}")
+
+
+def check_memberlist(layers: Sequence[LayerSpec], problems: Problems) -> None:
+    """memberlist's frames carry nothing but what SWIM and Serf say."""
+    for layer in layers[1:]:
+        if layer.name not in (*OF_MEMBERLIST, *FAULTS):
+            problems.add(layer.place, f"{layer.name} cannot stand on MEMBERLIST, whose frames carry nothing but what "
+                                      f"{' and '.join(OF_MEMBERLIST)} say")
 
 
 def check_twice(layers: Sequence[LayerSpec], problems: Problems) -> None:
@@ -185,8 +198,8 @@ def check_sizes(layers: Sequence[LayerSpec], problems: Problems) -> None:
         if layer.name in ("MFC", "UFC"):
             check_credits(layer, frag_bytes, problems)
         if layer.name == "FLOW" and layer.config.mark_every_bytes < frag_bytes:
-            problems.warn(layer.place, f"FLOW: a quarter of window is {show_size(layer.config.mark_every_bytes)}, below "
-                                       f"FRAG's frag_size {show_size(frag_bytes)}: every fragment is answered by all")
+            problems.warn(layer.place, f"FLOW: a quarter of window ({show_size(layer.config.mark_every_bytes)}) is below "
+                                       f"FRAG's frag_size {show_size(frag_bytes)}: all answer every fragment")
 
 
 def check_credits(flow: LayerSpec, frag_bytes: int, problems: Problems) -> None:
@@ -212,7 +225,13 @@ def check_faults(layers: Sequence[LayerSpec], problems: Problems) -> None:
 
 def is_transport(layer: LayerSpec) -> bool:
     """Whether the layer sends frames."""
-    return issubclass(layer.protocol(), Transport)
+    return issubclass(layer.protocol(), FrameRoom)
+
+
+def alone(layers: Sequence[LayerSpec]) -> bool:
+    """Whether the stack is SWIM's alone: a membership without views or messages."""
+    names = [layer.name for layer in layers]
+    return "SWIM" in names and not any(name in names for name in OF_VIEWS)
 
 
 def providers(port: type) -> str:

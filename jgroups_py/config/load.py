@@ -28,7 +28,11 @@ DEFAULT_STACK = "udp"
 PARTS = "parts"                                    # files that only make sense as an include
 MAX_FILE_BYTES = 1 << 20
 MAX_INCLUDE_DEPTH = 8
-BRIDGE_ABSENT = ("RELAY",)
+BRIDGE_ABSENT = {
+    "RELAY": "a bridge connects relays and is not relayed",
+    "FLOW": "it would count the relays of other sites among its receivers, and no site waits for another; use MFC",
+}
+"""What may not stand in a bridge stack, because."""
 
 
 def load(source: Source = DEFAULT_STACK, properties: Mapping[str, object] | None = None) -> StackSpec:
@@ -234,5 +238,5 @@ def _bridge(props: str, base: str, fill: Substitution, problems: Problems) -> St
     spec = _from_file(find(props, base), fill, problems)
     for layer in spec.layers:
         if layer.name in BRIDGE_ABSENT:
-            raise stop(layer.place, f"{layer.name} in a bridge stack: a bridge connects relays and is not relayed")
+            raise stop(layer.place, f"{layer.name} in a bridge stack: {BRIDGE_ABSENT[layer.name]}")
     return spec

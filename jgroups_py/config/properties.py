@@ -67,6 +67,8 @@ def show_value(kind: str, value: Any) -> str:
     >>> show_value("duration", 1_500_000_000), show_value("size", 65536), show_value("flag", True)
     ('1.5s', '64K', 'true')
     """
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int) and kind == "duration":

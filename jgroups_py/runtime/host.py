@@ -23,13 +23,12 @@ from jgroups_py.outputs import (
     LOCAL,
     AppendSegment,
     Closed,
-    CloseLink,
     CloseTransport,
     Frame,
+    GroupConnected,
     Listen,
     Note,
     OpenJournal,
-    OpenLink,
     OpenTransport,
     Output,
     ReadFolder,
@@ -42,7 +41,7 @@ from jgroups_py.runtime.files import read_folder, store_entry
 from jgroups_py.runtime.inbox import HIGH_BYTES, LOW_BYTES, Inbox
 from jgroups_py.runtime.journal import Journal
 from jgroups_py.runtime.loop import Loop, clock
-from jgroups_py.runtime.net import Net
+from jgroups_py.runtime.net import LINKS_AND_STREAMS, LinkOrStream, Net
 from jgroups_py.runtime.sends import FULL_BYTES, MESSAGE_COST, Run, SendQueue
 from jgroups_py.runtime.udp import Frames
 from jgroups_py.units import millis
@@ -89,12 +88,12 @@ class Host:
         self._reason = ""                                    # why it is over
         self._carriers: dict[type[Output], Callable[[Any], None]] = {
             OpenTransport: self._open_transport, CloseTransport: self._close_transport, Listen: self._listen,
-            OpenLink: self._open_link, CloseLink: self._close_link, StoreEntry: self._store_entry,
+            **dict.fromkeys(LINKS_AND_STREAMS, self._to_net), StoreEntry: self._store_entry,
             ReadFolder: self._read_folder, Note: self._note_output, Closed: self._closed,
             OpenJournal: self._open_journal, ReadSegment: lambda asked: self._journal_of().read(asked.name),
             AppendSegment: lambda asked: self._journal_of().append(asked.name, asked.data),
             SyncSegments: lambda asked: self._journal_of().sync(asked.number),
-            RemoveSegment: lambda asked: self._journal_of().remove(asked.name),
+            RemoveSegment: lambda asked: self._journal_of().remove(asked.name), GroupConnected: self._group_connected,
         }
 
     # --- from any thread --------------------------------------------------------------------------------------------
@@ -311,15 +310,10 @@ class Host:
         except (OSError, ConfigError) as error:
             self._note("warning", f"no listener for FD_SOCK: {error}")
 
-    def _open_link(self, asked: OpenLink) -> None:
+    def _to_net(self, asked: LinkOrStream) -> None:
         net = self._nets.get(asked.net)
         if net is not None:
-            net.links.open(asked)
-
-    def _close_link(self, asked: CloseLink) -> None:
-        net = self._nets.get(asked.net)
-        if net is not None:
-            net.links.close_link(asked.link)
+            net.carry_out(asked)
 
     def _store_entry(self, asked: StoreEntry) -> None:
         try:
@@ -342,6 +336,10 @@ class Host:
     def _journal_of(self) -> Journal:
         assert self._journal is not None, "a journal is opened before it is used"
         return self._journal
+
+    def _group_connected(self, news: GroupConnected) -> None:
+        self.sends.connected(news)
+        self._news.append(news)
 
     def _note_output(self, note: Note) -> None:
         self._note(note.level, note.text)

@@ -14,9 +14,10 @@ from time import monotonic
 from typing import Any, Protocol
 
 from jgroups_py.address import Address
-from jgroups_py.batch import Header
-from jgroups_py.errors import ChannelError, SendTimeoutError
+from jgroups_py.batch import NO_FC, Header
+from jgroups_py.errors import ChannelError, ReceiversMissingError, SendTimeoutError
 from jgroups_py.events import Event
+from jgroups_py.outputs import GroupConnected
 
 LIMIT_BYTES = 2 << 20
 RUN_BYTES = 128 << 10                       # a run that reached this is closed: the loop takes whole runs
@@ -72,6 +73,7 @@ class SendQueue:
         self._open: Run | None = None                        # the last run, while more may join it; also in
         self._opens: dict[Address | None, Run] = {}          # destination -> the last run to it, likewise
         self._refused: Callable[[], ChannelError] | None = None     # makes what every put raises
+        self._apart: GroupConnected | None = None            # there are too few receivers for multicasts
         self._waiting: list[Callable[[], None]] = []         # called once when there is room again
 
     def put(
@@ -90,6 +92,8 @@ class SendQueue:
         with self._lock:
             if self._refused is not None:
                 raise self._refused()
+            if self._apart is not None and dest is None and not flags & NO_FC:
+                self._wait_for_receivers(timeout)
             if self.nbytes + cost > self.limit_bytes and self.nbytes and timeout != NOW:
                 self._wait(cost, timeout)
             run = self._open
@@ -133,6 +137,8 @@ class SendQueue:
         with self._lock:
             if self._refused is not None:
                 raise self._refused()
+            if self._apart is not None and dest is None and not flags & NO_FC:
+                self._wait_for_receivers(timeout)
             if self.nbytes + cost > self.limit_bytes and self.nbytes and timeout != NOW:
                 self._wait(cost, timeout)
             run = self._open
@@ -196,16 +202,23 @@ class SendQueue:
             self._queued()
 
     def has_room(self) -> bool:
-        """Whether a message would be taken without waiting."""
-        return self.nbytes < self.limit_bytes
+        """Whether a message would be taken without waiting, or refused at once."""
+        apart = self._apart
+        return self.nbytes < self.limit_bytes and (apart is None or apart.raises)
 
     def when_room(self, tell: Callable[[], None]) -> None:
         """Call `tell` once, from any thread, when there is room or the queue is closed; at once if so already."""
         with self._lock:
-            if self.nbytes > self.limit_bytes // 2 and self._refused is None:
+            waits = self._apart is not None and not self._apart.raises
+            if (self.nbytes > self.limit_bytes // 2 or waits) and self._refused is None:
                 self._waiting.append(tell)
                 return
         tell()
+
+    def lacking(self) -> ChannelError | None:
+        """What a send raises that waited for receivers in vain; None if it waited for room."""
+        apart = self._apart
+        return None if apart is None else ReceiversMissingError(apart.receivers, apart.wanted)
 
     def take(self, max_bytes: int) -> list[Run | tuple[Event, int]]:
         """The oldest items, at least one if there is any, and no more than `max_bytes` with those after it."""
@@ -235,6 +248,28 @@ class SendQueue:
             told = self._make_room()
         for tell in told:
             tell()
+
+    def connected(self, news: GroupConnected) -> None:
+        """FLOW found enough receivers, or too few: then multicasts are refused, or wait for them."""
+        with self._lock:
+            self._apart = None if news.connected else news
+            told = self._make_room()
+        for tell in told:
+            tell()
+
+    def _wait_for_receivers(self, timeout: float | None) -> None:
+        until = None if timeout is None or timeout == NOW else monotonic() + timeout
+        self._blocked += 1
+        try:
+            while self._apart is not None:
+                left = None if until is None else until - monotonic()
+                if self._apart.raises or timeout == NOW or (left is not None and left <= 0):
+                    raise ReceiversMissingError(self._apart.receivers, self._apart.wanted)
+                self._room.wait(left)
+                if self._refused is not None:
+                    raise self._refused()
+        finally:
+            self._blocked -= 1
 
     def _make_room(self) -> list[Callable[[], None]]:
         if self._blocked:

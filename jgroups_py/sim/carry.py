@@ -10,12 +10,15 @@ from jgroups_py.outputs import (
     Closed,
     CloseLink,
     CloseTransport,
+    CountedAsReceiver,
     Deliver,
     GlobalViewInstalled,
+    GroupConnected,
     HoldDurability,
     Listen,
     MemberChanged,
     MessagesLost,
+    MessagesSkipped,
     Note,
     OpenJournal,
     OpenLink,
@@ -46,7 +49,8 @@ from jgroups_py.units import NS_PER_MS
 if TYPE_CHECKING:
     from jgroups_py.sim.engine import Engine
 
-NEWS = ViewInstalled, GlobalViewInstalled, SiteStatusChanged, Unreachable, MessagesLost, Closed
+NEWS = (ViewInstalled, GlobalViewInstalled, SiteStatusChanged, Unreachable, MessagesLost, MessagesSkipped,
+        CountedAsReceiver, GroupConnected, Closed)
 OPEN_NS = NS_PER_MS                      # how long opening sockets or reading a folder takes
 
 
@@ -66,6 +70,7 @@ class Carrier:
             Closed: self._closed, StoreEntry: self._store, ReadFolder: self._read_folder, Note: self._note,
             OpenJournal: world.disks.open, ReadSegment: world.disks.read, AppendSegment: world.disks.append,
             SyncSegments: world.disks.sync, RemoveSegment: world.disks.remove, HoldDurability: self._durability,
+            MessagesSkipped: self._skipped, CountedAsReceiver: self._counted, GroupConnected: self._connected,
             MemberChanged: self._member,
         }
 
@@ -191,6 +196,21 @@ class Carrier:
         process.closed_reason = output.reason
         process.view = None
         self.world.history.add(h.Leave(self.world.now_ns, process.me, output.reason))
+
+    # --- flow control -------------------------------------------------------------------------------------------------
+
+    def _skipped(self, process: Process, output: MessagesSkipped) -> None:
+        self.world.history.add(h.Skipped(self.world.now_ns, process.me, output.origin, output.messages))
+
+    def _counted(self, process: Process, output: CountedAsReceiver) -> None:
+        sender = self.world.history.name(output.sender)
+        self.world.remark(f"{process.incarnation} hears that it {'counts' if output.in_group else 'does not count'} "
+                          f"among the receivers of {sender}")
+
+    def _connected(self, process: Process, output: GroupConnected) -> None:
+        process.connected = output.connected
+        self.world.remark(f"{process.incarnation} is {'' if output.connected else 'not '}connected: "
+                          f"{output.receivers} receivers, at least {output.wanted}")
 
     # --- relay ------------------------------------------------------------------------------------------------------
 

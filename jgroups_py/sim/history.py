@@ -12,6 +12,7 @@ from hashlib import blake2b
 import attrs
 
 from jgroups_py.address import Address, ProxyUUID
+from jgroups_py.topics import Interest
 from jgroups_py.members import Accusation, Member
 from jgroups_py.units import NS_PER_S
 from jgroups_py.view import GlobalView, MergeView, View, ViewId
@@ -126,6 +127,14 @@ class Lost(Record):
 
 
 @attrs.frozen(eq=False)
+class Skipped(Record):
+    """messages_skipped: so many messages of `origin` stood here and were dropped: the application was too slow."""
+
+    origin: Address
+    messages: int
+
+
+@attrs.frozen(eq=False)
 class Unbalanced(Record):
     """The ledger of `who` does not add up (R9)."""
 
@@ -166,6 +175,13 @@ class MemberSaid(Record):
     change: str
     member: Member
     accusations: tuple[Accusation, ...]
+
+
+@attrs.frozen(eq=False)
+class Interested(Record):
+    """From here on `who` wants messages about these topics."""
+
+    interest: Interest
 
 
 @attrs.frozen(eq=False)
@@ -282,6 +298,8 @@ class History:
             case Lost(_, who, site, origin, first, stop, dest_site):
                 lost = f"{first}..{stop} of {self.name(origin)} at {site}" + (f" for {dest_site}" if dest_site else "")
                 return f"{self.name(who)} hears of lost messages {lost}"
+            case Skipped(_, who, origin, messages):
+                return f"{self.name(who)} is told that it was too slow for {messages} messages of {self.name(origin)}"
             case Unbalanced(_, who, text):
                 return f"the ledger of {self.name(who)} does not add up: {text}"
             case Covered(_, who, site, origin, first, stop):
@@ -294,6 +312,8 @@ class History:
             case MemberSaid(_, who, change, member, accusations):
                 evidence = f" ({'; '.join(map(str, accusations))})" if accusations else ""
                 return f"{self.name(who)} hears: {member.name} {change}, incarnation {member.incarnation}{evidence}"
+            case Interested(_, who, interest):
+                return f"{self.name(who)} wants topics: {str(interest) or 'none'}"
             case Unreached(_, who, dest):
                 return f"{self.name(who)} is told that {self.name(dest)} is unreachable"
             case OnDisk(_, who, payloads, _):

@@ -14,6 +14,7 @@ from jgroups_py.batch import Batch
 from jgroups_py.node import Node
 from jgroups_py.outputs import LOCAL, Deliver, Output, ProvideState, StateBegin, StateEnd, StatePart
 from jgroups_py.stack import Stack
+from jgroups_py.topics import EVERYTHING
 from jgroups_py.units import NS_PER_S
 from jgroups_py.view import GlobalView, View
 
@@ -131,8 +132,10 @@ class Process:
         self.view: View | None = None
         self.views: list[View] = []
         self.global_view: GlobalView | None = None
+        self.interest = EVERYTHING               # the topics that its application wants
         self.site_status: dict[str, str] = {}
         self.closed_reason: str | None = None
+        self.connected = True                    # FLOW counts enough receivers
         self.awaited: list[bytes] = []           # messages sent with a receipt wanted; the place is the ticket
         self.sent: dict[str, int] = {}           # destination name -> how many numbered messages were sent there
         self.waiting: deque[Output] = deque()    # what a slow application has not taken yet

@@ -1,8 +1,14 @@
-"""Golden bytes of the headers of MFC and UFC."""
+"""Golden bytes of the headers of MFC, UFC and FLOW."""
 from jgroups_py.protocols.flow.headers import (
+    Closing,
+    Counted,
+    FlowMark,
     MulticastGranted,
     MulticastMark,
     MulticastWanted,
+    Receiving,
+    Status,
+    StatusWanted,
     UnicastGranted,
     UnicastMark,
     UnicastWanted,
@@ -15,4 +21,12 @@ CASES = [
     (UnicastMark(258), "000d 01 00000008 0000000000000102"),
     (UnicastGranted(258), "000d 02 00000008 0000000000000102"),
     (UnicastWanted(258), "000d 03 00000008 0000000000000102"),
+    (FlowMark(258), "0018 01 00000008 0000000000000102"),
+    (Status(258, 259, 65536, None), "0018 02 00000019 0000000000000102 0000000000000103 0000000000010000 00"),
+    (Status(0, 0, 65536, 1001),
+     "0018 02 00000021 0000000000000000 0000000000000000 0000000000010000 01 00000000000003e9"),
+    (StatusWanted(258), "0018 03 00000008 0000000000000102"),
+    (Receiving(65536, 1001), "0018 04 00000011 0000000000010000 01 00000000000003e9"),
+    (Closing(), "0018 05 00000000"),
+    (Counted(True), "0018 06 00000001 01"),
 ]

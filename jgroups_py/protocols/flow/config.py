@@ -40,3 +40,13 @@ class FlowConfig:
     def low_water_bytes(self) -> int:
         """Credit left below which it should be renewed."""
         return self.min_credits_bytes or int(self.max_credits_bytes * self.min_threshold_ratio)
+
+    @property
+    def window_bytes(self) -> int:
+        """What may be on its way."""
+        return self.max_credits_bytes
+
+    @property
+    def mark_every_bytes(self) -> int:
+        """How far marks stand apart: closer than the low-water mark asks for, so that grants overlap with sending."""
+        return max(1, (self.max_credits_bytes - self.low_water_bytes) // 2)

@@ -1,4 +1,4 @@
-"""What MFC (12) and UFC (13) say on the wire."""
+"""What MFC (12), UFC (13) and FLOW (24) say on the wire."""
 from __future__ import annotations
 
 from jgroups_py import wire
@@ -45,3 +45,50 @@ class UnicastWanted(Header):
     """Blocked at the mark at `position`: answer again."""
 
     position: int = wire.field(wire.U64)
+
+
+FLOW_ID = 24
+
+
+@wire.header(proto=FLOW_ID, kind=1)
+class FlowMark(Header):
+    """In the stream of multicasts: its sender had multicast `position` bytes before."""
+
+    position: int = wire.field(wire.U64)
+
+
+@wire.header(proto=FLOW_ID, kind=2)
+class Status(Header):
+    """Of your multicasts all below `received` have come; those below `consumed`, and `window` more, can be taken."""
+
+    consumed: int = wire.field(wire.U64)
+    received: int = wire.field(wire.U64)
+    window: int = wire.field(wire.U64)
+    tag: int | None = wire.field(wire.optional(wire.U64))
+
+
+@wire.header(proto=FLOW_ID, kind=3)
+class StatusWanted(Header):
+    """Not answered yet: the mark at `position`. Answer with a Status, whatever it says."""
+
+    position: int = wire.field(wire.U64)
+
+
+@wire.header(proto=FLOW_ID, kind=4)
+class Receiving(Header):
+    """From now on count me among your receivers, with this tag and window."""
+
+    window: int = wire.field(wire.U64)
+    tag: int | None = wire.field(wire.optional(wire.U64))
+
+
+@wire.header(proto=FLOW_ID, kind=5)
+class Closing(Header):
+    """I am about to leave: wait for no more answers of mine."""
+
+
+@wire.header(proto=FLOW_ID, kind=6)
+class Counted(Header):
+    """Whether you count among my receivers: not while you were silent for too long, again since you caught up."""
+
+    in_group: bool = wire.field(wire.BOOL)

@@ -24,10 +24,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from jgroups_py.address import Address
-from jgroups_py.batch import NO_FC, NO_RELAY, Batch
+from jgroups_py.batch import NO_FC, Batch
 from jgroups_py.events import AppBusy, ViewChange
-from jgroups_py.protocol import MULTICASTS, UNICASTS, Protocol, on, only, receives, timer
-from jgroups_py.protocols.flow.account import Account, fitting
+from jgroups_py.protocol import MULTICASTS, UNICASTS, on, only, receives, timer
+from jgroups_py.protocols.flow.account import Account
 from jgroups_py.protocols.flow.config import FlowConfig
 from jgroups_py.protocols.flow.headers import (
     MulticastGranted,
@@ -37,90 +37,25 @@ from jgroups_py.protocols.flow.headers import (
     UnicastMark,
     UnicastWanted,
 )
-
-IN_STREAM = NO_FC | NO_RELAY            # flags of a mark: reliable, in order with the messages
-MAX_SENDERS = 10_000                    # senders whose marks are remembered
+from jgroups_py.protocols.flow.spending import MAX_SENDERS, Spending
 
 
-class Flow(Protocol):
+class Flow(Spending):
     """What MFC and UFC share: accounts, marks and grants. A subclass says which account a batch belongs to."""
 
     Config = FlowConfig
     config: FlowConfig
-    Mark: ClassVar[type[Any]]                # the three headers, called with a position
+    Mark: ClassVar[type[Any]]                # the three headers, made with a position
     Granted: ClassVar[type[Any]]
     Wanted: ClassVar[type[Any]]
 
     def start(self) -> None:
+        super().start()
         self.reached: dict[Address, int] = {}        # sender -> the last of its marks that we passed
         self.owed: dict[Address, int] = {}           # sender -> the mark to be granted when the application keeps up
         self.busy: dict[str, None] = {}              # why we grant nothing
-        self.queued_bytes = 0
-        # Marks stand closer than the low-water mark asks for, so that grants overlap with sending.
-        self.mark_every = max(1, (self.config.max_credits_bytes - self.config.low_water_bytes) // 2)
-
-    def pending_bytes(self) -> int:
-        return self.queued_bytes
-
-    def stats(self) -> dict[str, float]:
-        return {**self.counters, "queued_bytes": self.queued_bytes}
 
     # --- sending ----------------------------------------------------------------------------------------------------
-
-    def spend(self, account: Account, dest: Address | None, batch: Batch) -> None:
-        """Pass `batch` down as far as there is credit, queue the rest."""
-        if account.limit is None:
-            return self.pass_down(batch)
-        nbytes = batch.nbytes
-        if account.queue or account.position + nbytes > account.limit:
-            account.queue.append(batch)
-            account.queued_bytes += nbytes
-            self.queued_bytes += nbytes
-            return self.flush(account, dest)
-        account.position += nbytes
-        self.pass_down(batch)
-        if account.position - account.marked >= self.mark_every:
-            self.mark(account, dest)
-        return None
-
-    def mark(self, account: Account, dest: Address | None) -> None:
-        account.marked = account.position
-        if not account.granted:
-            return                                   # nobody would answer
-        self.count("marks_sent")
-        self.send(self.Mark(account.position), dest, flags=IN_STREAM)
-
-    def flush(self, account: Account, dest: Address | None) -> None:
-        """Pass down what is queued as far as there is credit; if there is not enough, see to it that more comes."""
-        queue = account.queue
-        while queue:
-            piece = self.affordable(account, queue[0])
-            if piece is None:
-                return self.block(account, dest)
-            rest = queue.popleft()
-            if len(piece) < len(rest):
-                queue.appendleft(rest.cut(len(piece), len(rest)))
-            nbytes = piece.nbytes
-            account.queued_bytes -= nbytes
-            self.queued_bytes -= nbytes
-            account.position += nbytes
-            self.pass_down(piece)
-            if account.position - account.marked >= self.mark_every:
-                self.mark(account, dest)
-        self.cancel_timer("blocked", dest)
-        return None
-
-    def affordable(self, account: Account, batch: Batch) -> Batch | None:
-        """As much of `batch` as may be sent now, None if nothing."""
-        if account.limit is None:
-            return batch
-        room = account.limit - account.position
-        number = fitting(batch, room)
-        if number == 0 and room >= self.config.max_credits_bytes:
-            number = 1                               # larger than all credit, and nothing is on its way
-        if number == 0 and batch.payloads:
-            return None
-        return batch.cut(0, number) if number else batch
 
     def block(self, account: Account, dest: Address | None) -> None:
         """No credit: a mark makes the receivers answer, and a timer asks again."""
@@ -129,6 +64,9 @@ class Flow(Protocol):
         if not self.timer_is_set("blocked", dest):
             self.count("blocked")
             self.set_timer("blocked", self.config.max_block_time_ns, dest)
+
+    def unblock(self, dest: Address | None) -> None:
+        self.cancel_timer("blocked", dest)
 
     @timer("blocked")
     def still_blocked(self, dest: Address | None = None) -> None:
@@ -157,7 +95,7 @@ class Flow(Protocol):
     def renew(self, account: Account) -> None:
         """Work out the limit from what was granted."""
         lowest = min(account.granted.values(), default=None)
-        account.limit = None if lowest is None else lowest + self.config.max_credits_bytes
+        account.limit = None if lowest is None else lowest + self.config.window_bytes
 
     # --- receiving --------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ import attrs
 from jgroups_py.address import Address
 from jgroups_py.batch import NO_RELAY, NO_RELIABILITY, OOB
 from jgroups_py.sim import history as h
+from jgroups_py.topics import Interest
 from jgroups_py.units import NS_PER_S
 from jgroups_py.view import View, ViewId
 
@@ -40,6 +41,7 @@ class Message:
     at_ns: int
     number: int
     relay_number: int
+    topic: str = ""
 
     @property
     def reliable(self) -> bool:
@@ -48,6 +50,12 @@ class Message:
 
 
 Delivered = tuple[h.Delivery, bytes]
+
+
+def topic_of(payload: bytes) -> str:
+    """The topic that World.post wrote into a payload; "" if none."""
+    _, about, topic = payload.rstrip(b".").rpartition(b"@")
+    return topic.decode("ascii", "replace") if about else ""
 
 
 class Facts:
@@ -63,6 +71,9 @@ class Facts:
         self.deliveries: list[h.Delivery] = []
         self.sends: list[h.Send] = []
         self.lost: list[h.Lost | h.Covered] = []                                 # told where they will not come
+        self.skipped_in: dict[tuple[Address, ViewId | None], dict[Address, int]] = {}    # (who, view) -> origin -> told
+        self.skipped_before: dict[int, int] = {}                     # id of a delivery -> told until then of its source
+        self._skipped: dict[tuple[Address, Address], int] = {}       # (who, origin) -> told so far
         self.unbalanced: list[h.Unbalanced] = []
         self.obeyed: list[h.Obeyed] = []
         self.on_disk: list[h.OnDisk] = []
@@ -70,11 +81,12 @@ class Facts:
         self.awaited: list[h.Awaited] = []
         self.receipts: list[h.Receipted] = []
         self.global_installs: list[h.GlobalInstall] = []
+        self.ordered: dict[tuple[Address, Address | None], list[Message]] = {}   # (sender, dest) -> from number 1
+        self.interests: dict[Address, list[Interest]] = {}           # member -> what it wanted, one after the other
         self.out: dict[Address, int] = {}                            # who left, is leaving or crashed -> when
         self.leaving: dict[Address, None] = {}                       # who asked to leave and is not out
         self.healed_ns: int | None = None
         self.end: h.End | None = None
-        self._numbers: dict[tuple[Address, Address | None], int] = {}
         self._met: dict[tuple[Address, str], int] = {}
         for entry in history.entries:
             self._add(entry)
@@ -83,6 +95,8 @@ class Facts:
         match entry:
             case h.Delivery():
                 self.deliveries.append(entry)
+                if self._skipped:
+                    self.skipped_before[id(entry)] = self._skipped.get((entry.who, entry.src), 0)
             case h.Send():
                 self._add_messages(entry)
             case h.Install(_, who, _, _):
@@ -104,8 +118,15 @@ class Facts:
                     self.lost.append(entry)
             case h.Covered():
                 self.lost.append(entry)
+            case h.Skipped(_, who, origin, messages):
+                current = self.final_view(who)
+                told = self.skipped_in.setdefault((who, current and current.id), {})
+                told[origin] = told.get(origin, 0) + messages
+                self._skipped[who, origin] = self._skipped.get((who, origin), 0) + messages
             case h.Unbalanced():
                 self.unbalanced.append(entry)
+            case h.Interested(_, who, interest):
+                self.interests.setdefault(who, []).append(interest)
             case h.OnDisk():
                 self.on_disk.append(entry)
             case h.Unreached():
@@ -129,16 +150,16 @@ class Facts:
         self.sends.append(sent)
         ordered = not sent.flags & (OOB | NO_RELIABILITY)
         relayed = sent.dest is None and not sent.flags & (NO_RELAY | NO_RELIABILITY)
-        key = (sent.who, sent.dest)
+        in_order = self.ordered.setdefault((sent.who, sent.dest), [])
         numbers = self.by_relay_number.setdefault(sent.who, [])
         for payload in sent.payloads:
             assert payload not in self.messages, f"payload {payload!r} was sent twice; checkers need unique ones"
-            number = self._numbers.get(key, 0) + 1 if ordered else 0
-            if ordered:
-                self._numbers[key] = number
-            message = Message(payload, sent.who, sent.dest, sent.flags, sent.view, sent.at_ns, number,
-                              len(numbers) + 1 if relayed else 0)
+            message = Message(payload, sent.who, sent.dest, sent.flags, sent.view, sent.at_ns,
+                              len(in_order) + 1 if ordered else 0, len(numbers) + 1 if relayed else 0,
+                              topic_of(payload))
             self.messages[payload] = message
+            if ordered:
+                in_order.append(message)
             if relayed:
                 numbers.append(message)
 
@@ -147,6 +168,11 @@ class Facts:
     def met_ns(self, member: Address, site: str) -> int | None:
         """When a member first heard of another site; what it multicast before was not meant for that site."""
         return self._met.get((member, site))
+
+    def may_lack(self, member: Address, message: Message) -> bool:
+        """Whether there was a time when the member did not want what the message is about."""
+        return bool(message.topic) and not all(
+            interest.wants(message.topic) for interest in self.interests.get(member, ()))
 
     def site(self, member: Address) -> str:
         """The member's site, "" without RELAY."""
@@ -188,6 +214,14 @@ class Facts:
         """The last view that the member installed."""
         installs = self.installs_of.get(member)
         return installs[-1].view if installs else None
+
+    def skipped_between(self, before: h.Delivery, after: h.Delivery) -> int:
+        """How many messages of their source the receiver of both was told that it lost between them."""
+        return self.skipped_before.get(id(after), 0) - self.skipped_before.get(id(before), 0)
+
+    def skipped(self, who: Address, origin: Address) -> int:
+        """How many messages of `origin` a member was told in all that it lost, because it was too slow."""
+        return self._skipped.get((who, origin), 0)
 
     def show(self, payload: bytes) -> str:
         """A message for a violation's text."""

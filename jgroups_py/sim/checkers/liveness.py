@@ -56,11 +56,15 @@ def _messages(facts: Facts) -> Iterator[str]:
         if delivery.who in got:
             got[delivery.who].update(delivery.payloads)
     complained: dict[tuple[Address, Address], None] = {}
+    gone: dict[tuple[Address, Address], int] = {}              # (sender, member) -> messages that it never got
     for message in facts.messages.values():
         if message.sender not in live or not message.reliable:
             continue
         for member in _must_have(facts, message, live):
-            if message.payload not in got[member] and (message.sender, member) not in complained:
+            if message.payload in got[member] or (message.sender, member) in complained:
+                continue
+            gone[message.sender, member] = gone.get((message.sender, member), 0) + (message.dest is None)
+            if message.dest is not None or gone[message.sender, member] > facts.skipped(member, message.sender):
                 complained[message.sender, member] = None
                 yield (f"{facts.name(member)} never delivered {facts.show(message.payload)} of "
                        f"{facts.name(message.sender)}")

@@ -1,0 +1,97 @@
+"""The receiving half of FLOW: says how far this member is, and gives up what its application cannot take.
+
+Every mark that comes up is answered with a Status: `received` is the mark, `consumed` too unless the application is
+behind (AppBusy), which leaves it where it was. A sender with strategy min waits then. One that does not (max, or we are
+not in its group) goes on, and once it is more than a window beyond `consumed`, this member's application loses its
+multicasts until it has caught up. They are dropped at the very top, in the node, so that all layers see whole streams:
+a fragment, a relayed message or a state is never cut in two, and NAKACK's view of who has what stays true. The
+application is told how many it lost, in order with what it got.
+"""
+from __future__ import annotations
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch
+from jgroups_py.events import AppBusy, Disconnect, Tell
+from jgroups_py.outputs import CountedAsReceiver, SkipMulticasts
+from jgroups_py.protocol import Protocol, on, receives
+from jgroups_py.protocols.flow.flow_config import FlowControlConfig
+from jgroups_py.protocols.flow.headers import Closing, Counted, FlowMark, Receiving, Status, StatusWanted
+from jgroups_py.protocols.flow.spending import IN_STREAM, MAX_SENDERS
+
+
+class Consuming(Protocol):
+    """See the module."""
+
+    config: FlowControlConfig
+
+    def start(self) -> None:
+        super().start()
+        self.received: dict[Address, int] = {}       # sender -> its last mark that came up
+        self.consumed: dict[Address, int] = {}       # sender -> the last one before the application fell behind
+        self.skipping: dict[Address, None] = {}      # senders whose multicasts the application loses now
+        self.busy: dict[str, None] = {}              # who says that the application is behind
+
+    def introduce(self, strangers: list[Address]) -> None:
+        """Tell new members our tag; without one there is nothing that their own settings do not say."""
+        if self.config.gtag is not None:
+            for member in strangers:
+                self.send(Receiving(self.config.window_bytes, self.config.gtag), member, flags=IN_STREAM)
+
+    @receives(FlowMark)
+    def marked(self, mark: FlowMark, batch: Batch) -> None:
+        src = batch.src
+        if src == self.me or (src not in self.received and len(self.received) >= MAX_SENDERS):
+            return
+        self.received[src] = mark.position
+        if not self.busy or src not in self.consumed:
+            self.consumed[src] = mark.position
+        elif mark.position - self.consumed[src] > self.config.window_bytes and src not in self.skipping:
+            self.count("overruns")
+            self.skipping[src] = None
+            self.pass_up(Tell(SkipMulticasts(src, True)))
+        self.tell_status(src)
+
+    @receives(StatusWanted)
+    def status_wanted(self, wanted: StatusWanted, batch: Batch) -> None:
+        self.tell_status(batch.src)
+
+    def tell_status(self, sender: Address) -> None:
+        self.count("statuses_sent")
+        self.send(Status(self.consumed.get(sender, 0), self.received.get(sender, 0), self.config.window_bytes,
+                         self.config.gtag), sender)
+
+    @receives(Counted)
+    def counted(self, counted: Counted, batch: Batch) -> None:
+        self.pass_up(Tell(CountedAsReceiver(batch.src, counted.in_group)))
+
+    @on(AppBusy)
+    def app_busy(self, event: AppBusy) -> None:
+        """What was received is consumed once nobody above has more than it should."""
+        if event.on:
+            self.busy[event.why] = None
+            return
+        self.busy.pop(event.why, None)
+        if self.busy:
+            return
+        self.stop_skipping(tuple(self.skipping))
+        for sender, position in self.received.items():
+            if self.consumed[sender] < position:
+                self.consumed[sender] = position
+                self.tell_status(sender)
+
+    def stop_skipping(self, senders: tuple[Address, ...]) -> None:
+        for sender in senders:
+            if sender in self.skipping:
+                del self.skipping[sender]
+                self.pass_up(Tell(SkipMulticasts(sender, False)))
+
+    def forget_senders(self, left: tuple[Address, ...]) -> None:
+        self.stop_skipping(left)
+        for member in left:
+            self.received.pop(member, None)
+            self.consumed.pop(member, None)
+
+    @on(Disconnect)
+    def leaving(self, event: Disconnect) -> None:
+        """Nobody needs to wait for us while the group agrees on a view without us."""
+        self.send(Closing(), None)
