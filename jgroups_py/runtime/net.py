@@ -1,16 +1,26 @@
 """The sockets of one stack of a node: those of its transport, and FD_SOCK's links."""
 from __future__ import annotations
 
+import errno
+import socket
 from collections.abc import Callable
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.events import Event
-from jgroups_py.outputs import OpenTransport
+from jgroups_py.outputs import CloseLink, OpenLink, OpenTransport
+from jgroups_py.protocols.swim.memberlist.config import MemberlistConfig
 from jgroups_py.protocols.transport import TcpConfig, UdpConfig
+from jgroups_py.runtime.interfaces import resolve
 from jgroups_py.runtime.links import Links
 from jgroups_py.runtime.loop import Loop
+from jgroups_py.runtime.streams import StreamSockets
 from jgroups_py.runtime.tcp import TcpMesh
-from jgroups_py.runtime.udp import Frames, UdpSockets
+from jgroups_py.runtime.udp import Frames, UdpSockets, bound_in_range
+from jgroups_py.streams import CloseStream, OpenStream, WriteStream
+
+LinkOrStream = OpenLink | CloseLink | OpenStream | WriteStream | CloseStream
+LINKS_AND_STREAMS = (OpenLink, CloseLink, OpenStream, WriteStream, CloseStream)
+ANY_PORT_TRIES = 20                         # for a port that is free for datagrams and for streams
 
 
 class Net:
@@ -20,22 +30,75 @@ class Net:
         OSError, ConfigError: the sockets cannot be opened.
     """
 
-    __slots__ = ("links", "sockets")
+    __slots__ = ("links", "sockets", "streams")
 
     def __init__(
         self, loop: Loop, asked: OpenTransport, received: Callable[[Frames], None], tell: Callable[[Event], None],
         note: Callable[[str, str], None],
     ) -> None:
         config, me = asked.config, asked.me.raw
+        self.streams: StreamSockets | None = None
         if isinstance(config, UdpConfig):
             self.sockets: UdpSockets | TcpMesh = UdpSockets(loop, config, me, received, note)
         elif isinstance(config, TcpConfig):
             self.sockets = TcpMesh(loop, config, received, note)
+        elif isinstance(config, MemberlistConfig):
+            listener, self.sockets = both_kinds(config, lambda udp: UdpSockets(loop, udp, me, received, note))
+            self.streams = StreamSockets(loop, listener, tell)
         else:
             raise ConfigError(f"there are no sockets for a transport configured by {type(config).__name__}")
         self.links = Links(loop, me, tell)
+
+    def carry_out(self, asked: LinkOrStream) -> None:
+        """Carry out what a layer asks about links and streams."""
+        match asked:
+            case OpenLink():
+                return self.links.open(asked)
+            case CloseLink():
+                return self.links.close_link(asked.link)
+        assert self.streams is not None, "only a transport with streams asks for them"
+        match asked:
+            case OpenStream():
+                return self.streams.open(asked)
+            case WriteStream():
+                return self.streams.write(asked)
+            case CloseStream():
+                return self.streams.close_stream(asked)
 
     def close(self, graceful: bool) -> None:
         """Close everything; `graceful`: others shall not take it for a crash."""
         self.links.close(graceful)
         self.sockets.close()
+        if self.streams is not None:
+            self.streams.close()
+
+
+def both_kinds(
+    config: MemberlistConfig, datagrams: Callable[[UdpConfig], UdpSockets],
+) -> tuple[socket.socket, UdpSockets]:
+    """A socket for streams and one for datagrams on the same port.
+
+    Raises:
+        OSError, ConfigError: no port of the range is free for both.
+    """
+    ports = range(config.bind_port, config.bind_port + config.port_range + 1) if config.bind_port else \
+        (0,) * ANY_PORT_TRIES
+    taken: OSError | None = None
+    for candidate in ports:
+        listener = None
+        try:
+            listener = bound_in_range(socket.SOCK_STREAM, resolve(config.bind_addr), candidate, 0)
+            return listener, datagrams(datagrams_only(config, listener.getsockname()[1]))
+        except OSError as error:
+            if listener is not None:
+                listener.close()
+            if error.errno != errno.EADDRINUSE:
+                raise
+            taken = error
+    raise OSError(errno.EADDRINUSE, f"no port is free for datagrams and streams: {taken}")
+
+
+def datagrams_only(config: MemberlistConfig, port: int) -> UdpConfig:
+    """How the socket for datagrams is opened."""
+    return UdpConfig(bind_addr=config.bind_addr, bind_port=port, port_range=0, external_addr=config.external_addr,
+                     external_port=config.external_port, ip_mcast=False)

@@ -69,11 +69,11 @@ def address_of(name: str, place: PhysicalAddress | None) -> Address:
 class Dialect:
     """What one member knows and memberlist's messages leave to be known.
 
-    address: who a node is; it is told of each node that a message speaks of. versions: those of a node, by its name.
+    address: who a node is; it is told of each node that a message speaks of. versions: what a node speaks.
     """
 
     address: Callable[[Node], Address] = lambda node: address_of(node.name, node.place)
-    versions: Callable[[str], bytes] = lambda name: MEMBERLIST_VERSIONS + SERF_VERSIONS
+    versions: Callable[[Alive], bytes] = lambda alive: MEMBERLIST_VERSIONS + SERF_VERSIONS
 
 
 # --- in -------------------------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def alive_fields(alive: Alive, dialect: Dialect, name: str = "Node") -> dict[str
     """The fields of an alive message, and of a node's state in a push-pull."""
     host, port = alive.place or ("", 0)
     return {"Incarnation": alive.incarnation, name: alive.node, "Addr": packed_host(host), "Port": port,
-            "Meta": alive.meta, "Vsn": dialect.versions(alive.node)}
+            "Meta": alive.meta, "Vsn": dialect.versions(alive)}
 
 
 def _accusation(header: Suspected | Dead) -> dict[str, Any]:
@@ -190,3 +190,6 @@ _WRITERS: dict[type[Header], Callable[[Any, Dialect], tuple[int, dict[str, Any] 
     UserMessage: lambda header, _: (USER, header.payload),
     Failure: lambda header, _: (FAILURE, {"Error": header.reason}),
 }
+
+WRITABLE: Final = frozenset(_WRITERS)
+"""The headers that a datagram can carry."""

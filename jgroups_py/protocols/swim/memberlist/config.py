@@ -1,0 +1,34 @@
+"""MEMBERLIST's properties, with memberlist's values."""
+from __future__ import annotations
+
+import attrs
+
+from jgroups_py.protocols.swim.memberlist.body import need_msgpack
+from jgroups_py.units import count, duration, flag, size, text
+
+LEAST_BYTES, MOST_BYTES = 512, 65507
+
+
+@attrs.frozen
+class MemberlistConfig:
+    """Where to receive, how to pack."""
+
+    bind_addr: str = text("127.0.0.1", doc="The IP address of the interface to send and receive on; also "
+                          "\"loopback\" and \"site_local\", \"global\", \"match-interface:NAME\".")
+    bind_port: int = count(7946, most=65535, doc="First port to try, for datagrams and streams alike; 0: any free one.")
+    port_range: int = count(0, doc="How many more ports to try above bind_port when it is taken.")
+    external_addr: str = text("", also=("advertise_addr",), doc="The address told to others in place of bind_addr, "
+                              "for a proxy or NAT.")
+    external_port: int = count(0, most=65535, also=("advertise_port",), doc="The port told to others; 0: the bound "
+                               "one.")
+    packet_bytes: int = size("1400", least=LEAST_BYTES, most=MOST_BYTES, name="packet_bytes",
+                             also=("udp_buffer_size",), doc="Largest datagram. Above the network's packet size one "
+                             "lost packet loses more.")
+    stream_timeout_ns: int = duration("10s", least="10ms", also=("tcp_timeout",), doc="How long a stream may take, "
+                                      "from the connection to the answer. Higher spares slow networks and large "
+                                      "groups; a peer that hangs costs a connection for so long.")
+    compress: bool = flag(True, doc="Whether what is sent is compressed where that makes it shorter. Everybody reads "
+                          "both.")
+
+    def __attrs_post_init__(self) -> None:
+        need_msgpack()

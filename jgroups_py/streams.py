@@ -1,0 +1,67 @@
+"""Byte streams between members (TCP): what a layer asks for, and what it hears of them.
+
+A stream is known by a number within one stack: those that we open have the numbers we give them, from 1 on, those
+that others open to us have numbers below 0. Deadlines and limits are the layer's business.
+"""
+from __future__ import annotations
+
+import attrs
+
+from jgroups_py.address import PhysicalAddress
+from jgroups_py.events import Event
+from jgroups_py.outputs import Output
+
+# --- outputs --------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen(eq=False)
+class OpenStream(Output):
+    """Connect to `to`; bytes may be written at once. StreamClosed follows if that fails."""
+
+    net: int
+    stream: int
+    to: PhysicalAddress
+
+
+@attrs.frozen(eq=False)
+class WriteStream(Output):
+    """Send `data` on a stream; nothing happens if it is closed already."""
+
+    net: int
+    stream: int
+    data: bytes
+
+
+@attrs.frozen(eq=False)
+class CloseStream(Output):
+    """Close a stream; no StreamClosed follows. What was written before is sent, unless `at_once`."""
+
+    net: int
+    stream: int
+    at_once: bool = False
+
+
+# --- events ---------------------------------------------------------------------------------------------------------
+
+@attrs.frozen
+class StreamOpened(Event):
+    """Up: somebody at `place` opened a stream to us."""
+
+    stream: int
+    place: PhysicalAddress
+
+
+@attrs.frozen
+class StreamData(Event):
+    """Up: bytes arrived."""
+
+    stream: int
+    data: bytes
+
+
+@attrs.frozen
+class StreamClosed(Event):
+    """Up: the other end closed the stream; or it broke, or could not be opened, for `error`."""
+
+    stream: int
+    error: str = ""
