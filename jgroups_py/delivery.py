@@ -23,12 +23,14 @@ from jgroups_py.errors import ChannelError, StateTransferError
 from jgroups_py.events import StateChunk
 from jgroups_py.message import MessageBatch, headers_of, received
 from jgroups_py.outputs import (
+    ArchiveDurability,
     Closed,
     CountedAsReceiver,
     Deliver,
     GlobalViewInstalled,
     GroupConnected,
     HoldDurability,
+    MemberChanged,
     MessagesLost,
     MessagesSkipped,
     Output,
@@ -52,6 +54,8 @@ NEWS: dict[type[Output], tuple[str, Callable[[Any], Any]]] = {
     Unreachable: ("unreachable", lambda output: output.dest),
     MessagesLost: ("messages_lost", lambda output: output),
     HoldDurability: ("journal_failed", lambda output: output.reason),
+    ArchiveDurability: ("archive_failed", lambda output: output.reason),
+    MemberChanged: ("member_changed", lambda output: output),
     MessagesSkipped: ("messages_skipped", lambda output: output),
     CountedAsReceiver: ("counted_as_receiver", lambda output: output),
     GroupConnected: ("group_connected", lambda output: output.connected),

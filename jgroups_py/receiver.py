@@ -6,12 +6,13 @@ from typing import Any, BinaryIO
 
 from jgroups_py.address import Address
 from jgroups_py.message import Message, MessageBatch
-from jgroups_py.outputs import CountedAsReceiver, MessagesLost, MessagesSkipped
+from jgroups_py.outputs import CountedAsReceiver, MemberChanged, MessagesLost, MessagesSkipped
 from jgroups_py.view import View
 
 CALLBACKS = ("receive", "receive_batch", "view_accepted", "global_view_accepted", "get_state", "set_state",
-             "site_status", "unreachable", "messages_lost", "journal_failed", "messages_skipped",
-             "counted_as_receiver", "group_connected", "channel_closed")
+             "site_status", "unreachable", "messages_lost", "journal_failed", "archive_failed", "messages_skipped",
+             "counted_as_receiver", "group_connected", "member_changed",
+             "channel_closed")
 
 
 class Receiver:
@@ -59,6 +60,12 @@ class Receiver:
 
     def group_connected(self, connected: bool) -> None:
         """With FLOW: whether there are as many receivers for what we multicast as there must be."""
+
+    def member_changed(self, news: MemberChanged) -> None:
+        """With SWIM: `news.member` is suspected, refuted it, failed, ... (`news.change`), on which evidence."""
+
+    def archive_failed(self, reason: str) -> None:
+        """With ARCHIVE: nothing is recorded any more; "": it is again, and what was missed stands there as gaps."""
 
     def channel_closed(self, reason: str) -> None:
         """The channel closed by itself, because of a bug; nothing follows."""

@@ -19,6 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import attrs
+
 from jgroups_py import wire
 from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.batch import Batch, Header
@@ -125,7 +127,14 @@ class Rumours(Protocol):
     def tell(self, change: str, node: Node, accusations: tuple[Accusation, ...] = ()) -> None:
         """Tell the application."""
         self.count(change)
-        self.pass_up(Tell(MemberChanged(change, node.shown(), accusations)))
+        named = tuple(attrs.evolve(accusation, by=self.known_as(accusation.by)) for accusation in accusations)
+        self.pass_up(Tell(MemberChanged(change, node.shown(self.known_as(node.name)), named)))
+
+    def known_as(self, name: str) -> str:
+        """What people call the node of this name: under GMS the member's logical name."""
+        node = self.nodes.get(name)
+        member = node.member if node is not None else self.me if name == self.my_name else None
+        return str(member) if self.views and member is not None else name
 
     # --- about us -----------------------------------------------------------------------------------------------------
 

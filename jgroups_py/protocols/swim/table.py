@@ -48,9 +48,9 @@ class Node:
         """The Alive that would tell others what is known of it."""
         return Alive(self.incarnation, self.name, self.place, self.member, self.listener, self.meta)
 
-    def shown(self) -> Member:
-        """What the application sees of it."""
+    def shown(self, name: str) -> Member:
+        """What the application sees of it, under this name."""
         tags, weight = unpack_tags(self.meta)
-        address = self.member if self.member.name else Address(self.member.raw, self.name)
-        return Member(self.name, address, self.place, STATE_NAMES[self.state], self.incarnation, tags, weight,
+        address = self.member if self.member.name else Address(self.member.raw, name)
+        return Member(name, address, self.place, STATE_NAMES[self.state], self.incarnation, tags, weight,
                       self.rtt_ns)
