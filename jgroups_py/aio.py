@@ -126,7 +126,7 @@ class AsyncChannel(BaseChannel):
         consumer = self._consumer
         if consumer is not None and consumer is not asyncio.current_task():
             await asyncio.wait([consumer], timeout=STOP_SECONDS)
-        await asyncio.to_thread(session.host.loop.join)
+        await asyncio.to_thread(session.host.join)
         self._over(session)
         ended, self._ended = self._ended, None
         ended.set_result(None)

@@ -132,7 +132,7 @@ class JChannel(BaseChannel):
             session.host.kill("left without the group's consent")
             self._wait_ended(session, STOP_SECONDS)
         thread.stop(DRAIN_SECONDS, STOP_SECONDS)
-        session.host.loop.join()
+        session.host.join()
         with self._lock:
             self._over(session)
             self._ending = None

@@ -60,6 +60,13 @@ ABOVE: tuple[tuple[str, tuple[str, ...], str], ...] = (
 )
 """The first must stand above the others (later in the file), because."""
 
+TOP: tuple[tuple[str, str], ...] = (
+    ("TOPICS", "it decides what the application gets, from other sites too"),
+    ("ARCHIVE", "it records what goes through all of them"),
+    ("RELAY", "it relays what the application sends and gets"),
+)
+"""The first stands above all others, the second above all others but the first, and so on, because."""
+
 
 def check_layers(layers: Sequence[LayerSpec], problems: Problems) -> None:
     """Report to `problems` what is missing or misplaced in `layers`, lowest first."""
@@ -137,18 +144,18 @@ def check_order(layers: Sequence[LayerSpec], problems: Problems) -> None:
             if upper in height and lower in height and height[upper] < height[lower]:
                 problems.add(layers[height[upper]].place,
                              f"{upper} must stand above {lower} (later in the file): {reason}")
-    check_top(height, layers, problems)
+    check_top(layers, problems)
 
 
-def check_top(height: dict[str, int], layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """TOPICS stands above all others, RELAY above all others but that."""
-    rest = [layer for layer in layers if layer.name != "TOPICS"]
-    if "TOPICS" in height and height["TOPICS"] != len(layers) - 1:
-        problems.add(layers[height["TOPICS"]].place, "TOPICS must stand above all others (last in the file), found "
-                     f"{layers[-1].name} above it: it decides what the application gets, from other sites too")
-    if "RELAY" in height and rest[-1].name != "RELAY":
-        problems.add(layers[height["RELAY"]].place, "RELAY must stand above all others (last in the file), found "
-                     f"{rest[-1].name} above it: it relays what the application sends and gets")
+def check_top(layers: Sequence[LayerSpec], problems: Problems) -> None:
+    """Who stands above all others, in the order of TOP."""
+    rest = list(layers)
+    for name, reason in TOP:
+        mine = next((layer for layer in rest if layer.name == name), None)
+        if mine is not None and rest[-1] is not mine:
+            problems.add(mine.place, f"{name} must stand above all others (last in the file), found {rest[-1].name} "
+                                     f"above it: {reason}")
+        rest = [layer for layer in rest if layer.name != name]
 
 
 def check_detectors(layers: Sequence[LayerSpec], problems: Problems) -> None:
@@ -198,7 +205,7 @@ def check_sizes(layers: Sequence[LayerSpec], problems: Problems) -> None:
         if layer.name in ("MFC", "UFC"):
             check_credits(layer, frag_bytes, problems)
         if layer.name == "FLOW" and layer.config.mark_every_bytes < frag_bytes:
-            problems.warn(layer.place, f"FLOW: a quarter of window ({show_size(layer.config.mark_every_bytes)}) is below "
+            problems.warn(layer.place, f"FLOW: a quarter of window, {show_size(layer.config.mark_every_bytes)}, is below "
                                        f"FRAG's frag_size {show_size(frag_bytes)}: all answer every fragment")
 
 

@@ -21,25 +21,20 @@ from jgroups_py.events import Event, FolderRead, StateBusy
 from jgroups_py.node import Node
 from jgroups_py.outputs import (
     LOCAL,
-    AppendSegment,
     Closed,
     CloseTransport,
     Frame,
     GroupConnected,
     Listen,
     Note,
-    OpenJournal,
     OpenTransport,
     Output,
     ReadFolder,
-    ReadSegment,
-    RemoveSegment,
     StoreEntry,
-    SyncSegments,
 )
+from jgroups_py.runtime.durable import Durable
 from jgroups_py.runtime.files import read_folder, store_entry
 from jgroups_py.runtime.inbox import HIGH_BYTES, LOW_BYTES, Inbox
-from jgroups_py.runtime.journal import Journal
 from jgroups_py.runtime.loop import Loop, clock
 from jgroups_py.runtime.net import LINKS_AND_STREAMS, LinkOrStream, Net
 from jgroups_py.runtime.sends import FULL_BYTES, MESSAGE_COST, Run, SendQueue
@@ -76,7 +71,7 @@ class Host:
         self._ended = ended
         self._nets: dict[int, Net] = {}
         self._news: list[Output] = []
-        self._journal: Journal | None = None
+        self._durable = Durable(lambda event: self.loop.call(lambda: self._notify(LOCAL, event)))
         self._held_back = False
         self._unchecked_bytes = 0                            # taken since layers were asked what they keep back
         self.breathe: Callable[[], object] = lambda: None    # a round, by a callback that sends more than it may
@@ -90,10 +85,7 @@ class Host:
             OpenTransport: self._open_transport, CloseTransport: self._close_transport, Listen: self._listen,
             **dict.fromkeys(LINKS_AND_STREAMS, self._to_net), StoreEntry: self._store_entry,
             ReadFolder: self._read_folder, Note: self._note_output, Closed: self._closed,
-            OpenJournal: self._open_journal, ReadSegment: lambda asked: self._journal_of().read(asked.name),
-            AppendSegment: lambda asked: self._journal_of().append(asked.name, asked.data),
-            SyncSegments: lambda asked: self._journal_of().sync(asked.number),
-            RemoveSegment: lambda asked: self._journal_of().remove(asked.name), GroupConnected: self._group_connected,
+            GroupConnected: self._group_connected, **self._durable.carriers,
         }
 
     # --- from any thread --------------------------------------------------------------------------------------------
@@ -106,6 +98,11 @@ class Host:
     def leave(self) -> None:
         """Leave the group gracefully; `ended` follows."""
         self.loop.call(self._leave)
+
+    def join(self) -> None:
+        """After the end: wait until sockets and files are closed."""
+        self.loop.join()
+        self._durable.join()
 
     def kill(self, reason: str) -> None:
         """Close the sockets without a word to the group; `ended` follows."""
@@ -281,8 +278,7 @@ class Host:
                 news.append(output)
             else:
                 carrier(output)
-        if self._journal is not None:
-            self._journal.flush()                            # before the application gets what was delivered
+        self._durable.flush()                                # before the application gets what was delivered
 
     def _open_transport(self, asked: OpenTransport) -> None:
         assert self.node is not None, "a node asks"
@@ -330,13 +326,6 @@ class Host:
             entries = ()
         self._notify(asked.net, FolderRead(asked.folder, entries))
 
-    def _open_journal(self, asked: OpenJournal) -> None:
-        self._journal = Journal(asked.folder, lambda event: self.loop.call(lambda: self._notify(LOCAL, event)))
-
-    def _journal_of(self) -> Journal:
-        assert self._journal is not None, "a journal is opened before it is used"
-        return self._journal
-
     def _group_connected(self, news: GroupConnected) -> None:
         self.sends.connected(news)
         self._news.append(news)
@@ -361,8 +350,7 @@ class Host:
         self._reason = closed.reason
         for net in list(self._nets):
             self._close_transport(CloseTransport(net, graceful=self._leaving))
-        if self._journal is not None:
-            self._journal.close()
+        self._durable.close(closed.reason)
         self.sends.close(self._refusal)
         self._ended(closed.reason, not self._leaving)
         self.inbox.put([*self._news, closed])
@@ -387,6 +375,8 @@ class Host:
                 found.setdefault(prefix + stack.transport.name, {}).update(net.sockets.counters)
                 if net.links.counters:
                     found.setdefault(prefix + "FD_SOCK", {}).update(net.links.counters)
+        if figures := self._durable.stats():
+            found.setdefault("ARCHIVE", {}).update(figures)
         found["channel"] = {"send_queue_bytes": self.sends.nbytes, "backlog_bytes": self.inbox.backlog_bytes,
                             "messages_queued": self.sends.sent, "kept_back_bytes": node.pending_bytes(),
                             **self.counters}

@@ -41,7 +41,7 @@ class Post:
         site = relay.table.get(relay.site_of_member.get(dest, known.site if known is not None else ""))
         if site is None or site.status != UP or self.out.waiting >= relay.config.max_letters:
             relay.count("unreachable", batch.count)
-            return relay.emit(Unreachable(dest))
+            return relay.tell(Unreachable(dest))
         box = self.out.box(dest, site.name)
         first = box.add(batch, relay.now_ns)
         self.dispatch(box, first, batch)
@@ -104,7 +104,7 @@ class Post:
         before = box.base
         if box.acknowledge(below, self.relay.now_ns):
             self.relay.count("unreachable", box.base - before)
-            self.relay.emit(Unreachable(box.dest))
+            self.relay.tell(Unreachable(box.dest))
 
     # --- on the way -------------------------------------------------------------------------------------------------
 

@@ -327,7 +327,7 @@ class Receiving:
     def jump(self, site: str, origin: Address, number: int) -> None:
         """Nothing below `number` will come: tell the application what it misses."""
         numbers = self.seen[site]
-        self.relay.emit(MessagesLost(site, origin, numbers[origin], number))
+        self.relay.tell(MessagesLost(site, origin, numbers[origin], number))
         self.relay.count("lost", number - numbers[origin])
         self.relay.receipts.polls.skipped(origin, numbers[origin], number)
         numbers[origin] = number

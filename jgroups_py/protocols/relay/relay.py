@@ -23,6 +23,7 @@ from jgroups_py.events import (
     BridgeView,
     LeaveWanted,
     SiteCommand,
+    Told,
     ViewChange,
 )
 from jgroups_py.outputs import (
@@ -31,6 +32,7 @@ from jgroups_py.outputs import (
     MessagesLost,
     Note,
     OpenBridge,
+    Output,
     ReadyToLeave,
     SiteStatusChanged,
     ToBridge,
@@ -219,7 +221,7 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
                 self.tell_losses(site)
             if self.statuses.get(site.name) != site.status:
                 self.statuses[site.name] = site.status
-                self.emit(SiteStatusChanged(site.name, STATUS_NAMES[site.status]))
+                self.tell(SiteStatusChanged(site.name, STATUS_NAMES[site.status]))
                 if site.status != UP:
                     self.post.resend()
         self.receipts.sites_changed()
@@ -232,14 +234,19 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
         view = GlobalView(sites)
         if view != self.global_view:
             self.global_view = view
-            self.emit(GlobalViewInstalled(view))
+            self.tell(GlobalViewInstalled(view))
+
+    def tell(self, output: Output) -> None:
+        """Tell the application; ARCHIVE, above, records it."""
+        self.emit(output)
+        self.pass_up(Told(output))
 
     def tell_losses(self, site: Site) -> None:
         """Of a site that is OFFLINE the application hears when it goes and when it returns, not all the time."""
         untold, site.untold = site.untold, {}
         for origin, ranges in untold.items():
             for first, stop in ranges:
-                self.emit(MessagesLost(self.config.site, origin, first, stop, site.name))
+                self.tell(MessagesLost(self.config.site, origin, first, stop, site.name))
 
     # --- what an operator says ----------------------------------------------------------------------------------------
 

@@ -184,7 +184,7 @@ class Sending:
         peer.epoch = max(peer.epoch, epoch)
         if self.obeying.get(site_name) != epoch:
             self.obeying[site_name] = epoch
-            self.relay.emit(RelayObeyed(site_name, epoch))
+            self.relay.tell(RelayObeyed(site_name, epoch))
         return peer
 
     def refuse(self, site: Site, src: Address) -> None:

@@ -1,0 +1,334 @@
+"""The recorder: one thread a member that writes what ARCHIVE emits, so that the loop never waits for the disk.
+
+`put` queues a record and returns; the thread gathers for a moment, makes one batch of what came, appends it to the open
+segment, and brings it to the disk as `fsync` says. Full segments are made Parquet by another thread (sealer.py). When
+the disk is slower than the group, the queue fills up: then the group waits or records are dropped, as `on_slow` says.
+When the disk fails, everything is dropped until it works again. What was dropped becomes rows of kind gap.
+
+Imported only by who records: it needs pyarrow.
+"""
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic, monotonic_ns, time_ns
+from typing import Any
+
+from jgroups_py.archive.gaps import FAILED, SLOW, Gaps
+from jgroups_py.archive.layout import Recorder as Identity
+from jgroups_py.archive.layout import hour_folder
+from jgroups_py.archive.runs import run_batch
+from jgroups_py.archive.schema import GAP, MESSAGES, START, STOP, VERSION
+from jgroups_py.archive.sealer import Sealer
+from jgroups_py.archive.segment import OpenFile
+from jgroups_py.events import ArchiveBusy, ArchiveFailed, ArchiveOpened, Event
+from jgroups_py.outputs import OpenArchive, Record
+from jgroups_py.protocols.archive.config import BLOCK, EVERY, INTERVAL, NONE, ArchiveConfig
+from jgroups_py.units import NS_PER_S, seconds
+
+log = logging.getLogger("jgroups_py")
+
+RECORD_COST = 256                            # bytes that a record takes in the queue besides its payloads
+BATCH_ROWS = 64 << 10                        # of one batch, about
+BATCH_BYTES = 8 << 20
+HURRY_RATIO = 4                              # a queue filled to one part in so many is written at once
+RETRY_NS = seconds(1)
+IDLE_NS = seconds(60)                        # how long the thread sleeps at most with nothing to do
+CLOCK_READS = 5
+
+
+class Recorder:
+    """One member's recorder. `tell` passes an event to the node and may be called from any thread."""
+
+    def __init__(self, asked: OpenArchive, tell: Callable[[Event], None]) -> None:
+        config = asked.config
+        assert isinstance(config, ArchiveConfig), "ARCHIVE asks with its own configuration"
+        self.identity = Identity(asked.cluster, asked.site, asked.member, asked.incarnation)
+        self._config = config
+        self._directory = Path(config.directory).expanduser()
+        self._tell = tell
+        self._hurry_bytes = config.queue_bytes // HURRY_RATIO
+        self._sealer = Sealer(self._directory, self.identity, config)
+        # Written by whoever is inside a round:
+        self._put_bytes = 0
+        self._busy = False                                   # the group waits for us
+        self._dropping = False
+        self._dropped = Gaps()
+        self.dropped_rows = 0
+        # Written by the thread:
+        self._taken_bytes = 0
+        self._file: OpenFile | None = None
+        self._next_row = 0
+        self._synced_row = 0
+        self._sync_due_ns: int | None = None
+        self._failed = Gaps()                                # what the disk did not take
+        self._failing = False
+        self._retry_ns = 0
+        self.failed_rows = self.written_bytes = self.failures = 0
+        # Shared:
+        self._queue: deque[Record] = deque()
+        self._asleep = self._gathering = False               # what a `wake` is for
+        self._closing: str | None = None                     # why
+        self._wake = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="jgroups-archive", daemon=True)
+        self._thread.start()
+
+    # --- inside a round ---------------------------------------------------------------------------------------------
+
+    def put(self, record: Record) -> None:
+        """Record it, or count it as dropped."""
+        cost = cost_of(record)
+        waiting = self._put_bytes - self._taken_bytes
+        if (self._dropping or waiting + cost > self._config.queue_bytes) and self._refuses(record, waiting):
+            return
+        self._append(record, cost)
+        if self._asleep or (self._gathering and waiting + cost > self._hurry_bytes):
+            self._asleep = self._gathering = False
+            self._wake.set()
+
+    def _append(self, record: Record, cost: int) -> None:
+        self._put_bytes += cost
+        self._queue.append(record)
+
+    def _refuses(self, record: Record, waiting_bytes: int) -> bool:
+        """The queue is full, or it was and is not half empty again. Facts are queued all the same."""
+        if self._config.on_slow == BLOCK:
+            if not self._busy:
+                self._busy = True
+                self._tell(ArchiveBusy(waiting_bytes))
+            return False
+        if waiting_bytes <= self._config.queue_bytes // 2:
+            self._dropping = False
+            self._tell_dropped()
+            return False
+        self._dropping = True
+        if record.kind not in MESSAGES:
+            return False
+        self.dropped_rows += record.rows
+        self._dropped.add(record, SLOW)
+        return True
+
+    def _tell_dropped(self) -> None:
+        for gap in self._dropped.take():
+            self._append(gap, RECORD_COST)
+
+    def close(self, reason: str) -> None:
+        """Write what is queued, seal, and end; `join` waits for it."""
+        if self._closing is None:
+            self._tell_dropped()
+            self._closing = reason
+            self._wake.set()
+
+    # --- from any thread --------------------------------------------------------------------------------------------
+
+    def join(self, timeout: float) -> bool:
+        """After `close`: wait until everything is written and sealed. Returns whether it is."""
+        until = monotonic() + timeout
+        self._thread.join(timeout)
+        return not self._thread.is_alive() and self._sealer.join(max(0.0, until - monotonic()))
+
+    def stats(self) -> dict[str, float]:
+        """What `ch.stats()` shows of ARCHIVE."""
+        return {"rows": self._next_row, "synced_rows": self._synced_row, "written_bytes": self.written_bytes,
+                "waiting_bytes": self._put_bytes - self._taken_bytes, "dropped_rows": self.dropped_rows,
+                "failed_rows": self.failed_rows, "failures": self.failures, "fails": int(self._failing),
+                **self._sealer.stats()}
+
+    # --- on its own thread ------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        try:
+            self._begin()
+        except OSError as error:
+            self._sealer.close()
+            return self._tell(ArchiveFailed(f"cannot write to {self._directory}: {error.strerror or error}"))
+        self._tell(ArchiveOpened())
+        try:
+            while self._closing is None:
+                self._gather()
+                self._write_queued()
+                self._look_after()
+            self._end(self._closing)
+        except BaseException as error:           # a bug of ours: the group goes on, and is told
+            log.exception("the recorder of %s ends because of a bug", self.identity.member)
+            self._tell(ArchiveFailed(f"{type(error).__name__}: {error}"))
+            self._taken_bytes = -1 << 62         # the queue counts as full from now on
+        finally:
+            self._sealer.close()
+        return None
+
+    def _begin(self) -> None:
+        self._open_file()
+        details = {"version": VERSION, "host": socket.gethostname(), "pid": os.getpid(),
+                   "payload": self._config.payload, "fsync": self._config.fsync, "cluster": self.identity.cluster,
+                   "site": self.identity.site or None, "member": self.identity.member,
+                   "address": self.identity.incarnation}
+        self._write([clock_record(START, details)])
+
+    def _gather(self) -> None:
+        """Sleep until there is something to do, then a moment longer, so that many runs are written together."""
+        self._asleep = True
+        if not self._queue and self._closing is None:
+            self._wake.wait(max(0, self._next_duty_ns() - monotonic_ns()) / NS_PER_S)
+        self._asleep = False
+        self._wake.clear()
+        self._gathering = True
+        if self._queue and self._closing is None and self._put_bytes - self._taken_bytes <= self._hurry_bytes:
+            self._wake.wait(self._config.flush_interval_ns / NS_PER_S)
+        self._gathering = False
+        self._wake.clear()
+
+    def _next_duty_ns(self) -> int:
+        due = [monotonic_ns() + IDLE_NS]
+        if self._sync_due_ns is not None:
+            due.append(self._sync_due_ns)
+        if self._failing:
+            due.append(self._retry_ns)
+        elif self._file is not None:
+            due.append(self._file.began_ns + self._config.segment_age_ns)
+        return min(due)
+
+    def _look_after(self) -> None:
+        """What is due by time."""
+        now_ns = monotonic_ns()
+        if self._failing:
+            if now_ns >= self._retry_ns:
+                self._retry()
+            return
+        try:
+            if self._sync_due_ns is not None and now_ns >= self._sync_due_ns:
+                self._sync()
+            self._roll_if_due()
+        except OSError as error:
+            self._fail(error)
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+
+    def _write_queued(self) -> None:
+        """All that is queued; a group that waits goes on when half of it is written."""
+        while self._queue:
+            records, cost = self._take()
+            if self._failing:
+                self._give_up(records)
+            else:
+                self._write(records)
+            self._taken_bytes += cost
+            if self._busy and self._put_bytes - self._taken_bytes <= self._config.queue_bytes // 2:
+                self._busy = False
+                self._tell(ArchiveBusy(0))
+            self._look_after()
+
+    def _take(self) -> tuple[list[Record], int]:
+        """The next records, for one batch."""
+        records, rows, cost, queue = list[Record](), 0, 0, self._queue
+        while queue and rows < BATCH_ROWS and cost < BATCH_BYTES:
+            record = queue.popleft()
+            records.append(record)
+            rows += record.rows
+            cost += cost_of(record)
+        return records, cost
+
+    def _write(self, records: list[Record]) -> bool:
+        """Append one batch. Returns whether the disk took it; if not, it is given up."""
+        try:
+            self._roll_if_due()
+            file = self._file if self._file is not None else self._open_file()
+            body = run_batch(records, self._next_row, time_ns() - monotonic_ns()).serialize()
+            file.append(body, sum(record.rows for record in records))
+        except OSError as error:
+            self._give_up(records)
+            self._fail(error)
+            return False
+        self._next_row = file.next_row
+        self.written_bytes += len(body)
+        try:
+            if self._config.fsync == EVERY:
+                self._sync()
+            elif self._config.fsync == INTERVAL and self._sync_due_ns is None:
+                self._sync_due_ns = monotonic_ns() + self._config.fsync_interval_ns
+        except OSError as error:
+            self._fail(error)
+        return True
+
+    def _open_file(self) -> OpenFile:
+        self._file = OpenFile(self._directory, self.identity, self._next_row, time_ns(), monotonic_ns())
+        return self._file
+
+    def _sync(self) -> None:
+        self._sync_due_ns = None
+        if self._file is not None:
+            self._file.sync()
+            self._synced_row = self._next_row
+
+    def _roll_if_due(self) -> None:
+        """A segment ends when it is large or old, and with its hour."""
+        file = self._file
+        if file is not None and (file.nbytes >= self._config.segment_bytes or hour_folder(time_ns()) != file.hour
+                                 or monotonic_ns() >= file.began_ns + self._config.segment_age_ns):
+            self._roll()
+
+    def _roll(self) -> None:
+        """End the segment; the next batch begins another."""
+        if self._config.fsync != NONE:
+            self._sync()
+        file, self._file = self._file, None
+        if file is not None:
+            self._sealer.put(file)
+
+    # --- failures ---------------------------------------------------------------------------------------------------
+
+    def _give_up(self, records: list[Record]) -> None:
+        for record in records:
+            self.failed_rows += record.rows if record.kind != GAP else 0
+            self._failed.add(record, FAILED)
+
+    def _fail(self, error: OSError) -> None:
+        """Go on without the disk, and try again soon, with a new segment: of this one nothing is sure any more."""
+        self.failures += 1
+        self._retry_ns = monotonic_ns() + RETRY_NS
+        file, self._file, self._sync_due_ns = self._file, None, None
+        if file is not None:
+            self._sealer.put(file)
+        if not self._failing:
+            self._failing = True
+            self._tell(ArchiveFailed(f"{error.filename or self._directory}: {error.strerror or error}"))
+
+    def _retry(self) -> None:
+        """Write down what was given up; if the disk takes that, all is well again."""
+        if self._write(self._failed.take()):
+            self._failing = False
+            self._tell(ArchiveOpened())
+
+    def _end(self, reason: str) -> None:
+        self._write_queued()
+        if self._failing:
+            self._retry()
+        if not self._failing and self._write([clock_record(STOP, {"reason": reason})]):
+            try:
+                self._roll()
+            except OSError as error:
+                self._fail(error)
+
+
+def cost_of(record: Record) -> int:
+    """What a record takes in the queue."""
+    if not record.payloads:
+        return RECORD_COST
+    sizes = record.sizes
+    assert sizes is not None, "payloads have sizes"
+    return RECORD_COST + (sizes * record.rows if isinstance(sizes, int) else sum(sizes))
+
+
+def clock_record(kind: str, detail: dict[str, Any]) -> Record:
+    """A row with both clocks of this host, read together: the closest of a few readings."""
+    readings = []
+    for _ in range(CLOCK_READS):
+        before_ns, wall_ns, after_ns = monotonic_ns(), time_ns(), monotonic_ns()
+        readings.append((after_ns - before_ns, before_ns + (after_ns - before_ns) // 2, wall_ns))
+    _, mono_ns, wall_ns = min(readings)
+    return Record(kind, mono_ns, None, detail={**detail, "wall_ns": wall_ns, "mono_ns": mono_ns})

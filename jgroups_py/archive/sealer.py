@@ -1,0 +1,132 @@
+"""The thread that makes Parquet of full segments and removes what is too old, so that recording goes on meanwhile.
+
+At its start it also seals what earlier incarnations of this member left open when they crashed. What cannot be sealed
+(the disk is full) stays as it is, readable, and is tried again with the next one.
+"""
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from queue import SimpleQueue
+from time import time
+
+import attrs
+
+from jgroups_py.archive.layout import Recorder, Segment, recorders, segments
+from jgroups_py.archive.sealing import Damage, seal, seal_abandoned
+from jgroups_py.archive.segment import OpenFile
+from jgroups_py.protocols.archive.config import ArchiveConfig
+from jgroups_py.units import NS_PER_S
+
+log = logging.getLogger("jgroups_py")
+
+
+class Sealer:
+    """Seals segments of `recorder` in `directory`."""
+
+    def __init__(self, directory: Path, recorder: Recorder, config: ArchiveConfig) -> None:
+        self._directory = directory
+        self._recorder = recorder
+        self._config = config
+        self._counts = {"segments": 0, "segments_not_sealed": 0, "segments_removed": 0, "torn_bytes": 0}
+        self._full: SimpleQueue[OpenFile | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._work, name="jgroups-archive-seal", daemon=True)
+        self._thread.start()
+
+    def put(self, file: OpenFile) -> None:
+        """Seal a segment to which nothing is appended any more."""
+        self._full.put(file)
+
+    def close(self) -> None:
+        """End when everything is sealed."""
+        self._full.put(None)
+
+    def join(self, timeout: float) -> bool:
+        """After `close`: wait for it. Returns whether it has ended."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def stats(self) -> dict[str, float]:
+        """Counters."""
+        return dict(self._counts)
+
+    # --- on its own thread ------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        self._attempt(self._recover)
+        unsealed: list[OpenFile] = []
+        while (file := self._full.get()) is not None:
+            unsealed = [full for full in [*unsealed, file] if not self._attempt(partial(self._seal, full))]
+            self._attempt(self._retain)
+        for file in unsealed:
+            file.close()
+
+    def _seal(self, file: OpenFile) -> None:
+        seal(file.segment, self._config.compression)
+        file.close()
+        self._counts["segments"] += 1
+
+    def _attempt(self, work: Callable[[], None]) -> bool:
+        """Do what the disk may refuse. Returns whether it was done."""
+        try:
+            work()
+        except OSError as error:
+            self._counts["segments_not_sealed"] += 1
+            log.warning("archive: %s: %s", error.filename or self._directory, error.strerror or error)
+            return False
+        return True
+
+    def _recover(self) -> None:
+        """Seal what earlier incarnations of this member left behind."""
+        mine = attrs.evolve(self._recorder, incarnation="")
+        others = [found for found in recorders(self._directory) if attrs.evolve(found, incarnation="") == mine
+                  and found != self._recorder]
+        for damage in seal_abandoned(self._directory, others, self._config.compression):
+            self._note(damage)
+
+    def _note(self, damage: Damage) -> None:
+        self._counts["torn_bytes"] += damage.cut_bytes
+        if damage:
+            log.warning("archive of %s: a crash tore %d bytes off, rows %s are damaged", self._recorder.member,
+                        damage.cut_bytes, damage.missing or "none")
+
+    def _retain(self) -> None:
+        """Remove the oldest sealed segments of this member beyond what is to be kept."""
+        config = self._config
+        if not (config.retain_bytes or config.retain_age_ns):
+            return
+        sealed = sorted(self._sealed(), key=lambda found: found[1])
+        total = sum(nbytes for _, _, nbytes in sealed)
+        oldest = time() - config.retain_age_ns / NS_PER_S
+        for segment, modified, nbytes in sealed:
+            too_much = config.retain_bytes and total > config.retain_bytes
+            too_old = config.retain_age_ns and modified < oldest
+            if not (too_much or too_old):
+                return
+            segment.path.unlink(missing_ok=True)
+            total -= nbytes
+            self._counts["segments_removed"] += 1
+            remove_empty(segment.path.parent, self._directory)
+
+    def _sealed(self) -> list[tuple[Segment, float, int]]:
+        """The sealed segments of this member, all incarnations, with time and size."""
+        found = []
+        for recorder in recorders(self._directory):
+            if attrs.evolve(recorder, incarnation="") == attrs.evolve(self._recorder, incarnation=""):
+                for segment in segments(self._directory, recorder):
+                    if segment.sealed:
+                        status = segment.path.stat()
+                        found.append((segment, status.st_mtime, status.st_size))
+        return found
+
+
+def remove_empty(folder: Path, directory: Path) -> None:
+    """Remove a folder and those above it, below `directory`, as far as they are empty."""
+    with contextlib.suppress(OSError):
+        while folder != directory:
+            folder.rmdir()
+            folder = folder.parent

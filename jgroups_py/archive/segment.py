@@ -1,0 +1,94 @@
+"""The open segment of a recorder: appends records, brings them to the disk, cuts off what was written by half."""
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from jgroups_py.archive import framing
+from jgroups_py.archive.layout import Recorder, Segment, hour_folder, open_name
+from jgroups_py.archive.sealing import sync_path
+
+MAX_BUFFERS = 512                # gathered by one system call; Linux takes 1024
+
+
+class OpenFile:
+    """An open segment that is being written; locked as long as it is.
+
+    Raises:
+        OSError: the folder or the file cannot be made.
+    """
+
+    def __init__(self, directory: Path, recorder: Recorder, first: int, wall_ns: int, mono_ns: int) -> None:
+        self.hour = hour_folder(wall_ns)
+        folder = directory / recorder.folder / self.hour
+        folder.mkdir(parents=True, exist_ok=True)
+        self.segment = Segment(recorder, first, folder / open_name(first), None)
+        self.began_ns = mono_ns
+        self.first = self.next_row = first
+        self.nbytes = 0
+        self.synced_row = first                  # rows below are on the disk itself
+        self._name_synced = False
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+        self._descriptor = os.open(self.segment.path, flags, 0o644)
+        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        owner = {"cluster": recorder.cluster, "site": recorder.site, "member": recorder.member,
+                 "incarnation": recorder.incarnation}
+        try:
+            self._append([framing.owner_record(owner, first)])
+        except OSError:
+            self.close()
+            self.segment.path.unlink(missing_ok=True)
+            raise
+
+    def append(self, body: Any, rows: int) -> None:
+        """Append a batch of runs that unfold to `rows` rows.
+
+        Raises:
+            OSError: the disk is full, or worse; the file ends where it did before.
+        """
+        self._append(framing.record(framing.BATCH, body, rows, self.next_row))
+        self.next_row += rows
+
+    def _append(self, buffers: Sequence[Any]) -> None:
+        try:
+            write_all(self._descriptor, buffers)
+        except OSError:
+            os.ftruncate(self._descriptor, self.nbytes)
+            raise
+        self.nbytes += sum(memoryview(buffer).nbytes for buffer in buffers)
+
+    def sync(self) -> None:
+        """Bring what was appended to the disk itself.
+
+        Raises:
+            OSError: it cannot be known any more what is on the disk.
+        """
+        os.fdatasync(self._descriptor)
+        if not self._name_synced:
+            sync_path(self.segment.path.parent)
+            self._name_synced = True
+        self.synced_row = self.next_row
+
+    def close(self) -> None:
+        """Give up the file and its lock."""
+        os.close(self._descriptor)
+
+
+def write_all(descriptor: int, buffers: Sequence[Any]) -> None:
+    """Write all buffers; a system call may take fewer bytes than it is given.
+
+    Raises:
+        OSError: the disk is full, or worse.
+    """
+    for at in range(0, len(buffers), MAX_BUFFERS):
+        some = [memoryview(buffer) for buffer in buffers[at:at + MAX_BUFFERS]]
+        written = os.writev(descriptor, some)
+        for buffer in some:
+            taken = min(written, buffer.nbytes)
+            written -= taken
+            rest = buffer[taken:]
+            while rest:
+                rest = rest[os.write(descriptor, rest):]
