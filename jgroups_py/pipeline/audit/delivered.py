@@ -1,0 +1,42 @@
+"""One receiver's deliveries of one origin: what came, twice, too late, and in which view."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import attrs
+
+from jgroups_py.pipeline.audit.world import Span
+from jgroups_py.windows.ranges import Range, Ranges
+
+
+@attrs.define(eq=False)
+class Delivered:
+    """Made by `deliveries`."""
+
+    seen: Ranges = attrs.Factory(Ranges)
+    by_view: dict[str, Ranges] = attrs.Factory(dict)
+    twice: list[tuple[Range, Span]] = attrs.Factory(list)
+    late: list[tuple[Range, Span]] = attrs.Factory(list)       # came behind a higher number
+
+    def first(self) -> int:
+        """The lowest number that came; 0: none did."""
+        return next(iter(self.seen), (0, 0))[0]
+
+
+def deliveries(spans: Iterable[Span]) -> Delivered:
+    """What the spans of one receiver and one numbering say.
+
+    A message out of band may overtake others and be overtaken, so it is never late and makes no other late.
+    """
+    found = Delivered()
+    highest = 0
+    for span in sorted(spans, key=lambda span: span.row):
+        first, stop = span.first, span.stop
+        found.twice += [(again, span) for again in found.seen.overlap(first, stop)]
+        if not span.oob:
+            new = Ranges(found.seen.holes(first, stop))
+            found.late += [(behind, span) for behind in new.overlap(first, min(stop, highest))]
+            highest = max(highest, stop)
+        found.seen.add(first, stop)
+        found.by_view.setdefault(span.view_id, Ranges()).add(first, stop)
+    return found

@@ -1,0 +1,194 @@
+"""The audit's verdict over folded spans: a line for every pair of origin and receiver, one for every fault.
+
+Everything here is a function of the spans; it runs in one Python worker of Spark in batch and in the driver while
+streaming, on the same small table.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute
+
+from jgroups_py.pipeline.audit.delivered import Delivered, deliveries
+from jgroups_py.pipeline.audit.owed import Owed, Traffic, evidence, owed, sets_of_views, united, without
+from jgroups_py.pipeline.audit.world import Recorder, Span, Stream, World, spans_of, world_of
+from jgroups_py.units import NS_PER_S
+from jgroups_py.windows.ranges import Range, Ranges
+
+SETTLE_NS = NS_PER_S
+UNRELIABLE = "unreliable"
+COUNTS = ("sent", "delivered", "lost", "duplicated", "out_of_order", "declared_lost", "pending", "unrecorded",
+          "not_sent", "other_set")
+"""Of each pair. sent: what the receiver was to get; sent = delivered + lost + declared_lost + pending + unrecorded,
+where unrecorded is what the receiver's recorder itself had to drop. not_sent: delivered, but the origin's record does
+not have it. other_set: differs from its neighbours' set between the same views (S5)."""
+FAULTS = ("lost", "duplicated", "out_of_order", "not_sent", "other_set")
+
+_PAIR = [pa.field(name, pa.string()) for name in (
+    "cluster", "origin_site", "origin_name", "origin", "stream", "dest", "site", "receiver", "incarnation")]
+PAIRS = pa.schema([*_PAIR, *(pa.field(name, pa.int64()) for name in COUNTS)])
+FINDINGS = pa.schema([
+    pa.field("fault", pa.string()), pa.field("guarantee", pa.string()), *_PAIR, pa.field("view_id", pa.string()),
+    pa.field("first", pa.int64()), pa.field("stop", pa.int64()), pa.field("count", pa.int64()),
+    pa.field("wall_ns", pa.int64())])
+
+
+@attrs.frozen
+class Finding:
+    """A range of messages with something to be said about it. wall_ns: of the record that shows it, 0 if none does."""
+
+    what: str
+    guarantee: str
+    first: int
+    stop: int
+    view_id: str = ""
+    wall_ns: int = 0
+
+
+def judge(spans: Any, settle_ns: int = SETTLE_NS) -> tuple[Any, Any]:
+    """PAIRS and FINDINGS of a table of folded spans."""
+    found = spans_of(spans)
+    world = world_of(found)
+    pairs: list[dict[str, Any]] = []
+    findings: list[dict[str, Any]] = []
+    for traffic in traffics(found):
+        sets = sets_of_views(traffic, world)
+        proofs = evidence(traffic, world, settle_ns)
+        for receiver in receivers(traffic, world):
+            names = _names(traffic, receiver)
+            due = owed(traffic, receiver, world, sets, proofs, settle_ns)
+            if not due.due.total and not due.pending.total:
+                continue
+            lines = list(compare(traffic, receiver, world, due))
+            lines += other_sets(traffic, receiver, sets)
+            pairs.append({**names, **_counts(traffic, receiver, due, lines)})
+            findings += [_as_line(names, line) for line in lines]
+    return pa.Table.from_pylist(pairs, PAIRS), pa.Table.from_pylist(findings, FINDINGS)
+
+
+def traffics(spans: Iterable[Span]) -> list[Traffic]:
+    """The messages of each numbering."""
+    found: dict[Stream, Traffic] = {}
+    by_receiver: dict[tuple[Stream, str], list[Span]] = {}
+    for span in spans:
+        if span.kind not in ("sent", "delivered") or not span.origin:
+            continue
+        traffic = found.get(span.key)
+        if traffic is None:
+            traffic = found[span.key] = Traffic(span.origin, span.origin_site, span.origin_name, span.stream,
+                                                span.dest, [], [], {})
+        (traffic.sent if span.kind == "sent" else traffic.delivered).append(span)
+        if span.kind == "delivered":
+            by_receiver.setdefault((span.key, span.incarnation), []).append(span)
+    for (key, incarnation), lines in by_receiver.items():
+        found[key].received[incarnation] = deliveries(lines)
+    return [found[key] for key in sorted(found)]
+
+
+def receivers(traffic: Traffic, world: World) -> Iterator[Recorder]:
+    """Whose record is compared."""
+    origin = world.recorders.get(traffic.origin)
+    for recorder in world.recorders.values():
+        if recorder.incarnation in traffic.received:
+            yield recorder
+        elif traffic.stream == UNRELIABLE or (origin is not None and recorder.cluster != origin.cluster):
+            continue
+        elif traffic.dest:
+            if recorder.incarnation == traffic.dest:
+                yield recorder
+        elif recorder is not origin and (traffic.stream == "all" or recorder.site == traffic.origin_site):
+            yield recorder                                  # an origin may discard what it sent itself
+
+
+def compare(traffic: Traffic, receiver: Recorder, world: World, due: Owed) -> Iterator[Finding]:
+    """What is to be said about a receiver's deliveries of one numbering."""
+    got = traffic.received.get(receiver.incarnation, Delivered())
+    local = receiver.site == traffic.origin_site
+    if traffic.stream != UNRELIABLE:
+        missing = without(due.due, got.seen)
+        declared = united([receiver.declared_lost(traffic.key), *_declared_at_origin(traffic, receiver, world)])
+        dropped = receiver.not_recorded(traffic.key, "delivered")
+        yield from _each("declared_lost", "R3", common(missing, declared))
+        yield from _each("unrecorded", "", without(common(missing, dropped), declared))
+        yield from _each("lost", "F" if local else "R3", without(missing, declared, dropped))
+        yield from _each("pending", "", due.pending)
+        for (first, stop), span in got.late:
+            yield Finding("out_of_order", "F" if local else "R4", first, stop, span.view_id, span.wall_ns)
+    for (first, stop), span in got.twice:
+        yield Finding("duplicated", "S2" if local else "R3", first, stop, span.view_id, span.wall_ns)
+    yield from _each("not_sent", "S1" if local else "R1", unproven(traffic, got, world))
+
+
+def _declared_at_origin(traffic: Traffic, receiver: Recorder, world: World) -> Iterator[Ranges]:
+    """What the origin's site was told that the receiver's site will not get."""
+    for recorder in world.recorders.values():
+        found = recorder.elsewhere.get((traffic.key, receiver.site))
+        if found is not None and recorder.site == traffic.origin_site:
+            yield found
+
+
+def unproven(traffic: Traffic, got: Delivered, world: World) -> Ranges:
+    """What was delivered but is not in the complete record of its origin."""
+    origin = world.recorders.get(traffic.origin)
+    if origin is None or not origin.stopped:
+        return Ranges()                                     # not recorded, or the end of its record is missing
+    sent = Ranges((span.first, span.stop) for span in traffic.sent)
+    return without(got.seen, sent, origin.not_recorded(traffic.key, "sent"))
+
+
+def other_sets(
+    traffic: Traffic, receiver: Recorder, sets: dict[tuple[str, str, str, str], Ranges],
+) -> Iterator[Finding]:
+    """Where the receiver's set of a view is not that of the others who completed the view with the same successor."""
+    if traffic.stream == UNRELIABLE or traffic.dest:
+        return
+    by_view = traffic.received.get(receiver.incarnation, Delivered()).by_view
+    if not by_view and receiver.incarnation == traffic.origin:
+        return                                              # it discards its own
+    for view, successor in receiver.changes:
+        expected = sets[receiver.cluster, receiver.site, view, successor]
+        missing = without(expected, by_view.get(view, Ranges()), receiver.not_recorded(traffic.key, "delivered"))
+        for first, stop in missing:
+            yield Finding("other_set", "S5", first, stop, view)
+
+
+def common(these: Ranges, those: Ranges) -> Ranges:
+    """The numbers in both."""
+    return Ranges(part for first, stop in these for part in those.overlap(first, stop))
+
+
+def _each(what: str, guarantee: str, ranges: Iterable[Range]) -> Iterator[Finding]:
+    for first, stop in ranges:
+        yield Finding(what, guarantee, first, stop)
+
+
+def _counts(traffic: Traffic, receiver: Recorder, due: Owed, lines: Iterable[Finding]) -> dict[str, int]:
+    counts = dict.fromkeys(COUNTS, 0)
+    for line in lines:
+        counts[line.what] += line.stop - line.first
+    got = traffic.received.get(receiver.incarnation, Delivered())
+    return {**counts, "sent": due.due.total + due.pending.total, "delivered": got.seen.total}
+
+
+def _names(traffic: Traffic, receiver: Recorder) -> dict[str, str]:
+    return {"cluster": receiver.cluster, "origin_site": traffic.origin_site, "origin_name": traffic.origin_name,
+            "origin": traffic.origin, "stream": traffic.stream, "dest": traffic.dest, "site": receiver.site,
+            "receiver": receiver.member, "incarnation": receiver.incarnation}
+
+
+def _as_line(names: dict[str, str], line: Finding) -> dict[str, Any]:
+    return {**names, "fault": line.what, "guarantee": line.guarantee, "view_id": line.view_id, "first": line.first,
+            "stop": line.stop, "count": line.stop - line.first, "wall_ns": line.wall_ns}
+
+
+def totals(pairs: Any) -> dict[str, int]:
+    """The sum of all pairs."""
+    return {name: int(pa.compute.sum(pairs.column(name)).as_py() or 0) for name in COUNTS}
+
+
+def is_clean(sums: dict[str, int]) -> bool:
+    """Whether nothing was lost without a word, doubled, disordered, invented, or delivered in another view."""
+    return not any(sums[name] for name in FAULTS)

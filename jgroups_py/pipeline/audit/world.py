@@ -1,0 +1,142 @@
+"""What the recorders tell of themselves: their sites, views, ends, losses declared and rows not recorded.
+
+Made of folded spans (spans.py). A recorder is one incarnation of a member, as receivers and origins are.
+"""
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from jgroups_py.pipeline.spans import MESSAGES
+from jgroups_py.windows.ranges import Ranges
+
+Stream = tuple[str, str, str]
+"""What a seqno counts in: (origin's incarnation, stream, destination's incarnation or "")."""
+
+
+@attrs.frozen
+class Span:
+    """One line of spans.SPANS, as an object; null is ""."""
+
+    cluster: str
+    site: str
+    member: str
+    incarnation: str
+    kind: str
+    origin_site: str
+    origin: str
+    origin_name: str
+    stream: str
+    dest: str
+    oob: bool
+    view_id: str
+    detail: str
+    first: int
+    stop: int
+    row: int
+    row_stop: int
+    wall_ns: int
+    wall_last_ns: int
+
+    @property
+    def key(self) -> Stream:
+        """The numbering that `first` and `stop` belong to."""
+        return (self.origin, self.stream, self.dest)
+
+
+@attrs.define(eq=False)
+class Recorder:
+    """One incarnation of a member and what it recorded of itself."""
+
+    cluster: str
+    site: str
+    member: str
+    incarnation: str
+    views: list[str] = attrs.Factory(list)                 # in the order in which it installed them
+    stopped: bool = False                                  # it ended in good order
+    end_ns: int = 0                                        # of its last row
+    declared: dict[Stream, Ranges] = attrs.Factory(dict)   # losses that it was told
+    elsewhere: dict[tuple[Stream, str], Ranges] = attrs.Factory(dict)      # ... for another site
+    unrecorded: dict[tuple[Stream, str], Ranges] = attrs.Factory(dict)     # dropped by the recorder; "sent"...
+    contact_ns: dict[str, int] = attrs.Factory(dict)       # site -> when it first heard of it
+
+    @property
+    def changes(self) -> Iterator[tuple[str, str]]:
+        """Views that it completed: (view, next view)."""
+        return zip(self.views, self.views[1:], strict=False)
+
+    def heard_of(self, site: str, wall_ns: int) -> None:
+        """A message of that site was delivered, or the site was said to be up."""
+        self.contact_ns[site] = min(wall_ns, self.contact_ns.get(site, wall_ns))
+
+    def declared_lost(self, key: Stream) -> Ranges:
+        """What it was told it would not get."""
+        return self.declared.get(key, Ranges())
+
+    def not_recorded(self, key: Stream, kind: str) -> Ranges:
+        """What its recorder dropped."""
+        return self.unrecorded.get((key, kind), Ranges())
+
+
+@attrs.define(eq=False)
+class World:
+    """All recorders of an archive."""
+
+    recorders: dict[str, Recorder] = attrs.Factory(dict)
+    last_delivery_ns: dict[tuple[str, str], int] = attrs.Factory(dict)     # (cluster, site) -> anybody's last
+
+    def peers(self, of: Recorder) -> list[Recorder]:
+        """All recorders of its site, itself included."""
+        return [each for each in self.recorders.values() if (each.cluster, each.site) == (of.cluster, of.site)]
+
+    def stayed(self, recorder: Recorder, settle_ns: int) -> bool:
+        """Whether it recorded to the end of its site's traffic, neither crashed nor left before."""
+        last_ns = self.last_delivery_ns.get((recorder.cluster, recorder.site), 0)
+        return recorder.end_ns >= last_ns - (0 if recorder.stopped else settle_ns)
+
+
+def spans_of(table: Any) -> list[Span]:
+    """The lines of a table in spans.SPANS."""
+    columns = [[("" if value is None else value) for value in table.column(name).to_pylist()]
+               for name in table.schema.names]
+    return [Span(*values) for values in zip(*columns, strict=True)]
+
+
+def world_of(spans: list[Span]) -> World:
+    """What all spans together say about the recorders."""
+    world = World()
+    for span in sorted(spans, key=lambda span: (span.incarnation, span.row)):
+        recorder = world.recorders.get(span.incarnation)
+        if recorder is None:
+            recorder = Recorder(span.cluster, span.site, span.member, span.incarnation)
+            world.recorders[span.incarnation] = recorder
+        recorder.end_ns = max(recorder.end_ns, span.wall_last_ns)
+        if span.kind == "delivered":
+            place = (span.cluster, span.site)
+            world.last_delivery_ns[place] = max(span.wall_last_ns, world.last_delivery_ns.get(place, 0))
+            recorder.heard_of(span.origin_site, span.wall_ns)
+        elif span.kind not in MESSAGES:
+            _learn(recorder, span)
+    return world
+
+
+def _learn(recorder: Recorder, span: Span) -> None:
+    """One fact."""
+    detail = json.loads(span.detail) if span.detail else {}
+    if span.kind == "view":
+        recorder.views.append(span.view_id)
+    elif span.kind == "stop":
+        recorder.stopped = True
+    elif span.kind == "site" and detail.get("status") == "UP":
+        recorder.heard_of(detail["site"], span.wall_ns)
+    elif span.kind == "lost":
+        dest_site = detail.get("dest_site")
+        if dest_site:
+            recorder.elsewhere.setdefault((span.key, dest_site), Ranges()).add(span.first, span.stop)
+        else:
+            recorder.declared.setdefault(span.key, Ranges()).add(span.first, span.stop)
+    elif span.kind == "gap":
+        recorder.unrecorded.setdefault((span.key, detail.get("of", "delivered")), Ranges()).add(span.first, span.stop)

@@ -1,0 +1,128 @@
+"""Spans: what a recorder saw of one origin, told in ranges. The audit's digest of the rows.
+
+Problem: the audit compares sets of messages between recorders; as rows they would have to be sorted and joined by the
+million. Idea: one origin numbers its messages without holes, so what a recorder sent or delivered is, but for faults,
+one range a view. A span is such a range: consecutive numbers recorded one after the other. Digesting takes one pass
+without a shuffle, and spans of neighbouring pieces of an archive fold into one, so the result grows with views and
+faults, not with messages. Facts (views, losses, ...) pass through as spans of their own.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from jgroups_py.batch import OOB
+from jgroups_py.pipeline.grouping import Groups, Numbers, codes, column, group, numbers, take
+
+RECORDER = ("cluster", "site", "member", "incarnation")
+ORIGIN = ("origin_site", "origin", "origin_name", "stream", "dest")
+COLUMNS = (*RECORDER, "row", "kind", "wall_ns", "view_id", *ORIGIN, "seqno", "count", "flags", "detail")
+"""What the digest needs of the rows."""
+
+SPANS = pa.schema([
+    *(pa.field(name, pa.string()) for name in (*RECORDER, "kind", *ORIGIN)),
+    pa.field("oob", pa.bool_()),                   # out of band: may overtake, so order is not asked of it
+    pa.field("view_id", pa.string()),
+    pa.field("detail", pa.string()),               # of a fact
+    pa.field("first", pa.int64()),                 # seqnos, half-open
+    pa.field("stop", pa.int64()),
+    pa.field("row", pa.int64()),                   # rows of the recorder, the first and the one behind the last
+    pa.field("row_stop", pa.int64()),
+    pa.field("wall_ns", pa.int64()),               # of the first and of the last row
+    pa.field("wall_last_ns", pa.int64()),
+])
+
+SAME = ("incarnation", "kind", "origin", "stream", "dest", "view_id")
+"""Spans that agree in these (and in `oob`) may be one."""
+MESSAGES = ("sent", "delivered")
+
+
+def digest(rows: Any) -> Any:
+    """The spans of a record batch of rows (of one recorder or of several, in any order)."""
+    seqno, count, row, wall = (numbers(rows, name) for name in ("seqno", "count", "row", "wall_ns"))
+    oob = numbers(rows, "flags") & OOB
+    known, kinds = codes(column(rows, "kind"))
+    groups = group(rows, [name for name in SAME if name != "kind"],
+                   [(known, kinds), (oob, 2), _facts_apart(rows)])
+    groups = in_order(groups, row)
+    order = groups.order
+    stop = seqno + count
+    starts = np.flatnonzero(_breaks(groups, seqno[order], stop[order]))
+    ends = np.append(starts[1:], len(order)) - 1
+    firsts, lasts = order[starts], order[ends]
+    return pa.RecordBatch.from_arrays([
+        *take(rows, (*RECORDER, "kind", *ORIGIN), firsts), pa.array(oob[firsts] != 0),
+        *take(rows, ("view_id", "detail"), firsts), pa.array(seqno[firsts]), pa.array(stop[lasts]),
+        pa.array(row[firsts]), pa.array(row[lasts] + 1), pa.array(wall[firsts]), pa.array(wall[lasts])], schema=SPANS)
+
+
+def _facts_apart(rows: Any) -> tuple[Numbers, int]:
+    """A code that puts every fact into a group of its own: facts are never joined."""
+    facts = ~is_message(column(rows, "kind"))
+    return np.where(facts, np.cumsum(facts), 0), int(facts.sum()) + 1
+
+
+def is_message(kind: Any) -> NDArray[np.bool_]:
+    """Of each row: whether it is a message sent or delivered."""
+    if not pa.types.is_dictionary(kind.type):
+        kind = kind.dictionary_encode()
+    known = np.append(np.isin(np.asarray(kind.dictionary.to_pylist(), object), MESSAGES), False)
+    return known[codes(kind)[0]]
+
+
+def in_order(groups: Groups, row: Numbers) -> Groups:
+    """The same groups, each in order of its rows."""
+    ordered = row[groups.order]
+    number = groups.number
+    if np.any((ordered[1:] < ordered[:-1]) & (number[1:] == number[:-1])):
+        return Groups(groups.order[np.lexsort((ordered, number))], groups.starts)
+    return groups
+
+
+def _breaks(groups: Groups, first: Numbers, stop: Numbers) -> NDArray[np.bool_]:
+    """Of each row in order: whether a span begins there."""
+    breaks = np.zeros(len(first), bool)
+    breaks[groups.starts[:-1]] = True
+    breaks[1:] |= first[1:] != stop[:-1]
+    return breaks
+
+
+def fold(spans: Any) -> Any:
+    """The same in as few spans as possible: those that continue each other in the record become one.
+
+    Spans of one (recorder, kind, origin, stream, dest) have to be together in `spans`.
+    """
+    table = _table(spans)
+    first, stop, row = (numbers(table, name) for name in ("first", "stop", "row"))
+    if not len(table):
+        return table
+    # Views are no border here, so that a span of one view inside another's is not jumped over.
+    by = group(table, [name for name in SAME if name != "view_id"], [_oob(table)])
+    by = in_order(by, row)
+    order = by.order
+    view, _ = codes(column(table, "view_id"))
+    breaks = _breaks(by, first[order], stop[order]) | np.append([True], view[order][1:] != view[order][:-1])
+    starts = np.flatnonzero(breaks | ~is_message(column(table, "kind"))[order])
+    lasts = order[np.append(starts[1:], len(order)) - 1]
+    columns = dict(zip(SPANS.names, take(table, SPANS.names, order[starts]), strict=True))
+    columns |= dict(zip(("stop", "row_stop", "wall_last_ns"),
+                        take(table, ("stop", "row_stop", "wall_last_ns"), lasts), strict=True))
+    return pa.Table.from_arrays([columns[name] for name in SPANS.names], schema=SPANS)
+
+
+def _oob(table: Any) -> tuple[Numbers, int]:
+    return numbers(table, "oob"), 2
+
+
+def _table(spans: Any) -> Any:
+    if isinstance(spans, pa.Table):
+        return spans.combine_chunks()
+    return pa.Table.from_batches([spans] if isinstance(spans, pa.RecordBatch) else spans, SPANS)
+
+
+FOLD_BY: Sequence[str] = ("incarnation", "origin")
+"""Spans that agree in these have to meet in `fold`."""
