@@ -58,6 +58,7 @@ KNOWN: dict[str, Known] = {known.name: known for known in (
     Known("RELAY", "relay:Relay", 16, ("relay.RELAY",)),
     Known("SWIM", "swim:Swim", 17),
     Known("MEMBERLIST", "swim.memberlist:Memberlist", 0),
+    Known("SERF", "swim.memberlist:Serf", 0),
     Known("TOPICS", "topics:Topics", 18),
     Known("ARCHIVE", "archive:Archive", 19),
     Known("DISCARD", "faults:Discard", 0),

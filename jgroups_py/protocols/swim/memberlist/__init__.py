@@ -2,4 +2,5 @@
 from __future__ import annotations
 
 from jgroups_py.protocols.swim.memberlist.config import MemberlistConfig as MemberlistConfig
+from jgroups_py.protocols.swim.memberlist.intents import Serf as Serf
 from jgroups_py.protocols.swim.memberlist.protocol import Memberlist as Memberlist
