@@ -11,6 +11,17 @@ from jgroups_py.address import PhysicalAddress
 from jgroups_py.events import Event
 from jgroups_py.outputs import Output
 
+
+class BothKinds:
+    """A transport's configuration that asks for datagrams and streams on one port."""
+
+    bind_addr: str
+    bind_port: int
+    port_range: int
+    external_addr: str
+    external_port: int
+
+
 # --- outputs --------------------------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from jgroups_py.errors import ConfigError
 from jgroups_py.events import Event
 from jgroups_py.outputs import CloseLink, OpenLink, OpenTransport
-from jgroups_py.protocols.swim.memberlist.config import MemberlistConfig
 from jgroups_py.protocols.transport import TcpConfig, UdpConfig
 from jgroups_py.runtime.interfaces import resolve
 from jgroups_py.runtime.links import Links
@@ -16,7 +15,7 @@ from jgroups_py.runtime.loop import Loop
 from jgroups_py.runtime.streams import StreamSockets
 from jgroups_py.runtime.tcp import TcpMesh
 from jgroups_py.runtime.udp import Frames, UdpSockets, bound_in_range
-from jgroups_py.streams import CloseStream, OpenStream, WriteStream
+from jgroups_py.streams import BothKinds, CloseStream, OpenStream, WriteStream
 
 LinkOrStream = OpenLink | CloseLink | OpenStream | WriteStream | CloseStream
 LINKS_AND_STREAMS = (OpenLink, CloseLink, OpenStream, WriteStream, CloseStream)
@@ -42,7 +41,7 @@ class Net:
             self.sockets: UdpSockets | TcpMesh = UdpSockets(loop, config, me, received, note)
         elif isinstance(config, TcpConfig):
             self.sockets = TcpMesh(loop, config, received, note)
-        elif isinstance(config, MemberlistConfig):
+        elif isinstance(config, BothKinds):
             listener, self.sockets = both_kinds(config, lambda udp: UdpSockets(loop, udp, me, received, note))
             self.streams = StreamSockets(loop, listener, tell)
         else:
@@ -74,7 +73,7 @@ class Net:
 
 
 def both_kinds(
-    config: MemberlistConfig, datagrams: Callable[[UdpConfig], UdpSockets],
+    config: BothKinds, datagrams: Callable[[UdpConfig], UdpSockets],
 ) -> tuple[socket.socket, UdpSockets]:
     """A socket for streams and one for datagrams on the same port.
 
@@ -98,7 +97,7 @@ def both_kinds(
     raise OSError(errno.EADDRINUSE, f"no port is free for datagrams and streams: {taken}")
 
 
-def datagrams_only(config: MemberlistConfig, port: int) -> UdpConfig:
+def datagrams_only(config: BothKinds, port: int) -> UdpConfig:
     """How the socket for datagrams is opened."""
     return UdpConfig(bind_addr=config.bind_addr, bind_port=port, port_range=0, external_addr=config.external_addr,
                      external_port=config.external_port, ip_mcast=False)

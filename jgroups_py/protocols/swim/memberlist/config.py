@@ -4,13 +4,14 @@ from __future__ import annotations
 import attrs
 
 from jgroups_py.protocols.swim.memberlist.body import need_msgpack
+from jgroups_py.streams import BothKinds
 from jgroups_py.units import count, duration, flag, size, text
 
 LEAST_BYTES, MOST_BYTES = 512, 65507
 
 
 @attrs.frozen
-class MemberlistConfig:
+class MemberlistConfig(BothKinds):
     """Where to receive, how to pack."""
 
     bind_addr: str = text("127.0.0.1", doc="The IP address of the interface to send and receive on; also "
