@@ -17,8 +17,10 @@ SENT, DELIVERED = "sent", "delivered"        # messages, one row each
 VIEW, GLOBAL_VIEW = "view", "global_view"
 SITE, RELAY = "site", "relay"                # another site's status; which relay is obeyed
 LOST, UNREACHABLE = "lost", "unreachable"    # declared to the application
+PASSED = "passed"                            # numbers of topics that nobody at this site wants
+COVERED = "covered"                          # held by a state of another site that was set, so not delivered
 GAP = "gap"                                  # what the recorder itself dropped
-KINDS: Final = (START, STOP, SENT, DELIVERED, VIEW, GLOBAL_VIEW, SITE, RELAY, LOST, UNREACHABLE, GAP)
+KINDS: Final = (START, STOP, SENT, DELIVERED, VIEW, GLOBAL_VIEW, SITE, RELAY, LOST, UNREACHABLE, PASSED, COVERED, GAP)
 MESSAGES: Final = (SENT, DELIVERED)
 
 STREAMS: Final = ("all", "local", "unreliable", "unicast")

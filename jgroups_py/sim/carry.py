@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from jgroups_py.events import FolderRead, StateChunk
 from jgroups_py.outputs import (
+    ArchiveDurability,
     AppendSegment,
     Closed,
     CloseLink,
@@ -20,6 +21,7 @@ from jgroups_py.outputs import (
     MessagesLost,
     MessagesSkipped,
     Note,
+    OpenArchive,
     OpenJournal,
     OpenLink,
     OpenTransport,
@@ -27,6 +29,7 @@ from jgroups_py.outputs import (
     ProvideState,
     ReadFolder,
     ReadSegment,
+    Record,
     Receipt,
     RelayObeyed,
     RemoveSegment,
@@ -70,6 +73,8 @@ class Carrier:
             Closed: self._closed, StoreEntry: self._store, ReadFolder: self._read_folder, Note: self._note,
             OpenJournal: world.disks.open, ReadSegment: world.disks.read, AppendSegment: world.disks.append,
             SyncSegments: world.disks.sync, RemoveSegment: world.disks.remove, HoldDurability: self._durability,
+            OpenArchive: world.archives.open, Record: world.archives.record,
+            ArchiveDurability: world.archives.durability,
             MessagesSkipped: self._skipped, CountedAsReceiver: self._counted, GroupConnected: self._connected,
             MemberChanged: self._member,
         }

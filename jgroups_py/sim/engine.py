@@ -13,6 +13,7 @@ from jgroups_py.address import PhysicalAddress
 from jgroups_py.events import Event
 from jgroups_py.outputs import LOCAL, Frame
 from jgroups_py.sim import history as h
+from jgroups_py.sim.archives import Archives
 from jgroups_py.sim.carry import Carrier
 from jgroups_py.sim.disks import Disks
 from jgroups_py.sim.links import Links
@@ -35,6 +36,7 @@ class Engine:
         self.history = h.History()
         self.links = Links(self)
         self.disks = Disks(self, seed)
+        self.archives = Archives(self)
         self.carrier = Carrier(self)
         self.sockets: dict[PhysicalAddress, Socket] = {}
         self.groups: dict[PhysicalAddress, list[Socket]] = {}    # IP multicast address -> who listens

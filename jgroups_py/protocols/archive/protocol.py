@@ -21,6 +21,7 @@ from jgroups_py.events import (
     ArchiveOpened,
     Connect,
     SendUntil,
+    Tell,
     Told,
     ViewChange,
 )
@@ -35,12 +36,14 @@ from jgroups_py.outputs import (
     Record,
     RelayObeyed,
     SiteStatusChanged,
+    StateEnd,
     Unreachable,
 )
 from jgroups_py.ports import SiteReporter
 from jgroups_py.protocol import STOP, Protocol, on, receives
 from jgroups_py.protocols.archive.config import ArchiveConfig
 from jgroups_py.recording import Archived, address_text, view_text
+from jgroups_py.topics import PassedBy
 from jgroups_py.view import MergeView, View, ViewId
 
 WHY = "archive"                  # of AppBusy
@@ -88,16 +91,21 @@ class Archive(Protocol):
         self.delivered(batch, header.first)
 
     def up(self, batch: Batch) -> None:
-        """A run of a member without ARCHIVE."""
+        """A run of a member without ARCHIVE, or the mere numbers of messages that nobody at this site wants."""
+        if batch.headers and isinstance(batch.headers[-1], PassedBy):
+            first = next((header.first for header in batch.headers if isinstance(header, Archived)), None)
+            self.fact("passed", {}, origin=batch.src, origin_site=site_of(batch.src, self.site), stream=ALL,
+                      first=first, count=batch.count)
+            return self.pass_up(batch)
         self.count("delivered_without_number", batch.count)
-        self.delivered(batch, None)
+        return self.delivered(batch, None)
 
     def delivered(self, batch: Batch, first: int | None) -> None:
-        src = batch.src
+        src, dest, flags = batch.src, batch.dest, batch.flags
         self.emit(Record(
-            "delivered", self.now_ns, self.view_id, len(batch), 1, src,
-            src.site if isinstance(src, ProxyUUID) else self.site, stream_of(batch.dest, batch.flags), first,
-            batch.dest, batch.flags, batch.headers, sizes_of(batch), batch.payloads if self.config.payload else ()))
+            "delivered", self.now_ns, self.view_id, len(batch), 1, src, site_of(src, self.site),
+            stream_of(dest, flags), first, dest, flags, batch.headers, sizes_of(batch),
+            batch.payloads if self.config.payload else ()))
         self.pass_up(batch)
 
     @on(SendUntil)
@@ -150,6 +158,13 @@ class Archive(Protocol):
             case GlobalViewInstalled(view):
                 self.fact("global_view", {"sites": {site: members_of(view.sites[site]) for site in sorted(view.sites)}})
 
+    @on(Tell)
+    def state_told(self, event: Tell) -> None:
+        """A state of another site is set: what it holds is not delivered any more."""
+        if isinstance(event.output, StateEnd):
+            for site, origin, first, stop in event.output.skipped:
+                self.fact("covered", {}, origin=origin, origin_site=site, stream=ALL, first=first, count=stop - first)
+
     # --- the recorder -----------------------------------------------------------------------------------------------
 
     @on(Connect)
@@ -200,6 +215,11 @@ def stream_of(dest: Address | None, flags: int) -> str:
     if flags & NO_RELIABILITY:
         return UNRELIABLE
     return LOCAL if flags & NO_RELAY else ALL
+
+
+def site_of(member: Address, own: str | None) -> str | None:
+    """The site of a member; `own` is ours."""
+    return member.site if isinstance(member, ProxyUUID) else own
 
 
 def sizes_of(batch: Batch) -> int | tuple[int, ...]:

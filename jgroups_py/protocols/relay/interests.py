@@ -20,6 +20,7 @@ from jgroups_py.protocol import STOP, Protocol, on, timer
 from jgroups_py.protocols.relay.buffer import HeldRun, held_run
 from jgroups_py.protocols.relay.headers import PROTO, Disseminate
 from jgroups_py.protocols.relay.peers import Peer
+from jgroups_py.recording import Archived
 from jgroups_py.topics import EVERYTHING, INTEREST, Interest, PassedBy, SiteInterest, passed_by
 from jgroups_py.units import millis
 
@@ -70,6 +71,11 @@ class Interests:
         """Whether only numbers came of what our site wants by now."""
         mark = batch.headers[-1] if batch.headers else None
         return isinstance(mark, PassedBy) and self.mine.meets(mark.topics)
+
+    def refuse(self, peer: Peer, batch: Batch) -> None:
+        """Say again what we want, before the messages are asked for."""
+        self.relay.count("passed_by_refused", batch.count)
+        self.tell(peer.address)
 
     def outdated(self, runs: Iterable[tuple[Disseminate, Batch]]) -> bool:
         """Whether such a run is among those that a view change swallowed."""
@@ -124,7 +130,9 @@ def joined(before: HeldRun, run: HeldRun, mark: PassedBy) -> HeldRun | None:
 
 
 def _numbers(like: HeldRun, first: int, count: int, topics: Interest) -> HeldRun:
-    batch = Batch(like.batch.src, None, (b"",) * count, (PassedBy(topics),), 0)
+    # ARCHIVE's numbers are ours; it records which were passed by.
+    archived = [Archived(first) for header in like.batch.headers if isinstance(header, Archived)]
+    batch = Batch(like.batch.src, None, (b"",) * count, (*archived, PassedBy(topics)), 0)
     return held_run(first, batch, like.since_ns)
 
 

@@ -1,0 +1,124 @@
+"""What ARCHIVE records is what happened: rows equal the history, whatever fails meanwhile; and by their numbers alone
+one can tell that nothing is missing, twice, or out of order."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+import pytest
+
+from jgroups_py.address import Address
+from jgroups_py.batch import NO_RELAY, NO_RELIABILITY, OOB
+from jgroups_py.config.spec import LayerSpec, StackSpec
+from jgroups_py.outputs import Record
+from jgroups_py.protocols.archive import ArchiveConfig
+from jgroups_py.sim import history as h
+from jgroups_py.sim.process import Process
+from jgroups_py.sim.profiles.base import stack
+from jgroups_py.sim.profiles.relay import Relay
+from jgroups_py.sim.profiles.sites import Replier, site_stack
+from jgroups_py.sim.runner import carry_out
+from jgroups_py.sim.world import World
+
+ARCHIVE = LayerSpec("ARCHIVE", ArchiveConfig(directory="archive", payload=True))
+
+
+def recording(spec: StackSpec) -> StackSpec:
+    return attrs.evolve(spec, layers=(*spec.layers, ARCHIVE))
+
+
+class RecordedSites(Relay):
+    """The profile relay, every member recorded."""
+
+    def start(self, world: World, name: str) -> Process:
+        site = self.site_of[name]
+        local = site_stack(site, 45601 + list(self.plan.sites).index(site), self.settings)
+        hosts = ",".join(f"{world.ip(other)}[7900]" for other in self.members)
+        bridge = stack("bridge", (("bridge_hosts", hosts), ("bridge_port_range", "0")))
+        return world.start(name, recording(local), f"group of {site}", bridge=bridge, app=Replier())
+
+
+@pytest.fixture(scope="module", params=[3, 8])
+def world(request: pytest.FixtureRequest) -> World:
+    """Two or three sites under faults: relays crash, members leave, sites split, bridges break."""
+    world = World(request.param)
+    carry_out(world, RecordedSites(request.param))
+    return world
+
+
+def of_kind(world: World, who: Address, kind: str) -> list[Record]:
+    return [record for record in world.archives.records[who] if record.kind == kind]
+
+
+def entries(world: World, who: Address, kind: type[h.Record]) -> list:
+    return [entry for entry in world.history.entries if isinstance(entry, kind) and entry.who == who]
+
+
+def test_everything_that_was_delivered_was_recorded_in_its_order_and_view(world):
+    for who in world.archives.records:
+        recorded = [(record.origin, payload, record.view_id, record.flags)
+                    for record in of_kind(world, who, "delivered") for payload in record.payloads]
+        happened = [(entry.src, payload, entry.view and entry.view.id, entry.flags)
+                    for entry in entries(world, who, h.Delivery) for payload in entry.payloads]
+        assert recorded == happened
+
+
+def test_everything_that_was_sent_was_recorded(world):
+    for who in world.archives.records:
+        recorded = [(record.dest, record.rows) for record in of_kind(world, who, "sent")]
+        assert recorded == [(entry.dest, len(entry.payloads)) for entry in entries(world, who, h.Send)]
+
+
+def test_views_losses_and_sites_were_recorded(world):
+    for who in world.archives.records:
+        assert [record.view_id for record in of_kind(world, who, "view")] == [
+            entry.view.id for entry in entries(world, who, h.Install)]
+        assert [(record.origin, record.first, record.first + record.count, record.detail["dest_site"])
+                for record in of_kind(world, who, "lost")] == [
+            (entry.origin, entry.first, entry.stop, entry.dest_site) for entry in entries(world, who, h.Lost)]
+        assert [(record.detail["site"], record.detail["status"]) for record in of_kind(world, who, "site")] == [
+            (entry.site, entry.status) for entry in entries(world, who, h.SiteStatus)]
+
+
+def test_a_number_stands_for_one_message_at_whoever_recorded_it(world):
+    payloads: dict[tuple, bytes] = {}
+    for who in world.archives.records:
+        for record in of_kind(world, who, "delivered"):
+            for number, payload in enumerate(record.payloads, record.first):
+                key = record.origin, record.stream, record.dest, number
+                assert payloads.setdefault(key, payload) == payload
+    assert len(payloads) == len(dict.fromkeys(payloads.values()))
+
+
+def ranges_of(world: World, who: Address) -> Iterator[tuple[Address, str, int, int]]:
+    """What `who` got, or was told it would not get, of reliable streams, in order."""
+    for record in world.archives.records[who]:
+        if record.stream == "unreliable" or record.flags & (OOB | NO_RELIABILITY):
+            continue
+        if record.kind == "delivered" and record.stream != "unicast":
+            yield record.origin, record.stream, record.first, record.first + record.rows
+        if record.kind in ("lost", "covered") and (record.detail or {}).get("dest_site") is None:
+            yield record.origin, record.stream, record.first, record.first + record.count
+
+
+def test_nobody_has_a_hole_a_double_or_a_disorder_that_is_not_declared(world):
+    """RELAY numbers what it relays as ARCHIVE does; out of band messages are numbered with the others."""
+    for who in world.archives.records:
+        oob = {(record.origin, number) for record in of_kind(world, who, "delivered") if record.flags & OOB
+               for number in range(record.first, record.first + record.rows)}
+        wanted: dict[tuple[Address, str], int] = {}
+        for origin, stream, first, stop in ranges_of(world, who):
+            number = wanted.get((origin, stream), first)
+            while (origin, number) in oob and number < first:
+                number += 1
+            assert first == number, (world.history.names[who], world.history.names[origin], stream)
+            wanted[origin, stream] = stop
+
+
+def test_messages_for_the_own_site_have_numbers_of_their_own(world):
+    for who in world.archives.records:
+        for stream, flag in (("local", NO_RELAY), ("unreliable", NO_RELIABILITY)):
+            sent = [record for record in of_kind(world, who, "sent") if record.stream == stream]
+            assert all(record.flags & flag for record in sent)
+            assert [record.first for record in sent] == [1 + sum(each.rows for each in sent[:at])
+                                                         for at in range(len(sent))]
