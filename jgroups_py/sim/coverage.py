@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import attrs
 
 from jgroups_py.address import Address, ProxyUUID
+from jgroups_py.members import FAILED, JOINED, MEMBER_LEFT, REFUTED, UPDATED
 from jgroups_py.sim import history as h
 from jgroups_py.sim.process import Process
 from jgroups_py.units import seconds
@@ -20,9 +21,16 @@ from jgroups_py.view import MergeView, View, ViewId
 FAILOVER_NS = seconds(3)
 TOGETHER_NS = seconds(10)
 REPLAYED = 50
-COUNTED = {"refused epochs": "refused", "messages read from disk": "restored_messages",
-           "torn files": "journal_damaged_files", "disks that failed": "journal_failures"}
-"""State -> RELAY's counter for it, of members that run at the end."""
+COUNTED = {"refused epochs": ("RELAY", "refused"), "messages read from disk": ("RELAY", "restored_messages"),
+           "torn files": ("RELAY", "journal_damaged_files"), "disks that failed": ("RELAY", "journal_failures"),
+           "receivers given up": ("FLOW", "receivers_silent"), "receivers back": ("FLOW", "receivers_back"),
+           "senders not connected": ("FLOW", "disconnected"),
+           "numbers sent for messages": ("RELAY", "passed_by"), "numbers refused": ("RELAY", "passed_by_refused"),
+           "numbers delivered": ("TOPICS", "passed_by"), "interests heard": ("TOPICS", "heard")}
+"""State -> the protocol and its counter for it, of members that run at the end."""
+
+MEMBER_STATES = {FAILED: "members failed", REFUTED: "suspicions refuted", MEMBER_LEFT: "members left"}
+"""What SWIM says of a member -> state."""
 
 
 @attrs.define(eq=False)
@@ -60,6 +68,7 @@ class Coverage:
         self.sent: dict[bytes, h.Send] = {}
         self.arrived: dict[str, dict[bytes, int]] = {}   # site -> message of another site -> when it came first
         self.died: dict[str, list[int]] = {}             # site -> when its last member ended
+        self.heard_of: dict[tuple[Address, str], h.MemberSaid] = {}      # (who, name) -> the latest of SWIM's news
         self.on_disk: dict[bytes, None] = {}             # what was on the disk of a member that crashed
         for entry in history.entries:
             self._see(entry)
@@ -88,10 +97,25 @@ class Coverage:
                 self._status(entry)
             case h.OnDisk():
                 self.on_disk.update(dict.fromkeys(entry.payloads))
+            case h.MemberSaid():
+                self._member(entry)
             case h.Lost():
                 self.counts["losses told"] += 1
+            case h.Skipped():
+                self.counts["messages skipped"] += entry.messages
             case h.Remark(_, text):
                 self._remark(text)
+
+    def _member(self, entry: h.MemberSaid) -> None:
+        who, member, change = entry.who, entry.member, entry.change
+        before = self.heard_of.get((who, member.name))
+        self.heard_of[who, member.name] = entry
+        if change in MEMBER_STATES:
+            self.counts[MEMBER_STATES[change]] += 1
+        if before is not None and change in (JOINED, UPDATED):
+            moved = before.member.place != member.place
+            self.counts["moved members taken in"] += moved
+            self.counts["failed members back"] += before.change == FAILED and not moved
 
     def _delivery(self, entry: h.Delivery) -> None:
         if isinstance(entry.src, ProxyUUID) and entry.dest is None:
@@ -218,7 +242,7 @@ def reached(history: h.History, processes: Iterable[Process]) -> dict[str, int]:
     counts["worlds of five sites"] += len({site for site in history.sites.values() if site}) >= 5
     for process in processes:
         if not process.node.closed:
-            counters = process.node.stats().get("RELAY", {})
-            for state, counter in COUNTED.items():
-                counts[state] += int(counters.get(counter, 0))
+            stats = process.node.stats()
+            for state, (protocol, counter) in COUNTED.items():
+                counts[state] += int(stats.get(protocol, {}).get(counter, 0))
     return {state: number for state, number in sorted(counts.items()) if number}

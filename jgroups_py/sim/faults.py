@@ -82,6 +82,26 @@ class CrashOf(Action):
 
 
 @attrs.frozen
+class Move(Action):
+    """kill -9, and a start under the same name on another host at once."""
+
+    kind = "restart elsewhere"
+    name: str
+    host: str
+
+    def do(self, world: World, start: Starter) -> bool:
+        if not is_up(world, self.name):
+            return False
+        world.crash(self.name)
+        world.move(self.name, self.host)
+        start(self.name)
+        return True
+
+    def words(self) -> str:
+        return f"crash {self.name}, start it again on {self.host}"
+
+
+@attrs.frozen
 class CrashOfFirst(Action):
     """kill -9 of whoever is the coordinator (so the relay) of the group that `name` is in."""
 
@@ -223,6 +243,7 @@ class Talk(Action):
     size: int
     flags: int = 0
     until: tuple[str, ...] = ()          # to all, and with receipts of these sites
+    topic: str = ""                      # to all, and about this
 
     def do(self, world: World, start: Starter) -> bool:
         process = world.processes.get(self.name)
@@ -232,7 +253,7 @@ class Talk(Action):
             if self.until:
                 world.post_until(self.name, self.until, self.count, self.size)
             else:
-                world.post(self.name, self.dest or None, self.count, self.size, self.flags)
+                world.post(self.name, self.dest or None, self.count, self.size, self.flags, self.topic)
         except ChannelError:
             return False                                  # it is not in the group just now
         return True
@@ -245,10 +266,29 @@ class Talk(Action):
 
     def words(self) -> str:
         return f"{self.name} sends {self.count} of {self.size} bytes to {self.dest or 'all'}, flags {self.flags}" + (
-            f", until {' '.join(self.until)} have it" if self.until else "")
+            f", until {' '.join(self.until)} have it" if self.until else "") + (
+            f", about {self.topic}" if self.topic else "")
 
 
 # --- helpers ----------------------------------------------------------------------------------------------------------
+
+@attrs.frozen
+class Want(Action):
+    """An application subscribes to a topic, or ends its subscription."""
+
+    name: str
+    topic: str
+    on: bool
+
+    def do(self, world: World, start: Starter) -> bool:
+        if not is_up(world, self.name) or world.processes[self.name].paused:
+            return False
+        (world.subscribe if self.on else world.unsubscribe)(self.name, self.topic)
+        return True
+
+    def words(self) -> str:
+        return f"{self.name} {'wants' if self.on else 'does not want'} {self.topic}"
+
 
 def is_up(world: World, name: str) -> bool:
     """Whether the member runs and does not want to leave."""

@@ -22,6 +22,7 @@ from jgroups_py.sim.books import Books
 from jgroups_py.sim.engine import Engine
 from jgroups_py.sim.network import NETS, Weather
 from jgroups_py.sim.process import App, Process
+from jgroups_py.topics import Interest, Subscribe, Unsubscribe, interest_in, topic_header
 from jgroups_py.units import millis, seconds
 from jgroups_py.view import View
 
@@ -70,6 +71,9 @@ class World(Engine):
         self.by_address[node.me] = process
         process.app.joins(self, process)
         self.history.started(self.now_ns, node.me, process.incarnation, site)
+        topics = spec.config_of("TOPICS")
+        if topics is not None:
+            self._wants(process, interest_in(*topics.interests))
         self._settle(process)
         return process
 
@@ -80,6 +84,11 @@ class World(Engine):
             self._hosts[name] = f"10.0.{number // 250}.{number % 250}"
             self._names.setdefault(self._hosts[name], name)
         return self._hosts[name]
+
+    def move(self, name: str, host: str) -> None:
+        """The next start of `name` will be on another host."""
+        self._hosts[name] = host
+        self._names.setdefault(host, name)
 
     def process(self, name: str) -> Process:
         """The latest incarnation of `name`."""
@@ -150,15 +159,20 @@ class World(Engine):
             raise NotConnectedError(f"{name} is in no view yet")
         return process
 
-    def post(self, name: str, dest: str | Address | None = None, count: int = 1, size: int = 0, flags: int = 0) -> None:
-        """Send `count` messages with payloads of their own, like "A#1>*/17", filled up to `size` bytes with dots."""
+    def post(
+        self, name: str, dest: str | Address | None = None, count: int = 1, size: int = 0, flags: int = 0,
+        topic: str = "",
+    ) -> None:
+        """Send `count` messages with payloads of their own, like "A#1>*/17", or "A#1>*/17@orders" about a topic, filled
+        up to `size` bytes with dots."""
         process = self.processes[name]
         to = self.address(dest) if isinstance(dest, str) else dest
         where = "*" if to is None else self.history.names.get(to, str(to))
         first = process.sent.get(where, 0)
-        payloads = [f"{process.incarnation}>{where}/{index}".encode().ljust(size, b".")
+        about, headers = (f"@{topic}", (topic_header(topic),)) if topic else ("", ())
+        payloads = [f"{process.incarnation}>{where}/{index}{about}".encode().ljust(size, b".")
                     for index in range(first, first + count)]
-        self.send(name, to, payloads, flags)
+        self.send(name, to, payloads, flags, headers)
         process.sent[where] = first + count
 
     def post_until(self, name: str, sites: tuple[str, ...], count: int = 1, size: int = 0) -> None:
@@ -177,6 +191,22 @@ class World(Engine):
             process.awaited.append(payload)
         process.sent["*"] = first + count
         self._settle(process)
+
+    def subscribe(self, name: str, *topics: str) -> None:
+        """The application of `name` wants these topics too."""
+        process, more = self.processes[name], interest_in(*topics)
+        self.give_down(process, Subscribe(more))
+        self._wants(process, process.interest.union(more))
+
+    def unsubscribe(self, name: str, *topics: str) -> None:
+        """The application of `name` wants these topics no more."""
+        process, less = self.processes[name], interest_in(*topics)
+        self.give_down(process, Unsubscribe(less))
+        self._wants(process, process.interest.without(less))
+
+    def _wants(self, process: Process, interest: Interest) -> None:
+        process.interest = interest
+        self.history.add(h.Interested(self.now_ns, process.me, interest))
 
     def get_state(self, name: str, target: str | None = None, timeout_ns: int = seconds(10)) -> None:
         """Have `name` fetch the state from `target` (None: the coordinator)."""

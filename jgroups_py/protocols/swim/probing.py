@@ -208,6 +208,7 @@ class Probing(Rumours):
                 self.cancel_timer("errand", ack.number)
                 self.post_to(purpose.asker, purpose.place, Ack(purpose.number, ack.payload))
             case Look():
+                self.cancel_timer("look", ack.number)
                 self.looked(purpose, batch.src)
             case None:
                 self.count("late_acks")

@@ -193,7 +193,8 @@ class Swim(Exchange, MemberTable):
         if not self.my_name:
             return ()
         mine = Node(self.my_name, self.me, self.addresses.my_physical(), incarnation=self.incarnation, meta=self.meta)
-        return tuple(node.shown(self.known_as(node.name)) for node in (mine, *(self.nodes[name] for name in sorted(self.nodes))))
+        nodes = (mine, *(self.nodes[name] for name in sorted(self.nodes)))
+        return tuple(node.shown(self.known_as(node.name)) for node in nodes)
 
     def stats(self) -> dict[str, float]:
         states = [node.state for node in self.nodes.values()]

@@ -35,7 +35,7 @@ from jgroups_py.protocols.swim.config import SwimConfig
 from jgroups_py.protocols.swim.gossip import Gossip, transmit_limit
 from jgroups_py.protocols.swim.headers import ALIVE, DEAD, LEFT, SUSPECT, Alive, Dead, Suspected, UserMessage
 from jgroups_py.protocols.swim.ring import Ring
-from jgroups_py.protocols.swim.suspicion import NOBODY, Suspicion
+from jgroups_py.protocols.swim.suspicion import Suspicion
 from jgroups_py.protocols.swim.table import GONE, Node
 
 CLAIM_ROUNDS = 5                 # so many probe intervals between two looks into the same claim on a name
@@ -283,8 +283,7 @@ class Rumours(Protocol):
         self.turn(node, SUSPECT)
         node.suspicion = Suspicion(self.now_ns, wanted, shortest_ns, longest_ns, [voice])
         self.await_refutation(node, node.suspicion)
-        if news.source != NOBODY:
-            self.spread(node.name, news)
+        self.spread(node.name, news)                   # hearsay too: the suspect itself shall hear of it
         self.tell(SUSPECTED, node, (voice,))
 
     def await_refutation(self, node: Node, case: Suspicion) -> None:

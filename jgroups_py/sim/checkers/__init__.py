@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from jgroups_py.sim.checkers import durable, liveness, messages, receipts, relayed, views
+from jgroups_py.sim.checkers import durable, eventual, liveness, messages, receipts, relayed, topics, views
 from jgroups_py.sim.checkers.facts import Facts, Violation
 from jgroups_py.sim.history import History
 
@@ -24,7 +24,9 @@ CHECKERS: dict[str, Checker] = {
     "L": liveness.liveness,
     "R1": relayed.origin, "R2": relayed.no_echo, "R3": relayed.exactly_once, "R4": relayed.fifo_across_sites,
     "R5": relayed.autonomy, "R6": relayed.replies, "R7": relayed.global_view, "R8": relayed.fencing,
+    "W1": eventual.completeness, "W2": eventual.accuracy, "W3": eventual.incarnations, "W4": eventual.departures,
     "R9": relayed.conservation, "R10": receipts.receipts, "R11": durable.durability,
+    "T1": topics.unwanted, "T2": topics.unbroken,
 }
 
 

@@ -80,6 +80,7 @@ class Facts:
         self.unreached: list[h.Unreached] = []
         self.awaited: list[h.Awaited] = []
         self.receipts: list[h.Receipted] = []
+        self.member_news: list[h.MemberSaid] = []
         self.global_installs: list[h.GlobalInstall] = []
         self.ordered: dict[tuple[Address, Address | None], list[Message]] = {}   # (sender, dest) -> from number 1
         self.interests: dict[Address, list[Interest]] = {}           # member -> what it wanted, one after the other
@@ -120,7 +121,7 @@ class Facts:
                 self.lost.append(entry)
             case h.Skipped(_, who, origin, messages):
                 current = self.final_view(who)
-                told = self.skipped_in.setdefault((who, current and current.id), {})
+                told = self.skipped_in.setdefault((who, None if current is None else current.id), {})
                 told[origin] = told.get(origin, 0) + messages
                 self._skipped[who, origin] = self._skipped.get((who, origin), 0) + messages
             case h.Unbalanced():
@@ -133,6 +134,8 @@ class Facts:
                 self.unreached.append(entry)
             case h.Awaited():
                 self.awaited.append(entry)
+            case h.MemberSaid():
+                self.member_news.append(entry)
             case h.Receipted():
                 self.receipts.append(entry)
             case h.Healed(at_ns):

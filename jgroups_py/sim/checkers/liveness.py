@@ -16,6 +16,8 @@ def liveness(facts: Facts) -> Iterator[Violation]:
     end = facts.end
     if end is None or facts.healed_ns is None:
         return
+    if facts.member_news and not facts.installs:
+        return                                            # SWIM alone: no views, no messages; W1 and W2 judge it
     for text in (*_views(facts), *_leavers(facts), *_pending(facts), *_messages(facts)):
         yield Violation("L", text, end.at_ns)
 
@@ -61,7 +63,8 @@ def _messages(facts: Facts) -> Iterator[str]:
         if message.sender not in live or not message.reliable:
             continue
         for member in _must_have(facts, message, live):
-            if message.payload in got[member] or (message.sender, member) in complained:
+            if message.payload in got[member] or (message.sender, member) in complained or \
+                    facts.may_lack(member, message):
                 continue
             gone[message.sender, member] = gone.get((message.sender, member), 0) + (message.dest is None)
             if message.dest is not None or gone[message.sender, member] > facts.skipped(member, message.sender):

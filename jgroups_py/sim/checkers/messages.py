@@ -100,7 +100,8 @@ def _compare(facts: Facts, sets: Sets, one: h.Install, other: h.Install, excuse:
     for having, lacking, has, lacks in ((mine, its, one, other), (its, mine, other, one)):
         told = dict(facts.skipped_in.get((lacks.who, previous.id), {}))      # declared gaps are no difference
         for payload in having:
-            if payload not in lacking and not excuse(facts, lacks, payload):
+            if payload not in lacking and not facts.may_lack(lacks.who, facts.messages[payload]) and \
+                    not excuse(facts, lacks, payload):
                 sender = facts.messages[payload].sender
                 if told.get(sender, 0):
                     told[sender] -= 1
@@ -162,7 +163,10 @@ def _follows(
                         f"{facts.name(later.sender)} sent later", delivery.at_ns)
     elif later.number > earlier.number + 1 and previous.view == delivery.view and (
             later.dest is None or earlier.view == later.view):
-        number = later.number - earlier.number - 1
+        between = facts.ordered[later.sender, later.dest][earlier.number:later.number - 1]
+        number = len([message for message in between if not facts.may_lack(delivery.who, message)])
+        if not number:
+            return                                        # only about topics that it does not want
         if later.dest is None and number <= facts.skipped_between(previous, delivery):
             return
         yield Violation("F", f"{who} delivered {facts.show(earlier.payload)} and then {facts.show(later.payload)} in "

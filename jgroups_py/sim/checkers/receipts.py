@@ -79,6 +79,7 @@ def _had_by_all(
             yield Violation("R10", f"{who} has a receipt for {what} of {site} from a view with "
                             f"{facts.name(member)} of {facts.site(member)}", receipt.at_ns)
         elif alive and arrivals.at.get((member, receipt.payload), receipt.at_ns + 1) > receipt.at_ns and \
+                not facts.may_lack(member, facts.messages[receipt.payload]) and \
                 not _excused(facts, member, site, facts.messages[receipt.payload], arrivals):
             yield Violation("R10", f"{who} has a receipt that all members of {facts.show_id(view)} at {site} have "
                             f"{what}, but {facts.name(member)} has not", receipt.at_ns)

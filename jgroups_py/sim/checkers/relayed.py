@@ -109,7 +109,7 @@ def missing_numbers(facts: Facts, member: Address, messages: list[Message], got:
     met_ns = max(facts.met_ns(sender, facts.site(member)) or 0, facts.met_ns(member, facts.site(sender)) or 0)
     for message in messages:
         number = message.relay_number
-        if number in got or any(start <= number < stop for start, stop in told):
+        if number in got or any(start <= number < stop for start, stop in told) or facts.may_lack(member, message):
             continue
         if (first is None or number < first) and (message.at_ns < joined_ns or message.at_ns <= met_ns):
             continue
@@ -135,10 +135,18 @@ def fifo_across_sites(facts: Facts) -> Iterator[Violation]:
         if message.relay_number < before.relay_number:
             yield Violation("R4", f"{who} delivered {now} (number {message.relay_number}) after {then} (number "
                             f"{before.relay_number}) of {facts.name(message.sender)}", delivery.at_ns)
-        elif not _declared(told.get(key, []), before.relay_number + 1, message.relay_number):
+        elif not _declared([*told.get(key, []), *_unwanted(facts, delivery.who, before, message)],
+                           before.relay_number + 1, message.relay_number):
             yield Violation("R4", f"{who} delivered {then} and then {now} of {facts.name(message.sender)}: numbers "
                             f"{before.relay_number + 1} to {message.relay_number} are missing and not declared lost",
                             delivery.at_ns)
+
+
+def _unwanted(facts: Facts, member: Address, before: Message, after: Message) -> list[Window]:
+    """The messages between two of one origin that the member may lack, since it does not want what they are about."""
+    between = facts.by_relay_number[after.sender][before.relay_number:after.relay_number - 1]
+    return [(message.relay_number, message.relay_number + 1) for message in between
+            if facts.may_lack(member, message)]
 
 
 def _declared(told: list[Window], first: int, stop: int) -> bool:
@@ -166,7 +174,8 @@ def autonomy(facts: Facts) -> Iterator[Violation]:
            for payload in delivery.payloads}
     end_ns = facts.history.entries[-1].at_ns
     for message in facts.messages.values():
-        if message.dest is not None or not message.reliable or message.sender in facts.out:
+        if message.dest is not None or not message.reliable or message.sender in facts.out or \
+                facts.may_lack(message.sender, message):
             continue
         waited_ns = own.get(message.payload, end_ns) - message.at_ns
         if waited_ns > OWN_DELIVERY_NS and not any(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from jgroups_py.sim.profiles.base import REST_LIMIT_NS, Plan, Profile
 from jgroups_py.sim.profiles.group import Group
+from jgroups_py.sim.profiles.interleavings import Interleavings
 from jgroups_py.sim.profiles.limits import Limits
 from jgroups_py.sim.profiles.operators import Operators
 from jgroups_py.sim.profiles.relay import Relay, RelayCrash
@@ -15,9 +16,11 @@ from jgroups_py.sim.profiles.scale import Scale
 from jgroups_py.sim.profiles.site_crash import SiteCrash
 from jgroups_py.sim.profiles.split_brain import SplitBrain
 from jgroups_py.sim.profiles.storm import RelayStorm
+from jgroups_py.sim.profiles.swim import SwimAlone, SwimGroup
+from jgroups_py.sim.profiles.topics import Topics
 
 PROFILES: dict[str, type[Profile]] = {
     profile.name: profile for profile in (Group, Relay, RelayCrash, RelayStorm, SplitBrain, Limits, Scale, SiteCrash,
-                                                  Operators)}
+                                                  Operators, Interleavings, Topics, SwimAlone, SwimGroup)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "Group", "Plan", "Profile", "Relay"]
