@@ -2,7 +2,8 @@
 
 The ledger's own sums add up by the way they are made, so the audit counts independently: what counts as held must lie
 in the hold, what counts as acknowledged must have been seen by some member of that site, what was lost stays lost, and
-nothing was dropped that is not settled. It costs a comparison a step unless something changed.
+nothing was dropped that is not settled. A relay acknowledges only what each member of its view has, or gets within the
+view because it began it with no less than the relay. It costs a comparison or two a step unless something changed.
 """
 from __future__ import annotations
 
@@ -11,8 +12,11 @@ from typing import TYPE_CHECKING
 from jgroups_py.address import Address
 from jgroups_py.protocols.relay import Relay
 from jgroups_py.protocols.relay.buffer import missing
+from jgroups_py.protocols.relay.headers import Vector
 from jgroups_py.protocols.relay.sites import Site
+from jgroups_py.protocols.relay.vectors import copied
 from jgroups_py.sim import history as h
+from jgroups_py.view import View, ViewId
 
 if TYPE_CHECKING:
     from jgroups_py.sim.world import World
@@ -29,21 +33,40 @@ class Books:
         self.total = 0                                               # of all numbers in the books at the last audit
         self.audited: dict[str, tuple[int, ...]] = {}                # site -> our own numbers at their last audit
         self.settled: dict[str, tuple[int, Ranges]] = {}             # site -> acked and lost of our own messages
+        self.view: View | None = None
+        self.began: dict[ViewId, Vector] = {}                        # view -> what was seen when it was installed
+        self.acked_total = 0                                         # of all that was acknowledged as relay
         self.silent = False
 
     def look(self) -> None:
         """After a step of the member."""
         relay = self.relay
+        if relay.has_view and relay.view is not self.view:
+            self.view = relay.view
+            self.began[self.view.id] = copied(relay.receiving.seen)
+        if self.silent:
+            return
+        self.look_at_ledger()
+        if relay.is_relay:
+            self.look_at_acknowledgements()
+
+    def complain(self, wrong: str) -> None:
+        """Something is wrong, unless the text is empty."""
+        if wrong:
+            self.silent = True
+            self.world.history.add(h.Unbalanced(self.world.now_ns, self.relay.me, wrong))
+
+    # --- what this site is owed and has ------------------------------------------------------------------------------
+
+    def look_at_ledger(self) -> None:
+        relay = self.relay
         total = relay.next_number + sum(relay.numbers.values()) + sum(relay.hold.trimmed.values())
         for site in relay.table.sites.values():
             total += sum(site.acked.values())
-        if total == self.total or self.silent:
+        if total == self.total:
             return                                # numbers only grow, so equal sums mean equal numbers
         self.total = total
-        wrong = next((text for site in relay.table for text in (self.own(site), self.dropped(site)) if text), "")
-        if wrong:
-            self.silent = True
-            self.world.history.add(h.Unbalanced(self.world.now_ns, relay.me, wrong))
+        self.complain(next((text for site in relay.table for text in (self.own(site), self.dropped(site)) if text), ""))
 
     def own(self, site: Site) -> str:
         """The origin's own ledger, exact at any moment; what is wrong, "" if nothing is."""
@@ -88,3 +111,29 @@ class Books:
         return max((process.books.relay.receiving.seen.get(ours, {}).get(origin, 1)
                     for process in self.world.all_processes if process.site == site and process.books is not None),
                    default=1)
+
+    # --- what a relay acknowledges -----------------------------------------------------------------------------------
+
+    def look_at_acknowledgements(self) -> None:
+        acked = self.relay.receiving.acked_out
+        total = sum(sum(numbers.values()) for numbers in acked.values())
+        if total == self.acked_total:
+            return
+        self.acked_total = total
+        self.complain(next((text for site, numbers in acked.items() for origin, number in numbers.items()
+                            for text in (self.lacking(site, origin, number),) if text), ""))
+
+    def lacking(self, site: str, origin: Address, number: int) -> str:
+        """Which member of the relay's view may never get what it acknowledges; "" if none."""
+        view = self.relay.view
+        mine = self.began[view.id].get(site, {}).get(origin, 1)
+        for member in view.members:
+            books = self.world.by_address[member].books
+            if books is None or number <= books.relay.receiving.seen.get(site, {}).get(origin, number):
+                continue
+            # Without an entry it adopts one; if it has not installed the view yet, it delivers no more before it does.
+            began = books.began.get(view.id, books.relay.receiving.seen).get(site, {}).get(origin, mine)
+            if began < mine and books.relay.view.id <= view.id:
+                return (f"everything of {self.world.history.name(origin)} below {number} is acknowledged to {site}, "
+                        f"but {self.world.history.name(member)} began this view with {began}, not {mine}")
+        return ""

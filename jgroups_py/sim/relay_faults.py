@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from jgroups_py.outputs import BRIDGE
+from jgroups_py.outputs import BRIDGE, LOCAL
 from jgroups_py.sim.faults import Action, Starter, pause_for, relay_of
 from jgroups_py.units import NS_PER_S, seconds
 
@@ -29,6 +29,46 @@ class PauseOfFirst(Action):
 
     def words(self) -> str:
         return f"pause the coordinator of {self.name}'s group for {self.for_ns / NS_PER_S:.3f} s"
+
+
+@attrs.frozen
+class LeaveOfFirst(Action):
+    """Graceful leave of whoever is the relay of the site that `name` is in."""
+
+    kind = "leave of the relay"
+    name: str
+
+    def do(self, world: World, start: Starter) -> bool:
+        first = relay_of(world, self.name)
+        if first is None or first.leaving:
+            return False
+        world.leave(first.name)
+        return True
+
+    def words(self) -> str:
+        return f"the coordinator of {self.name}'s group leaves"
+
+
+@attrs.frozen
+class MuteFirst(Action):
+    """Nothing of what the relay of `name`'s site says arrives in its own group, for a while; it hears all."""
+
+    kind = "mute relay"
+    name: str
+    for_ns: int
+
+    def do(self, world: World, start: Starter) -> bool:
+        first = relay_of(world, self.name)
+        if first is None or first.view is None:
+            return False
+        for member in first.view.members:
+            if member != first.me:
+                world.cut(first.name, member.name, (LOCAL,))
+        world.after(self.for_ns, world.mend, (LOCAL,))
+        return True
+
+    def words(self) -> str:
+        return f"nothing of the coordinator of {self.name}'s group arrives there for {self.for_ns / NS_PER_S:.3f} s"
 
 
 @attrs.frozen

@@ -21,9 +21,9 @@ import jgroups_py
 from jgroups_py.cli.sim import Sum
 from jgroups_py.sim.runner import run_seed
 
-SHARES = {"group": 28, "relay": 18, "relay-crash": 10, "relay-storm": 12, "split-brain": 12, "limits": 8, "scale": 3,
-          "site-crash": 5, "operators": 4}
-"""Of 100 seeds, so many of each profile."""
+SHARES = {"group": 20, "relay": 18, "relay-crash": 10, "relay-storm": 12, "split-brain": 12, "limits": 8, "scale": 3,
+          "site-crash": 5, "operators": 4, "flow": 3, "interleavings": 3, "swim": 3, "swim-group": 2}
+"""How the seeds are spread over the profiles."""
 PIECE = 50
 ROW = "{:<12} {:>7} {:>7} {:>11} {:>10} {:>9} {:>12}"
 SECONDS_AN_HOUR = 3600
@@ -40,7 +40,7 @@ class Piece:
 
 def pieces(seeds: int) -> Iterator[Piece]:
     """All work, the profiles by turns, so that a part of it is spread as the whole is."""
-    left = {profile: seeds * share // 100 for profile, share in SHARES.items()}
+    left = {profile: seeds * share // sum(SHARES.values()) for profile, share in SHARES.items()}
     done = dict.fromkeys(left, 0)
     while any(left.values()):
         for profile in [profile for profile in left if left[profile]]:

@@ -104,6 +104,21 @@ def test_a_wrong_ledger_is_found_after_the_step_that_made_it_wrong(
     assert [violation.guarantee for violation in check(world.history, ["R9"])] == ["R9"]
 
 
+def test_an_acknowledgement_for_a_member_that_lacks_the_message_is_found(world: World) -> None:
+    world.heal()
+    world.post("D", count=3)
+    world.run_for(seconds(2))
+    relay, books = relay_of(world, "B"), world.process("A").books
+    assert books is not None
+    assert relay.is_relay
+    assert relay.receiving.acked_out["SFO"] == {world.address("D"): 4}
+    for vector in (books.relay.receiving.seen, books.began[relay.view.id]):
+        vector.setdefault("SFO", {})[world.address("D")] = 0          # as if A had merged without having them
+    relay.receiving.acked_out["SFO"][world.address("D")] = 5
+    world.inject("B", Batch(world.address("B"), None, (b"x",)))
+    assert ["A#1 began this view with 0, not 1" in wrong for wrong in found(world)] == [True], found(world)
+
+
 def everything_is_dropped(self: SiteTable, origins: object, ends: dict[object, int]) -> dict[object, int]:
     return dict(ends)
 

@@ -24,7 +24,7 @@ def test_pieces_cover_every_profile_by_its_share_without_gap_or_overlap() -> Non
     for piece in pieces(10_000):
         assert piece.first == found[piece.profile] < piece.stop
         found[piece.profile] = piece.stop
-    assert found == {profile: 100 * share for profile, share in SHARES.items()}
+    assert found == {profile: 10_000 * share // sum(SHARES.values()) for profile, share in SHARES.items()}
 
 
 def test_what_is_done_is_done_after_a_restart_and_a_torn_line_is_not(tmp_path: Path) -> None:

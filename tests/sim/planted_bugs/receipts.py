@@ -35,7 +35,7 @@ RECEIPT_SAFEGUARDS = (
     Safeguard("receipts ask every member", "receipts", "the relay and the backups are enough",
               (Patch(Polls, "ask", relay_and_backups_are_enough),), "relay", "R10"),
     Safeguard("members answer when they have it", "receipts", "they answer when they are asked",
-              (Patch(Polls, "_delivered", everything_is_delivered),), "relay", "R10"),
+              (Patch(Polls, "_delivered", everything_is_delivered),), "interleavings", "R10"),
     Safeguard("losses void receipts", "receipts", "members keep quiet about what they lost",
               (Patch(Polls, "skipped", nothing),), "relay", "R10"),
     Safeguard("receipts are asked for again", "receipts", "each relay and each member asks once",
