@@ -114,14 +114,21 @@ def main(words: list[str]) -> int:
     """The command."""
     parser = ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--seeds", type=int, default=100_000, help="in all (default: 100000)")
+    parser.add_argument("--profiles", default=",".join(SHARES), metavar="NAME,NAME",
+                        help="only the pieces of these profiles (default: all)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument("--progress", type=Path, default=Path("sim-100k.jsonl"), metavar="FILE",
                         help="where to write down what is done (default: sim-100k.jsonl)")
     args = parser.parse_args(words)
+    profiles = args.profiles.split(",")
+    unknown = [profile for profile in profiles if profile not in SHARES]
+    if unknown:
+        parser.error(f"no profile {', '.join(unknown)}; known: {', '.join(SHARES)}")
     progress = Progress(args.progress)
-    wanted = list(pieces(args.seeds))
+    wanted = [piece for piece in pieces(args.seeds) if piece.profile in profiles]
     todo = [piece for piece in wanted if piece not in progress.done]
-    say(f"{sum(piece.stop - piece.first for piece in wanted if piece in progress.done)} of {args.seeds} seeds are done")
+    say(f"{sum(piece.stop - piece.first for piece in wanted if piece in progress.done)} of "
+        f"{sum(piece.stop - piece.first for piece in wanted)} seeds are done")
     with get_context("fork").Pool(args.jobs) as pool:
         for line in pool.imap_unordered(work_off, todo):
             progress.add(line)

@@ -25,7 +25,7 @@ from jgroups_py.protocols.flow.account import Account
 from jgroups_py.protocols.flow.consuming import Consuming
 from jgroups_py.protocols.flow.flow_config import FlowControlConfig
 from jgroups_py.protocols.flow.headers import Closing, Counted, FlowMark, Receiving, Status, StatusWanted
-from jgroups_py.protocols.flow.spending import IN_STREAM, Spending
+from jgroups_py.protocols.flow.spending import IN_STREAM, MAX_SENDERS, Spending
 from jgroups_py.protocols.flow.strategies import Strategy
 
 NOTHING = -1                             # a limit behind which even an empty message waits
@@ -49,6 +49,7 @@ class FlowControl(Spending, Consuming):
         self.taken: dict[Address, int] = {}          # receiver that counts -> what it has consumed
         self.heard: dict[Address, int] = {}          # member -> when it answered, or was first asked, ns
         self.silent: dict[Address, None] = {}        # members that count no more
+        self.early: dict[Address, Receiving] = {}    # what members of a view said that we are yet to install
         self.polling = False                         # somebody owes an answer
         self.told = GroupConnected(True, 0, 0)
 
@@ -71,6 +72,9 @@ class FlowControl(Spending, Consuming):
     def connected(self) -> bool:
         """Whether there are as many receivers as there must be; in a group of others, one that answers at least."""
         return self.strategy.connected and (bool(self.account.granted) or not self.members)
+
+    def anybody(self, account: Account) -> bool:
+        return bool(account.granted or self.silent)
 
     def block(self, account: Account, dest: Address | None) -> None:
         if account.marked < account.position:
@@ -95,6 +99,7 @@ class FlowControl(Spending, Consuming):
                               self.config.when_disconnected == "raise")
         if news.connected != self.told.connected:
             self.told = news
+            self.count("connected_again" if news.connected else "disconnected")
             self.later(lambda: self.pass_up(Tell(news)))
 
     # --- who owes an answer -------------------------------------------------------------------------------------------
@@ -119,7 +124,9 @@ class FlowControl(Spending, Consuming):
             wait_ns = min(wait_ns, timeout_ns - silence_ns)
             if silence_ns >= interval_ns:
                 self.send(StatusWanted(account.marked), member)
-        if account.queue or any(map(self.owes, account.granted)):
+        for member in self.silent:                   # its answer to the last mark may have been lost
+            self.send(StatusWanted(account.marked), member)
+        if account.queue or self.silent or any(map(self.owes, account.granted)):
             self.set_timer("poll", wait_ns)
         else:
             self.polling = False
@@ -181,6 +188,8 @@ class FlowControl(Spending, Consuming):
         if member in self.account.granted:
             self.strategy.status(member, self.taken[member], said.window, said.tag)
             self.renew()
+        elif member not in self.members and len(self.early) < MAX_SENDERS:
+            self.early[member] = said                # it has installed our next view before us
 
     @receives(Closing)
     def closing(self, closing: Closing, batch: Batch) -> None:
@@ -203,6 +212,9 @@ class FlowControl(Spending, Consuming):
         for member in strangers:
             self.account.granted[member] = self.taken[member] = self.account.position
             self.strategy.setup(member, self.account.position)
+            said = self.early.pop(member, None)
+            if said is not None:
+                self.strategy.status(member, self.account.position, said.window, said.tag)
         self.forget_senders(event.left)
         self.introduce(strangers)
         self.renew()

@@ -53,10 +53,13 @@ class Spending(Protocol):
     def mark(self, account: Account, dest: Address | None) -> None:
         """Say in the stream how far it is."""
         account.marked = account.position
-        if not account.granted:
-            return                                   # nobody would answer
-        self.count("marks_sent")
-        self.send(self.Mark(account.position), dest, flags=IN_STREAM)
+        if self.anybody(account):
+            self.count("marks_sent")
+            self.send(self.Mark(account.position), dest, flags=IN_STREAM)
+
+    def anybody(self, account: Account) -> bool:
+        """Whether somebody would answer."""
+        return bool(account.granted)
 
     def flush(self, account: Account, dest: Address | None) -> None:
         """Pass down what is queued as far as the limit allows; if there is more, see to it that the limit rises."""

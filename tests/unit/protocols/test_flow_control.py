@@ -1,0 +1,194 @@
+"""FLOW on its own: who is asked, who counts, what goes over the wire. The strategies: test_flow_strategies.py."""
+from __future__ import annotations
+
+from jgroups_py.batch import NO_FC
+from jgroups_py.events import AppBusy, Disconnect
+from jgroups_py.outputs import CountedAsReceiver, GroupConnected, SkipMulticasts
+from jgroups_py.protocols.flow import FlowControl, FlowControlConfig
+from jgroups_py.protocols.flow.headers import Closing, Counted, FlowMark, Receiving, Status, StatusWanted
+from tests.unit.harness import Bench, Group, change, multicast, unicast, view_of
+
+W = 100_000
+KB = bytes(1000)
+V1 = view_of("A", "B", "C")
+
+
+def bench(fc: str = "min", me: str = "A", **more: object) -> Bench:
+    made = Bench(FlowControl(FlowControlConfig(fc=fc, window_bytes=W, **more)), me=me)
+    made.up(change(V1))
+    return made
+
+
+def status(src: str, consumed: int, received: int | None = None, tag: int | None = None) -> object:
+    return unicast(src, "A", headers=(Status(consumed, consumed if received is None else received, W, tag),))
+
+
+def sent_bytes(made: Bench) -> int:
+    return sum(batch.nbytes for batch in made.sent())
+
+
+def flood(made: Bench, times: int) -> None:
+    for _ in range(times):
+        made.down(multicast("A", *[KB] * 10))
+
+
+def test_a_group_that_says_nothing_sends_nothing() -> None:
+    group = Group(lambda name: [FlowControl(FlowControlConfig(window_bytes=W))], "ABC")
+    group.install(V1)
+    flood(group["A"], 5)
+    group.run(1000)
+    before = [member.stats().get("statuses_sent", 0) for member in group.members.values()]
+    group.run(60_000)
+    assert [member.stats().get("statuses_sent", 0) for member in group.members.values()] == before
+    assert group["A"].stats()["marks_sent"] <= 3
+
+
+def test_the_end_of_what_was_sent_is_acknowledged_too() -> None:
+    a = bench()
+    flood(a, 1)
+    assert a.said(FlowMark) == []
+    a.advance(200)
+    assert [mark.position for mark, _ in a.said(FlowMark)] == [10_000]
+
+
+def test_who_does_not_answer_is_asked_and_after_the_timeout_counts_no_more() -> None:
+    a = bench("min,t:1s")
+    flood(a, 20)
+    a.advance(400)
+    a.up(status("B", W))
+    assert {batch.dest.name for _, batch in a.said(StatusWanted) if batch.dest} == {"B", "C"}
+    a.advance(500)
+    a.up(status("B", W))
+    assert sent_bytes(a) == 0
+    a.advance(100)
+    said = [(batch.headers[-1], batch.dest and batch.dest.name) for batch in a.floor.fallen if batch.headers]
+    assert (Counted(False), "C") in said
+    assert sent_bytes(a) == 100_000
+
+
+def test_a_receiver_that_is_slow_but_answers_is_waited_for() -> None:
+    a = bench("min,t:1s")
+    flood(a, 20)
+    for _ in range(100):
+        a.advance(100)
+        a.up(status("B", 0, W))
+        a.up(status("C", W))
+    assert a.stack.pending_bytes() == 100_000
+    assert "receivers_silent" not in a.stats()
+
+
+def test_who_answers_again_from_far_behind_is_not_counted_before_it_has_caught_up() -> None:
+    a = bench("min,t:1s,rrwm:1")
+    flood(a, 20)
+    a.up(status("B", W))
+    for _ in range(10):
+        a.advance(100)
+        a.up(status("B", 2 * W))
+    flood(a, 20)
+    a.sent()
+    a.up(status("C", 20_000))
+    assert a.said(Counted) == []
+    a.up(status("C", 2 * W))
+    assert [counted.in_group for counted, _ in a.said(Counted)] == [True]
+
+
+def test_answers_of_strangers_and_of_the_past_change_nothing() -> None:
+    a = bench()
+    flood(a, 20)
+    for answer in (status("Z", W), status("B", 2 * W), status("B", W, 0)):
+        a.up(answer)                                          # type: ignore[arg-type]
+    a.up(status("B", 50_000))
+    a.up(status("B", 40_000))
+    a.up(status("C", 50_000))
+    assert a.stack.pending_bytes() == 50_000
+    assert a.stats()["statuses_of_strangers"] == 1
+    assert a.stats()["stale_statuses"] == 3
+
+
+def test_a_member_that_is_about_to_leave_holds_nobody() -> None:
+    a = bench()
+    flood(a, 20)
+    a.up(status("B", W))
+    a.sent()
+    a.up(multicast("C", headers=(Closing(),), flags=NO_FC))
+    assert sent_bytes(a) == 100_000
+    c = bench(me="C")
+    c.down(Disconnect())
+    assert len(c.said(Closing)) == 1
+
+
+def test_a_member_with_a_tag_tells_it_to_those_it_has_not_met() -> None:
+    b = bench("max", me="B", gtag="1001")
+    assert {batch.dest.name for said, batch in b.said(Receiving) if batch.dest and said.tag == 1001} == {"A", "C"}
+    assert bench("max", me="B").said(Receiving) == []
+
+
+def test_what_a_member_says_before_we_have_its_view_counts_in_it() -> None:
+    a = bench("tagged,g:7/1")
+    a.up(unicast("D", "A", headers=(Receiving(W, 7),)))
+    assert a.stats()["connected"] == 0
+    a.up(change(view_of("A", "B", "C", "D", counter=2), V1))
+    assert a.stats()["connected"] == 1
+
+
+def test_too_few_receivers_hold_back_everything_but_what_is_exempt() -> None:
+    a = bench("tagged,g:7/2", when_disconnected="raise")
+    [news] = [output for output in a.outputs if isinstance(output, GroupConnected)]
+    assert (news.connected, news.receivers, news.wanted, news.raises) == (False, 0, 2, True)
+    a.down(multicast("A", b""))
+    a.down(multicast("A", b"exempt", flags=NO_FC))
+    assert [batch.payloads for batch in a.sent()] == [(b"exempt",)]
+    for member in "BC":
+        a.up(unicast(member, "A", headers=(Receiving(W, 7),)))
+    assert [batch.payloads for batch in a.sent()] == [(b"",)]
+    assert [output.connected for output in a.outputs if isinstance(output, GroupConnected)] == [False, True]
+
+
+def test_alone_in_a_group_nothing_limits() -> None:
+    a = Bench(FlowControl(FlowControlConfig(window_bytes=W)), me="A")
+    a.up(change(view_of("A")))
+    flood(a, 100)
+    assert sent_bytes(a) == 1_000_000
+
+
+def test_a_receiver_that_is_a_window_behind_begins_to_skip_and_ends_when_it_has_caught_up() -> None:
+    b = bench(me="B")
+    b.up(multicast("A", headers=(FlowMark(1000),)))
+    b.down(AppBusy(True))
+    for position in (50_000, 101_000, 101_001, 500_000):
+        b.up(multicast("A", headers=(FlowMark(position),)))
+    skips = [(output.sender.name, output.on) for output in b.outputs if isinstance(output, SkipMulticasts)]
+    assert skips == [("A", True)]
+    assert [(said.consumed, said.received) for said, _ in b.said(Status)][-1] == (1000, 500_000)
+    b.down(AppBusy(False))
+    skips = [(output.sender.name, output.on) for output in b.outputs if isinstance(output, SkipMulticasts)]
+    assert skips == [("A", True), ("A", False)]
+    assert [(said.consumed, said.received) for said, _ in b.said(Status)] == [(500_000, 500_000)]
+
+
+def test_the_departure_of_a_sender_ends_the_gap_it_left() -> None:
+    b = bench(me="B")
+    b.up(multicast("A", headers=(FlowMark(1),)))
+    b.down(AppBusy(True))
+    b.up(multicast("A", headers=(FlowMark(1_000_000),)))
+    b.up(change(view_of("B", "C", counter=2), V1))
+    assert [output.on for output in b.outputs if isinstance(output, SkipMulticasts)] == [True, False]
+
+
+def test_a_receiver_is_told_whether_it_counts() -> None:
+    b = bench(me="B")
+    for in_group in (False, True):
+        b.up(unicast("A", "B", headers=(Counted(in_group),)))
+    assert [output.in_group for output in b.outputs if isinstance(output, CountedAsReceiver)] == [False, True]
+
+
+def test_who_joins_owes_nothing_for_what_was_sent_before() -> None:
+    a = bench("min,t:1s")
+    flood(a, 9)
+    a.up(status("B", 90_000))
+    a.up(status("C", 90_000))
+    a.up(change(view_of("A", "B", "C", "D", counter=2), V1))
+    flood(a, 10)
+    assert a.stack.pending_bytes() == 0
+    flood(a, 1)
+    assert a.stack.pending_bytes() == 10_000
