@@ -70,6 +70,10 @@ class Tale:
     def wants_to_leave(self, name: str) -> None:
         self.history.add(h.Leaving(self.tick(), self.who[name]))
 
+    def leave(self, name: str) -> None:
+        """It is out, as it asked for."""
+        self.history.add(h.Leave(self.tick(), self.who[name], "left"))
+
     def heal(self) -> None:
         self.history.add(h.Healed(self.tick()))
 
