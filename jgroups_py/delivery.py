@@ -19,17 +19,16 @@ from jgroups_py.batch import Batch
 from jgroups_py.block import Block
 from jgroups_py.blockheaders import BlockHeader
 from jgroups_py.counters import Counters
+from jgroups_py.disk import ArchiveDurability, HoldDurability
 from jgroups_py.errors import ChannelError, StateTransferError
 from jgroups_py.events import StateChunk
 from jgroups_py.message import MessageBatch, headers_of, received
 from jgroups_py.outputs import (
-    ArchiveDurability,
     Closed,
     CountedAsReceiver,
     Deliver,
     GlobalViewInstalled,
     GroupConnected,
-    HoldDurability,
     MemberChanged,
     MessagesLost,
     MessagesSkipped,

@@ -177,12 +177,16 @@ class MergeNeeded(Event):
 
 @attrs.frozen
 class ViewChange(Event):
-    """Down and up, from GMS: `view` is installed. Everything delivered in `previous` (None: our first) came before."""
+    """Down and up, from GMS: `view` is installed. Everything delivered in `previous` (None: our first) came before.
+
+    failed: of `left`, those that failure detection had reported here.
+    """
 
     view: View
     previous: View | None
     joined: tuple[Address, ...]
     left: tuple[Address, ...]
+    failed: tuple[Address, ...] = ()
 
 
 @attrs.frozen
@@ -394,63 +398,3 @@ class SiteCommand(Event):
 @attrs.frozen
 class LeaveWanted(Event):
     """To RELAY, from the node: the application disconnects; answer with the output ReadyToLeave."""
-
-
-# --- RELAY's journal, from the world --------------------------------------------------------------------------------
-
-@attrs.frozen
-class JournalOpened(Event):
-    """Up: the journal is ours; its files in order, and the time of day, in ns since 1970."""
-
-    names: tuple[str, ...]
-    wall_ns: int
-
-
-@attrs.frozen
-class SegmentRead(Event):
-    """Up: the contents of a file of the journal."""
-
-    name: str
-    data: bytes
-
-
-@attrs.frozen
-class SegmentsSynced(Event):
-    """Up: what was appended before SyncSegments(number) is on the disk."""
-
-    number: int
-
-
-@attrs.frozen
-class JournalFailed(Event):
-    """Up: the journal could not be opened, read, written or synced."""
-
-    reason: str
-
-
-# --- ARCHIVE --------------------------------------------------------------------------------------------------------
-
-@attrs.frozen
-class Told(Event):
-    """Up, from RELAY: it has just told the application, or the world, `output`. ARCHIVE, above it, records that."""
-
-    output: Output
-
-
-@attrs.frozen
-class ArchiveOpened(Event):
-    """Up: the recorder can write: for the first time, or again after ArchiveFailed."""
-
-
-@attrs.frozen
-class ArchiveFailed(Event):
-    """Up: the recorder could not begin, or cannot write, for `reason`."""
-
-    reason: str
-
-
-@attrs.frozen
-class ArchiveBusy(Event):
-    """Up: so many bytes wait for the disk that the group is to wait for it too; 0: it need not any more."""
-
-    waiting_bytes: int

@@ -3,12 +3,10 @@
 """
 from __future__ import annotations
 
-from typing import Any
-
 import attrs
 
 from jgroups_py.address import Address, PhysicalAddress
-from jgroups_py.batch import Batch, Header
+from jgroups_py.batch import Batch
 from jgroups_py.members import Accusation, Member
 from jgroups_py.view import GlobalView, View, ViewId
 
@@ -91,9 +89,10 @@ class Deliver(Output):
 
 @attrs.frozen(eq=False)
 class ViewInstalled(Output):
-    """The group's view changed."""
+    """The group's view changed. failed: of those that are out of it, whom failure detection had reported here."""
 
     view: View
+    failed: tuple[Address, ...] = ()
 
 
 @attrs.frozen(eq=False)
@@ -187,13 +186,6 @@ class StateAdvised(Output):
     """As relay: `site` held nothing for our site for a while, so ours should ask it for a state (rule 16 of RELAY)."""
 
     site: str
-
-
-@attrs.frozen(eq=False)
-class HoldDurability(Output):
-    """RELAY's hold is no longer written to disk, for `reason`; "": it is again."""
-
-    reason: str
 
 
 @attrs.frozen(eq=False)
@@ -300,93 +292,6 @@ class ReadyToLeave(Output):
 @attrs.frozen(eq=False)
 class NodeFailed(Output):
     """A layer cannot work at all: the node closes, for `reason`."""
-
-    reason: str
-
-
-# --- RELAY's journal: its hold on disk ------------------------------------------------------------------------------
-
-@attrs.frozen(eq=False)
-class OpenJournal(Output):
-    """Lock `folder` (made if missing, for us alone to read) and list it; JournalOpened or JournalFailed follows."""
-
-    folder: str
-
-
-@attrs.frozen(eq=False)
-class ReadSegment(Output):
-    """Read a file of the journal; SegmentRead or JournalFailed follows."""
-
-    name: str
-
-
-@attrs.frozen(eq=False)
-class AppendSegment(Output):
-    """Append to a file of the journal, which is made if missing; JournalFailed follows if that fails.
-
-    Carried out before anything that is delivered after it reaches the application.
-    """
-
-    name: str
-    data: bytes
-
-
-@attrs.frozen(eq=False)
-class SyncSegments(Output):
-    """Bring all that was appended until now to the disk itself; SegmentsSynced(number) or JournalFailed follows."""
-
-    number: int
-
-
-@attrs.frozen(eq=False)
-class RemoveSegment(Output):
-    """Remove a file of the journal."""
-
-    name: str
-
-
-# --- ARCHIVE: what is recorded ---------------------------------------------------------------------------------------
-
-@attrs.frozen(eq=False)
-class OpenArchive(Output):
-    """Begin to record, as `config` (ArchiveConfig) says; ArchiveOpened or ArchiveFailed follows. site "": no RELAY."""
-
-    config: Any
-    cluster: str
-    site: str
-    member: str
-    incarnation: str
-
-
-@attrs.define(eq=False)
-class Record(Output):
-    """Rows for the archive: the messages of a run (`rows` of them, numbered from `first`), or one fact (rows 1).
-
-    kind, stream and the keys of detail: as in archive/schema.py. now_ns: when it happened. count: how many messages
-    each row speaks of. sizes: one of all payloads, or one each; None: no payloads. payloads: () where they are not
-    recorded.
-    """
-
-    kind: str
-    now_ns: int
-    view_id: ViewId | None
-    rows: int = 1
-    count: int = 1
-    origin: Address | None = None
-    origin_site: str | None = None
-    stream: str | None = None
-    first: int | None = None
-    dest: Address | None = None
-    flags: int = 0
-    headers: tuple[Header, ...] = ()
-    sizes: int | tuple[int, ...] | None = None
-    payloads: tuple[bytes, ...] = ()
-    detail: dict[str, Any] | None = None
-
-
-@attrs.frozen(eq=False)
-class ArchiveDurability(Output):
-    """The recorder cannot write, for `reason`; "": it can again, and what it dropped stands in the archive as gaps."""
 
     reason: str
 

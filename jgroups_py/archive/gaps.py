@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jgroups_py.outputs import Record
+from jgroups_py.disk import Record
 
 MAX_RANGES = 10_000              # beyond, neighbours of one stream are told as one range, with what lies between
 SLOW, FAILED = "slow", "failed"  # why: the disk was slower than the group, or did not write

@@ -26,8 +26,8 @@ from jgroups_py.archive.runs import run_batch
 from jgroups_py.archive.schema import GAP, MESSAGES, START, STOP, VERSION
 from jgroups_py.archive.sealer import Sealer
 from jgroups_py.archive.segment import OpenFile
-from jgroups_py.events import ArchiveBusy, ArchiveFailed, ArchiveOpened, Event
-from jgroups_py.outputs import OpenArchive, Record
+from jgroups_py.disk import ArchiveBusy, ArchiveFailed, ArchiveOpened, OpenArchive, Record
+from jgroups_py.events import Event
 from jgroups_py.protocols.archive.config import BLOCK, EVERY, INTERVAL, NONE, ArchiveConfig
 from jgroups_py.units import NS_PER_S, seconds
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from jgroups_py.archive.arrow import pa, pc
 from jgroups_py.archive.schema import ROWS, RUN_LENGTHS, RUNS
 from jgroups_py.batch import Header
-from jgroups_py.outputs import Record
+from jgroups_py.disk import Record
 from jgroups_py.recording import address_text, view_text
 from jgroups_py.wire import AppHeaders, encode_headers
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from jgroups_py.errors import ConfigError
-from jgroups_py.events import ArchiveFailed, Event
-from jgroups_py.outputs import (
+from jgroups_py.disk import (
     AppendSegment,
+    ArchiveFailed,
     OpenArchive,
     OpenJournal,
-    Output,
     ReadSegment,
     Record,
     RemoveSegment,
     SyncSegments,
 )
+from jgroups_py.errors import ConfigError
+from jgroups_py.events import Event
+from jgroups_py.outputs import Output
 from jgroups_py.runtime.journal import Journal
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from time import monotonic, sleep, time_ns
 
-from jgroups_py.events import Event, JournalFailed, JournalOpened, SegmentRead, SegmentsSynced
+from jgroups_py.disk import JournalFailed, JournalOpened, SegmentRead, SegmentsSynced
+from jgroups_py.events import Event
 
 LOCK_NAME = "lock"
 LOCK_SECONDS = 2.0              # a member that leaves and connects again may still be closing its files

@@ -4,8 +4,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address
-from jgroups_py.events import ArchiveOpened
-from jgroups_py.outputs import LOCAL, ArchiveDurability, OpenArchive, Record
+from jgroups_py.disk import ArchiveDurability, ArchiveOpened, OpenArchive, Record
+from jgroups_py.outputs import LOCAL
 from jgroups_py.sim.process import Process
 from jgroups_py.units import NS_PER_MS
 

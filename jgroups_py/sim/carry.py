@@ -4,10 +4,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from jgroups_py.disk import (
+    AppendSegment,
+    ArchiveDurability,
+    HoldDurability,
+    OpenArchive,
+    OpenJournal,
+    ReadSegment,
+    Record,
+    RemoveSegment,
+    SyncSegments,
+)
 from jgroups_py.events import FolderRead, StateChunk
 from jgroups_py.outputs import (
-    ArchiveDurability,
-    AppendSegment,
     Closed,
     CloseLink,
     CloseTransport,
@@ -15,24 +24,18 @@ from jgroups_py.outputs import (
     Deliver,
     GlobalViewInstalled,
     GroupConnected,
-    HoldDurability,
     Listen,
     MemberChanged,
     MessagesLost,
     MessagesSkipped,
     Note,
-    OpenArchive,
-    OpenJournal,
     OpenLink,
     OpenTransport,
     Output,
     ProvideState,
     ReadFolder,
-    ReadSegment,
-    Record,
     Receipt,
     RelayObeyed,
-    RemoveSegment,
     SiteCommandDone,
     SiteStatusChanged,
     StateAdvised,
@@ -40,7 +43,6 @@ from jgroups_py.outputs import (
     StateEnd,
     StatePart,
     StoreEntry,
-    SyncSegments,
     Unreachable,
     ViewInstalled,
 )

@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING
 import attrs
 
 from jgroups_py.codec import Interner
-from jgroups_py.events import JournalFailed, JournalOpened, SegmentRead, SegmentsSynced
-from jgroups_py.outputs import (
-    LOCAL,
+from jgroups_py.disk import (
     AppendSegment,
+    JournalFailed,
+    JournalOpened,
     OpenJournal,
     ReadSegment,
     RemoveSegment,
+    SegmentRead,
+    SegmentsSynced,
     SyncSegments,
 )
+from jgroups_py.outputs import LOCAL
 from jgroups_py.protocols.relay.records import Damage, Run, read_records
 from jgroups_py.sim.process import Process
 from jgroups_py.units import NS_PER_MS, NS_PER_S

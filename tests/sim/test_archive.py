@@ -10,7 +10,7 @@ import pytest
 from jgroups_py.address import Address
 from jgroups_py.batch import NO_RELAY, NO_RELIABILITY, OOB
 from jgroups_py.config.spec import LayerSpec, StackSpec
-from jgroups_py.outputs import Record
+from jgroups_py.disk import Record
 from jgroups_py.protocols.archive import ArchiveConfig
 from jgroups_py.sim import history as h
 from jgroups_py.sim.process import Process

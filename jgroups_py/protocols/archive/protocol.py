@@ -14,26 +14,14 @@ from typing import Any
 
 from jgroups_py.address import Address, ProxyUUID
 from jgroups_py.batch import NO_RELAY, NO_RELIABILITY, Batch
-from jgroups_py.events import (
-    AppBusy,
-    ArchiveBusy,
-    ArchiveFailed,
-    ArchiveOpened,
-    Connect,
-    SendUntil,
-    Tell,
-    Told,
-    ViewChange,
-)
+from jgroups_py.disk import ArchiveBusy, ArchiveDurability, ArchiveFailed, ArchiveOpened, OpenArchive, Record, Told
+from jgroups_py.events import AppBusy, Connect, SendUntil, Tell, ViewChange
 from jgroups_py.outputs import (
-    ArchiveDurability,
     GlobalViewInstalled,
     MessagesLost,
     NodeFailed,
     Note,
-    OpenArchive,
     Output,
-    Record,
     RelayObeyed,
     SiteStatusChanged,
     StateEnd,

@@ -15,8 +15,18 @@ import attrs
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
-from jgroups_py.events import Connect, JournalFailed, JournalOpened, SegmentRead, SegmentsSynced
-from jgroups_py.outputs import AppendSegment, HoldDurability, NodeFailed, Note, RemoveSegment, SyncSegments
+from jgroups_py.disk import (
+    AppendSegment,
+    HoldDurability,
+    JournalFailed,
+    JournalOpened,
+    RemoveSegment,
+    SegmentRead,
+    SegmentsSynced,
+    SyncSegments,
+)
+from jgroups_py.events import Connect
+from jgroups_py.outputs import NodeFailed, Note
 from jgroups_py.protocol import Protocol, on, timer
 from jgroups_py.protocols.relay.headers import Numbers
 from jgroups_py.protocols.relay.records import State, owner_record, run_record, state_record

@@ -17,13 +17,13 @@ from typing import Any
 
 from jgroups_py.address import Address, ProxyUUID
 from jgroups_py.batch import NO_RELAY, NO_RELIABILITY, Batch, Header
+from jgroups_py.disk import Told
 from jgroups_py.events import (
     BridgeClosed,
     BridgeDelivered,
     BridgeView,
     LeaveWanted,
     SiteCommand,
-    Told,
     ViewChange,
 )
 from jgroups_py.outputs import (

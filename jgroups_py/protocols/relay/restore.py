@@ -11,8 +11,9 @@ import attrs
 
 from jgroups_py import wire
 from jgroups_py.address import Address
-from jgroups_py.events import Connect, JournalOpened, SegmentRead
-from jgroups_py.outputs import NodeFailed, Note, OpenJournal, ReadSegment
+from jgroups_py.disk import JournalOpened, OpenJournal, ReadSegment, SegmentRead
+from jgroups_py.events import Connect
+from jgroups_py.outputs import NodeFailed, Note
 from jgroups_py.protocol import STOP
 from jgroups_py.protocols.relay.records import VERSION, Damage, Owner, Run, State, read_records
 from jgroups_py.protocols.relay.segments import Segment, folder_name, segment_number

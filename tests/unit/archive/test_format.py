@@ -13,7 +13,7 @@ from jgroups_py.archive.runs import plain, run_batch, unfold
 from jgroups_py.archive.schema import ALL, ROWS
 from jgroups_py.archive.sealing import Damage, OpenSegment, is_abandoned, seal
 from jgroups_py.blockheaders import Ask
-from jgroups_py.outputs import Record
+from jgroups_py.disk import Record
 from jgroups_py.view import ViewId
 from jgroups_py.wire import AppHeaders
 

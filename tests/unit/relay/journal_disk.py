@@ -5,20 +5,21 @@ from collections import deque
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
-from jgroups_py.events import Connect, Event, JournalFailed, JournalOpened, SegmentRead, SegmentsSynced, ViewChange
-from jgroups_py.node import NodeStack
-from jgroups_py.outputs import (
+from jgroups_py.disk import (
     AppendSegment,
-    Deliver,
     HoldDurability,
-    NodeFailed,
-    Note,
+    JournalFailed,
+    JournalOpened,
     OpenJournal,
-    Output,
     ReadSegment,
     RemoveSegment,
+    SegmentRead,
+    SegmentsSynced,
     SyncSegments,
 )
+from jgroups_py.events import Connect, Event, ViewChange
+from jgroups_py.node import NodeStack
+from jgroups_py.outputs import Deliver, NodeFailed, Note, Output
 from jgroups_py.protocol import Protocol, on
 from jgroups_py.protocols.relay import Relay
 from jgroups_py.protocols.relay.config import RelayConfig

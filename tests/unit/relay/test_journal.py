@@ -6,8 +6,9 @@ from random import Random
 import pytest
 from journal_disk import HOUR_NS, NOON_NS, Disk, Holder, address, site_row
 
+from jgroups_py.disk import AppendSegment
 from jgroups_py.events import LeaveWanted
-from jgroups_py.outputs import AppendSegment, Deliver
+from jgroups_py.outputs import Deliver
 from jgroups_py.protocols.relay import journal
 from jgroups_py.protocols.relay.records import _OWNER, OWNER, VERSION, _record, owner_record
 from jgroups_py.protocols.relay.segments import segment_name, segment_number

@@ -9,7 +9,8 @@ from queue import Queue
 
 import pytest
 
-from jgroups_py.events import Event, JournalFailed, JournalOpened, SegmentRead, SegmentsSynced
+from jgroups_py.disk import JournalFailed, JournalOpened, SegmentRead, SegmentsSynced
+from jgroups_py.events import Event
 from jgroups_py.runtime import journal
 from jgroups_py.runtime.journal import Journal, write_all
 from tests.unit.runtime.helpers import PATIENCE_SECONDS, eventually
