@@ -205,8 +205,8 @@ def check_sizes(layers: Sequence[LayerSpec], problems: Problems) -> None:
         if layer.name in ("MFC", "UFC"):
             check_credits(layer, frag_bytes, problems)
         if layer.name == "FLOW" and layer.config.mark_every_bytes < frag_bytes:
-            quarter = show_size(layer.config.mark_every_bytes)
-            problems.warn(layer.place, f"FLOW: a quarter of window, {quarter}, is below FRAG's frag_size, "
+            apart = show_size(layer.config.mark_every_bytes)
+            problems.warn(layer.place, f"FLOW: a third of window, {apart}, is below FRAG's frag_size, "
                                        f"{show_size(frag_bytes)}: every fragment is answered by all")
 
 

@@ -169,6 +169,8 @@ class SendQueue:
                 raise self._refused()
             if self.nbytes + cost > self.limit_bytes and self.nbytes and timeout != NOW:
                 self._wait(cost, timeout)
+            if self._apart is not None and stream.dest is None and not flags & NO_FC:
+                self._wait_for_receivers(timeout)
             first = stream.number(item, count)
             run = self._open
             if run is None or run.stream is not stream:

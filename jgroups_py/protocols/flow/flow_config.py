@@ -11,7 +11,7 @@ from jgroups_py.protocols.flow.fc import Fc, parse_fc, parse_rrwm, parse_size, p
 from jgroups_py.protocols.flow.strategies import Settings, Strategy, strategy_class
 from jgroups_py.units import choice, duration, parsed, seconds, size
 
-MARKS_PER_WINDOW = 4                     # Aeron's receivers answer after a quarter of their window, too
+MARKS_PER_WINDOW = 3                     # 4, as in Aeron, costs a tenth of the throughput (benchmarks/flow_control.py)
 RECEIVER_TIMEOUT_NS = {"today": seconds(5), "aeron-1.26": seconds(2)}
 MULTICAST_RRWM = 4
 
