@@ -7,7 +7,7 @@ of the answers of those that count, and a sender without enough of them is not c
 
 Whatever the strategy, a sender stays within `rrwm` windows of what every member's *stack* has received: NAKACK keeps
 all that for everybody, so only an application may lose messages, never the stack below it
-(design/decisions/0007-who-is-too-slow-loses-at-the-top.md). A member that owes an answer and is silent for
+(design/decisions/0008-who-is-too-slow-loses-at-the-top.md). A member that owes an answer and is silent for
 `receiver_timeout` counts no more, is told so, and counts again once it answers from near enough.
 
 In place of MFC; members of the local view only are receivers, so those of other sites are never tracked. Source: Aeron
