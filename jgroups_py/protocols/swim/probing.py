@@ -14,7 +14,7 @@ from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.batch import Batch
 from jgroups_py.events import Connect, LinkDown, LinkUp, Listening, StreamTo
 from jgroups_py.members import BY_DATAGRAM, BY_HELPERS, BY_LINK, REFUSED, Accusation
-from jgroups_py.outputs import CloseLink, Listen, OpenLink
+from jgroups_py.outputs import CloseLink, Listen, Note, OpenLink
 from jgroups_py.ports import Streams
 from jgroups_py.protocol import CONTROL, on, timer
 from jgroups_py.protocols.swim.awareness import after_failed_probe
@@ -22,9 +22,11 @@ from jgroups_py.protocols.swim.config import ALL
 from jgroups_py.protocols.swim.headers import ALIVE, SUSPECT, Ack, Dead, Nack, Ping, PingFor, Suspected
 from jgroups_py.protocols.swim.rumours import Rumours
 from jgroups_py.protocols.swim.table import Node
+from jgroups_py.units import seconds
 
 NUMBERS = 1 << 32                # probe numbers start again after so many
 LOOKS = 3                        # so many pings look for the old start of a name before it counts as gone
+WARNING_INTERVAL_NS = seconds(60)
 LINK_PORTS = 50                  # so many more ports are tried above link_port
 
 
@@ -73,6 +75,7 @@ class Probing(Rumours):
         self.probe: Probe | None = None                # the one under way
         self.asked: dict[int, Probe | Errand | Look] = {}    # number of a ping -> what it is for
         self.links = 0                                 # how many were opened
+        self.warned_ns: int | None = None
         self.streams: Streams | None = self.stack.find(Streams)
         self.talk.update({Ping: self.pinged, PingFor: self.sent_on_errand, Ack: self.acked, Nack: self.nacked})
 
@@ -101,7 +104,8 @@ class Probing(Rumours):
         self.count("probes")
         ping = self.ping(self.probe.number, name)
         if node.state == SUSPECT and self.config.lifeguard:
-            self.post(node, Suspected(node.incarnation, name, self.my_name, 0), ping)      # Lifeguard's buddy
+            # Lifeguard's buddy; the lowest header is read first, so that the refutation comes with the answer.
+            self.post(node, ping, Suspected(node.incarnation, name, self.my_name, 0))
         else:
             self.post(node, ping)
         self.set_timer("late", self.config.probe_timeout_ns)
@@ -149,9 +153,17 @@ class Probing(Rumours):
     def answered(self, probe: Probe, path: str) -> None:
         """The node lives."""
         self.count(f"answered_by_{path}")
+        if path == "link":
+            self.warn(f"{self.known_as(probe.name)} answers on a connection, but no datagrams")
         self.awareness.change(-1)
         self.end(probe)
         self.set_timer("probe", max(0, probe.sent_ns + self.config.probe_interval_ns - self.now_ns))
+
+    def warn(self, text: str) -> None:
+        """At most once a minute; the counters tell the rest."""
+        if self.warned_ns is None or self.now_ns - self.warned_ns >= WARNING_INTERVAL_NS:
+            self.warned_ns = self.now_ns
+            self.emit(Note("warning", text))
 
     def end(self, probe: Probe) -> None:
         """Nothing more is expected of it."""
@@ -226,6 +238,9 @@ class Probing(Rumours):
         if not self.my_name:
             return
         self.count("errands")
+        node = self.nodes.get(wish.node)
+        if node is not None and node.is_up and node.member != wish.member:
+            self.post_to(batch.src, wish.place, node.says())      # it probes an earlier start
         number = self.ask(Errand(batch.src, wish.place, wish.number, wish.nack))
         self.post_to(wish.member, wish.target, self.ping(number, wish.node))
         self.set_timer("errand", self.config.probe_timeout_ns, number)
