@@ -7,8 +7,8 @@ A receiver is owed, of one numbering of an origin:
      another site, after it had heard of that site;
  (d) if it stayed to the end of its site's traffic: what was sent behind its highest one. At the open end of a record
      that still grows, what was sent within the last `settle_ns` is pending, not lost.
-"Sent" means: recorded by the origin, if it did not crash; of one that crashed, what a survivor of its site delivered
-(R3 promises no more).
+What a state that it took from another site contains already it is not owed. "Sent" means: recorded by the origin, if
+it did not crash; of one that crashed, what a survivor of its site delivered (R3 promises no more).
 """
 from __future__ import annotations
 
@@ -109,7 +109,8 @@ def owed(
             settled = split_at(span, latest_ns)
             due.add(max(first, highest), min(stop, settled))
             pending.add(max(first, settled, highest), stop)
-    return Owed(due, without(pending, due))
+    covered = without(receiver.covered.get(traffic.key, Ranges()), got.seen)
+    return Owed(without(due, covered), without(pending, due, covered))
 
 
 def _there(traffic: Traffic, receiver: Recorder, span: Span, settle_ns: int) -> Range:

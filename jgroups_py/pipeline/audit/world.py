@@ -61,6 +61,7 @@ class Recorder:
     declared: dict[Stream, Ranges] = attrs.Factory(dict)   # losses that it was told
     elsewhere: dict[tuple[Stream, str], Ranges] = attrs.Factory(dict)      # ... for another site
     unrecorded: dict[tuple[Stream, str], Ranges] = attrs.Factory(dict)     # dropped by the recorder; "sent"...
+    covered: dict[Stream, Ranges] = attrs.Factory(dict)    # inside a state that it took: not to be delivered
     contact_ns: dict[str, int] = attrs.Factory(dict)       # site -> when it first heard of it
 
     @property
@@ -138,5 +139,7 @@ def _learn(recorder: Recorder, span: Span) -> None:
             recorder.elsewhere.setdefault((span.key, dest_site), Ranges()).add(span.first, span.stop)
         else:
             recorder.declared.setdefault(span.key, Ranges()).add(span.first, span.stop)
+    elif span.kind == "covered":
+        recorder.covered.setdefault(span.key, Ranges()).add(span.first, span.stop)
     elif span.kind == "gap":
         recorder.unrecorded.setdefault((span.key, detail.get("of", "delivered")), Ranges()).add(span.first, span.stop)

@@ -1,0 +1,46 @@
+"""How far the clocks of two hosts are apart, from the messages that went both ways between them.
+
+A delay measured with two clocks is the true one plus their offset. If the fastest message of each direction took the
+same time, half the difference of the two smallest delays is the offset (as in NTP); it is wrong by at most half their
+sum. Recorders of one host share its clock; without traffic both ways there is no estimate, and none is made up.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+
+@attrs.frozen
+class Offset:
+    """How much `there`'s clock is ahead of `here`'s. error_ns: the estimate is off by no more; None: no estimate."""
+
+    here: str
+    there: str
+    offset_ns: int
+    error_ns: int | None
+    how: str
+
+
+def offsets(least_ns: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], Offset]:
+    """(host, host) -> offset; least_ns: (sender's host, receiver's host) -> the smallest delay measured."""
+    found: dict[tuple[str, str], Offset] = {}
+    for here, there in least_ns:
+        back = least_ns.get((there, here))
+        if here == there:
+            found[here, there] = Offset(here, there, 0, 0, "one host, one clock")
+        elif back is None:
+            found[here, there] = Offset(here, there, 0, None, "traffic one way only: not corrected")
+        else:
+            forth = least_ns[here, there]
+            found[here, there] = Offset(here, there, (forth - back) // 2, (forth + back + 1) // 2,
+                                        "half the difference of the smallest delays")
+    return found
+
+
+def least_between(delays: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], int]:
+    """The smallest of each pair of hosts, of (sender's host, receiver's host, delay)."""
+    found: dict[tuple[str, str], int] = {}
+    for here, there, delay_ns in delays:
+        found[here, there] = min(delay_ns, found.get((here, there), delay_ns))
+    return found

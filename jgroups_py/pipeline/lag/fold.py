@@ -1,0 +1,199 @@
+"""Folding the state of the lag job: what was sent meets what was delivered, histograms and flows add up.
+
+A message's delay is counted once for each recorder, at its first delivery. While streaming, a block of numbers stays
+until every recorder that ever delivered from its origin has all of it, or until KEPT_BLOCKS newer ones have come.
+"""
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import attrs
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from jgroups_py.pipeline.job import Options
+from jgroups_py.pipeline.lag.state import (
+    BIN_NS,
+    BLOCK,
+    DELAYS,
+    EDGE,
+    FLOW,
+    KEPT_BLOCKS,
+    PAUSE,
+    SEEN,
+    START,
+    STATE,
+    TIMES,
+    WHO,
+)
+from jgroups_py.pipeline.packed import joined, pack, unpack
+from jgroups_py.pipeline.spans import RECORDER
+
+Line = dict[str, Any]
+NEVER = np.iinfo(np.int64).min
+
+
+def fold(state: Any, options: Options, final: bool) -> Any:
+    """The same in fewer lines."""
+    by_sort: dict[str, list[Line]] = defaultdict(list)
+    for line in state.to_pylist():
+        by_sort[line["sort"]].append(line)
+    found = [*by_sort[START], *by_sort[PAUSE], *edges(by_sort[EDGE], options), *flows(by_sort[FLOW])]
+    new, waiting = match(by_sort[TIMES], by_sort[SEEN], options)
+    found += histograms([*by_sort[DELAYS], *new])
+    if not final:
+        found += still_wanted(waiting, found)
+    return pa.Table.from_pylist(found, STATE)
+
+
+# --- delays ---------------------------------------------------------------------------------------------------------
+
+@attrs.define(eq=False)
+class Block:
+    """One block of one numbering. seen: incarnation -> which numbers are counted."""
+
+    sent_ns: NDArray[np.int64] = attrs.Factory(lambda: np.full(BLOCK, NEVER))
+    sent: list[Line] = attrs.Factory(list)
+    seen: dict[str, NDArray[np.bool_]] = attrs.Factory(dict)
+    seen_lines: dict[str, Line] = attrs.Factory(dict)
+    delivered: list[Line] = attrs.Factory(list)
+    unmatched: list[Line] = attrs.Factory(list)
+
+    def lines(self) -> Iterator[Line]:
+        """What it takes to go on later."""
+        yield from self.sent
+        yield from self.unmatched
+        for incarnation, line in self.seen_lines.items():
+            yield {**line, "sort": SEEN, "a": np.packbits(self.seen[incarnation]).tobytes(), "b": None}
+
+
+Numbering = tuple[str, str, str]
+Waiting = dict[tuple[Numbering, int], Block]
+
+
+def match(times: list[Line], seen: list[Line], options: Options) -> tuple[list[Line], Waiting]:
+    """New histograms, and the blocks as they are afterwards."""
+    blocks: Waiting = defaultdict(Block)
+    for line in seen:
+        block = blocks[_place(line)]
+        block.seen[line["incarnation"]] = np.unpackbits(np.frombuffer(line["a"], np.uint8)).astype(bool)
+        block.seen_lines[line["incarnation"]] = line
+    for line in times:
+        block = blocks[_place(line)]
+        (block.sent if line["kind"] == "sent" else block.delivered).append(line)
+        if line["kind"] == "sent":
+            block.sent_ns[unpack(line["a"], "<u2")] = unpack(line["b"])
+    found: list[Line] = []
+    for block in blocks.values():
+        for line in block.delivered:
+            found += count(block, line, options)
+    return found, blocks
+
+
+def _place(line: Line) -> tuple[Numbering, int]:
+    return (line["origin"], line["stream"], line["dest"] or ""), line["block"]
+
+
+def count(block: Block, line: Line, options: Options) -> Iterator[Line]:
+    """Histograms, one a window, of the deliveries in `line`; what was not sent yet waits."""
+    within, times = unpack(line["a"], "<u2"), unpack(line["b"])
+    seen = block.seen.setdefault(line["incarnation"], np.zeros(BLOCK, bool))
+    block.seen_lines.setdefault(line["incarnation"], line)
+    order = np.argsort(times, kind="stable")
+    within, times = within[order], times[order]
+    _, firsts = np.unique(within, return_index=True)         # a message that came twice counts at its first time
+    fresh = np.zeros(len(within), bool)
+    fresh[firsts] = True
+    fresh &= ~seen[within]
+    known = block.sent_ns[within] != NEVER
+    early = fresh & ~known
+    if early.any():
+        block.unmatched.append({**line, "n": int(early.sum()), "a": pack(within[early], "<u2"),
+                                "b": pack(times[early])})
+    ready = fresh & known
+    seen[within[ready]] = True
+    sent_ns = block.sent_ns[within[ready]]
+    yield from by_window(line, sent_ns // options.window_ns, times[ready] - sent_ns)
+
+
+def by_window(line: Line, windows: NDArray[np.int64], delays: NDArray[np.int64]) -> Iterator[Line]:
+    """A histogram for each window."""
+    for window in np.unique(windows).tolist():
+        inside = delays[windows == window]
+        bins, counts = np.unique(inside // BIN_NS, return_counts=True)
+        yield {**{name: line[name] for name in WHO}, "sort": DELAYS, "key": DELAYS, "window": window,
+               "n": len(inside), "least": int(inside.min()), "most": int(inside.max()),
+               "a": pack(bins), "b": pack(counts)}
+
+
+def histograms(lines: Iterable[Line]) -> Iterator[Line]:
+    """Those of one origin, recorder and window become one."""
+    together: dict[tuple[Any, ...], list[Line]] = defaultdict(list)
+    for line in lines:
+        together[line["incarnation"], line["origin"], line["stream"], line["dest"], line["window"]].append(line)
+    for same in together.values():
+        yield same[0] if len(same) == 1 else add_up(same)
+
+
+def add_up(lines: list[Line]) -> Line:
+    """One histogram of several."""
+    bins, at = np.unique(joined([line["a"] for line in lines]), return_inverse=True)
+    counts = np.zeros(len(bins), np.int64)
+    np.add.at(counts, at, joined([line["b"] for line in lines]))
+    return {**lines[0], "n": sum(line["n"] for line in lines), "least": min(line["least"] for line in lines),
+            "most": max(line["most"] for line in lines), "a": pack(bins), "b": pack(counts)}
+
+
+def still_wanted(waiting: Waiting, found: Iterable[Line]) -> Iterator[Line]:
+    """Lines of the blocks that something may still be added to."""
+    receivers: dict[Numbering, dict[str, None]] = defaultdict(dict)
+    newest: dict[Numbering, int] = {}
+    for line in found:
+        if line["sort"] == DELAYS:
+            receivers[line["origin"], line["stream"], line["dest"] or ""][line["incarnation"]] = None
+    for (numbering, number), block in waiting.items():
+        newest[numbering] = max(number, newest.get(numbering, 0))
+        receivers[numbering].update(dict.fromkeys(block.seen))
+    for (numbering, number), block in waiting.items():
+        full = number and not (block.sent_ns == NEVER).any() and not block.unmatched
+        done = full and all(each in block.seen and block.seen[each].all() for each in receivers[numbering])
+        if not done and number > newest[numbering] - KEPT_BLOCKS:
+            yield from block.lines()
+
+
+# --- flows and pauses -----------------------------------------------------------------------------------------------
+
+def flows(lines: Iterable[Line]) -> Iterator[Line]:
+    """Sums by recorder, origin, kind and window."""
+    sums: dict[tuple[Any, ...], Line] = {}
+    for line in lines:
+        key = (line["incarnation"], line["kind"], line["origin"], line["window"])
+        known = sums.get(key)
+        sums[key] = line if known is None else {**known, "n": known["n"] + line["n"],
+                                                "bytes": known["bytes"] + line["bytes"],
+                                                "most": max(known["most"], line["most"])}
+    yield from sums.values()
+
+
+def edges(lines: list[Line], options: Options) -> Iterator[Line]:
+    """One edge for each recorder and site, and the pauses between those that it is made of.
+
+    Pieces of a record come in any order in batch, so two that do not touch may have a third between them that is in
+    another fold; that cannot be here, since all edges of one recorder and site meet.
+    """
+    together: dict[tuple[str, str], list[Line]] = defaultdict(list)
+    for line in lines:
+        together[line["incarnation"], line["origin_site"]].append(line)
+    for same in together.values():
+        same.sort(key=lambda line: line["row"])
+        for before, after in pairwise(same):
+            length = after["mono_ns"] - before["mono_stop_ns"]
+            if length >= options.pause_ns:
+                yield {**{name: before[name] for name in (*RECORDER, "origin_site", "key")}, "sort": PAUSE,
+                       "least": before["most"], "most": length}
+        first, last = same[0], same[-1]
+        yield {**first, "most": last["most"], "row_stop": last["row_stop"], "mono_stop_ns": last["mono_stop_ns"]}

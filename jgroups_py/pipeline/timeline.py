@@ -1,0 +1,196 @@
+"""The timeline: views, relays, site status, failovers, and the gap in the deliveries around each.
+
+Facts go through as they are; pauses between deliveries come from the lag job's digest, whose state this one shares.
+"""
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from jgroups_py.pipeline.grouping import column, numbers
+from jgroups_py.pipeline.job import Options
+from jgroups_py.pipeline.lag.digest import key_of, pauses, table, texts
+from jgroups_py.pipeline.lag.fold import Line, edges
+from jgroups_py.pipeline.lag.state import EDGE, PAUSE, STATE
+from jgroups_py.pipeline.spans import RECORDER, is_message
+from jgroups_py.units import NS_PER_S
+
+COLUMNS = (*RECORDER, "row", "kind", "wall_ns", "mono_ns", "view_id", "origin_site", "seqno", "count", "detail")
+FACT = "fact"
+FOLD_BY: Sequence[str] = ("key",)
+BEFORE_NS, AFTER_NS = NS_PER_S // 2, 5 * NS_PER_S      # of an incident, what counts as around it
+
+EVENTS = pa.schema([*(pa.field(name, pa.string()) for name in ("cluster", "site", "member", "incarnation", "kind")),
+                    pa.field("wall_ns", pa.int64()), pa.field("view_id", pa.string()), pa.field("text", pa.string())])
+VIEWS = pa.schema([*(pa.field(name, pa.string()) for name in ("cluster", "site", "view_id")),
+                   pa.field("begin_ns", pa.int64()), pa.field("end_ns", pa.int64()),
+                   pa.field("coordinator", pa.string()), pa.field("members", pa.string()),
+                   pa.field("joined", pa.string()), pa.field("left", pa.string())])
+LIVES = pa.schema([*(pa.field(name, pa.string()) for name in RECORDER), pa.field("begin_ns", pa.int64()),
+                   pa.field("end_ns", pa.int64()), pa.field("stopped", pa.bool_())])
+GAPS = pa.schema([pa.field("wall_ns", pa.int64()), pa.field("what", pa.string()), pa.field("who", pa.string()),
+                  pa.field("at_site", pa.string()), pa.field("origin_site", pa.string()),
+                  pa.field("site", pa.string()), pa.field("begin_ns", pa.int64()), pa.field("gap_ns", pa.int64())])
+PAUSES = pa.schema([*(pa.field(name, pa.string()) for name in (*RECORDER, "origin_site")),
+                    pa.field("begin_ns", pa.int64()), pa.field("length_ns", pa.int64())])
+
+
+def digest(rows: Any, options: Options) -> Any:
+    """Facts and pauses of a record batch of rows."""
+    message = is_message(column(rows, "kind"))
+    facts, messages = rows.filter(pa.array(~message)), rows.filter(pa.array(message))
+    parts = [_facts(facts)] if len(facts) else []
+    if len(messages):
+        parts += pauses(messages, options)
+    return pa.concat_tables(parts).combine_chunks() if parts else STATE.empty_table()
+
+
+def _facts(facts: Any) -> Any:
+    columns = texts(facts, (*RECORDER, "kind", "view_id", "detail"), np.arange(len(facts)))
+    return table(FACT, len(facts), {
+        **{name: columns[name] for name in (*RECORDER, "kind", "detail")}, "key": key_of(columns["incarnation"]),
+        "origin_name": columns["view_id"], "row": pa.array(numbers(facts, "row")),
+        "least": pa.array(numbers(facts, "wall_ns")), "n": pa.array(numbers(facts, "count"))})
+
+
+def fold(state: Any, options: Options, final: bool) -> Any:
+    """Edges of a recorder's deliveries become one; the rest stays."""
+    lines = state.to_pylist()
+    found = [line for line in lines if line["sort"] != EDGE]
+    found += edges([line for line in lines if line["sort"] == EDGE], options)
+    return pa.Table.from_pylist(found, STATE)
+
+
+def tables(state: Any, options: Options) -> Mapping[str, Any]:
+    """All tables, by name."""
+    lines = state.to_pylist()
+    facts = sorted((line for line in lines if line["sort"] == FACT),
+                   key=lambda line: (line["least"], line["incarnation"], line["row"]))
+    idle = [line for line in lines if line["sort"] == PAUSE]
+    ends = [line for line in lines if line["sort"] == EDGE]
+    found = list(views(facts, ends))
+    return {
+        "events": _table(map(_event, facts), EVENTS),
+        "views": _table(found, VIEWS),
+        "lives": _table(lives(facts, ends), LIVES),
+        "pauses": _table(({**{name: line[name] for name in (*RECORDER, "origin_site")}, "begin_ns": line["least"],
+                           "length_ns": line["most"]} for line in idle), PAUSES),
+        "gaps": _table(gaps(found, lives(facts, ends), idle), GAPS),
+    }
+
+
+def _table(lines: Iterable[Line], schema: pa.Schema) -> Any:
+    return pa.Table.from_pylist(list(lines), schema).sort_by([(name, "ascending") for name in schema.names])
+
+
+def _detail(line: Line) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(line["detail"]) if line["detail"] else {}
+    return found
+
+
+def _event(line: Line) -> Line:
+    return {**{name: line[name] for name in (*RECORDER, "kind")}, "wall_ns": line["least"],
+            "view_id": line["origin_name"], "text": text_of(line["kind"], _detail(line), line["n"])}
+
+
+def text_of(kind: str, detail: dict[str, Any], count: int) -> str:
+    """A fact in words."""
+    if kind == "view":
+        return "view of " + ", ".join(name or address[:8] for address, name in detail.get("members", ()))
+    if kind == "site":
+        return f"{detail.get('site')} is {detail.get('status')}"
+    if kind == "relay":
+        return f"relay of {detail.get('site')}: {str(detail.get('relay'))[:8]}, epoch {detail.get('epoch')}"
+    if kind in ("lost", "gap", "covered"):
+        return f"{count} messages " + {"lost": "declared lost", "gap": "not recorded", "covered": "in a state"}[kind]
+    return {"start": "began to record", "stop": f"stopped: {detail.get('reason', '')}"}.get(kind, kind)
+
+
+def views(facts: Iterable[Line], ends: Iterable[Line]) -> Iterator[Line]:
+    """Each view of each site: from when (first member) to when (the next one, or the last delivery)."""
+    last: dict[tuple[str, str], int] = defaultdict(int)
+    for line in ends:
+        place = (line["cluster"], line["site"] or "")
+        last[place] = max(last[place], line["most"])
+    first: dict[tuple[str, str, str], Line] = {}
+    for line in facts:
+        if line["kind"] == "view":
+            first.setdefault((line["cluster"], line["site"] or "", line["origin_name"] or ""), line)
+    by_place: dict[tuple[str, str], list[Line]] = defaultdict(list)
+    for (cluster, site, _), line in first.items():
+        by_place[cluster, site].append(line)
+    for place, found in by_place.items():
+        found.sort(key=lambda line: (line["least"], line["origin_name"] or ""))
+        begins = [line["least"] for line in found]
+        names: dict[str, str] = {}
+        for line, end_ns in zip(found, [*begins[1:], max(last[place], begins[-1])], strict=True):
+            yield _view(place, line, end_ns, names)
+
+
+def _view(place: tuple[str, str], line: Line, end_ns: int, names: dict[str, str]) -> Line:
+    detail = _detail(line)
+    members = detail.get("members", [])
+    names.update({address: name or address[:8] for address, name in members})
+
+    def named(addresses: Iterable[str]) -> str:
+        return ", ".join(names.get(address, address[:8]) for address in addresses)
+
+    return {"cluster": place[0], "site": place[1], "view_id": line["origin_name"], "begin_ns": line["least"],
+            "end_ns": end_ns, "coordinator": named([members[0][0]]) if members else "",
+            "members": named(address for address, _ in members), "joined": named(detail.get("joined", ())),
+            "left": named(detail.get("left", ()))}
+
+
+def lives(facts: Iterable[Line], ends: Iterable[Line]) -> list[Line]:
+    """Each incarnation: from its first fact to its last sign."""
+    found: dict[str, Line] = {}
+    for line in [*facts, *ends]:
+        begin_ns = line["least"]
+        end_ns = max(begin_ns, line["most"] or 0)
+        known = found.setdefault(line["incarnation"], {
+            **{name: line[name] for name in RECORDER}, "begin_ns": begin_ns, "end_ns": end_ns, "stopped": False})
+        known["begin_ns"], known["end_ns"] = min(known["begin_ns"], begin_ns), max(known["end_ns"], end_ns)
+        known["stopped"] = known["stopped"] or line["kind"] == "stop"
+    return list(found.values())
+
+
+def gaps(found: Iterable[Line], people: Iterable[Line], idle: Iterable[Line]) -> Iterator[Line]:
+    """Around each change of a site's coordinator or loss of a member: the longest pause from and at each site."""
+    ended = [person for person in people if not person["stopped"]]
+    for before, after in _changes(found):
+        if not after["left"]:
+            continue
+        failover = before["coordinator"] != after["coordinator"]
+        crashed = [person for person in ended if person["member"] in after["left"].split(", ")
+                   and (person["site"] or "") == after["site"] and person["end_ns"] <= after["begin_ns"]]
+        begin_ns = max((person["end_ns"] for person in crashed), default=after["begin_ns"])
+        what = ("failover: coordinator " if failover else "") + ("crashed" if crashed else "left")
+        for (origin_site, site), pause in sorted(_longest(idle, begin_ns).items()):
+            yield {"wall_ns": begin_ns, "what": what, "who": after["left"], "at_site": after["site"],
+                   "origin_site": origin_site, "site": site, "begin_ns": pause["least"], "gap_ns": pause["most"]}
+
+
+def _changes(found: Iterable[Line]) -> Iterator[tuple[Line, Line]]:
+    before: dict[tuple[str, str], Line] = {}
+    for view in found:
+        place = (view["cluster"], view["site"])
+        if place in before:
+            yield before[place], view
+        before[place] = view
+
+
+def _longest(idle: Iterable[Line], wall_ns: int) -> dict[tuple[str, str], Line]:
+    """(origin's site, site) -> the longest pause of a receiver there that lies around this time."""
+    found: dict[tuple[str, str], Line] = {}
+    for line in idle:
+        if line["least"] > wall_ns + AFTER_NS or line["least"] + line["most"] < wall_ns - BEFORE_NS:
+            continue
+        route = (line["origin_site"] or "", line["site"] or "")
+        if route not in found or found[route]["most"] < line["most"]:
+            found[route] = line
+    return found
