@@ -85,6 +85,13 @@ class SwimWorld(World):
         """Member -> seconds until it knew of this start of `name`."""
         return self.times_of(name, JOINED, UPDATED, since_ns=since_ns)
 
+    def isolate(self, name: str) -> None:
+        """Nothing gets to a member or away from it, until `mend`."""
+        for other in self.names:
+            if other != name:
+                self.network.cut(name, other)
+                self.network.cut(other, name)
+
     def drop_datagrams(self, src: str, dest: str) -> None:
         """From now on no datagram gets from `src` to `dest`; connections do."""
         self.network.set_path_weather(src, dest, LOCAL, Weather(loss_ratio=1.0))

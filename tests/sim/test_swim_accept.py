@@ -78,6 +78,39 @@ def deafen(world: SwimWorld, name: str) -> None:
             world.drop_datagrams(other, name)
 
 
+def test_accept_3_5_lifeguard_keeps_members_that_stall_from_failing_healthy_ones() -> None:
+    without, with_it = (false_failures(SwimConfig(lifeguard=on)) for on in (False, True))
+    assert without >= 50
+    assert with_it <= 0.02 * without, (with_it, without)
+
+
+def test_a_process_that_is_stopped_reads_what_came_before_it_judges_and_fails_nobody() -> None:
+    assert false_failures(SwimConfig(lifeguard=False), stopped=True) == 0
+
+
+def false_failures(config: SwimConfig, *, stopped: bool = False) -> int:
+    """How often healthy members count as failed while 4 of 16 stall for 5 s of every 6 s.
+
+    A member that stalls handles nothing in time, so for the others and for itself all its messages are lost while its
+    clock goes on. stopped: by SIGSTOP instead, when nothing is lost but time.
+    """
+    world = SwimWorld(16, config)
+    stalling = world.names[12:]
+    began_ns = world.now_ns
+    for _ in range(50 if FULL else 7):
+        for name in stalling:
+            if stopped:
+                world.pause(name)
+            else:
+                world.isolate(name)
+        world.run_for(seconds(5))
+        for name in stalling:
+            world.resume(name)
+        world.mend()
+        world.run_for(seconds(1))
+    return sum(entry.member.name not in stalling for entry in world.failures(began_ns))
+
+
 def test_accept_3_6_almost_everybody_learns_of_a_newcomer_in_a_second_and_a_half() -> None:
     took = []
     for seed in range(20 if FULL else 2):
