@@ -1,7 +1,11 @@
-"""Profile relay-storm: relays die while relays take over, at both ends, over bridges that flap and clog."""
+"""Profile relay-storm: relays die while relays take over, at both ends, over bridges that flap and clog.
+
+In some seeds members hold on disk (`hold_dir`), and disks are slow to sync while all that happens.
+"""
 from __future__ import annotations
 
 from jgroups_py.outputs import BRIDGE
+from jgroups_py.sim.disk_faults import SlowDisk
 from jgroups_py.sim.faults import Action, Begin, Clog, CrashOfFirst, LeaveOf, Storm
 from jgroups_py.sim.network import Weather
 from jgroups_py.sim.profiles.base import Plan, span, storm
@@ -11,6 +15,7 @@ from jgroups_py.units import millis, seconds
 
 MEMBER_KINDS = ("chain", "chain", "pause", "pause and crash", "leave and crash")
 BRIDGE_KINDS = ("flapping", "clog", "storm")
+DISK_RATIO = 0.35                        # of seeds in which members hold on disk
 
 
 class RelayStorm(SitesProfile):
@@ -21,7 +26,7 @@ class RelayStorm(SitesProfile):
     splits = True
     reaches = ("failovers", "overlapping failovers at one site", "overlapping failovers at two sites",
                "paused members excluded", "excluded members merged back", "messages replayed: more than 50 at once",
-               "refused epochs")
+               "refused epochs", "messages read from disk")
 
     def make_plan(self) -> Plan:
         rng = self.rng
@@ -42,6 +47,8 @@ class RelayStorm(SitesProfile):
         faults += self.bridge_faults(first_ns, stop_ns)
         faults.sort(key=lambda fault: fault.at_ns)
         traffic = (*begins, *self.talk(faults, stop_ns, rng.randint(30, 70), far_ratio=0.2))
+        if rng.random() < DISK_RATIO:    # drawn last, so that the other seeds' plans stay what they were
+            faults = sorted([*faults, *self.slow_disks(first_ns, stop_ns)], key=lambda fault: fault.at_ns)
         return Plan(sites, tuple(faults), traffic, stop_ns)
 
     def episode(self, kind: str, names: tuple[str, ...], at_ns: int, for_ns: int) -> list[Action]:
@@ -84,3 +91,15 @@ class RelayStorm(SitesProfile):
                 for_ns = span(rng, 1, 6)
                 return [Clog(at_ns, name, other, slow, for_ns, BRIDGE) for name in names for other in others]
         return [Storm(at_ns, storm(rng), span(rng, 0.5, 6), BRIDGE)]
+
+    def slow_disks(self, first_ns: int, stop_ns: int) -> list[Action]:
+        """All members hold on disk; some of their disks take long for a sync, about the time of the first deaths or
+        at any time."""
+        rng = self.rng
+        self.settings += (("hold_dir", "/hold"), ("hold_sync", rng.choice(("interval", "every", "every"))),
+                          ("hold_sync_interval_ns", span(rng, 0.05, 1)))
+        made: list[Action] = []
+        for name in rng.sample(self.members, rng.randint(1, len(self.members))):
+            at_ns = first_ns + span(rng, -2, 2) if rng.random() < 0.5 else rng.randrange(first_ns, stop_ns)
+            made.append(SlowDisk(at_ns, name, span(rng, 0.02, 2), span(rng, 1, 8)))
+        return made
