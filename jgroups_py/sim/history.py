@@ -12,8 +12,8 @@ from hashlib import blake2b
 import attrs
 
 from jgroups_py.address import Address, ProxyUUID
-from jgroups_py.topics import Interest
 from jgroups_py.members import Accusation, Member
+from jgroups_py.topics import Interest
 from jgroups_py.units import NS_PER_S
 from jgroups_py.view import GlobalView, MergeView, View, ViewId
 

@@ -133,6 +133,10 @@ class World(Engine):
         """The counters of a member's protocols."""
         return self.processes[name].node.stats()
 
+    def has_settled(self) -> bool:
+        """Whether nothing more is to be expected, for all that we know."""
+        return True
+
     # --- what applications do ---------------------------------------------------------------------------------------
 
     def send(

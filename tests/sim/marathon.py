@@ -21,8 +21,9 @@ import jgroups_py
 from jgroups_py.cli.sim import Sum
 from jgroups_py.sim.runner import run_seed
 
-SHARES = {"group": 20, "relay": 18, "relay-crash": 10, "relay-storm": 12, "split-brain": 12, "limits": 8, "scale": 3,
-          "site-crash": 5, "operators": 4, "flow": 3, "interleavings": 3, "swim": 3, "swim-group": 2}
+SHARES = {"group": 17, "relay": 18, "relay-crash": 10, "relay-storm": 12, "split-brain": 12, "limits": 8, "scale": 3,
+          "site-crash": 5, "operators": 4, "flow": 3, "interleavings": 3, "swim": 3, "swim-group": 2,
+          "topics": 3}
 """How the seeds are spread over the profiles."""
 PIECE = 50
 ROW = "{:<12} {:>7} {:>7} {:>11} {:>10} {:>9} {:>12}"

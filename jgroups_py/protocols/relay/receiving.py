@@ -233,7 +233,7 @@ class Receiving:
             relay.count("forwards_again", batch.count)
             return self.ack_again(header.site, {header.origin: stop})
         if relay.interests.refuses(batch):
-            relay.interests.tell(peer.address)
+            relay.interests.refuse(peer, batch)
             return self.ask(header.origin, wanted, peer.address)
         if header.first < wanted:
             relay.count("forwards_again", wanted - header.first)

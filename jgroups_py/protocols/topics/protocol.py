@@ -118,6 +118,7 @@ class Topics(Protocol):
     def heard(self, header: Heard, batch: Batch) -> None:
         """What the relay disseminates from here on was chosen with these versions in mind."""
         if header.versions.get(self.me) == self.version:
+            self.count("heard")
             self.confirmed = self.interest
 
     # --- the coordinator ----------------------------------------------------------------------------------------------
