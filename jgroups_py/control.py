@@ -1,6 +1,7 @@
-"""Operators: what a running member knows of the other sites, and orders about them.
+"""Operators: what a running member knows of members and other sites, and orders about those.
 
-SiteControl is for the program itself; ControlSocket opens it to `jgroups site` on the same host:
+SiteControl is for the program itself; ControlSocket opens a member to `jgroups members`, `jgroups events` and, with
+RELAY, `jgroups site` on the same host:
 
     with jg.JChannel("nyc.xml") as ch, ControlSocket(ch, "/run/user/1000/nyc-a.sock"):
         ch.connect("chat")
@@ -8,8 +9,9 @@ SiteControl is for the program itself; ControlSocket opens it to `jgroups site` 
 
 The socket is a UNIX domain socket that only its user can open (mode 0600, and the system is asked who is calling).
 Nothing listens unless a program opens one, and nothing is ever reachable over the network. One JSON object a line is
-a question, one an answer: {"command": "status"}, or {"command": "offline" | "online" | "drain", "site": "SFO",
-"timeout": 30}; the answer has "ok", and "error" or what was asked for.
+a question, one an answer: {"command": "members" | "status"}, or {"command": "offline" | "online" | "drain", "site":
+"SFO", "timeout": 30}; the answer has "ok", and "error" or what was asked for. After {"command": "events"} a line
+follows for each change, until the caller hangs up.
 """
 from __future__ import annotations
 
@@ -23,23 +25,27 @@ import stat
 import struct
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from jgroups_py.block import Block
-from jgroups_py.errors import ChannelError, ConfigError, NotConnectedError, SiteOrderError
+from jgroups_py.errors import ChannelError, ConfigError, SiteOrderError
 from jgroups_py.events import SiteCommand
 from jgroups_py.node import Node
 from jgroups_py.outputs import Output, SiteCommandDone
 from jgroups_py.ports import SiteReporter
-from jgroups_py.session import BaseChannel, Session
+from jgroups_py.session import BaseChannel
 from jgroups_py.units import seconds
+from jgroups_py.watching import ChannelWatch, Feed, Watched, ask_node
 
 log = logging.getLogger("jgroups_py")
 
+QUESTIONS = ("members", "events", "status")
 ORDERS = ("offline", "online", "drain")
+FOLLOWING = "following"                     # the event that answers the command "events"
+NO_SITES = "the member's stack has no RELAY, so it knows of no other sites"
 DRAIN_SECONDS = 30.0                        # how long a drain waits unless it is told otherwise
 LONGEST_SECONDS = 86_400.0
 PATIENCE_SECONDS = 10.0                     # how much longer than its timeout an order may take to be answered
@@ -47,7 +53,7 @@ QUESTION_BYTES = 64 << 10
 IDLE_SECONDS = 300.0                        # a caller that says nothing for so long is hung up on
 CALLERS = 8                                 # at once
 PATH_BYTES = 100                            # what every system allows for a UNIX domain socket, rounded down
-ANSWER_SECONDS = 5.0                        # for the loop thread to look at its node
+HANG_UP_SECONDS = 1.0                       # how often we look whether a follower is still there
 
 
 class SiteControl(Block):
@@ -55,9 +61,8 @@ class SiteControl(Block):
 
     def __init__(self, channel: BaseChannel) -> None:
         if channel.spec.config_of("RELAY") is None:
-            raise ConfigError("the channel's stack has no RELAY, so it knows of no other sites")
+            raise ConfigError(NO_SITES)
         self._channel = channel
-        self._session: Session | None = None
         self._numbers = itertools.count(1)
         self._answers: dict[int, str | None] = {}            # order -> None until its answer is here
         self._changed = threading.Condition()
@@ -69,7 +74,7 @@ class SiteControl(Block):
         Raises:
             NotConnectedError: the channel is in no group.
         """
-        report: dict[str, Any] = self._ask(_report)
+        report: dict[str, Any] = ask_node(self._channel, _report)
         return report
 
     def offline(self, site: str) -> None:
@@ -100,7 +105,7 @@ class SiteControl(Block):
             self._answers[number] = None
         try:
             event = SiteCommand(number, verb, site, seconds(timeout))
-            self._ask(lambda node, now_ns: node.inject(event, now_ns))
+            ask_node(self._channel, lambda node, now_ns: node.inject(event, now_ns))
             with self._changed:
                 self._changed.wait_for(lambda: self._answers[number] is not None, timeout + PATIENCE_SECONDS)
                 error = self._answers[number]
@@ -110,22 +115,6 @@ class SiteControl(Block):
             raise SiteOrderError("this member did not answer in time")
         if error:
             raise SiteOrderError(error)
-
-    def _ask(self, question: Callable[[Node, int], Any]) -> Any:
-        """Have the loop thread look at the node; not queued behind what is to be sent, which may be blocked."""
-        session = self._channel._ready()
-        found: list[Any] = []
-        done = threading.Event()
-
-        def answered(answer: Any) -> None:
-            found.append(answer)
-            done.set()
-
-        host = session.host
-        host.ask(lambda node: (question(node, host.loop.now_ns),), answered)
-        if not done.wait(ANSWER_SECONDS) or found[0] is None:
-            raise NotConnectedError("the channel is leaving its group, or its loop does not run")
-        return found[0][0]
 
     def early(self, outputs: Sequence[Output]) -> Sequence[Output]:
         """On the loop thread: answers to orders."""
@@ -146,29 +135,33 @@ def _report(node: Node, now_ns: int) -> dict[str, Any]:
 
 
 class ControlSocket:
-    """A UNIX domain socket at `path` through which `jgroups site` talks to `channel`, until closed.
+    """A UNIX domain socket at `path`, through which `jgroups members`, `events` and `site` talk to a member.
 
-    The channel may be connected before or after. The socket appears with its permissions already set, and takes the
-    place of one that a dead process left behind.
+    member: a channel, which may be connected before or after; or a Membership. The socket appears with its permissions
+    already set, and takes the place of one that a dead process left behind.
     """
 
-    def __init__(self, channel: BaseChannel, path: str | os.PathLike[str]) -> None:
+    def __init__(self, member: BaseChannel | Watched, path: str | os.PathLike[str]) -> None:
         """Open it.
 
         Raises:
-            ConfigError: the stack has no RELAY, or there cannot be a socket at `path`.
+            ConfigError: there cannot be a socket at `path`.
         """
-        self.control = SiteControl(channel)
         self.path = Path(path)
         self._callers = threading.BoundedSemaphore(CALLERS)
         self._socket = _listening(self.path)
+        self._watched = ChannelWatch(member) if isinstance(member, BaseChannel) else member
+        self._feed = Feed(self._watched)
+        has_sites = isinstance(member, BaseChannel) and member.spec.config_of("RELAY") is not None
+        self._sites = SiteControl(member) if isinstance(member, BaseChannel) and has_sites else None
         self._closed = False
-        threading.Thread(target=self._accept, name=f"jgroups-control-{channel.name}", daemon=True).start()
+        threading.Thread(target=self._accept, name=f"jgroups-control-{member.name}", daemon=True).start()
 
     def close(self) -> None:
         """Listen no more; the file goes."""
         if not self._closed:
             self._closed = True
+            self._feed.close()
             with contextlib.suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)      # wakes the thread that waits in accept
             self._socket.close()
@@ -199,17 +192,40 @@ class ControlSocket:
             caller.settimeout(IDLE_SECONDS)
             with caller, caller.makefile("rb") as questions, contextlib.suppress(OSError):
                 while line := questions.readline(QUESTION_BYTES):
-                    caller.sendall(json.dumps(self._answer(line)).encode() + b"\n")
+                    answer = self._answer(line)
+                    if answer.get("event") == FOLLOWING:
+                        return self._tell_all(caller, answer)
+                    _say(caller, answer)
         finally:
             self._callers.release()
+
+    def _tell_all(self, caller: socket.socket, first: dict[str, Any]) -> None:
+        """Send all that changes after `first`, until the caller hangs up or we are closed."""
+        follower = self._feed.follow()
+        try:
+            _say(caller, first)
+            while not self._closed:
+                facts = follower.take(HANG_UP_SECONDS)
+                if facts is not None:
+                    _say(caller, facts)
+                elif _has_hung_up(caller):
+                    return
+        finally:
+            self._feed.end(follower)
 
     def _answer(self, line: bytes) -> dict[str, Any]:
         try:
             command, site, timeout = _parsed(line)
+            if command in ("members", "events"):
+                report = self._watched.report()
+                return {"ok": True, **report} if command == "members" else \
+                    {"ok": True, "event": FOLLOWING, "member": report["member"], "cluster": report["cluster"]}
+            if self._sites is None:
+                return {"ok": False, "error": NO_SITES}
             if command == "status":
-                return {"ok": True, **self.control.status()}
+                return {"ok": True, **self._sites.status()}
             log.warning("an operator orders: %s %s", command, site)
-            self.control.order(command, site, timeout if command == "drain" else 0.0)
+            self._sites.order(command, site, timeout if command == "drain" else 0.0)
         except (ValueError, ChannelError) as error:
             return {"ok": False, "error": str(error)}
         return {"ok": True}
@@ -224,8 +240,8 @@ def _parsed(line: bytes) -> tuple[str, str, float]:
     if not isinstance(question, dict):
         raise ValueError("a question is one JSON object on a line")
     command, site, timeout = question.get("command"), question.get("site", ""), question.get("timeout", DRAIN_SECONDS)
-    if command != "status" and command not in ORDERS:
-        raise ValueError(f"there is no command {command!r}; there are status, {', '.join(ORDERS)}")
+    if command not in QUESTIONS and command not in ORDERS:
+        raise ValueError(f"there is no command {command!r}; there are {', '.join((*QUESTIONS, *ORDERS))}")
     if not isinstance(site, str) or (command in ORDERS and not site):
         raise ValueError(f"{command} needs a site")
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout <= LONGEST_SECONDS:
@@ -239,6 +255,22 @@ def _may_speak(caller: socket.socket) -> bool:
         return True
     credentials = caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return struct.unpack("3i", credentials)[1] in (os.getuid(), 0)
+
+
+def _say(caller: socket.socket, facts: dict[str, Any]) -> None:
+    """One line."""
+    caller.sendall(json.dumps(facts).encode() + b"\n")
+
+
+def _has_hung_up(caller: socket.socket) -> bool:
+    """Whether the other end is closed; it says nothing more in any case."""
+    caller.setblocking(False)                                # with a timeout, Python waits before it asks the system
+    try:
+        return caller.recv(1, socket.MSG_PEEK) == b""
+    except BlockingIOError:
+        return False
+    finally:
+        caller.settimeout(IDLE_SECONDS)
 
 
 def _listening(path: Path) -> socket.socket:
@@ -282,18 +314,44 @@ def ask(path: str | os.PathLike[str], question: dict[str, Any], timeout: float) 
     Raises:
         ChannelError: nobody listens there, or the member did not answer in `timeout` seconds.
     """
+    with contextlib.closing(_answers(path, question, timeout)) as answers:
+        return next(answers)
+
+
+def follow(path: str | os.PathLike[str]) -> Generator[dict[str, Any], None, None]:
+    """What changes at the member that listens at `path`, for as long as it runs; the first says that it is followed.
+
+    Raises:
+        ChannelError: nobody listens there, it did not answer, or it is in no group.
+    """
+    with contextlib.closing(_answers(path, {"command": "events"}, PATIENCE_SECONDS, forever=True)) as answers:
+        first = next(answers)
+        if not first["ok"]:
+            raise ChannelError(first["error"])
+        yield first
+        yield from answers
+
+
+def _answers(
+    path: str | os.PathLike[str], question: dict[str, Any], timeout: float, forever: bool = False,
+) -> Generator[dict[str, Any], None, None]:
+    """The answer, and with `forever` all that comes after it, until the member hangs up."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
         caller.settimeout(timeout)
         try:
             caller.connect(str(path))
             caller.sendall(json.dumps(question).encode() + b"\n")
-            with caller.makefile("rb") as answers:
-                line = answers.readline()
+            lines = caller.makefile("rb")
+            line = lines.readline()
         except TimeoutError:
             raise ChannelError(f"the member at {path} did not answer within {timeout:g} s") from None
         except OSError as error:
             raise ChannelError(f"no member listens at {path}: {error.strerror or error}") from None
-    if not line:
-        raise ChannelError(f"the member at {path} hung up: it is another user's, or it has too many callers")
-    answer: dict[str, Any] = json.loads(line)
-    return answer
+        if not line:
+            raise ChannelError(f"the member at {path} hung up: it is another user's, or it has too many callers")
+        yield json.loads(line)
+        if forever:
+            caller.settimeout(None)
+            with contextlib.suppress(ConnectionError):
+                for line in lines:
+                    yield json.loads(line)

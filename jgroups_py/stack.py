@@ -117,7 +117,7 @@ class Stack:
         if item.__class__ is Batch:
             self.outputs.append(Deliver(item))
         elif item.__class__ is ViewChange:
-            self.outputs.append(ViewInstalled(item.view))
+            self.outputs.append(ViewInstalled(item.view, item.failed))
         elif item.__class__ is Tell:
             self.outputs.append(item.output)
         else:

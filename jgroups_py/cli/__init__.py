@@ -13,6 +13,8 @@ from importlib import import_module
 SUBCOMMANDS = {
     "member": ("member", "run one member of a group as a process, driven by stdin"),
     "demo": ("demo", "two sites replicate a file while their coordinators are killed"),
+    "members": ("members", "show the members that a running member knows"),
+    "events": ("events", "follow what changes at a running member"),
     "site": ("site", "ask a running member about other sites, take them offline, online, or drain them"),
     "lint": ("lint", "check a stack file"),
     "draw": ("draw", "show a stack as text"),

@@ -19,9 +19,14 @@ from pathlib import Path
 from typing import Any
 
 from jgroups_py.address import Address
+from jgroups_py.blocks.membership import Membership
 from jgroups_py.channel import JChannel
 from jgroups_py.cli.floods import FLOOD, Counts, Flooder, flood_arguments, plain_name
+from jgroups_py.cli.membership import COMMANDS as COMMANDS_ALONE
+from jgroups_py.cli.membership import Node
 from jgroups_py.cli.stackfile import add_property_argument
+from jgroups_py.config.check import alone
+from jgroups_py.config.load import load
 from jgroups_py.control import ControlSocket
 from jgroups_py.errors import ChannelError, ConfigError
 from jgroups_py.events import SetPartition
@@ -45,14 +50,14 @@ COMMANDS = """commands on stdin, a line each:
 def add_parser(subparsers: Any) -> None:
     """Add `member` to the command line."""
     parser: ArgumentParser = subparsers.add_parser(
-        "member", help="run one member of a group as a process", description=__doc__, epilog=COMMANDS,
+        "member", help="run one member of a group as a process", description=__doc__, epilog=COMMANDS + COMMANDS_ALONE,
         formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--stack", required=True, metavar="FILE", help="a stack file, or a packaged stack's name")
     parser.add_argument("--cluster", required=True, metavar="NAME", help="the group to join or found")
     parser.add_argument("--name", metavar="A", help="logical name of this member")
     parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="for joining (%(default)s)")
-    parser.add_argument("--control", metavar="PATH", help="open a control socket for `jgroups site` there; only this "
-                        "user can use it (default: none)")
+    parser.add_argument("--control", metavar="PATH", help="open a control socket there, for `jgroups members`, "
+                        "`events` and `site`; only this user can use it (default: none)")
     parser.add_argument("--verbose", "-v", action="store_true", help="log more than warnings to stderr")
     add_property_argument(parser)
     parser.set_defaults(run=run)
@@ -63,17 +68,16 @@ def run(args: Namespace) -> int:
     logging.basicConfig(level=logging.INFO if args.verbose else logging.WARNING, stream=sys.stderr,
                         format="%(asctime)s %(name)s %(levelname)s %(message)s")
     try:
-        channel = JChannel(args.stack, name=args.name, properties=dict(args.properties))
+        spec = load(args.stack, dict(args.properties))
+        member = Membership(spec, name=args.name) if alone(spec.layers) else JChannel(spec, name=args.name)
+        control = ControlSocket(member, args.control) if args.control else nullcontext()
     except ConfigError as error:
         print(error, file=sys.stderr)
         return 2
-    try:
-        control = ControlSocket(channel, args.control) if args.control else nullcontext()
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return 2
+    if isinstance(member, Membership):
+        return Node(member, Printer()).run(args.cluster, control)
     with control:
-        return Member(channel).run(args.cluster, args.timeout)
+        return Member(member).run(args.cluster, args.timeout)
 
 
 class Ended(Exception):

@@ -21,6 +21,7 @@ from jgroups_py.sim.parts import Part, parse_numbers
 from jgroups_py.sim.profiles import PROFILES
 from jgroups_py.sim.runner import Outcome, run_seed, run_seeds
 from jgroups_py.sim.shrink import shrink_seed
+from jgroups_py.simulation import replicas as replicas  # it brings an application of its own
 from jgroups_py.units import NS_PER_S, parse_duration
 
 SHOWN_VIOLATIONS = 5

@@ -7,17 +7,15 @@ site's coordinator and holds for the whole site until the opposite order.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from typing import Any
 
+from jgroups_py.cli.controlled import CLAIM_FAILED, WHICH, add_control_argument, wrong
 from jgroups_py.control import DRAIN_SECONDS, PATIENCE_SECONDS, ask
 from jgroups_py.errors import ChannelError
 from jgroups_py.units import show_size
 
-CLAIM_FAILED, WRONG_USE = 1, 2
-VARIABLE = "JGROUPS_CONTROL"
 EPILOG = """verbs:
   status [SITE]   how it stands with the other sites, and what became of the messages for them:
                   numbered = acknowledged + held + lost
@@ -35,8 +33,7 @@ def add_parser(subparsers: Any) -> None:
         epilog=EPILOG, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("verb", choices=("status", "offline", "online", "drain"), metavar="VERB", help="see below")
     parser.add_argument("site", nargs="?", metavar="SITE", help="the name of another site")
-    parser.add_argument("--control", metavar="PATH", default=os.environ.get(VARIABLE),
-                        help=f"the member's control socket (default: ${VARIABLE})")
+    add_control_argument(parser)
     parser.add_argument("--timeout", type=float, default=DRAIN_SECONDS, metavar="SECONDS",
                         help="how long a drain may take (%(default)s); then the site stays as it was")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
@@ -46,7 +43,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: Namespace) -> int:
     """Ask; 1 if the order was not carried out, 2 if there is nobody to ask."""
     if not args.control:
-        return _wrong(f"which member? --control PATH, or {VARIABLE} in the environment")
+        return _wrong(WHICH)
     if args.verb != "status" and not args.site:
         return _wrong(f"{args.verb} needs a SITE")
     if args.timeout < 0:
@@ -83,8 +80,7 @@ def _show(args: Namespace, answer: dict[str, Any]) -> int:
 
 
 def _wrong(text: str) -> int:
-    print(f"jgroups site: {text}", file=sys.stderr)
-    return WRONG_USE
+    return wrong("site", text)
 
 
 def as_text(report: dict[str, Any], *, origins: bool = False) -> str:

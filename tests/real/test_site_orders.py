@@ -191,8 +191,15 @@ def test_a_socket_is_not_put_in_the_place_of_something_else(tmp_path: Path) -> N
         ControlSocket(channel, tmp_path / ("x" * 120))
     with pytest.raises(ConfigError, match="no control socket"):
         ControlSocket(channel, tmp_path / "missing" / "s")
+
+
+def test_a_member_without_relay_has_no_orders_to_take(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no RELAY"):
-        ControlSocket(JChannel("udp", name="A"), tmp_path / "s")
+        SiteControl(JChannel("udp", name="A"))
+    with ControlSocket(JChannel("udp", name="A"), tmp_path / "s"):
+        done = Operator(tmp_path / "s").run("status")
+    assert done.returncode == 1
+    assert "no RELAY" in done.stderr
 
 
 def test_a_socket_that_a_dead_process_left_is_replaced(tmp_path: Path) -> None:

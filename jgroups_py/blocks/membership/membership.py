@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -22,15 +22,18 @@ from jgroups_py.outputs import Closed, MemberChanged, Output
 from jgroups_py.ports import MemberTable
 from jgroups_py.protocols.swim.config import parse_places
 from jgroups_py.protocols.swim.metadata import pack_tags
+from jgroups_py.reports import members_report
 from jgroups_py.runtime.host import Host
 from jgroups_py.runtime.inbox import Inbox
 from jgroups_py.session import default_name
+from jgroups_py.userevents import SendUserEvent, UserEvent
 
 log = logging.getLogger("jgroups_py")
 
 LEAVE_SECONDS = 10.0                     # more than SWIM's leave_timeout
 ANSWER_SECONDS = 10.0                    # the loop is asked for what SWIM knows
 
+Watcher = Callable[[Output], None]
 Places = str | Iterable[PhysicalAddress]
 
 
@@ -58,6 +61,9 @@ class MembershipListener:
     def conflict(self, member: Member) -> None:
         """Somebody else claims the name of this member, which is there; it is not let in."""
 
+    def user_event(self, name: str, payload: bytes) -> None:
+        """With SERF in the stack: an event that some member spread, we perhaps."""
+
 
 EVIDENT = ("suspected", "failed")
 
@@ -79,6 +85,8 @@ class Membership:
         self._reason = ""
         self._ended = threading.Event()
         self._caller: threading.Thread | None = None
+        self._watchers: list[Watcher] = []
+        self._inbox.early = self._early
 
     def join(self, cluster: str, places: Places = ()) -> Self:
         """Be a member of `cluster` from now on, and look for others: at `places` ("host:port,host:port", or pairs),
@@ -94,10 +102,14 @@ class Membership:
         LoopThread(self.name, self._host.loop).start()
         self._caller = threading.Thread(target=self._deliver, name=f"jgroups-{self.name}-listener", daemon=True)
         self._caller.start()
-        found = parse_places(places)
+        self.look_at(parse_places(places))
+        return self
+
+    def look_at(self, places: Iterable[PhysicalAddress]) -> None:
+        """There may be members at these places too."""
+        found = tuple(places)
         if found:
             self._inject(JoinPlaces(found))
-        return self
 
     def leave(self) -> None:
         """Say goodbye and stop; the listener is called no more once this returns. Leaving twice does nothing."""
@@ -131,6 +143,13 @@ class Membership:
         """Those that are there as far as is known, ourselves included."""
         return tuple(member for member in self.members() if member.state in ("alive", "suspect"))
 
+    def report(self) -> dict[str, Any]:
+        """The same for an operator, as what JSON can say: what `jgroups members --json` prints."""
+        found: dict[str, Any] | None = self._ask(members_report)
+        if found is None:
+            raise ChannelClosedError(self._reason)
+        return found
+
     def stats(self) -> dict[str, dict[str, float]]:
         """Protocol name -> its counters."""
         host = self._host
@@ -151,6 +170,16 @@ class Membership:
         """
         pack_tags(tags, weight)
         self._inject(SetTags(dict(tags), weight))
+
+    def send_event(self, name: str, payload: bytes = b"", coalesce: bool = False) -> None:
+        """Spread an event to all members, by Serf's rules. coalesce: of several with one name the newest is enough.
+
+        Raises:
+            ConfigError: the stack has no SERF.
+        """
+        if self.spec.config_of("SERF") is None:
+            raise ConfigError(f"{self.spec.source}: user events need SERF in the stack")
+        self._inject(SendUserEvent(name, payload, coalesce))
 
     # --- in and out of the loop ---------------------------------------------------------------------------------------
 
@@ -182,6 +211,23 @@ class Membership:
         self._reason = reason
         self._ended.set()
 
+    def watch(self, watcher: Watcher) -> Callable[[], None]:
+        """Call `watcher` with all that SWIM tells from now on, inside rounds of the loop: it may not wait or raise.
+
+        Returns what ends that.
+        """
+        self._watchers = [*self._watchers, watcher]
+        return lambda: self._unwatch(watcher)
+
+    def _unwatch(self, watcher: Watcher) -> None:
+        self._watchers = [other for other in self._watchers if other is not watcher]
+
+    def _early(self, outputs: Sequence[Output]) -> Sequence[Output]:
+        for watcher in self._watchers:
+            for output in outputs:
+                watcher(output)
+        return outputs
+
     def _deliver(self) -> None:
         while True:
             for output in self._inbox.take(None):
@@ -190,12 +236,17 @@ class Membership:
                 self._call(output)
 
     def _call(self, output: Output) -> None:
-        if not isinstance(output, MemberChanged):
-            return
-        method = getattr(self.listener, output.change, None)
+        match output:
+            case MemberChanged(change, member, accusations):
+                self._tell(change, *((member, accusations) if change in EVIDENT else (member,)))
+            case UserEvent(name, payload):
+                self._tell("user_event", name, payload)
+
+    def _tell(self, what: str, *facts: object) -> None:
+        method = getattr(self.listener, what, None)
         if method is None:
             return
         try:
-            method(output.member, output.accusations) if output.change in EVIDENT else method(output.member)
+            method(*facts)
         except Exception:
-            log.exception("%s: the listener's %s raised", self.name, output.change)
+            log.exception("%s: the listener's %s raised", self.name, what)

@@ -279,12 +279,13 @@ class Gms(Protocol, Membership):
             self.seeker.done()
         self.joiners = {member: None for member in self.joiners if member not in view}
         self.leavers = {member: None for member in self.leavers if member in view}
+        failed = tuple(m for m in before if m in self.suspects and m not in view.members)
         self.suspects = {member: None for member in self.suspects if member in view}
         self.gone, self.refresh, self.answerer.parting = {}, False, None
         self.cancel_timer("stuck")
         self.count("views_installed")
         change = ViewChange(view, previous, tuple(m for m in view.members if m not in before),
-                            tuple(m for m in before if m not in view.members))
+                            tuple(m for m in before if m not in view.members), failed)
         self.pass_down(change)
         self.pass_up(change)
         self.later(self.after_install)

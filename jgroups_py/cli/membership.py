@@ -1,0 +1,116 @@
+"""`jgroups member` with a stack of SWIM alone: one member of a membership without views, driven by stdin."""
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from queue import SimpleQueue
+from typing import Any
+
+from jgroups_py.blocks.membership import Membership
+from jgroups_py.errors import ChannelError, ConfigError
+from jgroups_py.outputs import Output
+from jgroups_py.protocols.swim.config import parse_places, parse_tags
+from jgroups_py.reports import Changes
+
+COMMANDS = """commands on stdin with a stack of SWIM alone, a line each:
+  members  stats             print that event now
+  join HOST:PORT,...         look for members there too
+  tags KEY=VALUE,...         these are our tags from now on
+  event NAME [TEXT]          spread a user event (with SERF in the stack)
+  leave                      leave and exit (so do end of input and SIGTERM)
+"""
+
+
+class Ended(Exception):
+    """SIGTERM."""
+
+
+class Node:
+    """A Membership, driven by stdin, telling on stdout."""
+
+    def __init__(self, membership: Membership, emit: Callable[..., None]) -> None:
+        self.membership = membership
+        self.emit = emit
+        self.changes = Changes(views=False)
+        self.commands: dict[str, Callable[[str], None]] = {
+            "members": self.show_members, "stats": self.show_stats, "join": self.join, "tags": self.set_tags,
+            "event": self.send_event,
+        }
+        self.outputs: SimpleQueue[Output] = SimpleQueue()
+        membership.watch(self.outputs.put)
+        threading.Thread(target=self.print_all, name="printer", daemon=True).start()
+
+    def run(self, cluster: str, control: AbstractContextManager[Any]) -> int:
+        """Join, obey, leave."""
+        signal.signal(signal.SIGTERM, self._terminated)
+        try:
+            with control:
+                self.membership.join(cluster)
+                known = self.membership.members()
+                if not known:
+                    return 1                                 # it ended at once, and has said why
+                self.emit("ready", name=known[0].name, address=known[0].address.raw.hex(), pid=os.getpid())
+                self.obey()
+        except Ended:
+            pass
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        self.membership.leave()
+        return 0
+
+    def _terminated(self, *_: object) -> None:
+        raise Ended
+
+    def obey(self) -> None:
+        """Commands until the end of input."""
+        for line in sys.stdin:
+            command, _, rest = line.strip().partition(" ")
+            if command == "leave":
+                return
+            if command:
+                self.do(command, rest.strip())
+
+    def do(self, command: str, rest: str) -> None:
+        """One command."""
+        known = self.commands.get(command)
+        if known is None:
+            return self.emit("error", message=f"unknown command {command!r}; known: {', '.join(self.commands)}, leave")
+        try:
+            known(rest)
+        except (ChannelError, ConfigError) as error:
+            self.emit("error", message=str(error))
+        return None
+
+    # --- commands -----------------------------------------------------------------------------------------------------
+
+    def show_members(self, _: str) -> None:
+        """The members event."""
+        self.emit("members", **self.membership.report())
+
+    def show_stats(self, _: str) -> None:
+        """The stats event."""
+        self.emit("stats", protocols=self.membership.stats())
+
+    def join(self, places: str) -> None:
+        """Look for members."""
+        self.membership.look_at(parse_places(places))
+
+    def set_tags(self, tags: str) -> None:
+        """Ours."""
+        self.membership.set_tags(parse_tags(tags))
+
+    def send_event(self, rest: str) -> None:
+        """A user event."""
+        name, _, text = rest.partition(" ")
+        self.membership.send_event(name, text.encode())
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def print_all(self) -> None:
+        """What the member tells, as it comes; on a thread of its own, as printing may have to wait."""
+        while True:
+            for facts in self.changes.of(self.outputs.get()):
+                self.emit(**facts)
