@@ -26,6 +26,7 @@ from typing import Self
 
 import attrs
 
+from tests.chaos import netem
 from tests.chaos.forwarder import Weather
 from tests.chaos.sites import NAMES, ROOT, SITES, site_of
 
@@ -97,7 +98,7 @@ class Hosts:
         self.seed = seed
         self.tag = f"jg{os.getpid():x}-{next(_numbers)}"         # see OWNER
         self.made: list[str] = []                    # namespaces
-        self.netem = False
+        self.netem = False                           # whether the kernel makes the WAN's weather
         self._forwarder: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
@@ -185,7 +186,7 @@ class Hosts:
             self.ip(site, "link", "set", WAN, "up")
             self.ip(site, "route", "add", f"{NETS[there]}.0/24", "via", WAN_ADDRESSES[there])
             do("ip", "netns", "exec", self.namespace(site), "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
-        self.netem = self._try_netem(next(iter(SITES)), Weather())
+        self.netem = netem.set_weather(self.namespace(next(iter(SITES))), WAN, Weather())
 
     # --- a place for members ----------------------------------------------------------------------------------------
 
@@ -213,21 +214,13 @@ class Hosts:
         """How WAN or the link of a far member behaves from now on."""
         if link == WAN and self.netem:
             for site in SITES:
-                self._try_netem(site, weather)
+                if not netem.set_weather(self.namespace(site), WAN, weather):
+                    raise RuntimeError(f"netem was there, but not for {site}")
             return
         assert self._forwarder is not None, "the forwarder runs as long as the network"
         assert self._forwarder.stdin is not None, "opened as a pipe"
         self._forwarder.stdin.write(json.dumps({"pair": link, "weather": attrs.asdict(weather)}) + "\n")
         self._forwarder.stdin.flush()
-
-    def _try_netem(self, site: str, weather: Weather) -> bool:
-        """Whether the kernel has netem, and then this weather."""
-        words = ["tc", "-n", self.namespace(site), "qdisc", "replace", "dev", WAN, "root", "netem",
-                 "delay", f"{weather.delay_ms:g}ms", f"{weather.jitter_ms:g}ms", "loss", f"{weather.loss:.1%}",
-                 "duplicate", f"{weather.duplicate:.1%}", "corrupt", f"{weather.corrupt:.1%}"]
-        if weather.delay_ms and weather.reorder:
-            words += ["reorder", f"{weather.reorder:.1%}"]
-        return subprocess.run(words, capture_output=True, timeout=COMMAND_TIMEOUT_S).returncode == 0
 
     def rules(self, name: str, deaf_to: Iterable[str] = (), loss: float = 0.0) -> None:
         """What a member does not hear: nothing of some members, and a share of everything."""
