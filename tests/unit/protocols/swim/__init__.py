@@ -1,0 +1,1 @@
+"""SWIM, layer by layer of its room."""
