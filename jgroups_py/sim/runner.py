@@ -70,9 +70,15 @@ class Outcome:
 
 Judge = Callable[[World, Profile], list[Violation]]
 
+APPLICATIONS: dict[str, Callable[[int, Part, bool], Outcome]] = {}
+"""Profile whose members run an application -> what runs a part of a seed (and keeps its history, if asked to). Outer
+rings put it in: jgroups_py/simulation/replicas.py."""
+
 
 def run_seed(profile: str, seed: int, part: Part = WHOLE, *, keep: bool = False) -> Outcome:
     """Run one seed, or a part of it; keep: keep the history even if all is well."""
+    if PROFILES[profile].application:
+        return APPLICATIONS[profile](seed, part, keep)
     return run_setting(PROFILES[profile](seed), World(seed), part, judged, keep=keep)
 
 
@@ -164,6 +170,7 @@ def last_words(world: World, setting: Profile) -> None:
             any(payload not in world.process(name).app.log for name in live for payload in wanted)
     world.run_while(unheard, ARRIVAL_LIMIT_NS, millis(200))
     world.run_for(LINGER_NS)
+    world.run_while(lambda: not world.has_settled(), ARRIVAL_LIMIT_NS, millis(200))
 
 
 def owes(world: World, name: str) -> bool:

@@ -32,6 +32,7 @@ from jgroups_py.units import millis, seconds
 Check = Callable[[list[Any]], object]
 SETTLE_NS = seconds(10)                  # how long `at_end` may take to come true once all is at rest
 SETTLE_STEP_NS = millis(250)
+SILENCE_NS = seconds(1)                  # without a message: then an application has nothing more to say
 MAX_SENDS = 5000                         # of all members at one instant
 
 
@@ -42,7 +43,8 @@ class Trial:
     start: makes the application of a member that starts, from its channel. act: one operation, given an application
     and a generator to draw from; done by members at random times. always, at_end: checks that assert something of the
     applications that run: after every callback and operation; once all faults have healed, all members are in one
-    view and nothing is under way (it has some seconds to come true then).
+    view and nothing is under way (it has some seconds to come true then). falls_silent: once all has healed the
+    applications have nothing more to say after a while, and the run ends no sooner.
     """
 
     profile: str
@@ -50,6 +52,7 @@ class Trial:
     act: Callable[[Any, Random], object] | None = None
     always: Check | None = None
     at_end: Check | None = None
+    falls_silent: bool = False
 
     def run(self, seed: int, part: Part = WHOLE, *, keep: bool = False) -> Outcome:
         """Run one seed, or a part of it."""
@@ -129,6 +132,10 @@ class Stage(World):
             raise RuntimeError(f"{MAX_SENDS} sends at one instant: messages that are answered by messages, without end")
         super().send(name, dest, payloads, flags, headers)
 
+    def has_settled(self) -> bool:
+        """Whether the applications are silent, where that can be expected."""
+        return not self.trial.falls_silent or self.now_ns - self._sent_ns > SILENCE_NS
+
     # --- checks -----------------------------------------------------------------------------------------------------
 
     def guard(self, what: str, call: Callable[..., Any], *arguments: Any, refusals: bool = False) -> Any:
@@ -153,7 +160,8 @@ class Stage(World):
             self.guard(name_of(self.trial.always, "always"), self.trial.always, self.applications())
 
     def failed(self, what: str, error: BaseException) -> None:
-        """Something of the application's raised."""
+        """Something of the application's raised; an error may name the guarantee that it breaks."""
+        what = getattr(error, "guarantee", what)
         if isinstance(error, AssertionError):
             text = str(error) or "an assertion does not hold:\n" + traceback.format_exc(limit=-1)
         else:

@@ -22,7 +22,7 @@ from jgroups_py.cli.sim import Sum
 from jgroups_py.sim.runner import run_seed
 
 SHARES = {"group": 17, "relay": 18, "relay-crash": 10, "relay-storm": 12, "split-brain": 12, "limits": 8, "scale": 3,
-          "site-crash": 5, "operators": 4, "flow": 3, "interleavings": 3, "swim": 3, "swim-group": 2,
+          "site-crash": 5, "operators": 4, "replicas": 3, "flow": 3, "interleavings": 3, "swim": 3, "swim-group": 2,
           "topics": 3}
 """How the seeds are spread over the profiles."""
 PIECE = 50

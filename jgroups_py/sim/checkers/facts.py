@@ -53,8 +53,8 @@ Delivered = tuple[h.Delivery, bytes]
 
 
 def topic_of(payload: bytes) -> str:
-    """The topic that World.post wrote into a payload; "" if none."""
-    _, about, topic = payload.rstrip(b".").rpartition(b"@")
+    """The topic that World.post wrote into a payload; "" if none. What follows a | is an application's."""
+    _, about, topic = payload.partition(b"|")[0].rstrip(b".").rpartition(b"@")
     return topic.decode("ascii", "replace") if about else ""
 
 

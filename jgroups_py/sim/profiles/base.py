@@ -52,6 +52,7 @@ class Profile:
     reaches: ClassVar[tuple[str, ...]] = ()
     lossless = False
     splits = False
+    application = False                  # its members run an application, which the runner is told (APPLICATIONS)
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

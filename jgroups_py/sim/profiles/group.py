@@ -15,11 +15,13 @@ class Group(Profile):
     """One group of three to six members, UDP and TCP by turns."""
 
     name = "group"
+    sizes = 3, 6
+    kinds: tuple[str, ...] = GROUP_FAULTS
 
     def make_plan(self) -> Plan:
         rng = self.rng
         self.transport = "tcp" if self.seed % 2 else "udp"
-        self.members = list("ABCDEF"[:rng.randint(3, 6)])
+        self.members = list("ABCDEF"[:rng.randint(*self.sizes)])
         self.slow = rng.choice(self.members) if rng.random() < 0.15 else None
         stop_ns = span(rng, 8, 16)
         begins = [Begin(rng.randrange(millis(500)), name) for name in self.members]
@@ -29,7 +31,7 @@ class Group(Profile):
         if self.transport == "tcp":
             # Somebody of initial_hosts must be there in the end, else two groups have nobody through whom to meet.
             begins.append(Begin(stop_ns - millis(1), self.members[0]))
-        kinds = [kind for kind in GROUP_FAULTS if rng.random() < 0.4] or [rng.choice(GROUP_FAULTS)]
+        kinds = [kind for kind in self.kinds if rng.random() < 0.4] or [rng.choice(self.kinds)]
         faults = [self.fault(rng.choice(kinds), rng.randrange(STARTED_NS, stop_ns)) for _ in range(rng.randint(2, 8))]
         again = [Begin(fault.at_ns + span(rng, 0.2, 5), fault.name) for fault in faults
                  if isinstance(fault, CrashOf | LeaveOf) and rng.random() < 0.6]

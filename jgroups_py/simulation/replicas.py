@@ -1,0 +1,268 @@
+"""Partitions with replicas (blocks/replicas) on the simulator: hosts, clients and what they do; `--profile replicas`.
+
+Every member hosts partitions and is a client, which writes, reads strongly and reads at any replica, with the routing
+that real clients have. What it was told is checked at once and in the end (ledger.py).
+"""
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import attrs
+
+import jgroups_py as jg
+from jgroups_py.address import Address
+from jgroups_py.blocks.placement import Candidate
+from jgroups_py.blocks.replicas.host import Answer, Host, Send
+from jgroups_py.blocks.replicas.messages import Reply, Request, Verb, decode, encode
+from jgroups_py.blocks.replicas.options import Options
+from jgroups_py.blocks.replicas.routing import Operation, Routing
+from jgroups_py.codec import Interner
+from jgroups_py.errors import ChannelError
+from jgroups_py.sim.parts import WHOLE, Part
+from jgroups_py.sim.runner import APPLICATIONS, Outcome
+from jgroups_py.simulation.ledger import Asked, Broken, Ledger, Records, values_of
+from jgroups_py.simulation.trial import Trial
+from jgroups_py.units import NS_PER_S
+
+PROFILE = "replicas"
+PARTITIONS = 3
+PATIENCE_S = 4.0                           # of a client
+ANSWER_S = 0.7                             # until it asks somebody else
+PAUSE_S = 0.05                             # until it asks again who knew no better
+BURST = (1, 1, 2, 3, 5, 8)                 # operations at a time
+
+
+@attrs.frozen
+class Setting:
+    """What a seed draws, beside its faults."""
+
+    replicas: int
+    enough: int                            # hosts at which the store is created
+    options: dict[str, Any]
+
+
+def setting_of(seed: int) -> Setting:
+    """Small limits, so that states and pieces are seen."""
+    rng = Random(f"{seed}/replicas")
+    return Setting(
+        rng.choice((1, 2, 3, 3, 3, 3, 3, 4, 5)), rng.choice((1, 2, 3, 3, 4)),
+        {"keep_entries": rng.choice((1, 3, 10, 100)), "piece_bytes": 1024, "window_entries": rng.choice((1, 4, 1000)),
+         "settle_ns": rng.choice(("100ms", "300ms", "600ms")), "window_pieces": rng.choice((1, 4)),
+         "tell_ns": rng.choice(("1ms", "5ms", "50ms"))})
+
+
+class Run:
+    """What all members of one seed share."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.setting = setting_of(seed)
+        self.now_ns = [0]
+        self.ledger = Ledger(self.now_ns)
+        self.created = False
+
+    def start(self, channel: Any) -> Holder:
+        """The application of a member that starts."""
+        return Holder(channel, self)
+
+    def at_end(self, holders: list[Holder]) -> None:
+        """What must be so once all is at rest."""
+        self.ledger.judge(holder.host for holder in holders if holder.host is not None)
+
+
+class Holder(jg.Receiver):
+    """One member: a host and a client."""
+
+    def __init__(self, channel: Any, run: Run) -> None:
+        self.channel = channel
+        self.run = run
+        self.host: Host | None = None
+        self.routing = Routing((), run.setting.replicas, b"")
+        self.waiting: dict[int, Pending] = {}
+        self.seen: dict[int, list[bytes]] = {}             # partition -> the values that this client has seen, P5
+        self.mine: dict[int, dict[bytes, int]] = {}        # partition -> what it wrote -> when it was acknowledged
+        self.written = 0
+        self.addresses: dict[str, Address] = {}
+        self._interner = Interner()
+        self._wake_ns: int | None = None
+        channel.receiver = self
+
+    # --- the group --------------------------------------------------------------------------------------------------
+
+    def view_accepted(self, view: jg.View) -> None:
+        if self.host is None:
+            rng = Random(f"{self.run.seed}/{self.channel.name}")
+            options = Options(weight=rng.choice((1, 1, 2, 3)), zone=rng.choice(("", "", "x", "y")),
+                              **self.run.setting.options)
+            self.host = Host(self.channel.address, lambda partition: Records(), options, self.run.ledger)
+            self.routing.name = self.channel.address.raw
+        self.addresses = {member.name: member for member in view.members}
+        self.host.view(view, self.now_ns())
+        self.settle()
+
+    def receive(self, message: jg.Message) -> None:
+        host, now_ns = self.host, self.now_ns()
+        assert host is not None, "messages come in views"
+        assert message.src is not None, "messages come from somebody"
+        said = decode(message.payload, self._interner)
+        if isinstance(said, Request):
+            host.request(Asked(message.src, said.number, Verb(said.verb)), said, now_ns)
+        elif isinstance(said, Reply):
+            self.replied(message.src, said)
+        else:
+            host.receive(message.src, message.payload, now_ns)
+        self.settle()
+
+    def now_ns(self) -> int:
+        self.run.now_ns[0] = round(self.channel.now * NS_PER_S)
+        return self.run.now_ns[0]
+
+    def settle(self) -> None:
+        """Carry out what the host wants, and wake it when it is due."""
+        host = self.host
+        assert host is not None, "only a member settles"
+        outputs, host.outputs = host.outputs, []
+        for output in outputs:
+            if isinstance(output, Send):
+                self.say(output.dest, output.data)
+            elif isinstance(output, Answer):
+                assert isinstance(output.ticket, Asked), "the tickets of this simulation"
+                self.say(output.ticket.src, encode(output.reply.numbered(output.ticket.number)))
+        due_ns = host.next_deadline_ns
+        if due_ns is not None and (self._wake_ns is None or due_ns < self._wake_ns):
+            self._wake_ns = due_ns
+            self.channel.later(max(0.0, (due_ns - self.now_ns()) / NS_PER_S), self.wake, due_ns)
+
+    def wake(self, due_ns: int) -> None:
+        if self._wake_ns == due_ns:
+            self._wake_ns = None
+        if self.host is not None and self.channel.state is jg.ChannelState.CONNECTED:
+            self.host.advance(self.now_ns())
+            self.settle()
+
+    def say(self, dest: Address | None, data: bytes) -> None:
+        try:
+            self.channel.send(dest, data)
+        except ChannelError:
+            self.run.ledger.count("messages refused by the channel")
+
+    # --- the client -------------------------------------------------------------------------------------------------
+
+    def act(self, rng: Random) -> None:
+        """Some operations; the first one that can creates the store."""
+        host = self.host
+        if host is None:
+            return
+        self.now_ns()
+        if host.store is None:
+            if not self.run.created and len(host.hellos) >= self.run.setting.enough:
+                self.run.created = True
+                host.create(b"store", PARTITIONS, self.run.setting.replicas, self.now_ns())
+                self.settle()
+            return
+        if rng.random() < 0.03:
+            host.drain(self.now_ns())
+            self.settle()
+        for _ in range(rng.choice(BURST)):
+            self.begin(rng.randrange(PARTITIONS), rng.choice((Verb.WRITE, Verb.WRITE, Verb.STRONG, Verb.READ)))
+
+    def begin(self, partition: int, verb: Verb) -> None:
+        host = self.host
+        assert host is not None, "a member"
+        self.routing.hosts_changed(Candidate(member.name, hello.weight, hello.zone)
+                                   for member, hello in host.hellos.items() if not hello.draining)
+        value = b""
+        if verb is Verb.WRITE:
+            self.written += 1
+            value = f"{host.me.raw.hex()[:6]}.{self.written}".encode()
+        operation = self.routing.begin(partition, verb, value)
+        pending = self.waiting[operation.request.number] = Pending(
+            operation, self.now_ns(), seen=len(self.seen.get(partition, ())))
+        self.run.ledger.count("operations")
+        self.ask(pending)
+
+    def ask(self, pending: Pending) -> None:
+        """Send the request to the next one that may answer."""
+        target = self.routing.target(pending.operation)
+        pending.dest = self.addresses.get(target or "")
+        pending.tries += 1
+        if pending.dest is not None:
+            self.say(pending.dest, encode(pending.operation.request))
+        self.channel.later(ANSWER_S if pending.dest is not None else PAUSE_S, self.too_late, pending, pending.tries)
+
+    def too_late(self, pending: Pending, tries: int) -> None:
+        number = pending.operation.request.number
+        if self.waiting.get(number) is not pending or pending.tries != tries:
+            return
+        if self.now_ns() - pending.began_ns > PATIENCE_S * NS_PER_S:
+            del self.waiting[number]
+            self.run.ledger.count("operations given up")
+            return
+        if self.channel.state is jg.ChannelState.CONNECTED:
+            if pending.dest is not None:
+                self.routing.failed(pending.operation, pending.dest.name)
+            self.ask(pending)
+
+    def replied(self, src: Address, reply: Reply) -> None:
+        pending = self.waiting.get(reply.number)
+        if pending is None or pending.dest != src:
+            return
+        if not self.routing.replied(pending.operation, src.name, reply):
+            pending.tries += 1
+            pending.dest = None
+            self.channel.later(PAUSE_S, self.too_late, pending, pending.tries)
+            return
+        del self.waiting[reply.number]
+        self.run.ledger.count("operations answered")
+        self.answered(pending, reply)
+
+    def answered(self, pending: Pending, reply: Reply) -> None:
+        request, ledger = pending.operation.request, self.run.ledger
+        now_ns = self.now_ns()
+        if request.verb == Verb.WRITE:
+            place = int.from_bytes(reply.data, "big")
+            self.mine.setdefault(request.partition, {})[request.data] = now_ns
+            ledger.wrote(request.partition, request.data, place, pending.began_ns)
+            return
+        values = values_of(reply.data)
+        if request.verb == Verb.STRONG:
+            ledger.read_strongly(request.partition, values, pending.began_ns)
+        self.saw(request.partition, values, pending)
+
+    def saw(self, partition: int, values: list[bytes], pending: Pending) -> None:
+        """Reads do not go back behind what had been seen, or written, when they were begun."""
+        seen, written = self.seen.get(partition, []), self.mine.get(partition, {})
+        common = min(len(seen), len(values))
+        lacks = [value for value, ended_ns in written.items() if ended_ns < pending.began_ns and value not in values]
+        if values[:common] != seen[:common] or len(values) < pending.seen or lacks:
+            raise Broken("P5", f"{self.channel.name} read {values} of partition {partition}, having seen "
+                               f"{seen[:pending.seen]} and written {lacks}")
+        if len(values) > len(seen):
+            self.seen[partition] = values
+
+
+@attrs.define(eq=False)
+class Pending:
+    """An operation under way. seen: how many values of its partition the client had seen when it began."""
+
+    operation: Operation
+    began_ns: int
+    dest: Address | None = None
+    tries: int = 0
+    seen: int = 0
+
+
+def act(holder: Holder, rng: Random) -> None:
+    """An operation of a member, for the trial."""
+    holder.act(rng)
+
+
+def run(seed: int, part: Part = WHOLE, keep: bool = False) -> Outcome:
+    """Run a seed, or a part of it."""
+    shared = Run(seed)
+    outcome = Trial(PROFILE, shared.start, act, at_end=shared.at_end, falls_silent=True).run(seed, part, keep=keep)
+    return attrs.evolve(outcome, reached={**outcome.reached, **shared.ledger.counts})
+
+
+APPLICATIONS[PROFILE] = run
