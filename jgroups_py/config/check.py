@@ -42,6 +42,7 @@ WANTED: tuple[tuple[tuple[str, ...], str], ...] = (
 """One of these is missed if it is absent, because then."""
 
 ABOVE: tuple[tuple[str, tuple[str, ...], str], ...] = (
+    *((name, ("NAMES",), "discovery asks NAMES, below it, where hosts are") for name in DISCOVERY),
     ("GMS", DISCOVERY, "GMS asks discovery, below it, for members"),
     ("MERGE3", DISCOVERY, "MERGE3 asks discovery, below it, where members are"),
     ("GMS", ("MERGE3",), "MERGE3 tells GMS, above it, about other groups"),

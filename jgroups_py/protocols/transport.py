@@ -19,16 +19,18 @@ from jgroups_py import wire
 from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.batch import Batch, joined
 from jgroups_py.errors import ConfigError, WireError
-from jgroups_py.events import AddressesKnown, Bound, Connect, SendTo, ViewChange
-from jgroups_py.outputs import Frame, Note
+from jgroups_py.events import AddressesKnown, Bound, Connect, ResolveName, SendTo, ViewChange
+from jgroups_py.outputs import Frame, Note, Resolve
 from jgroups_py.ports import AddressBook, FrameRoom, Hearing
 from jgroups_py.protocol import Protocol, on, timer
+from jgroups_py.resolver import parse_resolvers
 from jgroups_py.units import count, duration, flag, seconds, size, text
 
 MAX_DATAGRAM_BYTES = 65507                  # UDP over IPv4: 65535 - 20 (IP) - 8 (UDP)
 WARNING_INTERVAL_NS = seconds(60)
 THREADS = "threads of the Java transport; this one runs on one loop thread"
 BUNDLER = "bundling here is natural: what is queued when the loop comes round forms a run"
+SYSTEM_RESOLVER = parse_resolvers("dns")
 DIAGNOSTICS = "there is no diagnostics handler that listens on the network"
 
 
@@ -225,6 +227,11 @@ class Transport(Protocol, Hearing, AddressBook, FrameRoom):
     def send_to(self, event: SendTo) -> None:
         data = wire.encode_frame(self.cluster, event.batch)
         self.put(event.physical, data, sum(map(len, data)), len(event.batch.payloads))
+
+    @on(ResolveName)
+    def resolve_name(self, event: ResolveName) -> None:
+        """Nobody above knows it: ask the system, off this thread."""
+        self.emit(Resolve(self.stack.net, event.name, event.port, SYSTEM_RESOLVER, event.parameter, event.again))
 
     @timer("age")
     def forget_strangers(self) -> None:

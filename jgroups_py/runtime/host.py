@@ -30,6 +30,7 @@ from jgroups_py.outputs import (
     OpenTransport,
     Output,
     ReadFolder,
+    Resolve,
     StoreEntry,
 )
 from jgroups_py.runtime.durable import Durable
@@ -37,6 +38,7 @@ from jgroups_py.runtime.files import read_folder, store_entry
 from jgroups_py.runtime.inbox import HIGH_BYTES, LOW_BYTES, Inbox
 from jgroups_py.runtime.loop import Loop, clock
 from jgroups_py.runtime.net import LINKS_AND_STREAMS, LinkOrStream, Net
+from jgroups_py.runtime.resolving import Resolving
 from jgroups_py.runtime.sends import FULL_BYTES, MESSAGE_COST, Run, SendQueue
 from jgroups_py.runtime.udp import Frames
 from jgroups_py.units import millis
@@ -81,11 +83,12 @@ class Host:
         self._leave_by_ns: int | None = None                 # it waits for the queue to empty, until then
         self._over = False
         self._reason = ""                                    # why it is over
+        self._resolving = Resolving(lambda net, event: self.loop.call(lambda: self._notify(net, event)))
         self._carriers: dict[type[Output], Callable[[Any], None]] = {
             OpenTransport: self._open_transport, CloseTransport: self._close_transport, Listen: self._listen,
             **dict.fromkeys(LINKS_AND_STREAMS, self._to_net), StoreEntry: self._store_entry,
             ReadFolder: self._read_folder, Note: self._note_output, Closed: self._closed,
-            GroupConnected: self._group_connected, **self._durable.carriers,
+            GroupConnected: self._group_connected, Resolve: self._resolving.ask, **self._durable.carriers,
         }
 
     # --- from any thread --------------------------------------------------------------------------------------------

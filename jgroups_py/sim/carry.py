@@ -15,7 +15,7 @@ from jgroups_py.disk import (
     RemoveSegment,
     SyncSegments,
 )
-from jgroups_py.events import FolderRead, StateChunk
+from jgroups_py.events import FolderRead, NameResolved, StateChunk
 from jgroups_py.outputs import (
     Closed,
     CloseLink,
@@ -36,6 +36,7 @@ from jgroups_py.outputs import (
     ReadFolder,
     Receipt,
     RelayObeyed,
+    Resolve,
     SiteCommandDone,
     SiteStatusChanged,
     StateAdvised,
@@ -78,6 +79,7 @@ class Carrier:
             OpenArchive: world.archives.open, Record: world.archives.record,
             ArchiveDurability: world.archives.durability,
             MessagesSkipped: self._skipped, CountedAsReceiver: self._counted, GroupConnected: self._connected,
+            Resolve: self._resolve,
             MemberChanged: self._member,
         }
 
@@ -157,6 +159,14 @@ class Carrier:
         folder = self.world.folders.get(asked.folder, {})
         entries = tuple(folder[name] for name in sorted(folder))
         self.world.tell(process, FolderRead(asked.folder, entries), asked.net)
+
+    def _resolve(self, process: Process, asked: Resolve) -> None:
+        self.world.after(self.world.names_ns, self._name_resolved, process, asked)
+
+    def _name_resolved(self, process: Process, asked: Resolve) -> None:
+        host = self.world.names.get(asked.name)
+        place = None if host is None else (host, asked.port)
+        self.world.tell(process, NameResolved(asked.name, asked.port, place), asked.net)
 
     def _note(self, process: Process, note: Note) -> None:
         self.world.remark(f"{process.incarnation} {note.level}: {note.text}")

@@ -41,6 +41,8 @@ class Engine:
         self.sockets: dict[PhysicalAddress, Socket] = {}
         self.groups: dict[PhysicalAddress, list[Socket]] = {}    # IP multicast address -> who listens
         self.folders: dict[str, dict[str, bytes]] = {}           # the shared folder of FILE_PING
+        self.names: dict[str, str] = {}                          # what the system's resolver knows: name -> IP address
+        self.names_ns = millis(5)                                # how long it takes
         self.frame_count = 0
         self.step_count = 0
         self._names: dict[str, str] = {}                         # IP address -> name of the (first) process there

@@ -1,7 +1,9 @@
 """TCPPING: discovery by a list of hosts, each with a range of ports.
 
-Beside the list, everybody who once asked or answered is asked too, so that members which are not in the list find
-groups again that had been apart. Source: JGroups TCPPING.java (initial_hosts, port_range, dynamic hosts).
+Hosts are addresses or names; a name is looked for (ResolveName) when it is first needed, and again while nobody answers
+from where it was, so that a member which comes back elsewhere is found. Beside the list, everybody who once asked or
+answered is asked too, so that members which are not in the list find groups again that had been apart. Source: JGroups
+TCPPING.java (initial_hosts, port_range, dynamic hosts); looking for names again: Aeron's re-resolution.
 """
 from __future__ import annotations
 
@@ -13,13 +15,15 @@ import attrs
 from jgroups_py.address import PhysicalAddress
 from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import AddressesKnown, SendTo
+from jgroups_py.events import AddressesKnown, NameResolved, ResolveName, SendTo
 from jgroups_py.protocol import on
-from jgroups_py.protocols.discovery.base import Discovery, DiscoveryConfig
-from jgroups_py.units import count, duration, parsed
+from jgroups_py.protocols.discovery.base import Discovery, DiscoveryConfig, Here, WhoIsThere
+from jgroups_py.resolver import is_address
+from jgroups_py.units import count, duration, parsed, seconds
 
 _HOST = re.compile(r"(?:\[(?P<ip6>[0-9a-fA-F:.]+)\]|(?P<host>[^\[\]:\s]+))(?:\[(?P<port>[0-9]+)\]|:(?P<colon>[0-9]+))")
 MAX_PORT = 65535
+RETRY_NS = seconds(1)                      # a name that nobody knew is looked for again after so long
 
 
 def parse_hosts(value: str | tuple[PhysicalAddress, ...]) -> tuple[PhysicalAddress, ...]:
@@ -51,10 +55,21 @@ class TcpPingConfig(DiscoveryConfig):
     initial_hosts: tuple[PhysicalAddress, ...] = parsed(
         (), parse=parse_hosts, unit="host[port],...", doc="Whom to ask, for example \"10.0.0.1[7800],10.0.0.2:7800\". "
         "One running member of the group in the list is enough.")
+    reresolve_ns: int = duration(
+        "5s", name="reresolve", doc="A name of initial_hosts is looked for again when nobody has answered from there "
+        "for so long; 0: never. Lower follows a member to its new address sooner and asks the resolvers more.")
     port_range: int = count(1, most=1000, doc="How many more ports above each named one are asked.")
     max_dynamic_hosts: int = count(2000, doc="How many places of members that are not in the list are remembered.")
     dynamic_age_ns: int = duration("1h", doc="How long such a place is asked after it was last heard of. Lower stops "
                                    "asking members that are gone for good; higher heals longer partitions.")
+
+
+@attrs.define
+class Named:
+    """A host that was given by name. places: where it was found; asked_ns: when it was looked for last."""
+
+    places: tuple[PhysicalAddress, ...] = ()
+    asked_ns: int | None = None
 
 
 class TcpPing(Discovery):
@@ -65,18 +80,66 @@ class TcpPing(Discovery):
 
     def start(self) -> None:
         super().start()
-        self.listed: dict[PhysicalAddress, None] = {
-            (host, port + more): None for host, port in self.config.initial_hosts
-            for more in range(self.config.port_range + 1) if port + more <= MAX_PORT}
+        hosts = self.config.initial_hosts
+        self.listed = dict.fromkeys(place for at in hosts if is_address(at[0]) for place in self.ports(at))
+        self.named = {at: Named() for at in hosts if not is_address(at[0])}
         self.dynamic: dict[PhysicalAddress, int] = {}      # where members receive -> when it was last told, ns
+        self.answered_ns: dict[PhysicalAddress, int] = {}  # listed place -> when somebody there last spoke
+        self.question: Batch | None = None                 # the latest, for places that become known in a search
+
+    def ports(self, first: PhysicalAddress) -> tuple[PhysicalAddress, ...]:
+        """The places that one entry of the list stands for."""
+        host, port = first
+        return tuple((host, port + more) for more in range(self.config.port_range + 1) if port + more <= MAX_PORT)
 
     def reach(self, question: Batch) -> None:
+        self.question = question
+        for at, named in self.named.items():
+            self.look_for(at, named)
         mine = self.addresses.my_physical()
         oldest_ns = self.now_ns - self.config.dynamic_age_ns
         self.dynamic = {physical: told_ns for physical, told_ns in self.dynamic.items() if told_ns >= oldest_ns}
         for physical in (*self.listed, *self.dynamic):
             if physical != mine:
                 self.pass_down(SendTo(physical, question))
+
+    def look_for(self, at: PhysicalAddress, named: Named) -> None:
+        """Have a name resolved that never was, or whose places are silent."""
+        if named.asked_ns is not None and not self.is_due(named, named.asked_ns):
+            return
+        again, named.asked_ns = named.asked_ns is not None, self.now_ns
+        self.count("names_asked")
+        self.pass_down(ResolveName(*at, again=again))
+
+    def is_due(self, named: Named, asked_ns: int) -> bool:
+        if not named.places:
+            return self.now_ns - asked_ns >= RETRY_NS
+        heard_ns = max(self.answered_ns.get(place, 0) for place in named.places)
+        return 0 < self.config.reresolve_ns <= self.now_ns - max(heard_ns, asked_ns)
+
+    @on(NameResolved)
+    def resolved(self, event: NameResolved) -> None:
+        named = self.named.get((event.name, event.port))
+        if named is None or event.place is None:
+            return
+        places = self.ports(event.place)
+        if places == named.places:
+            return
+        if named.places:
+            self.count("names_moved")
+        for place in named.places:
+            self.listed.pop(place, None)
+        named.places = places
+        mine = self.addresses.my_physical()
+        for place in places:
+            self.listed[place] = None
+            if self.search is not None and self.question is not None and place != mine:
+                self.pass_down(SendTo(place, self.question))
+
+    def add(self, said: WhoIsThere | Here) -> None:
+        if said.physical in self.listed:
+            self.answered_ns[said.physical] = self.now_ns
+        super().add(said)
 
     @on(AddressesKnown)
     def learnt(self, event: AddressesKnown) -> None:

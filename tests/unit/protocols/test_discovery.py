@@ -133,27 +133,27 @@ def asked(bench: Bench) -> list[tuple[str, int]]:
 
 
 def test_every_host_and_port_of_the_list_is_asked_but_ourselves() -> None:
-    bench = bench_of(TcpPing(TcpPingConfig(initial_hosts="127.0.0.1[7800],h:7900", port_range=1)))
+    bench = bench_of(TcpPing(TcpPingConfig(initial_hosts="127.0.0.1[7800],10.0.0.9:7900", port_range=1)))
     bench.down(FindMembers(seconds(1)))
-    assert asked(bench) == [("127.0.0.1", 7801), ("h", 7900), ("h", 7901)]
+    assert asked(bench) == [("127.0.0.1", 7801), ("10.0.0.9", 7900), ("10.0.0.9", 7901)]
 
 
 def test_whoever_was_met_or_mentioned_is_asked_too() -> None:
-    bench = bench_of(TcpPing(TcpPingConfig(initial_hosts="h[1]", port_range=0, max_dynamic_hosts=2)))
+    bench = bench_of(TcpPing(TcpPingConfig(initial_hosts="10.0.0.9[1]", port_range=0, max_dynamic_hosts=2)))
     bench.up(here("B", PLACE_B, AB, C=PLACE_C))                            # type: ignore[arg-type]
     bench.down(FindMembers(seconds(1)))
-    assert asked(bench) == [("h", 1), PLACE_C, PLACE_B]
+    assert asked(bench) == [("10.0.0.9", 1), PLACE_C, PLACE_B]
     bench.down(AddressesKnown({address("D"): ("10.0.0.4", 1)}))
     bench.advance(50)
-    assert asked(bench) == [("h", 1), PLACE_B, ("10.0.0.4", 1)]            # the oldest of three was forgotten
+    assert asked(bench) == [("10.0.0.9", 1), PLACE_B, ("10.0.0.4", 1)]            # the oldest of three was forgotten
 
 
 def test_a_place_that_was_not_heard_of_for_long_is_asked_no_more() -> None:
-    bench = bench_of(TcpPing(TcpPingConfig(initial_hosts="h[1]", port_range=0, dynamic_age_ns="1m")))
+    bench = bench_of(TcpPing(TcpPingConfig(initial_hosts="10.0.0.9[1]", port_range=0, dynamic_age_ns="1m")))
     bench.up(here("B", PLACE_B, AB))                                       # type: ignore[arg-type]
     bench.advance(61_000)
     bench.down(FindMembers(seconds(1)))
-    assert asked(bench) == [("h", 1)]
+    assert asked(bench) == [("10.0.0.9", 1)]
 
 
 @pytest.mark.parametrize("text", ["h", "h[]", "h[99999]", "h[1", "[1]", "h:1;g:2"])

@@ -1,0 +1,90 @@
+"""Aeron's resolution frame as a codec: golden frames, every kind of damage, random bytes."""
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from jgroups_py.errors import WireError
+from jgroups_py.protocols.names.res import MAX_FRAME_BYTES, Entry, decode_frame, encode_entry, encode_frames
+
+GOLDEN = [
+    # What a C media driver (PyPI pyaeron 0.1.0, Aeron 1.53) called "ourdriver" sends about itself (design/protocols/names.md).
+]
+HAND_MADE = [
+    (Entry("B", "127.0.0.1", 8050, 0, True),
+     "18000000 00 00 0700  01 80 721f 00000000 7f000001 0100 42 00"),
+    (Entry("name", "::1", 7800, 2040),
+     "28000000 00 00 0700  02 00 781e f8070000 00000000000000000000000000000001 0400 6e616d65 0000"),
+]
+
+
+@pytest.mark.parametrize(("entry", "frame"), HAND_MADE)
+def test_accept_4_1_a_frame_is_laid_out_as_aeron_lays_it_out(entry: Entry, frame: str) -> None:
+    assert encode_frames([entry]) == [bytes.fromhex(frame)]
+    assert decode_frame(bytes.fromhex(frame)) == (entry,)
+
+
+def test_entries_come_back_as_they_were_and_each_takes_a_multiple_of_eight() -> None:
+    entries = [Entry("n" * length, "10.0.0.1", length, length, length % 2 == 0) for length in range(1, 60)]
+    assert all(len(encode_entry(entry)) % 8 == 0 for entry in entries)
+    frames = encode_frames(entries)
+    assert [entry for frame in frames for entry in decode_frame(frame)] == entries
+
+
+def test_many_entries_go_out_in_several_frames() -> None:
+    entries = [Entry(f"member-{number:04}", "10.0.0.1", 7800) for number in range(300)]
+    frames = encode_frames(entries)
+    assert len(frames) > 1
+    assert max(map(len, frames)) <= MAX_FRAME_BYTES
+    assert [entry for frame in frames for entry in decode_frame(frame)] == entries
+    assert encode_frames([]) == []
+
+
+def test_the_longest_name_fits_a_frame() -> None:
+    entry = Entry("x" * 512, "::1", 1)
+    assert decode_frame(encode_frames([entry])[0]) == (entry,)
+
+
+def test_an_age_beyond_what_fits_is_the_oldest_there_is() -> None:
+    [frame] = encode_frames([Entry("a", "10.0.0.1", 1, 1 << 40)])
+    assert decode_frame(frame)[0].age_ms == (1 << 31) - 1
+
+
+GOOD = encode_frames([Entry("abc", "10.0.0.1", 7800, 5)])[0]
+
+
+@pytest.mark.parametrize(("at", "value", "why"), [
+    (0, 7, "frame of 7 bytes"), (0, 255, "frame of 255 bytes"), (4, 1, "no resolution frame"),
+    (6, 8, "no resolution frame"), (8, 3, "kind 3"), (15, 0x80, "age"), (20, 0, "name of 0"), (20, 200, "name of 200"),
+    (21, 3, "name of"), (22, 0xC3, "ASCII"),
+])
+def test_damage_is_a_wire_error_that_says_what_is_wrong(at: int, value: int, why: str) -> None:
+    data = bytearray(GOOD)
+    data[at] = value
+    with pytest.raises(WireError, match=why):
+        decode_frame(bytes(data))
+
+
+@pytest.mark.parametrize("length", range(len(GOOD)))
+def test_a_frame_that_was_cut_off_is_a_wire_error(length: int) -> None:
+    with pytest.raises(WireError):
+        decode_frame(GOOD[:length])
+    cut = (length).to_bytes(4, "little") + GOOD[4:length]
+    if length > 8:
+        with pytest.raises(WireError):
+            decode_frame(cut)
+
+
+def test_any_bytes_give_entries_or_a_wire_error() -> None:
+    rng = Random(7)
+    decoded = 0
+    for _ in range(5000):
+        data = bytearray(GOOD + rng.randbytes(rng.randrange(40)))
+        for _ in range(rng.randrange(6)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        try:
+            decoded += len(decode_frame(bytes(data)))
+        except WireError:
+            continue
+    assert decoded > 100                                   # and some damage is none
