@@ -74,6 +74,7 @@ class Recorder:
         self._queue: deque[Record] = deque()
         self._asleep = self._gathering = False               # what a `wake` is for
         self._closing: str | None = None                     # why
+        self._dead = False                                   # the thread ended because of a bug
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._work, name="jgroups-archive", daemon=True)
         self._thread.start()
@@ -82,6 +83,9 @@ class Recorder:
 
     def put(self, record: Record) -> None:
         """Record it, or count it as dropped."""
+        if self._dead:
+            self.dropped_rows += record.rows
+            return
         cost = cost_of(record)
         waiting = self._put_bytes - self._taken_bytes
         if (self._dropping or waiting + cost > self._config.queue_bytes) and self._refuses(record, waiting):
@@ -157,7 +161,8 @@ class Recorder:
         except BaseException as error:           # a bug of ours: the group goes on, and is told
             log.exception("the recorder of %s ends because of a bug", self.identity.member)
             self._tell(ArchiveFailed(f"{type(error).__name__}: {error}"))
-            self._taken_bytes = -1 << 62         # the queue counts as full from now on
+            self._dead = True
+            self._tell(ArchiveBusy(0))           # nobody waits for us any more
         finally:
             self._sealer.close()
         return None

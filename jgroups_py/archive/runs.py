@@ -6,8 +6,9 @@ columns and copies no payload.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +18,13 @@ from jgroups_py.archive.schema import ROWS, RUN_LENGTHS, RUNS
 from jgroups_py.batch import Header
 from jgroups_py.disk import Record
 from jgroups_py.recording import address_text, view_text
+from jgroups_py.topics import topic_of
 from jgroups_py.wire import AppHeaders, encode_headers
 
 HEADER_LEAD_BYTES = 7                            # of a header on the wire: protocol id, kind, length
 KIND_BYTE = slice(2, 3)
 Numbers = NDArray[np.int64]
+T = TypeVar("T")
 
 
 # --- from outputs to lines ------------------------------------------------------------------------------------------
@@ -35,17 +38,17 @@ def run_batch(records: Sequence[Record], first_row: int, wall_offset_ns: int) ->
         "kind": [record.kind for record in records],
         "wall_ns": times + wall_offset_ns,
         "mono_ns": times,
-        "view_id": [record.view_id and view_text(record.view_id) for record in records],
+        "view_id": texts([record.view_id for record in records], view_text),
         "origin_site": [record.origin_site for record in records],
-        "origin": [record.origin and address_text(record.origin) for record in records],
+        "origin": texts([record.origin for record in records], address_text),
         "origin_name": [None if record.origin is None else record.origin.name or None for record in records],
         "stream": [record.stream for record in records],
         "seqno": [record.first for record in records],
         "count": [record.count for record in records],
-        "dest": [record.dest and address_text(record.dest) for record in records],
+        "dest": texts([record.dest for record in records], address_text),
         "flags": [record.flags for record in records],
         "headers": [header_items(record.headers) for record in records],
-        "topic": [topic_of(record.headers) for record in records],
+        "topic": [topic_of(record.headers) if record.headers else None for record in records],
         "detail": [None if record.detail is None else json.dumps(record.detail) for record in records],
         "rows": rows.astype(np.int32),
         "sizes": [(sizes,) if isinstance(sizes := record.sizes, int) else sizes for record in records],
@@ -81,9 +84,13 @@ def header_items(headers: tuple[Header, ...]) -> list[tuple[int, bytes]] | None:
     return found
 
 
-def topic_of(headers: tuple[Header, ...]) -> str | None:
-    """The topic of a published run, where a header names one."""
-    return next((str(topic) for header in headers if (topic := getattr(header, "topic", None)) is not None), None)
+def texts(values: Sequence[T | None], text: Callable[[T], str]) -> list[str | None]:
+    """The text of each value; made once of each object, since most runs have the same."""
+    made: dict[int, str | None] = {id(None): None}
+    for value in values:
+        if id(value) not in made:
+            made[id(value)] = None if value is None else text(value)
+    return [made[id(value)] for value in values]
 
 
 # --- from lines to rows ---------------------------------------------------------------------------------------------
@@ -94,18 +101,27 @@ def unfold(runs: Any, columns: Iterable[str] | None = None) -> Any:
     Columns of few values come as dictionaries (`plain` makes them strings).
     """
     wanted = ROWS.names if columns is None else list(columns)
-    rows = runs.column("rows").to_numpy()
-    index = np.repeat(np.arange(len(rows)), rows)            # of each row: its line
-    within = np.arange(len(index)) - np.repeat(np.cumsum(rows) - rows, rows)
-    unfolder = _Unfolder(runs, index, within)
+    unfolder = _Unfolder(runs)
     return pa.RecordBatch.from_arrays([unfolder.column(name) for name in wanted], names=wanted)
 
 
 class _Unfolder:
-    """One batch of lines; `index`: row -> line, `within`: row -> its number in the line."""
+    """One batch of lines."""
 
-    def __init__(self, runs: Any, index: Numbers, within: Numbers) -> None:
-        self.runs, self.index, self.within = runs, index, within
+    def __init__(self, runs: Any) -> None:
+        self.runs = runs
+        self.rows: Numbers = runs.column("rows").to_numpy()
+        self.total = int(self.rows.sum())
+
+    @cached_property
+    def index(self) -> Numbers:
+        """Of each row: its line."""
+        return np.repeat(np.arange(len(self.rows)), self.rows)
+
+    @cached_property
+    def within(self) -> Numbers:
+        """Of each row: its number in the line."""
+        return np.arange(self.total) - np.repeat(np.cumsum(self.rows) - self.rows, self.rows)
 
     def column(self, name: str) -> Any:
         """One column of the rows."""
@@ -117,30 +133,46 @@ class _Unfolder:
         lines = self.runs.column(name)
         if name in RUN_LENGTHS:
             encoded = lines.dictionary_encode()
-            return pa.DictionaryArray.from_arrays(encoded.indices.take(pa.array(self.index)), encoded.dictionary)
-        taken = lines.take(pa.array(self.index))
-        return pc.add(taken, pa.array(self.within)) if name in ("row", "seqno") else taken
+            return pa.DictionaryArray.from_arrays(self.repeated(encoded.indices), encoded.dictionary)
+        if lines.null_count == len(lines):
+            return pa.nulls(self.total, lines.type)
+        if not pa.types.is_integer(lines.type):
+            return lines.take(pa.array(self.index))
+        rows = self.repeated(lines)
+        return pc.add(rows, pa.array(self.within)) if name in ("row", "seqno") else rows
+
+    def repeated(self, lines: Any) -> Any:
+        """Integers of the lines, each as often as its line has rows."""
+        if lines.null_count == len(lines):
+            return pa.nulls(self.total, lines.type)
+        values = np.repeat(lines.fill_null(0).to_numpy(), self.rows)
+        if not lines.null_count:
+            return pa.array(values)
+        return pa.array(values, mask=np.repeat(lines.is_null().to_numpy(zero_copy_only=False), self.rows))
 
     def sizes(self) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
         """The size of each row, and whether it has one."""
         lists = self.runs.column("sizes")
-        starts = lists.offsets.to_numpy()[:-1]
-        lengths = np.diff(lists.offsets.to_numpy())
-        there = lengths[self.index] > 0
-        at = starts[self.index] + np.where(lengths[self.index] > 1, self.within, 0)
-        values = lists.values.to_numpy()
+        offsets, values = lists.offsets.to_numpy(), lists.values.to_numpy()
+        lengths = np.diff(offsets)
+        there = np.repeat(lengths > 0, self.rows)
         if not len(values):
-            return np.zeros(len(at), np.int32), there
-        return np.where(there, values[np.minimum(at, len(values) - 1)], 0).astype(np.int32), there
+            return np.zeros(self.total, np.int32), there
+        first = values[np.minimum(offsets[:-1], len(values) - 1)]
+        sizes = np.repeat(np.where(lengths > 0, first, 0), self.rows).astype(np.int32)
+        if np.any(lengths > 1):
+            many = np.repeat(lengths > 1, self.rows)
+            sizes[many] = values[(offsets[:-1][self.index] + self.within)[many]]
+        return sizes, there
 
     def payload(self) -> Any:
         """The payloads, cut out of the lines' without a copy: they lie one behind the other already."""
         joined = self.runs.column("payloads")
         if joined.null_count == len(joined):
-            return pa.nulls(len(self.index), pa.binary())
+            return pa.nulls(self.total, pa.binary())
         assert joined.offset == 0, "lines are unfolded as they were read, not slices of them"
         _, offsets, data = joined.buffers()
-        there = joined.is_valid().to_numpy(zero_copy_only=False)[self.index]
+        there = np.repeat(joined.is_valid().to_numpy(zero_copy_only=False), self.rows)
         lengths = np.where(there, self.sizes()[0], 0)
         base = int(np.frombuffer(offsets, np.int64, 1)[0])
         ends = (base + np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))).astype(np.int32)

@@ -21,7 +21,11 @@ from jgroups_py.archive.schema import ROWS, RUN_LENGTHS, RUNS
 
 GROUP_ROWS = 64 << 10                            # rows of a row group, at least, but for the last
 DELTAS = dict.fromkeys(("row", "wall_ns", "mono_ns", "seqno", "count", "size", "flags"), "DELTA_BINARY_PACKED")
+PRUNED = ("row", "kind", "wall_ns", "origin", "seqno")      # columns with statistics: a third of the cost of writing
 COMPRESSION = "snappy"
+SEALED = pa.schema([field.with_type(pa.dictionary(pa.int32(), pa.string())) if field.name in RUN_LENGTHS else field
+                    for field in ROWS])
+"""ROWS as they are written."""
 
 
 @attrs.frozen
@@ -95,8 +99,9 @@ def write_segment(
     draft = folder / f"_draft-{path.name}"
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        with pq.ParquetWriter(draft, ROWS, compression=compression, use_dictionary=list(RUN_LENGTHS),
-                              column_encoding=DELTAS) as writer:
+        # Without Arrow's own schema in the file readers get strings, not the dictionaries that they are written from.
+        with pq.ParquetWriter(draft, SEALED, compression=compression, use_dictionary=list(RUN_LENGTHS),
+                              column_encoding=DELTAS, write_statistics=list(PRUNED), store_schema=False) as writer:
             for table in _groups(batches):
                 writer.write_table(table, row_group_size=len(table))
         sync_path(draft)
@@ -121,7 +126,7 @@ def _groups(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _table(batches: list[Any]) -> Any:
-    return pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches]).cast(ROWS)
+    return pa.concat_tables([pa.Table.from_batches([batch]).cast(SEALED) for batch in batches]).unify_dictionaries()
 
 
 def is_abandoned(path: Path) -> bool:

@@ -1,0 +1,78 @@
+"""A recorder without a group: tests put records, and wait for what it does, not for time to pass."""
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic, monotonic_ns
+
+from jgroups_py.address import Address
+from jgroups_py.archive.reading import read_all
+from jgroups_py.archive.recorder import Recorder
+from jgroups_py.disk import ArchiveFailed, ArchiveOpened, OpenArchive, Record
+from jgroups_py.events import Event
+from jgroups_py.protocols.archive import ArchiveConfig
+from jgroups_py.view import ViewId
+
+WAIT_SECONDS = 20.0
+A = Address(bytes(range(16)), "A")
+VIEW = ViewId(1, A)
+
+
+class Told:
+    """What a recorder told its node."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self._changed = threading.Condition()
+
+    def __call__(self, event: Event) -> None:
+        with self._changed:
+            self.events.append(event)
+            self._changed.notify_all()
+
+    def wait(self, kind: type[Event], number: int = 1) -> Event:
+        """The `number`-th event of a kind, once it came."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.of(kind)) >= number, WAIT_SECONDS), self.events
+        return self.of(kind)[number - 1]
+
+    def of(self, kind: type[Event]) -> list[Event]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+def open_recorder(directory: Path, member: str = "A", incarnation: str = "0" * 32, **settings) -> tuple[Recorder, Told]:
+    """A recorder that is ready, or has failed."""
+    told = Told()
+    config = ArchiveConfig(directory=str(directory), **{"flush_interval_ns": "1ms", **settings})
+    recorder = Recorder(OpenArchive(config, "demo", "", member, incarnation), told)
+    until(lambda: bool(told.of(ArchiveOpened) or told.of(ArchiveFailed)))
+    return recorder, told
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds."""
+    end, pause = monotonic() + WAIT_SECONDS, threading.Event()
+    while not holds():
+        assert monotonic() < end, "waited in vain"
+        pause.wait(0.002)
+
+
+def message(first: int, count: int = 10, size: int = 0, kind: str = "delivered") -> Record:
+    """A run of messages of A, numbered from `first`."""
+    return Record(kind, monotonic_ns(), VIEW, count, 1, A, None, "all", first, None, 0, (), size,
+                  (bytes(size),) * count if size else ())
+
+
+def closed(recorder: Recorder) -> None:
+    recorder.close("left")
+    assert recorder.join(WAIT_SECONDS)
+
+
+def rows(directory: Path) -> list[dict]:
+    return read_all(directory).to_pylist()
+
+
+def numbers(directory: Path, kind: str = "delivered") -> list[int]:
+    """The numbers of the messages of a kind that the archive has."""
+    return [row["seqno"] for row in rows(directory) if row["kind"] == kind]
