@@ -163,7 +163,15 @@ class Exchange(Probing):
             node = self.nodes[name]
             # Whoever receives there: it may be another start.
             self.exchange(None if node.place is not None else node.member, node.place)
+        self.try_a_seed()
         self.set_timer("reconnect", self.config.reconnect_interval_ns)
+
+    def try_a_seed(self) -> None:
+        """Somebody may be there again who knows nobody, or with a part of the group that we never met."""
+        taken = dict.fromkeys(node.place for node in self.nodes.values() if node.is_up)
+        empty = [place for place in self.seeds if place not in taken and place != self.addresses.my_physical()]
+        if empty and not self.leaving:
+            self.exchange(None, self.rng.choice(empty), join=True)
 
     def has_failed(self, name: str) -> bool:
         return self.nodes[name].state == DEAD

@@ -1,0 +1,130 @@
+"""SWIM in place of the other failure detectors: the members are the view's, failures go up to GMS."""
+from __future__ import annotations
+
+from jgroups_py.events import ExcludedHint, Left, LinkDown, Listening, Suspect, Unsuspect
+from jgroups_py.members import BY_DATAGRAM, BY_LINK, REFUSED
+from jgroups_py.outputs import MemberChanged, OpenLink
+from jgroups_py.protocols.swim import Swim, SwimConfig
+from jgroups_py.protocols.swim.headers import Ack, Alive, Dead, Ping, PushPull, Suspected
+from jgroups_py.units import millis
+from tests.unit.harness import Bench, Fixed, address, change, unicast, view_of
+
+A, B, C, D = map(address, "ABCD")
+ABC = view_of("A", "B", "C")
+QUICK = SwimConfig(probe_interval_ns=millis(500), probe_timeout_ns=millis(200), trust_refusal=True)
+
+
+def in_view(*names: str, config: SwimConfig = QUICK) -> Bench:
+    """Member A of a view."""
+    bench = Bench(Swim(config), Fixed())
+    bench.down(change(view_of(*(names or ("A", "B", "C")))))
+    bench.advance(1)
+    bench.sent()
+    return bench
+
+
+def digits(name: str) -> str:
+    return address(name).raw.hex()
+
+
+def hear(bench: Bench, *headers: object, src: str = "B") -> None:
+    bench.up(unicast(src, "A", headers=headers))           # type: ignore[arg-type]
+
+
+def evidence(bench: Bench) -> list[MemberChanged]:
+    return [output for output in bench.outputs if isinstance(output, MemberChanged)]
+
+
+def test_nothing_is_said_before_the_first_view() -> None:
+    bench = Bench(Swim(QUICK), Fixed())
+    hear(bench, Ping(1, digits("A"), digits("B"), None))
+    bench.advance(5000)
+    assert bench.sent() == []
+
+
+def test_the_members_of_the_view_are_probed_as_unicasts_under_the_digits_of_their_addresses() -> None:
+    bench = in_view()
+    bench.advance(1000)
+    pings = [(ping.node, batch.dest) for ping, batch in bench.said(Ping)]
+    assert (digits("B"), B) in pings
+    assert all(node == dest.raw.hex() for node, dest in pings if dest is not None)
+
+
+def test_a_member_that_fails_is_a_certain_suspicion_and_the_evidence_goes_by_peoples_names() -> None:
+    bench = in_view()
+    hear(bench, Suspected(0, digits("B"), digits("C"), BY_DATAGRAM), src="C")
+    hear(bench, Dead(0, digits("B"), digits("C")), src="C")
+    assert bench.told(Suspect) == [Suspect((B,), certain=True)]
+    assert [(said.change, said.member.name, str(said.accusations[0])) for said in evidence(bench)] == [
+        ("suspected", "B", "C: no answer by datagram"), ("failed", "B", "C: no answer by datagram")]
+
+
+def test_a_failed_member_that_refutes_is_unsuspected() -> None:
+    bench = in_view()
+    hear(bench, Dead(0, digits("B"), digits("C")), src="C")
+    hear(bench, Alive(5, digits("B"), None, B, None, b""))
+    assert bench.told(Unsuspect) == [Unsuspect((B,))]
+
+
+def test_a_member_that_only_is_suspected_is_not_passed_up() -> None:
+    bench = in_view()
+    hear(bench, Suspected(0, digits("B"), digits("C"), BY_DATAGRAM), src="C")
+    hear(bench, Alive(5, digits("B"), None, B, None, b""))
+    assert bench.told(Suspect) == bench.told(Unsuspect) == []
+
+
+def test_a_killed_process_is_found_by_its_refused_link_within_a_probe() -> None:
+    bench = in_view("A", "B")
+    hear(bench, Alive(1, digits("B"), None, B, ("10.0.0.2", 8000), b""))
+    while not (opened := [output for output in bench.outputs if isinstance(output, OpenLink)]):
+        bench.advance(10)
+    bench.up(LinkDown(opened[0].link, refused=True))
+    assert bench.told(Suspect) == [Suspect((B,), certain=True)]
+    assert evidence(bench)[-1].accusations[0].tried == BY_DATAGRAM | BY_LINK | REFUSED
+
+
+def test_members_of_the_view_alone_count_and_who_joins_is_told_where_we_listen() -> None:
+    bench = in_view()
+    bench.up(Listening(("10.0.0.1", 9000)))
+    hear(bench, Alive(3, digits("D"), None, D, None, b""))
+    assert digits("D") not in [member.name for member in bench.stack.find(Swim).known_members()]
+    bench.down(change(view_of("A", "B", "C", "D", counter=2), ABC))
+    bench.advance(600)
+    told = [header for batch in bench.sent() for header in batch.headers if isinstance(header, Alive)]
+    assert ("10.0.0.1", 9000) in [said.listener for said in told if said.member == A]
+
+
+def test_a_newcomer_asks_somebody_where_the_others_listen() -> None:
+    bench = Bench(Swim(QUICK), Fixed())
+    bench.down(change(ABC))
+    assert len(bench.said(PushPull)) == 1
+
+
+def test_who_left_the_view_is_forgotten_and_probed_no_more() -> None:
+    bench = in_view()
+    hear(bench, Suspected(0, digits("B"), digits("C"), 0), src="C")
+    bench.down(change(view_of("A", "C", counter=2), ABC))
+    for _ in range(100):
+        bench.advance(100)
+        for ping, batch in bench.said(Ping):
+            assert batch.dest == C
+            hear(bench, Ack(ping.number, b""), src="C")
+    assert bench.told(Suspect) == []
+
+
+def test_a_stranger_that_takes_itself_for_a_member_is_hinted_at_now_and_then() -> None:
+    bench = in_view()
+    for _ in range(5):
+        hear(bench, Ping(1, digits("A"), digits("D"), None), src="D")
+    assert bench.told(ExcludedHint) == [ExcludedHint(D)]
+    bench.advance(3000)
+    hear(bench, Ping(1, digits("A"), digits("D"), None), src="D")
+    assert bench.told(ExcludedHint) == [ExcludedHint(D)]
+
+
+def test_out_of_the_group_it_is_silent() -> None:
+    bench = in_view()
+    bench.up(Left())
+    bench.sent()
+    bench.advance(10_000)
+    assert bench.sent() == []
