@@ -75,6 +75,7 @@ class Scenario:
         self.stack = "udp"
         self.properties: dict[str, str] = {}
         self.members: dict[str, str] = {}                # name -> its site, "" without
+        self.clusters: dict[str, str] = {}               # name -> its local cluster, where it is not its site's
         self.shown = 0                                   # how much of the history `told` has shown
 
     def command(self, line: str) -> Iterable[str]:
@@ -127,8 +128,9 @@ class Scenario:
     # --- members ----------------------------------------------------------------------------------------------------
 
     def do_start(self, *words: str) -> None:
-        """start A B [at NYC] [rate 100]: members; their site; how many messages a second their applications take."""
-        options = {"at": "", "rate": "0"}
+        """start A B [at NYC] [in CLUSTER] [rate 100]: members; their site; their cluster, if it is not their site's;
+        how many messages a second their applications take."""
+        options = {"at": "", "in": "", "rate": "0"}
         names = list(words)
         for option in options:
             if option in names:
@@ -137,6 +139,7 @@ class Scenario:
                 del names[at:at + 2]
         for name in names:
             self.members[name] = options["at"] or self.members.get(name, "")
+            self.clusters[name] = options["in"] or self.clusters.get(name, f"group of {self.members[name]}")
         for name in names:
             self._start(name, App(int(options["rate"])))
 
@@ -147,7 +150,7 @@ class Scenario:
             bridge = load("bridge", {"bridge_hosts": ",".join(f"{ip}[7900]" for ip in hosts), "bridge_port_range": "0"})
             port = str(45601 + sum(map(ord, site)))
             spec = load("nyc", {"site": site, "mcast_port": port, **self.properties})
-            self.world.start(name, spec, f"group of {site}", bridge=bridge, app=app)
+            self.world.start(name, spec, self.clusters[name], bridge=bridge, app=app)
             return
         tcp = {"initial_hosts": ",".join(f"{ip}[7800]" for ip in hosts), "port_range": "0"}
         self.world.start(name, load(self.stack, {**(tcp if self.stack == "tcp" else {}), **self.properties}), app=app)
@@ -249,6 +252,11 @@ class Scenario:
         self.shown = len(self.world.history.entries)
         return [self.world.history.show(entry) for entry in entries
                 if isinstance(entry, h.SiteStatus | h.Unreached | h.Lost | h.Leave)]
+
+    def do_notes(self) -> Iterable[str]:
+        """notes: what members have written to their logs as errors."""
+        return [entry.text for entry in self.world.history.entries
+                if isinstance(entry, h.Remark) and " error: " in entry.text]
 
     def do_ledger(self, *names: str) -> Iterable[str]:
         """ledger [A B]: what became of the multicasts of each, for each other site."""

@@ -25,6 +25,7 @@ from jgroups_py.protocols.relay.headers import (
     Seen,
     View,
 )
+from jgroups_py.protocols.relay.namesakes import Namesakes
 from jgroups_py.protocols.relay.peers import Peer, Peers
 from jgroups_py.protocols.relay.sites import OFFLINE, Site
 from jgroups_py.view import View as GroupView
@@ -40,6 +41,7 @@ class Sending:
     def __init__(self, relay: Relay) -> None:
         self.relay = relay
         self.peers = Peers()
+        self.namesakes = Namesakes(relay)
         self.bridge_view: GroupView | None = None
         self.bridge_me: Address | None = None
         self.answered: dict[Address, ViewId] = {}        # bridge address -> our epoch of which it answered HELLO
@@ -54,6 +56,7 @@ class Sending:
         self.peers = Peers()
         self.bridge_view = self.bridge_me = None
         self.answered, self.greeted, self.early_views = {}, {}, {}
+        self.namesakes.stop()
 
     def bridge_view_changed(self, view: GroupView, me: Address) -> None:
         """Relays came or went."""
@@ -61,6 +64,7 @@ class Sending:
         for peer in self.peers:
             if peer.address not in view:
                 self.peer_gone(peer, graceful=False)
+        self.namesakes.bridge_view_changed(view)
         self.answered = {address: epoch for address, epoch in self.answered.items() if address in view}
         self.early_views = {address: early for address, early in self.early_views.items() if address in view}
         self.introduce()
@@ -113,7 +117,7 @@ class Sending:
             # An answer to the HELLO of an earlier view does not say that ours of this view arrives at all.
             self.answered[src] = relay.view.id
         if header.site == relay.config.site:
-            relay.count("hello_of_own_site")
+            self.namesakes.met(src, header.epoch)
             self.answered[src] = relay.view.id        # the other half of our split site: nothing to send there
             return
         site = self.site_of(header)

@@ -139,6 +139,10 @@ class LocalTalk(Protocol):
     def grace_over(self, site: str) -> None:
         self.status.grace_over(site)
 
+    @timer("namesakes")
+    def look_for_namesakes(self) -> None:
+        self.sending.namesakes.look()
+
     @timer("raise")
     def raise_again(self) -> None:
         """Only spaces RaiseView events."""
