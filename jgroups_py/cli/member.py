@@ -272,6 +272,10 @@ class Member(Receiver):
         self.emit("lost", site=loss.site, origin=plain_name(loss.origin), first=loss.first, stop=loss.stop,
                   dest_site=loss.dest_site)
 
+    def archive_failed(self, reason: str) -> None:
+        """Print it; "": it records again."""
+        self.emit("archive", error=reason)
+
     def channel_closed(self, reason: str) -> None:
         """Say why, and end."""
         self.failure = reason

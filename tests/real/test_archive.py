@@ -1,0 +1,86 @@
+"""A real member records: it is killed, its disk is full, pyarrow is missing."""
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyarrow")
+
+from jgroups_py.archive.layout import recorders, segments
+from jgroups_py.archive.reading import next_row, read_all
+from tests.real.members import Event, Group, Member
+
+pytestmark = pytest.mark.real
+UDP = Path(__file__).parents[2] / "stacks" / "udp.xml"
+UNLIMITED = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+
+
+def recording_stack(folder: Path, **properties: str) -> str:
+    """The shipped stack, with ARCHIVE."""
+    words = " ".join(f'{name}="{value}"' for name, value in properties.items())
+    path = folder / "udp.xml"
+    path.write_text(UDP.read_text().replace("</config>", f'<ARCHIVE directory="{folder}/archive" {words}/></config>'))
+    return str(path)
+
+
+def archive_stats(member: Member) -> dict[str, float]:
+    return member.stats()["protocols"]["ARCHIVE"]
+
+
+def told_archive(event: Event) -> bool:
+    return event["event"] == "archive"
+
+
+def test_a_killed_member_loses_at_most_what_was_not_synced(tmp_path):
+    directory = tmp_path / "archive"
+    with Group(recording_stack(tmp_path, payload="true", fsync_interval="20ms", flush_interval="5ms")) as group:
+        [member] = group.start("A")
+        member.tell("flood 10000000 500 3000")
+        while (synced := archive_stats(member)["synced_rows"]) < 1000:
+            pass
+        member.kill()
+        member.process.wait(10)
+        [crashed] = recorders(directory)
+        rows = read_all(directory).to_pylist()
+        assert [segment.sealed for segment in segments(directory, crashed)][-1:] == [False]
+        assert len(rows) == next_row(directory, crashed) >= synced
+        assert [row["row"] for row in rows] == list(range(len(rows)))
+        delivered = [row for row in rows if row["kind"] == "delivered"]
+        assert [row["seqno"] for row in delivered] == list(range(1, len(delivered) + 1))
+        assert [int.from_bytes(row["payload"][:8], "big") for row in delivered] == list(range(len(delivered)))
+        group.start("A")
+        assert group["A"].leave() == 0
+    assert [segment.sealed for segment in segments(directory, crashed)] == [True] * len(segments(directory, crashed))
+    assert [row for row in read_all(directory).to_pylist() if row["incarnation"] == crashed.incarnation] == rows
+
+
+def test_a_member_lives_on_when_its_disk_is_full_and_records_again(tmp_path):
+    with Group(recording_stack(tmp_path, payload="true", flush_interval="5ms", compression="none")) as group:
+        [member] = group.start("A")
+        resource.prlimit(member.process.pid, resource.RLIMIT_FSIZE, (30_000, resource.RLIM_INFINITY))
+        member.tell("flood 200 1000")
+        failed = member.wait(told_archive, "failure of the archive")
+        assert "File too large" in failed["error"]
+        since = member.mark()
+        member.tell("send still alive")
+        member.wait(lambda event: event.get("payload") == "still alive", "message", since)
+        resource.prlimit(member.process.pid, resource.RLIMIT_FSIZE, UNLIMITED)
+        assert member.wait(told_archive, "recovery of the archive", since)["error"] == ""
+        assert member.leave() == 0
+    rows = read_all(tmp_path / "archive").to_pylist()
+    for kind in ("sent", "delivered"):
+        missed = sum(row["count"] for row in rows if row["kind"] == "gap" and f'"{kind}"' in row["detail"])
+        assert missed + sum(row["kind"] == kind for row in rows) == 201
+    assert rows[-1]["kind"] == "stop"
+
+
+def test_without_pyarrow_a_member_does_not_start_and_says_which_extra_is_missing(tmp_path, monkeypatch):
+    hidden = tmp_path / "hidden" / "pyarrow"
+    hidden.mkdir(parents=True)
+    (hidden / "__init__.py").write_text("raise ImportError(\"No module named 'pyarrow'\")")
+    monkeypatch.setenv("PYTHONPATH", str(hidden.parent))
+    with Group(recording_stack(tmp_path)) as group:
+        error = group.spawn("A").wait(lambda event: event["event"] == "error", "error")
+    assert "pip install 'jgroups_py[archive]'" in error["message"]
