@@ -135,15 +135,22 @@ class Exchange(Probing):
 
     def merge(self, state: NodeState) -> None:
         """What somebody knows of a node, as if it had come by gossip; who failed may refute first."""
-        alive = state.alive
+        alive, node = state.alive, self.nodes.get(state.alive.node)
         if state.state == ALIVE:
             self.hear_alive(alive)
+        elif node is not None and node.is_up and node.member != alive.member:
+            self.mistaken(node, alive.incarnation)
         elif state.state == LEFT:
             self.hear_dead(Dead(alive.incarnation, alive.node, alive.node))
         else:
             if alive.node not in self.nodes and state.state != DEAD:
                 self.hear_alive(alive)
             self.hear_suspected(Suspected(alive.incarnation, alive.node, NOBODY, 0))
+
+    def mistaken(self, node: Node, incarnation: int) -> None:
+        """Somebody knows the end of another start of this name: tell the one that is there, which outbids it."""
+        if incarnation >= node.incarnation:
+            self.post(node, Dead(incarnation, node.name, node.name))
 
     # --- when ---------------------------------------------------------------------------------------------------------
 
