@@ -23,7 +23,7 @@ from jgroups_py.units import count, duration, parsed, seconds
 
 _HOST = re.compile(r"(?:\[(?P<ip6>[0-9a-fA-F:.]+)\]|(?P<host>[^\[\]:\s]+))(?:\[(?P<port>[0-9]+)\]|:(?P<colon>[0-9]+))")
 MAX_PORT = 65535
-RETRY_NS = seconds(1)                      # a name that nobody knew is looked for again after so long
+RETRY_NS = seconds(1)                      # a name that is unknown, or silent, is looked for no more often than this
 
 
 def parse_hosts(value: str | tuple[PhysicalAddress, ...]) -> tuple[PhysicalAddress, ...]:
@@ -66,9 +66,10 @@ class TcpPingConfig(DiscoveryConfig):
 
 @attrs.define
 class Named:
-    """A host that was given by name. places: where it was found; asked_ns: when it was looked for last."""
+    """A host that was given by name. places: where it was found, at found_ns; asked_ns: when it was looked for last."""
 
     places: tuple[PhysicalAddress, ...] = ()
+    found_ns: int = 0
     asked_ns: int | None = None
 
 
@@ -112,10 +113,10 @@ class TcpPing(Discovery):
         self.pass_down(ResolveName(*at, again=again))
 
     def is_due(self, named: Named, asked_ns: int) -> bool:
-        if not named.places:
-            return self.now_ns - asked_ns >= RETRY_NS
-        heard_ns = max(self.answered_ns.get(place, 0) for place in named.places)
-        return 0 < self.config.reresolve_ns <= self.now_ns - max(heard_ns, asked_ns)
+        if self.now_ns - asked_ns < RETRY_NS:
+            return False
+        heard_ns = max((self.answered_ns.get(place, named.found_ns) for place in named.places), default=0)
+        return not named.places or 0 < self.config.reresolve_ns <= self.now_ns - heard_ns
 
     @on(NameResolved)
     def resolved(self, event: NameResolved) -> None:
@@ -129,7 +130,7 @@ class TcpPing(Discovery):
             self.count("names_moved")
         for place in named.places:
             self.listed.pop(place, None)
-        named.places = places
+        named.places, named.found_ns = places, self.now_ns
         mine = self.addresses.my_physical()
         for place in places:
             self.listed[place] = None
