@@ -30,13 +30,13 @@ RATCHET: dict[str, int] = {}
 # First word of a module below jgroups_py -> its ring.
 RINGS: dict[str, int] = {
     "address": 0, "batch": 0, "blockheaders": 0, "codec": 0, "counters": 0, "digest": 0, "disk": 0,
-    "errors": 0, "events": 0,
+    "errors": 0, "events": 0, "gossip": 0,
     "members": 0, "outputs": 0, "plugins": 0, "ports": 0, "resolver": 0, "recording": 0, "streams": 0, "topics": 0, "units": 0,
     "userevents": 0, "view": 0, "windows": 0, "wire": 0,
     "protocol": 1,
     "protocols": 2,
     "config": 3, "node": 3, "road": 3, "skipping": 3, "stack": 3,
-    "archive": 4, "runtime": 4, "sim": 4,
+    "archive": 4, "children": 4, "runtime": 4, "sim": 4,
     "aio": 5, "aioduty": 5, "block": 5, "channel": 5, "control": 5, "delivery": 5, "duty": 5, "message": 5,
     "receipts": 5, "receiver": 5, "reports": 5, "session": 5, "subscriber": 5, "watching": 5,
     "__init__": 6, "__main__": 6, "blocks": 6, "cli": 6, "pipeline": 6, "pytest_plugin": 6,

@@ -20,7 +20,7 @@ import attrs
 from jgroups_py.sim.parts import Part, parse_numbers
 from jgroups_py.sim.profiles import PROFILES
 from jgroups_py.sim.runner import Outcome, run_seed, run_seeds
-from jgroups_py.sim.shrink import shrink_seed
+from jgroups_py.sim.shrink import shrink_seed, story
 from jgroups_py.simulation import replicas as replicas  # it brings an application of its own
 from jgroups_py.units import NS_PER_S, parse_duration
 
@@ -206,8 +206,7 @@ def show(outcome: Outcome, least: Outcome | None, args: Namespace) -> None:
         for text in shortened(outcome.violations):
             say(f"  {text}")
     if least is not None:
-        for text in story(outcome, least):
-            say(text)
+        say("\n".join([*story(outcome, least, least.command), "", *least.picture, ""]))
     elif args.picture:
         say("\n".join(outcome.picture))
     if args.history:
@@ -219,17 +218,6 @@ def shortened(violations: tuple[str, ...]) -> Iterable[str]:
     yield from violations[:SHOWN_VIOLATIONS]
     if len(violations) > SHOWN_VIOLATIONS:
         yield f"and {len(violations) - SHOWN_VIOLATIONS} more"
-
-
-def story(outcome: Outcome, least: Outcome) -> Iterable[str]:
-    """What shrinking left: how many actions, which, the command that runs just them, and the picture."""
-    yield (f"shrunk from {len(outcome.faults)} faults and {len(outcome.traffic)} other actions to {len(least.faults)} "
-           f"and {len(least.traffic)}:")
-    yield from (f"  {text}" for text in (*least.faults, *least.traffic))
-    yield f"run just that: {least.command}"
-    yield ""
-    yield from least.picture
-    yield ""
 
 
 def say(text: str) -> None:

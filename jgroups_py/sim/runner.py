@@ -11,10 +11,10 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from multiprocessing import get_context
 
 import attrs
 
+from jgroups_py.children import workers
 from jgroups_py.protocols.relay.sites import UP
 from jgroups_py.sim import history as h
 from jgroups_py.sim.checkers import Violation, check
@@ -198,7 +198,7 @@ def run_seeds(profile: str, seeds: Iterable[int], jobs: int = 1, part: Part = WH
         if jobs <= 1:
             yield from map(_run, work)
             return
-        with get_context("fork").Pool(jobs) as pool:
+        with workers(jobs) as pool:
             yield from pool.imap(_run, work, chunksize=4)
 
 

@@ -8,7 +8,7 @@ far. The first violation's guarantee is what must stay: other guarantees may bre
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 from jgroups_py.sim.faults import Begin
@@ -19,6 +19,14 @@ from jgroups_py.units import NS_PER_MS, seconds
 
 Run = Callable[[Part], Outcome]
 SPARE_NS = (NS_PER_MS, seconds(0.5), seconds(2))         # how long after the last action to try to end
+
+
+def story(outcome: Outcome, least: Outcome, again: str) -> Iterable[str]:
+    """What shrinking left: how many actions, which, and what runs just them."""
+    yield (f"shrunk from {len(outcome.faults)} faults and {len(outcome.traffic)} other actions to {len(least.faults)} "
+           f"and {len(least.traffic)}:")
+    yield from (f"  {text}" for text in (*least.faults, *least.traffic))
+    yield f"run just that: {again}"
 
 
 def shrink_seed(outcome: Outcome, limit_s: float) -> Outcome:

@@ -10,6 +10,7 @@ import attrs
 
 from jgroups_py.sim.parts import WHOLE, Part
 from jgroups_py.sim.runner import Outcome
+from jgroups_py.sim.shrink import story
 from jgroups_py.simulation.trial import Check, Trial
 
 SHOWN_VIOLATIONS = 5
@@ -63,9 +64,6 @@ class Simulation:
         yield from outcome.violations[:SHOWN_VIOLATIONS]
         yield f"run it again: {self.again}{self.part.words('--jgroups-')}"
         if least is not None:
-            yield (f"shrunk from {len(outcome.faults)} faults and {len(outcome.traffic)} other actions to "
-                   f"{len(least.faults)} and {len(least.traffic)}:")
-            yield from (f"  {text}" for text in (*least.faults, *least.traffic))
-            yield f"run just that: {self.again}{least.part.words('--jgroups-')}"
+            yield from story(outcome, least, f"{self.again}{least.part.words('--jgroups-')}")
         yield ""
         yield from (least or outcome).picture

@@ -19,7 +19,7 @@ from typing import Any
 
 import attrs
 
-from tests.chaos.children import end_with_parent
+from jgroups_py.children import end_with_parent
 
 TUNSETIFF = 0x400454CA
 IFF_TAP, IFF_NO_PI = 0x0002, 0x1000

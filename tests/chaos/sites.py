@@ -67,7 +67,7 @@ class Person(company.Person):
     letters: int = 0                                     # unicasts to other sites that wait for an answer
     said: dict[str, int] | None = None                   # its last words
     paused: bool = False
-    samples: list[tuple[float, int, int]] = attrs.Factory(list)      # (seconds, resident KB, descriptors)
+    samples: list[tuple[float, float, int]] = attrs.Factory(list)    # (seconds, resident MB, descriptors)
     reports: int = 0
 
 
@@ -331,7 +331,7 @@ class Sites:
     def on_report(self, person: Person, event: dict[str, Any]) -> None:
         """Its figures."""
         person.last, person.kept_back, person.letters = event["last"], event["kept_back"], event["letters"]
-        person.samples.append((event["at"], event["rss_kb"], event["descriptors"]))
+        person.samples.append((event["at"], event["rss_mb"], event["descriptors"]))
         person.reports += 1
 
     def on_left(self, person: Person, event: dict[str, Any]) -> None:

@@ -69,10 +69,10 @@ class Trend:
                 f"{self.descriptors_per_10_min:+.2f}/10 min" + ("" if self.flat else "  GROWS"))
 
 
-def trend(tag: str, samples: list[tuple[float, int, int]]) -> Trend:
-    """The straight line through (seconds, resident KB, descriptors)."""
+def trend(tag: str, samples: list[tuple[float, float, int]]) -> Trend:
+    """The straight line through (seconds, resident MB, descriptors)."""
     times = [at / 600 for at, _, _ in samples]
-    memory = [kb / 1024 for _, kb, _ in samples]
+    memory = [mb for _, mb, _ in samples]
     descriptors = [number for _, _, number in samples]
     return Trend(tag, len(samples), (times[-1] - times[0]) * 10, memory[0], memory[-1],
                  linear_regression(times, memory).slope, descriptors[-1], linear_regression(times, descriptors).slope)

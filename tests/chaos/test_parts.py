@@ -60,9 +60,9 @@ def test_damage_is_one_bit_behind_the_headers():
 
 
 def test_growth_is_found_and_noise_is_not():
-    noisy = [(float(at), 50_000 + at % 7 * 100, 30 + at % 3) for at in range(0, 900, 5)]
-    growing = [(at, kb + int(at * 1024 / 400), number) for at, kb, number in noisy]        # 1.5 MB in 10 minutes
-    leaking = [(at, kb, number + int(at / 60)) for at, kb, number in noisy]                # a descriptor a minute
+    noisy = [(float(at), 50 + at % 7 / 10, 30 + at % 3) for at in range(0, 900, 5)]
+    growing = [(at, mb + at / 400, number) for at, mb, number in noisy]                    # 1.5 MB in 10 minutes
+    leaking = [(at, mb, number + int(at / 60)) for at, mb, number in noisy]                # a descriptor a minute
     assert trend("A", noisy).flat
     assert not trend("A", growing).flat
     assert trend("A", growing).mb_per_10_min == pytest.approx(1.5, abs=0.1)
@@ -71,7 +71,7 @@ def test_growth_is_found_and_noise_is_not():
 
 CHILD = """
 import time
-from tests.chaos.children import end_with_parent
+from jgroups_py.children import end_with_parent
 end_with_parent()
 print("ready", flush=True)
 time.sleep(60)
@@ -95,6 +95,28 @@ def test_a_process_that_stands_still_ends_with_its_killed_parent():
     until = monotonic() + 10
     while runs(child):
         assert monotonic() < until, f"{child} outlives its parent"
+        sleep(0.01)
+
+
+POOL = """
+import time
+from jgroups_py.children import workers
+with workers(2) as pool:
+    print(*[process.pid for process in pool._pool], flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux's prctl")
+def test_workers_end_with_their_killed_parent():
+    with subprocess.Popen([sys.executable, "-c", POOL], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pids = [int(word) for word in parent.stdout.readline().split()]
+        parent.kill()
+    assert len(pids) == 2
+    until = monotonic() + 10
+    while any(runs(pid) for pid in pids):
+        assert monotonic() < until, f"one of {pids} outlives its parent"
         sleep(0.01)
 
 

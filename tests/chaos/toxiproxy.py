@@ -23,8 +23,8 @@ from toxiproxy import Proxy, Toxiproxy
 from toxiproxy import api as toxiproxy_api
 from toxiproxy.api import APIConsumer
 
+from jgroups_py.children import end_with_parent
 from jgroups_py.cli.company import free_ports
-from tests.chaos.children import end_with_parent
 
 VERSION = "v2.12.0"
 MODULE = f"github.com/Shopify/toxiproxy/v2/cmd/server@{VERSION}"

@@ -13,13 +13,13 @@ import queue
 import sys
 import threading
 import time
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import jgroups_py as jg
+from jgroups_py.children import end_with_parent
+from jgroups_py.cli.member import rss_mb
 from tests.chaos import payloads
-from tests.chaos.children import end_with_parent
 
 TICK_S = 0.02                        # the sender wakes up so often and sends what is due
 LATE_S = 0.5                         # later than this it counts as paused: the machine did not run it
@@ -175,7 +175,7 @@ class Worker:
         self.say("report", last=self.watcher.last, sent=self.sent, at=time.monotonic(),
                  kept_back=stats.get("channel", {}).get("kept_back_bytes", 0),
                  letters=stats.get("RELAY", {}).get("letters_waiting", 0),
-                 rss_kb=resident_kb(), descriptors=len(os.listdir("/proc/self/fd")))
+                 rss_mb=rss_mb(), descriptors=len(os.listdir("/proc/self/fd")))
 
     def do_leave(self) -> None:
         """Leave gracefully and end."""
@@ -234,12 +234,6 @@ class Worker:
         """The member of the view with this address."""
         assert self.view is not None, "a channel that is connected has a view"
         return next(member for member in self.view.members if member.raw.hex() == address)
-
-
-def resident_kb() -> int:
-    """Memory of this process that is in RAM."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") // 1024
 
 
 def main() -> None:

@@ -5,21 +5,20 @@ line has a digest of the package. Ends with a table by profile, faults by kind, 
 """
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Iterator
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import attrs
 
-import jgroups_py
+from jgroups_py.children import workers
 from jgroups_py.cli.sim import Sum
 from jgroups_py.sim.runner import run_seed
+from jgroups_py.sim.sources import digest_of_package
 
 SHARES = {"group": 17, "relay": 18, "relay-crash": 10, "relay-storm": 12, "split-brain": 12, "limits": 8, "scale": 3,
           "site-crash": 5, "operators": 4, "replicas": 3, "flow": 3, "interleavings": 3, "swim": 3, "swim-group": 2,
@@ -60,15 +59,6 @@ def work_off(piece: Piece) -> dict[str, Any]:
         if outcome.violations:
             failed.append(f"{outcome.command}: {outcome.violations[0]}")
     return {**attrs.asdict(piece), "sum": attrs.asdict(total), "failed": failed}
-
-
-def digest_of_package() -> str:
-    """Changes with every change of a source file."""
-    found = hashlib.blake2b(digest_size=8)
-    root = Path(jgroups_py.__file__).parent
-    for path in sorted(root.rglob("*.py")):
-        found.update(str(path.relative_to(root)).encode() + path.read_bytes())
-    return found.hexdigest()
 
 
 class Progress:
@@ -130,7 +120,7 @@ def main(words: list[str]) -> int:
     todo = [piece for piece in wanted if piece not in progress.done]
     say(f"{sum(piece.stop - piece.first for piece in wanted if piece in progress.done)} of "
         f"{sum(piece.stop - piece.first for piece in wanted)} seeds are done")
-    with get_context("fork").Pool(args.jobs) as pool:
+    with workers(args.jobs) as pool:
         for line in pool.imap_unordered(work_off, todo):
             progress.add(line)
             say(f"{line['profile']} {line['first']}:{line['stop']}")

@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 import time
 from argparse import ArgumentParser
-from multiprocessing import get_context
 
 import attrs
 
+from jgroups_py.children import workers
 from tests.sim.planted_bugs import SAFEGUARDS, Safeguard
 
 LIMIT = 2000
@@ -61,7 +61,7 @@ def main(words: list[str]) -> int:
     say(WIDTHS.format("without", "of", "profile", "breaks", "seed", "seconds"))
     work = [(index, args.limit) for index in chosen(args.only)]
     missed = 0
-    with get_context("fork").Pool(args.jobs) as pool:
+    with workers(args.jobs) as pool:
         for finding in pool.imap_unordered(look, work):
             say(str(finding))
             missed += finding.seed is None
