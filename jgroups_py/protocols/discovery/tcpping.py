@@ -8,6 +8,7 @@ TCPPING.java (initial_hosts, port_range, dynamic hosts); looking for names again
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import ClassVar
 
 import attrs
@@ -15,15 +16,14 @@ import attrs
 from jgroups_py.address import PhysicalAddress
 from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import AddressesKnown, NameResolved, ResolveName, SendTo
+from jgroups_py.events import AddressesKnown, NameResolved, SendTo
 from jgroups_py.protocol import on
 from jgroups_py.protocols.discovery.base import Discovery, DiscoveryConfig, Here, WhoIsThere
-from jgroups_py.resolver import is_address
-from jgroups_py.units import count, duration, parsed, seconds
+from jgroups_py.protocols.discovery.hosts import Hosts
+from jgroups_py.units import count, duration, parsed
 
 _HOST = re.compile(r"(?:\[(?P<ip6>[0-9a-fA-F:.]+)\]|(?P<host>[^\[\]:\s]+))(?:\[(?P<port>[0-9]+)\]|:(?P<colon>[0-9]+))")
 MAX_PORT = 65535
-RETRY_NS = seconds(1)                      # a name that is unknown, or silent, is looked for no more often than this
 
 
 def parse_hosts(value: str | tuple[PhysicalAddress, ...]) -> tuple[PhysicalAddress, ...]:
@@ -64,15 +64,6 @@ class TcpPingConfig(DiscoveryConfig):
                                    "asking members that are gone for good; higher heals longer partitions.")
 
 
-@attrs.define
-class Named:
-    """A host that was given by name. places: where it was found, at found_ns; asked_ns: when it was looked for last."""
-
-    places: tuple[PhysicalAddress, ...] = ()
-    found_ns: int = 0
-    asked_ns: int | None = None
-
-
 class TcpPing(Discovery):
     """Asks each host of a list."""
 
@@ -81,11 +72,8 @@ class TcpPing(Discovery):
 
     def start(self) -> None:
         super().start()
-        hosts = self.config.initial_hosts
-        self.listed = dict.fromkeys(place for at in hosts if is_address(at[0]) for place in self.ports(at))
-        self.named = {at: Named() for at in hosts if not is_address(at[0])}
+        self.listed = Hosts(self.config.initial_hosts, self.config.reresolve_ns, self.ports)
         self.dynamic: dict[PhysicalAddress, int] = {}      # where members receive -> when it was last told, ns
-        self.answered_ns: dict[PhysicalAddress, int] = {}  # listed place -> when somebody there last spoke
         self.question: Batch | None = None                 # the latest, for places that become known in a search
 
     def ports(self, first: PhysicalAddress) -> tuple[PhysicalAddress, ...]:
@@ -95,51 +83,30 @@ class TcpPing(Discovery):
 
     def reach(self, question: Batch) -> None:
         self.question = question
-        for at, named in self.named.items():
-            self.look_for(at, named)
-        mine = self.addresses.my_physical()
+        for wanted in self.listed.due(self.now_ns):
+            self.count("names_asked")
+            self.pass_down(wanted)
         oldest_ns = self.now_ns - self.config.dynamic_age_ns
         self.dynamic = {physical: told_ns for physical, told_ns in self.dynamic.items() if told_ns >= oldest_ns}
-        for physical in (*self.listed, *self.dynamic):
-            if physical != mine:
-                self.pass_down(SendTo(physical, question))
+        self.put((*self.listed, *self.dynamic), question)
 
-    def look_for(self, at: PhysicalAddress, named: Named) -> None:
-        """Have a name resolved that never was, or whose places are silent."""
-        if named.asked_ns is not None and not self.is_due(named, named.asked_ns):
-            return
-        again, named.asked_ns = named.asked_ns is not None, self.now_ns
-        self.count("names_asked")
-        self.pass_down(ResolveName(*at, again=again))
-
-    def is_due(self, named: Named, asked_ns: int) -> bool:
-        if self.now_ns - asked_ns < RETRY_NS:
-            return False
-        heard_ns = max((self.answered_ns.get(place, named.found_ns) for place in named.places), default=0)
-        return not named.places or 0 < self.config.reresolve_ns <= self.now_ns - heard_ns
+    def put(self, places: Iterable[PhysicalAddress], question: Batch) -> None:
+        mine = self.addresses.my_physical()
+        for place in places:
+            if place != mine:
+                self.pass_down(SendTo(place, question))
 
     @on(NameResolved)
     def resolved(self, event: NameResolved) -> None:
-        named = self.named.get((event.name, event.port))
-        if named is None or event.place is None:
-            return
-        places = self.ports(event.place)
-        if places == named.places:
-            return
-        if named.places:
-            self.count("names_moved")
-        for place in named.places:
-            self.listed.pop(place, None)
-        named.places, named.found_ns = places, self.now_ns
-        mine = self.addresses.my_physical()
-        for place in places:
-            self.listed[place] = None
-            if self.search is not None and self.question is not None and place != mine:
-                self.pass_down(SendTo(place, self.question))
+        """In the middle of a search, whoever is there is asked at once."""
+        places = self.listed.resolved(event, self.now_ns)
+        if places:
+            self.count("names_found")
+        if self.search is not None and self.question is not None:
+            self.put(places, self.question)
 
     def add(self, said: WhoIsThere | Here) -> None:
-        if said.physical in self.listed:
-            self.answered_ns[said.physical] = self.now_ns
+        self.listed.answered(said.physical, self.now_ns)
         super().add(said)
 
     @on(AddressesKnown)
