@@ -5,6 +5,7 @@ that real clients have. What it was told is checked at once and in the end (ledg
 """
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -30,6 +31,8 @@ PARTITIONS = 3
 PATIENCE_S = 4.0                           # of a client
 ANSWER_S = 0.7                             # until it asks somebody else
 PAUSE_S = 0.05                             # until it asks again who knew no better
+COUNTED = {"elections_won": "elections", "configurations": "changes of replicas", "states_loaded": "states taken over",
+           "replicas_dropped": "replicas dropped", "handed_over": "leaders moved"}
 BURST = (1, 1, 2, 3, 5, 8)                 # operations at a time
 
 
@@ -61,10 +64,18 @@ class Run:
         self.now_ns = [0]
         self.ledger = Ledger(self.now_ns)
         self.created = False
+        self.hosts: list[Host] = []                        # of all incarnations
 
     def start(self, channel: Any) -> Holder:
         """The application of a member that starts."""
         return Holder(channel, self)
+
+    def reached(self) -> dict[str, int]:
+        """What the run got into."""
+        counts = Counter(self.ledger.counts)
+        for host in self.hosts:
+            counts.update({COUNTED[name]: number for name, number in host.counters.items() if name in COUNTED})
+        return dict(counts)
 
     def at_end(self, holders: list[Holder]) -> None:
         """What must be so once all is at rest."""
@@ -96,6 +107,7 @@ class Holder(jg.Receiver):
             options = Options(weight=rng.choice((1, 1, 2, 3)), zone=rng.choice(("", "", "x", "y")),
                               **self.run.setting.options)
             self.host = Host(self.channel.address, lambda partition: Records(), options, self.run.ledger)
+            self.run.hosts.append(self.host)
             self.routing.name = self.channel.address.raw
         self.addresses = {member.name: member for member in view.members}
         self.host.view(view, self.now_ns())
@@ -122,8 +134,7 @@ class Holder(jg.Receiver):
         """Carry out what the host wants, and wake it when it is due."""
         host = self.host
         assert host is not None, "only a member settles"
-        outputs, host.outputs = host.outputs, []
-        for output in outputs:
+        for output in host.drain():
             if isinstance(output, Send):
                 self.say(output.dest, output.data)
             elif isinstance(output, Answer):
@@ -162,7 +173,7 @@ class Holder(jg.Receiver):
                 self.settle()
             return
         if rng.random() < 0.03:
-            host.drain(self.now_ns())
+            host.vacate(self.now_ns())
             self.settle()
         for _ in range(rng.choice(BURST)):
             self.begin(rng.randrange(PARTITIONS), rng.choice((Verb.WRITE, Verb.WRITE, Verb.STRONG, Verb.READ)))
@@ -262,7 +273,7 @@ def run(seed: int, part: Part = WHOLE, keep: bool = False) -> Outcome:
     """Run a seed, or a part of it."""
     shared = Run(seed)
     outcome = Trial(PROFILE, shared.start, act, at_end=shared.at_end, falls_silent=True).run(seed, part, keep=keep)
-    return attrs.evolve(outcome, reached={**outcome.reached, **shared.ledger.counts})
+    return attrs.evolve(outcome, reached={**outcome.reached, **shared.reached()})
 
 
 APPLICATIONS[PROFILE] = run

@@ -108,7 +108,7 @@ class Following(ReplicaState):
         self.committed, self.hollow, self.arriving = stop, False, None
         self.host.loaded(self, stop)
 
-    def heard_leads(self, message: Leads) -> None:
+    def heard_leads(self, message: Leads, src: Address) -> None:
         """Who leads and who holds the partition: if we are none of those, its data may go.
 
         What stays is how far our log reached: our vote is bound by what we have acknowledged, since an outdated member

@@ -90,7 +90,7 @@ class Watcher:
 
 
 class Host:
-    """See the module. `outputs` collects what is to be done; `next_deadline_ns` is when `advance` is due."""
+    """See the module. `drain` gives what is to be done; `next_deadline_ns` is when `advance` is due."""
 
     def __init__(
         self, me: Address, make: Callable[[int], Machine], options: Options | None = None,
@@ -99,7 +99,8 @@ class Host:
         self.me = me
         self.options = options or Options()
         self.make_machine = make
-        self.outputs: list[Output] = []
+        self._outputs: list[Output] = []
+        self._stirred: dict[int, Leading] = {}             # leaders with new entries
         self.now_ns = 0
         self.members: dict[Address, None] = {}             # of the view
         self.hellos: dict[Address, Hello] = {}             # of hosts in the view
@@ -160,7 +161,7 @@ class Host:
         for replica in self.parts.values():
             replica.view_changed()
 
-    def drain(self, now_ns: int) -> None:
+    def vacate(self, now_ns: int) -> None:
         """Move all that we hold to others, as far as there are others; `is_empty` tells when it is done."""
         self.now_ns = now_ns
         self.draining = True
@@ -204,7 +205,7 @@ class Host:
                 return replica.request(ticket, Verb(request.verb), request.request, request.least, request.data)
             status = Status.REDIRECT
         leader, members = self.whereabouts(request.partition)
-        return self.outputs.append(Answer(ticket, Reply(request.partition, 0, status, 0, leader, members, b"")))
+        return self._outputs.append(Answer(ticket, Reply(request.partition, 0, status, 0, leader, members, b"")))
 
     def advance(self, now_ns: int) -> None:
         """Time has passed: timers that are due fire."""
@@ -213,6 +214,20 @@ class Host:
             _, partition, name = heapq.heappop(self._heap)
             del self._timers[partition, name]
             self.parts[partition].due(name)
+
+    # --- what comes out ---------------------------------------------------------------------------------------------
+
+    def drain(self) -> list[Output]:
+        """What is to be done, since it was last asked for. Entries that were appended meanwhile go out together."""
+        stirred, self._stirred = self._stirred, {}
+        for replica in stirred.values():
+            replica.flush()
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def stir(self, replica: Leading) -> None:
+        """A leader has new entries."""
+        self._stirred[replica.partition] = replica
 
     # --- hosts ------------------------------------------------------------------------------------------------------
 
@@ -296,14 +311,14 @@ class Host:
 
     def send(self, dest: Address | None, message: Message) -> None:
         """Say something to a host."""
-        self.outputs.append(Send(dest, encode(message)))
+        self._outputs.append(Send(dest, encode(message)))
 
     def answer(self, ticket: Ticket, replica: ReplicaState, status: Status, data: bytes = b"") -> None:
         """Answer a client."""
         leader, members = self.whereabouts(replica.partition) if status is not Status.OK else (None, ())
         if status is Status.OK:
             self._watcher.answered(replica, ticket)
-        self.outputs.append(
+        self._outputs.append(
             Answer(ticket, Reply(replica.partition, 0, status, replica.committed, leader, members, data)))
 
     def whereabouts(self, partition: int) -> tuple[Address | None, tuple[Address, ...]]:
@@ -335,10 +350,10 @@ class Host:
         wanted, known = self.replicas, self._short.get(replica.partition)
         if live < wanted and live != known:
             self._short[replica.partition] = live
-            self.outputs.append(Health(replica.partition, live, wanted))
+            self._outputs.append(Health(replica.partition, live, wanted))
         elif live >= wanted and known is not None:
             del self._short[replica.partition]
-            self.outputs.append(Health(replica.partition, live, wanted))
+            self._outputs.append(Health(replica.partition, live, wanted))
 
     def steps_down(self, replica: ReplicaState) -> None:
         """A partition that we led is no longer our concern."""

@@ -231,6 +231,11 @@ class Leading(Electing, Following):
         self.host.count("elections_won")
         self.add(Entry(self.epoch))
 
+    def flush(self) -> None:
+        """Send what was appended in this step."""
+        if self.leadership is not None:
+            self.leadership.send_all()
+
     def step_down(self) -> None:
         if self.leadership is not None:
             waiting = [*(ticket for tickets in self.leadership.tickets.values() for ticket in tickets)]
@@ -246,13 +251,13 @@ class Leading(Electing, Following):
         self.role = Role.FOLLOWER
 
     def add(self, entry: Entry) -> int:
-        """Append an entry of ours and send it; its number."""
+        """Append an entry of ours; its number. It is sent with those that follow in the same step."""
         number = self.log.stop
         self.log.append(entry)
         leadership = self.leads()
         if entry.change is not None:
             leadership.keep_peers()
-        leadership.send_all()
+        self.host.stir(self)
         self.commit_more()
         return number
 

@@ -1,7 +1,6 @@
 """Replica: one partition at one member. Here: which message and timer goes where, views, and moving replicas."""
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from jgroups_py.address import Address
@@ -58,11 +57,11 @@ class Replica(Leading):
 
     def receive(self, message: Message, src: Address) -> None:
         """From another host."""
-        RECEIVERS[type(message)](self, message, src)
+        getattr(self, RECEIVERS[type(message)])(message, src)
 
     def due(self, name: str) -> None:
         """A timer fired."""
-        TIMERS[name](self)
+        getattr(self, TIMERS[name])()
 
     def request(self, ticket: Ticket, verb: Verb, request: bytes, least: int, data: bytes) -> None:
         """A client's request: answered now, later, or by a hint where to go."""
@@ -78,6 +77,7 @@ class Replica(Leading):
         """Any replica answers that is in touch with the leader and has reached `least`."""
         if self.hollow or self.leader is None or self.me not in self.configuration.everybody or self.committed < least:
             return self.refuse(ticket)
+        self.host.count("reads")
         return self.host.answer(ticket, self, Status.OK, self.once.machine.read(query))
 
     # --- answers to a leader ----------------------------------------------------------------------------------------
@@ -194,14 +194,10 @@ class Replica(Leading):
                 "committed": self.committed, "leader": self.leader, "members": self.configuration.members}
 
 
-RECEIVERS: dict[type[Message], Callable[[Replica, Any, Address], None]] = {
-    Canvass: Replica.asked, Canvassed: Replica.told, Vote: Replica.vote, Voted: Replica.got_vote,
-    TakeOver: Replica.take_over, Append: Replica.append, State: Replica.state,
-    Appended: Replica.answered, Stated: Replica.answered,
-    Leads: lambda replica, message, src: replica.heard_leads(message),
+RECEIVERS: dict[type[Message], str] = {
+    Canvass: "asked", Canvassed: "told", Vote: "vote", Voted: "got_vote", TakeOver: "take_over",
+    Append: "append", State: "state", Appended: "answered", Stated: "answered", Leads: "heard_leads",
 }
-TIMERS: dict[str, Callable[[Replica], None]] = {
-    "elect": Replica.elect_due, "again": Replica.again, "tell": Replica.tell, "review": Replica.review,
-}
+TIMERS = {"elect": "elect_due", "again": "again", "tell": "tell", "review": "review"}
 
 __all__ = ["Replica", "Role"]

@@ -14,6 +14,8 @@ class Replicas(Group):
     application = True
     sizes = (4, 6)
     kinds = KINDS
+    reaches = ("elections", "changes of replicas", "states taken over", "replicas dropped", "leaders moved",
+               "partitions without a majority", "operations answered", "splits")
 
     def fault(self, kind: str, at_ns: int) -> Action:
         if kind == "coordinator":

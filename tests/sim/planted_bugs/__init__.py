@@ -9,8 +9,9 @@ from tests.sim.planted_bugs.group import GROUP_SAFEGUARDS
 from tests.sim.planted_bugs.journal import JOURNAL_SAFEGUARDS
 from tests.sim.planted_bugs.receipts import RECEIPT_SAFEGUARDS
 from tests.sim.planted_bugs.relay import RELAY_SAFEGUARDS
+from tests.sim.planted_bugs.replicas import REPLICA_SAFEGUARDS
 from tests.sim.planted_bugs.safeguard import Patch, Safeguard
 
-SAFEGUARDS = (*GROUP_SAFEGUARDS, *RELAY_SAFEGUARDS, *RECEIPT_SAFEGUARDS, *JOURNAL_SAFEGUARDS)
+SAFEGUARDS = (*GROUP_SAFEGUARDS, *RELAY_SAFEGUARDS, *RECEIPT_SAFEGUARDS, *JOURNAL_SAFEGUARDS, *REPLICA_SAFEGUARDS)
 
 __all__ = ["SAFEGUARDS", "Patch", "Safeguard"]
