@@ -39,9 +39,9 @@ class SwimWorld(World):
     def __init__(self, count: int, config: SwimConfig | None = None, *, seed: int = 1, loss: float = 0.0) -> None:
         super().__init__(seed, weather={LOCAL: Weather(loss_ratio=loss)})
         self.config = config or SwimConfig()
-        self.names = [f"m{number}" for number in range(count)]
-        self.hosts = ",".join(f"{self.ip(name)}[{PORT}]" for name in self.names[:SEEDS])
-        for name in self.names:
+        self.members = [f"m{number}" for number in range(count)]
+        self.hosts = ",".join(f"{self.ip(name)}[{PORT}]" for name in self.members[:SEEDS])
+        for name in self.members:
             self.begin(name)
         assert self.run_while(lambda: not self.settled(), seconds(60)), "all meet all"
 
@@ -87,7 +87,7 @@ class SwimWorld(World):
 
     def isolate(self, name: str) -> None:
         """Nothing gets to a member or away from it, until `mend`."""
-        for other in self.names:
+        for other in self.members:
             if other != name:
                 self.network.cut(name, other)
                 self.network.cut(other, name)

@@ -73,7 +73,7 @@ def test_accept_3_4_a_member_that_hears_no_datagrams_fails_without_link_pings() 
 
 def deafen(world: SwimWorld, name: str) -> None:
     """No datagram gets to a member, all of its own get out."""
-    for other in world.names:
+    for other in world.members:
         if other != name:
             world.drop_datagrams(other, name)
 
@@ -95,7 +95,7 @@ def false_failures(config: SwimConfig, *, stopped: bool = False) -> int:
     clock goes on. stopped: by SIGSTOP instead, when nothing is lost but time.
     """
     world = SwimWorld(16, config)
-    stalling = world.names[12:]
+    stalling = world.members[12:]
     began_ns = world.now_ns
     for _ in range(50 if FULL else 7):
         for name in stalling:
@@ -117,7 +117,7 @@ def test_accept_3_6_almost_everybody_learns_of_a_newcomer_in_a_second_and_a_half
         world = SwimWorld(50, seed=seed)
         world.run_for(seconds(2))
         joined_ns = world.now_ns
-        world.names.append("newcomer")
+        world.members.append("newcomer")
         world.begin("newcomer")
         world.run_for(seconds(6))
         times = sorted(world.join_times("newcomer", joined_ns).values())
@@ -153,7 +153,7 @@ def test_accept_3_13_a_member_that_starts_again_elsewhere_is_taken_in_within_a_d
         world.begin("m5")
         world.run_for(seconds(13))
         times = world.join_times("m5", began_ns)
-        assert sorted(times) == [name for name in world.names if name != "m5"]
+        assert sorted(times) == [name for name in world.members if name != "m5"]
         assert max(times.values()) <= 12, (seed, times)
         assert statistics.median(times.values()) <= 1.5, (seed, times)
         seen = world.seen("m0", "m5")
