@@ -101,7 +101,8 @@ def write_segment(
     try:
         # Without Arrow's own schema in the file readers get strings, not the dictionaries that they are written from.
         with pq.ParquetWriter(draft, SEALED, compression=compression, use_dictionary=list(RUN_LENGTHS),
-                              column_encoding=DELTAS, write_statistics=list(PRUNED), store_schema=False) as writer:
+                              column_encoding=DELTAS, write_statistics=list(PRUNED), store_schema=False,
+                              write_page_checksum=True) as writer:
             for table in _groups(batches):
                 writer.write_table(table, row_group_size=len(table))
         sync_path(draft)

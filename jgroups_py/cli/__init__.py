@@ -20,6 +20,8 @@ SUBCOMMANDS = {
     "draw": ("draw", "show a stack as text"),
     "props": ("props", "list the properties of protocols: default, unit, meaning"),
     "bench": ("bench", "measure throughput, requests, relay, membership and the cost of the layers"),
+    "archive": ("archive", "list, check, show and replay what members recorded"),
+    "pipeline": ("pipeline", "check and analyse archives on Spark: audit, lag, timeline, traffic, simulator farm"),
     "sim": ("sim", "run the protocols on a virtual network under faults, and check what is guaranteed"),
 }
 """Subcommand -> its module below jgroups_py.cli, and a line of help."""

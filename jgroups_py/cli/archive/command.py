@@ -1,0 +1,204 @@
+"""`jgroups archive`: options, and what is printed."""
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from jgroups_py.cli.stackfile import add_property_argument
+from jgroups_py.errors import ChannelError, ConfigError
+from jgroups_py.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from jgroups_py.archive.layout import Recorder
+    from jgroups_py.archive.verifying import Report, Summary
+
+VERBS = {
+    "ls": "list the recorders of an archive",
+    "verify": "read every byte and check checksums, row numbers and gaps; exit 1 if anything is damaged or missing",
+    "cat": "print rows, oldest first",
+    "replay": "multicast the recorded multicasts into a group",
+}
+PLACES = ("cluster", "site", "member", "incarnation")
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `archive` to the command line."""
+    parser: ArgumentParser = subparsers.add_parser(
+        "archive", help="list, check, show and replay what members recorded",
+        description="What members recorded with ARCHIVE in their stacks. Needs jgroups_py[archive].")
+    verbs = parser.add_subparsers(metavar="WHAT", required=True, dest="verb")
+    for verb, text in VERBS.items():
+        _arguments(verbs.add_parser(verb, help=text, description=text[0].upper() + text[1:] + "."), verb)
+    parser.set_defaults(run=run)
+
+
+def _arguments(parser: ArgumentParser, verb: str) -> None:
+    parser.add_argument("directory", type=Path, metavar="DIR", help="the archive")
+    parser.add_argument("--only", metavar="WHAT=VALUE", action="append", default=[], type=place,
+                        help=f"recorders with this {', '.join(PLACES[:-1])} or {PLACES[-1]} only; may be given again")
+    parser.add_argument("--json", action="store_true", help="a JSON object a line" if verb == "cat" else
+                        "print one JSON document")
+    if verb in ("cat", "replay"):
+        parser.add_argument("--from", dest="begin_ns", type=moment, default=0, metavar="T",
+                            help="rows from then on only: 2026-11-21T20:15:00 (UTC), or seconds since 1970")
+        parser.add_argument("--to", dest="end_ns", type=moment, default=None, metavar="T", help="rows before then only")
+    if verb == "verify":
+        parser.add_argument("--complete", action="store_true", help="a gap that the recorder declared fails too")
+        parser.add_argument("--seal", action="store_true", help="first make Parquet of what crashed recorders left "
+                            "open, cutting torn tails")
+    if verb == "cat":
+        parser.add_argument("--kind", action="append", default=[], help="of this kind only; may be given again")
+        parser.add_argument("--limit", type=int, default=None, metavar="N", help="N rows at most")
+    if verb == "replay":
+        _replay_arguments(parser)
+
+
+def _replay_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--cluster", required=True, metavar="C", help="the group to multicast into")
+    parser.add_argument("--stack", required=True, metavar="S", help="a stack file, or a packaged stack's name")
+    parser.add_argument("--name", default="replay", help="logical name of the member that sends (%(default)s)")
+    parser.add_argument("--speed", type=speed, default=1.0, metavar="X", help='"1x" as recorded, "10x", or "max" '
+                        "(default: 1x)")
+    add_property_argument(parser)
+
+
+def place(text: str) -> tuple[str, str]:
+    """The two sides of WHAT=VALUE."""
+    what, equals, value = text.partition("=")
+    if what not in PLACES or not equals:
+        raise ArgumentTypeError(f"{text!r} is not WHAT=VALUE; WHAT is one of {', '.join(PLACES)}")
+    return what, value
+
+
+def moment(text: str) -> int:
+    """Nanoseconds since 1970 of a time.
+
+    >>> moment("1970-01-01T00:01:00"), moment("60.5")
+    (60000000000, 60500000000)
+    """
+    try:
+        return round(float(text) * NS_PER_S)
+    except ValueError:
+        pass
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is no time; write 2026-11-21T20:15:00 or seconds since 1970") from None
+    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * NS_PER_S)
+
+
+def speed(text: str) -> float:
+    """How many times faster than recorded; 0: as fast as can be.
+
+    >>> speed("1x"), speed("2.5x"), speed("max")
+    (1.0, 2.5, 0.0)
+    """
+    if text == "max":
+        return 0.0
+    try:
+        found = float(text.removesuffix("x"))
+    except ValueError:
+        found = 0.0
+    if found <= 0:
+        raise ArgumentTypeError(f'{text!r} is no speed; write "1x", "2.5x" or "max"')
+    return found
+
+
+def run(args: Namespace) -> int:
+    """Do it; 1 if a claim failed, 2 wrong use."""
+    try:
+        return _run(args)
+    except (ConfigError, ChannelError) as error:
+        print(error, file=sys.stderr)
+        return 2 if isinstance(error, ConfigError) else 1
+
+
+def _run(args: Namespace) -> int:
+    from jgroups_py.archive.layout import recorders
+    found = [recorder for recorder in recorders(args.directory)
+             if all(getattr(recorder, what) == value for what, value in args.only)]
+    if not found:
+        raise ConfigError(f"{args.directory} holds no archive" + (" of these recorders" if args.only else ""))
+    if args.verb == "ls":
+        return show_list(args, found)
+    if args.verb == "verify":
+        return show_checks(args, found)
+    if args.verb == "cat":
+        from jgroups_py.cli.archive.cat import show_rows
+        return show_rows(args, found)
+    from jgroups_py.cli.archive.replay import replay
+    return replay(args, found)
+
+
+# --- ls and verify --------------------------------------------------------------------------------------------------
+
+def show_list(args: Namespace, recorders: list[Recorder]) -> int:
+    """A line a recorder."""
+    from jgroups_py.archive.verifying import summary
+    found = [summary(args.directory, recorder) for recorder in recorders]
+    if args.json:
+        print(json.dumps([attrs.asdict(each) for each in found], indent=2))
+    else:
+        print(f"{'recorder':40} {'state':10} {'rows':>12} {'segments':>9} {'bytes':>14}  from, to (UTC)")
+        for each in found:
+            print(list_line(each))
+    return 0
+
+
+def list_line(found: Summary) -> str:
+    """One recorder, for a person."""
+    sealed = f"{found.segments - found.open_segments}+{found.open_segments}"
+    return (f"{name_of(found.recorder):40} {found.state:10} {found.stop - found.first:>12,} {sealed:>9} "
+            f"{found.nbytes:>14,}  {show_time(found.began_ns)}, {show_time(found.ended_ns)}")
+
+
+def show_checks(args: Namespace, recorders: list[Recorder]) -> int:
+    """Check all; 1 if anything is wrong."""
+    from jgroups_py.archive.sealing import seal_abandoned
+    from jgroups_py.archive.verifying import verify
+    if args.seal:
+        seal_abandoned(args.directory, recorders)
+    found = [verify(args.directory, recorder) for recorder in recorders]
+    good = all(report.whole and not (args.complete and report.gaps) for report in found)
+    if args.json:
+        print(json.dumps({"whole": good, "recorders": [{**attrs.asdict(report), "whole": report.whole}
+                                                       for report in found]}, indent=2))
+    else:
+        for report in found:
+            print("\n".join(check_lines(report)))
+        print(f"{args.directory}: {'whole' if good else 'NOT whole'}: {len(found)} recorders, "
+              f"{sum(report.rows for report in found):,} rows, "
+              f"{sum(report.gaps for report in found):,} messages dropped by recorders")
+    return 0 if good else 1
+
+
+def check_lines(report: Report) -> list[str]:
+    """One recorder, for a person."""
+    word = "whole" if report.whole else "DAMAGED"
+    told = [f"{number:,} {kind}" for kind, number in report.messages.items()]
+    if report.gaps:
+        told.append(f"{report.gaps:,} messages dropped by the recorder")
+    if report.cut_bytes:
+        told.append(f"{report.cut_bytes:,} bytes torn off by a crash")
+    lines = [f"{name_of(report.recorder):40} {word}: {report.rows:,} rows, {', '.join(told)}"]
+    lines += [f"    {problem}" for problem in report.problems]
+    return lines + [f"    rows {first} to {stop} are missing" for first, stop in report.missing]
+
+
+def name_of(recorder: Recorder) -> str:
+    """A recorder, short."""
+    where = f"@{recorder.site}" if recorder.site else ""
+    return f"{recorder.cluster}: {recorder.member}{where} {recorder.incarnation[:8]}"
+
+
+def show_time(wall_ns: int | None) -> str:
+    """A time of day, UTC."""
+    if wall_ns is None:
+        return "-"
+    return datetime.fromtimestamp(wall_ns / NS_PER_S, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]

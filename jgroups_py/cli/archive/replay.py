@@ -1,0 +1,160 @@
+"""`jgroups archive replay`: multicasts again what was multicast, in its order, as fast as then or faster.
+
+Every multicast of the archive is sent once, with its payload, application headers, flags and topic. Of each sender's
+messages those of one recorder are taken, who has most of them, so that a sender's order is kept whatever the clocks
+say; senders are merged by time. Requests and answers of building blocks are left out: nobody waits for them any more.
+"""
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from argparse import Namespace
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any
+
+import attrs
+
+from jgroups_py.archive.arrow import pa, pc
+from jgroups_py.archive.layout import Recorder
+from jgroups_py.archive.reading import read
+from jgroups_py.archive.schema import DELIVERED
+from jgroups_py.channel import JChannel
+from jgroups_py.cli.archive.cat import rows_by_time
+from jgroups_py.errors import ConfigError
+from jgroups_py.message import FIRST_APP_HEADER, MessageBatch
+from jgroups_py.topics import TOPICS_ID
+from jgroups_py.units import NS_PER_S
+
+PIECE = 64                                   # messages handed to the channel at once
+PROGRESS_SECONDS = 2.0
+ARRIVE_SECONDS = 30.0                        # how long to wait for what was sent last
+Key = tuple[str, str]
+Row = dict[str, Any]
+
+
+@attrs.define
+class Tally:
+    """What was sent, and what was not."""
+
+    messages: int = 0
+    payload_bytes: int = 0
+    of_blocks: int = 0
+    without_payload: int = 0
+    arrived: int = 0
+    seconds: float = 0.0
+
+
+class Sender:
+    """The member that sends; counts its own messages as they come back, so that it leaves when they are out."""
+
+    def __init__(self, channel: JChannel, rate: float) -> None:
+        self.tally = Tally()
+        self._channel = channel
+        self._rate = rate
+        self._topics = channel.spec.config_of("TOPICS") is not None
+        self._changed = threading.Condition()
+        self._began: tuple[float, int] | None = None         # when the first row was sent, and its time
+        self._told = monotonic()
+        channel.receiver = self
+
+    def receive_batch(self, batch: MessageBatch) -> None:
+        """One of ours has come back, or somebody else talks."""
+        if batch.src == self._channel.address:
+            with self._changed:
+                self.tally.arrived += len(batch)
+                self._changed.notify_all()
+
+    def send(self, rows: Iterable[Row]) -> None:
+        """Send them all, each when it is due."""
+        began = monotonic()
+        for _, alike in groupby(rows, lambda row: (row["headers"], row["flags"], row["topic"], row["wall_ns"])):
+            run = list(alike)
+            self._wait_for(run[0]["wall_ns"])
+            for at in range(0, len(run), PIECE):
+                self._send_run(run[at:at + PIECE])
+        with self._changed:
+            self._changed.wait_for(lambda: self.tally.arrived >= self.tally.messages, ARRIVE_SECONDS)
+        self.tally.seconds = round(monotonic() - began, 3)
+
+    def _wait_for(self, wall_ns: int) -> None:
+        if self._began is None:
+            self._began = monotonic(), wall_ns
+        if self._rate:
+            due = self._began[0] + (wall_ns - self._began[1]) / NS_PER_S / self._rate
+            sleep(max(0.0, due - monotonic()))
+        if monotonic() - self._told > PROGRESS_SECONDS:
+            self._told = monotonic()
+            print(f"{self.tally.messages:,} messages sent", file=sys.stderr)
+
+    def _send_run(self, run: list[Row]) -> None:
+        row, payloads = run[0], [row["payload"] for row in run]
+        headers = {key: value for key, value in row["headers"] or () if key >= FIRST_APP_HEADER}
+        if row["topic"] is not None and self._topics:
+            for payload in payloads:
+                self._channel.send(None, payload, row["flags"], headers=headers, topic=row["topic"])
+        else:
+            self._channel.send_batch(None, payloads, row["flags"], headers=headers)
+        self.tally.messages += len(payloads)
+        self.tally.payload_bytes += sum(map(len, payloads))
+
+
+def replay(args: Namespace, recorders: list[Recorder]) -> int:
+    """Send it; 1 if not all of it came back."""
+    channel = JChannel(args.stack, name=args.name, properties=dict(args.properties))
+    sources = best_recorders(args.directory, recorders)
+    if not sources:
+        raise ConfigError(f"{args.directory} has no delivered multicast")
+    sender = Sender(channel, args.speed)
+    rows = wanted_rows(rows_by_time(args.directory, recorders, args.begin_ns, args.end_ns, (DELIVERED,)),
+                       sources, sender.tally)
+    with channel.connect(args.cluster):
+        sender.send(rows)
+    tally = sender.tally
+    if tally.without_payload and not tally.messages:
+        raise ConfigError(f"{args.directory} has no payloads; record with ARCHIVE's payload=true to replay")
+    if args.json:
+        print(json.dumps(attrs.asdict(tally)))
+    else:
+        print(f"{tally.messages:,} messages ({tally.payload_bytes:,} bytes) multicast into {args.cluster} in "
+              f"{tally.seconds:g} s; left out: {tally.of_blocks:,} of building blocks, {tally.without_payload:,} "
+              "recorded without payload")
+    return 0 if tally.arrived >= tally.messages else 1
+
+
+def best_recorders(directory: Path, recorders: Iterable[Recorder]) -> dict[Key, str]:
+    """(origin, stream) -> the incarnation of the recorder that has most of its multicasts."""
+    most: dict[Key, tuple[int, bool, str]] = {}
+    for recorder in recorders:
+        for key, number in counted(directory, recorder).items():
+            found = number, recorder.incarnation == key[0], recorder.incarnation
+            most[key] = max(most.get(key, found), found)     # of two that have as many, the sender's own
+    return {key: incarnation for key, (_, _, incarnation) in most.items()}
+
+
+def counted(directory: Path, recorder: Recorder) -> dict[Key, int]:
+    """(origin, stream) -> how many of its multicasts a recorder has."""
+    found: dict[Key, int] = {}
+    for batch in read(directory, recorder, columns=["kind", "origin", "stream", "dest"]):
+        table = pa.Table.from_batches([batch])
+        table = table.filter(pc.and_(pc.equal(table["kind"], DELIVERED), pc.is_null(table["dest"])))
+        for row in table.group_by(["origin", "stream"]).aggregate([([], "count_all")]).to_pylist():
+            key = row["origin"], row["stream"]
+            found[key] = found.get(key, 0) + row["count_all"]
+    return found
+
+
+def wanted_rows(rows: Iterable[Row], sources: dict[Key, str], tally: Tally) -> Iterator[Row]:
+    """The rows to send; what is left out is counted."""
+    for row in rows:
+        if row["dest"] or sources[row["origin"], row["stream"]] != row["incarnation"]:
+            continue
+        if any(key < FIRST_APP_HEADER and key != TOPICS_ID for key, _ in row["headers"] or ()):
+            tally.of_blocks += 1
+        elif row["payload"] is None:
+            tally.without_payload += 1
+        else:
+            yield row
