@@ -1,0 +1,154 @@
+"""Is an archive whole? Reads every byte of it: checksums of open segments and of Parquet pages, row numbers, gaps."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from jgroups_py.archive.arrow import pa, pc, pq
+from jgroups_py.archive.layout import Recorder, Segment, segments
+from jgroups_py.archive.reading import next_row, read, read_segment
+from jgroups_py.archive.schema import GAP, KINDS, MESSAGES, ROWS, STOP
+from jgroups_py.archive.sealing import OpenSegment, is_abandoned
+
+Ranges = tuple[tuple[int, int], ...]
+RECORDING, ENDED, CRASHED = "recording", "ended", "crashed"
+
+
+@attrs.frozen
+class Summary:
+    """One recorder at a glance. began_ns, ended_ns: wall clock of its first and last row; first: its first row that is
+    still there."""
+
+    recorder: Recorder
+    state: str
+    first: int
+    stop: int
+    segments: int
+    open_segments: int
+    nbytes: int
+    began_ns: int | None
+    ended_ns: int | None
+
+
+@attrs.frozen
+class Report:
+    """What was found in the archive of one recorder. missing: rows that should be there, by number; gaps: messages that
+    the recorder says it dropped; cut_bytes: torn off by a crash (no row is lost thereby)."""
+
+    recorder: Recorder
+    rows: int = 0
+    messages: dict[str, int] = attrs.Factory(dict)
+    problems: tuple[str, ...] = ()
+    missing: Ranges = ()
+    gaps: int = 0
+    cut_bytes: int = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is damaged or missing, but for what the recorder itself declared."""
+        return not (self.problems or self.missing)
+
+
+def summary(directory: Path, recorder: Recorder) -> Summary:
+    """A glance at a recorder's archive; reads its ends only."""
+    found = segments(directory, recorder)
+    first = found[0].first if found else 0
+    stop = next_row(directory, recorder)
+    ends = [_row(directory, recorder, row) for row in (first, stop - 1)] if stop > first else [None, None]
+    return Summary(
+        recorder, _state(found, ends[1]), first, stop, len(found), sum(not segment.sealed for segment in found),
+        sum(segment.path.stat().st_size for segment in found if segment.path.exists()),
+        *(None if row is None else row["wall_ns"] for row in ends))
+
+
+def _row(directory: Path, recorder: Recorder, row: int) -> dict[str, Any] | None:
+    batches = read(directory, recorder, row, row + 1, ["row", "kind", "wall_ns"])
+    return next((found for batch in batches for found in batch.to_pylist()), None)
+
+
+def _state(found: list[Segment], last: dict[str, Any] | None) -> str:
+    """What became of the recorder, as far as its files tell."""
+    if last is not None and last["kind"] == STOP:
+        return ENDED
+    if found and not found[-1].sealed and not is_abandoned(found[-1].path):
+        return RECORDING
+    return CRASHED
+
+
+def verify(directory: Path, recorder: Recorder) -> Report:
+    """Read everything of a recorder."""
+    rows, gaps, cut_bytes = 0, 0, 0
+    messages = dict.fromkeys(MESSAGES, 0)
+    problems: list[str] = []
+    missing: list[tuple[int, int]] = []
+    expected: int | None = None
+    for segment in segments(directory, recorder):
+        if expected is not None and segment.first > expected:
+            missing.append((expected, segment.first))
+        wrong, torn = _checked(segment)
+        problems += wrong
+        cut_bytes += torn
+        number = segment.first
+        for batch in _batches(segment, problems):
+            rows += len(batch)
+            number = _count(batch, number, messages, missing)
+            gaps += _gaps(batch)
+            problems += _unknown_kinds(batch, segment)
+        if segment.stop is not None and number < segment.stop:
+            missing.append((number, segment.stop))
+        expected = max(number, segment.stop or 0)
+    return Report(recorder, rows, messages, tuple(problems), tuple(missing), gaps, cut_bytes)
+
+
+def _checked(segment: Segment) -> tuple[list[str], int]:
+    """What is wrong with the records of an open segment, and how many bytes of it are no record."""
+    if segment.sealed:
+        return [], 0
+    try:
+        with OpenSegment(segment.path) as source:
+            damage = source.damage()
+    except FileNotFoundError:                    # sealed just now
+        return [], 0
+    torn = damage.cut_bytes if is_abandoned(segment.path) else 0
+    return [f"{segment.path.name}: rows {first} to {stop} have a wrong checksum"
+            for first, stop in damage.missing], torn
+
+
+def _batches(segment: Segment, problems: list[str]) -> Iterator[Any]:
+    """The rows of a segment as far as they can be read."""
+    try:
+        if segment.sealed:
+            with pq.ParquetFile(segment.path, page_checksum_verification=True) as file:
+                yield from file.iter_batches()
+        else:
+            yield from read_segment(segment, columns=ROWS.names)
+    except (OSError, pa.ArrowInvalid) as error:
+        problems.append(f"{segment.path.name}: {str(error).splitlines()[0]}")
+
+
+def _count(batch: Any, number: int, messages: dict[str, int], missing: list[tuple[int, int]]) -> int:
+    """Count messages and holes between rows; the row after the batch."""
+    rows = batch.column(batch.schema.get_field_index("row")).to_pylist()
+    for row in rows:
+        if row != number:
+            missing.append((number, row))
+        number = row + 1
+    kinds = batch.column(batch.schema.get_field_index("kind"))
+    for kind in messages:
+        messages[kind] += pc.sum(pc.equal(kinds, kind)).as_py() or 0
+    return number
+
+
+def _gaps(batch: Any) -> int:
+    """Messages that the recorder dropped."""
+    kinds = batch.column(batch.schema.get_field_index("kind"))
+    dropped = batch.filter(pc.equal(kinds, GAP))
+    return pc.sum(dropped.column(dropped.schema.get_field_index("count"))).as_py() or 0
+
+
+def _unknown_kinds(batch: Any, segment: Segment) -> list[str]:
+    kinds = pc.unique(batch.column(batch.schema.get_field_index("kind"))).to_pylist()
+    return [f"{segment.path.name}: unknown kind {kind!r}" for kind in kinds if kind not in KINDS]
