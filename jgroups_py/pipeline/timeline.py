@@ -23,7 +23,7 @@ from jgroups_py.units import NS_PER_S
 COLUMNS = (*RECORDER, "row", "kind", "wall_ns", "mono_ns", "view_id", "origin_site", "seqno", "count", "detail")
 FACT = "fact"
 FOLD_BY: Sequence[str] = ("key",)
-BEFORE_NS, AFTER_NS = NS_PER_S // 2, 5 * NS_PER_S      # of an incident, what counts as around it
+BEFORE_NS, AFTER_NS = NS_PER_S // 2, 3 * NS_PER_S      # of an incident, what counts as around it
 
 EVENTS = pa.schema([*(pa.field(name, pa.string()) for name in ("cluster", "site", "member", "incarnation", "kind")),
                     pa.field("wall_ns", pa.int64()), pa.field("view_id", pa.string()), pa.field("text", pa.string())])

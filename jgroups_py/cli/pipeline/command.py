@@ -1,0 +1,121 @@
+"""`jgroups pipeline JOB ARCHIVE --out DIR`: options and what is printed. Spark is imported only once a job runs."""
+from __future__ import annotations
+
+import json
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jgroups_py.cli.pipeline import farm, made
+from jgroups_py.cli.pipeline.options import add_common, failed, options, progress
+from jgroups_py.errors import ConfigError
+from jgroups_py.pipeline.extra import SparkMissingError, require
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ABOUT = {
+    "audit": "sent, delivered, lost, twice, out of order, declared lost per origin and receiver; S5, R3, R4",
+    "lag": "replication delay per site: p50, p99, p99.9, max over time, backlog, RPO and RTO, clock offsets",
+    "timeline": "views, relays, site status, failovers, and the gap in the deliveries around each",
+    "traffic": "messages and bytes per topic, origin, site and window; top talkers; sizes",
+    "all": "the four above, one after the other in one session",
+}
+WINDOWS_NS = [n * 10**power for power in range(7, 12) for n in (1, 2, 5)]
+WANTED_WINDOWS = 120
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `pipeline` to the command line."""
+    parser = subparsers.add_parser("pipeline", help="check and analyse archives on Spark", description=(
+        "Jobs on Spark over what the members of groups recorded (see ARCHIVE). Every run leaves Parquet tables, a "
+        "document result.json and one page report.html in --out. Needs pip install 'jgroups_py[spark]'."))
+    jobs = parser.add_subparsers(metavar="JOB", required=True)
+    for name, text in ABOUT.items():
+        job = jobs.add_parser(name, help=text, description=text)
+        job.add_argument("archive", type=Path, help="the archive's folder")
+        add_common(job)
+        job.set_defaults(run=run, job=name)
+        _add_stream(job)
+    farm.add_parser(jobs)
+    made.add_parser(jobs)
+
+
+def _add_stream(parser: ArgumentParser) -> None:
+    parser.add_argument("--stream", action="store_true",
+                        help="follow the archive while it grows, until Ctrl-C; the tables are renewed with each batch")
+    parser.add_argument("--once", action="store_true",
+                        help="with --stream: take what is there now and end; the next run goes on from there")
+    parser.add_argument("--rate", type=int, metavar="ROWS", help="with --stream: at most so many rows a batch")
+
+
+def run(args: Namespace) -> int:
+    """Run a job; 0: done, 1: the audit found faults, 2: wrong use."""
+    try:
+        for module in ("pyspark", "pyarrow", "pandas"):
+            require(module)
+        return _run(args)
+    except (SparkMissingError, ConfigError) as error:
+        return failed(error)
+
+
+def _run(args: Namespace) -> int:
+    from jgroups_py.pipeline import jobs, session
+    from jgroups_py.pipeline.scan import check_archive
+    check_archive(args.archive)
+    began = time.monotonic()
+    spark = session.start(args.master, f"jgroups {args.job}")
+    names = list(jobs.JOBS) if args.job == "all" else [args.job]
+    try:
+        if args.stream:
+            from jgroups_py.pipeline.stream import follow
+            found = follow(spark, args.archive, args.out, [jobs.JOBS[name] for name in names], options(args, None),
+                           once=args.once, max_rows=args.rate, told=None if args.json else say)
+        else:
+            found = {name: batch(spark, args, name) for name in names}
+    finally:
+        spark.stop()
+    return tell(args, found, time.monotonic() - began)
+
+
+def batch(spark: SparkSession, args: Namespace, name: str) -> dict[str, Any]:
+    """One job over the whole archive."""
+    from jgroups_py.pipeline import jobs
+    from jgroups_py.pipeline.batch import run_batch
+    from jgroups_py.pipeline.output import write
+    with progress(name, args.json) as told:
+        tables = run_batch(spark, args.archive, jobs.JOBS[name], options(args, auto_window(args.archive)), told)
+    return write(args.out, name, tables, title(args.archive))
+
+
+def auto_window(archive: Path) -> int:
+    """A round length of windows, about a hundred for the time that the archive covers."""
+    from jgroups_py.pipeline.extent import extent
+    first_ns, last_ns = extent(archive)
+    return next((window for window in WINDOWS_NS if last_ns - first_ns <= window * WANTED_WINDOWS), WINDOWS_NS[-1])
+
+
+def title(archive: Path) -> str:
+    """Of the report."""
+    return f"What the groups recorded in {archive.name}"
+
+
+def say(line: str) -> None:
+    """Tell people at the terminal."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def tell(args: Namespace, found: Mapping[str, dict[str, Any]], seconds: float) -> int:
+    """Print the results; the exit code."""
+    from jgroups_py.pipeline.output import REPORT, as_lines
+    ok = all(bool(document.get("ok", True)) for document in found.values())
+    if args.json:
+        print(json.dumps(found.get(args.job, {**found, "ok": ok}), indent=2))
+    else:
+        if "audit" in found:
+            print("\n".join(as_lines(found["audit"])))
+        print(f"report: {args.out / REPORT} ({seconds:.1f} s)")
+    return 0 if ok else 1

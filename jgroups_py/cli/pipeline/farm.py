@@ -1,0 +1,78 @@
+"""`jgroups pipeline sim`: the simulator's seeds on Spark's workers."""
+from __future__ import annotations
+
+import json
+import time
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jgroups_py.cli.pipeline.options import failed, progress
+from jgroups_py.cli.sim import Sum, seed_range
+from jgroups_py.errors import ConfigError
+from jgroups_py.pipeline.extra import SparkMissingError, require
+from jgroups_py.sim.profiles import PROFILES
+
+SHOWN_FAILURES = 10
+
+
+def add_parser(jobs: Any) -> None:
+    """Add `sim`."""
+    text = "run seeds of the simulator on Spark's workers, and go on where a run before was stopped"
+    parser = jobs.add_parser("sim", help=text, description=text)
+    parser.add_argument("--profile", choices=sorted(PROFILES), required=True)
+    parser.add_argument("--seeds", type=seed_range, required=True, metavar="A:B", help="half-open")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the outcomes go, as Parquet")
+    parser.add_argument("--master", default="local[*]", help="Spark's master (default: local[*])")
+    parser.add_argument("--piece", type=int, default=20, help="seeds of one task (default: 20)")
+    parser.add_argument("--json", action="store_true", help="print one JSON document at the end, nothing else")
+    parser.set_defaults(run=run)
+
+
+def run(args: Namespace) -> int:
+    """Run the seeds; 0: all held, 1: one failed, 2: wrong use."""
+    try:
+        for module in ("pyspark", "pyarrow", "pandas"):
+            require(module)
+        if args.piece < 1:
+            raise ConfigError(f"--piece {args.piece}: at least one seed")
+        from jgroups_py.pipeline import session
+        from jgroups_py.pipeline.farm import run_farm
+        spark = session.start(args.master, "jgroups sim")
+        try:
+            with progress("pieces", args.json) as told:
+                began = time.monotonic()
+                outcomes = run_farm(spark, args.profile, args.seeds, args.out, told, args.piece)
+                seconds = time.monotonic() - began
+        finally:
+            spark.stop()
+    except (SparkMissingError, ConfigError) as error:
+        return failed(error)
+    return tell(args, outcomes, seconds)
+
+
+def add_up(outcomes: Sequence[Mapping[str, Any]]) -> Sum:
+    """The sum of all seeds."""
+    total = Sum()
+    for line in outcomes:
+        injected, reached = dict(line["injected"]), dict(line["reached"])
+        total.join(Sum(seeds=1, failed=int(not line["ok"]), violations=len(line["violations"]), sim_s=line["sim_s"],
+                       group_s=line["sim_s"], cpu_s=line["cpu_s"], events=line["events"], frames=line["frames"],
+                       faults=sum(injected.values()), by_kind=Counter(injected), reached=Counter(reached)))
+    return total
+
+
+def tell(args: Namespace, outcomes: Sequence[Mapping[str, Any]], seconds: float) -> int:
+    """Print the sum and the failures; the exit code."""
+    total = add_up(outcomes)
+    failures = [line for line in outcomes if not line["ok"]]
+    if args.json:
+        print(json.dumps({**total.as_json(), "seconds": seconds, "failures": [
+            {name: line[name] for name in ("seed", "guarantees", "violations", "reproduce")} for line in failures]}))
+    else:
+        for line in failures[:SHOWN_FAILURES]:
+            print(f"seed {line['seed']} breaks {', '.join(line['guarantees'])}; reproduce: {line['reproduce']}")
+        print(f"{total}; {seconds:.1f} s")
+    return 1 if failures else 0

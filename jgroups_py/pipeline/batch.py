@@ -1,0 +1,117 @@
+"""Jobs over a whole archive, and over any DataFrame of rows: digests in Python workers, one fold by key, tables.
+
+What a job makes of the folded state is small (spans, histograms, sums), so the last step runs in one process.
+"""
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from jgroups_py.archive.layout import Segment
+from jgroups_py.pipeline.job import Job, Options
+from jgroups_py.pipeline.scan import all_segments, scan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Progress = Callable[[int, int], None]
+MOST_TASKS = 1000
+LOOK_SECONDS = 0.3
+
+
+def digests(rows: DataFrame, job: Job, options: Options) -> DataFrame:
+    """The state that a DataFrame of rows makes (unfolded); works on streams too."""
+    def digest(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            yield from _batches(job.digest(batch, options), job.state)
+
+    return rows.select(*job.columns).mapInArrow(digest, spark_schema(job.state))
+
+
+def digests_of_archive(spark: SparkSession, segments: Sequence[Segment], job: Job, options: Options) -> DataFrame:
+    """The same of segments, read where they are digested."""
+    def digest(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for found in scan(segments[number], job.columns):
+                    yield from _batches(job.digest(found, options), job.state)
+
+    tasks = max(1, min(len(segments), MOST_TASKS))
+    return spark.range(0, len(segments), 1, tasks).mapInArrow(digest, spark_schema(job.state))
+
+
+def folded(state: DataFrame, job: Job, options: Options) -> DataFrame:
+    """The state folded by key, on the workers."""
+    def fold(table: Any) -> Any:
+        return job.fold(table, options, True)
+
+    return state.groupBy(*job.fold_by).applyInArrow(fold, spark_schema(job.state))
+
+
+def table_of(rows: DataFrame, job: Job, name: str, options: Options | None = None) -> DataFrame:
+    """One of a job's tables, as a DataFrame made of a DataFrame of rows."""
+    chosen = options or Options()
+    schema = job.tables(job.state.empty_table(), chosen)[name].schema
+
+    def judge(batches: Iterator[Any]) -> Iterator[Any]:
+        state = pa.Table.from_batches(list(batches), job.state)
+        yield from _batches(job.tables(state, chosen)[name], schema)
+
+    return folded(digests(rows, job, chosen), job, chosen).repartition(1).mapInArrow(judge, spark_schema(schema))
+
+
+def run_batch(
+    spark: SparkSession, archive: Path, job: Job, options: Options, progress: Progress | None = None,
+) -> Mapping[str, Any]:
+    """All tables of a job over an archive, as Arrow tables."""
+    segments = all_segments(archive)
+    state = folded(digests_of_archive(spark, segments, job, options), job, options)
+    with watched(spark, len(segments), progress):
+        found = state.toArrow()
+    return job.tables(found.cast(job.state), options)
+
+
+def _batches(found: Any, schema: pa.Schema) -> list[Any]:
+    if isinstance(found, pa.RecordBatch):
+        return [found]
+    batches: list[Any] = found.cast(schema).to_batches()
+    return batches
+
+
+def spark_schema(schema: pa.Schema) -> Any:
+    """An Arrow schema as Spark's."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+    return from_arrow_schema(schema)
+
+
+@contextmanager
+def watched(spark: SparkSession, tasks: int, progress: Progress | None) -> Iterator[None]:
+    """Tell `progress` now and then how many of the tasks that read are done."""
+    if progress is None:
+        yield
+        return
+    over = threading.Event()
+    tracker = spark.sparkContext.statusTracker()
+    known = set(tracker.getJobIdsForGroup(None) or [])
+
+    def look() -> None:
+        while not over.wait(LOOK_SECONDS):
+            done = 0
+            for number in tracker.getJobIdsForGroup(None) or []:
+                job = tracker.getJobInfo(number) if number not in known else None
+                stages = [tracker.getStageInfo(stage) for stage in (job.stageIds if job else [])]
+                done = max([done, *(stage.numCompletedTasks for stage in stages if stage and stage.numTasks == tasks)])
+            progress(done, tasks)
+
+    watcher = threading.Thread(target=look, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()

@@ -1,0 +1,113 @@
+"""The simulator's seeds spread over Spark's workers: how millions of them are run.
+
+Seeds go in pieces. A worker that has run a piece publishes its outcomes as one Parquet file, by rename, so whatever
+ends a run, the next one goes on with the pieces that have no file. Pieces of other sources do not count: the folder's
+name has a digest of the package. Workers need the same package and, on a cluster, the folder on shared storage.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from jgroups_py.pipeline.batch import Progress, spark_schema, watched
+from jgroups_py.pipeline.output import publish
+from jgroups_py.sim.runner import Outcome, run_seeds
+from jgroups_py.sim.sources import digest_of_package
+from jgroups_py.units import NS_PER_S
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PIECE_SEEDS = 20
+TEXTS = pa.list_(pa.string())
+COUNTS = pa.map_(pa.string(), pa.int64())
+OUTCOMES = pa.schema([
+    pa.field("profile", pa.string()), pa.field("seed", pa.int64()), pa.field("ok", pa.bool_()),
+    pa.field("violations", TEXTS), pa.field("guarantees", TEXTS), pa.field("digest", pa.string()),
+    pa.field("sim_s", pa.float64()), pa.field("cpu_s", pa.float64()), pa.field("events", pa.int64()),
+    pa.field("frames", pa.int64()), pa.field("injected", COUNTS), pa.field("reached", COUNTS),
+    pa.field("reproduce", pa.string()),
+    pa.field("history", TEXTS)])                            # of a failing seed
+DONE = pa.schema([pa.field("first", pa.int64()), pa.field("seeds", pa.int64()), pa.field("failed", pa.int64())])
+
+
+@attrs.frozen
+class Piece:
+    """Seeds `first` to `stop`, half-open."""
+
+    first: int
+    stop: int
+
+    @property
+    def name(self) -> str:
+        """Its file."""
+        return f"seeds-{self.first}-{self.stop}.parquet"
+
+
+def pieces(seeds: range, size: int = PIECE_SEEDS) -> list[Piece]:
+    """Aligned pieces, so that overlapping ranges of seeds share them.
+
+    >>> pieces(range(15, 45), 20)
+    [Piece(first=15, stop=20), Piece(first=20, stop=40), Piece(first=40, stop=45)]
+    """
+    cuts = [seeds.start, *range((seeds.start // size + 1) * size, seeds.stop, size), seeds.stop]
+    return [Piece(a, b) for a, b in pairwise(cuts)]
+
+
+def folder_of(out: Path, profile: str) -> Path:
+    """Where the pieces of a profile are, for the sources of today."""
+    return out / "sim" / f"profile={profile}" / f"sources={digest_of_package()}"
+
+
+def row(outcome: Outcome) -> dict[str, Any]:
+    """An outcome as a line of OUTCOMES."""
+    return {"profile": outcome.profile, "seed": outcome.seed, "ok": not outcome.violations,
+            "violations": list(outcome.violations), "guarantees": list(outcome.guarantees), "digest": outcome.digest,
+            "sim_s": outcome.sim_ns / NS_PER_S, "cpu_s": outcome.cpu_s, "events": outcome.events,
+            "frames": outcome.frames, "injected": list(outcome.injected.items()),
+            "reached": list(outcome.reached.items()), "reproduce": outcome.command,
+            "history": list(outcome.history) if outcome.violations else []}
+
+
+def run_piece(profile: str, piece: Piece, folder: Path) -> dict[str, int]:
+    """Run the seeds of a piece and publish what came of them; a line of DONE."""
+    found = [row(outcome) for outcome in run_seeds(profile, range(piece.first, piece.stop))]
+    folder.mkdir(parents=True, exist_ok=True)
+    table = pa.Table.from_pylist(found, OUTCOMES)
+    publish(folder / piece.name, lambda path: pq.write_table(table, path))
+    return {"first": piece.first, "seeds": len(found), "failed": sum(not line["ok"] for line in found)}
+
+
+def run_farm(
+    spark: SparkSession, profile: str, seeds: range, out: Path, progress: Progress | None = None,
+    size: int = PIECE_SEEDS,
+) -> Sequence[Mapping[str, Any]]:
+    """Run what is not done yet; the outcomes of all seeds, in order."""
+    folder = folder_of(out.resolve(), profile)
+    every = pieces(seeds, size)
+    left = [piece for piece in every if not (folder / piece.name).exists()]
+    if left:
+        _spread(spark, profile, left, folder, progress)
+    tables = [pq.read_table(folder / piece.name, partitioning=None) for piece in every]
+    outcomes: list[dict[str, Any]] = pa.concat_tables(tables).sort_by("seed").to_pylist()
+    return outcomes
+
+
+def _spread(
+    spark: SparkSession, profile: str, left: Sequence[Piece], folder: Path, progress: Progress | None,
+) -> None:
+    """One task a piece."""
+    def work(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            lines = [run_piece(profile, left[number], folder) for number in batch.column(0).to_pylist()]
+            yield from pa.Table.from_pylist(lines, DONE).to_batches()
+
+    tasks = spark.range(0, len(left), 1, len(left)).mapInArrow(work, spark_schema(DONE))
+    with watched(spark, len(left), progress):
+        tasks.collect()

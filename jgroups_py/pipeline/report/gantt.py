@@ -1,0 +1,93 @@
+"""The view timeline: a lane for each site's views, below it one for each member's lives, incidents across all."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from jgroups_py.pipeline.report.svg import BOTTOM, LEFT, RIGHT, TOP, WIDTH, duration, time_axis
+
+LANE, BAR = 27, 19
+LETTER_WIDTH = 6.6
+Line = Mapping[str, Any]
+
+
+class Lanes:
+    """Lanes over time, drawn from top to bottom."""
+
+    def __init__(self, begin_ns: int, stop_s: float) -> None:
+        self.begin_ns, self.stop_s = begin_ns, stop_s
+        self.top = TOP
+        self.parts: list[str] = []
+
+    def x(self, wall_s: float) -> float:
+        """Where a time (seconds since the beginning) is."""
+        return LEFT + (WIDTH - LEFT - RIGHT) * min(1.0, max(0.0, wall_s / (self.stop_s or 1)))
+
+    def at(self, wall_ns: int) -> float:
+        """Where a time of the wall clock is."""
+        return self.x((wall_ns - self.begin_ns) / 1e9)
+
+    def lane(self, name: str, style: str = "name") -> None:
+        """Begin a lane."""
+        self.parts.append(f'<text class="{style}" x="{LEFT - 10}" y="{self.top + 14}" text-anchor="end">'
+                          f'{escape(name)}</text>')
+
+    def bar(self, first_ns: int, stop_ns: int, style: str, word: str, title: str) -> None:
+        """A piece of the lane, with as much of the word as fits."""
+        first, width = self.at(first_ns), max(2.0, self.at(stop_ns) - self.at(first_ns) - 1)
+        room = int((width - 8) / LETTER_WIDTH)
+        shown = word if len(word) <= room else word[:room - 1] + "…" if room > 3 else ""
+        self.parts.append(
+            f'<g><rect class="{style}" x="{first:.1f}" y="{self.top}" width="{width:.1f}" height="{BAR}" rx="4"/>'
+            f'<text class="inside" x="{first + 6:.1f}" y="{self.top + 14}">{escape(shown)}</text>'
+            f'<title>{escape(title)}</title></g>')
+
+    def end(self, wall_ns: int, stopped: bool, title: str) -> None:
+        """How a life ended: a dot for in good order, a cross for not."""
+        x, y = self.at(wall_ns), self.top + BAR / 2
+        shape = (f'<circle class="left" cx="{x:.1f}" cy="{y}" r="4.5"/>' if stopped else
+                 f'<path class="crash" d="M{x - 5:.1f},{y - 5}l10,10m0,-10l-10,10"/>')
+        self.parts.append(f"<g>{shape}<title>{escape(title)}</title></g>")
+
+    def next(self, more: int = 0) -> None:
+        """The next lane."""
+        self.top += LANE + more
+
+    def __str__(self) -> str:
+        height = self.top + BOTTOM
+        return (f'<svg viewBox="0 0 {WIDTH} {height}" role="img">'
+                f'{time_axis(self.x, self.stop_s, height)}{"".join(self.parts)}</svg>')
+
+
+def view_timeline(
+    views: Sequence[Line], lives: Sequence[Line], incidents: Iterable[Line], begin_ns: int, stop_s: float,
+    colours: Mapping[str, int],
+) -> str:
+    """Views, lives and incidents as one picture."""
+    lanes = Lanes(begin_ns, stop_s)
+    for site in sorted({view["site"] or "" for view in views}):
+        lanes.lane(site or "group", "site")
+        for number, view in enumerate(view for view in views if (view["site"] or "") == site):
+            counter = int(view["view_id"].partition("|")[0], 16)
+            what = "".join(f"; {word} {view[word]}" for word in ("joined", "left") if view[word])
+            lanes.bar(view["begin_ns"], view["end_ns"], f"view f{colours[site]} shade{number % 2}", view["members"],
+                      f"view {counter}: {view['members']}; coordinator {view['coordinator']}{what}; "
+                      f"{duration((view['end_ns'] - view['begin_ns']) / 1e9)}")
+        lanes.next()
+        people = [life for life in lives if (life["site"] or "") == site]
+        for member in sorted({life["member"] for life in people}):
+            lanes.lane(member)
+            for life in (life for life in people if life["member"] == member):
+                lanes.bar(life["begin_ns"], life["end_ns"], f"life f{colours[site]}", "",
+                          f"{member}, {life['incarnation'][:8]}")
+                lanes.end(life["end_ns"], life["stopped"], f"{member} "
+                          + ("stopped in good order" if life["stopped"] else "has no end: it crashed, or still runs"))
+            lanes.next()
+        lanes.next(-LANE + 10)
+    bottom = lanes.top
+    for incident in incidents:
+        x = lanes.at(incident["wall_ns"])
+        lanes.parts.append(f'<g class="mark"><line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" y2="{bottom}"/>'
+                           f'<title>{escape(incident["word"])}</title></g>')
+    return str(lanes)

@@ -1,0 +1,282 @@
+"""The data source `jgroups`: an archive as a DataFrame, and as a stream while it grows.
+
+    session.start(); spark.dataSource.register(JGroupsSource)
+    spark.read.format("jgroups").option("columns", "kind,origin,seqno").load("archive")
+    spark.readStream.format("jgroups").option("maxRowsPerBatch", 100_000).load("archive")
+
+Rows are those of archive.schema.ALL, sealed and open segments alike, as Arrow batches. A stream's offset is
+{recorder: next row}; since a row keeps its number when its segment is sealed, a query that goes on from a checkpoint
+reads each row exactly once. Spark passes no column pruning to Python sources, so `columns` says what is read. Filters
+on cluster, site, member, incarnation, date and hour leave out whole segments (option `filters`, because Spark refuses a
+source that takes filters unless spark.sql.python.filterPushdown.enabled is set; session.settings sets it).
+
+| option | |
+|---|---|
+| path | the archive (or the argument of load) |
+| columns | names with commas between; all by default |
+| filters | "true": take filters |
+| maxRowsPerBatch | streaming: at most so many rows a batch |
+| startingOffsets | streaming: earliest (default) or latest |
+| job, jobOptions | instead of rows the digests of a job (jobs.py), made where the rows are read |
+
+Writing is the sink (sink.py).
+"""
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    EqualTo,
+    Filter,
+    In,
+    InputPartition,
+)
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from jgroups_py.archive.layout import Recorder, Segment, recorders, segments
+from jgroups_py.archive.reading import next_row
+from jgroups_py.archive.schema import ALL
+from jgroups_py.errors import ConfigError
+from jgroups_py.pipeline.job import Job, Options
+from jgroups_py.pipeline.jobs import JOBS
+from jgroups_py.pipeline.scan import BATCH_ROWS, all_segments, check_archive, scan
+
+NAME = "jgroups"
+PLACE_FILTERS = ("cluster", "site", "member", "incarnation", "date", "hour")
+PARTITION_ROWS = 1 << 20                       # a stream's partition has no more
+Offset = dict[str, int]
+
+
+@attrs.frozen
+class Wish:
+    """What is to be read: an archive, and its rows' columns or a job's digests."""
+
+    archive: Path
+    columns: tuple[str, ...]
+    job: str
+    options: Options
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Wish:
+        """From the options of a reader.
+
+        Raises:
+            ConfigError: one is missing or wrong.
+        """
+        if not options.get("path"):
+            raise ConfigError("format jgroups needs the archive's folder: .load(DIR)")
+        columns = tuple(name.strip() for name in options.get("columns", ",".join(ALL.names)).split(","))
+        unknown = [name for name in columns if name not in ALL.names]
+        if unknown:
+            raise ConfigError(f"option columns: {', '.join(unknown)} is none of {', '.join(ALL.names)}")
+        job = options.get("job", "")
+        if job and job not in JOBS:
+            raise ConfigError(f"option job: {job!r} is none of {', '.join(JOBS)}")
+        of_job = Options(**json.loads(options.get("jobOptions", "{}")))
+        return cls(Path(options["path"]).resolve(), columns, job, of_job)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of what is read."""
+        return JOBS[self.job].state if self.job else pa.schema([ALL.field(name) for name in self.columns])
+
+    def read(self, segment: Segment, first: int = 0, stop: int | None = None) -> Iterator[Any]:
+        """Record batches of a part of a segment."""
+        job: Job | None = JOBS.get(self.job)
+        for batch in scan(segment, job.columns if job else self.columns, first, stop, BATCH_ROWS):
+            found = job.digest(batch, self.options) if job else batch
+            table = found if isinstance(found, pa.Table) else pa.Table.from_batches([found])
+            yield from table.cast(self.schema).to_batches()
+
+
+class JGroupsSource(DataSource):
+    """See above."""
+
+    @classmethod
+    def name(cls) -> str:
+        """As in .format(...)."""
+        return NAME
+
+    def schema(self) -> StructType:
+        """Of the rows."""
+        found: StructType = from_arrow_schema(Wish.of(self.options).schema)
+        return found
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For spark.read."""
+        wish = Wish.of(self.options)
+        check_archive(wish.archive)
+        taking = str(self.options.get("filters", "false")).lower() == "true"
+        return FilteringReader(wish) if taking else ArchiveReader(wish)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """For spark.readStream."""
+        return ArchiveStream(Wish.of(self.options), self.options)
+
+
+# --- batch ----------------------------------------------------------------------------------------------------------
+
+class Work(InputPartition):
+    """Rows `first` to `stop` of some segments of one recorder."""
+
+    def __init__(self, found: Sequence[Segment], first: int = 0, stop: int | None = None) -> None:
+        super().__init__(None)
+        self.segments, self.first, self.stop = list(found), first, stop
+
+
+class ArchiveReader(DataSourceReader):
+    """One partition a segment."""
+
+    def __init__(self, wish: Wish) -> None:
+        self.wish = wish
+        self.wanted: list[tuple[str, tuple[Any, ...]]] = []
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """What is to be read, less what filters leave out."""
+        return [Work([segment]) for segment in all_segments(self.wish.archive)
+                if all(place(segment)[name] in values for name, values in self.wanted)] or [Work([])]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of a partition."""
+        assert isinstance(partition, Work), "partitions are our own"
+        for segment in partition.segments:
+            yield from self.wish.read(segment)
+
+
+class FilteringReader(ArchiveReader):
+    """Takes the filters that choose whole segments."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Keep those that the folders answer; Spark applies the others, which are returned."""
+        for found in filters:
+            name = ".".join(getattr(found, "attribute", ()))
+            if name in PLACE_FILTERS and isinstance(found, EqualTo):
+                self.wanted.append((name, (found.value,)))
+            elif name in PLACE_FILTERS and isinstance(found, In):
+                self.wanted.append((name, tuple(found.value)))
+            else:
+                yield found
+
+
+def place(segment: Segment) -> dict[str, Any]:
+    """What a segment's folder says."""
+    recorder = segment.recorder
+    return {"cluster": recorder.cluster, "site": recorder.site or None, "member": recorder.member,
+            "incarnation": recorder.incarnation, "date": segment.date, "hour": segment.hour}
+
+
+# --- streaming ------------------------------------------------------------------------------------------------------
+
+class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows an archive; recorders may come at any time."""
+
+    def __init__(self, wish: Wish, options: Mapping[str, str]) -> None:
+        self.wish = wish
+        self.limit = row_limit(options)
+        self.from_latest = starts_latest(options)
+        self.first: Offset | None = None
+        self.until: Offset | None = None                   # with Trigger.AvailableNow: where to end
+
+    def initialOffset(self) -> Offset:
+        """Where a new query begins; asked for twice, so the answer is kept."""
+        if self.first is None:
+            self.first = self.ends() if self.from_latest else {}
+        return self.first
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """At most so many rows a batch."""
+        return ReadAllAvailable() if self.limit is None else ReadMaxRows(self.limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """What is there now is all."""
+        self.until = self.ends()
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """Where the next batch ends."""
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        return advanced(start, self.until if self.until is not None else self.ends(), most)
+
+    def ends(self) -> Offset:
+        """The next row of every recorder."""
+        directory = self.wish.archive
+        return {recorder.folder: next_row(directory, recorder) for recorder in recorders(directory)}
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """One or more a recorder."""
+        found: list[InputPartition] = []
+        for recorder in recorders(self.wish.archive):
+            first, stop = start.get(recorder.folder, 0), end.get(recorder.folder, 0)
+            found += [Work(covering(self.wish.archive, recorder, at, min(stop, at + PARTITION_ROWS)), at,
+                           min(stop, at + PARTITION_ROWS)) for at in range(first, stop, PARTITION_ROWS)]
+        return found
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of a partition."""
+        assert isinstance(partition, Work), "partitions are our own"
+        for segment in partition.segments:
+            yield from self.wish.read(segment, partition.first, partition.stop)
+
+    def commit(self, end: Offset) -> None:
+        """Nothing to do: retention is the recorder's."""
+
+
+def row_limit(options: Mapping[str, str]) -> int | None:
+    """Option maxRowsPerBatch.
+
+    Raises:
+        ConfigError: it is no positive number.
+    """
+    text = options.get("maxRowsPerBatch")
+    if text is None:
+        return None
+    if not str(text).isdigit() or int(text) < 1:
+        raise ConfigError(f"option maxRowsPerBatch: {text!r} is no positive number")
+    return int(text)
+
+
+def starts_latest(options: Mapping[str, str]) -> bool:
+    """Option startingOffsets.
+
+    Raises:
+        ConfigError: it is neither earliest nor latest.
+    """
+    text = options.get("startingOffsets", "earliest")
+    if text not in ("earliest", "latest"):
+        raise ConfigError(f"option startingOffsets: {text!r} is neither earliest nor latest")
+    return text == "latest"
+
+
+def covering(directory: Path, recorder: Recorder, first: int, stop: int) -> list[Segment]:
+    """The segments that have some of the rows."""
+    return [segment for segment in segments(directory, recorder)
+            if segment.first < stop and (segment.stop is None or segment.stop > first)]
+
+
+def advanced(start: Mapping[str, int], ends: Mapping[str, int], most: int | None) -> Offset:
+    """From `start` towards `ends`, by at most so many rows in all, every recorder getting its share.
+
+    >>> advanced({"a": 5}, {"a": 100, "b": 10}, 30)
+    {'a': 25, 'b': 10}
+    >>> advanced({"a": 5}, {"a": 100}, None)
+    {'a': 100}
+    """
+    if most is None:
+        return {**start, **ends}
+    found = {name: start.get(name, 0) for name in sorted({**start, **ends})}
+    behind = sorted((max(0, ends.get(name, 0) - first), name) for name, first in found.items())
+    left = most
+    for number, (missing, name) in enumerate(behind):
+        share = min(missing, left // (len(behind) - number))
+        found[name] += share
+        left -= share
+    return found

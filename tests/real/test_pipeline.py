@@ -1,0 +1,162 @@
+"""The pipeline on real Spark: one small session for all of it (its start is what takes the time)."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from jgroups_py.archive.layout import recorders, segments
+from jgroups_py.archive.reading import read_all
+from jgroups_py.pipeline import session
+from jgroups_py.pipeline.batch import run_batch, table_of
+from jgroups_py.pipeline.farm import run_farm
+from jgroups_py.pipeline.job import Options
+from jgroups_py.pipeline.jobs import JOBS
+from jgroups_py.pipeline.stream import follow
+from tests.unit.pipeline.made import archive, findings_of
+
+pytestmark = pytest.mark.real
+OPTIONS = Options(window_ns=500_000_000)
+
+
+@pytest.fixture(scope="module")
+def spark():
+    from jgroups_py.pipeline.source import JGroupsSource
+    found = session.start("local[2]", more={"spark.sql.shuffle.partitions": "2"})
+    found.dataSource.register(JGroupsSource)
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """An archive with faults, and what was planted."""
+    directory = tmp_path_factory.mktemp("archive")
+    return directory, archive(directory, messages=12_000, faults=2, segment_rows=8000)
+
+
+@pytest.fixture(scope="module")
+def audited(spark, made):
+    return run_batch(spark, made[0], JOBS["audit"], OPTIONS)
+
+
+def lines(table):
+    return sorted(json.dumps(line, sort_keys=True) for line in table.to_pylist())
+
+
+def test_the_audit_finds_every_planted_fault(audited, made):
+    found = [(line["fault"], line["origin_name"], line["incarnation"], line["first"], line["stop"])
+             for line in audited["findings"].to_pylist()]
+    assert sorted(line for line in found if line[0] != "other_set") == findings_of(made[1])
+    assert {line[0] for line in found} >= {"other_set"}
+
+
+def test_spark_s_own_reader_and_the_data_source_give_the_same_audit(spark, made, audited):
+    source = spark.read.format("jgroups").option("columns", ",".join(JOBS["audit"].columns)).load(str(made[0]))
+    assert lines(table_of(source, JOBS["audit"], "findings").toArrow()) == lines(audited["findings"])
+    native = spark.read.parquet(str(made[0]))
+    assert lines(table_of(native, JOBS["audit"], "pairs").toArrow()) == lines(audited["pairs"])
+
+
+def test_the_data_source_gives_the_rows_of_the_archive(spark, made):
+    columns = ["member", "row", "kind", "seqno", "detail"]
+    found = spark.read.format("jgroups").option("columns", ",".join(columns)).load(str(made[0])).toArrow()
+    order = [("member", "ascending"), ("row", "ascending"), ("kind", "ascending"), ("seqno", "ascending")]
+    assert found.sort_by(order).equals(read_all(made[0], columns).sort_by(order))
+
+
+def test_filters_on_folders_leave_out_segments(spark, made):
+    rows = spark.read.format("jgroups").option("filters", "true").option("columns", "member,site,row")
+    found = rows.load(str(made[0])).where("member = 'B' and row < 100")
+    assert found.count() == 100
+    mine = [len(segments(made[0], recorder)) for recorder in recorders(made[0]) if recorder.member == "B"]
+    assert found.rdd.getNumPartitions() == sum(mine)
+
+
+def test_wrong_options_are_told_by_name(spark, made):
+    with pytest.raises(Exception, match="option columns: colour is none of cluster"):
+        spark.read.format("jgroups").option("columns", "colour").load(str(made[0]))
+
+
+def copy(of: Path, to: Path, share: float) -> None:
+    """The first part of every recorder's segments."""
+    for recorder in recorders(of):
+        every = segments(of, recorder)
+        for segment in every[:int(len(every) * share)]:
+            target = to / segment.path.relative_to(of)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(segment.path, target)
+
+
+@pytest.mark.parametrize("name", ["audit", "lag"])
+def test_a_stream_that_is_stopped_and_goes_on_ends_with_the_tables_of_the_batch_job(spark, made, tmp_path, name):
+    growing, out = tmp_path / "growing", tmp_path / "out"
+    for share in (0.5, 1):
+        copy(made[0], growing, share)
+        follow(spark, growing, out, [JOBS[name]], OPTIONS, once=True, max_rows=20_000)
+    assert len(list((out / name / "stream" / "checkpoint" / "commits").glob("[0-9]*"))) >= 4
+    for table, expected in run_batch(spark, made[0], JOBS[name], OPTIONS).items():
+        found = pq.read_table(out / name / f"{table}.parquet", partitioning=None)
+        assert lines(found) == lines(expected), table
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from jgroups_py.pipeline import session, stream
+from jgroups_py.pipeline.job import Options
+from jgroups_py.pipeline.jobs import JOBS
+written = stream.write
+
+def write_and_die(*args, **more):
+    found = written(*args, **more)
+    if len(list(Path(sys.argv[2]).glob("audit/stream/checkpoint/commits/[0-9]*"))) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return found
+
+stream.write = write_and_die
+spark = session.start("local[1]", more={"spark.sql.shuffle.partitions": "1"})
+stream.follow(spark, Path(sys.argv[1]), Path(sys.argv[2]), [JOBS["audit"]], Options(**eval(sys.argv[3])), once=True,
+              max_rows=20_000)
+"""
+
+
+def test_a_driver_killed_between_write_and_commit_changes_nothing(spark, made, audited, tmp_path):
+    child = subprocess.run([sys.executable, "-c", KILLED, made[0], tmp_path, repr(attrs.asdict(OPTIONS))],
+                           env=os.environ, capture_output=True, timeout=120, check=False)
+    assert child.returncode == -signal.SIGKILL, child.stderr.decode()
+    states = sorted(path.name for path in (tmp_path / "audit" / "stream").glob("state-*"))
+    assert states == ["state-000000000001.parquet", "state-000000000002.parquet"]      # 2 is written, not committed
+    follow(spark, made[0], tmp_path, [JOBS["audit"]], OPTIONS, once=True, max_rows=20_000)
+    for name, expected in audited.items():
+        assert lines(pq.read_table(tmp_path / "audit" / f"{name}.parquet", partitioning=None)) == lines(expected)
+
+
+def test_the_farm_runs_what_is_not_done_yet(spark, tmp_path):
+    first = run_farm(spark, "group", range(0, 2), tmp_path, size=1)
+    (piece,) = tmp_path.glob("sim/profile=group/sources=*/seeds-0-1.parquet")
+    written = piece.stat().st_mtime_ns
+    again = run_farm(spark, "group", range(0, 3), tmp_path, size=1)
+    assert piece.stat().st_mtime_ns == written
+    assert [line["seed"] for line in again] == [0, 1, 2]
+    assert all(line["ok"] for line in again)
+    assert again[:2] == first
+
+
+def test_the_report_needs_nothing_beside_it(spark, made, tmp_path):
+    from jgroups_py.pipeline.output import write
+    for name in ("timeline", "lag"):
+        write(tmp_path, name, run_batch(spark, made[0], JOBS[name], OPTIONS))
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<svg") >= 4
+    assert "failover: coordinator crashed" in page
+    assert "src=" not in page
+    assert "href=" not in page
+    assert isinstance(pq.read_table(tmp_path / "lag" / "clocks.parquet"), pa.Table)
