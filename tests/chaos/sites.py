@@ -87,8 +87,10 @@ class Crew(company.Company[Person]):
 class Sites:
     """The members and what happens to them; `with` ends all processes."""
 
-    def __init__(self, place: Place, out: Path, seed: int = 0) -> None:
+    def __init__(self, place: Place, out: Path, seed: int = 0, *, trace: bool = False) -> None:
+        """trace: members write into `out` what their memory is used for (growth.py)."""
         self.place = place
+        self.trace = trace
         self.out = out
         self.seed = seed
         self.crew = Crew(place)
@@ -132,6 +134,7 @@ class Sites:
         history.touch()
         return self.crew.start(tag, site, {
             "tag": tag, "site": site, "cluster": self.cluster, "stack": STACKS[site], "seed": self.seed,
+            "trace": str(history.with_suffix(".growth")) if self.trace else "",
             "history": str(history), "properties": {
                 "site": site, "mcast_port": str(self.mcast_ports[site]), "bridge_name": f"{self.cluster}-bridge",
                 **self.place.properties(name, site)}})

@@ -212,11 +212,11 @@ def folder(kept: str) -> Iterator[Path]:
     shutil.rmtree(made)
 
 
-def run(minutes: float, seed: int, out: Path) -> tuple[Verdict, Soak]:
+def run(minutes: float, seed: int, out: Path, *, trace: bool = False) -> tuple[Verdict, Soak]:
     """The whole soak."""
     with Server(seed) as server:
         bridge = ProxiedBridge(server, seed)
-        with Sites(bridge, out, seed) as sites:
+        with Sites(bridge, out, seed, trace=trace) as sites:
             sites.start_all()
             sites.load(RATE)
             soak = Soak(sites, bridge, seed, minutes * 30)
@@ -231,12 +231,13 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30.0, help="how long, default 30")
     parser.add_argument("--seed", type=int, help="of the nemeses; default: drawn, and printed")
     parser.add_argument("--out", default="", help="keep the histories in this folder")
+    parser.add_argument("--trace", action="store_true", help="members write what their memory is used for into --out")
     options = parser.parse_args()
     seed = SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     say(f"seed {seed}, {options.minutes:g} minutes")
     with folder(options.out) as out:
         try:
-            verdict, soak = run(options.minutes, seed, out)
+            verdict, soak = run(options.minutes, seed, out, trace=options.trace)
         except Chaos as error:
             say(f"the soak could not go on: {error}; histories: {out}")
             sys.exit(1)

@@ -13,13 +13,14 @@ import queue
 import sys
 import threading
 import time
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import jgroups_py as jg
 from jgroups_py.children import end_with_parent
 from jgroups_py.cli.member import rss_mb
-from tests.chaos import payloads
+from tests.chaos import growth, payloads
 
 TICK_S = 0.02                        # the sender wakes up so often and sends what is due
 LATE_S = 0.5                         # later than this it counts as paused: the machine did not run it
@@ -240,7 +241,10 @@ def main() -> None:
     """Run the member that the first argument describes."""
     end_with_parent()
     faulthandler.enable()                # a process that aborts says where
-    worker = Worker(json.loads(sys.argv[1]))
+    options = json.loads(sys.argv[1])
+    if options["trace"]:
+        growth.trace(Path(options["trace"]))
+    worker = Worker(options)
     try:
         worker.run()
     except (jg.ChannelError, jg.ConfigError) as error:

@@ -53,6 +53,7 @@ class Memory:
             del relay.post.out.boxes[origin]
         receiving = relay.receiving
         receiving.asked.pop(origin, None)
+        receiving.proxies.pop(origin, None)
         for vector in (receiving.seen, receiving.next_out, receiving.acked_out, receiving.to_ack):
             for numbers in vector.values():
                 numbers.pop(origin, None)

@@ -360,3 +360,17 @@ def test_a_hole_is_asked_for_once_however_much_is_behind_it(world: Sites) -> Non
     world.run(seconds(3), millis(100))
     assert len(world["F"].got) == 201
     assert len(asked) <= 2, "each answer is a whole window"
+
+
+def test_nothing_stays_of_an_origin_that_is_gone_for_long() -> None:
+    world = Sites(NYC="ABC", SFO="DEF").build(hold_age_ns="30s", forget_after_ns="60s")
+    gone = world["C"].me
+    world["C"].say("c0")
+    world.run(seconds(1))
+    relay = world["F"].relay
+    assert gone in relay.receiving.proxies
+    assert gone in relay.receiving.seen["NYC"]
+    world.sites["NYC"].crash("C")
+    world.run(seconds(130))                       # found gone at one stroke, forgotten at the next
+    for kept in (relay.receiving.proxies, relay.receiving.seen["NYC"], relay.table.sites["NYC"].members):
+        assert gone not in kept
