@@ -1,7 +1,7 @@
 """A list of hosts by address or name: where they are now, and which names to look for again. Pure.
 
-A name is looked for when it is first needed, once a second while nobody knows it, and likewise while nobody has answered
-from where it was for `reresolve_ns`, so that a host which comes back elsewhere is found. Used by TCPPING and PEX.
+A name is looked for when it is first needed, once a second while nobody knows it, and likewise while nobody has
+answered from where it was for `reresolve_ns`, so that a host which comes back elsewhere is found.
 """
 from __future__ import annotations
 

@@ -10,30 +10,18 @@ Deviations: see gossip.py; a bootstrap neighbour without a port is asked at our 
 """
 from __future__ import annotations
 
-import attrs
-
 from jgroups_py.address import PhysicalAddress
 from jgroups_py.batch import Batch
-from jgroups_py.errors import ConfigError, WireError
+from jgroups_py.errors import WireError
 from jgroups_py.events import Connect, NameResolved, ResolveName, SendTo
 from jgroups_py.outputs import Note, Resolve
 from jgroups_py.ports import AddressBook
 from jgroups_py.protocol import CONTROL, STOP, Protocol, on, receives, timer
+from jgroups_py.protocols.names.bootstrap import Bootstraps
 from jgroups_py.protocols.names.config import NamesConfig
 from jgroups_py.protocols.names.gossip import Gossip
 from jgroups_py.protocols.names.headers import Resolution
 from jgroups_py.protocols.names.res import MAX_NAME_BYTES, decode_frame
-from jgroups_py.resolver import is_address, split_place
-
-
-@attrs.define
-class Bootstrap:
-    """One of the neighbours that are told our name first. place: where it was found; asked_ns: when we asked last."""
-
-    host: str
-    port: int
-    place: PhysicalAddress | None = None
-    asked_ns: int | None = None
 
 
 class Names(Protocol):
@@ -47,13 +35,13 @@ class Names(Protocol):
 
     def start(self) -> None:
         self.gossip: Gossip | None = None                    # once we know where we are
-        self.bootstrap: list[Bootstrap] = []
+        self.bootstrap = Bootstraps((), 0, self.config.bootstrap_ns)
 
     def stats(self) -> dict[str, float]:
         gossip = self.gossip
         known = (len(gossip.neighbours), len(gossip.cache)) if gossip is not None else (0, 0)
         return {**self.counters, "neighbours": known[0], "names": known[1],
-                "bootstrap_neighbours": sum(self.is_neighbour(item) for item in self.bootstrap)}
+                "bootstrap_neighbours": 0 if gossip is None else self.bootstrap.present(gossip.neighbours)}
 
     @on(Connect)
     def connecting(self, event: Connect) -> None:
@@ -63,19 +51,12 @@ class Names(Protocol):
         if not (name.isascii() and 0 < len(name) <= MAX_NAME_BYTES):
             name = self.me.raw.hex()                         # no name that others could ask for
         self.gossip = Gossip(name, (self.config.interface or physical[0], physical[1]), self.config.timeout_ns)
-        self.bootstrap = [item for text in self.config.bootstrap for item in self.read(text, physical[1])]
+        self.bootstrap = Bootstraps(self.config.bootstrap, physical[1], self.config.bootstrap_ns)
+        for problem in self.bootstrap.problems:
+            self.count("bootstrap_invalid")
+            self.emit(Note("warning", f"NAMES: bootstrap: {problem}"))
         self.set_timer("self", 0)
         self.set_timer("neighbours", self.config.neighbours_ns)
-
-    def read(self, text: str, port: int) -> list[Bootstrap]:
-        """The bootstrap neighbour that an entry means; nobody, if it means none."""
-        try:
-            host, number = split_place(text, port)
-            return [Bootstrap(host, number, (host, number) if is_address(host) else None)]
-        except ConfigError as error:
-            self.count("bootstrap_invalid")
-            self.emit(Note("warning", f"NAMES: bootstrap: {error}"))
-            return []
 
     # --- telling ------------------------------------------------------------------------------------------------------
 
@@ -84,8 +65,9 @@ class Names(Protocol):
         gossip = self.gossip
         assert gossip is not None, "set when connecting"
         self.count("names_forgotten", gossip.forget(self.now_ns))
-        self.look_for_bootstrap()
-        self.say(gossip.introduce(item.place for item in self.bootstrap if item.place is not None))
+        for name, port, again in self.bootstrap.due(gossip.neighbours, self.now_ns):
+            self.ask(name, port, "bootstrap", again)
+        self.say(gossip.introduce(self.bootstrap.places()))
         self.set_timer("self", self.config.self_ns)
 
     @timer("neighbours")
@@ -98,20 +80,6 @@ class Names(Protocol):
         for frame, place in frames:
             self.count("frames_sent")
             self.pass_down(SendTo(place, Batch(self.me, None, (frame,), (Resolution(),), CONTROL)))
-
-    def look_for_bootstrap(self) -> None:
-        """Resolve the names of those that are no neighbours, now and then."""
-        for item in self.bootstrap:
-            if is_address(item.host):
-                continue
-            due = item.asked_ns is None or self.now_ns - item.asked_ns >= self.config.bootstrap_ns
-            if due and not self.is_neighbour(item):
-                again = item.asked_ns is not None
-                item.asked_ns = self.now_ns
-                self.ask(item.host, item.port, "bootstrap", again)
-
-    def is_neighbour(self, item: Bootstrap) -> bool:
-        return self.gossip is not None and item.place in self.gossip.neighbours
 
     # --- hearing ------------------------------------------------------------------------------------------------------
 
@@ -151,9 +119,6 @@ class Names(Protocol):
         """From below: an answer for us, for those above, or both."""
         if event.place is None:
             return self.count("names_not_found")
-        for item in self.bootstrap:
-            if (item.host, item.port) == (event.name, event.port) and item.place != event.place:
-                item.place = event.place
-                if self.gossip is not None:
-                    self.say([frame for frame in self.gossip.introduce([event.place]) if frame[1] == event.place])
+        if self.bootstrap.resolved(event.name, event.port, event.place) and self.gossip is not None:
+            self.say([frame for frame in self.gossip.introduce([event.place]) if frame[1] == event.place])
         return None

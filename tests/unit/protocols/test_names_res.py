@@ -8,9 +8,15 @@ import pytest
 from jgroups_py.errors import WireError
 from jgroups_py.protocols.names.res import MAX_FRAME_BYTES, Entry, decode_frame, encode_entry, encode_frames
 
-GOLDEN = [
-    # What a C media driver (PyPI pyaeron 0.1.0, Aeron 1.53) called "ourdriver" sends about itself (design/protocols/names.md).
+FROM_A_DRIVER = [
+    (Entry("ourdriver", "127.0.0.1", 18050, 0, True),
+     "200000000000070001808246000000007f00000109006f757264726976657200"),
+    (Entry("B", "127.0.0.1", 18051, 980),
+     "180000000000070001008346d40300007f00000101004200"),
+    (Entry("B", "127.0.0.1", 18051, 2984),                  # what pads an entry need not be zero
+     "180000000000070001008346a80b00007f00000101004275"),
 ]
+"""What an Aeron 1.53 C media driver called "ourdriver" sent about itself, and about a "B" that we had told it of."""
 HAND_MADE = [
     (Entry("B", "127.0.0.1", 8050, 0, True),
      "18000000 00 00 0700  01 80 721f 00000000 7f000001 0100 42 00"),
@@ -23,6 +29,13 @@ HAND_MADE = [
 def test_accept_4_1_a_frame_is_laid_out_as_aeron_lays_it_out(entry: Entry, frame: str) -> None:
     assert encode_frames([entry]) == [bytes.fromhex(frame)]
     assert decode_frame(bytes.fromhex(frame)) == (entry,)
+
+
+@pytest.mark.parametrize(("entry", "frame"), FROM_A_DRIVER)
+def test_accept_4_1_frames_of_a_real_driver_are_understood_and_made(entry: Entry, frame: str) -> None:
+    assert decode_frame(bytes.fromhex(frame)) == (entry,)
+    [made] = encode_frames([entry])
+    assert made[:-1] == bytes.fromhex(frame)[:-1]
 
 
 def test_entries_come_back_as_they_were_and_each_takes_a_multiple_of_eight() -> None:
