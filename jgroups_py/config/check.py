@@ -13,7 +13,7 @@ from jgroups_py.ports import FrameRoom
 from jgroups_py.protocols import KNOWN
 from jgroups_py.units import show_size
 
-DISCOVERY = ("PING", "TCPPING", "FILE_PING")
+DISCOVERY = ("PING", "TCPPING", "FILE_PING", "PEX")
 MULTICAST_FLOW = ("MFC", "FLOW")
 FAULTS = ("DISCARD", "DELAY", "DUPLICATE", "SHUFFLE", "PARTITION")
 FRAME_ROOM_BYTES = 1024
@@ -238,9 +238,9 @@ def is_transport(layer: LayerSpec) -> bool:
 
 
 def alone(layers: Sequence[LayerSpec]) -> bool:
-    """Whether the stack is SWIM's alone: a membership without views or messages."""
+    """Whether SWIM or PEX stands alone: a membership, or broadcasts, without views."""
     names = [layer.name for layer in layers]
-    return "SWIM" in names and not any(name in names for name in OF_VIEWS)
+    return ("SWIM" in names or "PEX" in names) and not any(name in names for name in OF_VIEWS)
 
 
 def providers(port: type) -> str:
