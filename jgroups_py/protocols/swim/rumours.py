@@ -76,7 +76,11 @@ class Rumours(Protocol):
 
     def post_to(self, dest: Address | None, place: PhysicalAddress | None, *headers: Header) -> None:
         """Send to whoever receives at `place`; dest None: whoever that is. place None: the transport knows it."""
-        batch = Batch(self.me, dest, (), (*self.riders(headers), *headers), CONTROL)
+        self.put(dest, place, (*self.riders(headers), *headers))
+
+    def put(self, dest: Address | None, place: PhysicalAddress | None, headers: tuple[Header, ...]) -> None:
+        """Send just these."""
+        batch = Batch(self.me, dest, (), headers, CONTROL)
         if place is not None:
             self.pass_down(SendTo(place, batch))
         elif dest is not None:
@@ -104,13 +108,14 @@ class Rumours(Protocol):
     def tell_some(self) -> None:
         """Send news to a few; the timer rests while there are none, or nobody to tell."""
         told = self.ring.pick(self.config.gossip_nodes, self.hears_gossip)
+        told.sort(key=lambda name: not self.is_up(name))     # or the dead might use up all that is sent of a news
         for name in told:
             news = self.riders(())
             if not news:
                 return
             node = self.nodes[name]
             self.count("gossip_frames")
-            self.post_to(node.member, node.place, *news)
+            self.put(node.member, node.place, tuple(news))
         if told and len(self.gossip):
             self.set_timer("gossip", self.config.gossip_interval_ns)
 

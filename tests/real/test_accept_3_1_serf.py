@@ -1,0 +1,173 @@
+"""Acceptance case 3.1: agents of Serf, which know nothing of us, take us for one of theirs, and we them for ours.
+
+Three small clusters run side by side, because Serf takes its time (a probe a second, three seconds of suspicion):
+*friends*: an agent that we joined, one that joined us; *errand*: an agent, us, and a node that the agent cannot reach;
+*victim*: an agent and a process of ours that is killed.
+"""
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import attrs
+import pytest
+
+from jgroups_py.blocks.membership import Membership, MembershipListener
+from jgroups_py.protocols.swim.headers import ALIVE, Ack, Alive, NodeState, Ping, PushPull
+from jgroups_py.protocols.swim.memberlist.messages import Dialect, address_of, write_message
+from jgroups_py.protocols.swim.memberlist.packet import read_packet, write_packet
+from jgroups_py.protocols.swim.memberlist.stream import StreamReader, write_stream
+from tests.real.members import Member
+from tests.real.serf_agent import HOW_TO_GET_IT, Agent, ensure_serf, free_port, serf_path, until
+
+pytestmark = pytest.mark.real
+
+STACK = str(Path(__file__).parents[2] / "stacks" / "serf.xml")
+DIALECT = Dialect()
+ONE_HOST = {"profile": "memberlist-local", "tags": "role=py,k=v"}
+FASTER = {**ONE_HOST, "probe_interval": "500ms", "suspicion_mult": 2, "gossip_interval": "50ms"}
+
+
+class Heard(MembershipListener):
+    """User events."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, bytes]] = []
+
+    def user_event(self, name: str, payload: bytes) -> None:
+        self.events.append((name, payload))
+
+
+class Mute:
+    """A node that answers pings of one place only, and no connection at all."""
+
+    def __init__(self, host: str, only: tuple[str, int], agent: tuple[str, int]) -> None:
+        self.only = only
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind((host, 0))
+        place = self.socket.getsockname()
+        me = Alive(1, "mute", place, address_of("mute", place), None, b"")
+        with socket.create_connection(agent) as stream:
+            stream.sendall(write_stream(PushPull(0, False, True, (NodeState(me, ALIVE),), b""), DIALECT, compress=True))
+            reader = StreamReader(DIALECT)
+            while reader.feed(stream.recv(65536)) is None:
+                pass
+        self.thread = threading.Thread(target=self.answer, daemon=True)
+        self.thread.start()
+
+    def answer(self) -> None:
+        while True:
+            data, place = self.socket.recvfrom(65536)
+            if not data:
+                return
+            for message in read_packet(data, DIALECT):
+                if isinstance(message, Ping) and place == self.only:
+                    ack = write_message(Ack(message.number, b""), DIALECT)
+                    self.socket.sendto(write_packet([ack], compress=False, check=False), place)
+
+    def close(self) -> None:
+        self.socket.sendto(b"", self.socket.getsockname())
+        self.thread.join()
+        self.socket.close()
+
+
+@attrs.define
+class Scene:
+    """All that runs."""
+
+    joined: Agent                             # we joined it
+    joining: Agent                            # it joined us
+    us: Membership
+    heard: Heard
+    asking: Agent                             # it sends us on errands
+    helper: Membership
+    watching: Agent                           # it saw our process, which was killed
+
+
+def ours(place: tuple[str, int], name: str, swim: dict[str, object], listener: object = None) -> Membership:
+    transport = ("MEMBERLIST", {"bind_addr": place[0], "bind_port": place[1]})
+    return Membership([transport, ("SWIM", swim), ("SERF", {})], name=name, listener=listener)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    if serf_path() is None and not os.environ.get("CI"):
+        pytest.skip(HOW_TO_GET_IT)
+    ensure_serf()
+    folder = tmp_path_factory.mktemp("serf")
+    with ExitStack() as stack:
+        here, helping = ("127.0.0.3", free_port("127.0.0.3")), ("127.0.0.5", free_port("127.0.0.5"))
+        victim_port = free_port("127.0.0.8")
+        joined = stack.enter_context(Agent("joined", "127.0.0.2", folder, "-tag", "role=web"))
+        asking = stack.enter_context(Agent("asking", "127.0.0.4", folder))
+        watching = stack.enter_context(Agent("watching", "127.0.0.7", folder))
+        victim = Member("victim", STACK, "serf", {
+            "bind_addr": "127.0.0.8", "bind_port": victim_port, "tags": "role=victim", "profile": "memberlist-local",
+            "initial_hosts": f"{watching.place[0]}[{watching.place[1]}]"})
+        stack.callback(victim.kill)
+        heard = Heard()
+        us = stack.enter_context(ours(here, "us", FASTER, heard)).join("serf", [joined.place])
+        helper = stack.enter_context(ours(helping, "helper", ONE_HOST)).join("serf", [asking.place])
+        joining = stack.enter_context(Agent("joining", "127.0.0.6", folder, f"-retry-join={here[0]}:{here[1]}",
+                                            "-retry-interval=1s"))
+        until(lambda: watching.shows("victim", "alive", {"role": "victim"}), "the agent knows our process")
+        os.kill(victim.process.pid, signal.SIGKILL)
+        until(lambda: asking.shows("helper", "alive"), "the agent knows the helper")
+        mute = Mute("127.0.0.9", helping, asking.place)
+        stack.callback(mute.close)
+        yield Scene(joined, joining, us, heard, asking, helper, watching)
+
+
+def states(membership: Membership) -> dict[str, str]:
+    return {member.name: member.state for member in membership.members()}
+
+
+def test_accept_3_1_an_agent_joins_us_and_we_join_it_and_serf_members_shows_us_with_tags(scene: Scene) -> None:
+    for agent in (scene.joined, scene.joining):
+        until(lambda agent=agent: agent.shows("us", "alive", {"role": "py", "k": "v"}), f"{agent.name} shows us")
+        assert "[ERR]" not in agent.log
+    until(lambda: states(scene.us) == {"us": "alive", "joined": "alive", "joining": "alive"}, "we know both")
+    assert next(m.tags for m in scene.us.members() if m.name == "joined") == {"role": "web"}
+
+
+def test_accept_3_1_an_event_of_an_agent_arrives_here_once_and_ours_there(scene: Scene) -> None:
+    assert scene.joining.ask("event", "deploy", "4711").returncode == 0
+    until(lambda: scene.heard.events, "the event arrives")
+    scene.us.send_event("answer", b"42")
+    until(lambda: "Received event: user-event: answer" in scene.joined.log, "the agent hears ours")
+    assert scene.heard.events == [("deploy", b"4711"), ("answer", b"42")]
+
+
+def test_accept_3_1_new_tags_of_ours_are_shown(scene: Scene) -> None:
+    scene.us.set_tags({"role": "py", "version": "2"})
+    until(lambda: scene.joined.shows("us", "alive", {"role": "py", "version": "2"}), "the agent shows them")
+
+
+def test_accept_3_1_an_agent_that_is_killed_is_failed_here(scene: Scene) -> None:
+    until(lambda: states(scene.us).get("joining") == "alive", "it is there")
+    scene.joining.kill()
+    until(lambda: states(scene.us)["joining"] == "failed", "we notice")
+
+
+def test_accept_3_1_a_process_of_ours_that_is_killed_is_failed_at_the_agent(scene: Scene) -> None:
+    until(lambda: scene.watching.shows("victim", "failed"), "the agent notices")
+
+
+def test_accept_3_1_we_answer_an_agent_s_indirect_pings(scene: Scene) -> None:
+    def errands() -> float:
+        return scene.helper.stats()["SWIM"].get("errands", 0)
+
+    # The agent looks at a node every other second: by the second errand it has judged the answer to the first.
+    until(lambda: errands() >= 2, "the agent asks us to ping the node that it cannot reach")
+    assert scene.asking.shows("mute", "alive")
+    assert "Suspect mute" not in scene.asking.log
+
+
+def test_accept_3_1_our_leave_is_left_at_the_agent(scene: Scene) -> None:
+    scene.us.leave()
+    until(lambda: scene.joined.shows("us", "left"), "the agent shows that we left")
