@@ -24,7 +24,7 @@ ABOUT = {
     "traffic": "messages and bytes per topic, origin, site and window; top talkers; sizes",
     "all": "the four above, one after the other in one session",
 }
-WINDOWS_NS = [n * 10**power for power in range(7, 12) for n in (1, 2, 5)]
+WINDOWS_NS: list[int] = [n * 10**power for power in range(7, 12) for n in (1, 2, 5)]
 WANTED_WINDOWS = 120
 
 
