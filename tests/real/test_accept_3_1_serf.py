@@ -30,6 +30,7 @@ pytestmark = pytest.mark.real
 STACK = str(Path(__file__).parents[2] / "stacks" / "serf.xml")
 DIALECT = Dialect()
 ONE_HOST = {"profile": "memberlist-local", "tags": "role=py,k=v"}
+PATIENT = {**ONE_HOST, "probe_timeout": "900ms"}      # on a busy machine an answer may take long
 FASTER = {**ONE_HOST, "probe_interval": "500ms", "suspicion_mult": 2, "gossip_interval": "50ms"}
 
 
@@ -112,7 +113,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         stack.callback(victim.kill)
         heard = Heard()
         us = stack.enter_context(ours(here, "us", FASTER, heard)).join("serf", [joined.place])
-        helper = stack.enter_context(ours(helping, "helper", ONE_HOST)).join("serf", [asking.place])
+        helper = stack.enter_context(ours(helping, "helper", PATIENT)).join("serf", [asking.place])
         joining = stack.enter_context(Agent("joining", "127.0.0.6", folder, f"-retry-join={here[0]}:{here[1]}",
                                             "-retry-interval=1s"))
         until(lambda: watching.shows("victim", "alive", {"role": "victim"}), "the agent knows our process")
