@@ -24,9 +24,8 @@ from jgroups_py.channel import JChannel
 from jgroups_py.cli.floods import FLOOD, Counts, Flooder, flood_arguments, plain_name
 from jgroups_py.cli.membership import COMMANDS as COMMANDS_ALONE
 from jgroups_py.cli.membership import Node
-from jgroups_py.cli.stackfile import add_property_argument
+from jgroups_py.cli.stackfile import add_property_argument, recorded
 from jgroups_py.config.check import alone
-from jgroups_py.config.load import load
 from jgroups_py.control import ControlSocket
 from jgroups_py.errors import ChannelError, ConfigError
 from jgroups_py.events import SetPartition
@@ -58,6 +57,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="for joining (%(default)s)")
     parser.add_argument("--control", metavar="PATH", help="open a control socket there, for `jgroups members`, "
                         "`events` and `site`; only this user can use it (default: none)")
+    parser.add_argument("--archive", metavar="DIR", help="record there what is sent and delivered, payloads too")
     parser.add_argument("--verbose", "-v", action="store_true", help="log more than warnings to stderr")
     add_property_argument(parser)
     parser.set_defaults(run=run)
@@ -68,7 +68,7 @@ def run(args: Namespace) -> int:
     logging.basicConfig(level=logging.INFO if args.verbose else logging.WARNING, stream=sys.stderr,
                         format="%(asctime)s %(name)s %(levelname)s %(message)s")
     try:
-        spec = load(args.stack, dict(args.properties))
+        spec = recorded(args.stack, dict(args.properties), args.archive)
         member = Membership(spec, name=args.name) if alone(spec.layers) else JChannel(spec, name=args.name)
         control = ControlSocket(member, args.control) if args.control else nullcontext()
     except ConfigError as error:

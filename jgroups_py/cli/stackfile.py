@@ -2,6 +2,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Mapping
+
+import attrs
+
+from jgroups_py.config.load import load
+from jgroups_py.config.spec import LayerSpec, StackSpec
+from jgroups_py.protocols.archive import ArchiveConfig
 
 
 def add_stack_arguments(parser: ArgumentParser) -> None:
@@ -27,3 +34,17 @@ def name_and_value(text: str) -> tuple[str, str]:
     if not name or not equals:
         raise ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     return name, value
+
+
+def recorded(stack: str, properties: Mapping[str, object], directory: str | None) -> StackSpec:
+    """The stack, with ARCHIVE at its top that writes to `directory`, payloads too; as it is without one.
+
+    Raises:
+        ConfigError: of the stack.
+    """
+    spec = load(stack, properties)
+    if directory is None or spec.config_of("ARCHIVE") is not None:
+        return spec
+    layer = LayerSpec("ARCHIVE", ArchiveConfig(directory=directory, payload=True))
+    at = len(spec.layers) - (spec.layers[-1].name == "TOPICS")           # which alone stands above ARCHIVE
+    return attrs.evolve(spec, layers=(*spec.layers[:at], layer, *spec.layers[at:]))

@@ -11,6 +11,8 @@ from time import monotonic, sleep
 
 import pytest
 
+from jgroups_py.cli import main
+
 pytestmark = pytest.mark.real
 
 LINES = 6000
@@ -53,6 +55,8 @@ def test_relays_of_both_sites_are_killed_and_nothing_is_lost_doubled_or_out_of_o
     assert {name: result["totals"][name] for name in ("lost", "duplicated", "out_of_order")} == {
         "lost": 0, "duplicated": 0, "out_of_order": 0}
     assert all(copy["identical"] for copy in result["copies"])
+    assert result["archive"]["recorders"] == 7                # six members, one of them twice
+    assert main(["archive", "verify", result["archive"]["directory"], "--complete"]) == 0
     assert len(result["copies"]) == 3
     assert result["answers"]["received"] == result["answers"]["sent"] > 0
     for incident in result["incidents"]:

@@ -10,8 +10,10 @@ from typing import Any
 
 from jgroups_py.cli.demo.director import DemoError, Director, Plan
 from jgroups_py.cli.demo.picture import Plain, picture
+from jgroups_py.cli.demo.recording import archive_of, sealed
 from jgroups_py.cli.demo.report import as_lines
 from jgroups_py.cli.demo.text import made_text
+from jgroups_py.errors import ConfigError
 
 DESCRIPTION = (
     "Two data centers replicate: A B C in NYC and D E F in SFO, UDP inside a site, TCP between the sites. C multicasts "
@@ -42,28 +44,25 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--sites", type=_at_least(2, 5), default=2, help="sites (default 2)")
     parser.add_argument("--seed", type=int, default=1, help="of the made text and of the moments of the kills")
     parser.add_argument("--no-kill", action="store_true", help="nobody is killed, nobody leaves")
+    parser.add_argument("--archive", metavar="DIR", help="where all members record what they send and deliver "
+                        "(default: archive beside the copies)")
+    parser.add_argument("--no-archive", action="store_true", help="record nothing")
     parser.add_argument("--json", action="store_true", help="print one JSON document at the end, nothing else")
     parser.set_defaults(run=run)
 
 
 def run(args: Namespace) -> int:
     """Run the demo; 0: all replicated, 1: not, 2: wrong use."""
-    out = Path(args.out or tempfile.mkdtemp(prefix="jgroups-demo-"))
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        data = Path(args.input).read_bytes() if args.input else made_text(args.seed)
-    except OSError as error:
+        plan = plan_of(args)
+    except (OSError, ConfigError) as error:
         print(f"jgroups demo: {error}", file=sys.stderr)
         return 2
-    if not data.strip():
-        print(f"jgroups demo: {args.input} is empty; it needs at least one line", file=sys.stderr)
-        return 2
-    plan = Plan(data=data, out=out, rate=args.rate, members=args.members, sites=args.sites, seed=args.seed,
-                kill=not args.no_kill)
     view = Plain(lambda text: None) if args.json else picture()
     try:
         with view:
             result = Director(plan, view).perform()
+        result["archive"] = None if plan.archive is None else sealed(plan.archive)
     except DemoError as error:
         print(f"jgroups demo: {error}", file=sys.stderr)
         return 1
@@ -75,3 +74,18 @@ def run(args: Namespace) -> int:
     else:
         print("\n".join(as_lines(result)))
     return 0 if result["ok"] else 1
+
+
+def plan_of(args: Namespace) -> Plan:
+    """What is to be performed.
+
+    Raises:
+        OSError, ConfigError: it cannot be.
+    """
+    out = Path(args.out or tempfile.mkdtemp(prefix="jgroups-demo-"))
+    out.mkdir(parents=True, exist_ok=True)
+    data = Path(args.input).read_bytes() if args.input else made_text(args.seed)
+    if not data.strip():
+        raise ConfigError(f"{args.input} is empty; it needs at least one line")
+    return Plan(data=data, out=out, rate=args.rate, members=args.members, sites=args.sites, seed=args.seed,
+                kill=not args.no_kill, archive=archive_of(args, out))

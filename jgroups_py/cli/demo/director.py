@@ -38,6 +38,7 @@ class Plan:
     sites: int
     seed: int
     kill: bool
+    archive: Path | None = None
 
     @property
     def lines(self) -> int:
@@ -102,6 +103,7 @@ class Director:
         options = {
             "tag": tag, "name": tag.partition("#")[0], "cluster": self.cluster,
             "stack": "nyc" if site == "NYC" else "sfo", "answers": tag == self.answerer,
+            "archive": str(self.plan.archive) if self.plan.archive else None,
             "properties": {
                 "site": site, "mcast_port": str(self.mcast_ports[site]), "bridge_name": f"{self.cluster}-bridge",
                 "bridge_port": str(self.bridge_port), "bridge_port_range": str(self.bridge_ports),

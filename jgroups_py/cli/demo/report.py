@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jgroups_py.cli.demo.processes import Person
+from jgroups_py.cli.demo.recording import as_line
 from jgroups_py.cli.demo.tally import Tally
 
 if TYPE_CHECKING:
@@ -123,6 +124,8 @@ def as_lines(result: dict[str, Any]) -> list[str]:
     other = [copy["member"] for copy in result["copies"] if not copy["identical"]]
     lines.append(f"copies of {result['lines']} lines identical at {', '.join(same) or 'nobody'}"
                  + (f"; DIFFERENT at {', '.join(other)}" if other else "") + f" (in {result['out']})")
+    if result["archive"] is not None:
+        lines.append(as_line(result["archive"]))
     lines.append("everything arrived once and in order" if result["ok"] else "FAILED: see above")
     return lines
 

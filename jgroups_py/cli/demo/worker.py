@@ -15,6 +15,7 @@ from typing import Any
 
 import jgroups_py as jg
 from jgroups_py.cli.demo.tally import Gaps, Tally
+from jgroups_py.cli.stackfile import recorded
 
 TICK_S = 0.01                # senders wake up this often and send what is due
 PROGRESS_S = 0.2
@@ -93,7 +94,8 @@ class Worker:
         self.sender: threading.Thread | None = None
         self.printing = threading.Lock()
         self.receiver = Counter(self, options["answers"])
-        self.channel = jg.JChannel(options["stack"], name=options["name"], properties=options["properties"])
+        stack = recorded(options["stack"], options["properties"], options["archive"])
+        self.channel = jg.JChannel(stack, name=options["name"])
         self.channel.receiver = self.receiver
 
     def say(self, event: str, **fields: Any) -> None:

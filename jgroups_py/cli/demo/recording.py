@@ -1,0 +1,48 @@
+"""The demo's archive: where it is, and that it is complete when the demo ends."""
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+from jgroups_py.errors import ConfigError
+
+FOLDER = "archive"
+
+
+def archive_of(args: Namespace, out: Path) -> Path | None:
+    """Where members record; None: they do not.
+
+    Raises:
+        ConfigError: a place was named, but what recording needs is not installed.
+    """
+    if args.no_archive:
+        return None
+    try:
+        import jgroups_py.archive.arrow  # noqa: F401  is it there?
+    except ConfigError as error:
+        if args.archive:
+            raise
+        print(f"nothing is recorded: {error}", file=sys.stderr)
+        return None
+    return Path(args.archive) if args.archive else out / FOLDER
+
+
+def sealed(directory: Path) -> dict[str, Any]:
+    """Seal what the killed left open; what the archive has."""
+    from jgroups_py.archive.layout import recorders
+    from jgroups_py.archive.reading import next_row
+    from jgroups_py.archive.sealing import seal_abandoned
+    found = recorders(directory)
+    damages = seal_abandoned(directory, found)
+    return {"directory": str(directory), "recorders": len(found),
+            "rows": sum(next_row(directory, recorder) for recorder in found),
+            "left_open": len(damages), "torn_bytes": sum(damage.cut_bytes for damage in damages)}
+
+
+def as_line(archive: dict[str, Any]) -> str:
+    """The same for people."""
+    return (f"recorded by {archive['recorders']} incarnations: {archive['rows']:,} rows in {archive['directory']} "
+            f"({archive['left_open']} segments were left open, by killed members for one, and are sealed now); "
+            f"jgroups archive ls {archive['directory']}")
