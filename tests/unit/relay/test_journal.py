@@ -397,5 +397,4 @@ def test_a_hole_waits_for_holders_that_start_late_as_long_as_the_rest_can_be_sen
 
 def test_the_owner_of_a_segment_is_its_first_record():
     member = holder()
-    (data,) = member.disk.files.values()
-    assert bytes(data).startswith(owner_record("demo", "NYC"))
+    assert bytes(*member.disk.files.values()).startswith(owner_record("demo", "NYC"))
