@@ -14,8 +14,8 @@ from pathlib import Path
 from jgroups_py.cli.member import rss_mb
 
 SETTLE_S = 45.0                      # caches and windows fill meanwhile; compared with what stands then
-EVERY_S = 30.0
-FRAMES = 4
+EVERY_S = 60.0                       # taking a snapshot stops the process for a moment
+FRAMES = 3
 SHOWN = 12
 LEAST_KB = 8
 
@@ -36,7 +36,7 @@ def _watch(path: Path) -> None:
         held_mb = tracemalloc.get_traced_memory()[0] / (1 << 20)
         with path.open("a") as file:
             file.write(f"after {time.monotonic() - before_s:.0f} s: {held_mb:.2f} MB held by Python, {rss_mb()} MB "
-                       f"resident, {len(gc.get_objects())} containers\n")
+                       "resident\n")
             for found in _snapshot().compare_to(before, "traceback")[:SHOWN]:
                 if found.size_diff >= LEAST_KB * 1024:
                     where = " < ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in found.traceback[::-1])

@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[2]
 WORKER = "tests.chaos.worker"
 SITES: dict[str, tuple[str, ...]] = {"NYC": ("A", "B", "C"), "SFO": ("D", "E", "F")}
 NAMES = tuple(name for names in SITES.values() for name in names)
+TRACED = tuple(names[-1] for names in SITES.values())
 STACKS = {"NYC": "nyc", "SFO": "sfo"}
 START_LIMIT_S = 60.0
 REST_LIMIT_S = 60.0
@@ -88,7 +89,7 @@ class Sites:
     """The members and what happens to them; `with` ends all processes."""
 
     def __init__(self, place: Place, out: Path, seed: int = 0, *, trace: bool = False) -> None:
-        """trace: members write into `out` what their memory is used for (growth.py)."""
+        """trace: one member of each site writes into `out` what its memory is used for (growth.py)."""
         self.place = place
         self.trace = trace
         self.out = out
@@ -134,7 +135,7 @@ class Sites:
         history.touch()
         return self.crew.start(tag, site, {
             "tag": tag, "site": site, "cluster": self.cluster, "stack": STACKS[site], "seed": self.seed,
-            "trace": str(history.with_suffix(".growth")) if self.trace else "",
+            "trace": str(history.with_suffix(".growth")) if self.trace and name in TRACED else "",
             "history": str(history), "properties": {
                 "site": site, "mcast_port": str(self.mcast_ports[site]), "bridge_name": f"{self.cluster}-bridge",
                 **self.place.properties(name, site)}})

@@ -231,7 +231,8 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30.0, help="how long, default 30")
     parser.add_argument("--seed", type=int, help="of the nemeses; default: drawn, and printed")
     parser.add_argument("--out", default="", help="keep the histories in this folder")
-    parser.add_argument("--trace", action="store_true", help="members write what their memory is used for into --out")
+    parser.add_argument("--trace", action="store_true",
+                        help="one member of each site writes what its memory is used for into --out")
     options = parser.parse_args()
     seed = SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     say(f"seed {seed}, {options.minutes:g} minutes")
