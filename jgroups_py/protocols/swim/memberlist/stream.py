@@ -89,6 +89,8 @@ class StreamReader:
             next(self._parse)
         except StopIteration as done:
             self.message = done.value
+        except WireError:
+            raise
         except (ValueError, msgpack.UnpackException) as error:
             raise WireError(f"no message: {error}") from None
         return self.message

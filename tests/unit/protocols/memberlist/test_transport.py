@@ -1,0 +1,273 @@
+"""MEMBERLIST and SERF below and above SWIM, node against node in their own frames."""
+from __future__ import annotations
+
+import pytest
+
+from jgroups_py.config.load import load
+from jgroups_py.errors import ConfigError
+from jgroups_py.outputs import Closed
+from jgroups_py.protocols.swim.headers import Ack, Ping, PushPull, UserMessage
+from jgroups_py.protocols.swim.memberlist import serf
+from jgroups_py.protocols.swim.memberlist.intents import Serf
+from jgroups_py.protocols.swim.memberlist.messages import Dialect, Failure, write_message
+from jgroups_py.protocols.swim.memberlist.packet import read_packet, write_packet
+from jgroups_py.protocols.swim.memberlist.stream import StreamReader, write_stream
+from jgroups_py.streams import StreamClosed, StreamData, StreamOpened
+from jgroups_py.userevents import SendUserEvent
+from tests.unit.protocols.memberlist.town import Town
+
+DIALECT = Dialect()
+SEED = "10.0.0.1[7946]"
+STRANGER = ("10.0.9.9", 1)
+
+
+def town_of(*names: str, loss: float = 0.0, **options: object) -> Town:
+    """Nodes that know each other; all were pointed to the first."""
+    town = Town(loss)
+    for name in names:
+        town.start(name, SEED, **options)
+    town.run(10)
+    for name in names:
+        assert town.states(name) == dict.fromkeys(names, "alive"), name
+    return town
+
+
+def alone() -> Town:
+    """One node."""
+    town = Town()
+    town.start("a")
+    town.run(1)
+    return town
+
+
+def serf_of(town: Town, name: str) -> Serf:
+    return town.nodes[town.place_of(name)].local.find(Serf)
+
+
+def stats(town: Town, name: str) -> dict[str, float]:
+    return town.nodes[town.place_of(name)].stats()["MEMBERLIST"]
+
+
+def say(town: Town, name: str, *headers: object) -> None:
+    """A datagram from a stranger."""
+    data = write_packet([write_message(header, DIALECT) for header in headers], compress=True, check=False)
+    town.nodes[town.place_of(name)].receive([(data, STRANGER)], town.now_ns)
+    town.settle(town.place_of(name))
+
+
+# --- membership -------------------------------------------------------------------------------------------------------
+
+def test_all_find_all_with_their_tags():
+    town = town_of("a", "b", "c", "d", "e")
+    assert {name: member.tags for name, member in town.members("e").items()} == {name: {"is": name} for name in "abcde"}
+
+
+@pytest.mark.slow
+def test_all_find_all_though_a_third_of_the_datagrams_is_lost():
+    town = Town(loss=0.33, seed=3)
+    for name in "abcdef":
+        town.start(name, SEED)
+    town.run(60)
+    assert all(town.members(name).keys() == set("abcdef") for name in "abcdef")
+
+
+def test_members_without_serf_understand_each_other_too():
+    assert town_of("a", "b", serf=False).members("a")["b"].tags == {"is": "b"}
+
+
+def test_who_is_killed_has_failed_and_who_leaves_has_left():
+    town = town_of("a", "b", "c", "d")
+    town.kill("b")
+    town.leave("c")
+    town.run(40)
+    assert any(isinstance(output, Closed) for output in town.told["c"])
+    for name in "ad":
+        assert town.states(name) == {"a": "alive", "b": "failed", "c": "left", "d": "alive"}
+        assert serf_of(town, name).intents.of["c"].leaving
+        assert not serf_of(town, name).intents.of["a"].leaving
+
+
+def test_a_member_says_that_it_leaves_before_it_does():
+    town = town_of("a", "b")
+    place = town.place_of("b")
+    before = len(town.frames)
+    town.leave("b")
+    town.run(10)
+    said = [type(message).__name__ for source, _, data in town.frames[before:] if source == place
+            for message in read_packet(data, DIALECT) if type(message).__name__ in ("UserMessage", "Dead")]
+    assert said[0] == "UserMessage"
+    assert "Dead" in said
+
+
+def test_a_leave_of_somebody_who_is_there_is_refuted():
+    town = town_of("a", "b", "c")
+    say(town, "a", UserMessage(serf.write_message(serf.Leave(40, "b"))))
+    town.run(5)
+    assert serf_of(town, "b").stats()["leaves_refuted"] == 1
+    for name in "abc":
+        standing = serf_of(town, name).intents.of["b"]
+        assert not standing.leaving
+        assert standing.ltime > 40
+
+
+# --- user events ------------------------------------------------------------------------------------------------------
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", [0.0, 0.2])
+def test_an_event_is_heard_once_by_everybody(loss):
+    town = Town(loss)
+    names = "abcdefgh"
+    for name in names:
+        town.start(name, SEED)
+    town.run(15)
+    town.inject("c", SendUserEvent("deploy", b"1"))
+    town.inject("c", SendUserEvent("deploy", b"2"))
+    town.run(40)
+    for name in names:
+        assert sorted(town.events(name)) == [("deploy", b"1"), ("deploy", b"2")], name
+
+
+def test_an_event_from_before_our_time_is_not_ours():
+    town = town_of("a", "b")
+    town.inject("a", SendUserEvent("old", b""))
+    town.run(5)
+    town.start("c", SEED)
+    town.run(60)
+    town.inject("b", SendUserEvent("new", b""))
+    town.run(5)
+    assert town.events("c") == [("new", b"")]
+    assert town.events("a") == [("old", b""), ("new", b"")]
+
+
+def test_a_query_is_passed_on_once_and_what_is_no_message_of_serf_not_at_all():
+    town = town_of("a", "b", "c")
+    query = b"\x04\x83\xa5LTime\x09\xa2ID\x05\xa4Name\xa4load"
+    before = len(town.frames)
+    for _ in range(3):
+        say(town, "a", UserMessage(query), UserMessage(b"\x63"), UserMessage(b"\x03\xc1"))
+    town.run(5)
+    heard = [message.payload for _, _, data in town.frames[before:] for message in read_packet(data, DIALECT)
+             if isinstance(message, UserMessage)]
+    assert set(heard) == {query}
+    assert all(serf_of(town, name).queries.clock.time == 10 for name in "abc")
+    assert serf_of(town, "a").stats()["malformed_dropped"] == 3
+
+
+# --- what strangers send ----------------------------------------------------------------------------------------------
+
+def test_a_ping_of_a_stranger_is_answered_where_it_came_from():
+    town = alone()
+    say(town, "a", Ping(7, "a", "", None))
+    (_, to, data) = town.frames[-1]
+    assert (to, read_packet(data, DIALECT)[0]) == (STRANGER, Ack(7, b""))
+    say(town, "a", Ping(8, "somebody else", "", None))
+    assert len(town.frames) == 1
+
+
+def test_a_datagram_that_is_none_of_ours_is_counted_and_noted_once():
+    town = alone()
+    node = town.nodes[town.place_of("a")]
+    for data in (b"", b"\x63", b"\x0c\0\0\0\0\0", b"\x07\xff"):
+        node.receive([(data, STRANGER)], town.now_ns)
+    town.settle(town.place_of("a"))
+    assert stats(town, "a")["malformed_dropped"] == 4
+    assert town.notes("a") == ["what 10.0.9.9:1 sent is not memberlist's: an empty message"]
+
+
+def stream_to(town: Town, name: str, *pieces: bytes, number: int = -1) -> bytes:
+    """Open a stream to a node and write; what it writes back."""
+    place = town.place_of(name)
+    town.ends[place, number] = STRANGER, 1
+    answers: list[bytes] = []
+    town.nodes[STRANGER] = Listener(answers)               # type: ignore[assignment]
+    town.nodes[place].notify(StreamOpened(number, STRANGER), town.now_ns)
+    for piece in pieces:
+        town.nodes[place].notify(StreamData(number, piece), town.now_ns)
+    town.settle(place)
+    town.run(1)
+    del town.nodes[STRANGER]
+    return b"".join(answers)
+
+
+class Listener:
+    """The other end of a stream."""
+
+    next_deadline_ns = None
+
+    def __init__(self, answers: list[bytes]) -> None:
+        self.answers = answers
+
+    def notify(self, event: object, now_ns: int) -> None:
+        if isinstance(event, StreamData):
+            self.answers.append(event.data)
+        elif isinstance(event, StreamClosed):
+            self.answers.append(b"")
+
+    def advance(self, now_ns: int) -> None:
+        """Nothing to do."""
+
+    def drain(self) -> list[object]:
+        return []
+
+
+def test_a_ping_over_a_stream_is_answered_there_wherever_its_sender_receives():
+    town = alone()
+    data = write_stream(Ping(7, "a", "x", STRANGER), DIALECT, compress=True)
+    assert StreamReader(DIALECT).feed(stream_to(town, "a", data)) == Ack(7, b"")
+    assert not town.frames
+    assert not town.nodes[town.place_of("a")].local.transport.talks
+
+
+def test_a_push_pull_is_answered_with_all_that_is_known():
+    town = town_of("a", "b")
+    data = write_stream(PushPull(0, False, True, (), b""), DIALECT, compress=False)
+    answer = StreamReader(DIALECT).feed(stream_to(town, "a", data[:3], data[3:]))
+    assert isinstance(answer, PushPull)
+    assert sorted(state.alive.node for state in answer.states) == ["a", "b"]
+    assert serf.read_state(answer.user).joined.keys() == {"a", "b"}
+
+
+def test_a_stream_that_is_none_of_ours_is_told_so():
+    town = alone()
+    assert StreamReader(DIALECT).feed(stream_to(town, "a", b"\x63")) == Failure("a message of type 99 over a stream")
+    assert stats(town, "a")["malformed_dropped"] == 1
+
+
+def test_a_stream_that_says_nothing_is_closed_in_the_end_and_only_so_many_are_taken():
+    town = Town()
+    node = town.start("a", stream_timeout="2s")
+    for number in range(300):
+        node.notify(StreamOpened(-1 - number, STRANGER), town.now_ns)
+    assert stats(town, "a")["streams_refused"] == 300 - 256
+    town.run(3)
+    assert stats(town, "a")["streams_timed_out"] == 256
+    assert not node.local.transport.talks
+
+
+def test_who_cannot_be_reached_by_a_stream_is_tried_again():
+    town = Town()
+    town.start("a", "10.0.0.2[7946]")
+    town.run(5)
+    assert stats(town, "a")["streams_failed"] >= 2
+    town.start("b")
+    town.run(20)
+    assert town.states("a") == {"a": "alive", "b": "alive"}
+
+
+# --- configuration ----------------------------------------------------------------------------------------------------
+
+def test_nothing_but_swim_and_serf_stands_on_memberlist():
+    with pytest.raises(ConfigError, match="UNICAST cannot stand on MEMBERLIST, whose frames carry"):
+        load([("MEMBERLIST", {}), ("SWIM", {}), ("UNICAST", {})])
+
+
+@pytest.mark.slow                           # the error names all that could help, so it looks at all protocols
+def test_serf_needs_swim():
+    with pytest.raises(ConfigError, match="SERF needs a protocol that provides Swim"):
+        load([("MEMBERLIST", {}), ("SERF", {})])
+
+
+def test_without_msgpack_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setattr("jgroups_py.protocols.swim.memberlist.body.msgpack", None)
+    with pytest.raises(ConfigError, match=r"pip install 'jgroups_py\[memberlist\]'"):
+        load([("MEMBERLIST", {}), ("SWIM", {})])
