@@ -95,11 +95,12 @@ def recorded(group: Group, members: int) -> dict[str, int]:
 
 
 def document(groups: list[Group], args: Namespace) -> dict[str, Any]:
-    """The figures of all groups, and ratios to the first one's, round by round."""
+    """The figures of all groups, and ratios to the median of the first one."""
     found: dict[str, Any] = {"parameters": {key: value for key, value in vars(args).items() if key != "json"}}
     plain = groups[0]
     for group in groups:
-        ratios = [mine / its for mine, its in zip(group.rates, plain.rates, strict=True)]
+        middle = statistics.median(plain.rates)
+        ratios = [rate / middle for rate in group.rates]
         found[group.name] = {
             "msgs_per_s": round(statistics.median(group.rates)),
             "ratio": {"median": round(statistics.median(ratios), 3), "min": round(min(ratios), 3),

@@ -86,7 +86,7 @@ class Recorder:
         if self._dead:
             self.dropped_rows += record.rows
             return
-        cost = cost_of(record)
+        cost = cost_of(record) if record.payloads else RECORD_COST
         waiting = self._put_bytes - self._taken_bytes
         if (self._dropping or waiting + cost > self._config.queue_bytes) and self._refuses(record, waiting):
             return

@@ -26,20 +26,21 @@ CLOSE_SECONDS = 10.0             # how long the end of a channel waits for its a
 
 
 class Durable:
-    """One member's files. `tell` passes an event to the node and may be called from any thread."""
+    """One member's files. `tell` passes an event to the node and may be called from any thread; `carriers` is told who
+    carries out what."""
 
-    def __init__(self, tell: Callable[[Event], None]) -> None:
+    def __init__(self, tell: Callable[[Event], None], carriers: dict[type[Output], Callable[[Any], None]]) -> None:
         self._tell = tell
+        self._carriers = carriers
         self._journal: Journal | None = None
         self._recorder: Recorder | None = None
-        self.carriers: dict[type[Output], Callable[[Any], None]] = {
+        carriers.update({
             OpenJournal: self._open_journal, OpenArchive: self._open_archive,
             ReadSegment: lambda asked: self._journal_of().read(asked.name),
             AppendSegment: lambda asked: self._journal_of().append(asked.name, asked.data),
             SyncSegments: lambda asked: self._journal_of().sync(asked.number),
             RemoveSegment: lambda asked: self._journal_of().remove(asked.name),
-            Record: lambda record: self._recorder_of().put(record),
-        }
+        })
 
     def flush(self) -> None:
         """Write what the application must not get before it is written."""
@@ -75,8 +76,5 @@ class Durable:
         except ConfigError as error:             # it says which extra is missing
             return self._tell(ArchiveFailed(str(error)))
         self._recorder = Recorder(asked, self._tell)
+        self._carriers[Record] = self._recorder.put
         return None
-
-    def _recorder_of(self) -> Recorder:
-        assert self._recorder is not None, "an archive is opened before anything is recorded"
-        return self._recorder

@@ -73,7 +73,6 @@ class Host:
         self._ended = ended
         self._nets: dict[int, Net] = {}
         self._news: list[Output] = []
-        self._durable = Durable(lambda event: self.loop.call(lambda: self._notify(LOCAL, event)))
         self._held_back = False
         self._unchecked_bytes = 0                            # taken since layers were asked what they keep back
         self.breathe: Callable[[], object] = lambda: None    # a round, by a callback that sends more than it may
@@ -88,8 +87,9 @@ class Host:
             OpenTransport: self._open_transport, CloseTransport: self._close_transport, Listen: self._listen,
             **dict.fromkeys(LINKS_AND_STREAMS, self._to_net), StoreEntry: self._store_entry,
             ReadFolder: self._read_folder, Note: self._note_output, Closed: self._closed,
-            GroupConnected: self._group_connected, Resolve: self._resolving.ask, **self._durable.carriers,
+            GroupConnected: self._group_connected, Resolve: self._resolving.ask,
         }
+        self._durable = Durable(lambda event: self.loop.call(lambda: self._notify(LOCAL, event)), self._carriers)
 
     # --- from any thread --------------------------------------------------------------------------------------------
 

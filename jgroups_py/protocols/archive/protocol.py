@@ -47,6 +47,7 @@ class Archive(Protocol):
     def start(self) -> None:
         relay = self.stack.find(SiteReporter)
         self.site: str | None = None if relay is None else relay.config.site
+        self.payload = self.config.payload
         self.connect: Connect | None = None               # kept back until the recorder is ready
         self.is_open = False
         self.view: View | None = None
@@ -58,20 +59,15 @@ class Archive(Protocol):
 
     def down(self, batch: Batch) -> None:
         dest, flags = batch.dest, batch.flags
-        stream = stream_of(dest, flags)
-        first = self.number(stream, dest, batch.count)
-        to_others = dest is not None and dest != self.me
-        self.emit(Record(
-            "sent", self.now_ns, self.view_id, len(batch), 1, self.me, self.site, stream, first, dest, flags,
-            batch.headers, sizes_of(batch), batch.payloads if to_others and self.config.payload else ()))
-        self.pass_down(batch.push(Archived(first)))
-
-    def number(self, stream: str, dest: Address | None, count: int) -> int:
-        """The number of the first of `count` messages that are sent next."""
+        stream = stream_of(dest, flags) if flags or dest is not None else ALL
         key = stream if dest is None else dest
         first = self.next_numbers.get(key, 1)
-        self.next_numbers[key] = first + count
-        return first
+        self.next_numbers[key] = first + batch.count
+        recorded = batch.payloads if self.payload and dest not in (None, self.me) else ()
+        self.stack.outputs.append(Record(
+            "sent", self.stack.now_ns, self.view_id, len(batch.payloads), 1, self.me, self.site, stream, first, dest,
+            flags, batch.headers, sizes_of(batch), recorded))
+        self.pass_down(batch.push(Archived(first)))
 
     @receives(Archived)
     def numbered(self, header: Archived, batch: Batch) -> None:
@@ -90,17 +86,18 @@ class Archive(Protocol):
 
     def delivered(self, batch: Batch, first: int | None) -> None:
         src, dest, flags = batch.src, batch.dest, batch.flags
-        self.emit(Record(
-            "delivered", self.now_ns, self.view_id, len(batch), 1, src, site_of(src, self.site),
-            stream_of(dest, flags), first, dest, flags, batch.headers, sizes_of(batch),
-            batch.payloads if self.config.payload else ()))
+        stream = stream_of(dest, flags) if flags or dest is not None else ALL
+        self.stack.outputs.append(Record(
+            "delivered", self.stack.now_ns, self.view_id, len(batch.payloads), 1, src, site_of(src, self.site), stream,
+            first, dest, flags, batch.headers, sizes_of(batch), batch.payloads if self.payload else ()))
         self.pass_up(batch)
 
     @on(SendUntil)
     def send_until(self, event: SendUntil) -> object:
         """A multicast with a receipt, which RELAY makes a batch of: it is numbered here like all others."""
         stream = stream_of(None, event.flags)
-        first = self.number(stream, None, 1)
+        first = self.next_numbers.get(stream, 1)
+        self.next_numbers[stream] = first + 1
         self.emit(Record("sent", self.now_ns, self.view_id, 1, 1, self.me, self.site, stream, first, None,
                          event.flags, event.headers, len(event.payload)))
         headers = (*event.headers, Archived(first))
@@ -212,6 +209,8 @@ def site_of(member: Address, own: str | None) -> str | None:
 
 def sizes_of(batch: Batch) -> int | tuple[int, ...]:
     """The size of each payload, one number if all have it."""
+    if len(batch.payloads) == 1:
+        return len(batch.payloads[0])
     return batch.length if batch.length >= 0 else tuple(map(len, batch.payloads))
 
 
