@@ -1,0 +1,127 @@
+"""Byte streams of a transport, on the loopback interface."""
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from jgroups_py.events import Event
+from jgroups_py.outputs import LOCAL
+from jgroups_py.runtime.net import both_kinds
+from jgroups_py.runtime.streams import MAX_ACCEPTED, StreamSockets
+from jgroups_py.runtime.udp import UdpSockets, bound_in_range
+from jgroups_py.streams import BothKinds, CloseStream, OpenStream, StreamClosed, StreamData, StreamOpened, WriteStream
+from tests.unit.runtime.helpers import OnLoop, eventually
+
+pytestmark = pytest.mark.real
+LARGE = bytes(range(256)) * 20_000                         # far more than the buffers of two sockets
+
+
+class Two(OnLoop):
+    """A opens streams to B."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told_a: list[Event] = []
+        self.told_b: list[Event] = []
+        listeners = [bound_in_range(socket.SOCK_STREAM, "127.0.0.1", 0, 0) for _ in range(2)]
+        self.place = listeners[1].getsockname()
+        self.a = self.run(lambda: StreamSockets(self.loop, listeners[0], self.told_a.append))
+        self.b = self.run(lambda: StreamSockets(self.loop, listeners[1], self.told_b.append))
+
+    def ask(self, data: bytes, number: int = 1) -> None:
+        self.run(lambda: self.a.open(OpenStream(LOCAL, number, self.place)))
+        self.run(lambda: self.a.write(WriteStream(LOCAL, number, data)))
+
+    def close(self) -> None:
+        self.run(self.a.close)
+        self.run(self.b.close)
+        super().close()
+
+
+def bytes_in(told: list[Event]) -> bytes:
+    return b"".join(event.data for event in told if isinstance(event, StreamData))
+
+
+@pytest.fixture
+def two() -> Iterator[Two]:
+    made = Two()
+    yield made
+    made.close()
+    assert made.guest.errors == []
+
+
+def test_what_is_written_arrives_and_so_does_the_answer_on_the_same_stream(two):
+    two.ask(b"question")
+    eventually(lambda: bytes_in(two.told_b) == b"question")
+    opened = two.told_b[0]
+    assert isinstance(opened, StreamOpened)
+    assert opened.stream < 0
+    two.run(lambda: two.b.write(WriteStream(LOCAL, opened.stream, b"answer")))
+    two.run(lambda: two.b.close_stream(CloseStream(LOCAL, opened.stream)))
+    eventually(lambda: two.told_a == [StreamData(1, b"answer"), StreamClosed(1)])
+
+
+def test_a_stream_is_closed_once_all_that_was_written_is_sent(two):
+    two.ask(LARGE)
+    two.run(lambda: two.a.close_stream(CloseStream(LOCAL, 1)))
+    eventually(lambda: len(bytes_in(two.told_b)) == len(LARGE))
+    assert bytes_in(two.told_b) == LARGE
+    eventually(lambda: two.told_b[-1] == StreamClosed(-1))
+    assert two.told_a == []
+
+
+def test_a_stream_that_is_closed_at_once_sends_no_more(two):
+    two.ask(LARGE)
+    two.run(lambda: two.a.close_stream(CloseStream(LOCAL, 1, at_once=True)))
+    eventually(lambda: any(isinstance(event, StreamClosed) for event in two.told_b) or two.told_b == [])
+    assert len(bytes_in(two.told_b)) < len(LARGE)
+
+
+def test_a_stream_to_a_port_where_nobody_listens_says_so(two):
+    two.run(two.b.close)
+    two.ask(b"anybody?")
+    eventually(lambda: two.told_a == [StreamClosed(1, "Connection refused")])
+    two.b = two.run(lambda: StreamSockets(two.loop, bound_in_range(socket.SOCK_STREAM, "127.0.0.1", 0, 0), print))
+
+
+def test_a_place_that_is_none_is_told_like_a_refusal(two):
+    two.run(lambda: two.a.open(OpenStream(LOCAL, 1, ("127.0.0.1", 70_000))))
+    eventually(lambda: two.told_a == [StreamClosed(1, "Cannot assign requested address")])
+
+
+def test_only_so_many_streams_of_others_are_taken(two):
+    callers = [socket.create_connection(two.place) for _ in range(MAX_ACCEPTED + 2)]
+    eventually(lambda: two.b.counters.get("streams_refused") == 2)
+    assert sum(isinstance(event, StreamOpened) for event in two.told_b) == MAX_ACCEPTED
+    for caller in callers:
+        caller.close()
+
+
+class Kinds(BothKinds):
+    """What MEMBERLIST asks for."""
+
+    bind_addr, external_addr, external_port = "127.0.0.1", "", 0
+
+    def __init__(self, port: int, port_range: int) -> None:
+        self.bind_port, self.port_range = port, port_range
+
+
+def opened(on_loop: OnLoop, config: Kinds) -> tuple[socket.socket, UdpSockets]:
+    return on_loop.run(lambda: both_kinds(
+        config, lambda udp: UdpSockets(on_loop.loop, udp, b"m" * 16, print, lambda level, text: None)))
+
+
+def test_datagrams_and_streams_share_a_port_that_is_free_for_both(two):
+    taken = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    taken.bind(("127.0.0.1", 0))
+    port = taken.getsockname()[1]
+    with pytest.raises(OSError, match="no port is free for datagrams and streams"):
+        opened(two, Kinds(port, 0))
+    listener, datagrams = opened(two, Kinds(port, 20))
+    assert listener.getsockname() == datagrams.physical
+    assert datagrams.physical[1] != port
+    listener.close()
+    two.run(datagrams.close)
+    taken.close()
