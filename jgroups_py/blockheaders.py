@@ -55,3 +55,10 @@ class Failure(BlockHeader):
 
     def shift(self, number: int) -> Self:
         return type(self)(self.service, self.first + number)
+
+
+@wire.header(proto=40, kind=5)
+class Reconcile(BlockHeader):
+    """What copies of the keyed state `service` tell each other (blocks/anti_entropy)."""
+
+    service: int = wire.field(wire.U16)
