@@ -10,6 +10,9 @@ from jgroups_py.archive.layout import Segment
 from jgroups_py.archive.reading import read_segment
 from jgroups_py.pipeline.scan import all_segments
 
+WINDOWS_NS: list[int] = [n * 10**power for power in range(7, 12) for n in (1, 2, 5)]
+WANTED_WINDOWS = 120
+
 
 def extent(archive: Path) -> tuple[int, int]:
     """The wall clock (ns) at the first and at the last row."""
@@ -29,3 +32,9 @@ def _times(segment: Segment) -> Iterator[int]:
         statistics = meta.row_group(group).column(at).statistics
         if statistics is not None and statistics.has_min_max:
             yield from (statistics.min, statistics.max)
+
+
+def auto_window(archive: Path) -> int:
+    """A round length of windows, about a hundred for the time that the archive covers."""
+    first_ns, last_ns = extent(archive)
+    return next((window for window in WINDOWS_NS if last_ns - first_ns <= window * WANTED_WINDOWS), WINDOWS_NS[-1])

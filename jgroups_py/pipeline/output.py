@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,42 +61,9 @@ def document(job: str, tables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pairs(table: Any) -> list[dict[str, Any]]:
-    """Origin and receiver by name, with the counts."""
+    """Origin and receiver by name ("A", after a restart "A#2"), with the counts."""
     lines = sorted(table.to_pylist(), key=lambda line: (
-        line["origin_site"], line["origin_name"], line["origin"], line["stream"], line["site"], line["receiver"],
-        line["incarnation"]))
-    return [{"origin": line["origin_name"], "origin_site": line["origin_site"], "receiver": line["receiver"],
+        line["origin_site"], line["origin_tag"], line["stream"], line["site"], line["receiver_tag"]))
+    return [{"origin": line["origin_tag"], "origin_site": line["origin_site"], "receiver": line["receiver_tag"],
              "receiver_site": line["site"], "stream": line["stream"], "origin_incarnation": line["origin"],
              "receiver_incarnation": line["incarnation"], **{name: line[name] for name in COUNTS}} for line in lines]
-
-
-def as_lines(found: Mapping[str, Any]) -> list[str]:
-    """The audit's document for people: a table and the verdict."""
-    shown = [name for name in COUNTS if any(pair[name] for pair in found["pairs"])
-             or name in ("sent", "delivered", "lost", "duplicated", "out_of_order")]
-    heads = {"duplicated": "twice", "out_of_order": "disorder", "declared_lost": "declared", "other_set": "other set"}
-    row = "{:<12}{:<12}" + "{:>11}" * len(shown)
-    lines = [row.format("origin", "receiver", *(heads.get(name, name.replace("_", " ")) for name in shown))]
-    names = incarnations(found["pairs"])
-    lines += [row.format(_who(names[pair["origin_incarnation"]], pair["origin_site"], pair["stream"]),
-                         _who(names[pair["receiver_incarnation"]], pair["receiver_site"]),
-                         *(pair[name] for name in shown)) for pair in found["pairs"]]
-    lines.append(row.format("all", "", *(found["totals"][name] for name in shown)))
-    lines.append("audit: " + ("everything arrived once and in order, the same everywhere" if found["ok"] else
-                              f"FAULTS FOUND, {len(found['findings'])} of them, each with its range in the report"))
-    return lines
-
-
-def incarnations(found: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Address -> name, with the address' beginning where a name had several."""
-    names = {pair[f"{side}_incarnation"]: (pair[side], pair[f"{side}_site"]) for pair in found
-             for side in ("origin", "receiver")}
-    several = Counter(names.values())
-    return {address: name[0] + (f":{address[:3]}" if several[name] > 1 else "") for address, name in names.items()}
-
-
-def _who(name: str, site: str, stream: str = "all") -> str:
-    return f"{name}@{site}" * bool(site) + name * (not site) + (f" {stream}" if stream != "all" else "")
-
-
-__all__ = ["DOCUMENT", "REPORT", "as_lines", "document", "pairs", "publish", "read", "write"]

@@ -22,6 +22,7 @@ from jgroups_py.units import NS_PER_S
 
 COLUMNS = (*RECORDER, "row", "kind", "wall_ns", "mono_ns", "view_id", "origin_site", "seqno", "count", "detail")
 FACT = "fact"
+ViewKey = tuple[str, str, str]                         # cluster, site, id
 FOLD_BY: Sequence[str] = ("key",)
 BEFORE_NS, AFTER_NS = NS_PER_S // 2, 3 * NS_PER_S      # of an incident, what counts as around it
 
@@ -80,7 +81,7 @@ def tables(state: Any, options: Options) -> Mapping[str, Any]:
         "lives": _table(lives(facts, ends), LIVES),
         "pauses": _table(({**{name: line[name] for name in (*RECORDER, "origin_site")}, "begin_ns": line["least"],
                            "length_ns": line["most"]} for line in idle), PAUSES),
-        "gaps": _table(gaps(found, lives(facts, ends), idle), GAPS),
+        "gaps": _table(gaps(facts, found, lives(facts, ends), idle), GAPS),
     }
 
 
@@ -112,24 +113,20 @@ def text_of(kind: str, detail: dict[str, Any], count: int) -> str:
 
 
 def views(facts: Iterable[Line], ends: Iterable[Line]) -> Iterator[Line]:
-    """Each view of each site: from when (first member) to when (the next one, or the last delivery)."""
+    """Each view of each site: from when (first member) to when (the next one of a member, or the last sign)."""
     last: dict[tuple[str, str], int] = defaultdict(int)
-    for line in ends:
+    first: dict[ViewKey, Line] = {}
+    stops: dict[ViewKey, int] = {}
+    for line in [*facts, *ends]:
         place = (line["cluster"], line["site"] or "")
-        last[place] = max(last[place], line["most"])
-    first: dict[tuple[str, str, str], Line] = {}
-    for line in facts:
+        last[place] = max(last[place], line["least"], line["most"] or 0)
         if line["kind"] == "view":
-            first.setdefault((line["cluster"], line["site"] or "", line["origin_name"] or ""), line)
-    by_place: dict[tuple[str, str], list[Line]] = defaultdict(list)
-    for (cluster, site, _), line in first.items():
-        by_place[cluster, site].append(line)
-    for place, found in by_place.items():
-        found.sort(key=lambda line: (line["least"], line["origin_name"] or ""))
-        begins = [line["least"] for line in found]
-        names: dict[str, str] = {}
-        for line, end_ns in zip(found, [*begins[1:], max(last[place], begins[-1])], strict=True):
-            yield _view(place, line, end_ns, names)
+            first.setdefault((*place, line["origin_name"] or ""), line)
+            before = (*place, _detail(line).get("previous") or "")
+            stops[before] = min(line["least"], stops.get(before, line["least"]))
+    names: dict[str, str] = {}
+    for (cluster, site, view), line in sorted(first.items(), key=lambda item: (item[0][:2], item[1]["least"])):
+        yield _view((cluster, site), line, stops.get((cluster, site, view), last[cluster, site]), names)
 
 
 def _view(place: tuple[str, str], line: Line, end_ns: int, names: dict[str, str]) -> Line:
@@ -159,15 +156,14 @@ def lives(facts: Iterable[Line], ends: Iterable[Line]) -> list[Line]:
     return list(found.values())
 
 
-def gaps(found: Iterable[Line], people: Iterable[Line], idle: Iterable[Line]) -> Iterator[Line]:
-    """Around each change of a site's coordinator or loss of a member: the longest pause from and at each site."""
+def gaps(facts: Iterable[Line], found: Iterable[Line], people: Iterable[Line], idle: Iterable[Line]) -> Iterator[Line]:
+    """Around each loss of a member: the longest pause from and at each site."""
     ended = [person for person in people if not person["stopped"]]
-    for before, after in _changes(found):
-        if not after["left"]:
-            continue
+    for before, after, left in _departures(facts, {(each["cluster"], each["site"], each["view_id"]): each
+                                                   for each in found}):
         failover = before["coordinator"] != after["coordinator"]
-        crashed = [person for person in ended if person["member"] in after["left"].split(", ")
-                   and (person["site"] or "") == after["site"] and person["end_ns"] <= after["begin_ns"]]
+        crashed = [person for person in ended if person["incarnation"] in left
+                   and person["end_ns"] <= after["begin_ns"] + BEFORE_NS]
         begin_ns = max((person["end_ns"] for person in crashed), default=after["begin_ns"])
         what = ("failover: coordinator " if failover else "") + ("crashed" if crashed else "left")
         for (origin_site, site), pause in sorted(_longest(idle, begin_ns).items()):
@@ -175,13 +171,16 @@ def gaps(found: Iterable[Line], people: Iterable[Line], idle: Iterable[Line]) ->
                    "origin_site": origin_site, "site": site, "begin_ns": pause["least"], "gap_ns": pause["most"]}
 
 
-def _changes(found: Iterable[Line]) -> Iterator[tuple[Line, Line]]:
-    before: dict[tuple[str, str], Line] = {}
-    for view in found:
-        place = (view["cluster"], view["site"])
-        if place in before:
-            yield before[place], view
-        before[place] = view
+def _departures(facts: Iterable[Line], known: Mapping[ViewKey, Line]) -> Iterator[tuple[Line, Line, list[str]]]:
+    """(view, the next one, addresses of those who left), each once, as the first member saw it."""
+    told: dict[ViewKey, None] = {}
+    for line in facts:
+        detail = _detail(line) if line["kind"] == "view" else {}
+        place = (line["cluster"], line["site"] or "")
+        after, before = (*place, line["origin_name"] or ""), (*place, detail.get("previous") or "")
+        if detail.get("left") and before in known and after not in told:
+            told[after] = None
+            yield known[before], known[after], detail["left"]
 
 
 def _longest(idle: Iterable[Line], wall_ns: int) -> dict[tuple[str, str], Line]:

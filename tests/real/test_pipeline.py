@@ -13,6 +13,7 @@ import pytest
 
 from jgroups_py.archive.layout import recorders, segments
 from jgroups_py.archive.reading import read_all
+from jgroups_py.cli.demo import auditing
 from jgroups_py.pipeline import session
 from jgroups_py.pipeline.batch import run_batch, table_of
 from jgroups_py.pipeline.farm import run_farm
@@ -168,3 +169,15 @@ def test_the_report_needs_nothing_beside_it(spark, made, tmp_path):
     assert "src=" not in page
     assert "href=" not in page
     assert isinstance(pq.read_table(tmp_path / "lag" / "clocks.parquet"), pa.Table)
+
+
+def test_the_demo_s_last_word_is_the_audit_and_a_report_lies_beside_the_copies(spark, tmp_path):
+    """The last test here: the demo ends the session."""
+    archive(tmp_path / "archive", messages=3000)
+    told = []
+    found = auditing.audited(tmp_path / "archive", tmp_path, told.append)
+    *_, report, verdict = auditing.as_lines(found)
+    assert verdict == "audit: everything arrived once and in order, the same everywhere"
+    assert report == f"report: {tmp_path}/report/report.html"
+    assert (tmp_path / "report" / "report.html").stat().st_size > 10_000
+    assert len(told) == 1 + len(JOBS)

@@ -8,6 +8,7 @@ from argparse import ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
+from jgroups_py.cli.demo import auditing
 from jgroups_py.cli.demo.director import DemoError, Director, Plan
 from jgroups_py.cli.demo.picture import Plain, picture
 from jgroups_py.cli.demo.recording import archive_of, sealed
@@ -47,6 +48,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--archive", metavar="DIR", help="where all members record what they send and deliver "
                         "(default: archive beside the copies)")
     parser.add_argument("--no-archive", action="store_true", help="record nothing")
+    parser.add_argument("--no-audit", action="store_true", help="no audit on Spark at the end")
     parser.add_argument("--json", action="store_true", help="print one JSON document at the end, nothing else")
     parser.set_defaults(run=run)
 
@@ -63,17 +65,26 @@ def run(args: Namespace) -> int:
         with view:
             result = Director(plan, view).perform()
         result["archive"] = None if plan.archive is None else sealed(plan.archive)
+        result["audit"] = audit(args, plan)
     except DemoError as error:
         print(f"jgroups demo: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("jgroups demo: interrupted; all members were ended", file=sys.stderr)
         return 130
+    ok = result["ok"] and (result["audit"] is None or result["audit"]["ok"])
     if args.json:
-        print(json.dumps(result, indent=2))
+        print(json.dumps({**result, "ok": ok}, indent=2))
     else:
-        print("\n".join(as_lines(result)))
-    return 0 if result["ok"] else 1
+        print("\n".join([*as_lines(result), *(auditing.as_lines(result["audit"]) if result["audit"] else [])]))
+    return 0 if ok else 1
+
+
+def audit(args: Namespace, plan: Plan) -> dict[str, Any] | None:
+    """The audit over the archive, unless there is none or nobody wants it."""
+    if plan.archive is None or args.no_audit:
+        return None
+    return auditing.audited(plan.archive, plan.out, lambda text: None if args.json else print(text, file=sys.stderr))
 
 
 def plan_of(args: Namespace) -> Plan:

@@ -24,8 +24,6 @@ ABOUT = {
     "traffic": "messages and bytes per topic, origin, site and window; top talkers; sizes",
     "all": "the four above, one after the other in one session",
 }
-WINDOWS_NS: list[int] = [n * 10**power for power in range(7, 12) for n in (1, 2, 5)]
-WANTED_WINDOWS = 120
 
 
 def add_parser(subparsers: Any) -> None:
@@ -85,22 +83,11 @@ def batch(spark: SparkSession, args: Namespace, name: str) -> dict[str, Any]:
     """One job over the whole archive."""
     from jgroups_py.pipeline import jobs
     from jgroups_py.pipeline.batch import run_batch
+    from jgroups_py.pipeline.extent import auto_window
     from jgroups_py.pipeline.output import write
     with progress(name, args.json) as told:
         tables = run_batch(spark, args.archive, jobs.JOBS[name], options(args, auto_window(args.archive)), told)
-    return write(args.out, name, tables, title(args.archive))
-
-
-def auto_window(archive: Path) -> int:
-    """A round length of windows, about a hundred for the time that the archive covers."""
-    from jgroups_py.pipeline.extent import extent
-    first_ns, last_ns = extent(archive)
-    return next((window for window in WINDOWS_NS if last_ns - first_ns <= window * WANTED_WINDOWS), WINDOWS_NS[-1])
-
-
-def title(archive: Path) -> str:
-    """Of the report."""
-    return f"What the groups recorded in {archive.name}"
+    return write(args.out, name, tables)
 
 
 def say(line: str) -> None:
@@ -110,7 +97,8 @@ def say(line: str) -> None:
 
 def tell(args: Namespace, found: Mapping[str, dict[str, Any]], seconds: float) -> int:
     """Print the results; the exit code."""
-    from jgroups_py.pipeline.output import REPORT, as_lines
+    from jgroups_py.pipeline.output import REPORT
+    from jgroups_py.pipeline.tell import as_lines
     ok = all(bool(document.get("ok", True)) for document in found.values())
     if args.json:
         print(json.dumps(found.get(args.job, {**found, "ok": ok}), indent=2))

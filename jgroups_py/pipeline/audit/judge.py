@@ -29,7 +29,8 @@ FAULTS = ("lost", "duplicated", "out_of_order", "not_sent", "other_set")
 
 _PAIR = [pa.field(name, pa.string()) for name in (
     "cluster", "origin_site", "origin_name", "origin", "stream", "dest", "site", "receiver", "incarnation")]
-PAIRS = pa.schema([*_PAIR, *(pa.field(name, pa.int64()) for name in COUNTS)])
+PAIRS = pa.schema([*_PAIR, pa.field("origin_tag", pa.string()), pa.field("receiver_tag", pa.string()),
+                   *(pa.field(name, pa.int64()) for name in COUNTS)])
 FINDINGS = pa.schema([
     pa.field("fault", pa.string()), pa.field("guarantee", pa.string()), *_PAIR, pa.field("view_id", pa.string()),
     pa.field("first", pa.int64()), pa.field("stop", pa.int64()), pa.field("count", pa.int64()),
@@ -64,7 +65,10 @@ def judge(spans: Any, settle_ns: int = SETTLE_NS) -> tuple[Any, Any]:
                 continue
             lines = list(compare(traffic, receiver, world, due))
             lines += other_sets(traffic, receiver, sets)
-            pairs.append({**names, **_counts(traffic, receiver, due, lines)})
+            origin = world.recorders.get(traffic.origin)
+            tags = {"origin_tag": origin.tag if origin else traffic.origin_name or traffic.origin[:6],
+                    "receiver_tag": receiver.tag}
+            pairs.append({**names, **tags, **_counts(traffic, receiver, due, lines)})
             findings += [_as_line(names, line) for line in lines]
     return pa.Table.from_pylist(pairs, PAIRS), pa.Table.from_pylist(findings, FINDINGS)
 

@@ -5,6 +5,7 @@ Made of folded spans (spans.py). A recorder is one incarnation of a member, as r
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -56,6 +57,8 @@ class Recorder:
     member: str
     incarnation: str
     views: list[str] = attrs.Factory(list)                 # in the order in which it installed them
+    tag: str = ""                                          # its name, of the second incarnation "A#2"
+    begin_ns: int = 0
     stopped: bool = False                                  # it ended in good order
     end_ns: int = 0                                        # of its last row
     declared: dict[Stream, Ranges] = attrs.Factory(dict)   # losses that it was told
@@ -112,7 +115,7 @@ def world_of(spans: list[Span]) -> World:
     for span in sorted(spans, key=lambda span: (span.incarnation, span.row)):
         recorder = world.recorders.get(span.incarnation)
         if recorder is None:
-            recorder = Recorder(span.cluster, span.site, span.member, span.incarnation)
+            recorder = Recorder(span.cluster, span.site, span.member, span.incarnation, begin_ns=span.wall_ns)
             world.recorders[span.incarnation] = recorder
         recorder.end_ns = max(recorder.end_ns, span.wall_last_ns)
         if span.kind == "delivered":
@@ -121,7 +124,17 @@ def world_of(spans: list[Span]) -> World:
             recorder.heard_of(span.origin_site, span.wall_ns)
         elif span.kind not in MESSAGES:
             _learn(recorder, span)
+    name_incarnations(world)
     return world
+
+
+def name_incarnations(world: World) -> None:
+    """Give every recorder its tag: those of one name in the order in which they began."""
+    turns: Counter[tuple[str, str, str]] = Counter()
+    for recorder in sorted(world.recorders.values(), key=lambda recorder: recorder.begin_ns):
+        place = (recorder.cluster, recorder.site, recorder.member)
+        turns[place] += 1
+        recorder.tag = recorder.member + (f"#{turns[place]}" if turns[place] > 1 else "")
 
 
 def _learn(recorder: Recorder, span: Span) -> None:

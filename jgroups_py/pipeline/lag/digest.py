@@ -23,12 +23,23 @@ def digest(rows: Any, options: Options) -> Any:
     messages = rows.filter(pa.array(is_message(column(rows, "kind")) & _numbered(rows)))
     parts = list(_starts(rows))
     if len(messages):
-        parts += [_times(messages), _flow(messages, options), *pauses(messages, options)]
+        parts += [_times(_to_others(messages)), _flow(messages, options), *pauses(messages, options)]
     return pa.concat_tables(parts).combine_chunks() if parts else STATE.empty_table()
 
 
 def _numbered(rows: Any) -> Any:
     return np.asarray(column(rows, "seqno").is_valid())
+
+
+def _to_others(messages: Any) -> Any:
+    """Without what members delivered of their own: that is no replication."""
+    own = pc.and_(pc.equal(column(messages, "kind"), "delivered"),
+                  pc.equal(_plain(column(messages, "origin")), _plain(column(messages, "incarnation"))))
+    return messages.filter(pc.invert(pc.fill_null(own, False)))
+
+
+def _plain(array: Any) -> Any:
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def table(sort: str, size: int, columns: dict[str, Any]) -> Any:
@@ -57,6 +68,8 @@ def _starts(rows: Any) -> Iterator[Any]:
 
 def _times(messages: Any) -> Any:
     """Of each block of an origin's numbers: which ones, and when."""
+    if not len(messages):
+        return STATE.empty_table()
     seqno, wall = numbers(messages, "seqno"), numbers(messages, "wall_ns")
     blocks, ranks = np.unique(seqno // BLOCK, return_inverse=True)
     groups = group(messages, ("incarnation", "kind", "origin", "stream", "dest"), [(ranks, len(blocks))])

@@ -100,34 +100,18 @@ def _tone(name: str, value: int) -> str:
 
 def matrix(pairs: Sequence[Line]) -> str:
     """Origins against receivers; unicasts and other streams are added to the pair's."""
-    rows = dict.fromkeys((line["origin_site"] or "", line["origin_name"] or "", line["origin"])
-                         for line in sorted(pairs, key=lambda line: (line["origin_site"], line["origin_name"])))
-    columns = dict.fromkeys((line["site"] or "", line["receiver"], line["incarnation"])
-                            for line in sorted(pairs, key=lambda line: (line["site"], line["receiver"])))
+    rows = dict.fromkeys(sorted((line["origin_site"] or "", line["origin_tag"], line["origin"]) for line in pairs))
+    columns = dict.fromkeys(sorted((line["site"] or "", line["receiver_tag"], line["incarnation"]) for line in pairs))
     cells: dict[tuple[str, str], dict[str, int]] = {}
     for line in pairs:
         cell = cells.setdefault((line["origin"], line["incarnation"]), {})
         for name in ("sent", "delivered", *WORST_NAMES):
             cell[name] = cell.get(name, 0) + line[name]
-    twice = _twice([*rows, *columns])
-    head = "".join(f"<th>{escape(_who(column, twice))}</th>" for column in columns)
-    body = "".join(f'<tr><th class="l">{escape(_who(row, twice))}</th>'
-                   + "".join(_cell(cells.get((row[2], column[2]))) for column in columns) + "</tr>" for row in rows)
+    head = "".join(f"<th>{escape(_name(tag, site))}</th>" for site, tag, _ in columns)
+    body = "".join(f'<tr><th class="l">{escape(_name(tag, site))}</th>'
+                   + "".join(_cell(cells.get((address, column[2]))) for column in columns) + "</tr>"
+                   for site, tag, address in rows)
     return f'<div class="wide"><table class="matrix"><tr><th class="l">from \\ at</th>{head}</tr>{body}</table></div>'
-
-
-def _twice(people: Iterable[tuple[str, str, str]]) -> dict[tuple[str, str], dict[str, None]]:
-    found: dict[tuple[str, str], dict[str, None]] = {}
-    for site, name, address in people:
-        found.setdefault((site, name), {})[address] = None
-    return found
-
-
-def _who(person: tuple[str, str, str], known: Mapping[tuple[str, str], Mapping[str, None]]) -> str:
-    """A member's name, with the beginning of its address if several incarnations had the name."""
-    site, name, address = person
-    place = f"@{site}" if site else ""
-    return f"{name or address[:6]}{place}" + (f" {address[:4]}" if len(known[site, name]) > 1 else "")
 
 
 def _cell(counts: Mapping[str, int] | None) -> str:

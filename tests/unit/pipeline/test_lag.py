@@ -38,6 +38,7 @@ def test_delays_come_out_as_they_were_made(tmp_path):
     assert found["NYC", "NYC"]["p50_ns"] == pytest.approx(250_000, rel=0.1)
     assert found["NYC", "SFO"]["p50_ns"] == pytest.approx(4_000_000, rel=0.1)
     assert found["SFO", "NYC"]["messages"] == 3000 * 3
+    assert found["NYC", "NYC"]["messages"] == 3000 * 2          # not what its sender delivered itself
     assert found["NYC", "SFO"]["rpo_ns"] == found["NYC", "SFO"]["max_ns"] < 60_000_000
 
 

@@ -1,0 +1,51 @@
+"""The demo's last word: the audit on Spark over what all members recorded, and a report beside the copies."""
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jgroups_py.errors import ConfigError
+
+FOLDER = "report"
+MASTER = "local[2]"
+
+
+def audited(archive: Path, out: Path, say: Callable[[str], None]) -> dict[str, Any] | None:
+    """Run all jobs over the archive; the audit's document, None if Spark is not installed."""
+    from jgroups_py.pipeline.extra import SparkMissingError, require
+    try:
+        for module in ("pyspark", "pyarrow", "pandas"):
+            require(module)
+        say("starting Spark for the audit")
+        return _audit(archive, out / FOLDER, say)
+    except (SparkMissingError, ConfigError) as error:
+        print(f"no audit: {error}", file=sys.stderr)
+        return None
+
+
+def _audit(archive: Path, out: Path, say: Callable[[str], None]) -> dict[str, Any]:
+    from jgroups_py.pipeline import session
+    from jgroups_py.pipeline.batch import run_batch
+    from jgroups_py.pipeline.extent import auto_window
+    from jgroups_py.pipeline.job import Options
+    from jgroups_py.pipeline.jobs import JOBS
+    from jgroups_py.pipeline.output import REPORT, write
+    options = Options(window_ns=auto_window(archive))
+    spark = session.start(MASTER, "jgroups demo", {"spark.sql.shuffle.partitions": "2"})
+    try:
+        documents = {}
+        for name, job in JOBS.items():
+            say(f"{name} over {archive}")
+            documents[name] = write(out, name, run_batch(spark, archive, job, options), "The demo: two data centers")
+    finally:
+        spark.stop()
+    return {**documents["audit"], "report": str(out / REPORT)}
+
+
+def as_lines(found: dict[str, Any]) -> list[str]:
+    """The table, the verdict, and where the report is."""
+    from jgroups_py.pipeline.tell import as_lines as lines_of
+    *table, verdict = lines_of(found)
+    return ["", "the audit on Spark, over the archives of all members:", *table, f"report: {found['report']}", verdict]
