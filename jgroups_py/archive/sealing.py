@@ -65,13 +65,15 @@ class OpenSegment:
             return None
         return pa.ipc.read_record_batch(self.buffer.slice(head.at, head.stop - head.at), RUNS)
 
+    def stop(self) -> int:
+        """Where its last whole record ends; what follows is the torn tail."""
+        return max((head.stop for head in framing.heads(self.buffer)), default=0)
+
     def damage(self) -> Damage:
         """What is wrong with it; reads all of it."""
-        found = list(framing.heads(self.buffer))
-        stop = found[-1].stop if found else 0
-        missing = tuple((head.first, head.first + head.rows) for head in found
+        missing = tuple((head.first, head.first + head.rows) for head in framing.heads(self.buffer)
                         if not framing.is_whole(self.buffer, head))
-        return Damage(self.nbytes - stop, missing)
+        return Damage(self.nbytes - self.stop(), missing)
 
 
 def seal(segment: Segment, compression: str = COMPRESSION) -> tuple[Segment | None, Damage]:
@@ -80,14 +82,24 @@ def seal(segment: Segment, compression: str = COMPRESSION) -> tuple[Segment | No
     Raises:
         OSError: the disk is full, or worse; the open segment is as it was.
     """
+    missing: list[tuple[int, int]] = []
+
+    def whole_runs(source: OpenSegment, heads: list[framing.Head]) -> Iterator[Any]:
+        for head in heads:
+            runs = source.runs(head)
+            if runs is not None:
+                yield unfold(runs)
+            else:
+                missing.append((head.first, head.first + head.rows))
+
     with OpenSegment(segment.path) as source:
-        damage = source.damage()
         heads = source.heads()
+        cut_bytes = source.nbytes - source.stop()
         stop = heads[-1].first + heads[-1].rows if heads else segment.first
-        found = (source.runs(head) for head in heads)
-        sealed = write_segment(segment.path.parent, segment.first, stop,
-                               (unfold(runs) for runs in found if runs is not None), compression) if heads else None
+        sealed = write_segment(segment.path.parent, segment.first, stop, whole_runs(source, heads),
+                               compression) if stop > segment.first else None
     segment.path.unlink()
+    damage = Damage(cut_bytes, tuple(missing))
     return None if sealed is None else attrs.evolve(segment, path=sealed, stop=stop), damage
 
 

@@ -9,11 +9,16 @@ pytest.importorskip("pyarrow")
 
 from jgroups_py.archive.layout import recorders, segments
 from jgroups_py.archive.segment import OpenFile
+from jgroups_py.batch import Batch
 from jgroups_py.cli import main
+from jgroups_py.cli.archive import replay as replay_module
 from jgroups_py.cli.archive.cat import rows_by_time
 from jgroups_py.cli.archive.command import moment, speed
 from jgroups_py.cli.archive.replay import Tally, best_recorders, wanted_rows
+from jgroups_py.config.load import load
+from jgroups_py.config.spec import StackSpec
 from jgroups_py.disk import Record
+from jgroups_py.message import MessageBatch
 from jgroups_py.topics import topic_header
 from tests.unit.archive.recorders import VIEW, A, closed, message, open_recorder
 
@@ -182,3 +187,59 @@ def test_replay_leaves_out_unicasts_blocks_and_what_has_no_payload(tmp_path):
     rows, tally = chosen(tmp_path)
     assert [(row["seqno"], row["topic"]) for row in rows] == [(1, None), (2, None), (11, "orders")]
     assert (tally.of_blocks, tally.without_payload) == (3, 5)
+
+
+class Clock:
+    """Stands in for `monotonic` and `sleep`: sleeping is all that takes time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 100.0
+        self.slept: list[float] = []
+        monkeypatch.setattr(replay_module, "monotonic", lambda: self.now)
+        monkeypatch.setattr(replay_module, "sleep", self.sleep)
+
+    def sleep(self, duration: float) -> None:
+        self.slept.append(round(duration, 6))
+        self.now += duration
+
+
+class EchoChannel:
+    """A channel whose messages come back at once."""
+
+    address = A
+    receiver: replay_module.Sender
+
+    def __init__(self, spec: StackSpec) -> None:
+        self.spec = spec
+        self.sent: list[tuple[tuple[bytes, ...], str | None]] = []
+
+    def send_batch(self, dest, payloads, flags, headers) -> None:
+        self._echo(tuple(payloads), None)
+
+    def send(self, dest, payload, flags, headers, topic) -> None:
+        self._echo((payload,), topic)
+
+    def _echo(self, payloads: tuple[bytes, ...], topic: str | None) -> None:
+        self.sent.append((payloads, topic))
+        self.receiver.receive_batch(MessageBatch(Batch(A, None, payloads, (), 0)))
+
+
+def row(wall_ns: int, payload: bytes, topic: str | None = None) -> dict:
+    return {"wall_ns": wall_ns, "payload": payload, "headers": None, "flags": 0, "topic": topic}
+
+
+@pytest.mark.parametrize(("rate", "slept"), [(1.0, [0.0, 2.0, 1.0]), (2.0, [0.0, 1.0, 0.5]), (0.0, [])])
+def test_replay_keeps_the_pace_of_the_record_or_as_many_times_it(monkeypatch, rate, slept):
+    clock, channel = Clock(monkeypatch), EchoChannel(load("udp"))
+    sender = replay_module.Sender(channel, rate)
+    sender.send([row(10**18, b"a"), row(10**18, b"b"), row(10**18 + 2 * 10**9, b"c"), row(10**18 + 3 * 10**9, b"d")])
+    assert clock.slept == slept
+    assert [payloads for payloads, _ in channel.sent] == [(b"a", b"b"), (b"c",), (b"d",)]
+    assert (sender.tally.messages, sender.tally.arrived, sender.tally.payload_bytes) == (4, 4, 4)
+
+
+@pytest.mark.parametrize(("stack", "topic"), [("topics", "orders"), ("udp", None)])
+def test_replay_publishes_on_the_topic_if_the_stack_has_topics(stack, topic):
+    channel = EchoChannel(load(stack))
+    replay_module.Sender(channel, 0.0).send([row(1, b"a", "orders")])
+    assert channel.sent == [((b"a",), topic)]
