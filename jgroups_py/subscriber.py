@@ -54,6 +54,10 @@ class Subscriber:
         self._needs_topics()
         self._interest = interest
         self.spec = with_interests(self.spec, interest)      # for the next connection
+        self._tell_interest(change)
+
+    def _tell_interest(self, change: Event) -> None:
+        """Tell our stack, if there is one just now."""
         session = self._session
         if session is not None:
             session.host.sends.put_event(change, 0, None)

@@ -127,6 +127,10 @@ class SimulatedChannel(BaseChannel):
         """Protocol name -> its counters."""
         return self._member.process.node.stats()
 
+    def _tell_interest(self, change: Event) -> None:
+        if self._state is ChannelState.CONNECTED:
+            self.inject(change)
+
     def inject(self, event: Event) -> None:
         """Pass an event down our stack."""
         self._check_room()

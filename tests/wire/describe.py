@@ -49,7 +49,8 @@ def section() -> str:
     for known in KNOWN.values():
         known.load()
     headers = [header for header in wire.known_headers() if header.__module__.startswith("jgroups_py.")]
-    names: dict[int, list[str]] = {1: ["the application"], blockheaders.Ask.proto: ["building blocks rpc, anti_entropy"]}
+    blocks = ["building blocks rpc, anti_entropy"]
+    names: dict[int, list[str]] = {1: ["the application"], blockheaders.Ask.proto: blocks}
     for known in KNOWN.values():
         names.setdefault(known.wire_id, []).append(known.name)
     lines = [HEAD]

@@ -84,21 +84,15 @@ class Pex(Discovery, Peers):
 
     @on(Disconnect)
     def disconnecting(self, event: Disconnect) -> None:
-        if self.alone:
-            self.say_goodbye()
-            self.pass_up(Left())
-
-    @on(Left)
-    def left(self, event: Left) -> None:
-        self.say_goodbye()
-
-    def say_goodbye(self) -> None:
+        """Say so; in a group the leave itself is GMS' affair."""
         if self.connected:
             self.connected = False
             for peer in self.table:
                 self.tell(peer, PeerLeave())
             for name in ("sweep", "seeds", "meet"):
                 self.cancel_timer(name)
+        if self.alone:
+            self.pass_up(Left())
 
     @receives(PeerLeave)
     def leaves(self, header: PeerLeave, batch: Batch) -> None:

@@ -1,0 +1,42 @@
+"""PEX as discovery: for groups (GMS and MERGE3), and for SWIM."""
+from __future__ import annotations
+
+import attrs
+import pytest
+
+from jgroups_py.config.load import load
+from jgroups_py.config.spec import LayerSpec, StackSpec
+from jgroups_py.protocols import KNOWN
+from jgroups_py.sim import World
+from jgroups_py.units import seconds
+
+NAMES = [f"M{number}" for number in range(8)]
+
+
+def stack(world: World, transport: str) -> StackSpec:
+    """A shipped stack with PEX for its discovery, which knows the first member."""
+    spec = load(transport, {"initial_hosts": "", "port_range": "0"} if transport == "tcp" else {})
+    config = KNOWN["PEX"].load().Config(seeds=f"{world.ip(NAMES[0])}[7800]", ping_interval_ns="500ms")
+    layers = [LayerSpec("PEX", config) if layer.name in ("PING", "TCPPING") else layer for layer in spec.layers]
+    if transport == "udp":
+        layers[0] = attrs.evolve(layers[0], config=attrs.evolve(layers[0].config, ip_mcast=False, bind_port=7800))
+    return StackSpec(tuple(layers), "test")
+
+
+@pytest.mark.parametrize("transport", ["tcp", "udp"])
+def test_members_that_know_one_seed_form_one_group_and_find_each_other_again(transport: str) -> None:
+    world = World(1)
+    spec = stack(world, transport)
+    for name in NAMES:
+        world.start(name, spec)
+    assert world.run_while(lambda: not world.agreed(NAMES), seconds(20))
+    world.run_for(seconds(2))
+    assert all(world.stats(name)["PEX"]["peers"] == len(NAMES) - 1 for name in NAMES)
+    world.partition([NAMES[:4], NAMES[4:]])
+    assert world.run_while(lambda: not (world.agreed(NAMES[:4]) and world.agreed(NAMES[4:])), seconds(60))
+    world.heal()
+    assert world.run_while(lambda: not world.agreed(NAMES), seconds(60))
+    world.leave(NAMES[7])
+    assert world.run_while(lambda: world.node(NAMES[7]).closed is False, seconds(10))
+    world.run_for(seconds(1))
+    assert world.stats(NAMES[1])["PEX"]["peers"] == len(NAMES) - 2
