@@ -123,28 +123,6 @@ class SendTo(Event):
 
 
 @attrs.frozen
-class ResolveName(Event):
-    """Down, from whoever was given names of hosts: find where `name` receives; NameResolved follows.
-
-    parameter: what it is for, for resolvers that care; again: what was found before has fallen silent.
-    """
-
-    name: str
-    port: int
-    parameter: str = "endpoint"
-    again: bool = False
-
-
-@attrs.frozen
-class NameResolved(Event):
-    """Up: `name`, asked for with `port`, receives at `place`; None: nobody knows it now."""
-
-    name: str
-    port: int
-    place: PhysicalAddress | None
-
-
-@attrs.frozen
 class Found:
     """One answer of discovery: a member, where it is, and the view it has (None: it is not in a group yet)."""
 

@@ -8,7 +8,6 @@ import attrs
 from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.batch import Batch
 from jgroups_py.members import Accusation, Member
-from jgroups_py.resolver import ResolverSpec
 from jgroups_py.view import GlobalView, View, ViewId
 
 LOCAL, BRIDGE = 0, 1
@@ -77,18 +76,6 @@ class CloseTransport(Output):
 
     net: int
     graceful: bool = True
-
-
-@attrs.frozen(eq=False)
-class Resolve(Output):
-    """Ask the resolvers of `chain` for a name, off the node's thread; NameResolved follows up the stack of `net`."""
-
-    net: int
-    name: str
-    port: int
-    chain: tuple[ResolverSpec, ...]
-    parameter: str
-    again: bool
 
 
 # --- for the application --------------------------------------------------------------------------------------------

@@ -46,19 +46,30 @@ class ResolverSpec:
     made: type[NameResolver] | None = None
 
 
-def parse_resolvers(value: str | tuple[ResolverSpec, ...]) -> tuple[ResolverSpec, ...]:
-    """The links of a chain.
+@attrs.frozen
+class Chain:
+    """Resolvers, tried in order; text: as they were written."""
 
-    >>> [link.kind for link in parse_resolvers("static:a=10.0.0.1;dns")]
+    links: tuple[ResolverSpec, ...]
+    text: str = attrs.field(eq=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def parse_resolvers(value: str | Chain) -> Chain:
+    """The resolvers that a text names.
+
+    >>> [link.kind for link in parse_resolvers("static:a=10.0.0.1;dns").links]
     ['static', 'dns']
     """
-    if not isinstance(value, str):
+    if isinstance(value, Chain):
         return value
     links = [link.strip() for link in value.split(";")]
     if not all(links):
         raise ConfigError(f"{value!r} has an empty part; write resolvers with ; between them, for example "
                           '"static:a=10.0.0.1;dns"')
-    return tuple(_link(link) for link in links)
+    return Chain(tuple(_link(link) for link in links), value)
 
 
 def _link(text: str) -> ResolverSpec:

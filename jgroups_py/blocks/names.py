@@ -17,8 +17,8 @@ from typing import Self
 from jgroups_py.address import PhysicalAddress
 from jgroups_py.counters import Counters
 from jgroups_py.errors import ConfigError, WireError
-from jgroups_py.events import NameResolved
-from jgroups_py.outputs import LOCAL, Resolve
+from jgroups_py.naming import NameResolved, Resolve
+from jgroups_py.outputs import LOCAL
 from jgroups_py.protocols.names.bootstrap import Bootstraps
 from jgroups_py.protocols.names.config import NamesConfig
 from jgroups_py.protocols.names.gossip import Gossip

@@ -19,8 +19,9 @@ from jgroups_py import wire
 from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.batch import Batch, joined
 from jgroups_py.errors import ConfigError, WireError
-from jgroups_py.events import AddressesKnown, Bound, Connect, ResolveName, SendTo, ViewChange
-from jgroups_py.outputs import Frame, Note, Resolve
+from jgroups_py.events import AddressesKnown, Bound, Connect, SendTo, ViewChange
+from jgroups_py.naming import Resolve, ResolveName
+from jgroups_py.outputs import Frame, Note
 from jgroups_py.ports import AddressBook, FrameRoom, Hearing
 from jgroups_py.protocol import Protocol, on, timer
 from jgroups_py.resolver import parse_resolvers

@@ -18,6 +18,7 @@ from jgroups_py.config.spec import StackSpec
 from jgroups_py.counters import Counters
 from jgroups_py.errors import ChannelClosedError, ChannelError, ConfigError, NotConnectedError
 from jgroups_py.events import Event, FolderRead, StateBusy
+from jgroups_py.naming import Resolve
 from jgroups_py.node import Node
 from jgroups_py.outputs import (
     LOCAL,
@@ -30,7 +31,6 @@ from jgroups_py.outputs import (
     OpenTransport,
     Output,
     ReadFolder,
-    Resolve,
     StoreEntry,
 )
 from jgroups_py.runtime.durable import Durable

@@ -2,11 +2,11 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from jgroups_py.address import PhysicalAddress
 from jgroups_py.errors import ConfigError
-from jgroups_py.resolver import DNS, FILE, STATIC, NameResolver, ResolverSpec, is_address, parse_table, split_place
+from jgroups_py.resolver import DNS, FILE, STATIC, Chain, NameResolver, is_address, parse_table, split_place
 
 MAX_FILE_BYTES = 1 << 20
 
@@ -67,10 +67,10 @@ class FileResolver(TableResolver):
         return {row[0].strip(): row[1].strip() for row in rows if len(row) >= 2 and row[0].strip()}
 
 
-def make_resolvers(chain: Iterable[ResolverSpec]) -> list[NameResolver]:
+def make_resolvers(chain: Chain) -> list[NameResolver]:
     """The resolvers of a chain."""
     made: list[NameResolver] = []
-    for link in chain:
+    for link in chain.links:
         if link.made is not None:
             made.append(link.made())
         else:

@@ -10,15 +10,14 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from jgroups_py.events import NameResolved
-from jgroups_py.outputs import Resolve
-from jgroups_py.resolver import NameResolver, ResolverSpec
+from jgroups_py.naming import NameResolved, Resolve
+from jgroups_py.resolver import Chain, NameResolver
 from jgroups_py.runtime.resolvers import find_place, make_resolvers
 
 log = logging.getLogger("jgroups_py")
 
 THREADS = 4
-Key = tuple[int, str, int, tuple[ResolverSpec, ...]]
+Key = tuple[int, str, int, Chain]
 
 
 class Resolving:
@@ -30,7 +29,7 @@ class Resolving:
         self._waiting: deque[Resolve] = deque()
         self._asked: dict[Key, None] = {}
         self._threads = 0
-        self._chains: dict[tuple[ResolverSpec, ...], list[NameResolver]] = {}
+        self._chains: dict[Chain, list[NameResolver]] = {}
 
     def ask(self, asked: Resolve) -> None:
         """Look for a name; returns at once."""

@@ -15,7 +15,8 @@ from jgroups_py.disk import (
     RemoveSegment,
     SyncSegments,
 )
-from jgroups_py.events import FolderRead, NameResolved, StateChunk
+from jgroups_py.events import FolderRead, StateChunk
+from jgroups_py.naming import NameResolved, Resolve
 from jgroups_py.outputs import (
     Closed,
     CloseLink,
@@ -36,7 +37,6 @@ from jgroups_py.outputs import (
     ReadFolder,
     Receipt,
     RelayObeyed,
-    Resolve,
     SiteCommandDone,
     SiteStatusChanged,
     StateAdvised,

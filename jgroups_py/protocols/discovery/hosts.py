@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 import attrs
 
 from jgroups_py.address import PhysicalAddress
-from jgroups_py.events import NameResolved, ResolveName
+from jgroups_py.naming import NameResolved, ResolveName
 from jgroups_py.resolver import is_address
 from jgroups_py.units import seconds
 

@@ -16,7 +16,8 @@ import attrs
 from jgroups_py.address import PhysicalAddress
 from jgroups_py.batch import Batch
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import AddressesKnown, NameResolved, SendTo
+from jgroups_py.events import AddressesKnown, SendTo
+from jgroups_py.naming import NameResolved
 from jgroups_py.protocol import on
 from jgroups_py.protocols.discovery.base import Discovery, DiscoveryConfig, Here, WhoIsThere
 from jgroups_py.protocols.discovery.hosts import Hosts

@@ -7,7 +7,7 @@ import attrs
 
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.names.res import MAX_NAME_BYTES
-from jgroups_py.resolver import ResolverSpec, parse_resolvers
+from jgroups_py.resolver import Chain, parse_resolvers
 from jgroups_py.units import choice, duration, parsed, show_duration
 
 MOST_BOOTSTRAP = {"today": 20, "aeron-1.26": 1}
@@ -48,7 +48,7 @@ class NamesConfig:
         "without a port at our own. One that is up is enough, and one that is wrong does not harm the others.")
     interface: str = parsed("", parse=parse_interface, unit="IP address", doc="The address told to others; empty: "
                             "where the transport receives; 0.0.0.0: where our frames come from.")
-    resolver: tuple[ResolverSpec, ...] = parsed(
+    resolver: Chain = parsed(  # noqa: RUF009  a field, as all others
         "dns", parse=parse_resolvers, unit="dns|file:PATH|static:a=ADDRESS,...|entry point|package.module:Class, "
         "with ; between them", doc="Where names are looked for that gossip does not know, in this order.")
     self_ns: int = duration("1s", least="10ms", name="self_interval", doc="How often we tell our own name. Lower is "

@@ -13,8 +13,9 @@ from __future__ import annotations
 from jgroups_py.address import PhysicalAddress
 from jgroups_py.batch import Batch
 from jgroups_py.errors import WireError
-from jgroups_py.events import Connect, NameResolved, ResolveName, SendTo
-from jgroups_py.outputs import Note, Resolve
+from jgroups_py.events import Connect, SendTo
+from jgroups_py.naming import NameResolved, Resolve, ResolveName
+from jgroups_py.outputs import Note
 from jgroups_py.ports import AddressBook
 from jgroups_py.protocol import CONTROL, STOP, Protocol, on, receives, timer
 from jgroups_py.protocols.names.bootstrap import Bootstraps

@@ -7,8 +7,9 @@ import pytest
 
 from jgroups_py.address import PhysicalAddress
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import Connect, FindMembers, NameResolved, ResolveName, SendTo
-from jgroups_py.outputs import Note, Resolve
+from jgroups_py.events import Connect, FindMembers, SendTo
+from jgroups_py.naming import NameResolved, Resolve, ResolveName
+from jgroups_py.outputs import Note
 from jgroups_py.protocols.discovery.tcpping import TcpPing, TcpPingConfig
 from jgroups_py.protocols.names import Names, NamesConfig
 from jgroups_py.protocols.names.gossip import MAX_NAMES, Gossip
@@ -110,7 +111,7 @@ def test_a_name_that_gossip_knows_is_answered_at_once_and_others_go_to_the_resol
     made.down(ResolveName("far", 1, "endpoint", True))
     [question] = [output for output in made.outputs if isinstance(output, Resolve)]
     assert (question.name, question.port, question.parameter, question.again) == ("far", 1, "endpoint", True)
-    assert [link.kind for link in question.chain] == ["static", "dns"]
+    assert [link.kind for link in question.chain.links] == ["static", "dns"]
 
 
 def test_malformed_frames_and_entries_without_an_address_are_counted() -> None:

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import NameResolved
-from jgroups_py.outputs import Resolve
+from jgroups_py.naming import NameResolved, Resolve
 from jgroups_py.resolver import NameResolver, parse_resolvers, split_place
 from jgroups_py.runtime.resolvers import DnsResolver, find_place, make_resolvers
 from jgroups_py.runtime.resolving import THREADS, Resolving
