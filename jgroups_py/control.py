@@ -150,10 +150,12 @@ class ControlSocket:
         self.path = Path(path)
         self._callers = threading.BoundedSemaphore(CALLERS)
         self._socket = _listening(self.path)
+        channel = member if isinstance(member, BaseChannel) else None
+        view = channel.view if channel is not None else None
         self._watched = ChannelWatch(member) if isinstance(member, BaseChannel) else member
-        self._feed = Feed(self._watched)
-        has_sites = isinstance(member, BaseChannel) and member.spec.config_of("RELAY") is not None
-        self._sites = SiteControl(member) if isinstance(member, BaseChannel) and has_sites else None
+        self._feed = Feed(self._watched, () if view is None else view.members)
+        has_sites = channel is not None and channel.spec.config_of("RELAY") is not None
+        self._sites = SiteControl(channel) if channel is not None and has_sites else None
         self._closed = False
         threading.Thread(target=self._accept, name=f"jgroups-control-{member.name}", daemon=True).start()
 

@@ -57,11 +57,14 @@ def place_text(place: PhysicalAddress | None) -> str:
 
 
 class Changes:
-    """Makes facts of a node's outputs, in order; of views what changed in them too."""
+    """Makes facts of a node's outputs, in order; of views what changed in them too.
 
-    def __init__(self, views: bool) -> None:
-        self._views = views                                  # GMS says who is a member, so SWIM only adds to it
-        self._members: tuple[Address, ...] = ()
+    views: GMS says who is a member, so SWIM only adds to it; members: those of the view before the first output.
+    """
+
+    def __init__(self, views: bool, members: tuple[Address, ...] = ()) -> None:
+        self._views = views
+        self._members = members
 
     def of(self, output: Output) -> list[Facts]:
         """What an output tells an operator; often nothing."""

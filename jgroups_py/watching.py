@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from jgroups_py.address import Address
 from jgroups_py.block import Block
 from jgroups_py.config.check import alone
 from jgroups_py.config.spec import StackSpec
@@ -113,10 +114,10 @@ class Follower:
 
 
 class Feed:
-    """What a member tells, as facts, to all who follow it."""
+    """What a member tells, as facts, to all who follow it; members: those of its view now."""
 
-    def __init__(self, watched: Watched) -> None:
-        self._changes = Changes(views=not alone(watched.spec.layers))
+    def __init__(self, watched: Watched, members: tuple[Address, ...]) -> None:
+        self._changes = Changes(not alone(watched.spec.layers), members)
         self._followers: tuple[Follower, ...] = ()
         self.close = watched.watch(self._put)
 
