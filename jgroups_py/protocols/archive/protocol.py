@@ -58,6 +58,8 @@ class Archive(Protocol):
     # --- messages ---------------------------------------------------------------------------------------------------
 
     def down(self, batch: Batch) -> None:
+        if not batch.payloads:
+            return self.pass_down(batch)                  # a layer above talks to its like
         dest, flags = batch.dest, batch.flags
         stream = stream_of(dest, flags) if flags or dest is not None else ALL
         key = stream if dest is None else dest
@@ -67,7 +69,7 @@ class Archive(Protocol):
         self.stack.outputs.append(Record(
             "sent", self.stack.now_ns, self.view_id, len(batch.payloads), 1, self.me, self.site, stream, first, dest,
             flags, batch.headers, sizes_of(batch), recorded))
-        self.pass_down(batch.push(Archived(first)))
+        return self.pass_down(batch.push(Archived(first)))
 
     @receives(Archived)
     def numbered(self, header: Archived, batch: Batch) -> None:
@@ -80,6 +82,8 @@ class Archive(Protocol):
             first = next((header.first for header in batch.headers if isinstance(header, Archived)), None)
             self.fact("passed", {}, origin=batch.src, origin_site=site_of(batch.src, self.site), stream=ALL,
                       first=first, count=batch.count)
+            return self.pass_up(batch)
+        if not batch.payloads:
             return self.pass_up(batch)
         self.count("delivered_without_number", batch.count)
         return self.delivered(batch, None)
