@@ -6,7 +6,7 @@ from jgroups_py.outputs import BRIDGE
 from jgroups_py.sim import World
 from jgroups_py.units import seconds
 
-SITES = {"A": "NYC", "B": "NYC", "C": "SFO", "D": "SFO"}
+SITES = {"A": "NYC", "B": "NYC", "C": "SFO", "D": "SFO", "E": "SFO"}
 PORTS = {"NYC": "45611", "SFO": "45612"}
 
 

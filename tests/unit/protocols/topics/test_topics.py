@@ -9,6 +9,7 @@ from jgroups_py.outputs import LOCAL
 from jgroups_py.protocols.topics.headers import Interested
 from jgroups_py.protocols.topics.register import Register
 from jgroups_py.sim.checkers import check
+from jgroups_py.sim.network import Weather
 from jgroups_py.topics import EVERYTHING, NOTHING, from_bits, interest_in, parse_topics, to_bits, topic_name
 from jgroups_py.units import millis, seconds
 from jgroups_py.view import ViewId
@@ -194,6 +195,27 @@ def test_a_relay_that_dies_takes_no_subscription_with_it() -> None:
             world.crash(relay_of(world, "SFO"))
     world.run_for(seconds(3))
     assert about(world, heir, "orders") == list(range(300))
+    assert check(world.history) == []
+
+
+def test_what_still_comes_for_others_does_not_begin_a_subscription() -> None:
+    """The relay hears that E wants it no more long before it hears that D does."""
+    world = two_sites(A="*", C="", D="", E="orders")
+    relay = relay_of(world, "SFO")
+    others = [name for name in "CDE" if name not in (relay, "E")]
+    late = others[0]
+    assert relay != "E"
+    world.network.set_path_weather(late, relay, LOCAL, Weather(latency_ns=millis(300)))
+    for at in range(400):
+        world.post("A", topic="orders")
+        world.run_for(millis(2))
+        if at == 100:
+            world.unsubscribe("E", "orders")
+            world.subscribe(late, "orders")
+    world.run_for(seconds(2))
+    got = about(world, late, "orders")
+    assert got == list(range(got[0], 400))
+    assert world.stats(late)["TOPICS"]["filtered"] > 0
     assert check(world.history) == []
 
 
