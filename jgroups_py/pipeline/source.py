@@ -34,6 +34,8 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
     EqualTo,
     Filter,
     In,
@@ -50,6 +52,7 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.pipeline.job import Job, Options
 from jgroups_py.pipeline.jobs import JOBS
 from jgroups_py.pipeline.scan import BATCH_ROWS, all_segments, check_archive, scan
+from jgroups_py.pipeline.sink import GroupStreamWriter, GroupWriter, Target
 
 NAME = "jgroups"
 PLACE_FILTERS = ("cluster", "site", "member", "incarnation", "date", "hour")
@@ -122,6 +125,16 @@ class JGroupsSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For spark.readStream."""
         return ArchiveStream(Wish.of(self.options), self.options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """For df.write; a group cannot be overwritten."""
+        if overwrite:
+            raise ConfigError("a group cannot be overwritten: use mode append")
+        return GroupWriter(Target.of(self.options), self.options.get("query"))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """For df.writeStream."""
+        return GroupStreamWriter(Target.of(self.options))
 
 
 # --- batch ----------------------------------------------------------------------------------------------------------

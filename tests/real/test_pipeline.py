@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import attrs
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,7 +14,7 @@ from jgroups_py.archive.layout import recorders, segments
 from jgroups_py.archive.reading import read_all
 from jgroups_py.cli.demo import auditing
 from jgroups_py.pipeline import session
-from jgroups_py.pipeline.batch import run_batch, table_of
+from jgroups_py.pipeline.batch import run_batch
 from jgroups_py.pipeline.farm import run_farm
 from jgroups_py.pipeline.job import Options
 from jgroups_py.pipeline.jobs import JOBS
@@ -56,14 +55,6 @@ def test_the_audit_finds_every_planted_fault(audited, made):
              for line in audited["findings"].to_pylist()]
     assert sorted(line for line in found if line[0] != "other_set") == findings_of(made[1])
     assert {line[0] for line in found} >= {"other_set"}
-
-
-def test_spark_s_own_reader_and_the_data_source_give_the_same_audit(spark, made, audited):
-    source = spark.read.format("jgroups").option("columns", ",".join(JOBS["audit"].columns)).load(str(made[0]))
-    assert lines(table_of(source, JOBS["audit"], "findings").toArrow()) == lines(audited["findings"])
-    native = spark.read.parquet(str(made[0]))
-    assert native.count() == source.count()
-    assert lines(table_of(native, JOBS["audit"], "pairs").toArrow()) == lines(audited["pairs"])
 
 
 def test_the_data_source_gives_the_rows_of_the_archive(spark, made):
@@ -159,18 +150,6 @@ def test_the_farm_runs_what_is_not_done_yet(spark, tmp_path):
     assert again[:2] == first
 
 
-def test_the_report_needs_nothing_beside_it(spark, made, tmp_path):
-    from jgroups_py.pipeline.output import write
-    for name in ("timeline", "lag"):
-        write(tmp_path, name, run_batch(spark, made[0], JOBS[name], OPTIONS))
-    page = (tmp_path / "report.html").read_text()
-    assert page.count("<svg") >= 4
-    assert "failover: coordinator crashed" in page
-    assert "src=" not in page
-    assert "href=" not in page
-    assert isinstance(pq.read_table(tmp_path / "lag" / "clocks.parquet"), pa.Table)
-
-
 def test_the_demo_s_last_word_is_the_audit_and_a_report_lies_beside_the_copies(spark, tmp_path):
     """The last test here: the demo ends the session."""
     archive(tmp_path / "archive", messages=3000)
@@ -179,5 +158,9 @@ def test_the_demo_s_last_word_is_the_audit_and_a_report_lies_beside_the_copies(s
     *_, report, verdict = auditing.as_lines(found)
     assert verdict == "audit: everything arrived once and in order, the same everywhere"
     assert report == f"report: {tmp_path}/report/report.html"
-    assert (tmp_path / "report" / "report.html").stat().st_size > 10_000
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert page.count("<svg") >= 4
+    assert "failover: coordinator crashed" in page
+    assert "src=" not in page
+    assert "href=" not in page
     assert len(told) == 1 + len(JOBS)

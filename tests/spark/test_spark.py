@@ -1,0 +1,116 @@
+"""The longer tests on real Spark: other readers, a standalone master, the sink (tox -e pipeline)."""
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+import jgroups_py as jg
+from jgroups_py.archive.reading import read_all
+from jgroups_py.cli.company import free_ports
+from jgroups_py.pipeline import session
+from jgroups_py.pipeline.batch import run_batch, table_of
+from jgroups_py.pipeline.job import Options
+from jgroups_py.pipeline.jobs import JOBS
+from jgroups_py.pipeline.once import Once
+from tests.unit.pipeline.made import archive
+from tests.unit.runtime.helpers import eventually
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+OPTIONS = Options(window_ns=500_000_000)
+
+
+@pytest.fixture(scope="module")
+def spark():
+    from jgroups_py.pipeline.source import JGroupsSource
+    found = session.start("local[2]", more={"spark.sql.shuffle.partitions": "2"})
+    found.dataSource.register(JGroupsSource)
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """An archive with faults."""
+    directory = tmp_path_factory.mktemp("archive")
+    archive(directory, messages=8000, faults=1, segment_rows=8000)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def audited(spark, made):
+    return run_batch(spark, made, JOBS["audit"], OPTIONS)
+
+
+def lines(table):
+    return sorted(json.dumps(line, sort_keys=True) for line in table.to_pylist())
+
+
+def test_spark_s_own_reader_and_the_data_source_give_the_same_audit(spark, made, audited):
+    source = spark.read.format("jgroups").option("columns", ",".join(JOBS["audit"].columns)).load(str(made))
+    assert lines(table_of(source, JOBS["audit"], "findings").toArrow()) == lines(audited["findings"])
+    native = spark.read.parquet(str(made))
+    assert native.count() == source.count()
+    assert lines(table_of(native, JOBS["audit"], "pairs").toArrow()) == lines(audited["pairs"])
+
+
+class Taker(jg.Receiver):
+    """Takes each row of a sink once."""
+
+    def __init__(self):
+        self.once, self.numbers = Once(), []
+
+    def receive(self, message):
+        if self.once.is_new(message.headers):
+            self.numbers.append(int(message.payload))
+
+
+def test_rows_go_into_a_group_once_even_if_their_batch_runs_twice(spark, made, tmp_path):
+    taker, cluster = Taker(), f"sink-{os.getpid()}"
+    rows = (spark.readStream.format("jgroups").option("columns", "kind,member,incarnation,row").load(str(made))
+            .where("member = 'E' and kind = 'sent'").selectExpr("cast(row as string) as payload"))
+    writer = (rows.writeStream.format("jgroups").option("stack", "udp").option("cluster", cluster)
+              .option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True))
+    expected = sorted(read_all(made, ["member", "kind", "row"]).to_pandas()
+                      .query("member == 'E' and kind == 'sent'")["row"])
+    with jg.JChannel("udp", name="taker", receiver=taker).connect(cluster):
+        writer.start().awaitTermination()
+        eventually(lambda: len(taker.numbers) >= len(expected))
+        assert sorted(taker.numbers) == expected
+        for path in (tmp_path / "checkpoint" / "commits").iterdir():
+            path.unlink()                                   # as if the driver had died before the commit
+        writer.start().awaitTermination()
+        eventually(lambda: taker.once.doubles >= len(expected))
+        assert sorted(taker.numbers) == expected
+
+
+@pytest.fixture
+def master():
+    """A standalone master with two workers on loopback; its address."""
+    port = free_ports(2)
+    address = f"spark://127.0.0.1:{port}"
+    program = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
+    common = ["--host", "127.0.0.1"]
+    commands = [["deploy.master.Master", *common, "--port", str(port), "--webui-port", str(port + 1)]]
+    commands += [["deploy.worker.Worker", *common, "--cores", "1", "--memory", "700m", "--webui-port", "0",
+                  address]] * 2
+    session.prepare_environment(address)
+    environment = {**os.environ, "SPARK_NO_DAEMONIZE": "1"}
+    started = [subprocess.Popen([program, f"org.apache.spark.{command[0]}", *command[1:]], env=environment,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+               for command in commands]
+    yield address
+    for process in started:
+        os.killpg(process.pid, 15)
+        process.wait(20)
+
+
+def test_a_standalone_master_with_two_workers_gives_the_same_tables(audited, made, master, tmp_path):
+    command = [sys.executable, "-m", "jgroups_py", "pipeline", "audit", made, "--out", tmp_path, "--master", master]
+    found = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=200, check=False)
+    assert found.returncode == 1, found.stderr                # faults are found
+    document = json.loads(found.stdout)
+    assert sorted(json.dumps(line, sort_keys=True) for line in document["findings"]) == lines(audited["findings"])
