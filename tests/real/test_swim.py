@@ -1,0 +1,132 @@
+"""SWIM on real sockets: as failure detector of a group, and alone as a membership."""
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from jgroups_py.blocks.membership import Membership, MembershipListener
+from jgroups_py.errors import ChannelClosedError, ConfigError
+from jgroups_py.members import Accusation, Member
+from tests.real.members import Group, free_range
+from tests.real.members import Member as MemberProcess
+
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(60)]
+QUICK = {"probe_interval": "200ms", "probe_timeout": "80ms", "gossip_interval": "50ms", "suspicion_max_mult": "2"}
+PATIENCE_SECONDS = 20.0
+
+
+def quick(first: int) -> list[object]:
+    """SWIM alone, five times as fast as by default, from port `first` on."""
+    return [("UDP", {"ip_mcast": "false", "bind_port": first, "port_range": 9}),
+            ("SWIM", {**QUICK, "initial_hosts": f"127.0.0.1[{first}]", "tags": "role=test"})]
+
+
+class Ear(MembershipListener):
+    """Keeps what it hears, and waits for it."""
+
+    def __init__(self, stack: list[object], name: str) -> None:
+        self.heard: list[tuple[str, str]] = []
+        self.evidence: tuple[Accusation, ...] = ()
+        self.changed = threading.Condition()
+        self.membership = Membership(stack, name=name, listener=self)
+        self.membership.join("test")
+
+    def note(self, change: str, member: Member) -> None:
+        with self.changed:
+            self.heard.append((change, member.name))
+            self.changed.notify_all()
+
+    def joined(self, member: Member) -> None:
+        self.note("joined", member)
+
+    def updated(self, member: Member) -> None:
+        self.note("updated", member)
+
+    def left(self, member: Member) -> None:
+        self.note("left", member)
+
+    def failed(self, member: Member, accusations: tuple[Accusation, ...]) -> None:
+        self.evidence = accusations
+        self.note("failed", member)
+
+    def waits_for(self, *news: tuple[str, str]) -> None:
+        with self.changed:
+            assert self.changed.wait_for(lambda: all(item in self.heard for item in news), PATIENCE_SECONDS), self.heard
+
+
+def test_members_meet_tell_their_tags_and_leave() -> None:
+    stack = quick(free_range(10))
+    ears = [Ear(stack, name) for name in "abc"]
+    a, b, c = ears
+    for ear in ears:
+        ear.waits_for(*[("joined", name) for name in "abc" if name != ear.membership.name])
+    c.membership.set_tags({"role": "web", "zone": "eu"}, weight=2.5)
+    for ear in (a, b):
+        ear.waits_for(("updated", "c"))
+        seen = next(member for member in ear.membership.members() if member.name == "c")
+        assert (seen.tags, seen.weight, seen.state) == ({"role": "web", "zone": "eu"}, 2.5, "alive")
+        assert seen.address == c.membership.address
+    c.membership.leave()
+    for ear in (a, b):
+        ear.waits_for(("left", "c"))
+        assert sorted(member.name for member in ear.membership.alive()) == ["a", "b"]
+        assert ("failed", "c") not in ear.heard
+    with pytest.raises(ChannelClosedError):
+        c.membership.members()
+    with pytest.raises(ConfigError, match="at most 512"):
+        a.membership.set_tags({"text": "x" * 600})
+    a.membership.leave()
+    b.membership.leave()
+
+
+def test_a_killed_process_fails_with_evidence_and_is_back_under_its_name(tmp_path: Path) -> None:
+    stack = quick(free_range(10))
+    path = tmp_path / "quick.yaml"
+    path.write_text("".join(f"- {name}: {{{', '.join(f'{key}: {value!r}' for key, value in properties.items())}}}\n"
+                            for name, properties in stack))          # type: ignore[attr-defined]
+    ear = Ear(stack, "a")
+    process = MemberProcess("b", str(path), "test", {})
+    try:
+        ear.waits_for(("joined", "b"))
+        process.kill()
+        ear.waits_for(("failed", "b"))
+        assert ear.evidence[0].by == "a"
+        assert ear.evidence[0].paths == ("datagram", "link", "link refused")
+        ear.heard.clear()
+        process.close()
+        process = MemberProcess("b", str(path), "test", {})
+        ear.waits_for(("joined", "b"))
+    finally:
+        process.close()
+        ear.membership.leave()
+
+
+def test_a_listener_that_raises_or_asks_back_disturbs_nobody() -> None:
+    stack = quick(free_range(10))
+    asked: list[int] = []
+    done = threading.Event()
+
+    class Curious(MembershipListener):
+        def joined(self, member: Member) -> None:
+            asked.append(len(first.members()))
+            done.set()
+            raise ValueError("the listener's own")
+
+    first = Membership(stack, name="a", listener=Curious())
+    with first.join("test"), Membership(stack, name="b").join("test"):
+        assert done.wait(PATIENCE_SECONDS)
+        assert asked == [2]
+        assert [member.name for member in first.alive()] == ["a", "b"]
+
+
+def test_a_group_with_swim_notices_who_was_killed_and_who_leaves() -> None:
+    with Group("swim") as group:
+        group.start("A B C")
+        marks = {name: group[name].mark() for name in "AC"}
+        group["B"].kill()
+        for name in "AC":
+            group[name].view_of("AC", marks[name], timeout=6.0)
+        assert group["C"].leave() == 0
+        group["A"].view_of("A", marks["A"], timeout=2.0)
