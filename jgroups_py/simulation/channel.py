@@ -15,7 +15,7 @@ from jgroups_py.block import Block
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.errors import ChannelClosedError, ChannelError, SendTimeoutError
 from jgroups_py.events import Event
-from jgroups_py.message import Message, wire_headers
+from jgroups_py.message import Message
 from jgroups_py.outputs import GlobalViewInstalled, Output, SiteStatusChanged, ViewInstalled
 from jgroups_py.receiver import callbacks
 from jgroups_py.session import BaseChannel, ChannelState, Coordinator
@@ -103,12 +103,12 @@ class SimulatedChannel(BaseChannel):
 
     def send_batch(
         self, dest: Address | None, payloads: Iterable[Any], flags: int = 0, *,
-        headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
+        headers: Mapping[int, bytes] | None = None, timeout: float | None = None, topic: str | int | None = None,
     ) -> None:
         """Send many messages in one run."""
         found = self._all_bytes(payloads)
         self._check_room()
-        self._member.send(dest, found, int(flags), wire_headers(headers))
+        self._member.send(dest, found, int(flags), self._wired(headers, topic, dest))
 
     def _check_room(self) -> None:
         if self._state is not ChannelState.CONNECTED:

@@ -178,11 +178,9 @@ class Ledger(Watcher):
                 raise Broken("P2", f"partition {partition}: {value!r}, acknowledged at place {place}, is gone")
         if len(leaders) > 1:
             raise Broken("P6", f"partition {partition} has {len(leaders)} leaders")
-        wanted = leader.host.target(partition)
-        if sorted(leader.configuration.members[:len(wanted)]) != sorted(wanted) and \
-                sorted(leader.configuration.members) != sorted(leader.desired()):
+        if sorted(leader.configuration.members) != sorted(leader.desired()):
             raise Broken("P6", f"partition {partition} has replicas at {leader.configuration.members}, "
-                               f"they should be at {wanted}")
+                               f"they should be at {leader.desired()}")
         for replica in replicas:
             if not replica.hollow and replica.me not in leader.configuration.members and replica.log.stop > 1:
                 raise Broken("P6", f"partition {partition}: {replica.me} keeps data of no use")

@@ -12,12 +12,18 @@ MAX_STATE_BYTES = 1 << 32
 class Following(ReplicaState):
     """The part of a replica that follows."""
 
-    def follows(self, epoch: int, src: Address) -> bool:
-        """Whether `src`, who says that it leads in `epoch`, does as far as we know; then it is our leader."""
+    def follows(self, epoch: int, src: Address, shown: int) -> bool:
+        """Whether `src`, who says that it leads in `epoch`, does as far as we know; then it is our leader.
+
+        What it sent before it told us to drop our data (`shown`) may come late; it would not take it back.
+        """
         if epoch < self.epoch or src not in self.host.members:
             return False
         if epoch > self.epoch:
             self.adopt(epoch)
+        if self.hollow and shown < self.shown:
+            return False
+        self.shown = max(self.shown, shown)
         assert not self.is_leader, f"two leaders of partition {self.partition} in epoch {epoch}"
         self.role, self.leader = Role.FOLLOWER, src
         self.cancel_timer("elect")
@@ -25,7 +31,7 @@ class Following(ReplicaState):
 
     def append(self, message: Append, src: Address) -> None:
         """The leader's entries."""
-        if not self.follows(message.epoch, src):
+        if not self.follows(message.epoch, src, message.shown):
             if message.epoch < self.epoch:
                 self.send(src, Appended(self.partition, self.epoch, message.round, False, 0))
             return None
@@ -82,7 +88,7 @@ class Following(ReplicaState):
 
     def state(self, message: State, src: Address) -> None:
         """A piece of the leader's state."""
-        if not self.follows(message.epoch, src) or message.total > MAX_STATE_BYTES:
+        if not self.follows(message.epoch, src, message.shown) or message.total > MAX_STATE_BYTES:
             return
         if not self.hollow and message.stop <= self.committed:
             self.arriving = None
@@ -114,11 +120,12 @@ class Following(ReplicaState):
         What stays is how far our log reached: our vote is bound by what we have acknowledged, since an outdated member
         may yet know a configuration that we are in.
         """
-        if message.epoch < self.epoch or self.hollow or self.me in message.holders:
-            return
+        if (message.epoch, message.shown) < (self.epoch, self.shown):
+            return                                         # from before the leader began to feed us
         if message.epoch > self.epoch:
             self.adopt(message.epoch)
-        if self.is_leader:
+        self.shown = message.shown
+        if self.hollow or self.is_leader or self.me in message.holders:
             return
         last_epoch, stop = self.log.reach
         self.log.begin(stop, last_epoch, self.configuration)

@@ -334,13 +334,15 @@ class Host:
         holders = dict.fromkeys(leadership.holders())
         if replica.log.changed_at >= replica.committed:
             holders |= dict.fromkeys(replica.log.configuration_before(replica.log.changed_at).everybody)
-        self.send(None, Leads(replica.partition, replica.epoch, replica.configuration.members, tuple(holders)))
+        leadership.shown += 1
+        self.send(None, Leads(replica.partition, replica.epoch, leadership.shown, replica.configuration.members,
+                              tuple(holders)))
         self._watcher.led(replica)
         self.set_timer(replica.partition, "review", self.options.settle_ns)
 
     def _heard_leads(self, message: Leads, src: Address) -> None:
         known = self.leaders.get(message.partition)
-        if known is None or message.epoch >= known.epoch:
+        if known is None or (message.epoch, message.shown) >= (known.epoch, known.shown):
             self.leaders[message.partition] = message
             self.leader_of[message.partition] = src
 
@@ -358,6 +360,8 @@ class Host:
     def steps_down(self, replica: ReplicaState) -> None:
         """A partition that we led is no longer our concern."""
         self._short.pop(replica.partition, None)
+        if self.leader_of.get(replica.partition) == self.me:
+            del self.leader_of[replica.partition]
 
     def applied(self, replica: ReplicaState, number: int, entry: Entry) -> None:
         """See Watcher."""

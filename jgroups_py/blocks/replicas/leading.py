@@ -55,6 +55,7 @@ class Leadership:
         self.peers: dict[Address, Peer] = {}
         self.tickets: dict[int, list[Ticket]] = {}         # entry -> whom to answer when it is applied
         self.numbers: dict[bytes, int] = {}                # request -> its entry, while that is not applied
+        self.shown = 0                                     # how often we have told all (Leads)
         self.round = 0
         self.questions: list[Question] = []
         self.learner: Address | None = None                # gets the log, and becomes a replica once it has it
@@ -111,7 +112,7 @@ class Leadership:
         while also_none or (peer.next < log.stop and peer.next - peer.match < options.window_entries):
             also_none = False
             entries = log.entries(peer.next, options.piece_bytes)
-            replica.send(member, Append(replica.partition, replica.epoch, self.round, peer.next,
+            replica.send(member, Append(replica.partition, replica.epoch, self.shown, self.round, peer.next,
                                         log.epoch_of(peer.next - 1), replica.committed, entries))
             peer.next += len(entries)
             peer.told = replica.committed
@@ -133,8 +134,8 @@ class Leadership:
         total = len(transfer.data)
         while transfer.sent < total and transfer.sent - transfer.got < options.window_pieces * options.piece_bytes:
             piece = transfer.data[transfer.sent:transfer.sent + options.piece_bytes]
-            replica.send(member, State(replica.partition, replica.epoch, transfer.stop, transfer.last_epoch,
-                                       transfer.configuration, transfer.sent, total, piece))
+            replica.send(member, State(replica.partition, replica.epoch, self.shown, transfer.stop,
+                                       transfer.last_epoch, transfer.configuration, transfer.sent, total, piece))
             transfer.sent += len(piece)
         replica.arm("again", options.again_ns)
 

@@ -111,10 +111,15 @@ class Create(Message):
 
 @message(3)
 class Leads(Message):
-    """To all: I lead the partition, and these have replicas or are getting one. For routing, and for dropping data."""
+    """To all: I lead the partition, and these have replicas or are getting one. For routing, and for dropping data.
+
+    shown: the number of this message in its epoch; what a leader sends to replicas carries the latest one, so that it
+    is known which came first.
+    """
 
     partition: int = field(U32)
     epoch: int = field(U64)
+    shown: int = field(U64)
     members: tuple[Address, ...] = field(MEMBERS)
     holders: tuple[Address, ...] = field(MEMBERS)
 
@@ -174,6 +179,7 @@ class Append(Message):
 
     partition: int = field(U32)
     epoch: int = field(U64)
+    shown: int = field(U64)
     round: int = field(U64)
     first: int = field(U64)
     epoch_before: int = field(U64)
@@ -198,6 +204,7 @@ class State(Message):
 
     partition: int = field(U32)
     epoch: int = field(U64)
+    shown: int = field(U64)
     stop: int = field(U64)
     last_epoch: int = field(U64)
     configuration: Configuration = field(CONFIGURATION)

@@ -104,15 +104,26 @@ class Replica(Leading):
     def desired(self) -> tuple[Address, ...]:
         """Who should have a replica: the best hosts of this view. While these are too few, who is away stays: it may be
         back, and a configuration that shrinks with each failure would let fewer and fewer decide. For the same reason
-        one that drains stays if an even number would be left, which tolerates no more failures than one less."""
+        those that drain stay where without them too few would decide."""
         host, members = self.host, self.configuration.members
         best = host.target(self.partition)
+        if not best:
+            return members                                 # everybody drains: where to?
         away = [member for member in members if member not in host.members]
         found = (*best, *away)[:host.replicas]
-        if found and len(found) < min(host.replicas, len(members)) and len(found) % 2 == 0:
-            draining = [member for member in self.present() if member in members and member not in found]
-            found = (*found, *draining[:1])
+        for member in self.present():
+            if self.are_enough(found):
+                break
+            if member in members and member not in found:
+                found = (*found, member)
         return found
+
+    def are_enough(self, found: tuple[Address, ...]) -> bool:
+        """Whether a configuration is as large as it can be, or can do without those that drain: most of it is here, and
+        it is not even, which would tolerate no more failures than one less."""
+        if len(found) >= min(self.host.replicas, len(self.configuration.members)):
+            return True
+        return len(found) % 2 == 1 and Configuration(found).has_quorum(self.host.members)
 
     def review(self) -> None:
         """Take one step towards who should have a replica, and lead."""
@@ -121,7 +132,7 @@ class Replica(Leading):
         host, leadership, config = self.host, self.leads(), self.configuration
         host.judge(self)
         desired = self.desired()
-        if not desired or config.old or self.log.changed_at >= self.committed or not host.knows(config.members):
+        if config.old or self.log.changed_at >= self.committed or not host.knows(config.members):
             return self.arm("review", host.options.settle_ns)
         come = [member for member in desired if member not in config.members]
         go = [member for member in config.members if member not in desired]

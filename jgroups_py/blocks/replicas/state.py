@@ -62,6 +62,7 @@ class ReplicaState:
         self.committed = 1                                 # entries below are committed,
         self.once = Once(host.make_machine(partition))     # and in the content
         self.hollow = False
+        self.shown = 0                                     # the latest Leads of this epoch that we know of
         self.canvassed: dict[Address, None] = {}           # who would vote for us, ourselves included
         self.votes: dict[Address, None] = {}               # who did
         self.arriving: Arriving | None = None
@@ -121,7 +122,7 @@ class ReplicaState:
         """There is a higher epoch."""
         assert epoch > self.epoch, "epochs grow"
         self.step_down()
-        self.epoch, self.voted, self.leader = epoch, None, None
+        self.epoch, self.voted, self.leader, self.shown = epoch, None, None, 0
         self.wait_for_leader()
 
     def refuse(self, ticket: Ticket, status: Status = Status.REDIRECT) -> None:

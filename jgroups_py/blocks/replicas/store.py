@@ -110,6 +110,11 @@ class Replicas:
         """See ReplicaClient.read."""
         return self.client.read(partition, query, strong=strong)
 
+    def leaders(self) -> dict[int, Address]:
+        """Partition -> who leads it, as far as this member knows."""
+        found: dict[int, Address] = self._do(lambda host: dict(sorted(host.leader_of.items())))
+        return found
+
     def report(self) -> dict[int, dict[str, Any]]:
         """Partition -> what this member knows of it: role, epoch, committed, leader, members."""
         found: dict[int, dict[str, Any]] = self._do(

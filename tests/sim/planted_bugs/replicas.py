@@ -1,6 +1,7 @@
-"""Safeguards of partitions with replicas (blocks/replicas)."""
+"""Safeguards of partitions with replicas (blocks/replicas), shown by the storms of tests/sim/replica_storms.py."""
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -13,11 +14,10 @@ from jgroups_py.blocks.replicas.machine import Once
 from jgroups_py.blocks.replicas.messages import Status
 from jgroups_py.blocks.replicas.quorums import Configuration
 from jgroups_py.blocks.replicas.replica import Replica
-from jgroups_py.simulation import replicas
 from tests.sim.planted_bugs.group import nothing
 from tests.sim.planted_bugs.safeguard import Patch, Safeguard
+from tests.sim.replica_storms import run_storm
 
-PROFILE = replicas.PROFILE
 heard_leads, vote, asked, load = Following.heard_leads, Electing.vote, Electing.asked, Following.load
 
 
@@ -106,16 +106,25 @@ def read_anywhere(self: Replica, ticket: Any, least: int, query: bytes) -> None:
 read = Replica.read
 
 
+class OfReplicas(Safeguard):
+    """A safeguard whose removal storms show."""
+
+    def first_found(self, seeds: Iterable[int]) -> Any:
+        """The first storm that breaks the guarantee."""
+        with self.removed():
+            return next((found for found in map(run_storm, seeds) if found.guarantee == self.breaks), None)
+
+
 def guard(name: str, left: str, owner: type, method: str, without: Any, breaks: str, *more: Patch) -> Safeguard:
     """A safeguard of one method or more."""
-    return Safeguard(name, "replicas", left, (Patch(owner, method, without), *more), PROFILE, breaks)
+    return OfReplicas(name, "replicas", left, (Patch(owner, method, without), *more), "storms", breaks)
 
 
 REPLICA_SAFEGUARDS = (
-    guard("a majority acknowledges", "one other replica is enough", Configuration, "reached", one_is_enough, "P2"),
+    guard("a majority acknowledges", "one other replica is enough", Configuration, "reached", one_is_enough, "P1"),
     guard("joint configurations commit in both majorities", "the new one's is enough", Configuration, "reached",
           new_members_only, "P1", Patch(Configuration, "has_quorum", new_voters_only)),
-    guard("more than half", "half of the replicas elect", Configuration, "has_quorum", half_is_a_majority, "P3"),
+    guard("more than half", "half of the replicas elect", Configuration, "has_quorum", half_is_a_majority, "P6"),
     guard("votes go to newer logs", "any log is voted for", Electing, "vote", any_log_will_do, "P1",
           Patch(Electing, "asked", any_log_is_asked)),
     guard("one vote an epoch", "replicas vote again", Electing, "vote", votes_again, "core"),
