@@ -1,4 +1,4 @@
-"""Seeds of the profiles with sites that once found a bug in RELAY (design/track-record.md) find it no more."""
+"""Seeds that once found a bug in RELAY or SWIM (design/track-record.md) find it no more."""
 from __future__ import annotations
 
 import pytest
@@ -16,6 +16,8 @@ FOUND = (
     ("split-brain", 116, "R4: half of a split site repeated hearsay as a claim"),
     ("split-brain", 293, "R3: last messages that nobody held were not declared lost"),
     ("site-crash", 61, "R9: who knew a site only from its disk owed it what others had dropped"),
+    ("swim", 220, "W2: who came back alone at the only place that others would ask was never asked"),
+    ("swim", 223, "W4: the end of an earlier start was believed of a later one that had not outbid it"),
     ("site-crash", 459, "R11: a hole was kept open for holders that were all there"),
 )
 """Profile, seed, what it found. A seed shows its bug in the plan that it drew then: should plans change, replace it."""
