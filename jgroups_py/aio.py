@@ -27,7 +27,7 @@ from jgroups_py.batch import Header
 from jgroups_py.delivery import Transfer
 from jgroups_py.errors import SendTimeoutError, StateTransferError
 from jgroups_py.events import GetState
-from jgroups_py.message import Message, MessageBatch, headers_of, received, wire_headers
+from jgroups_py.message import Message, MessageBatch, headers_of, received
 from jgroups_py.outputs import Closed, Deliver, Output, ProvideState, StateBegin
 from jgroups_py.receipts import check_receipt, timed_out
 from jgroups_py.runtime.inbox import cost_of
@@ -165,10 +165,10 @@ class AsyncChannel(BaseChannel):
 
     async def send_batch(
         self, dest: Address | None, payloads: Iterable[Any], flags: int = 0, *,
-        headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
+        headers: Mapping[int, bytes] | None = None, timeout: float | None = None, topic: str | int | None = None,
     ) -> None:
         """See JChannel.send_batch; awaits room every so often."""
-        found, wired = self._all_bytes(payloads), wire_headers(headers)
+        found, wired = self._all_bytes(payloads), self._wired(headers, topic, dest)
         for start in range(0, len(found), ROUND):
             await self._room(timeout)
             self._ready().host.sends.put_all(dest, found[start:start + ROUND], int(flags), wired, NOW)

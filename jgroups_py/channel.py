@@ -22,7 +22,7 @@ from jgroups_py.delivery import Transfer
 from jgroups_py.duty import ChannelThread
 from jgroups_py.errors import StateTransferError
 from jgroups_py.events import GetState
-from jgroups_py.message import Message, wire_headers
+from jgroups_py.message import Message
 from jgroups_py.outputs import Receipt
 from jgroups_py.receipts import check_receipt, timed_out
 from jgroups_py.session import BaseChannel, ChannelState, Coordinator, Session
@@ -198,12 +198,12 @@ class JChannel(BaseChannel):
 
     def send_batch(
         self, dest: Address | None, payloads: Iterable[Any], flags: int = 0, *,
-        headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
+        headers: Mapping[int, bytes] | None = None, timeout: float | None = None, topic: str | int | None = None,
     ) -> None:
         """Send many messages as `send` does one after the other, for less; a timeout may leave a part of them sent."""
         session = self._ready()
         found = self._all_bytes(payloads)
-        wired = wire_headers(headers)
+        wired = self._wired(headers, topic, dest)
         session.host.sends.put_all(dest, found, int(flags), wired, self.send_timeout if timeout is None else timeout)
 
     # --- state and figures ------------------------------------------------------------------------------------------

@@ -252,8 +252,14 @@ class BaseChannel(Subscriber):
         data = payload if payload.__class__ is bytes else as_bytes(payload)
         if len(data) > self.max_message_bytes:
             raise self._too_large(len(data))
+        return dest, data, int(flags), self._wired(headers, topic, dest)
+
+    def _wired(
+        self, headers: Mapping[int, bytes] | None, topic: str | int | None, dest: Address | None,
+    ) -> tuple[Header, ...]:
+        """The application's headers and the mark of the topic, as the stack carries them."""
         wired = wire_headers(headers) if headers else ()
-        return dest, data, int(flags), wired if topic is None else (*wired, self._about(topic, dest))
+        return wired if topic is None else (*wired, self._about(topic, dest))
 
     def _all_bytes(self, payloads: Iterable[Any]) -> list[bytes]:
         found = [payload if payload.__class__ is bytes else as_bytes(payload) for payload in payloads]

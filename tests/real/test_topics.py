@@ -44,7 +44,7 @@ def test_a_channel_gets_what_it_subscribes_to() -> None:
         b.subscribe(7)
         until(lambda: b.stats()["TOPICS"]["filtered"] == 1)
         a.send(None, b"4", topic="orders")
-        a.send(None, b"5", topic=7)
+        a.send_batch(None, [b"5"], topic=7)
         until(lambda: len(got) == 3)
         assert got == [("orders", b"1"), (None, b"3"), ("7", b"5")]
         assert str(b.interest) == "7"
