@@ -192,3 +192,18 @@ def test_the_hosts_of_a_bridge_may_be_names_and_move() -> None:
     world.post("A", count=3)
     world.run_for(seconds(3))
     assert len(world.delivered("Y")) == 3
+
+
+def test_seeds_of_pex_may_be_names_and_move() -> None:
+    world = World(8)
+    world.names["seed"] = world.ip("A")
+    stack = load([("UDP", {"ip_mcast": "false", "bind_port": PORT, "port_range": 0}), ("PEX", {"seeds": "seed[7800]"}),
+                  *load("udp").layers[2:]])
+    world.start("A", stack)
+    world.start("B", stack)
+    assert world.run_while(lambda: not world.agreed("AB"), seconds(10))
+    world.crash("A")
+    world.run_for(seconds(8))
+    world.names["seed"] = world.ip("A2")
+    world.start("A2", stack)                                 # its seed is itself: B has to come to it
+    assert world.run_while(lambda: world.view_of("A2") is None or not world.agreed(["A2", "B"]), seconds(10))

@@ -38,8 +38,8 @@ class PexConfig(DiscoveryConfig):
     profile: str = parsed(OURS, parse=parse_profile, unit="|".join(PROFILES), doc="Whose defaults the other properties "
                           "have: ours, or those of InfluxDB's gossip of 2023 (slower, pings every peer each time).")
     seeds: tuple[PhysicalAddress, ...] = parsed(
-        (), parse=parse_hosts, unit="host[port],...", also=("initial_hosts",), doc="Peers with known addresses, for "
-        "example \"10.0.0.1[7800],10.0.0.2:7800\". One that runs is enough; more survive more restarts.")
+        (), parse=parse_hosts, unit="host[port],...", also=("initial_hosts",), doc="Peers with known addresses or "
+        "names, for example \"10.0.0.1[7800],seed:7800\". One that runs is enough; more survive more restarts.")
     seed_interval_ns: int = duration(
         per_profile("30s", "60s"), least="1ms", doc="How often seeds are asked whom they know, in the end; at first "
         "sooner. Lower finds seeds sooner that were down; each time costs as many pages as there are peers.")

@@ -12,23 +12,27 @@ is first heard by a broadcast is asked what it wants; interests may change.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.batch import Batch
 from jgroups_py.events import AddressesKnown, Connect, Disconnect, Left, SendTo
 from jgroups_py.gossip import Broadcast, PeerInfo, Peers
+from jgroups_py.naming import NameResolved
 from jgroups_py.ports import AddressBook, Membership
 from jgroups_py.protocol import CONTROL, STOP, on, receives, timer
 from jgroups_py.protocols.discovery.base import Discovery
+from jgroups_py.protocols.discovery.hosts import Hosts
 from jgroups_py.protocols.discovery.pex.config import PexConfig
 from jgroups_py.protocols.discovery.pex.headers import PeerLeave, PeerPing, PeerPong, PeerSaid
 from jgroups_py.protocols.discovery.pex.table import NOBODY, Peer, PeerTable
 from jgroups_py.topics import Interest, Subscribe, Unsubscribe, interest_in, topic_of
-from jgroups_py.units import millis
+from jgroups_py.units import millis, seconds
 from jgroups_py.view import View
 
 MEET_NS = millis(10)
 FIRST_SEEDS_NS = millis(250)   # seeds may start at the same time as we: they are asked again soon, then ever later
+SILENT_NS = seconds(5)         # a seed's name is looked for again when nobody was heard from its place for so long
 MAX_ASKED = 60                 # peers that a question of GMS or MERGE3 goes to, beside the seeds
 
 
@@ -55,6 +59,7 @@ class Pex(Discovery, Peers):
         self.table = PeerTable(self.config.max_peers, self.config.queue)
         self.interest: Interest = interest_in(*self.config.interests)
         self.connected = False
+        self.seeds = Hosts(self.config.seeds, SILENT_NS)
         self.seeds_wait_ns = 0
 
     def known_peers(self) -> tuple[PeerInfo, ...]:
@@ -68,8 +73,9 @@ class Pex(Discovery, Peers):
     def reach(self, question: Batch) -> None:
         peers = list(self.table)
         asked = peers if len(peers) <= MAX_ASKED else self.rng.sample(peers, MAX_ASKED)
+        self.look_for_seeds()
         mine = self.addresses.my_physical()
-        for place in dict.fromkeys([*self.config.seeds, *(peer.place for peer in asked)]):
+        for place in dict.fromkeys([*self.seeds, *(peer.place for peer in asked)]):
             if place != mine:
                 self.pass_down(SendTo(place, question))
 
@@ -101,18 +107,33 @@ class Pex(Discovery, Peers):
 
     # --- exchange -----------------------------------------------------------------------------------------------------
 
+    def look_for_seeds(self) -> None:
+        """Of those that were given by name."""
+        for wanted in self.seeds.due(self.now_ns):
+            self.count("names_asked")
+            self.pass_down(wanted)
+
+    @on(NameResolved)
+    def resolved(self, event: NameResolved) -> None:
+        self.ping_seeds(self.seeds.resolved(event, self.now_ns))
+
+    def ping_seeds(self, places: Iterable[PhysicalAddress]) -> None:
+        mine = self.addresses.my_physical()
+        for place in places:
+            if place != mine and self.connected:
+                self.ping(place, None, NOBODY, walk=True)
+
     @timer("seeds")
     def ask_seeds(self) -> None:
-        mine = self.addresses.my_physical()
-        for place in self.config.seeds:
-            if place != mine:
-                self.ping(place, None, NOBODY, walk=True)
+        self.look_for_seeds()
+        self.ping_seeds(self.seeds)
         self.set_timer("seeds", min(self.seeds_wait_ns, self.config.seed_interval_ns))
         self.seeds_wait_ns *= 2
 
     @timer("sweep")
     def sweep(self) -> None:
         """Ping whose turn it is; drop who stayed silent."""
+        self.look_for_seeds()
         for peer in self.table.longest_unpinged(self.config.max_pings):
             peer.unacked += 1
             peer.pinged_ns = self.now_ns
@@ -142,6 +163,7 @@ class Pex(Discovery, Peers):
         place = self.addresses.physical_of(identity) or said
         if place is None or not self.connected:
             return None
+        self.seeds.answered(place, self.now_ns)
         is_new = identity not in self.table.peers
         peer = self.table.heard(identity, place)
         if peer is not None and is_new:
