@@ -4,6 +4,7 @@ from __future__ import annotations
 import pytest
 
 from jgroups_py.sim import history as h
+from jgroups_py.sim.checkers import CHECKERS
 from jgroups_py.topics import interest_in
 from tests.sim.tale import Tale, broken
 
@@ -95,3 +96,9 @@ def test_t2_holes_before_a_subscription_between_two_and_of_declared_losses_are_n
     tale.history.add(h.Lost(tale.tick(), tale.who["D"], "NYC", tale.who["A"], 6, 7))
     tale.from_a("A>*/6@y", at="D")
     assert broken(tale) == []
+
+
+def test_every_checker_of_topics_has_a_planted_violation() -> None:
+    tests = " ".join(name for name in globals() if name.startswith("test_t"))
+    assert [name for name in CHECKERS if name[0] == "T"] == ["T1", "T2"]
+    assert all(f"test_{name.lower()}_" in tests for name in CHECKERS if name[0] == "T")
