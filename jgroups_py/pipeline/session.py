@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 ARROW_ROWS = 131_072               # rows of one Arrow batch that a Python worker is handed
 DRIVER_MEMORY = "1g"
+EXECUTOR_MEMORY = "600m"           # Java's share of a worker: digests are made in Python, beside it
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 RENAMING_CHECKPOINTS = ("org.apache.spark.sql.execution.streaming.checkpointing."
                         "FileSystemBasedCheckpointFileManager")
@@ -63,6 +64,7 @@ def settings(master: str = "local[*]") -> dict[str, str]:
         "spark.driver.host": address,
         "spark.driver.bindAddress": address,
         "spark.driver.memory": DRIVER_MEMORY,
+        "spark.executor.memory": EXECUTOR_MEMORY,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
