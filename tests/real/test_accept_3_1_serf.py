@@ -1,8 +1,8 @@
 """Acceptance case 3.1: agents of Serf, which know nothing of us, take us for one of theirs, and we them for ours.
 
-Three small clusters run side by side, because Serf takes its time (a probe a second, three seconds of suspicion):
+Four small clusters run side by side, because Serf takes its time (a probe a second, three seconds of suspicion):
 *friends*: an agent that we joined, one that joined us; *errand*: an agent, us, and a node that the agent cannot reach;
-*victim*: an agent and a process of ours that is killed.
+*victim*: an agent and a process of ours that is killed; *sealed*: an agent that encrypts, and us.
 """
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ pytestmark = pytest.mark.real
 
 STACK = str(Path(__file__).parents[2] / "stacks" / "serf.xml")
 DIALECT = Dialect()
+KEY = "T9jncgl9mbLus+baTTa7q7nPSUrXwbDi2dhbtqir37s="
 ONE_HOST = {"profile": "memberlist-local", "tags": "role=py,k=v"}
 PATIENT = {**ONE_HOST, "probe_timeout": "900ms"}      # on a busy machine an answer may take long
 FASTER = {**ONE_HOST, "probe_interval": "500ms", "suspicion_mult": 2, "gossip_interval": "50ms"}
@@ -88,10 +89,14 @@ class Scene:
     asking: Agent                             # it sends us on errands
     helper: Membership
     watching: Agent                           # it saw our process, which was killed
+    sealed: Agent                             # it encrypts
+    sealing: Membership                       # so do we
 
 
-def ours(place: tuple[str, int], name: str, swim: dict[str, object], listener: object = None) -> Membership:
-    transport = ("MEMBERLIST", {"bind_addr": place[0], "bind_port": place[1]})
+def ours(
+    place: tuple[str, int], name: str, swim: dict[str, object], listener: object = None, encrypt: str = "",
+) -> Membership:
+    transport = ("MEMBERLIST", {"bind_addr": place[0], "bind_port": place[1], "encrypt": encrypt})
     return Membership([transport, ("SWIM", swim), ("SERF", {})], name=name, listener=listener)
 
 
@@ -116,12 +121,15 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         helper = stack.enter_context(ours(helping, "helper", PATIENT)).join("serf", [asking.place])
         joining = stack.enter_context(Agent("joining", "127.0.0.6", folder, f"-retry-join={here[0]}:{here[1]}",
                                             "-retry-interval=1s"))
+        sealed = stack.enter_context(Agent("sealed", "127.0.0.10", folder, f"-encrypt={KEY}"))
+        there = ("127.0.0.11", free_port("127.0.0.11"))
+        sealing = stack.enter_context(ours(there, "sealing", ONE_HOST, encrypt=KEY)).join("serf", [sealed.place])
         until(lambda: watching.shows("victim", "alive", {"role": "victim"}), "the agent knows our process")
         os.kill(victim.process.pid, signal.SIGKILL)
         until(lambda: asking.shows("helper", "alive"), "the agent knows the helper")
         mute = Mute("127.0.0.9", helping, asking.place)
         stack.callback(mute.close)
-        yield Scene(joined, joining, us, heard, asking, helper, watching)
+        yield Scene(joined, joining, us, heard, asking, helper, watching, sealed, sealing)
 
 
 def states(membership: Membership) -> dict[str, str]:
@@ -167,6 +175,15 @@ def test_accept_3_1_we_answer_an_agent_s_indirect_pings(scene: Scene) -> None:
     until(lambda: errands() >= 2, "the agent asks us to ping the node that it cannot reach")
     assert scene.asking.shows("mute", "alive")
     assert "Suspect mute" not in scene.asking.log
+
+
+def test_an_agent_that_encrypts_and_we_know_each_other(scene: Scene) -> None:
+    until(lambda: scene.sealed.shows("sealing", "alive", {"role": "py", "k": "v"}), "the agent shows us")
+    until(lambda: states(scene.sealing) == {"sealing": "alive", "sealed": "alive"}, "we know the agent")
+    scene.sealing.send_event("secret", b"1")
+    until(lambda: "Received event: user-event: secret" in scene.sealed.log, "the agent hears our event")
+    scene.sealing.leave()
+    until(lambda: scene.sealed.shows("sealing", "left"), "the agent shows that we left")
 
 
 def test_accept_3_1_our_leave_is_left_at_the_agent(scene: Scene) -> None:

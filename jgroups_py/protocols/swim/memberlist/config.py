@@ -4,8 +4,9 @@ from __future__ import annotations
 import attrs
 
 from jgroups_py.protocols.swim.memberlist.body import need_msgpack
+from jgroups_py.protocols.swim.memberlist.sealing import Key, parse_keys
 from jgroups_py.streams import BothKinds
-from jgroups_py.units import count, duration, flag, size, text
+from jgroups_py.units import count, duration, flag, parsed, size, text
 
 LEAST_BYTES, MOST_BYTES = 512, 65507
 
@@ -28,6 +29,10 @@ class MemberlistConfig(BothKinds):
     stream_timeout_ns: int = duration("10s", least="10ms", also=("tcp_timeout",), doc="How long a stream may take, "
                                       "from the connection to the answer. Higher spares slow networks and large "
                                       "groups; a peer that hangs costs a connection for so long.")
+    keys: tuple[Key, ...] = parsed("", parse=parse_keys, name="encrypt", also=("keyring",), unit="base64,...",
+                                   doc="Keys that all members share, as `serf keygen` makes them; the first one "
+                                   "encrypts, any decrypts. With keys nothing is sent or believed that is not "
+                                   "encrypted.")
     compress: bool = flag(True, doc="Whether what is sent is compressed where that makes it shorter. Everybody reads "
                           "both.")
 

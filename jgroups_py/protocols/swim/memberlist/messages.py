@@ -27,6 +27,7 @@ from jgroups_py.protocols.swim.headers import (
     UserMessage,
 )
 from jgroups_py.protocols.swim.memberlist.body import Body, packed, packed_host, unpacked
+from jgroups_py.protocols.swim.memberlist.sealing import Keyring
 
 (PING, INDIRECT_PING, ACK, SUSPECT, ALIVE, DEAD, PUSH_PULL, COMPOUND, USER, COMPRESSED, ENCRYPTED, NACK, CHECKED,
  FAILURE) = range(14)
@@ -69,11 +70,13 @@ def address_of(name: str, place: PhysicalAddress | None) -> Address:
 class Dialect:
     """What one member knows and memberlist's messages leave to be known.
 
-    address: who a node is; it is told of each node that a message speaks of. versions: what a node speaks.
+    address: who a node is; it is told of each node that a message speaks of. versions: what a node speaks. keyring:
+    None: nothing is encrypted.
     """
 
     address: Callable[[Node], Address] = lambda node: address_of(node.name, node.place)
     versions: Callable[[Alive], bytes] = lambda alive: MEMBERLIST_VERSIONS + SERF_VERSIONS
+    keyring: Keyring | None = None
 
 
 # --- in -------------------------------------------------------------------------------------------------------------

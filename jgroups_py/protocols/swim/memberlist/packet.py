@@ -3,7 +3,7 @@
     compound:   7, u8 number of messages, their u16 lengths, the messages
     compressed: 9, msgpack {Algo: 0, Buf: LZW of a message or compound}
     checked:   12, u32 CRC-32 of what follows, a message, compound or compressed
-    encrypted: see sealing.py
+    encrypted:  see sealing.py, around all that
 
 Envelopes may nest; how deep, and how much they may stand for, is bounded.
 """
@@ -39,7 +39,8 @@ _CHECK = struct.Struct(">BI")
 
 def read_packet(data: bytes, dialect: Dialect) -> list[Header]:
     """The messages of a datagram, in order. Raises WireError."""
-    return list(_opened(data, dialect, DEEPEST))
+    plain = data if dialect.keyring is None else dialect.keyring.opened(data)
+    return list(_opened(plain, dialect, DEEPEST))
 
 
 def _opened(data: bytes, dialect: Dialect, deepest: int) -> Iterator[Header]:

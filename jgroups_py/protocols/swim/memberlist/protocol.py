@@ -35,6 +35,7 @@ from jgroups_py.protocols.swim.memberlist.messages import (
     write_message,
 )
 from jgroups_py.protocols.swim.memberlist.packet import CHECK_BYTES, fitting, read_packet, write_packet
+from jgroups_py.protocols.swim.memberlist.sealing import NONCE_BYTES, SEAL_BYTES, Keyring
 from jgroups_py.protocols.swim.memberlist.stream import StreamReader, write_stream
 from jgroups_py.streams import CloseStream, OpenStream, StreamClosed, StreamData, StreamOpened, WriteStream
 from jgroups_py.units import seconds
@@ -62,7 +63,9 @@ class Memberlist(Protocol, AddressBook, Hearing, FrameRoom, Streams):
     config: MemberlistConfig
 
     def start(self) -> None:
-        self.dialect = Dialect(self.met, self.versions_of)
+        keys = self.config.keys
+        keyring = Keyring(keys, lambda: self.rng.randbytes(NONCE_BYTES)) if keys else None
+        self.dialect = Dialect(self.met, self.versions_of, keyring)
         self.ours = MEMBERLIST_VERSIONS + (PLAIN_VERSIONS if self.stack.find(UserState) is None else SERF_VERSIONS)
         self.my_name = ""                                    # as SWIM says it
         self.physical: PhysicalAddress | None = None
@@ -90,7 +93,7 @@ class Memberlist(Protocol, AddressBook, Hearing, FrameRoom, Streams):
         return False
 
     def max_frame_bytes(self) -> int:
-        return self.config.packet_bytes - CHECK_BYTES
+        return self.config.packet_bytes - CHECK_BYTES - (SEAL_BYTES if self.config.keys else 0)
 
     def has_streams(self) -> bool:
         return self.physical is not None
@@ -177,6 +180,8 @@ class Memberlist(Protocol, AddressBook, Hearing, FrameRoom, Streams):
         check = self.reads_checksums(batch.dest or self.at.get(place))
         for some in fitting(messages, self.max_frame_bytes()):
             data = write_packet(some, compress=self.config.compress, check=check)
+            if self.dialect.keyring is not None:
+                data = self.dialect.keyring.sealed(data)
             self.count("frames_sent")
             self.count("bytes_sent", len(data))
             self.count("messages_sent", len(some))

@@ -4,6 +4,7 @@
     ping, ack:  0 or 2, as in datagrams; failure: 13, msgpack {Error}
     user:       8, msgpack {UserMsgLen}, that many bytes
     compressed: 9, as in datagrams, around any of these
+    encrypted:  10, see sealing.py, around all that
 
 A message says how long it is only as it is read, so a reader takes bytes as they come, until it has the whole.
 """
@@ -36,6 +37,7 @@ from jgroups_py.protocols.swim.memberlist.messages import (
     write_message,
 )
 from jgroups_py.protocols.swim.memberlist.packet import deflated, inflated
+from jgroups_py.protocols.swim.memberlist.sealing import ENVELOPE_BYTES, Keyring, envelope_length
 
 MOST_BYTES: Final = 16 << 20                # of one message: some 100,000 nodes
 
@@ -51,7 +53,8 @@ def write_stream(header: Header, dialect: Dialect, *, compress: bool) -> bytes:
         data = bytes((USER,)) + packed({"UserMsgLen": len(header.payload)}) + header.payload
     else:
         data = write_message(header, dialect)
-    return deflated(data) if compress else data
+    data = deflated(data) if compress else data
+    return data if dialect.keyring is None else dialect.keyring.envelope(ENCRYPTED, data)
 
 
 def _push_pull(header: PushPull, dialect: Dialect) -> bytes:
@@ -99,11 +102,10 @@ class StreamReader:
 
     def _message(self) -> Parse:
         kind = (yield from self._bytes_of(1))[0]
+        if self._dialect.keyring is not None:
+            kind = yield from self._unsealed(kind, self._dialect.keyring)
         if kind == COMPRESSED:
-            whole = inflated(body_of((yield from self._object())), self._limit)
-            self._source, self._bytes = _unpacker(self._limit), len(whole)
-            self._source.feed(whole)
-            kind = (yield from self._bytes_of(1))[0]
+            kind = yield from self._inside(inflated(body_of((yield from self._object())), self._limit))
         if kind == PUSH_PULL:
             return (yield from self._push_pull())
         if kind == USER:
@@ -113,6 +115,22 @@ class StreamReader:
             return _SHORT[kind](body_of((yield from self._object())), self._dialect)
         what = {ENCRYPTED: ", which is encrypted", LABELLED: ", which has a label"}.get(kind, "")
         raise WireError(f"a message of type {kind} over a stream{what}")
+
+    def _unsealed(self, kind: int, keyring: Keyring) -> Generator[None, None, int]:
+        """Go on inside a sealed envelope."""
+        if kind != ENCRYPTED:
+            raise WireError("a stream that is not encrypted")
+        head = bytes((kind,)) + (yield from self._bytes_of(ENVELOPE_BYTES - 1))
+        length = envelope_length(head)
+        if length > self._limit:
+            raise WireError(f"a stream of more than {self._limit} bytes")
+        return (yield from self._inside(keyring.opened((yield from self._bytes_of(length)), head)))
+
+    def _inside(self, whole: bytes) -> Generator[None, None, int]:
+        """Go on with what an envelope had inside; its first byte."""
+        self._source, self._bytes = _unpacker(self._limit), len(whole)
+        self._source.feed(whole)
+        return (yield from self._bytes_of(1))[0]
 
     def _push_pull(self) -> Parse:
         header = body_of((yield from self._object()))
