@@ -1,13 +1,17 @@
 """Acceptance cases 9 to 11 of flow control by strategy, on the simulator with its checkers."""
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from jgroups_py.config.load import resolve_bridge
+from jgroups_py.config.spec import LayerSpec, StackSpec
 from jgroups_py.errors import ConfigError
 from jgroups_py.outputs import Output, SkipMulticasts
+from jgroups_py.protocols.flow import FlowControlConfig
 from jgroups_py.sim import history as h
 from jgroups_py.sim.checkers import check
+from jgroups_py.sim.profiles import sites
 from jgroups_py.sim.runner import run_seed
 from jgroups_py.sim.world import World, millis, seconds
 from jgroups_py.skipping import Skipping
@@ -35,6 +39,21 @@ FOUND = {
 @pytest.mark.parametrize("seed", FOUND)
 def test_seeds_that_found_bugs_stay_clean(seed: int) -> None:
     assert run_seed("flow", seed).violations == ()
+
+
+@pytest.mark.parametrize(("seed", "fc"), [(8, "max,t:1s"), (17, "max,t:1s"), (1, "min"), (2, "min")])
+def test_sites_whose_groups_go_by_strategy_hold_what_relay_guarantees(
+    seed: int, fc: str, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """8 and 17: who was alone with a silent member waited for it, though it wanted no receiver at all (R5)."""
+    def with_flow(*arguments: object) -> StackSpec:
+        config = FlowControlConfig(fc=fc, window_bytes=256 << 10)
+        spec = site_stack(*arguments)                         # type: ignore[arg-type]
+        return attrs.evolve(spec, layers=tuple(
+            LayerSpec("FLOW", config) if layer.name == "MFC" else layer for layer in spec.layers))
+    site_stack = sites.site_stack
+    monkeypatch.setattr(sites, "site_stack", with_flow)
+    assert run_seed("relay", seed).violations == ()
 
 
 def test_a_loss_that_is_not_told_is_found_by_the_checkers(monkeypatch: pytest.MonkeyPatch) -> None:

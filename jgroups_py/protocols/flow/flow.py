@@ -70,8 +70,8 @@ class FlowControl(Spending, Consuming):
 
     @property
     def connected(self) -> bool:
-        """Whether there are as many receivers as there must be; in a group of others, one that answers at least."""
-        return self.strategy.connected and (bool(self.account.granted) or not self.members)
+        """Whether there are as many receivers as there must be."""
+        return self.strategy.connected
 
     def anybody(self, account: Account) -> bool:
         return bool(account.granted or self.silent)
