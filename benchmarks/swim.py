@@ -1,6 +1,6 @@
 """Claim: what SWIM costs a member does not grow with the group, and it finds failures in about the same time.
 
-    python -m benchmarks.swim                       # groups of 10 to 1,000, some minutes of one core
+    python -m benchmarks.swim                       # groups of 10 to 1,000, some ten minutes of one core
     python -m benchmarks.swim --most 100            # smaller groups only, below a minute
     python -m benchmarks.swim --plot design/plots   # and draws it (needs matplotlib: pip install jgroups_py[bench])
 
@@ -13,7 +13,8 @@ from __future__ import annotations
 import json
 import math
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from time import process_time
@@ -21,12 +22,17 @@ from typing import Any
 
 import attrs
 
+from jgroups_py import wire
+from jgroups_py.batch import Header
+from jgroups_py.codec import Interner
 from jgroups_py.config.load import load
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.events import SetTags
 from jgroups_py.members import FAILED, SUSPECTED, UPDATED
 from jgroups_py.outputs import LOCAL, MemberChanged
 from jgroups_py.protocols.swim import Swim, SwimConfig
+from jgroups_py.protocols.swim.exchange import stretched
+from jgroups_py.protocols.swim.headers import Alive, Dead, Suspected
 from jgroups_py.protocols.swim.table import Node
 from jgroups_py.sim.network import Network, Weather
 from jgroups_py.sim.network import Path as Way
@@ -35,12 +41,15 @@ from jgroups_py.sim.world import World
 from jgroups_py.units import NS_PER_S, millis, seconds
 
 SIZES = (10, 32, 100, 320, 1000)
-LOSSES = (0.0, 0.1)
+LOSSES = {0.0: 1000, 0.1: 320}           # loss -> the largest group: a second of 1,000 members and loss takes five
 WARM_UP, LOAD, WATCH, NEWS = seconds(3), seconds(15), seconds(60), seconds(6)
 CRASHES = 5                              # one every two seconds; a tenth of the members at most
 CHANGES = 5                              # tags that change, one every two seconds
 STALL, PAUSE = seconds(5), seconds(1)    # stalling members: so long deaf and mute, then so long not
-STALLS = 10                              # such rounds: a minute
+STALLS = 10                              # such rounds: a minute; fewer above MANY members
+MANY = 500
+LEAD_BYTES = 7                           # of a header before its body; its length stands in the last four
+REMEMBERED = 200_000
 STALLING = 0.04                          # so many of all members
 LAN = SwimConfig(link_pings=False)
 
@@ -109,6 +118,8 @@ class Group(World):
             swim.rng.shuffle(swim.ring.names)
             swim.up_count = len(swim.nodes)
             swim.gossip.drop(name)
+            every_ns = stretched(swim.config.push_pull_interval_ns, len(self.members))
+            swim.set_timer("exchange", swim.rng.randrange(every_ns))
 
     def seconds_until(self, change: str, name: str, since_ns: int) -> list[float]:
         """When each of those who heard this of `name` first did, sorted."""
@@ -144,6 +155,41 @@ def median(values: Iterable[float | None]) -> float | None:
     found = sorted(math.inf if value is None else value for value in values)
     middle = found[len(found) // 2]
     return None if math.isinf(middle) else middle
+
+
+@contextmanager
+def remembering() -> Iterator[None]:
+    """Encode and decode each news once: a thousand simulated members would spend most of their time on that."""
+    slow_read, packers = wire._variable_header, dict[type[Header], Callable[[Any], bytes]]()
+    read: dict[bytes, Header] = {}
+    packed: dict[int, tuple[Header, bytes]] = {}         # id -> a header that is kept, so that its id stays its own
+
+    def quick_read(data: bytes, pos: int, stop: int, addresses: Interner) -> tuple[Header, int]:
+        end = pos + LEAD_BYTES + int.from_bytes(data[pos + LEAD_BYTES - 4:pos + LEAD_BYTES], "big")
+        key = data[pos:end]
+        if key not in read:
+            if len(read) >= REMEMBERED:
+                read.clear()
+            read[key] = slow_read(data, pos, stop, addresses)[0]
+        return read[key], end
+
+    def quick_pack(header: Header) -> bytes:
+        known = packed.get(id(header))
+        if known is None:
+            if len(packed) >= REMEMBERED:
+                packed.clear()
+            known = packed[id(header)] = header, packers[header.__class__](header)
+        return known[1]
+
+    codecs: dict[type[Header], wire.HeaderCodec] = {kind: wire._by_class[kind] for kind in (Alive, Suspected, Dead)}
+    packers.update({kind: codec.pack for kind, codec in codecs.items()})
+    wire._variable_header = quick_read
+    wire._by_class.update({kind: attrs.evolve(codec, pack=quick_pack) for kind, codec in codecs.items()})
+    try:
+        yield
+    finally:
+        wire._variable_header = slow_read
+        wire._by_class.update(codecs)
 
 
 # --- what is measured -------------------------------------------------------------------------------------------------
@@ -209,7 +255,8 @@ def false_failures(count: int, loss: float, stalling: int, lifeguard: bool) -> d
     group = Group(count, attrs.evolve(LAN, lifeguard=lifeguard), loss)
     stalls = group.members[count - stalling:]
     began_ns = group.now_ns
-    for _ in range(STALLS):
+    rounds = min(STALLS, max(1, STALLS * MANY // count))
+    for _ in range(rounds):
         group.ether.away = dict.fromkeys(stalls)
         group.run_for(STALL)
         group.ether.away = {}
@@ -218,6 +265,7 @@ def false_failures(count: int, loss: float, stalling: int, lifeguard: bool) -> d
               if heard.at_ns >= began_ns and heard.change in (FAILED, SUSPECTED) and heard.name not in stalls]
     failed = [heard for heard in unfair if heard.change == FAILED]
     return {"members": count, "loss": loss, "stalling": stalling, "lifeguard": lifeguard,
+            "seconds": rounds * (STALL + PAUSE) // NS_PER_S,
             "members_failed": len(dict.fromkeys(heard.name for heard in failed)), "failures": len(failed),
             "failures_at_healthy": sum(heard.who not in stalls for heard in failed),
             "suspicions": len(unfair) - len(failed)}
@@ -235,8 +283,8 @@ def curves(most: int, tell: Callable[[str], None]) -> dict[str, list[dict[str, A
 
     for size in sizes:
         add("load", load_of(size))
-    for loss in LOSSES:
-        for size in sizes:
+    for loss, largest in LOSSES.items():
+        for size in [size for size in sizes if size <= largest]:
             add("news", news_of(size, loss))
             add("failures", failures_of(size, loss))
     for stalling in (0, max(1, round(STALLING * large))):
@@ -302,7 +350,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.most < SIZES[0]:
         parser.error(f"--most is at least {SIZES[0]}")
-    found = curves(args.most, lambda line: print(line, flush=True))
+    with remembering():
+        found = curves(args.most, lambda line: print(line, flush=True))
     if args.json is not None:
         args.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
     if args.plot is not None:

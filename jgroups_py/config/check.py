@@ -163,8 +163,8 @@ def check_detectors(layers: Sequence[LayerSpec], problems: Problems) -> None:
     """Links belong to one failure detector."""
     names = {layer.name: layer for layer in layers}
     if "SWIM" in names and "FD_SOCK" in names and names["SWIM"].config.link_pings:
-        problems.add(names["SWIM"].place, "SWIM stands in place of FD_SOCK, whose links it would take for its own; take "
-                     f"FD_SOCK out ({names['FD_SOCK'].place}) or set SWIM's link_pings=false")
+        problems.add(names["SWIM"].place, "SWIM stands in place of FD_SOCK, whose links it would take for its own; "
+                     f"take FD_SOCK out ({names['FD_SOCK'].place}) or set SWIM's link_pings=false")
 
 
 def check_ports(layers: Sequence[LayerSpec], problems: Problems) -> None:

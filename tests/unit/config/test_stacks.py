@@ -230,7 +230,8 @@ def test_odd_but_possible_stacks_are_warned_of():
     assert any("without FRAG, messages above about" in warning for warning in spec.warnings)
     assert any("DISCARD stands above NAKACK" in warning for warning in spec.warnings)
     spec = load(without("FD_ALL", "FD_SOCK", "STABLE"))
-    assert any("without FD_ALL and FD_SOCK and SWIM, a crashed member is never noticed" in text for text in spec.warnings)
+    assert any("without FD_ALL and FD_SOCK and SWIM, a crashed member is never noticed" in warning
+               for warning in spec.warnings)
     assert any("without STABLE, NAKACK keeps every multicast" in warning for warning in spec.warnings)
 
 
