@@ -39,6 +39,7 @@ from jgroups_py.topics import (
 )
 from jgroups_py.view import MergeView, View
 
+MAX_COUNTED = 100                            # topics whose messages are counted one by one
 RELIABLE = NO_RELAY | NO_FC
 """Flags of our own messages: in order with the data, in our group only, not held up by credits."""
 
@@ -55,6 +56,7 @@ class Topics(Protocol):
         self.version = 0                             # of our interest
         self.view: View | None = None
         self.register = Register()
+        self.delivered: dict[str, tuple[int, int]] = {}      # topic -> messages and bytes, for `stats`
         # Without other sites nobody needs to know what we want.
         self.has_sites = self.stack.find(SiteReporter) is not None
 
@@ -72,9 +74,17 @@ class Topics(Protocol):
         """Pass up a run that we want, with its topic on it."""
         wanted = self.confirmed if isinstance(batch.src, ProxyUUID) else self.interest
         if wanted.wants(header.topic):
+            self.note(header.topic, batch)
             self.pass_up(batch.push(header))
         else:
             self.count("filtered", batch.count)
+
+    def note(self, topic: str, batch: Batch) -> None:
+        """Count what was delivered about a topic, each by itself as long as there are not too many."""
+        if topic not in self.delivered and len(self.delivered) >= MAX_COUNTED:
+            topic = "others"
+        messages, nbytes = self.delivered.get(topic, (0, 0))
+        self.delivered[topic] = messages + batch.count, nbytes + batch.nbytes
 
     @receives(PassedBy)
     def numbers_only(self, header: PassedBy, batch: Batch) -> None:
@@ -159,4 +169,7 @@ class Topics(Protocol):
             self.send(Heard(told), None, flags=RELIABLE)
 
     def stats(self) -> dict[str, float]:
-        return {**super().stats(), "topics": len(self.interest.names), "all_topics": int(self.interest.everything)}
+        found = {**super().stats(), "topics": len(self.interest.names), "all_topics": int(self.interest.everything)}
+        for topic, (messages, nbytes) in self.delivered.items():
+            found[f"messages about {topic}"], found[f"bytes about {topic}"] = messages, nbytes
+        return found

@@ -104,6 +104,8 @@ def test_members_get_the_topics_that_they_want_and_all_that_has_none() -> None:
     got = {name: [about(world, name, topic) for topic in ("orders", "7", "prices")] for name in "ABCD"}
     assert got == {"A": [[0, 1], [2, 3], [4, 5]], "B": [[0, 1], [], []], "C": [[0, 1], [2, 3], []], "D": [[], [], []]}
     assert all(b"A#1>*/6" in world.delivered(name) for name in "ABCD")
+    assert world.stats("C")["TOPICS"]["messages about orders"] == 2
+    assert world.stats("C")["TOPICS"]["bytes about 7"] == len(b"A#1>*/2@7") * 2
     assert check(world.history) == []
 
 
