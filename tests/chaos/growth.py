@@ -1,10 +1,11 @@
-"""Where the memory of a process goes: what Python holds more of than a while ago, by the lines that asked for it.
+"""Where the memory of a process goes: how much it needs, and what Python holds more of than a while ago.
 
-For the soak's `--trace`. Resident memory alone does not tell a leak from memory that the allocator keeps, or from logs
-that fill up to a bound.
+Resident memory alone does not tell a leak from what the allocator keeps free after a burst: measured on two sites in
+one process, what was in use stayed at 26.4 MB from message 2,000 to 28,000, while 9 MB more were resident.
 """
 from __future__ import annotations
 
+import ctypes
 import gc
 import threading
 import time
@@ -20,8 +21,16 @@ SHOWN = 12
 LEAST_KB = 8
 
 
+def settled_mb() -> float:
+    """Resident memory once the allocator has handed back what it keeps free (where it can: glibc)."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+    return rss_mb()
+
+
 def trace(path: Path) -> None:
-    """Begin; what grew is appended to the file now and then."""
+    """Begin; what grew is appended to the file now and then, by the lines that asked for it."""
     tracemalloc.start(FRAMES)
     threading.Thread(target=_watch, args=(path,), daemon=True).start()
 

@@ -19,7 +19,6 @@ from typing import Any
 
 import jgroups_py as jg
 from jgroups_py.children import end_with_parent
-from jgroups_py.cli.member import rss_mb
 from tests.chaos import growth, payloads
 
 TICK_S = 0.02                        # the sender wakes up so often and sends what is due
@@ -176,7 +175,7 @@ class Worker:
         self.say("report", last=self.watcher.last, sent=self.sent, at=time.monotonic(),
                  kept_back=stats.get("channel", {}).get("kept_back_bytes", 0),
                  letters=stats.get("RELAY", {}).get("letters_waiting", 0),
-                 rss_mb=rss_mb(), descriptors=len(os.listdir("/proc/self/fd")))
+                 rss_mb=growth.settled_mb(), descriptors=len(os.listdir("/proc/self/fd")))
 
     def do_leave(self) -> None:
         """Leave gracefully and end."""
