@@ -28,9 +28,9 @@ from jgroups_py.units import NS_PER_S
 
 PROFILE = "replicas"
 PARTITIONS = 3
-PATIENCE_S = 4.0                           # of a client
+PATIENCE_S = 3.0                           # of a client
 ANSWER_S = 0.7                             # until it asks somebody else
-PAUSE_S = 0.05                             # until it asks again who knew no better
+PAUSE_S = 0.15                             # until it asks again who knew no better
 COUNTED = {"elections_won": "elections", "configurations": "changes of replicas", "states_loaded": "states taken over",
            "replicas_dropped": "replicas dropped", "handed_over": "leaders moved"}
 BURST = (1, 1, 2, 3, 5, 8)                 # operations at a time

@@ -23,6 +23,7 @@ from jgroups_py.codec import (
     U8,
     U32,
     U64,
+    Codec,
     Interner,
     Reader,
     optional,
@@ -37,6 +38,7 @@ class Message:
     """Base of all. Those about a partition have it as their first field."""
 
     kind: ClassVar[int]
+    codecs: ClassVar[tuple[tuple[str, Codec[Any]], ...]]   # of the fields, in order
 
 
 M = TypeVar("M", bound=Message)
@@ -50,6 +52,7 @@ def message(kind: int) -> Callable[[type[M]], type[M]]:
         assert kind not in _kinds, f"kind {kind} is taken"
         made = attrs.frozen(cls)
         made.kind = kind
+        made.codecs = tuple((a.name, a.metadata["codec"]) for a in attrs.fields(made))    # type: ignore[arg-type]
         _kinds[kind] = made
         return made
     return decorate
@@ -58,8 +61,8 @@ def message(kind: int) -> Callable[[type[M]], type[M]]:
 def encode(item: Message) -> bytes:
     """As bytes."""
     out = bytearray((item.kind,))
-    for attribute in attrs.fields(type(item)):               # type: ignore[arg-type]
-        attribute.metadata["codec"].write(getattr(item, attribute.name), out)
+    for name, codec in item.codecs:
+        codec.write(getattr(item, name), out)
     return bytes(out)
 
 
@@ -73,11 +76,11 @@ def decode(data: bytes, addresses: Interner) -> Message:
     if cls is None:
         raise WireError("no message about partitions")
     reader = Reader(data, addresses, 1)
-    values = [attribute.metadata["codec"].read(reader) for attribute in attrs.fields(cls)]    # type: ignore[arg-type]
+    values = [codec.read(reader) for _, codec in cls.codecs]
     if reader.pos != reader.stop:
         raise WireError("a message about partitions is followed by more")
     made: Any = cls
-    return made(*values)                                     # type: ignore[no-any-return]
+    return made(*values)                             # type: ignore[no-any-return]
 
 
 def known_messages() -> list[type[Message]]:
