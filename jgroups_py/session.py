@@ -9,6 +9,7 @@ from typing import Any
 from jgroups_py.address import Address
 from jgroups_py.batch import Header
 from jgroups_py.block import Block
+from jgroups_py.config.check import alone
 from jgroups_py.config.load import Source, load
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.delivery import Dispatcher
@@ -130,6 +131,9 @@ class BaseChannel(Subscriber):
         receiver: object = None,
     ) -> None:
         self.spec: StackSpec = load(stack, properties)
+        if alone(self.spec.layers):
+            raise ConfigError(f"{self.spec.source}: SWIM alone forms no group and carries no messages; such a stack is "
+                              "for jgroups_py.blocks.membership, a channel's has GMS too")
         if not name and getattr(self.spec.config_of("RELAY"), "hold_dir", None):
             raise ConfigError("with RELAY's hold_dir a member needs a name that stays the same: its folder's")
         self.name = name or default_name()

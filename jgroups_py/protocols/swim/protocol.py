@@ -22,7 +22,7 @@ from jgroups_py.events import (
     UserGossip,
     ViewChange,
 )
-from jgroups_py.members import Member
+from jgroups_py.members import MEMBER_LEFT, Member
 from jgroups_py.ports import Membership, MemberTable
 from jgroups_py.protocol import on, receives, timer
 from jgroups_py.protocols.swim.config import parse_tags
@@ -145,6 +145,13 @@ class Swim(Exchange, MemberTable):
         self.probe = None
         for node in list(self.nodes.values()):
             self.drop(node)
+
+    def has_left(self, name: str) -> None:
+        """A layer above knows that a node which counts as failed had said that it leaves."""
+        node = self.nodes.get(name)
+        if node is not None and node.state == DEAD:
+            self.turn(node, LEFT)
+            self.tell(MEMBER_LEFT, node)
 
     # --- under GMS ----------------------------------------------------------------------------------------------------
 

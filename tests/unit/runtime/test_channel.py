@@ -207,6 +207,12 @@ def test_stats_are_numbers_by_protocol(channel):
     assert channel.stats()["UDP"]["frames_sent"] == 1
 
 
+def test_a_stack_of_swim_alone_is_not_for_a_channel():
+    for stack in ("membership", "serf"):
+        with pytest.raises(jg.ConfigError, match=r"such a stack is for jgroups_py\.blocks\.membership"):
+            jg.JChannel(stack)
+
+
 def test_a_member_that_holds_on_disk_needs_a_name_of_its_own(tmp_path):
     with pytest.raises(jg.ConfigError, match="needs a name that stays the same"):
         jg.JChannel("nyc", properties={"hold_dir": tmp_path})

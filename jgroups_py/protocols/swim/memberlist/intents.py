@@ -4,13 +4,13 @@ Above SWIM on MEMBERLIST. A member that goes says so first by an intent, which i
 they take it for failed. Intents are ordered by a Lamport clock: who hears that it has left, and has not, joins again.
 User events are spread as news are, remembered for a while, and handed over once. On reception of
 
-    Join, Leave     newer than what is known of the node: remember, pass on; Leave about us: refute it by a Join
+    Join, Leave     newer than what is known of the node: remember, pass on; Leave about us: refute it by a Join;
+                    about a node that failed, or fails later: it has left
     Event           not known yet: remember, hand over, pass on
     Query           not known yet: pass on; we do not answer
     a state         in an exchange: the same for all that is in it; what is in the first one happened before our time
 
-Source: Serf's serf.go and delegate.go. Deviations: no queries of our own and no answers, no network coordinates; an
-operator's force-leave of a failed node is passed on, but SWIM shows the node as failed until it is forgotten.
+Source: Serf's serf.go and delegate.go. Deviations: no queries of our own and no answers, no network coordinates.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import attrs
 
 from jgroups_py.errors import WireError
 from jgroups_py.events import Connect, Disconnect, Tell, UserGossip, UserHeard, UserStateHeard
-from jgroups_py.members import JOINED
+from jgroups_py.members import FAILED, JOINED
 from jgroups_py.outputs import MemberChanged
 from jgroups_py.ports import UserState
 from jgroups_py.protocol import STOP, Protocol, on, timer
@@ -80,10 +80,16 @@ class Serf(Protocol, UserState):
 
     @on(Tell)
     def told(self, event: Tell) -> None:
-        """The first member that we meet hears that we join, at a time after any earlier leave that it remembers."""
+        """The first member that we meet hears that we join; who said that it leaves and then failed has left."""
         output = event.output
-        if isinstance(output, MemberChanged) and output.change == JOINED and self.swim.up_count == 1:
+        if not isinstance(output, MemberChanged):
+            return
+        if output.change == JOINED and self.swim.up_count == 1:
             self.later(self.join)
+        elif output.change == FAILED:
+            standing = self.intents.of.get(output.member.name)
+            if standing is not None and standing.leaving:
+                self.later(lambda: self.swim.has_left(output.member.name))
 
     def join(self) -> None:
         """Say that we are in."""
@@ -139,11 +145,19 @@ class Serf(Protocol, UserState):
                 if isinstance(message, Leave) and message.node == self.swim.my_name and self.leave_by_ns is None:
                     self.refute(message)
                     return False
-                return self.intents.take(message)
+                return self.intended(message)
             case Event():
                 return self.happened(message)
             case Query():
                 return self.queries.take(message)
+
+    def intended(self, intent: Join | Leave) -> bool:
+        """A leave of a node that failed is an operator's word that it will not be back."""
+        if not self.intents.take(intent):
+            return False
+        if isinstance(intent, Leave):
+            self.later(lambda: self.swim.has_left(intent.node))
+        return True
 
     def refute(self, leave: Leave) -> None:
         """We have not left."""

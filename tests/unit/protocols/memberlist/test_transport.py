@@ -99,6 +99,26 @@ def test_a_member_says_that_it_leaves_before_it_does():
     assert "Dead" in said
 
 
+def test_who_fails_after_it_said_that_it_leaves_has_left():
+    town = town_of("a", "b", "c")
+    town.leave("b")
+    town.run(0.5)
+    town.kill("b")
+    town.run(40)
+    assert town.states("a") == town.states("c") == {"a": "alive", "b": "left", "c": "alive"}
+
+
+def test_a_failed_node_has_left_once_an_operator_says_so():
+    town = town_of("a", "b", "c")
+    town.kill("b")
+    town.run(40)
+    assert town.states("a")["b"] == town.states("c")["b"] == "failed"
+    say(town, "a", UserMessage(serf.write_message(serf.Leave(40, "b"))))
+    town.run(5)
+    assert town.states("a")["b"] == town.states("c")["b"] == "left"
+    assert town.changes("c")[-2:] == [("failed", "b"), ("left", "b")]
+
+
 def test_a_leave_of_somebody_who_is_there_is_refuted():
     town = town_of("a", "b", "c")
     say(town, "a", UserMessage(serf.write_message(serf.Leave(40, "b"))))
