@@ -64,7 +64,7 @@ class Replicas:
         self._health = health
         self._host: Host | None = None
         self._hosts: dict[str, Address] = {}               # id -> address, of those that may have partitions
-        self._known: tuple[Candidate, ...] = ()
+        self._known: tuple[tuple[Candidate, ...], int] = (), 0
         self._addresses = Interner()
         self._jobs: deque[Job | None] = deque()
         self._stir = threading.Condition()
@@ -252,8 +252,8 @@ class Replicas:
             elif self._health is not None:
                 self._tell(output)
         known, addresses = host.placement()
-        if known.candidates != self._known:
-            self._known, self._hosts = known.candidates, addresses
+        if (known.candidates, host.replicas) != self._known:
+            self._known, self._hosts = (known.candidates, host.replicas), addresses
             self.client.hosts_changed(known.candidates, host.replicas)
 
     def _say(self, output: Send) -> None:
