@@ -116,9 +116,9 @@ def test_accept_4_9_a_receiver_that_closes_frees_the_sender_at_once() -> None:
 
 def test_accept_4_10_max_does_not_wait_and_the_slow_one_is_told_what_it_lost() -> None:
     alone = group("max", {"A": 0, "F": 0})
-    pump(alone, "A", seconds(2))
+    pump(alone, "A", seconds(1))
     world = group("max", {"A": 0, "F": 0, "S": SLOW})
-    sent = pump(world, "A", seconds(2))
+    sent = pump(world, "A", seconds(1))
     assert len(world.delivered("F")) >= 0.98 * len(alone.delivered("F"))
     world.run_for(seconds(10))
     assert len(world.delivered("F")) == sent
@@ -129,7 +129,7 @@ def test_accept_4_10_max_does_not_wait_and_the_slow_one_is_told_what_it_lost() -
 
 def test_accept_4_10_who_lost_messages_gets_all_that_follow_once_it_has_caught_up() -> None:
     world = group("max", {"A": 0, "F": 0, "S": SLOW})
-    pump(world, "A", seconds(3))
+    pump(world, "A", seconds(1))
     world.run_for(seconds(5))
     lost = skipped(world, "S")
     assert lost > 0
@@ -141,9 +141,9 @@ def test_accept_4_10_who_lost_messages_gets_all_that_follow_once_it_has_caught_u
 
 def test_accept_4_11_who_has_not_the_tag_never_slows_the_sender() -> None:
     world = group("tagged,g:1001", {"A": 0, "F": 0, "S": 20}, {"F": "1001"})
-    sent = pump(world, "A", seconds(3))
-    assert len(world.delivered("F")) > 0.9 * sent > 20 * SLOW // 10
-    world.run_for(seconds(120))
+    sent = pump(world, "A", seconds(1))
+    assert len(world.delivered("F")) > 0.9 * sent > 2 * SLOW
+    world.run_for(seconds(20))
     assert len(world.delivered("S")) + skipped(world, "S") == sent
     clean(world)
 
