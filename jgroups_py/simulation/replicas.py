@@ -172,11 +172,16 @@ class Holder(jg.Receiver):
                 host.create(b"store", PARTITIONS, self.run.setting.replicas, self.now_ns())
                 self.settle()
             return
-        if rng.random() < 0.03:
-            host.vacate(self.now_ns())
-            self.settle()
+        if rng.random() < 0.02:
+            self.vacate()
         for _ in range(rng.choice(BURST)):
             self.begin(rng.randrange(PARTITIONS), rng.choice((Verb.WRITE, Verb.WRITE, Verb.STRONG, Verb.READ)))
+
+    def vacate(self) -> None:
+        """Give all replicas to others."""
+        if self.host is not None:
+            self.host.vacate(self.now_ns())
+            self.settle()
 
     def begin(self, partition: int, verb: Verb) -> None:
         host = self.host

@@ -158,7 +158,7 @@ class Storm:
         """Something happens."""
         rng, names = self.rng, [*self.channels]
         getattr(self, rng.choice(("crash", "crash", "restart", "restart", "split", "heal", "heal", "one_way", "one_way",
-                                  "weather", "pause", "only_views", "lonely_death")))(rng.choice(names or ["A"]))
+                                  "weather", "pause", "only_views", "lonely_death", "island")))(rng.choice(names or ["A"]))
 
     def crash(self, name: str) -> None:
         self.channels.pop(name, None)
@@ -204,6 +204,19 @@ class Storm:
         """As in profile replicas."""
         self.one_way(name)
         self.after(self.rng.randrange(millis(20), seconds(1)), self.crash, name)
+
+    def island(self, name: str) -> None:
+        """A member is about to give its replicas to others; just then two are cut off, and do not know it yet."""
+        channel = self.channels.get(name)
+        if channel is not None:
+            channel.call(channel.receiver.vacate)
+        self.after(self.rng.randrange(millis(1), millis(200)), self.cut_off, self.rng.sample(self.names, 2))
+        self.after(self.rng.randrange(millis(500), millis(1500)), self.regroup)
+
+    def cut_off(self, names: list[str]) -> None:
+        """These hear only each other."""
+        self.cut.update({(one, other): None for one in self.names for other in self.names
+                         if (one in names) != (other in names)})
 
     def regroup(self) -> None:
         """Views of those who can hear each other."""

@@ -126,6 +126,42 @@ def test_the_leader_steps_down_where_its_view_has_no_majority_and_says_so() -> N
     assert (reply.status, reply.leader) == (Status.REDIRECT, None)
 
 
+def test_the_replica_that_has_what_was_acknowledged_is_elected() -> None:
+    cluster = Cluster("ABC")
+    first, second, third = (member.name for member in cluster.hosts["A"].preference(0, cluster.hosts["A"].members))
+    cluster.cut = {(first, second): None}
+    place = cluster.write(cluster.routing(), b"kept")         # by the first and the third
+    cluster.crash(first)
+    cluster.cut = {}
+    cluster.view([second, third])
+    cluster.run(seconds(2))
+    assert cluster.values(second)[place] == cluster.values(third)[place] == b"kept"
+
+
+def test_a_change_of_replicas_needs_the_old_majority_too() -> None:
+    """The leader and the newcomer, who are most of the new configuration, decide nothing by themselves."""
+    cluster = Cluster("ABCD")
+    leader = cluster.leader()
+    (spare,) = [name for name in "ABCD" if name not in cluster.members()]
+    others = [name for name in cluster.members() if name != leader]
+    cluster.hosts[others[0]].vacate(cluster.now_ns)
+    cluster._settle(others[0])
+    cluster.run(millis(5))
+    cluster.cut = {(one, other): None for one in (leader, spare) for other in others}
+    cluster.cut.update({(other, one): None for one, other in cluster.cut})
+    cluster.run(seconds(1))
+    assert spare in [member.name for member in cluster.replica(leader).configuration.members]
+    assert cluster.replica(leader).configuration.old
+    assert cluster.ask(leader, cluster.routing().begin(0, Verb.WRITE, b"not acknowledged")) is None
+    cluster.view(others)
+    cluster.run(seconds(1))
+    cluster.write(cluster.routing(), b"by the old majority")
+    cluster.merge("ABCD")
+    cluster.run(seconds(3))
+    for name in cluster.members():
+        assert cluster.values(name) == [b"by the old majority"]
+
+
 # --- moving -----------------------------------------------------------------------------------------------------------
 
 def test_a_dead_replica_is_replaced_and_the_new_one_gets_the_data() -> None:
