@@ -163,8 +163,8 @@ class Split(Action):
     nets: tuple[int, ...] = (LOCAL, BRIDGE)
 
     def do(self, world: World, start: Starter) -> bool:
-        world.partition(self.groups, self.nets)
-        world.after(self.for_ns, world.mend, self.nets)
+        number = world.partition(self.groups, self.nets)
+        world.after(self.for_ns, world.mend_cut, number, self.nets)
         return True
 
     def words(self) -> str:
@@ -183,8 +183,8 @@ class OneWay(Action):
     nets: tuple[int, ...] = (LOCAL, BRIDGE)
 
     def do(self, world: World, start: Starter) -> bool:
-        world.cut(self.src, self.dest, self.nets)
-        world.after(self.for_ns, world.mend, self.nets)
+        number = world.cut(self.src, self.dest, self.nets)
+        world.after(self.for_ns, world.mend_cut, number, self.nets)
         return True
 
     def words(self) -> str:

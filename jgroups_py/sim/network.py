@@ -84,7 +84,7 @@ class Network:
         self.fair = {**CLEAR, **(weather or {})}                   # net -> weather to heal to
         self.general = dict(self.fair)                             # net -> weather of paths without one of their own
         self.paths: dict[tuple[str, str, int], Path] = {}
-        self.cuts: dict[tuple[str, str, int], None] = {}
+        self.cuts: dict[tuple[str, str, int], dict[int, None]] = {}     # path -> the cuts on it, by number
         self.local_weather: dict[tuple[str, str, int], Weather] = {}
 
     def path(self, src: str, dest: str, net: int) -> Path:
@@ -101,10 +101,10 @@ class Network:
         """Whether nothing gets from `src` to `dest`."""
         return (src, dest, net) in self.cuts
 
-    def cut(self, src: str, dest: str, nets: Iterable[int] = NETS) -> None:
-        """Let nothing through from `src` to `dest`; the other direction stays."""
+    def cut(self, src: str, dest: str, nets: Iterable[int] = NETS, number: int = 0) -> None:
+        """Let nothing through from `src` to `dest`; the other direction stays. number: of what this cut is part of."""
         for net in nets:
-            self.cuts[src, dest, net] = None
+            self.cuts.setdefault((src, dest, net), {})[number] = None
             self.path(src, dest, net).cut = True
 
     def set_weather(self, net: int, weather: Weather) -> None:
@@ -127,6 +127,23 @@ class Network:
         for key in [key for key in self.cuts if key[2] in mended]:
             del self.cuts[key]
             self.paths[key].cut = False
+        return self._going_on()
+
+    def mend_cut(self, number: int) -> list[Path]:
+        """Undo one cut; paths stay cut on which another one lies. Returns what `mend` does."""
+        for key, numbers in list(self.cuts.items()):
+            if numbers.pop(number, number) is None and not numbers:
+                del self.cuts[key]
+                self.paths[key].cut = False
+        return self._going_on()
+
+    def has_other_cuts(self, number: int, nets: Iterable[int]) -> bool:
+        """Whether other cuts than this one lie on some nets."""
+        looked_at = tuple(nets)
+        return any(key[2] in looked_at and any(other != number for other in numbers)
+                   for key, numbers in self.cuts.items())
+
+    def _going_on(self) -> list[Path]:
         going_on = []
         for path in [path for path in self.paths.values() if path.backlog and not path.cut]:
             if path.rng.random() < RESET_RATIO:

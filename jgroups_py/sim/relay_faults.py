@@ -63,8 +63,7 @@ class MuteFirst(Action):
             return False
         for member in first.view.members:
             if member != first.me:
-                world.cut(first.name, member.name, (LOCAL,))
-        world.after(self.for_ns, world.mend, (LOCAL,))
+                world.after(self.for_ns, world.mend_cut, world.cut(first.name, member.name, (LOCAL,)), (LOCAL,))
         return True
 
     def words(self) -> str:
@@ -88,8 +87,8 @@ class Flapping(Action):
         return True
 
     def _down(self, world: World) -> None:
-        world.partition((self.names, self.others), (BRIDGE,))
-        world.after(self.down_ns, world.mend, (BRIDGE,))
+        number = world.partition((self.names, self.others), (BRIDGE,))
+        world.after(self.down_ns, world.mend_cut, number, (BRIDGE,))
 
     def words(self) -> str:
         return (f"{self.times} times cut the bridge of {' '.join(self.names)} for {self.down_ns / NS_PER_S:.3f} s, "

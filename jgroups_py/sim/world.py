@@ -20,7 +20,7 @@ from jgroups_py.protocols.relay import Relay
 from jgroups_py.sim import history as h
 from jgroups_py.sim.books import Books
 from jgroups_py.sim.engine import Engine
-from jgroups_py.sim.network import NETS, Weather
+from jgroups_py.sim.network import NETS, Path, Weather
 from jgroups_py.sim.process import App, Process
 from jgroups_py.topics import Interest, Subscribe, Unsubscribe, interest_in, topic_header
 from jgroups_py.units import millis, seconds
@@ -42,6 +42,7 @@ class World(Engine):
         self.processes: dict[str, Process] = {}              # name -> its latest incarnation
         self.all_processes: list[Process] = []
         self.order_count = 0                                 # of operators
+        self.cut_count = 0
         self.by_address: dict[Address, Process] = {}
         self._hosts: dict[str, str] = {}                     # name -> IP address
 
@@ -272,21 +273,26 @@ class World(Engine):
         if process.alive:
             self._plan(self.now_ns, (process, LOCAL, b"", None))
 
-    def partition(self, groups: Sequence[Iterable[str]], nets: Iterable[int] = NETS) -> None:
-        """Cut every path between members of different groups; names in no group keep all their paths."""
+    def partition(self, groups: Sequence[Iterable[str]], nets: Iterable[int] = NETS) -> int:
+        """Cut every path between members of different groups; names in no group keep all their paths. Returns the
+        cut's number."""
+        self.cut_count += 1
         lists = [list(group) for group in groups]
         for mine in lists:
             for other in lists:
                 if other is not mine:
                     for src in mine:
                         for dest in other:
-                            self.network.cut(src, dest, nets)
+                            self.network.cut(src, dest, nets, self.cut_count)
         self.remark("partition " + " | ".join(" ".join(group) for group in lists))
+        return self.cut_count
 
-    def cut(self, src: str, dest: str, nets: Iterable[int] = NETS) -> None:
-        """Let nothing through from `src` to `dest`; the other direction stays."""
-        self.network.cut(src, dest, nets)
+    def cut(self, src: str, dest: str, nets: Iterable[int] = NETS) -> int:
+        """Let nothing through from `src` to `dest`; the other direction stays. Returns the cut's number."""
+        self.cut_count += 1
+        self.network.cut(src, dest, nets, self.cut_count)
         self.remark(f"cut {src} -> {dest}")
+        return self.cut_count
 
     def heal(self) -> None:
         """Undo cuts and bad weather, give power back. Paused processes stay paused."""
@@ -298,7 +304,17 @@ class World(Engine):
     def mend(self, nets: Iterable[int] = NETS) -> None:
         """Undo all cuts."""
         self.remark("all paths are whole again")
-        for path in self.network.mend(nets):
+        self._go_on(self.network.mend(nets))
+
+    def mend_cut(self, number: int, nets: Iterable[int] = NETS) -> None:
+        """Undo one cut on these nets; where others lie too, paths stay cut."""
+        if not self.network.has_other_cuts(number, nets):
+            return self.mend(nets)
+        self.remark("paths are whole again on which no other cut lies")
+        return self._go_on(self.network.mend_cut(number))
+
+    def _go_on(self, paths: Iterable[Path]) -> None:
+        for path in paths:
             backlog, path.backlog = path.backlog, []
             for socket, data in backlog:
                 for at_ns in path.arrivals(self.now_ns, True):

@@ -61,6 +61,21 @@ def test_a_cut_has_one_direction() -> None:
     assert world.delivered("A") == [b"y"]
 
 
+def test_cuts_that_overlap_heal_each_by_itself() -> None:
+    world = world_of("ABC")
+    split = world.partition(["A", "BC"])
+    world.cut("A", "B")
+    world.mend_cut(split)
+    for name in "AB":
+        world.send(name, None, [name.encode()])
+    world.run_for(millis(10))
+    assert [sorted(world.delivered(name)) for name in "ABC"] == [[b"B"], [], [b"A", b"B"]]
+    world.heal()
+    world.send("A", None, [b"again"])
+    world.run_for(millis(10))
+    assert world.delivered("B") == [b"again"]
+
+
 def test_bad_weather_loses_and_duplicates() -> None:
     world = world_of("AB")
     world.set_weather(Weather(loss_ratio=0.3, duplicate_ratio=0.3))
