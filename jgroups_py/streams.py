@@ -12,14 +12,18 @@ from jgroups_py.events import Event
 from jgroups_py.outputs import Output
 
 
-class BothKinds:
-    """A transport's configuration that asks for datagrams and streams on one port."""
+class Datagrams:
+    """A transport's configuration that asks for datagrams, without multicast."""
 
     bind_addr: str
     bind_port: int
     port_range: int
     external_addr: str
     external_port: int
+
+
+class BothKinds(Datagrams):
+    """One that asks for datagrams and streams on one port."""
 
 
 # --- outputs --------------------------------------------------------------------------------------------------------

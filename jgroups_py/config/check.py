@@ -30,7 +30,7 @@ NEEDED: tuple[tuple[tuple[str, ...], str], ...] = (
 OF_VIEWS = ("GMS", "NAKACK", "UNICAST", "STABLE", "FRAG", "STATE_TRANSFER", "RELAY")
 """Where one of these is, the stack is to form groups."""
 
-OF_MEMBERLIST = ("SWIM", "SERF")
+SAYS_ONLY = {"MEMBERLIST": ("SWIM", "SERF"), "INFLUX": ("PEX",)}
 
 WANTED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("FD_ALL", "FD_SOCK", "SWIM"), "a crashed member is never noticed"),
@@ -81,8 +81,8 @@ def check_layers(layers: Sequence[LayerSpec], problems: Problems) -> None:
     check_detectors(layers, problems)
     check_ports(layers, problems)
     check_multicast(layers, problems)
-    if layers[0].name == "MEMBERLIST":
-        check_memberlist(layers, problems)
+    if layers[0].name in SAYS_ONLY:
+        check_foreign(layers, problems)
     elif not alone(layers):
         check_sizes(layers, problems)
     check_faults(layers, problems)
@@ -115,12 +115,13 @@ def check_complete(layers: Sequence[LayerSpec], problems: Problems) -> None:
             problems.warn(top_of(layers), f"without {' and '.join(choices)}, {reason}")
 
 
-def check_memberlist(layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """memberlist's frames carry nothing but what SWIM and Serf say."""
+def check_foreign(layers: Sequence[LayerSpec], problems: Problems) -> None:
+    """Another system's frames carry nothing but what it says."""
+    transport = layers[0].name
     for layer in layers[1:]:
-        if layer.name not in (*OF_MEMBERLIST, *FAULTS):
-            problems.add(layer.place, f"{layer.name} cannot stand on MEMBERLIST, whose frames carry nothing but what "
-                                      f"{' and '.join(OF_MEMBERLIST)} say")
+        if layer.name not in (*SAYS_ONLY[transport], *FAULTS):
+            problems.add(layer.place, f"{layer.name} cannot stand on {transport}, whose frames carry nothing but what "
+                                      f"{' and '.join(SAYS_ONLY[transport])} say")
 
 
 def check_twice(layers: Sequence[LayerSpec], problems: Problems) -> None:

@@ -42,6 +42,7 @@ KNOWN: dict[str, Known] = {known.name: known for known in (
     Known("TCPPING", "discovery.tcpping:TcpPing", 3),
     Known("FILE_PING", "discovery.file_ping:FilePing", 3),
     Known("PEX", "discovery.pex:Pex", 3),
+    Known("INFLUX", "discovery.pex.transport:InfluxUdp", 0),
     Known("MERGE3", "merge:Merge", 4, ("MERGE2",)),
     Known("FD_SOCK", "fd_sock:FdSock", 5, ("FD_SOCK2",)),
     Known("FD_ALL", "fd_all:FdAll", 6, ("FD_ALL2", "FD_ALL3")),

@@ -15,7 +15,7 @@ from jgroups_py.runtime.loop import Loop
 from jgroups_py.runtime.streams import StreamSockets
 from jgroups_py.runtime.tcp import TcpMesh
 from jgroups_py.runtime.udp import Frames, UdpSockets, bound_in_range
-from jgroups_py.streams import BothKinds, CloseStream, OpenStream, WriteStream
+from jgroups_py.streams import BothKinds, CloseStream, Datagrams, OpenStream, WriteStream
 
 LinkOrStream = OpenLink | CloseLink | OpenStream | WriteStream | CloseStream
 LINKS_AND_STREAMS = (OpenLink, CloseLink, OpenStream, WriteStream, CloseStream)
@@ -44,6 +44,9 @@ class Net:
         elif isinstance(config, BothKinds):
             listener, self.sockets = both_kinds(config, lambda udp: UdpSockets(loop, udp, me, received, note))
             self.streams = StreamSockets(loop, listener, tell)
+        elif isinstance(config, Datagrams):
+            self.sockets = UdpSockets(loop, datagrams_only(config, config.bind_port, config.port_range), me, received,
+                                      note)
         else:
             raise ConfigError(f"there are no sockets for a transport configured by {type(config).__name__}")
         self.links = Links(loop, me, tell)
@@ -97,7 +100,7 @@ def both_kinds(
     raise OSError(errno.EADDRINUSE, f"no port is free for datagrams and streams: {taken}")
 
 
-def datagrams_only(config: BothKinds, port: int) -> UdpConfig:
+def datagrams_only(config: Datagrams, port: int, port_range: int = 0) -> UdpConfig:
     """How the socket for datagrams is opened."""
-    return UdpConfig(bind_addr=config.bind_addr, bind_port=port, port_range=0, external_addr=config.external_addr,
-                     external_port=config.external_port, ip_mcast=False)
+    return UdpConfig(bind_addr=config.bind_addr, bind_port=port, port_range=port_range, ip_mcast=False,
+                     external_addr=config.external_addr, external_port=config.external_port)

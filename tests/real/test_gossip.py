@@ -1,14 +1,17 @@
 """Gossip on real sockets: peers meet, broadcasts arrive, sizes are checked before anything is sent."""
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from jgroups_py.address import Address
 from jgroups_py.blocks.gossip import Gossip, PayloadSizeError
 from jgroups_py.ports import AddressBook
+from tests.unit.protocols.pex.schema import generated
 
 pytestmark = pytest.mark.real
 Got = list[tuple[str | None, bytes, Address]]
@@ -75,3 +78,56 @@ def test_interests_change_and_a_dispatcher_that_raises_is_counted() -> None:
         until(lambda: str(b.peers()[0].interest) == "orders")
         b.broadcast(b"hello", topic="orders")
         until(lambda: a.stats()["gossip"].get("dispatcher_exceptions") == 1)
+
+
+class Foreigner:
+    """A peer of the original: a socket, and frames made and read by protobuf."""
+
+    def __init__(self) -> None:
+        self.frame = generated()
+        self.identity = bytes(range(16))
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind(("127.0.0.1", 0))
+        self.socket.settimeout(5)
+
+    def say(self, to: tuple[str, int], **fields: object) -> None:
+        """Send a frame with one message."""
+        frame = self.frame(identity=self.identity)
+        for name, values in fields.items():
+            getattr(frame.messages.add(), name).MergeFrom(values)
+        self.socket.sendto(frame.SerializeToString(), to)
+
+    def hear(self, what: str) -> Any:
+        """The next message of this kind; pings are answered meanwhile."""
+        while True:
+            data, place = self.socket.recvfrom(65536)
+            for message in self.frame.FromString(data).messages:
+                if message.HasField("ping"):
+                    self.say(place, pong=self.kind("pong", interests=1 << 3))
+                if message.HasField(what):
+                    return getattr(message, what)
+
+    def kind(self, name: str, **values: object) -> Any:
+        """A message of a kind."""
+        return type(getattr(self.frame().messages.add(), name))(**values)
+
+
+def test_accept_1_11_a_peer_that_speaks_protobuf_and_we_know_each_other() -> None:
+    got: Got = []
+    properties = {"bind_port": "0", "seeds": "", "profile": "influx-2023"}
+    foreigner = Foreigner()
+    with foreigner.socket, Gossip("influx", lambda *heard: got.append(heard), properties=properties).start() as ours:
+        until(lambda: ours._ask(lambda node: node.local.find(AddressBook).my_physical()) is not None)
+        place = place_of(ours)
+        foreigner.say(place, ping=foreigner.kind("ping", interests=1 << 3))
+        assert foreigner.hear("pong").interests == (1 << 64) - 1
+        until(lambda: [peer.identity.raw for peer in ours.peers()] == [foreigner.identity])
+        assert str(ours.peers()[0].interest) == "3"
+        ours.broadcast(b"unwanted", topic=2)
+        ours.broadcast(b"no number", topic="orders")
+        ours.broadcast(b"wanted", topic=3)
+        said = foreigner.hear("user_data")
+        assert (said.payload, said.topic) == (b"wanted", 1 << 3)
+        foreigner.say(place, user_data=foreigner.kind("user_data", payload=b"hello", topic=1 << 5))
+        until(lambda: bool(got))
+        assert [(topic, payload, src.raw) for topic, payload, src in got] == [("5", b"hello", foreigner.identity)]

@@ -1,0 +1,163 @@
+"""INFLUX: the transport that lets PEX speak with peers of InfluxDB's gossip, in their frames.
+
+Below PEX in a stack of its own, in place of UDP. Their frames carry their sender's identity, which is its address here,
+and no cluster: whoever reaches the port is a peer. What they have no words for is left out: pages are those that we
+choose, a leave is not told, interests are the numbered topics in them, and a broadcast without a numbered topic is not
+sent, but counted. Source: the crate's protobuf schema (influx.py).
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from jgroups_py.address import ADDRESS_BYTES, Address, PhysicalAddress
+from jgroups_py.batch import Batch, Header
+from jgroups_py.errors import WireError
+from jgroups_py.events import AddressesKnown, Bound, SendTo
+from jgroups_py.outputs import Frame, Note
+from jgroups_py.ports import AddressBook, FrameRoom, Hearing
+from jgroups_py.protocol import CONTROL, STOP, Protocol, on
+from jgroups_py.protocols.discovery.pex.headers import PeerPing, PeerPong, PeerSaid
+from jgroups_py.protocols.discovery.pex.influx import (
+    MAX_FRAME_BYTES,
+    InfluxFrame,
+    InfluxMessage,
+    InfluxPayload,
+    InfluxPeer,
+    InfluxPing,
+    InfluxPong,
+    read_frame,
+    write_frame,
+)
+from jgroups_py.streams import Datagrams
+from jgroups_py.topics import EVERYTHING, TopicNumber, topic_header
+from jgroups_py.units import count, seconds, text
+
+MAX_KNOWN = 100_000                    # identities whose places are remembered; beyond it they are learnt anew
+WARNING_INTERVAL_NS = seconds(60)
+
+
+@attrs.frozen
+class InfluxConfig(Datagrams):
+    """Where to receive."""
+
+    bind_addr: str = text("127.0.0.1", doc="The IP address of the interface to send and receive on; also "
+                          "\"loopback\" and \"site_local\", \"global\", \"match-interface:NAME\".")
+    bind_port: int = count(8082, most=65535, doc="First port to try; 0: any free one.")
+    port_range: int = count(0, doc="How many more ports to try above bind_port when it is taken.")
+    external_addr: str = text("", doc="The address told to others in place of bind_addr, for a proxy or NAT.")
+    external_port: int = count(0, most=65535, doc="The port told to others; 0: the bound one.")
+
+
+class InfluxUdp(Protocol, AddressBook, Hearing, FrameRoom):
+    """See the module."""
+
+    Config = InfluxConfig
+    config: InfluxConfig
+
+    def start(self) -> None:
+        self.physical: PhysicalAddress | None = None
+        self.book: dict[Address, PhysicalAddress] = {}       # identity -> where its last frame came from
+        self.heard: dict[Address, int] = {}                  # identity -> when that was, ns
+        self.warned_ns: int | None = None
+
+    # --- ports --------------------------------------------------------------------------------------------------------
+
+    def heard_ns(self, member: Address) -> int | None:
+        return self.heard.get(member)
+
+    def physical_of(self, member: Address) -> PhysicalAddress | None:
+        return self.physical if member == self.me else self.book.get(member)
+
+    def my_physical(self) -> PhysicalAddress | None:
+        return self.physical
+
+    def has_multicast(self) -> bool:
+        return False
+
+    def max_frame_bytes(self) -> int:
+        return MAX_FRAME_BYTES
+
+    @on(Bound)
+    def bound(self, event: Bound) -> None:
+        self.physical = event.physical
+
+    @on(AddressesKnown)
+    def known(self, event: AddressesKnown) -> object:
+        return STOP                                          # they come from us
+
+    # --- sending ------------------------------------------------------------------------------------------------------
+
+    @on(SendTo)
+    def send_to(self, event: SendTo) -> object:
+        message = self.said(event.batch)
+        if message is None:
+            self.count("not_sayable")
+            return STOP
+        try:
+            data = write_frame(InfluxFrame(self.me, (message,)))
+        except ValueError as error:
+            self.count("too_large_dropped")
+            self.warn(str(error))
+            return STOP
+        self.count("frames_sent")
+        self.count("bytes_sent", len(data))
+        self.emit(Frame(self.stack.net, event.physical, [data]))
+        return STOP
+
+    def said(self, batch: Batch) -> InfluxMessage | None:
+        """What PEX says, in their words; None: they have none for it."""
+        match batch.headers:
+            case (*_, PeerPing(interest)):
+                return InfluxPing(interest)
+            case (*_, PeerPong(interest, _, peers)):
+                return InfluxPong(tuple(InfluxPeer(who, place, EVERYTHING) for who, place in peers), interest)
+            case (*_, TopicNumber(number), PeerSaid()):
+                return InfluxPayload(batch.payloads[0], number)
+        return None
+
+    # --- receiving ----------------------------------------------------------------------------------------------------
+
+    def receive(self, frames: Sequence[tuple[bytes, PhysicalAddress | None]]) -> None:
+        """Everything that was readable, with where it came from."""
+        for data, place in frames:
+            self.count("frames_received")
+            self.count("bytes_received", len(data))
+            try:
+                frame = read_frame(data)
+            except WireError as error:
+                self.count("malformed_dropped")
+                self.warn(f"dropped a frame: {error}")
+                continue
+            if frame.identity != self.me and place is not None:
+                self.learn(frame.identity, place)
+                for message in frame.messages:
+                    self.pass_up(self.heard_as(message, frame.identity, place))
+
+    def learn(self, identity: Address, place: PhysicalAddress) -> None:
+        if len(self.book) >= MAX_KNOWN:
+            self.book.clear()
+            self.heard.clear()
+        self.book[identity], self.heard[identity] = place, self.now_ns
+
+    def heard_as(self, message: InfluxMessage, identity: Address, place: PhysicalAddress) -> Batch:
+        """What they say, in PEX's words."""
+        headers: tuple[Header, ...]
+        payloads: tuple[bytes, ...] = ()
+        match message:
+            case InfluxPing(interest):
+                # They ask for all; each time they get a page that begins anywhere, so in time they hear of everybody.
+                headers = (PeerPing(interest, place, Address(self.rng.randbytes(ADDRESS_BYTES)), False),)
+            case InfluxPong(peers, interest):
+                listed = tuple((peer.identity, peer.place) for peer in peers)
+                headers = (PeerPong(interest, place, listed, False, False),)
+            case InfluxPayload(payload, topic):
+                headers, payloads = (topic_header(topic), PeerSaid()), (payload,)
+        return Batch(identity, self.me, payloads, headers, CONTROL)
+
+    def warn(self, text: str) -> None:
+        """At most once a minute; the counters tell the rest."""
+        if self.warned_ns is None or self.now_ns - self.warned_ns >= WARNING_INTERVAL_NS:
+            self.warned_ns = self.now_ns
+            self.emit(Note("warning", text))
