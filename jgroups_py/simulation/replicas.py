@@ -52,7 +52,8 @@ def setting_of(seed: int) -> Setting:
         rng.choice((1, 2, 3, 3, 3, 3, 3, 4, 5)), rng.choice((1, 2, 3, 3, 4)),
         {"keep_entries": rng.choice((1, 3, 10, 100)), "piece_bytes": 1024, "window_entries": rng.choice((1, 4, 1000)),
          "settle_ns": rng.choice(("100ms", "300ms", "600ms")), "window_pieces": rng.choice((1, 4)),
-         "tell_ns": rng.choice(("1ms", "5ms", "50ms"))})
+         "tell_ns": rng.choice(("1ms", "5ms", "50ms")), "elect_ns": rng.choice(("20ms", "200ms")),
+         "elect_step_ns": rng.choice(("1ms", "1ms", "150ms"))})
 
 
 class Run:

@@ -29,6 +29,8 @@ from jgroups_py.view import View, ViewId
 LONG_S = 5.0                               # of faults
 REST_S = 4.0                               # until all must be well
 EVENTS = 14
+KINDS = ("crash", "crash", "restart", "restart", "split", "heal", "heal", "one_way", "one_way", "weather", "pause",
+         "only_views", "lonely_death", "island")
 ACTS = 40
 
 
@@ -156,9 +158,8 @@ class Storm:
 
     def event(self) -> None:
         """Something happens."""
-        rng, names = self.rng, [*self.channels]
-        getattr(self, rng.choice(("crash", "crash", "restart", "restart", "split", "heal", "heal", "one_way", "one_way",
-                                  "weather", "pause", "only_views", "lonely_death", "island")))(rng.choice(names or ["A"]))
+        kind = self.rng.choice(KINDS)
+        getattr(self, kind)(self.rng.choice([*self.channels] or ["A"]))
 
     def crash(self, name: str) -> None:
         self.channels.pop(name, None)

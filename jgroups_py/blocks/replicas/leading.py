@@ -157,7 +157,7 @@ class Leadership:
         if message.ok:
             if peer.transfer is not None and message.stop >= peer.transfer.stop:
                 peer.transfer = None
-            peer.match = max(peer.match, message.stop)
+            peer.match = max(peer.match, min(message.stop, self.replica.log.stop))
             peer.next = max(peer.next, peer.match)
             self.replica.commit_more()
             self.replica.fed(src)

@@ -20,6 +20,7 @@ from time import monotonic, monotonic_ns, sleep
 from typing import Any
 
 from jgroups_py.address import Address
+from jgroups_py.batch import NO_RELAY
 from jgroups_py.block import Block
 from jgroups_py.blocks.placement import Candidate
 from jgroups_py.blocks.replicas.client import PartitionUnavailableError, ReplicaClient
@@ -258,7 +259,7 @@ class Replicas:
 
     def _say(self, output: Send) -> None:
         try:
-            self._rpc.tell(output.dest, output.data)
+            self._rpc.tell(output.dest, output.data, NO_RELAY)
         except ChannelError:                                 # it left, or we do: said again in the next view
             log.debug("a message about partitions was not sent", exc_info=True)
 
