@@ -49,11 +49,16 @@ class Failure(Header):
 
 @attrs.frozen
 class Node:
-    """Who is where, as told in a message; versions: as MEMBERLIST_VERSIONS, then as SERF_VERSIONS, or empty."""
+    """Who is where, as told in a message; versions: as MEMBERLIST_VERSIONS, then as SERF_VERSIONS.
+
+    What only an alive message says is empty in others.
+    """
 
     name: str
     place: PhysicalAddress | None
     versions: bytes = b""
+    incarnation: int = 0
+    meta: bytes = b""
 
 
 def address_of(name: str, place: PhysicalAddress | None) -> Address:
@@ -117,10 +122,11 @@ def read_failure(body: Body, _: Dialect) -> Failure:
 
 def read_alive(body: Body, dialect: Dialect, name: str = "Node") -> Alive:
     """Also as the state of a node in a push-pull, where the field of its name is called otherwise."""
-    node = Node(body.text(name), body.place("Addr", "Port"), body.data("Vsn"))
+    node = Node(body.text(name), body.place("Addr", "Port"), body.data("Vsn"), body.number("Incarnation"),
+                body.data("Meta"))
     if node.versions and len(node.versions) != VERSIONS:
         raise WireError(f"{len(node.versions)} versions")
-    return Alive(body.number("Incarnation"), node.name, node.place, dialect.address(node), None, body.data("Meta"))
+    return Alive(node.incarnation, node.name, node.place, dialect.address(node), None, node.meta)
 
 
 def read_node_state(body: Body, dialect: Dialect) -> NodeState:

@@ -67,7 +67,7 @@ class Memberlist(Protocol, AddressBook, Hearing, FrameRoom, Streams):
         keyring = Keyring(keys, lambda: self.rng.randbytes(NONCE_BYTES)) if keys else None
         self.dialect = Dialect(self.met, self.versions_of, keyring)
         self.ours = MEMBERLIST_VERSIONS + (PLAIN_VERSIONS if self.stack.find(UserState) is None else SERF_VERSIONS)
-        self.my_name = ""                                    # as SWIM says it
+        self.mine: Alive | None = None                       # the latest that we said of ourselves
         self.physical: PhysicalAddress | None = None
         self.versions: dict[str, bytes] = {}                 # node -> what it speaks, as told
         self.at: dict[PhysicalAddress, Address] = {}         # place -> who receives there
@@ -102,7 +102,7 @@ class Memberlist(Protocol, AddressBook, Hearing, FrameRoom, Streams):
 
     def met(self, node: Node) -> Address:
         """A message speaks of a node: the address that it has here."""
-        if node.name == self.my_name and node.place == self.physical:
+        if self.mine is not None and self.is_us(node, self.mine):
             return self.me
         address = address_of(node.name, node.place)
         if node.versions:
@@ -112,6 +112,12 @@ class Memberlist(Protocol, AddressBook, Hearing, FrameRoom, Streams):
         if node.place is not None:
             self.learn(address, node.place)
         return address
+
+    def is_us(self, node: Node, mine: Alive) -> bool:
+        """Whether it is this start of ours; an earlier one under the same name and place went further, or was other."""
+        if node.name != mine.node or node.place != self.physical:
+            return False
+        return node.incarnation < mine.incarnation or (node.incarnation, node.meta) == (mine.incarnation, mine.meta)
 
     def learn(self, address: Address, place: PhysicalAddress) -> None:
         """Who receives where."""
@@ -133,7 +139,7 @@ class Memberlist(Protocol, AddressBook, Hearing, FrameRoom, Streams):
     def versions_of(self, alive: Alive) -> bytes:
         """What a node speaks, to be told to others."""
         if alive.member == self.me:
-            self.my_name = alive.node
+            self.mine = alive
             return self.ours
         return self.versions.get(alive.node, self.ours)
 

@@ -87,6 +87,17 @@ def test_who_is_killed_has_failed_and_who_leaves_has_left():
         assert not serf_of(town, name).intents.of["a"].leaving
 
 
+def test_a_member_that_starts_again_at_once_under_its_name_is_known_with_its_new_tags():
+    town = town_of("a", "b", "c")
+    town.kill("b")
+    town.start("b", SEED, tags="is=new")
+    town.run(20)
+    for name in "abc":
+        assert town.states(name) == {"a": "alive", "b": "alive", "c": "alive"}
+        assert town.members(name)["b"].tags == {"is": "new"}, name
+    assert town.members("b")["b"].incarnation < 10
+
+
 def test_a_member_says_that_it_leaves_before_it_does():
     town = town_of("a", "b")
     place = town.place_of("b")

@@ -27,6 +27,8 @@ class Town:
     def __init__(self, loss: float = 0.0, seed: int = 1) -> None:
         self.loss, self.rng, self.now_ns = loss, Random(seed), 0
         self.nodes: dict[Place, Node] = {}
+        self.places: dict[str, Place] = {}
+        self.apart: dict[Place, int] = {}                              # in a split: which part a place is in
         self.told: dict[str, list[Output]] = {}
         self.frames: list[tuple[Place, Place, bytes]] = []
         self.ends: dict[tuple[Place, int], tuple[Place, int]] = {}     # one end of a stream -> the other
@@ -34,11 +36,13 @@ class Town:
         self.due: list[tuple[int, int, Callable[[], None]]] = []
         self.order = itertools.count()
 
-    def start(self, name: str, seeds: str = "", serf: bool = True, **transport: Any) -> Node:
-        """One more node; its place is ("NAME", 7946)."""
-        layers = [("MEMBERLIST", {**transport}), ("SWIM", {"initial_hosts": seeds, "tags": f"is={name}"})]
+    def start(
+        self, name: str, seeds: str = "", serf: bool = True, tags: str = "", **transport: Any,
+    ) -> Node:
+        """One more node; it is where it was if it starts again."""
+        layers = [("MEMBERLIST", {**transport}), ("SWIM", {"initial_hosts": seeds, "tags": tags or f"is={name}"})]
         spec = load(layers + ([("SERF", {})] if serf else []))
-        place = (f"10.0.0.{len(self.nodes) + 1}", 7946)
+        place = self.places.setdefault(name, (f"10.0.0.{len(self.places) + 1}", 7946))
         node = self.nodes[place] = Node(spec, "town", name, f"{self.rng.random()}", self.now_ns)
         self.told[name] = []
         self.settle(place)
@@ -99,8 +103,11 @@ class Town:
 
     def send(self, place: Place, to: Place, data: bytes) -> None:
         self.frames.append((place, to, data))
-        if self.rng.random() >= self.loss:
+        if self.rng.random() >= self.loss and self.joined(place, to):
             self.soon(lambda: self.give(to, lambda node: node.receive([(data, place)], self.now_ns)))
+
+    def joined(self, place: Place, other: Place) -> bool:
+        return self.apart.get(place) == self.apart.get(other)
 
     def give(self, place: Place, what: Callable[[Node], None]) -> None:
         if place in self.nodes:
@@ -111,7 +118,7 @@ class Town:
         self.soon(lambda: self.give(place, lambda node: node.notify(event, self.now_ns)))
 
     def open(self, place: Place, asked: OpenStream) -> None:
-        if asked.to not in self.nodes:
+        if asked.to not in self.nodes or not self.joined(place, asked.to):
             return self.notify(place, StreamClosed(asked.stream, "refused"))
         there = asked.to, next(self.numbers)
         self.ends[place, asked.stream], self.ends[there] = there, (place, asked.stream)
