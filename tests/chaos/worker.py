@@ -23,6 +23,8 @@ from tests.chaos import growth, payloads
 
 TICK_S = 0.02                        # the sender wakes up so often and sends what is due
 LATE_S = 0.5                         # later than this it counts as paused: the machine did not run it
+LATE_COUNTS_S = 10.0                 # for so long after that nobody wonders about a loop that does not answer
+UNKNOWN = -1
 REPLY_EVERY = 7                      # so many-th messages of other sites are answered by a unicast
 LOCAL_EVERY = 11                     # and after so many multicasts a local member gets a unicast
 SIZES = (0, 100, 400, 1000)          # bytes, by turns
@@ -118,6 +120,8 @@ class Worker:
         self.errands: queue.SimpleQueue[jg.Address] = queue.SimpleQueue()    # to whom a unicast is due
         self.view: jg.View | None = None
         self.begun = False
+        self.late_s = -LATE_COUNTS_S             # when the machine last did not run the sender in time
+        self.stacks = Path(options["history"]).with_suffix(".stacks")
         self.sent: dict[str, int] = {}           # prefix -> how many were sent
         self.rate = 0.0                          # multicasts a second
         self.ending = threading.Event()
@@ -169,11 +173,12 @@ class Worker:
     def do_report(self) -> None:
         """How things stand."""
         stats = self.channel.stats() or self.channel.stats()          # a busy machine gets a second chance
-        if not stats:
-            self.say("error", message="its loop does not answer; its threads stand on stderr")
-            faulthandler.dump_traceback()
+        if not stats and time.monotonic() - self.late_s > LATE_COUNTS_S:
+            with self.stacks.open("a") as file:
+                faulthandler.dump_traceback(file)
+            self.say("error", message=f"its loop does not answer; its threads stand in {self.stacks.name}")
         self.say("report", last=self.watcher.last, sent=self.sent, at=time.monotonic(),
-                 kept_back=stats.get("channel", {}).get("kept_back_bytes", 0),
+                 kept_back=stats.get("channel", {}).get("kept_back_bytes", 0 if stats else UNKNOWN),
                  letters=stats.get("RELAY", {}).get("letters_waiting", 0),
                  rss_mb=growth.settled_mb(), descriptors=len(os.listdir("/proc/self/fd")))
 
@@ -196,6 +201,7 @@ class Worker:
             now = time.monotonic()
             if now - before > LATE_S:
                 self.record.write("late", round(now - before, 1))
+                self.late_s = now
             due, before = min(due + (now - before) * self.rate, self.rate), now
             with self.sending:
                 while due >= 1 and not self.ending.is_set():
