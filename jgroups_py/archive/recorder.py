@@ -77,6 +77,9 @@ class Recorder:
         self._dead = False                                   # the thread ended because of a bug
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._work, name="jgroups-archive", daemon=True)
+
+    def start(self) -> None:
+        """Begin; ArchiveOpened or ArchiveFailed is told."""
         self._thread.start()
 
     # --- inside a round ---------------------------------------------------------------------------------------------
@@ -103,8 +106,8 @@ class Recorder:
         """The queue is full, or it was and is not half empty again. Facts are queued all the same."""
         if self._config.on_slow == BLOCK:
             if not self._busy:
+                self._tell(ArchiveBusy(waiting_bytes))       # first: the thread takes it back only once it is said
                 self._busy = True
-                self._tell(ArchiveBusy(waiting_bytes))
             return False
         if waiting_bytes <= self._config.queue_bytes // 2:
             self._dropping = False
@@ -224,8 +227,8 @@ class Recorder:
                 self._write(records)
             self._taken_bytes += cost
             if self._busy and self._put_bytes - self._taken_bytes <= self._config.queue_bytes // 2:
-                self._busy = False
                 self._tell(ArchiveBusy(0))
+                self._busy = False
             self._look_after()
 
     def _take(self) -> tuple[list[Record], int]:

@@ -1,6 +1,7 @@
 """What a member keeps on disk: RELAY's journal and the archive. Carries out what the node asks of both."""
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,8 @@ class Durable:
         self._carriers = carriers
         self._journal: Journal | None = None
         self._recorder: Recorder | None = None
+        self._starter: threading.Thread | None = None
+        self._ended: str | None = None                       # why
         carriers.update({
             OpenJournal: self._open_journal, OpenArchive: self._open_archive,
             ReadSegment: lambda asked: self._journal_of().read(asked.name),
@@ -51,11 +54,14 @@ class Durable:
         """The node is done, for `reason`."""
         if self._journal is not None:
             self._journal.close()
+        self._ended = reason
         if self._recorder is not None:
             self._recorder.close(reason)
 
     def join(self) -> None:
         """After `close`, on any thread: wait until the archive is written."""
+        if self._starter is not None:
+            self._starter.join(CLOSE_SECONDS)
         if self._recorder is not None:
             self._recorder.join(CLOSE_SECONDS)
 
@@ -71,10 +77,18 @@ class Durable:
         return self._journal
 
     def _open_archive(self, asked: OpenArchive) -> None:
+        self._starter = threading.Thread(target=self._start_archive, args=(asked,), name="jgroups-archive-start",
+                                         daemon=True)
+        self._starter.start()
+
+    def _start_archive(self, asked: OpenArchive) -> None:
+        """On a thread of its own: importing pyarrow takes a third of a second."""
         try:
             from jgroups_py.archive.recorder import Recorder
         except ConfigError as error:             # it says which extra is missing
             return self._tell(ArchiveFailed(str(error)))
-        self._recorder = Recorder(asked, self._tell)
-        self._carriers[Record] = self._recorder.put
-        return None
+        recorder = self._recorder = Recorder(asked, self._tell)
+        self._carriers[Record] = recorder.put
+        if self._ended is not None:              # the channel was closed meanwhile
+            recorder.close(self._ended)
+        return recorder.start()

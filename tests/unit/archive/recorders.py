@@ -46,6 +46,7 @@ def open_recorder(directory: Path, member: str = "A", incarnation: str = "0" * 3
     told = Told()
     config = ArchiveConfig(directory=str(directory), **{"flush_interval_ns": "1ms", **settings})
     recorder = Recorder(OpenArchive(config, "demo", "", member, incarnation), told)
+    recorder.start()
     until(lambda: bool(told.of(ArchiveOpened) or told.of(ArchiveFailed)))
     return recorder, told
 

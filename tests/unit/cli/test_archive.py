@@ -20,7 +20,7 @@ from jgroups_py.config.spec import StackSpec
 from jgroups_py.disk import Record
 from jgroups_py.message import MessageBatch
 from jgroups_py.topics import topic_header
-from tests.unit.archive.recorders import VIEW, A, closed, message, open_recorder
+from tests.unit.archive.recorders import VIEW, A, closed, message, open_recorder, until
 
 B_HEX = "b" * 32
 
@@ -81,8 +81,7 @@ def test_verify_finds_a_flipped_bit_in_a_sealed_segment(archive, capsys):
 
 def test_verify_finds_a_segment_that_is_gone(tmp_path, capsys):
     recorder, _ = open_recorder(tmp_path, segment_age_ns="1s")
-    while not recorder.stats()["segments"]:
-        pass
+    until(lambda: recorder.stats()["segments"])
     recorder.put(message(1))
     recorder.put(message(11))
     closed(recorder)

@@ -87,7 +87,7 @@ def member() -> Member:
     return Member().opened()
 
 
-# --- the recorder ------------------------------------------------------------------------------------------------------
+# --- the recorder ---------------------------------------------------------------------------------------------------
 
 def test_the_group_is_joined_when_the_recorder_is_ready_and_not_before():
     member = Member()
@@ -124,7 +124,7 @@ def test_a_group_that_is_to_wait_for_the_disk_waits(member):
     assert member.ground.events == [AppBusy(True, "archive"), AppBusy(False, "archive")]
 
 
-# --- messages ------------------------------------------------------------------------------------------------------------
+# --- messages -------------------------------------------------------------------------------------------------------
 
 def test_what_is_sent_is_numbered_per_stream_and_destination(member):
     member.send(b"a", b"b")
@@ -189,7 +189,7 @@ def test_a_multicast_with_a_receipt_is_numbered_with_the_others(member):
     assert event.headers == (Archived(2),)
 
 
-# --- facts -----------------------------------------------------------------------------------------------------------------
+# --- facts ----------------------------------------------------------------------------------------------------------
 
 def test_a_view_is_recorded_and_what_follows_stands_in_it(member):
     member.stack.notify(ViewChange(VIEW, None, (BOB, ME), ()), 0)
@@ -211,7 +211,7 @@ def test_what_relay_tells_is_recorded(member):
         "lost", FAR, "SFO", 5, 4, 1)
 
 
-# --- configuration -----------------------------------------------------------------------------------------------------------
+# --- configuration --------------------------------------------------------------------------------------------------
 
 def test_archive_stands_above_relay():
     with pytest.raises(ConfigError, match="ARCHIVE must stand above all others"):
