@@ -10,7 +10,8 @@ from tests.sim.planted_bugs import SAFEGUARDS, Safeguard
 
 LIMIT = 40
 THOROUGH = ("SYNC before dissemination", "views of sites go forward", "losses void receipts",
-            "who knows a site only from disk")
+            "who knows a site only from disk", "a suspicion ends", "failed members are tried again",
+            "starts of a name are told apart")
 """Left to `tox -e safeguards`: these need more seeds."""
 QUICK = [safeguard for safeguard in SAFEGUARDS if safeguard.name not in THOROUGH]
 
