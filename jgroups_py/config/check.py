@@ -206,6 +206,9 @@ def check_sizes(layers: Sequence[LayerSpec], problems: Problems) -> None:
     for layer in layers:
         if layer.name in ("MFC", "UFC"):
             check_credits(layer, frag_bytes, problems)
+        if layer.name == "ARCHIVE" and any(other.name == "FLOW" for other in layers):
+            problems.warn(layer.place, "ARCHIVE beside FLOW records as delivered what the application was too slow for "
+                                       "and was told that it lost")
         if layer.name == "FLOW" and layer.config.mark_every_bytes < frag_bytes:
             apart = show_size(layer.config.mark_every_bytes)
             problems.warn(layer.place, f"FLOW: a third of window, {apart}, is below FRAG's frag_size, "

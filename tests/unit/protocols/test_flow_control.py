@@ -1,11 +1,14 @@
 """FLOW on its own: who is asked, who counts, what goes over the wire. The strategies: test_flow_strategies.py."""
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from jgroups_py.batch import NO_FC
 from jgroups_py.events import AppBusy, Disconnect
 from jgroups_py.outputs import CountedAsReceiver, GroupConnected, SkipMulticasts
 from jgroups_py.protocols.flow import FlowControl, FlowControlConfig
 from jgroups_py.protocols.flow.headers import Closing, Counted, FlowMark, Receiving, Status, StatusWanted
+from jgroups_py.protocols.flow.strategies import Max
 from tests.unit.harness import Bench, Group, change, multicast, unicast, view_of
 
 W = 100_000
@@ -180,6 +183,25 @@ def test_a_receiver_is_told_whether_it_counts() -> None:
     for in_group in (False, True):
         b.up(unicast("A", "B", headers=(Counted(in_group),)))
     assert [output.in_group for output in b.outputs if isinstance(output, CountedAsReceiver)] == [False, True]
+
+
+class Trickle(Max):
+    """A strategy of one's own: a thousand bytes more with every answer."""
+
+    def setup(self, who: Hashable, position: int) -> None:
+        self.limit = 1000
+
+    def status(self, who: Hashable, position: int, window: int, tag: int | None) -> None:
+        self.limit = (self.limit or 0) + 1000
+
+
+def test_a_strategy_of_ones_own_decides() -> None:
+    a = bench(f"{__name__}:Trickle")
+    flood(a, 1)
+    assert sent_bytes(a) == 1000
+    a.up(status("B", 0))
+    assert sent_bytes(a) == 1000
+    assert a.stack.pending_bytes() == 8000
 
 
 def test_who_joins_owes_nothing_for_what_was_sent_before() -> None:
