@@ -29,6 +29,7 @@ from jgroups_py.view import View, ViewId
 LONG_S = 5.0                               # of faults
 REST_S = 4.0                               # until all must be well
 EVENTS = 14
+AFTERMATH_NS = seconds(2.5)                # of the last events
 KINDS = ("crash", "crash", "restart", "restart", "split", "heal", "heal", "one_way", "one_way", "weather", "pause",
          "only_views", "lonely_death", "island")
 ACTS = 40
@@ -252,7 +253,7 @@ class Storm:
                 self.after(at_ns + self.rng.randrange(millis(600)), self.act, self.rng.getrandbits(32))
         for number in range(ACTS):
             self.after(self.rng.randrange(millis(350), stop_ns), self.act, number)
-        self.run_until(stop_ns)
+        self.run_until(stop_ns + AFTERMATH_NS)
         if not self.channels:
             self.start("A")
         self.heal("")
