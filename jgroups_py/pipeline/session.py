@@ -29,7 +29,7 @@ EXECUTOR_MEMORY = "600m"           # Java's share of a worker: digests are made 
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 RENAMING_CHECKPOINTS = ("org.apache.spark.sql.execution.streaming.checkpointing."
                         "FileSystemBasedCheckpointFileManager")
-QUIET = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=4", "-Xss8m", "-XX:-UsePerfData")
+QUIET = ("-XX:+UseSerialGC", "-Xss8m", "-XX:-UsePerfData")
 """-Xss: a long error text of a query that is stopped overflows the default stack in java.util.regex."""
 
 

@@ -42,7 +42,15 @@ MESSAGES = ("sent", "delivered")
 
 
 def digest(rows: Any) -> Any:
-    """The spans of a record batch of rows (of one recorder or of several, in any order)."""
+    """The spans of a record batch of rows (of one recorder or of several, in any order).
+
+    Messages without a number, from a sender that has no ARCHIVE, cannot be compared and are left out.
+    """
+    unnumbered = is_message(column(rows, "kind")) & np.asarray(column(rows, "seqno").is_null())
+    if unnumbered.any():
+        rows = rows.filter(pa.array(~unnumbered))
+    if not len(rows):
+        return pa.RecordBatch.from_pylist([], SPANS)
     seqno, count, row, wall = (numbers(rows, name) for name in ("seqno", "count", "row", "wall_ns"))
     oob = numbers(rows, "flags") & OOB
     known, kinds = codes(column(rows, "kind"))

@@ -44,6 +44,7 @@ class Follower:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.document: dict[str, Any] = {}
         self.held: tuple[int, Any] | None = None           # (batch, its state), to spare reading it again
+        self.news: Any = job.state.empty_table()           # the digests of the last micro-batch
         self._check_options()
 
     def _check_options(self) -> None:
@@ -58,8 +59,8 @@ class Follower:
     def take(self, digests: DataFrame, batch: int) -> None:
         """A micro-batch (what foreachBatch calls)."""
         began = time.monotonic()
-        news = digests.toArrow().cast(self.job.state)
-        state = self.job.fold(pa.concat_tables([self.state_before(batch), news]), self.options, False)
+        self.news = digests.toArrow().cast(self.job.state)
+        state = self.job.fold(pa.concat_tables([self.state_before(batch), self.news]), self.options, False)
         self.keep(batch, state)
         self.document = write(self.out, self.job.name, self.job.tables(state, self.options))
         if self.told is not None:

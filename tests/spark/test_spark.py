@@ -11,8 +11,8 @@ import pytest
 import jgroups_py as jg
 from jgroups_py.archive.reading import read_all
 from jgroups_py.cli.company import free_ports
-from jgroups_py.pipeline import session
-from jgroups_py.pipeline.batch import run_batch, table_of
+from jgroups_py.pipeline import frames, session
+from jgroups_py.pipeline.batch import run_batch
 from jgroups_py.pipeline.job import Options
 from jgroups_py.pipeline.jobs import JOBS
 from jgroups_py.pipeline.once import Once
@@ -50,11 +50,10 @@ def lines(table):
 
 
 def test_spark_s_own_reader_and_the_data_source_give_the_same_audit(spark, made, audited):
-    source = spark.read.format("jgroups").option("columns", ",".join(JOBS["audit"].columns)).load(str(made))
-    assert lines(table_of(source, JOBS["audit"], "findings").toArrow()) == lines(audited["findings"])
-    native = spark.read.parquet(str(made))
+    source, native = frames.rows(spark, made, JOBS["audit"].columns), spark.read.parquet(str(made))
     assert native.count() == source.count()
-    assert lines(table_of(native, JOBS["audit"], "pairs").toArrow()) == lines(audited["pairs"])
+    assert lines(frames.findings(source).toArrow()) == lines(audited["findings"])
+    assert lines(frames.audit(native).toArrow()) == lines(audited["pairs"])
 
 
 class Taker(jg.Receiver):

@@ -78,3 +78,15 @@ def test_random_records_in_random_pieces_fold_as_the_slow_twin_says(seed):
         mine = sorted((line for line in table.to_pylist() if line["origin"] == origin), key=lambda line: line["row"])
         assert [(line["first"], line["stop"], line["row"]) for line in mine] == slow_twin(
             [line for line in found if line["origin"] == origin])
+
+
+def test_no_rows_make_no_spans():
+    nothing = batch(rows([("a", 1)])).slice(1)
+    assert len(spans.digest(nothing)) == 0
+    assert len(spans.fold([spans.digest(nothing)])) == 0
+
+
+def test_messages_that_nobody_numbered_are_left_out():
+    found = [{**line, "seqno": None} for line in rows([("a", 1), ("a", 2)])]
+    assert len(spans.digest(batch(found))) == 0
+    assert ranges(spans.digest(batch(found + rows([("b", 1)], first_row=2)))) == [("b", 1, 2, 2)]

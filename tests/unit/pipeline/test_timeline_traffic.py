@@ -1,8 +1,10 @@
 """Timeline and traffic of made archives, without Spark."""
 import pyarrow as pa
+import pytest
 
 from jgroups_py.archive.layout import recorders
 from jgroups_py.archive.reading import read
+from jgroups_py.archive.schema import ALL
 from jgroups_py.pipeline.job import Options
 from jgroups_py.pipeline.jobs import JOBS
 from jgroups_py.pipeline.report import page
@@ -16,6 +18,15 @@ def tables(directory, name):
     found = [job.digest(batch, OPTIONS) for recorder in recorders(directory)
              for batch in read(directory, recorder, columns=job.columns, batch_rows=3000)]
     return job.tables(job.fold(pa.concat_tables(found), OPTIONS, True), OPTIONS)
+
+
+@pytest.mark.parametrize("name", list(JOBS))
+def test_every_job_takes_an_empty_batch_and_an_empty_state(name):
+    job = JOBS[name]
+    nothing = pa.RecordBatch.from_pylist([], pa.schema([ALL.field(column) for column in job.columns]))
+    assert len(job.digest(nothing, OPTIONS)) == 0
+    tables = job.tables(job.fold(job.state.empty_table(), OPTIONS, True), OPTIONS)
+    assert all(len(table) == 0 for table in tables.values())
 
 
 def test_views_follow_each_other_and_name_who_came_and_went(tmp_path):

@@ -1,0 +1,1 @@
+"""The pipeline measured: rows per second, memory, streaming delay, the simulator farm. Commands: __main__."""

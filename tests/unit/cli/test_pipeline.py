@@ -1,0 +1,26 @@
+"""`jgroups pipeline` without Spark: made archives, wrong use."""
+import json
+
+import pytest
+
+from jgroups_py.cli import main
+
+
+def test_an_archive_is_made_with_the_faults_that_are_told(tmp_path, capsys):
+    words = ["make", str(tmp_path / "a"), "--rows", "60000", "--faults", "1", "--size", "0", "--json"]
+    assert main(["pipeline", *words]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["faults"]) == 8
+    assert main(["archive", "verify", str(tmp_path / "a")]) == 0
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["audit", "nowhere", "--out", "out"], "nowhere is no archive: it has no folders"),
+    (["make", ".", "--rows", "7"], ". is not empty"),
+    (["sim", "--profile", "group", "--seeds", "0:1", "--out", "out", "--piece", "0"], "--piece 0: at least one seed"),
+])
+def test_wrong_use_is_told_and_ends_with_2(words, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "something").touch()
+    assert main(["pipeline", *words]) == 2
+    assert said in capsys.readouterr().err
