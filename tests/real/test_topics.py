@@ -9,15 +9,20 @@ import pytest
 
 import jgroups_py as jg
 from jgroups_py.aio import AsyncChannel
+from jgroups_py.config.load import load
 from jgroups_py.config.spec import LayerSpec, StackSpec
 from jgroups_py.protocols import KNOWN
+from tests.real.members import free_ports
 
 pytestmark = pytest.mark.real
 
 
+PORTS = free_ports("udp")
+
+
 def stack(topics: str) -> StackSpec:
     """The shipped udp.xml with TOPICS on top, for one group without other sites."""
-    spec = jg.JChannel("udp", properties={"mcast_port": "45693"}).spec
+    spec = load("udp", PORTS)
     return StackSpec((*spec.layers, LayerSpec("TOPICS", KNOWN["TOPICS"].load().Config(interests=topics))), "test")
 
 
@@ -55,7 +60,7 @@ def test_a_channel_gets_what_it_subscribes_to() -> None:
 
 
 def test_topics_without_the_protocol_are_refused() -> None:
-    channel = jg.JChannel("udp", properties={"mcast_port": "45693"})
+    channel = jg.JChannel("udp", properties=PORTS)
     with pytest.raises(jg.ChannelError, match="need the protocol TOPICS"):
         channel.subscribe("orders")
 
