@@ -51,6 +51,7 @@ MANY = 500
 LEAD_BYTES = 7                           # of a header before its body; its length stands in the last four
 REMEMBERED = 200_000
 STALLING = 0.04                          # so many of all members
+LEAST_STALLED = 100                      # members of a group of which that is a few
 LAN = SwimConfig(link_pings=False)
 
 
@@ -274,7 +275,6 @@ def false_failures(count: int, loss: float, stalling: int, lifeguard: bool) -> d
 def curves(most: int, tell: Callable[[str], None]) -> dict[str, list[dict[str, Any]]]:
     """All figures, told as they come."""
     sizes = [size for size in SIZES if size <= most]
-    large = sizes[-1]
     found: dict[str, list[dict[str, Any]]] = {"load": [], "news": [], "failures": [], "false": []}
 
     def add(kind: str, row: dict[str, Any]) -> None:
@@ -287,9 +287,11 @@ def curves(most: int, tell: Callable[[str], None]) -> dict[str, list[dict[str, A
         for size in [size for size in sizes if size <= largest]:
             add("news", news_of(size, loss))
             add("failures", failures_of(size, loss))
-    for stalling in (0, max(1, round(STALLING * large))):
-        for lifeguard in (False, True):
-            add("false", false_failures(large, 0.1, stalling, lifeguard))
+    for size in [size for size in sizes if size >= LEAST_STALLED]:
+        for stalling in (0, round(STALLING * size)):
+            for lifeguard in (False, True):
+                if stalling or size < MANY:
+                    add("false", false_failures(size, 0.1, stalling, lifeguard))
     return found
 
 
@@ -307,7 +309,7 @@ def draw(found: dict[str, list[dict[str, Any]]], folder: Path) -> None:
     from matplotlib import pyplot
 
     folder.mkdir(parents=True, exist_ok=True)
-    figure, (costs, news, failures) = pyplot.subplots(1, 3, figsize=(13, 4), layout="constrained")
+    figure, (costs, news, failures, unfair) = pyplot.subplots(1, 4, figsize=(16, 4), layout="constrained")
     costs.plot(*columns(found["load"], "frames_per_s"), "o-", label="frames a second")
     costs.set_ylim(0, 6)
     finish(costs, "what a member sends while nothing happens", "frames a second")
@@ -321,6 +323,11 @@ def draw(found: dict[str, list[dict[str, Any]]], folder: Path) -> None:
     news.plot(*columns([row for row in found["news"] if not row["loss"]], "formula_s"), "k:", label="their formula")
     finish(news, "from news to those who heard", "s")
     finish(failures, "from a crash", "s")
+    for lifeguard, style in ((False, "o-"), (True, "s-")):
+        rows = [row for row in found["false"] if row["stalling"] and row["lifeguard"] == lifeguard]
+        rates = [row["failures"] / row["seconds"] for row in rows]
+        unfair.plot([row["members"] for row in rows], rates, style, label=f"Lifeguard {'on' if lifeguard else 'off'}")
+    finish(unfair, "false failures a second, 4 % of members stalling, loss 10 %", "failures a second, of all, at all")
     figure.savefig(folder / "swim.svg", metadata={"Date": None})
 
 
