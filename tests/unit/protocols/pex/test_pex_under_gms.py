@@ -6,6 +6,7 @@ import pytest
 
 from jgroups_py.config.load import load
 from jgroups_py.config.spec import LayerSpec, StackSpec
+from jgroups_py.ports import MemberTable
 from jgroups_py.protocols import KNOWN
 from jgroups_py.sim import World
 from jgroups_py.units import seconds
@@ -40,3 +41,17 @@ def test_members_that_know_one_seed_form_one_group_and_find_each_other_again(tra
     assert world.run_while(lambda: world.node(NAMES[7]).closed is False, seconds(10))
     world.run_for(seconds(1))
     assert world.stats(NAMES[1])["PEX"]["peers"] == len(NAMES) - 2
+
+
+def test_swim_finds_its_members_by_pex() -> None:
+    world = World(1)
+    shipped = load("membership", {"initial_hosts": "", "bind_port": "7946", "port_range": "0"})
+    config = KNOWN["PEX"].load().Config(seeds=f"{world.ip(NAMES[0])}[7946]")
+    transport, swim = shipped.layers
+    for name in NAMES:
+        world.start(name, StackSpec((transport, LayerSpec("PEX", config), swim), "test"))
+
+    def all_known() -> bool:
+        return all(len(world.node(name).local.find(MemberTable).known_members()) == len(NAMES) for name in NAMES)
+
+    assert world.run_while(lambda: not all_known(), seconds(20))
