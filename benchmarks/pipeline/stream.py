@@ -120,7 +120,8 @@ def report(seen: list[tuple[float, int, int, Any]], rows: int, args: Namespace, 
     thirds = np.array_split([each[2] for each in busy], 3)
     print(f"{args.rate} messages a second wanted; {rows:,} rows recorded, {rows / args.seconds:,.0f} a second; "
           f"{seen[-1][1]:,} audited")
-    print(f"{len(seen)} batches, of which {len(busy)} while messages came; rows behind at a batch's end, by thirds of the time: "
+    print(f"{len(seen)} batches, of which {len(busy)} while messages came; "
+          "rows behind at a batch's end, by thirds of the time: "
           + ", ".join(f"{np.mean(third):,.0f}" for third in thirds))
     print("from recording to result: " + ", ".join(
         f"p{share} {np.percentile(delays, share):.2f} s" for share in (50, 90, 99)))
