@@ -9,8 +9,8 @@ import pytest
 from tests.sim.planted_bugs import SAFEGUARDS, Safeguard
 
 LIMIT = 40
-THOROUGH = ("SYNC before dissemination", "views of sites go forward", "losses void receipts",
-            "who knows a site only from disk", "a suspicion ends", "failed members are tried again",
+THOROUGH = ("SYNC before dissemination", "views of sites go forward", "losses void receipts", "backups confirm",
+            "the site table is kept with the hold", "who knows a site only from disk", "a suspicion ends", "failed members are tried again",
             "starts of a name are told apart")
 """Left to `tox -e safeguards`: these need more seeds."""
 QUICK = [safeguard for safeguard in SAFEGUARDS if safeguard.name not in THOROUGH]
