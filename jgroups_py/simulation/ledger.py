@@ -18,10 +18,11 @@ from collections.abc import Iterable, Sequence
 import attrs
 
 from jgroups_py.address import Address
-from jgroups_py.blocks.replicas.host import Host, Watcher
+from jgroups_py.blocks.replicas.host import Host
 from jgroups_py.blocks.replicas.log import Entry
 from jgroups_py.blocks.replicas.machine import Machine
 from jgroups_py.blocks.replicas.messages import Verb
+from jgroups_py.blocks.replicas.outputs import Watcher
 from jgroups_py.blocks.replicas.state import ReplicaState, Ticket
 
 _U32 = 4

@@ -14,9 +14,10 @@ import attrs
 import jgroups_py as jg
 from jgroups_py.address import Address
 from jgroups_py.blocks.placement import Candidate
-from jgroups_py.blocks.replicas.host import Answer, Host, Send
+from jgroups_py.blocks.replicas.host import Host
 from jgroups_py.blocks.replicas.messages import Reply, Request, Verb, decode, encode
 from jgroups_py.blocks.replicas.options import Options
+from jgroups_py.blocks.replicas.outputs import Answer, Send
 from jgroups_py.blocks.replicas.routing import Operation, Routing
 from jgroups_py.codec import Interner
 from jgroups_py.errors import ChannelError

@@ -6,9 +6,10 @@ is promised, and why it holds.
 from __future__ import annotations
 
 from jgroups_py.blocks.replicas.client import PartitionUnavailableError, ReplicaClient
-from jgroups_py.blocks.replicas.host import Health, StoreExistsError
+from jgroups_py.blocks.replicas.host import StoreExistsError
 from jgroups_py.blocks.replicas.machine import Machine
 from jgroups_py.blocks.replicas.options import Options
+from jgroups_py.blocks.replicas.outputs import Health
 from jgroups_py.blocks.replicas.routing import partition_of
 from jgroups_py.blocks.replicas.store import Replicas
 

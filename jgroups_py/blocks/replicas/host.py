@@ -8,8 +8,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable
 
-import attrs
-
 from jgroups_py.address import Address
 from jgroups_py.blocks.placement import Candidate, Placement
 from jgroups_py.blocks.replicas.leading import Leading
@@ -28,6 +26,7 @@ from jgroups_py.blocks.replicas.messages import (
     encode,
 )
 from jgroups_py.blocks.replicas.options import Options
+from jgroups_py.blocks.replicas.outputs import Answer, Health, Output, Send, Watcher
 from jgroups_py.blocks.replicas.quorums import Configuration
 from jgroups_py.blocks.replicas.replica import RECEIVERS, Replica
 from jgroups_py.blocks.replicas.state import ReplicaState, Ticket
@@ -40,53 +39,12 @@ MAX_PARTITIONS = 1 << 20
 MAX_REPLICAS = 15
 
 
+Store = tuple[bytes, int, int]
+"""(id, number of partitions, replicas of each)."""
+
+
 class StoreExistsError(ChannelError):
     """There is a store in this group already."""
-
-
-@attrs.frozen(eq=False)
-class Send:
-    """To a member of the view, or to all (None), ourselves included."""
-
-    dest: Address | None
-    data: bytes
-
-
-@attrs.frozen(eq=False)
-class Answer:
-    """To whoever holds the ticket."""
-
-    ticket: Ticket
-    reply: Reply
-
-
-@attrs.frozen(eq=False)
-class Health:
-    """A partition that we lead has fewer living replicas than it should, or all of them again."""
-
-    partition: int
-    live: int
-    wanted: int
-
-
-Output = Send | Answer | Health
-Store = tuple[bytes, int, int]
-
-
-class Watcher:
-    """Hears what happens at a host; for checkers."""
-
-    def applied(self, replica: ReplicaState, number: int, entry: Entry) -> None:
-        """An entry was committed and carried out."""
-
-    def loaded(self, replica: ReplicaState, stop: int) -> None:
-        """A state up to an entry took the place of the content."""
-
-    def answered(self, replica: ReplicaState, ticket: Ticket) -> None:
-        """A request was answered with OK."""
-
-    def led(self, replica: ReplicaState) -> None:
-        """It leads, and has an entry of its epoch committed."""
 
 
 class Host:

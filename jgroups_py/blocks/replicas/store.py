@@ -24,11 +24,12 @@ from jgroups_py.batch import NO_RELAY
 from jgroups_py.block import Block
 from jgroups_py.blocks.placement import Candidate
 from jgroups_py.blocks.replicas.client import PartitionUnavailableError, ReplicaClient
-from jgroups_py.blocks.replicas.host import Answer, Health, Host, Send
+from jgroups_py.blocks.replicas.host import Host
 from jgroups_py.blocks.replicas.machine import Machine
 from jgroups_py.blocks.replicas.messages import Request as Question
 from jgroups_py.blocks.replicas.messages import decode, encode
 from jgroups_py.blocks.replicas.options import Options
+from jgroups_py.blocks.replicas.outputs import Answer, Health, Send
 from jgroups_py.blocks.rpc import LATER, Request, Rpc
 from jgroups_py.channel import JChannel
 from jgroups_py.codec import Interner

@@ -61,7 +61,7 @@ def fresh_after_drop(self: Following, message: Any, src: Any) -> None:
         self.committed = 1
 
 
-def any_epoch_is_obeyed(self: Following, epoch: int, src: Any) -> bool:
+def any_epoch_is_obeyed(self: Following, epoch: int, src: Any, shown: int) -> bool:
     if src not in self.host.members or self.is_leader:
         return False
     self.epoch, self.leader = max(epoch, self.epoch), src

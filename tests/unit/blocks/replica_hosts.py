@@ -9,9 +9,10 @@ import attrs
 
 from jgroups_py.address import Address
 from jgroups_py.blocks.placement import Candidate
-from jgroups_py.blocks.replicas.host import Answer, Health, Host, Send
+from jgroups_py.blocks.replicas.host import Host
 from jgroups_py.blocks.replicas.messages import Reply, Verb
 from jgroups_py.blocks.replicas.options import Options
+from jgroups_py.blocks.replicas.outputs import Answer, Health, Send
 from jgroups_py.blocks.replicas.replica import Replica
 from jgroups_py.blocks.replicas.routing import Operation, Routing
 from jgroups_py.simulation.ledger import Records

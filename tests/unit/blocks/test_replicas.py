@@ -6,9 +6,10 @@ from collections import Counter
 import attrs
 import pytest
 
-from jgroups_py.blocks.replicas.host import Health, StoreExistsError
+from jgroups_py.blocks.replicas.host import StoreExistsError
 from jgroups_py.blocks.replicas.messages import Status, Verb
 from jgroups_py.blocks.replicas.options import Options
+from jgroups_py.blocks.replicas.outputs import Health
 from jgroups_py.simulation.ledger import values_of
 from jgroups_py.units import millis, seconds
 from tests.unit.blocks.replica_hosts import Cluster
