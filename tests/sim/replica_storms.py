@@ -31,7 +31,7 @@ REST_S = 4.0                               # until all must be well
 EVENTS = 14
 AFTERMATH_NS = seconds(2.5)                # of the last events
 KINDS = ("crash", "crash", "restart", "restart", "split", "heal", "heal", "one_way", "one_way", "weather", "pause",
-         "only_views", "lonely_death", "island")
+         "only_views", "lonely_death", "island", "sleeper")
 ACTS = 40
 
 
@@ -214,6 +214,18 @@ class Storm:
             channel.call(channel.receiver.vacate)
         self.after(self.rng.randrange(millis(1), millis(200)), self.cut_off, self.rng.sample(self.names, 2))
         self.after(self.rng.randrange(millis(500), millis(1500)), self.regroup)
+
+    def sleeper(self, name: str) -> None:
+        """A member hears nothing while another one's replicas move; then others die, and those two meet."""
+        other, *rest = self.rng.sample([one for one in self.names if one != name], len(self.names) - 1)
+        for one in self.names:
+            self.cut[one, name] = None
+        if other in self.channels:
+            self.channels[other].call(self.channels[other].receiver.vacate)
+        later_ns = self.rng.randrange(millis(800), millis(2200))
+        for one in rest[:2]:
+            self.after(later_ns, self.crash, one)
+        self.after(later_ns, self.heal, name)
 
     def cut_off(self, names: list[str]) -> None:
         """These hear only each other."""

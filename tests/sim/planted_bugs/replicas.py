@@ -130,7 +130,7 @@ REPLICA_SAFEGUARDS = (
     guard("one vote an epoch", "replicas vote again", Electing, "vote", votes_again, "core"),
     guard("who dropped its data keeps its word", "it starts as if new", Following, "heard_leads", fresh_after_drop,
           "P1"),
-    guard("fencing by epochs", "entries of old leaders are taken", Following, "follows", any_epoch_is_obeyed, "P1"),
+    guard("fencing by epochs", "entries of old leaders are taken", Following, "follows", any_epoch_is_obeyed, "core"),
     guard("a majority confirms reads", "the leader answers at once", Leadership, "ask", reads_at_once, "P4"),
     guard("a write that comes again is known", "it is done again", Once, "apply", twice, "P4",
           Patch(Following, "load", without_their_results)),

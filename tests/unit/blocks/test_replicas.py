@@ -227,6 +227,27 @@ def test_an_old_replica_gives_up_its_data_and_its_vote_stays_bound() -> None:
     assert cluster.values(gone) == []
 
 
+def test_who_dropped_its_data_elects_nobody_who_knows_less() -> None:
+    """Who slept through the change counts on one that has dropped its data: their old majority is none."""
+    cluster = Cluster("ABCD")
+    leader = cluster.leader()
+    asleep, gone = [name for name in cluster.members() if name != leader]
+    cluster.cut = {(name, asleep): None for name in "ABCD"}
+    cluster.write(cluster.routing(), b"not known to the sleeper")
+    cluster.hosts[gone].vacate(cluster.now_ns)
+    cluster._settle(gone)
+    cluster.run(seconds(3))
+    assert cluster.replica(gone).hollow
+    assert gone in [member.name for member in cluster.replica(asleep).configuration.members]
+    for name in "ABCD":
+        if name not in (asleep, gone):
+            cluster.crash(name)
+    cluster.cut = {}
+    cluster.view([asleep, gone])
+    cluster.run(seconds(5))
+    assert cluster.leaders() == []
+
+
 def test_vacating_moves_everything_elsewhere() -> None:
     cluster = Cluster("ABCD", partitions=6)
     routing = cluster.routing()
