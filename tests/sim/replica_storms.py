@@ -239,7 +239,7 @@ class Storm:
             one = left[0]
             group = [one, *(other for other in left[1:]
                             if (one, other) not in self.cut and (other, one) not in self.cut)]
-            self.tell_view(group, millis(300))
+            self.tell_view(group, self.rng.choice((millis(300), millis(300), millis(1500))))
             left = [name for name in left if name not in group]
 
     # --- the run ----------------------------------------------------------------------------------------------------

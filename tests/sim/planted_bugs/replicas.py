@@ -134,7 +134,7 @@ REPLICA_SAFEGUARDS = (
     guard("a majority confirms reads", "the leader answers at once", Leadership, "ask", reads_at_once, "P4"),
     guard("a write that comes again is known", "it is done again", Once, "apply", twice, "P4",
           Patch(Following, "load", without_their_results)),
-    guard("acknowledged after commit", "acknowledged when appended", Leading, "write", before_a_majority, "P2"),
+    guard("acknowledged after commit", "acknowledged when appended", Leading, "write", before_a_majority, "P4"),
     guard("entries must follow on the log", "they are taken without a look", Following, "fits", what_was_not_checked,
           "P1"),
     guard("reads ask for the least position", "any replica answers with what it has", Replica, "read", read_anywhere,
