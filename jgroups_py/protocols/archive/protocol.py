@@ -24,6 +24,7 @@ from jgroups_py.outputs import (
     Output,
     RelayObeyed,
     SiteStatusChanged,
+    SkipMulticasts,
     StateEnd,
     Unreachable,
 )
@@ -148,11 +149,15 @@ class Archive(Protocol):
                 self.fact("global_view", {"sites": {site: members_of(view.sites[site]) for site in sorted(view.sites)}})
 
     @on(Tell)
-    def state_told(self, event: Tell) -> None:
-        """A state of another site is set: what it holds is not delivered any more."""
-        if isinstance(event.output, StateEnd):
-            for site, origin, first, stop in event.output.skipped:
+    def told_in_order(self, event: Tell) -> None:
+        """A state of another site is set, so what it holds is not delivered any more; or FLOW begins or ceases to spare
+        a slow application a sender's multicasts, which are delivered to us all the same."""
+        told = event.output
+        if isinstance(told, StateEnd):
+            for site, origin, first, stop in told.skipped:
                 self.fact("covered", {}, origin=origin, origin_site=site, stream=ALL, first=first, count=stop - first)
+        elif isinstance(told, SkipMulticasts):
+            self.fact("skipping", {"on": told.on}, origin=told.sender)
 
     # --- the recorder -----------------------------------------------------------------------------------------------
 

@@ -16,8 +16,8 @@ from jgroups_py.disk import (
     Told,
 )
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import AppBusy, Connect, SendUntil, ViewChange
-from jgroups_py.outputs import Deliver, MessagesLost, NodeFailed, Note, SiteStatusChanged
+from jgroups_py.events import AppBusy, Connect, SendUntil, Tell, ViewChange
+from jgroups_py.outputs import Deliver, MessagesLost, NodeFailed, Note, SiteStatusChanged, SkipMulticasts, StateEnd
 from jgroups_py.protocol import Protocol, on
 from jgroups_py.protocols.archive import Archive, ArchiveConfig
 from jgroups_py.recording import Archived, view_text
@@ -209,6 +209,19 @@ def test_what_relay_tells_is_recorded(member):
     assert (site.kind, site.detail) == ("site", {"site": "SFO", "status": "DOWN"})
     assert (lost.kind, lost.origin, lost.origin_site, lost.first, lost.count, lost.rows) == (
         "lost", FAR, "SFO", 5, 4, 1)
+
+
+def test_from_where_to_where_a_slow_application_is_spared_a_sender_is_recorded(member):
+    member.stack.notify(Tell(SkipMulticasts(BOB, True)), 0)
+    member.stack.notify(Tell(SkipMulticasts(BOB, False)), 0)
+    assert [(record.kind, record.origin, record.detail) for record in member.recorded()] == [
+        ("skipping", BOB, {"on": True}), ("skipping", BOB, {"on": False})]
+
+
+def test_what_a_state_of_another_site_holds_is_recorded_as_covered(member):
+    member.stack.notify(Tell(StateEnd("", (("SFO", FAR, 3, 9),))), 0)
+    [record] = member.recorded()
+    assert (record.kind, record.origin, record.origin_site, record.first, record.count) == ("covered", FAR, "SFO", 3, 6)
 
 
 # --- configuration --------------------------------------------------------------------------------------------------
