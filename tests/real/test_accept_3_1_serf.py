@@ -116,6 +116,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
             "bind_addr": "127.0.0.8", "bind_port": victim_port, "tags": "role=victim", "profile": "memberlist-local",
             "initial_hosts": f"{watching.place[0]}[{watching.place[1]}]"})
         stack.callback(victim.kill)
+        # Who has been joined meanwhile tries a place where nobody was at first only every 15 s.
+        until(lambda: joined.shows("joined", "alive"), "the agent that we join answers")
         heard = Heard()
         us = stack.enter_context(ours(here, "us", FASTER, heard)).join("serf", [joined.place])
         helper = stack.enter_context(ours(helping, "helper", PATIENT)).join("serf", [asking.place])
