@@ -97,4 +97,9 @@ class Leaver:
         gms.seeker.done()
         for name in ("leave", "leave_timeout", "stuck", "merge"):
             gms.cancel_timer(name)
-        gms.later(lambda: gms.pass_up(Left()))
+        gms.later(self._tell_all)
+
+    def _tell_all(self) -> None:
+        """Layers below have timers, links and files to give up; layers above end."""
+        self.gms.pass_down(Left())
+        self.gms.pass_up(Left())
