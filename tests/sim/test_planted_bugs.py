@@ -14,7 +14,7 @@ THOROUGH = ("SYNC before dissemination", "views of sites go forward", "losses vo
             "starts of a name are told apart")
 """Left to `tox -e safeguards`: these need more seeds."""
 OF_REPLICAS = ("a majority acknowledges", "votes go to newer logs", "one vote an epoch",
-               "a write that comes again is known", "acknowledged after commit")
+               "entries must follow on the log", "acknowledged after commit")
 QUICK = [safeguard for safeguard in SAFEGUARDS if safeguard.name not in THOROUGH
          and (safeguard.rule != "replicas" or safeguard.name in OF_REPLICAS)]
 

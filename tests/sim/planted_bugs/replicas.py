@@ -125,7 +125,7 @@ REPLICA_SAFEGUARDS = (
     guard("joint configurations commit in both majorities", "the new one's is enough", Configuration, "reached",
           new_members_only, "P1", Patch(Configuration, "has_quorum", new_voters_only)),
     guard("more than half", "half of the replicas elect", Configuration, "has_quorum", half_is_a_majority, "P6"),
-    guard("votes go to newer logs", "any log is voted for", Electing, "vote", any_log_will_do, "P1",
+    guard("votes go to newer logs", "any log is voted for", Electing, "vote", any_log_will_do, "core",
           Patch(Electing, "asked", any_log_is_asked)),
     guard("one vote an epoch", "replicas vote again", Electing, "vote", votes_again, "core"),
     guard("who dropped its data keeps its word", "it starts as if new", Following, "heard_leads", fresh_after_drop,
