@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, Final
 
-import msgpack
-
 from jgroups_py.batch import Header
 from jgroups_py.errors import WireError
 from jgroups_py.protocols.swim.headers import NodeState, PushPull, UserMessage
@@ -38,6 +36,11 @@ from jgroups_py.protocols.swim.memberlist.messages import (
 )
 from jgroups_py.protocols.swim.memberlist.packet import deflated, inflated
 from jgroups_py.protocols.swim.memberlist.sealing import ENVELOPE_BYTES, Keyring, envelope_length
+
+try:
+    import msgpack
+except ImportError:                                          # body.py's need_msgpack says so to whoever uses it
+    msgpack = None
 
 MOST_BYTES: Final = 16 << 20                # of one message: some 100,000 nodes
 

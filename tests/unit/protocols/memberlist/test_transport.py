@@ -1,6 +1,9 @@
 """MEMBERLIST and SERF below and above SWIM, node against node in their own frames."""
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from jgroups_py.config.load import load
@@ -298,7 +301,17 @@ def test_serf_needs_swim():
         load([("MEMBERLIST", {}), ("SERF", {})])
 
 
-def test_without_msgpack_the_error_names_the_extra(monkeypatch):
-    monkeypatch.setattr("jgroups_py.protocols.swim.memberlist.body.msgpack", None)
-    with pytest.raises(ConfigError, match=r"pip install 'jgroups_py\[memberlist\]'"):
-        load([("MEMBERLIST", {}), ("SWIM", {})])
+@pytest.mark.slow                           # an interpreter of its own, in which the two cannot be imported
+def test_without_the_libraries_the_error_names_the_extra_and_all_else_works():
+    program = ("import sys; sys.modules.update(msgpack=None, cryptography=None)\n"
+               "from jgroups_py.config.load import load; load('udp'); load('membership')\n"
+               "from jgroups_py.protocols import KNOWN; [known.load() for known in KNOWN.values()]\n"
+               "load('serf')")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr.strip().endswith("messages need msgpack: pip install 'jgroups_py[memberlist]'"), done.stderr
+
+
+def test_keys_without_cryptography_are_refused_with_the_extra(monkeypatch):
+    monkeypatch.setattr("jgroups_py.protocols.swim.memberlist.sealing.AESGCM", None)
+    with pytest.raises(ConfigError, match=r"encryption needs cryptography: pip install 'jgroups_py\[memberlist\]'"):
+        load([("MEMBERLIST", {"encrypt": "b" * 43 + "="}), ("SWIM", {})])
