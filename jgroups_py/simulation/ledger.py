@@ -187,10 +187,10 @@ class Ledger(Watcher):
                 raise Broken("P6", f"partition {partition}: {replica.me} keeps data of no use")
 
     def _judge_lost(self, partition: int, replicas: Sequence[ReplicaState], live: dict[Address, None]) -> None:
-        """No leader: then a majority of a configuration must be gone."""
+        """No leader: then a majority of a configuration must be gone: the newest that is known, if only to those who
+        have dropped their data."""
         self.count("partitions without a majority")
-        newest = max((replica for replica in replicas if not replica.hollow), default=None,
-                     key=lambda replica: replica.log.reach)
+        newest = max(replicas, default=None, key=lambda replica: replica.log.reach)
         if newest is not None and newest.configuration.members and newest.configuration.has_quorum(live):
             raise Broken("P6", f"partition {partition} has no leader, though {newest.configuration.members} have a "
                                "majority that lives")
