@@ -86,6 +86,18 @@ def test_rows_go_into_a_group_once_even_if_their_batch_runs_twice(spark, made, t
         assert sorted(taker.numbers) == expected
 
 
+def test_a_batch_write_sends_every_row_and_a_group_cannot_be_overwritten(spark, made):
+    taker, cluster = Taker(), f"batch-{os.getpid()}"
+    rows = spark.range(2000).selectExpr("cast(id as string) as payload")
+    writer = rows.write.format("jgroups").option("stack", "udp").option("cluster", cluster)
+    with jg.JChannel("udp", name="taker", receiver=taker).connect(cluster):
+        writer.mode("append").save()
+        eventually(lambda: len(taker.numbers) == 2000)
+        assert sorted(taker.numbers) == list(range(2000))
+        with pytest.raises(Exception, match="a group cannot be overwritten"):
+            writer.mode("overwrite").save()
+
+
 @pytest.fixture
 def master():
     """A standalone master with two workers on loopback; its address."""
