@@ -34,10 +34,13 @@ from jgroups_py.protocols.swim.awareness import Awareness
 from jgroups_py.protocols.swim.config import SwimConfig
 from jgroups_py.protocols.swim.gossip import Gossip, transmit_limit
 from jgroups_py.protocols.swim.headers import ALIVE, DEAD, LEFT, SUSPECT, Alive, Dead, Suspected, UserMessage
+from jgroups_py.protocols.swim.metadata import MAX_META_BYTES
 from jgroups_py.protocols.swim.ring import Ring
 from jgroups_py.protocols.swim.suspicion import Suspicion
 from jgroups_py.protocols.swim.table import GONE, Node
 
+MAX_INCARNATION = (1 << 32) - 1
+MAX_NAME_LENGTH = 255
 CLAIM_ROUNDS = 5                 # so many probe intervals between two looks into the same claim on a name
 
 
@@ -153,8 +156,8 @@ class Rumours(Protocol):
         self.spread(self.my_name, self.says())
 
     def renew(self) -> None:
-        """Something of us changed."""
-        self.incarnation += 1
+        """Something of us changed. A peer may make up any incarnation; ours stays one that can be written."""
+        self.incarnation = min(self.incarnation + 1, MAX_INCARNATION)
         self.announce()
 
     def accused(self, incarnation: int) -> None:
@@ -185,6 +188,9 @@ class Rumours(Protocol):
         """Alive, from the node itself or told on."""
         node = self.nodes.get(alive.node)
         if not self.my_name:
+            return
+        if len(alive.meta) > MAX_META_BYTES or len(alive.node) > MAX_NAME_LENGTH:
+            self.count("oversized_news")               # could not be told on in a packet
             return
         if alive.node == self.my_name:
             if alive.member != self.me:

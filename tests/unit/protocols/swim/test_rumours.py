@@ -12,6 +12,7 @@ from jgroups_py.protocols.swim import SwimConfig
 from jgroups_py.protocols.swim.headers import Ack, Alive, Dead, Nack, Ping, Suspected, UserMessage
 from jgroups_py.protocols.swim.metadata import pack_tags
 from jgroups_py.units import seconds
+from tests.unit.harness import address
 from tests.unit.protocols.swim.bench import SwimBench, alive, place
 
 QUIET = SwimConfig(probe_interval_ns=seconds(3600), probe_timeout_ns=seconds(1), link_pings=False)
@@ -148,6 +149,21 @@ def test_an_earlier_start_under_our_name_is_outbid() -> None:
     bench.hear(alive("A", 4, member=Address(b"an earlier start", "A")))
     assert bench.stats()["incarnation"] == 5
     assert any(isinstance(news, Alive) and (news.incarnation, news.member) == (5, bench.me) for news in gossiped(bench))
+
+def test_an_absurd_incarnation_is_outbid_as_far_as_one_can_be_written() -> None:
+    bench = SwimBench("BC", QUIET)
+    for _ in range(2):
+        bench.hear(Suspected((1 << 32) - 1, "A", "B", 0))
+        assert any(isinstance(news, Alive) and news.incarnation == (1 << 32) - 1 for news in gossiped(bench))
+
+
+@pytest.mark.parametrize(
+    "said", [alive("D", meta=bytes(513)), alive("D" * 256, at=("10.1.0.1", 1), member=address("D"))])
+def test_a_node_that_would_not_fit_a_packet_is_not_let_in(said: Alive) -> None:
+    bench = SwimBench("BC", QUIET)
+    bench.hear(said)
+    assert bench.news() == []
+    assert bench.stats()["oversized_news"] == 1
 
 # --- several starts under a name --------------------------------------------------------------------------------------
 
