@@ -12,6 +12,8 @@ from time import monotonic, sleep
 import pytest
 
 from jgroups_py.cli import main
+from jgroups_py.pipeline.audit.judge import judge, totals
+from tests.unit.pipeline.made import folded
 
 pytestmark = pytest.mark.real
 
@@ -57,6 +59,9 @@ def test_relays_of_both_sites_are_killed_and_nothing_is_lost_doubled_or_out_of_o
     assert all(copy["identical"] for copy in result["copies"])
     assert result["archive"]["recorders"] == 7                # six members, one of them twice
     assert main(["archive", "verify", result["archive"]["directory"], "--complete"]) == 0
+    pairs, findings = judge(folded(Path(result["archive"]["directory"])))         # the audit, without Spark
+    assert findings.to_pylist() == []
+    assert totals(pairs)["delivered"] > result["totals"]["received"]              # that of the killed, too
     assert len(result["copies"]) == 3
     assert result["answers"]["received"] == result["answers"]["sent"] > 0
     for incident in result["incidents"]:
@@ -64,8 +69,8 @@ def test_relays_of_both_sites_are_killed_and_nothing_is_lost_doubled_or_out_of_o
 
 
 def test_three_sites_replicate_without_kills(text: Path, tmp_path: Path):
-    process = demo("--json", "--no-kill", "--sites", "3", "--members", "2", "--input", str(text), "--rate", "1500",
-                   "--out", str(tmp_path / "out"))
+    process = demo("--json", "--no-audit", "--no-kill", "--sites", "3", "--members", "2", "--input", str(text),
+                   "--rate", "1500", "--out", str(tmp_path / "out"))
     out, errors = process.communicate(timeout=END_S)
     assert process.returncode == 0, f"{out[-3000:]}\n{errors[-3000:]}"
     result = json.loads(out)
@@ -74,7 +79,7 @@ def test_three_sites_replicate_without_kills(text: Path, tmp_path: Path):
 
 
 def test_ctrl_c_ends_the_demo_and_all_its_processes(text: Path, tmp_path: Path):
-    process = demo("--input", str(text), "--rate", "100", "--out", str(tmp_path / "out"))
+    process = demo("--no-audit", "--input", str(text), "--rate", "100", "--out", str(tmp_path / "out"))
     deadline = monotonic() + 30
     while len(workers_of(process.pid)) < 6:
         assert monotonic() < deadline, "the demo did not start its six members"
