@@ -53,6 +53,8 @@ def accuracy(facts: Facts) -> Iterator[Violation]:
 
 def incarnations(facts: Facts) -> Iterator[Violation]:
     """W3: the incarnation of a name never goes back at one member, not through restarts either."""
+    if not alone(facts):
+        return                                            # under GMS who leaves the view is forgotten, and begins anew
     highest: dict[tuple[Address, str], int] = {}
     for news in facts.member_news:
         member, key = news.member, (news.who, news.member.name)
@@ -64,6 +66,8 @@ def incarnations(facts: Facts) -> Iterator[Violation]:
 
 def departures(facts: Facts) -> Iterator[Violation]:
     """W4: who has heard that a member left does not hear later that this start of it failed, or is back."""
+    if not alone(facts):
+        return
     left: dict[tuple[Address, Address], None] = {}
     for news in facts.member_news:
         key = (news.who, news.member.address)
