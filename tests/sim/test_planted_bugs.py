@@ -10,8 +10,8 @@ from tests.sim.planted_bugs import SAFEGUARDS, Safeguard
 
 LIMIT = 40
 THOROUGH = ("SYNC before dissemination", "views of sites go forward", "losses void receipts", "backups confirm",
-            "the site table is kept with the hold", "who knows a site only from disk", "a suspicion ends", "failed members are tried again",
-            "starts of a name are told apart")
+            "the site table is kept with the hold", "who knows a site only from disk", "a suspicion ends",
+            "failed members are tried again", "starts of a name are told apart")
 """Left to `tox -e safeguards`: these need more seeds."""
 OF_REPLICAS = ("a majority acknowledges", "votes go to newer logs", "one vote an epoch",
                "entries must follow on the log", "acknowledged after commit")
