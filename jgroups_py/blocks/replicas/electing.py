@@ -8,8 +8,11 @@ from __future__ import annotations
 from jgroups_py.address import Address
 from jgroups_py.blocks.replicas.messages import Canvass, Canvassed, TakeOver, Vote, Voted
 from jgroups_py.blocks.replicas.state import ReplicaState, Role
+from jgroups_py.units import seconds
 
 MOST_STEPS = 8                             # of waiting
+MOST_DOUBLINGS = 12                        # of a step
+LONGEST_NS = seconds(2)                    # of all steps
 
 
 class Electing(ReplicaState):
@@ -19,8 +22,9 @@ class Electing(ReplicaState):
         if self.leader is not None or not self.may_lead():
             return self.cancel_timer("elect")
         options = self.host.options
-        step = min(self.present().index(self.me), MOST_STEPS)
-        return self.set_timer("elect", options.elect_ns + step * options.elect_step_ns)
+        # Two that stand at the same time again and again are told apart by rank: the later one waits ever longer.
+        steps = min(self.present().index(self.me), MOST_STEPS) << min(self.stood, MOST_DOUBLINGS)
+        return self.set_timer("elect", options.elect_ns + min(steps * options.elect_step_ns, LONGEST_NS))
 
     def elect_due(self) -> None:
         """No leader has shown itself."""
@@ -59,6 +63,7 @@ class Electing(ReplicaState):
 
     def stand(self) -> None:
         """Begin an epoch and ask for votes."""
+        self.stood += 1
         self.adopt(self.epoch + 1)
         self.role, self.voted = Role.CANDIDATE, self.me
         self.votes, self.canvassed = {self.me: None}, {}
