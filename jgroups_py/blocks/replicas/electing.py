@@ -23,7 +23,7 @@ class Electing(ReplicaState):
             return self.cancel_timer("elect")
         options = self.host.options
         # Two that stand at the same time again and again are told apart by rank: the later one waits ever longer.
-        steps = min(self.present().index(self.me), MOST_STEPS) << min(self.stood, MOST_DOUBLINGS)
+        steps = min(self.present().index(self.me), MOST_STEPS) << min(self.attempts, MOST_DOUBLINGS)
         return self.set_timer("elect", options.elect_ns + min(steps * options.elect_step_ns, LONGEST_NS))
 
     def elect_due(self) -> None:
@@ -33,6 +33,7 @@ class Electing(ReplicaState):
 
     def canvass(self) -> None:
         """Ask around whether we would be elected."""
+        self.attempts += 1
         self.role, self.canvassed = Role.FOLLOWER, {self.me: None}
         for member in self.others():
             self.send(member, Canvass(self.partition, *self.log.reach))
@@ -45,8 +46,8 @@ class Electing(ReplicaState):
             return self.leads().show(src)
         theirs = message.last_epoch, message.stop
         content = self.leader is not None and self.leader != src
-        if theirs < self.log.reach and self.leader is None and self.may_lead():
-            self.set_timer("elect", self.host.options.elect_soon_ns)        # we are the better one
+        if theirs < self.log.reach and self.leader is None and self.may_lead() and not self.attempts:
+            self.canvass()                                 # we are the better one
         return self.send(src, Canvassed(self.partition, self.epoch, not content and theirs >= self.log.reach))
 
     def told(self, message: Canvassed, src: Address) -> None:
@@ -63,7 +64,6 @@ class Electing(ReplicaState):
 
     def stand(self) -> None:
         """Begin an epoch and ask for votes."""
-        self.stood += 1
         self.adopt(self.epoch + 1)
         self.role, self.voted = Role.CANDIDATE, self.me
         self.votes, self.canvassed = {self.me: None}, {}

@@ -25,7 +25,7 @@ class Following(ReplicaState):
             return False
         self.shown = max(self.shown, shown)
         assert not self.is_leader, f"two leaders of partition {self.partition} in epoch {epoch}"
-        self.role, self.leader, self.stood = Role.FOLLOWER, src, 0
+        self.role, self.leader, self.attempts = Role.FOLLOWER, src, 0
         self.cancel_timer("elect")
         return True
 

@@ -225,7 +225,7 @@ class Leading(Electing, Following):
     """The part of a replica that leads."""
 
     def lead(self) -> None:
-        self.role, self.leader, self.stood = Role.LEADER, self.me, 0
+        self.role, self.leader, self.attempts = Role.LEADER, self.me, 0
         self.cancel_timer("elect")
         self.leadership = Leadership(self)
         self.leadership.keep_peers()

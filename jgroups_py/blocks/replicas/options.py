@@ -29,8 +29,6 @@ class Options:
                              "round trip leaders are needlessly disturbed.")
     elect_step_ns: int = duration("150ms", least="1ms", doc="How much longer each less preferred replica waits. Lower "
                                   "resumes sooner when several are gone; too low makes them compete.")
-    elect_soon_ns: int = duration("10ms", least="1ms", doc="How long a replica waits that was asked for its vote by "
-                                  "one that knows less.")
     again_ns: int = duration("250ms", least="1ms", doc="After how long without an answer entries are sent again.")
     tell_ns: int = duration("5ms", least="1ms", doc="After how long followers are told what is committed, if no "
                             "further entries do it sooner. Lower makes reads at followers more recent, for more "

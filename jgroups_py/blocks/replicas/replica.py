@@ -52,7 +52,7 @@ class Replica(Leading):
                 self.host.leading(self)
             return
         self.step_down()
-        self.leader, self.stood = None, 0
+        self.leader, self.attempts = None, 0
         self.wait_for_leader()
 
     def receive(self, message: Message, src: Address) -> None:

@@ -64,7 +64,7 @@ class ReplicaState:
         self.hollow = False
         self.shown = 0                                     # the latest Leads of this epoch that we know of
         self.canvassed: dict[Address, None] = {}           # who would vote for us, ourselves included
-        self.stood = 0                                     # how often we stood for election, since we had a leader
+        self.attempts = 0                                  # how often we asked around, since there was a leader
         self.votes: dict[Address, None] = {}               # who did
         self.arriving: Arriving | None = None
         self.leadership: Leadership | None = None          # while we lead
