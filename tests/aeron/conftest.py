@@ -3,4 +3,4 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-collect_ignore_glob = [] if find_spec("pyaeron") else ["test_*.py"]
+collect_ignore_glob = [] if find_spec("pyaeron") else ["*.py"]
