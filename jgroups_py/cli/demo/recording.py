@@ -43,6 +43,7 @@ def sealed(directory: Path) -> dict[str, Any]:
 
 def as_line(archive: dict[str, Any]) -> str:
     """The same for people."""
-    return (f"recorded by {archive['recorders']} incarnations: {archive['rows']:,} rows in {archive['directory']} "
-            f"({archive['left_open']} segments were left open, by killed members for one, and are sealed now); "
+    number = archive["left_open"]
+    sealed = f"; sealed {number} that the killed left open" if number else ""
+    return (f"recorded by {archive['recorders']} incarnations: {archive['rows']:,} rows{sealed}; "
             f"jgroups archive ls {archive['directory']}")
