@@ -10,27 +10,20 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 from jgroups_py.address import Address, PhysicalAddress
+from jgroups_py.blocks.standalone import Standalone
 from jgroups_py.config.load import Source, load
 from jgroups_py.counters import Counters
-from jgroups_py.duty import LoopThread
-from jgroups_py.errors import ChannelClosedError, ChannelError, ConfigError, NotConnectedError
-from jgroups_py.events import Event
+from jgroups_py.errors import ChannelError, ConfigError
 from jgroups_py.gossip import Broadcast, PeerInfo, Peers
 from jgroups_py.message import as_bytes
-from jgroups_py.outputs import Closed, Deliver, Output
-from jgroups_py.runtime.host import Host
-from jgroups_py.runtime.inbox import Inbox
-from jgroups_py.session import default_name
+from jgroups_py.outputs import Deliver, Output
 from jgroups_py.topics import Interest, Subscribe, Unsubscribe, interest_in, topic_header, topic_of
 
 log = logging.getLogger("jgroups_py")
 
-LEAVE_SECONDS = 3.0
-ANSWER_SECONDS = 10.0
 QUEUED_BYTES = 4 << 20                   # payloads that wait for the dispatcher; beyond it they are dropped
 
 Dispatcher = Callable[[str | None, bytes, Address], object]
@@ -45,32 +38,29 @@ class PayloadSizeError(ChannelError, ValueError):
         self.limit = limit
 
 
-class Gossip:
+class Gossip(Standalone):
     """One peer, from `start` to `close`. Any thread may call it.
 
     dispatcher: called with the topic (None: none), the payload and the sender of each broadcast that arrives.
     """
 
+    begins = "start"
+    leave_seconds = 3.0
+
     def __init__(
         self, stack: Source = "gossip", dispatcher: Dispatcher | None = None, name: str | None = None,
         properties: Mapping[str, object] | None = None,
     ) -> None:
-        self.spec = load(stack, properties)
+        super().__init__(load(stack, properties), name)
         self._config = self.spec.config_of("PEX")
         if self._config is None:
             raise ConfigError(f"{self.spec.source}: gossip needs PEX in its stack")
-        self.name = name or default_name()
         self.dispatcher = dispatcher
         self.counters = Counters()
         self._interest = interest_in(*self._config.interests)
-        self._host: Host | None = None
-        self._inbox = Inbox()
         self._inbox.early = self._early
         self._waiting_bytes = 0
         self._lock = threading.Lock()
-        self._reason = ""
-        self._ended = threading.Event()
-        self._caller: threading.Thread | None = None
 
     def start(self, cluster: str = "gossip") -> Self:
         """Be a peer from now on; returns at once, peers come by and by. Peers of other clusters are not heard.
@@ -78,35 +68,12 @@ class Gossip:
         Raises:
             ChannelClosedError: it was started before; make another one, which has an identity of its own.
         """
-        if self._host is not None:
-            raise ChannelClosedError("a Gossip starts once; make another one")
-        self._host = Host(self.spec, cluster, self.name, self._inbox, self._host_ended)
-        self._host.start()
-        LoopThread(self.name, self._host.loop).start()
-        self._caller = threading.Thread(target=self._deliver, name=f"jgroups-{self.name}-dispatcher", daemon=True)
-        self._caller.start()
+        self._begin(cluster)
         return self
 
     def close(self) -> None:
         """Tell the peers, and stop. Closing twice does nothing."""
-        host = self._host
-        if host is None:
-            return
-        host.leave()
-        if not self._ended.wait(LEAVE_SECONDS):
-            host.kill("closed")
-            self._ended.wait(LEAVE_SECONDS)
-        host.loop.join()
-        if self._caller is not None and self._caller is not threading.current_thread():
-            self._caller.join(LEAVE_SECONDS)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
-    ) -> None:
-        self.close()
+        self._end()
 
     # --- broadcasts ---------------------------------------------------------------------------------------------------
 
@@ -150,7 +117,7 @@ class Gossip:
     @property
     def identity(self) -> Address | None:
         """Who we are: another one each time; None before `start` has taken effect."""
-        return None if self._host is None or self._host.node is None else self._host.node.me
+        return self.address
 
     def peers(self) -> tuple[PeerInfo, ...]:
         """Who has answered us and was not silent for too long."""
@@ -162,38 +129,9 @@ class Gossip:
 
     def stats(self) -> dict[str, dict[str, float]]:
         """Protocol name -> its counters; "gossip" has those of the dispatcher's queue."""
-        host = self._host
-        found: dict[str, dict[str, float]] = {} if host is None else self._ask(host.stats) or {}
-        return {**found, "gossip": dict(self.counters)}
+        return {**super().stats(), "gossip": dict(self.counters)}
 
-    # --- in and out of the loop ---------------------------------------------------------------------------------------
-
-    def _running(self) -> Host:
-        if self._host is None:
-            raise NotConnectedError("start first")
-        if self._ended.is_set():
-            raise ChannelClosedError(self._reason)
-        return self._host
-
-    def _inject(self, event: Event) -> None:
-        self._running().sends.put_event(event, 0, None)
-
-    def _ask(self, question: Callable[[Any], Any]) -> Any:
-        answered, found = threading.Event(), list[Any]()
-
-        def answer(what: Any) -> None:
-            found.append(what)
-            answered.set()
-
-        self._running().ask(question, answer)
-        while not answered.wait(0.1):
-            if self._ended.is_set():
-                return None
-        return found[0]
-
-    def _host_ended(self, reason: str, unasked: bool) -> None:
-        self._reason = reason
-        self._ended.set()
+    # --- out of the loop ----------------------------------------------------------------------------------------------
 
     def _early(self, outputs: Sequence[Output]) -> Sequence[Output]:
         """Inside a round: keep what the dispatcher can still take."""
@@ -209,13 +147,9 @@ class Gossip:
             kept.append(output)
         return kept
 
-    def _deliver(self) -> None:
-        while True:
-            for output in self._inbox.take(None):
-                if isinstance(output, Closed):
-                    return
-                if isinstance(output, Deliver):
-                    self._dispatch(output)
+    def _call(self, output: Output) -> None:
+        if isinstance(output, Deliver):
+            self._dispatch(output)
 
     def _dispatch(self, output: Deliver) -> None:
         batch = output.batch

@@ -7,31 +7,23 @@ runs the loop, another one calls the listener, one call at a time, so a slow lis
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self
 
-from jgroups_py.address import Address, PhysicalAddress
+from jgroups_py.address import PhysicalAddress
+from jgroups_py.blocks.standalone import Standalone
 from jgroups_py.config.load import Source, load
-from jgroups_py.duty import LoopThread
-from jgroups_py.errors import ChannelClosedError, ConfigError, NotConnectedError
-from jgroups_py.events import Event, JoinPlaces, SetTags
+from jgroups_py.errors import ChannelClosedError, ConfigError
+from jgroups_py.events import JoinPlaces, SetTags
 from jgroups_py.members import Accusation, Member
-from jgroups_py.outputs import Closed, MemberChanged, Output
+from jgroups_py.outputs import MemberChanged, Output
 from jgroups_py.ports import MemberTable
 from jgroups_py.protocols.swim.config import parse_places
 from jgroups_py.protocols.swim.metadata import pack_tags
 from jgroups_py.reports import members_report
-from jgroups_py.runtime.host import Host
-from jgroups_py.runtime.inbox import Inbox
-from jgroups_py.session import default_name
 from jgroups_py.userevents import SendUserEvent, UserEvent
 
 log = logging.getLogger("jgroups_py")
-
-LEAVE_SECONDS = 10.0                     # more than SWIM's leave_timeout
-ANSWER_SECONDS = 10.0                    # the loop is asked for what SWIM knows
 
 Watcher = Callable[[Output], None]
 Places = str | Iterable[PhysicalAddress]
@@ -68,23 +60,20 @@ class MembershipListener:
 EVIDENT = ("suspected", "failed")
 
 
-class Membership:
+class Membership(Standalone):
     """One member, from `join` to `leave`. Any thread may call it."""
+
+    begins = "join"
+    leave_seconds = 10.0                 # more than SWIM's leave_timeout
 
     def __init__(
         self, stack: Source = "membership", name: str | None = None, properties: Mapping[str, object] | None = None,
         listener: object = None,
     ) -> None:
-        self.spec = load(stack, properties)
+        super().__init__(load(stack, properties), name)
         if not any(issubclass(layer.protocol(), MemberTable) for layer in self.spec.layers):
             raise ConfigError(f"{self.spec.source}: a membership needs SWIM in its stack")
-        self.name = name or default_name()
         self.listener = listener if listener is not None else MembershipListener()
-        self._host: Host | None = None
-        self._inbox = Inbox()
-        self._reason = ""
-        self._ended = threading.Event()
-        self._caller: threading.Thread | None = None
         self._watchers: list[Watcher] = []
         self._inbox.early = self._early
 
@@ -95,13 +84,7 @@ class Membership:
         Raises:
             ChannelClosedError: it has joined before; make another Membership.
         """
-        if self._host is not None:
-            raise ChannelClosedError("a Membership joins once; make another one")
-        self._host = Host(self.spec, cluster, self.name, self._inbox, self._host_ended)
-        self._host.start()
-        LoopThread(self.name, self._host.loop).start()
-        self._caller = threading.Thread(target=self._deliver, name=f"jgroups-{self.name}-listener", daemon=True)
-        self._caller.start()
+        self._begin(cluster)
         self.look_at(parse_places(places))
         return self
 
@@ -113,24 +96,7 @@ class Membership:
 
     def leave(self) -> None:
         """Say goodbye and stop; the listener is called no more once this returns. Leaving twice does nothing."""
-        host = self._host
-        if host is None:
-            return
-        host.leave()
-        if not self._ended.wait(LEAVE_SECONDS):
-            host.kill("left without having told everybody")
-            self._ended.wait(LEAVE_SECONDS)
-        host.loop.join()
-        if self._caller is not None and self._caller is not threading.current_thread():
-            self._caller.join(LEAVE_SECONDS)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
-    ) -> None:
-        self.leave()
+        self._end()
 
     # --- what it knows ------------------------------------------------------------------------------------------------
 
@@ -149,16 +115,6 @@ class Membership:
         if found is None:
             raise ChannelClosedError(self._reason)
         return found
-
-    def stats(self) -> dict[str, dict[str, float]]:
-        """Protocol name -> its counters."""
-        host = self._host
-        return {} if host is None else self._ask(host.stats) or {}
-
-    @property
-    def address(self) -> Address | None:
-        """Who we are; None before `join` has taken effect."""
-        return None if self._host is None or self._host.node is None else self._host.node.me
 
     # --- what it says -------------------------------------------------------------------------------------------------
 
@@ -181,35 +137,7 @@ class Membership:
             raise ConfigError(f"{self.spec.source}: user events need SERF in the stack")
         self._inject(SendUserEvent(name, payload, coalesce))
 
-    # --- in and out of the loop ---------------------------------------------------------------------------------------
-
-    def _running(self) -> Host:
-        if self._host is None:
-            raise NotConnectedError("join first")
-        if self._ended.is_set():
-            raise ChannelClosedError(self._reason)
-        return self._host
-
-    def _inject(self, event: Event) -> None:
-        self._running().sends.put_event(event, 0, None)
-
-    def _ask(self, question: Any) -> Any:
-        answered, found = threading.Event(), list[Any]()
-
-        def answer(what: Any) -> None:
-            found.append(what)
-            answered.set()
-
-        host = self._running()
-        host.ask(question, answer)
-        while not answered.wait(0.1):
-            if self._ended.is_set():
-                return None
-        return found[0]
-
-    def _host_ended(self, reason: str, unasked: bool) -> None:
-        self._reason = reason
-        self._ended.set()
+    # --- out of the loop ----------------------------------------------------------------------------------------------
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
         """Call `watcher` with all that SWIM tells from now on, inside rounds of the loop: it may not wait or raise.
@@ -227,13 +155,6 @@ class Membership:
             for output in outputs:
                 watcher(output)
         return outputs
-
-    def _deliver(self) -> None:
-        while True:
-            for output in self._inbox.take(None):
-                if isinstance(output, Closed):
-                    return
-                self._call(output)
 
     def _call(self, output: Output) -> None:
         match output:

@@ -1,0 +1,133 @@
+"""A stack without a group, on a host of its own: how SWIM alone (membership) and PEX alone (gossip) run in a program.
+
+There is no channel, no view and no GMS. A thread of its own runs the loop, another one calls the application, one call
+at a time: a slow application delays nothing but itself.
+"""
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, ClassVar, Self
+
+from jgroups_py.address import Address
+from jgroups_py.config.spec import StackSpec
+from jgroups_py.duty import LoopThread
+from jgroups_py.errors import ChannelClosedError, NotConnectedError
+from jgroups_py.events import Event
+from jgroups_py.node import Node
+from jgroups_py.outputs import Closed, Output
+from jgroups_py.runtime.host import Host
+from jgroups_py.runtime.inbox import Inbox
+from jgroups_py.session import default_name
+
+LOOK_SECONDS = 0.1                       # who waits for an answer of the loop looks so often whether that has ended
+
+
+class Standalone:
+    """From its beginning to its end, once. Any thread may call it.
+
+    begins: the method that begins it; leave_seconds: how long the stack may take to say goodbye.
+    """
+
+    begins: ClassVar[str]
+    leave_seconds: ClassVar[float]
+
+    def __init__(self, spec: StackSpec, name: str | None) -> None:
+        self.spec = spec
+        self.name = name or default_name()
+        self._host: Host | None = None
+        self._inbox = Inbox()
+        self._reason = ""
+        self._ended = threading.Event()
+        self._caller: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
+        self._end()
+
+    @property
+    def address(self) -> Address | None:
+        """Who we are, another one each time; None before we are."""
+        return None if self._host is None or self._host.node is None else self._host.node.me
+
+    def stats(self) -> dict[str, dict[str, float]]:
+        """Protocol name -> its counters."""
+        host = self._host
+        return {} if host is None else self._ask(host.stats) or {}
+
+    # --- the beginning and the end ------------------------------------------------------------------------------------
+
+    def _begin(self, cluster: str) -> None:
+        """Be there from now on.
+
+        Raises:
+            ChannelClosedError: it was there before; identities are not used again.
+        """
+        if self._host is not None:
+            raise ChannelClosedError(f"a {type(self).__name__} begins once; make another one")
+        self._host = Host(self.spec, cluster, self.name, self._inbox, self._host_ended)
+        self._host.start()
+        LoopThread(self.name, self._host.loop).start()
+        self._caller = threading.Thread(target=self._call_all, name=f"jgroups-{self.name}-caller", daemon=True)
+        self._caller.start()
+
+    def _end(self) -> None:
+        """Say goodbye and stop; the application is called no more once this returns. A second time it does nothing."""
+        host = self._host
+        if host is None:
+            return
+        host.leave()
+        if not self._ended.wait(self.leave_seconds):
+            host.kill("left without having told everybody")
+            self._ended.wait(self.leave_seconds)
+        host.loop.join()
+        if self._caller is not None and self._caller is not threading.current_thread():
+            self._caller.join(self.leave_seconds)
+
+    def _host_ended(self, reason: str, unasked: bool) -> None:
+        self._reason = reason
+        self._ended.set()
+
+    # --- into the loop ------------------------------------------------------------------------------------------------
+
+    def _running(self) -> Host:
+        if self._host is None:
+            raise NotConnectedError(f"{self.begins} first")
+        if self._ended.is_set():
+            raise ChannelClosedError(self._reason)
+        return self._host
+
+    def _inject(self, event: Event) -> None:
+        self._running().sends.put_event(event, 0, None)
+
+    def _ask(self, question: Callable[[Node], Any]) -> Any:
+        """What the loop answers; None if it has ended meanwhile."""
+        answered, found = threading.Event(), list[Any]()
+
+        def answer(what: Any) -> None:
+            found.append(what)
+            answered.set()
+
+        self._running().ask(question, answer)
+        while not answered.wait(LOOK_SECONDS):
+            if self._ended.is_set():
+                return None
+        return found[0]
+
+    # --- out of it ----------------------------------------------------------------------------------------------------
+
+    def _call_all(self) -> None:
+        while True:
+            for output in self._inbox.take(None):
+                if isinstance(output, Closed):
+                    return
+                self._call(output)
+
+    def _call(self, output: Output) -> None:
+        """Tell the application."""
+        raise NotImplementedError
