@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,6 +12,14 @@ from jgroups_py.cli import company
 from jgroups_py.cli.company import Company, Person
 
 popen = subprocess.Popen
+
+
+@pytest.fixture(autouse=True)
+def listens_to_ctrl_c() -> Iterator[None]:
+    """What a shell starts in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def interrupted_popen(*arguments: Any, **options: Any) -> subprocess.Popen[str]:
