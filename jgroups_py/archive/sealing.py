@@ -18,6 +18,7 @@ from jgroups_py.archive.arrow import pa, pq
 from jgroups_py.archive.layout import Segment, sealed_name, segments
 from jgroups_py.archive.runs import unfold
 from jgroups_py.archive.schema import ROWS, RUN_LENGTHS, RUNS
+from jgroups_py.filesystem import sync_path
 
 GROUP_ROWS = 64 << 10                            # rows of a row group, at least, but for the last
 DELTAS = dict.fromkeys(("row", "wall_ns", "mono_ns", "seqno", "count", "size", "flags"), "DELTA_BINARY_PACKED")
@@ -161,12 +162,3 @@ def seal_abandoned(directory: Path, recorders: Iterable[Any], compression: str =
     """Seal what crashed recorders left open; what was wrong with each segment."""
     return [seal(segment, compression)[1] for recorder in recorders for segment in segments(directory, recorder)
             if not segment.sealed and is_abandoned(segment.path)]
-
-
-def sync_path(path: Path) -> None:
-    """Bring a file, or the names in a folder, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

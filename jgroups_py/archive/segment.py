@@ -9,7 +9,7 @@ from typing import Any
 
 from jgroups_py.archive import framing
 from jgroups_py.archive.layout import Recorder, Segment, hour_folder, open_name
-from jgroups_py.archive.sealing import sync_path
+from jgroups_py.filesystem import sync_path
 
 MAX_BUFFERS = 512                # gathered by one system call; Linux takes 1024
 

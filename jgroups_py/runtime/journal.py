@@ -17,6 +17,7 @@ from time import monotonic, sleep, time_ns
 
 from jgroups_py.disk import JournalFailed, JournalOpened, SegmentRead, SegmentsSynced
 from jgroups_py.events import Event
+from jgroups_py.filesystem import sync_path
 
 LOCK_NAME = "lock"
 LOCK_SECONDS = 2.0              # a member that leaves and connects again may still be closing its files
@@ -136,15 +137,6 @@ class Journal:
     def _unlock(self) -> None:
         if self._lock is not None:
             os.close(self._lock)
-
-
-def sync_path(path: Path) -> None:
-    """Bring a file to the disk, whoever wrote it, or the names of the files in a folder."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def locked(descriptor: int) -> bool:
