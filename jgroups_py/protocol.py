@@ -7,7 +7,7 @@ A layer gets batches in `up` and `down`, or whole handlers by marks:
     @timer("gossip")    a named timer fired; the handler gets `about` if the timer was set with one
     @only(MULTICASTS)   on `up` or `down`: batches of the other kind pass this layer by
 
-and acts by calls: pass_up, pass_down, send, set_timer, cancel_timer, count. Everything passed on is queued and
+and acts by calls: pass_up, pass_down, send, set_timer, cancel_timer, count, warn. Everything passed on is queued and
 processed after the handler returned, in order (laws 1 and 2). protocols/example.py is a template to start from.
 """
 from __future__ import annotations
@@ -23,13 +23,16 @@ from jgroups_py.address import Address
 from jgroups_py.batch import NO_FC, NO_RELAY, NO_RELIABILITY, Batch, Header
 from jgroups_py.counters import Counters
 from jgroups_py.events import Event
-from jgroups_py.outputs import Output
+from jgroups_py.outputs import Note, Output
+from jgroups_py.units import seconds
 
 if TYPE_CHECKING:
     from jgroups_py.stack import Stack
 
 CONTROL = NO_RELIABILITY | NO_FC | NO_RELAY
 """Flags of a layer's own messages unless it wants them reliable."""
+
+WARNING_INTERVAL_NS: Final = seconds(60)
 
 STOP: Final = object()
 """What an observer returns to keep an event from travelling on (VERIFY_SUSPECT holds suspicions back)."""
@@ -117,6 +120,7 @@ class Protocol:
     def __init__(self, config: Any = None) -> None:
         self.config = self.Config() if config is None else config
         self.counters = Counters()
+        self.warned_ns: int | None = None
         self.pass_up: Callable[[Batch | Event], None] = _unattached
         self.pass_down: Callable[[Batch | Event], None] = _unattached
 
@@ -183,6 +187,12 @@ class Protocol:
     def count(self, name: str, number: int = 1) -> None:
         """Count under a name, shown by `ch.stats()`."""
         self.counters[name] = self.counters.get(name, 0) + number
+
+    def warn(self, text: str) -> None:
+        """Put a warning into the log, at most one a minute; the counters tell the rest."""
+        if self.warned_ns is None or self.now_ns - self.warned_ns >= WARNING_INTERVAL_NS:
+            self.warned_ns = self.now_ns
+            self.emit(Note("warning", text))
 
 
 def _unattached(item: Batch | Event) -> None:

@@ -10,18 +10,22 @@ import attrs
 from jgroups_py.address import PhysicalAddress
 from jgroups_py.events import Event
 from jgroups_py.outputs import Output
+from jgroups_py.units import count, text
 
 
+@attrs.frozen
 class Datagrams:
     """A transport's configuration that asks for datagrams, without multicast."""
 
-    bind_addr: str
-    bind_port: int
-    port_range: int
-    external_addr: str
-    external_port: int
+    bind_addr: str = text("127.0.0.1", doc="The IP address of the interface to send and receive on; also "
+                          "\"loopback\" and \"site_local\", \"global\", \"match-interface:NAME\".")
+    bind_port: int = count(0, most=65535, doc="First port to try; 0: any free one.")
+    port_range: int = count(0, doc="How many more ports to try above bind_port when it is taken.")
+    external_addr: str = text("", doc="The address told to others in place of bind_addr, for a proxy or NAT.")
+    external_port: int = count(0, most=65535, doc="The port told to others; 0: the bound one.")
 
 
+@attrs.frozen
 class BothKinds(Datagrams):
     """One that asks for datagrams and streams on one port."""
 

@@ -33,7 +33,7 @@ RINGS: dict[str, int] = {
     "errors": 0, "events": 0, "gossip": 0,
     "members": 0, "naming": 0, "outputs": 0, "plugins": 0, "ports": 0, "recording": 0, "resolver": 0, "streams": 0,
     "topics": 0, "units": 0, "userevents": 0, "view": 0, "windows": 0, "wire": 0,
-    "protocol": 1,
+    "base_transport": 1, "protocol": 1,
     "protocols": 2,
     "config": 3, "node": 3, "road": 3, "skipping": 3, "stack": 3,
     "archive": 4, "children": 4, "filesystem": 4, "runtime": 4, "sim": 4,

@@ -17,18 +17,17 @@ import attrs
 
 from jgroups_py import wire
 from jgroups_py.address import Address, PhysicalAddress
+from jgroups_py.base_transport import BaseTransport
 from jgroups_py.batch import Batch, joined
 from jgroups_py.errors import ConfigError, WireError
-from jgroups_py.events import AddressesKnown, Bound, Connect, SendTo, ViewChange
+from jgroups_py.events import AddressesKnown, Connect, SendTo, ViewChange
 from jgroups_py.naming import Resolve, ResolveName
-from jgroups_py.outputs import Frame, Note
-from jgroups_py.ports import AddressBook, FrameRoom, Hearing
-from jgroups_py.protocol import Protocol, on, timer
+from jgroups_py.outputs import Frame
+from jgroups_py.protocol import on, timer
 from jgroups_py.resolver import parse_resolvers
-from jgroups_py.units import count, duration, flag, seconds, size, text
+from jgroups_py.units import count, duration, flag, size, text
 
 MAX_DATAGRAM_BYTES = 65507                  # UDP over IPv4: 65535 - 20 (IP) - 8 (UDP)
-WARNING_INTERVAL_NS = seconds(60)
 THREADS = "threads of the Java transport; this one runs on one loop thread"
 BUNDLER = "bundling here is natural: what is queued when the loop comes round forms a run"
 SYSTEM_RESOLVER = parse_resolvers("dns")
@@ -157,55 +156,30 @@ class TcpConfig(TransportConfig):
                                  "again. 0: never.")
 
 
-class Transport(Protocol, Hearing, AddressBook, FrameRoom):
+class Transport(BaseTransport):
     """What UDP and TCP share; a subclass says whether there is IP multicast."""
 
     config: TransportConfig
 
     def start(self) -> None:
+        super().start()
         self.addresses = wire.Interner()
         self.addresses.adopt(self.me)
         self.cluster = b""
-        self.by_multicast = self.multicasts()
-        self.physical: PhysicalAddress | None = None
+        self.by_multicast = self.has_multicast()
         self.members: tuple[Address, ...] = ()
-        self.book: dict[Address, PhysicalAddress] = {}       # member -> where it receives
-        self.heard: dict[Address, int] = {}                  # member -> when its last frame came, ns
-        self.warned_ns: int | None = None
         self.frames_sent = self.bytes_sent = self.messages_sent = 0
         self.frames_received = self.bytes_received = self.messages_received = 0
-
-    def multicasts(self) -> bool:
-        """Whether a frame can be sent to the whole group at once."""
-        return False
 
     def stats(self) -> dict[str, float]:
         return {"frames_sent": self.frames_sent, "bytes_sent": self.bytes_sent, "messages_sent": self.messages_sent,
                 "frames_received": self.frames_received, "bytes_received": self.bytes_received,
                 "messages_received": self.messages_received, **super().stats()}
 
-    # --- ports ------------------------------------------------------------------------------------------------------
-
-    def heard_ns(self, member: Address) -> int | None:
-        return self.heard.get(member)
-
-    def physical_of(self, member: Address) -> PhysicalAddress | None:
-        return self.physical if member == self.me else self.book.get(member)
-
-    def my_physical(self) -> PhysicalAddress | None:
-        return self.physical
-
-    def has_multicast(self) -> bool:
-        return self.multicasts()
-
     def max_frame_bytes(self) -> int:
         return self.config.max_bundle_bytes
 
     # --- events -----------------------------------------------------------------------------------------------------
-
-    @on(Bound)
-    def bound(self, event: Bound) -> None:
-        self.physical = event.physical
 
     @on(Connect)
     def connecting(self, event: Connect) -> None:
@@ -309,7 +283,6 @@ class Transport(Protocol, Hearing, AddressBook, FrameRoom):
     # --- up ---------------------------------------------------------------------------------------------------------
 
     def receive(self, frames: Sequence[tuple[bytes, PhysicalAddress | None]]) -> None:
-        """Everything that was readable; `frames` are (data, the sender's physical address if the socket knows)."""
         batches = []
         me, now_ns = self.me, self.stack.now_ns
         mine = me.raw
@@ -343,12 +316,6 @@ class Transport(Protocol, Hearing, AddressBook, FrameRoom):
             self.warn(f"dropped a frame: {reason}")
             return None
 
-    def warn(self, text: str) -> None:
-        """At most once a minute; the counters tell the rest."""
-        if self.warned_ns is None or self.now_ns - self.warned_ns >= WARNING_INTERVAL_NS:
-            self.warned_ns = self.now_ns
-            self.emit(Note("warning", text))
-
 
 class Udp(Transport):
     """Datagrams and IP multicast."""
@@ -356,7 +323,7 @@ class Udp(Transport):
     Config = UdpConfig
     config: UdpConfig
 
-    def multicasts(self) -> bool:
+    def has_multicast(self) -> bool:
         return self.config.ip_mcast
 
 

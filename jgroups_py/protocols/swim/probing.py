@@ -14,7 +14,7 @@ from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.batch import Batch
 from jgroups_py.events import Connect, LinkDown, LinkUp, Listening, StreamTo
 from jgroups_py.members import BY_DATAGRAM, BY_HELPERS, BY_LINK, REFUSED, Accusation
-from jgroups_py.outputs import CloseLink, Listen, Note, OpenLink
+from jgroups_py.outputs import CloseLink, Listen, OpenLink
 from jgroups_py.ports import Streams
 from jgroups_py.protocol import CONTROL, on, timer
 from jgroups_py.protocols.swim.awareness import after_failed_probe
@@ -22,11 +22,9 @@ from jgroups_py.protocols.swim.config import ALL
 from jgroups_py.protocols.swim.headers import ALIVE, SUSPECT, Ack, Dead, Nack, Ping, PingFor, Suspected
 from jgroups_py.protocols.swim.rumours import Rumours
 from jgroups_py.protocols.swim.table import Node
-from jgroups_py.units import seconds
 
 NUMBERS = 1 << 32                # probe numbers start again after so many
 LOOKS = 3                        # so many pings look for the old start of a name before it counts as gone
-WARNING_INTERVAL_NS = seconds(60)
 LINK_PORTS = 50                  # so many more ports are tried above link_port
 
 
@@ -75,7 +73,6 @@ class Probing(Rumours):
         self.probe: Probe | None = None                # the one under way
         self.asked: dict[int, Probe | Errand | Look] = {}    # number of a ping -> what it is for
         self.links = 0                                 # how many were opened
-        self.warned_ns: int | None = None
         self.streams: Streams | None = self.stack.find(Streams)
         self.talk.update({Ping: self.pinged, PingFor: self.sent_on_errand, Ack: self.acked, Nack: self.nacked})
 
@@ -158,12 +155,6 @@ class Probing(Rumours):
         self.awareness.change(-1)
         self.end(probe)
         self.set_timer("probe", max(0, probe.sent_ns + self.config.probe_interval_ns - self.now_ns))
-
-    def warn(self, text: str) -> None:
-        """At most once a minute; the counters tell the rest."""
-        if self.warned_ns is None or self.now_ns - self.warned_ns >= WARNING_INTERVAL_NS:
-            self.warned_ns = self.now_ns
-            self.emit(Note("warning", text))
 
     def end(self, probe: Probe) -> None:
         """Nothing more is expected of it."""

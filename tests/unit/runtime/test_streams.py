@@ -99,16 +99,7 @@ def test_only_so_many_streams_of_others_are_taken(two):
         caller.close()
 
 
-class Kinds(BothKinds):
-    """What MEMBERLIST asks for."""
-
-    bind_addr, external_addr, external_port = "127.0.0.1", "", 0
-
-    def __init__(self, port: int, port_range: int) -> None:
-        self.bind_port, self.port_range = port, port_range
-
-
-def opened(on_loop: OnLoop, config: Kinds) -> tuple[socket.socket, UdpSockets]:
+def opened(on_loop: OnLoop, config: BothKinds) -> tuple[socket.socket, UdpSockets]:
     return on_loop.run(lambda: both_kinds(
         config, lambda udp: UdpSockets(on_loop.loop, udp, b"m" * 16, print, lambda level, text: None)))
 
@@ -118,8 +109,8 @@ def test_datagrams_and_streams_share_a_port_that_is_free_for_both(two):
     taken.bind(("127.0.0.1", 0))
     port = taken.getsockname()[1]
     with pytest.raises(OSError, match="no port is free for datagrams and streams"):
-        opened(two, Kinds(port, 0))
-    listener, datagrams = opened(two, Kinds(port, 20))
+        opened(two, BothKinds(bind_port=port))
+    listener, datagrams = opened(two, BothKinds(bind_port=port, port_range=20))
     assert listener.getsockname() == datagrams.physical
     assert datagrams.physical[1] != port
     listener.close()

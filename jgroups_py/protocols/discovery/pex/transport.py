@@ -12,12 +12,12 @@ from collections.abc import Sequence
 import attrs
 
 from jgroups_py.address import ADDRESS_BYTES, Address, PhysicalAddress
+from jgroups_py.base_transport import BaseTransport
 from jgroups_py.batch import Batch, Header
 from jgroups_py.errors import WireError
-from jgroups_py.events import AddressesKnown, Bound, SendTo
-from jgroups_py.outputs import Frame, Note
-from jgroups_py.ports import AddressBook, FrameRoom, Hearing
-from jgroups_py.protocol import CONTROL, STOP, Protocol, on
+from jgroups_py.events import AddressesKnown, SendTo
+from jgroups_py.outputs import Frame
+from jgroups_py.protocol import CONTROL, STOP, on
 from jgroups_py.protocols.discovery.pex.headers import PeerPing, PeerPong, PeerSaid
 from jgroups_py.protocols.discovery.pex.influx import (
     MAX_FRAME_BYTES,
@@ -32,56 +32,26 @@ from jgroups_py.protocols.discovery.pex.influx import (
 )
 from jgroups_py.streams import Datagrams
 from jgroups_py.topics import EVERYTHING, TopicNumber, topic_header
-from jgroups_py.units import count, seconds, text
+from jgroups_py.units import count
 
 MAX_KNOWN = 100_000                    # identities whose places are remembered; beyond it they are learnt anew
-WARNING_INTERVAL_NS = seconds(60)
 
 
 @attrs.frozen
 class InfluxConfig(Datagrams):
     """Where to receive."""
 
-    bind_addr: str = text("127.0.0.1", doc="The IP address of the interface to send and receive on; also "
-                          "\"loopback\" and \"site_local\", \"global\", \"match-interface:NAME\".")
     bind_port: int = count(8082, most=65535, doc="First port to try; 0: any free one.")
-    port_range: int = count(0, doc="How many more ports to try above bind_port when it is taken.")
-    external_addr: str = text("", doc="The address told to others in place of bind_addr, for a proxy or NAT.")
-    external_port: int = count(0, most=65535, doc="The port told to others; 0: the bound one.")
 
 
-class InfluxUdp(Protocol, AddressBook, Hearing, FrameRoom):
-    """See the module."""
+class InfluxUdp(BaseTransport):
+    """See the module. Here `book` and `heard` are by identity."""
 
     Config = InfluxConfig
     config: InfluxConfig
 
-    def start(self) -> None:
-        self.physical: PhysicalAddress | None = None
-        self.book: dict[Address, PhysicalAddress] = {}       # identity -> where its last frame came from
-        self.heard: dict[Address, int] = {}                  # identity -> when that was, ns
-        self.warned_ns: int | None = None
-
-    # --- ports --------------------------------------------------------------------------------------------------------
-
-    def heard_ns(self, member: Address) -> int | None:
-        return self.heard.get(member)
-
-    def physical_of(self, member: Address) -> PhysicalAddress | None:
-        return self.physical if member == self.me else self.book.get(member)
-
-    def my_physical(self) -> PhysicalAddress | None:
-        return self.physical
-
-    def has_multicast(self) -> bool:
-        return False
-
     def max_frame_bytes(self) -> int:
         return MAX_FRAME_BYTES
-
-    @on(Bound)
-    def bound(self, event: Bound) -> None:
-        self.physical = event.physical
 
     @on(AddressesKnown)
     def known(self, event: AddressesKnown) -> object:
@@ -120,7 +90,6 @@ class InfluxUdp(Protocol, AddressBook, Hearing, FrameRoom):
     # --- receiving ----------------------------------------------------------------------------------------------------
 
     def receive(self, frames: Sequence[tuple[bytes, PhysicalAddress | None]]) -> None:
-        """Everything that was readable, with where it came from."""
         for data, place in frames:
             self.count("frames_received")
             self.count("bytes_received", len(data))
@@ -155,9 +124,3 @@ class InfluxUdp(Protocol, AddressBook, Hearing, FrameRoom):
             case InfluxPayload(payload, topic):
                 headers, payloads = (topic_header(topic), PeerSaid()), (payload,)
         return Batch(identity, self.me, payloads, headers, CONTROL)
-
-    def warn(self, text: str) -> None:
-        """At most once a minute; the counters tell the rest."""
-        if self.warned_ns is None or self.now_ns - self.warned_ns >= WARNING_INTERVAL_NS:
-            self.warned_ns = self.now_ns
-            self.emit(Note("warning", text))

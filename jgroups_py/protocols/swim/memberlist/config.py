@@ -15,10 +15,7 @@ LEAST_BYTES, MOST_BYTES = 512, 65507
 class MemberlistConfig(BothKinds):
     """Where to receive, how to pack."""
 
-    bind_addr: str = text("127.0.0.1", doc="The IP address of the interface to send and receive on; also "
-                          "\"loopback\" and \"site_local\", \"global\", \"match-interface:NAME\".")
     bind_port: int = count(7946, most=65535, doc="First port to try, for datagrams and streams alike; 0: any free one.")
-    port_range: int = count(0, doc="How many more ports to try above bind_port when it is taken.")
     external_addr: str = text("", also=("advertise_addr",), doc="The address told to others in place of bind_addr, "
                               "for a proxy or NAT.")
     external_port: int = count(0, most=65535, also=("advertise_port",), doc="The port told to others; 0: the bound "

@@ -14,12 +14,13 @@ from collections.abc import Sequence
 import attrs
 
 from jgroups_py.address import Address, PhysicalAddress
+from jgroups_py.base_transport import BaseTransport
 from jgroups_py.batch import Batch, Header
 from jgroups_py.errors import WireError
-from jgroups_py.events import AddressesKnown, Bound, Left, SendTo, StreamTo
+from jgroups_py.events import AddressesKnown, Left, SendTo, StreamTo
 from jgroups_py.outputs import Frame, Note
-from jgroups_py.ports import AddressBook, FrameRoom, Hearing, Streams, UserState
-from jgroups_py.protocol import CONTROL, STOP, Protocol, on, timer
+from jgroups_py.ports import Streams, UserState
+from jgroups_py.protocol import CONTROL, STOP, on, timer
 from jgroups_py.protocols.swim.headers import Alive, Ping, PushPull
 from jgroups_py.protocols.swim.memberlist.config import MemberlistConfig
 from jgroups_py.protocols.swim.memberlist.messages import (
@@ -38,11 +39,9 @@ from jgroups_py.protocols.swim.memberlist.packet import CHECK_BYTES, fitting, re
 from jgroups_py.protocols.swim.memberlist.sealing import NONCE_BYTES, SEAL_BYTES, Keyring
 from jgroups_py.protocols.swim.memberlist.stream import StreamReader, write_stream
 from jgroups_py.streams import CloseStream, OpenStream, StreamClosed, StreamData, StreamOpened, WriteStream
-from jgroups_py.units import seconds
 
 MAX_KNOWN = 100_000                         # nodes, places: beyond it they are learnt anew
 MAX_STREAMS = 256                           # at once, theirs and ours
-WARNING_INTERVAL_NS = seconds(60)
 ANSWERED = (Ping, PushPull)                 # the questions; anything else over a stream has no answer
 
 
@@ -56,41 +55,26 @@ class Talk:
     asked: Header | None = None
 
 
-class Memberlist(Protocol, AddressBook, Hearing, FrameRoom, Streams):
+class Memberlist(BaseTransport, Streams):
     """See the module."""
 
     Config = MemberlistConfig
     config: MemberlistConfig
 
     def start(self) -> None:
+        super().start()
         keys = self.config.keys
         keyring = Keyring(keys, lambda: self.rng.randbytes(NONCE_BYTES)) if keys else None
         self.dialect = Dialect(self.met, self.versions_of, keyring)
         self.ours = MEMBERLIST_VERSIONS + (PLAIN_VERSIONS if self.stack.find(UserState) is None else SERF_VERSIONS)
         self.mine: Alive | None = None                       # the latest that we said of ourselves
-        self.physical: PhysicalAddress | None = None
         self.versions: dict[str, bytes] = {}                 # node -> what it speaks, as told
         self.at: dict[PhysicalAddress, Address] = {}         # place -> who receives there
-        self.book: dict[Address, PhysicalAddress] = {}
-        self.heard: dict[Address, int] = {}                  # who -> when its last frame came, ns
         self.talks: dict[int, Talk] = {}                     # stream -> what is said there
         self.opened = 0                                      # streams of ours, ever
         self.waiting: dict[Address, int] = {}                # who asks -> the stream on which it waits
-        self.warned_ns: int | None = None
 
     # --- ports --------------------------------------------------------------------------------------------------------
-
-    def heard_ns(self, member: Address) -> int | None:
-        return self.heard.get(member)
-
-    def physical_of(self, member: Address) -> PhysicalAddress | None:
-        return self.physical if member == self.me else self.book.get(member)
-
-    def my_physical(self) -> PhysicalAddress | None:
-        return self.physical
-
-    def has_multicast(self) -> bool:
-        return False
 
     def max_frame_bytes(self) -> int:
         return self.config.packet_bytes - CHECK_BYTES - (SEAL_BYTES if self.config.keys else 0)
@@ -148,10 +132,6 @@ class Memberlist(Protocol, AddressBook, Hearing, FrameRoom, Streams):
         versions = self.versions.get(dest.name) if dest is not None else None
         return versions is not None and versions[1] >= CHECKED_SINCE
 
-    @on(Bound)
-    def bound(self, event: Bound) -> None:
-        self.physical = event.physical
-
     @on(AddressesKnown)
     def addresses_known(self, event: AddressesKnown) -> None:
         for member, place in event.book.items():
@@ -194,7 +174,6 @@ class Memberlist(Protocol, AddressBook, Hearing, FrameRoom, Streams):
             self.emit(Frame(self.stack.net, place, [data]))
 
     def receive(self, frames: Sequence[tuple[bytes, PhysicalAddress | None]]) -> None:
-        """Everything that was readable, with the places of the senders."""
         for data, place in frames:
             assert place is not None, "datagrams have senders"
             self.count("frames_received")
@@ -216,9 +195,7 @@ class Memberlist(Protocol, AddressBook, Hearing, FrameRoom, Streams):
     def malformed(self, place: PhysicalAddress, error: WireError) -> None:
         """Count, and say so once in a while."""
         self.count("malformed_dropped")
-        if self.warned_ns is None or self.now_ns - self.warned_ns >= WARNING_INTERVAL_NS:
-            self.warned_ns = self.now_ns
-            self.emit(Note("warning", f"what {place[0]}:{place[1]} sent is not memberlist's: {error}"))
+        self.warn(f"what {place[0]}:{place[1]} sent is not memberlist's: {error}")
 
     # --- streams ------------------------------------------------------------------------------------------------------
 
