@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
-from jgroups_py.events import AppBusy, Disconnect, Tell
+from jgroups_py.events import Disconnect, Tell
 from jgroups_py.outputs import CountedAsReceiver, SkipMulticasts
-from jgroups_py.protocol import Protocol, on, receives
+from jgroups_py.protocol import on, receives
+from jgroups_py.protocols.flow.answering import MAX_SENDERS, Answering
 from jgroups_py.protocols.flow.flow_config import FlowControlConfig
 from jgroups_py.protocols.flow.headers import Closing, Counted, FlowMark, Receiving, Status, StatusWanted
-from jgroups_py.protocols.flow.spending import IN_STREAM, MAX_SENDERS
+from jgroups_py.protocols.flow.spending import IN_STREAM
 
 
-class Consuming(Protocol):
+class Consuming(Answering):
     """See the module."""
 
     config: FlowControlConfig
@@ -29,7 +30,6 @@ class Consuming(Protocol):
         self.received: dict[Address, int] = {}       # sender -> its last mark that came up
         self.consumed: dict[Address, int] = {}       # sender -> the last one before the application fell behind
         self.skipping: dict[Address, None] = {}      # senders whose multicasts the application loses now
-        self.busy: dict[str, None] = {}              # who says that the application is behind
 
     def introduce(self, strangers: list[Address]) -> None:
         """Tell new members our tag; without one there is nothing that their own settings do not say."""
@@ -64,15 +64,8 @@ class Consuming(Protocol):
     def counted(self, counted: Counted, batch: Batch) -> None:
         self.pass_up(Tell(CountedAsReceiver(batch.src, counted.in_group)))
 
-    @on(AppBusy)
-    def app_busy(self, event: AppBusy) -> None:
-        """What was received is consumed once nobody above has more than it should."""
-        if event.on:
-            self.busy[event.why] = None
-            return
-        self.busy.pop(event.why, None)
-        if self.busy:
-            return
+    def caught_up(self) -> None:
+        """What was received is consumed."""
         self.stop_skipping(tuple(self.skipping))
         for sender, position in self.received.items():
             if self.consumed[sender] < position:

@@ -22,10 +22,11 @@ from jgroups_py.events import Tell, ViewChange
 from jgroups_py.outputs import GroupConnected
 from jgroups_py.protocol import MULTICASTS, on, only, receives, timer
 from jgroups_py.protocols.flow.account import Account
+from jgroups_py.protocols.flow.answering import MAX_SENDERS
 from jgroups_py.protocols.flow.consuming import Consuming
 from jgroups_py.protocols.flow.flow_config import FlowControlConfig
 from jgroups_py.protocols.flow.headers import Closing, Counted, FlowMark, Receiving, Status, StatusWanted
-from jgroups_py.protocols.flow.spending import IN_STREAM, MAX_SENDERS, Spending
+from jgroups_py.protocols.flow.spending import IN_STREAM, Spending
 from jgroups_py.protocols.flow.strategies import Strategy
 
 NOTHING = -1                             # a limit behind which even an empty message waits

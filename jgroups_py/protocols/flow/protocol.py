@@ -25,9 +25,10 @@ from typing import Any, ClassVar
 
 from jgroups_py.address import Address
 from jgroups_py.batch import NO_FC, Batch
-from jgroups_py.events import AppBusy, ViewChange
+from jgroups_py.events import ViewChange
 from jgroups_py.protocol import MULTICASTS, UNICASTS, on, only, receives, timer
 from jgroups_py.protocols.flow.account import Account
+from jgroups_py.protocols.flow.answering import MAX_SENDERS, Answering
 from jgroups_py.protocols.flow.config import FlowConfig
 from jgroups_py.protocols.flow.headers import (
     MulticastGranted,
@@ -37,10 +38,10 @@ from jgroups_py.protocols.flow.headers import (
     UnicastMark,
     UnicastWanted,
 )
-from jgroups_py.protocols.flow.spending import MAX_SENDERS, Spending
+from jgroups_py.protocols.flow.spending import Spending
 
 
-class Flow(Spending):
+class Flow(Spending, Answering):
     """What MFC and UFC share: accounts, marks and grants. A subclass says which account a batch belongs to."""
 
     Config = FlowConfig
@@ -53,7 +54,6 @@ class Flow(Spending):
         super().start()
         self.reached: dict[Address, int] = {}        # sender -> the last of its marks that we passed
         self.owed: dict[Address, int] = {}           # sender -> the mark to be granted when the application keeps up
-        self.busy: dict[str, None] = {}              # why we grant nothing
 
     # --- sending ----------------------------------------------------------------------------------------------------
 
@@ -119,17 +119,11 @@ class Flow(Spending):
         if position is not None and not self.busy:
             self.grant(src, position)
 
-    @on(AppBusy)
-    def app_busy(self, event: AppBusy) -> None:
-        """Answers wait while anything above has more than it should."""
-        if event.on:
-            self.busy[event.why] = None
-            return
-        self.busy.pop(event.why, None)
-        if not self.busy:
-            owed, self.owed = self.owed, {}
-            for src, position in owed.items():
-                self.grant(src, position)
+    def caught_up(self) -> None:
+        """Grant what is owed."""
+        owed, self.owed = self.owed, {}
+        for src, position in owed.items():
+            self.grant(src, position)
 
     def forget_senders(self, left: tuple[Address, ...]) -> None:
         for member in left:

@@ -3,7 +3,7 @@
 The sender counts the payload bytes that it passes down (`position`). What exceeds the account's limit is cut off and
 queued. Every so often, and whenever it has to stop, it says in the stream itself how far it is: a mark, which a
 receiver passes up when it has passed up everything before it, and answers. How answers become a limit is the
-subclass's: credits (protocol.py) or strategies (multicast.py).
+subclass's: credits (protocol.py) or strategies (flow.py).
 """
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from jgroups_py.protocol import Protocol
 from jgroups_py.protocols.flow.account import Account, fitting
 
 IN_STREAM = NO_FC | NO_RELAY            # flags of a mark: reliable, in order with the messages
-MAX_SENDERS = 10_000                    # senders whose marks are remembered
 
 
 class Spending(Protocol):
