@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from jgroups_py.batch import OOB
+from jgroups_py.archive.schema import SKIPPING
+from jgroups_py.batch import NO_FC, OOB
 from jgroups_py.pipeline.grouping import Groups, Numbers, codes, column, group, numbers, take
 
 RECORDER = ("cluster", "site", "member", "incarnation")
@@ -26,6 +28,7 @@ COLUMNS = (*RECORDER, "row", "kind", "wall_ns", "view_id", *ORIGIN, "seqno", "co
 SPANS = pa.schema([
     *(pa.field(name, pa.string()) for name in (*RECORDER, "kind", *ORIGIN)),
     pa.field("oob", pa.bool_()),                   # out of band: may overtake, so order is not asked of it
+    pa.field("no_fc", pa.bool_()),                 # FLOW never skips it
     pa.field("view_id", pa.string()),
     pa.field("detail", pa.string()),               # of a fact
     pa.field("first", pa.int64()),                 # seqnos, half-open
@@ -37,7 +40,8 @@ SPANS = pa.schema([
 ])
 
 SAME = ("incarnation", "kind", "origin", "stream", "dest", "view_id")
-"""Spans that agree in these (and in `oob`) may be one."""
+"""Spans that agree in these, in `oob` and in `no_fc` may be one, unless their recorder began or ceased to skip
+somebody's multicasts between them: so what was skipped is made of whole spans."""
 MESSAGES = ("sent", "delivered")
 
 
@@ -52,20 +56,42 @@ def digest(rows: Any) -> Any:
     if not len(rows):
         return pa.RecordBatch.from_pylist([], SPANS)
     seqno, count, row, wall = (numbers(rows, name) for name in ("seqno", "count", "row", "wall_ns"))
-    oob = numbers(rows, "flags") & OOB
+    flags = numbers(rows, "flags")
+    oob, no_fc = flags & OOB != 0, flags & NO_FC != 0
     known, kinds = codes(column(rows, "kind"))
     groups = group(rows, [name for name in SAME if name != "kind"],
-                   [(known, kinds), (oob, 2), _facts_apart(rows)])
+                   [(known, kinds), _marks(oob, no_fc), _facts_apart(rows)])
     groups = in_order(groups, row)
     order = groups.order
     stop = seqno + count
-    starts = np.flatnonzero(_breaks(groups, seqno[order], stop[order]))
+    starts = np.flatnonzero(_breaks(groups, seqno[order], stop[order]) | _changes(_switches(rows, row)[order]))
     ends = np.append(starts[1:], len(order)) - 1
     firsts, lasts = order[starts], order[ends]
     return pa.RecordBatch.from_arrays([
-        *take(rows, (*RECORDER, "kind", *ORIGIN), firsts), pa.array(oob[firsts] != 0),
+        *take(rows, (*RECORDER, "kind", *ORIGIN), firsts), pa.array(oob[firsts]), pa.array(no_fc[firsts]),
         *take(rows, ("view_id", "detail"), firsts), pa.array(seqno[firsts]), pa.array(stop[lasts]),
         pa.array(row[firsts]), pa.array(row[lasts] + 1), pa.array(wall[firsts]), pa.array(wall[lasts])], schema=SPANS)
+
+
+def _marks(oob: NDArray[np.bool_], no_fc: NDArray[np.bool_]) -> tuple[Numbers, int]:
+    return oob + 2 * no_fc, 4
+
+
+def _switches(table: Any, row: Numbers) -> Numbers:
+    """Of each line: how often its recorder had begun or ceased to skip somebody's multicasts by then."""
+    found = np.zeros(len(table), np.int64)
+    switch = np.asarray(pc.equal(column(table, "kind"), SKIPPING))
+    if switch.any():
+        recorder, _ = codes(column(table, "incarnation"))
+        for each in np.unique(recorder[switch]):
+            mine = recorder == each
+            found[mine] = np.searchsorted(np.sort(row[mine & switch]), row[mine])
+    return found
+
+
+def _changes(values: Numbers) -> NDArray[np.bool_]:
+    """Of each: whether it differs from the one before."""
+    return np.append([True], values[1:] != values[:-1])
 
 
 def _facts_apart(rows: Any) -> tuple[Numbers, int]:
@@ -102,18 +128,19 @@ def _breaks(groups: Groups, first: Numbers, stop: Numbers) -> NDArray[np.bool_]:
 def fold(spans: Any) -> Any:
     """The same in as few spans as possible: those that continue each other in the record become one.
 
-    Spans of one (recorder, kind, origin, stream, dest) have to be together in `spans`.
+    All spans of a recorder, up to some row of it, have to be together in `spans`.
     """
     table = _table(spans)
     first, stop, row = (numbers(table, name) for name in ("first", "stop", "row"))
     if not len(table):
         return table
     # Views are no border here, so that a span of one view inside another's is not jumped over.
-    by = group(table, [name for name in SAME if name != "view_id"], [_oob(table)])
+    by = group(table, [name for name in SAME if name != "view_id"],
+               [_marks(*(column(table, name).to_numpy(zero_copy_only=False) for name in ("oob", "no_fc")))])
     by = in_order(by, row)
     order = by.order
     view, _ = codes(column(table, "view_id"))
-    breaks = _breaks(by, first[order], stop[order]) | np.append([True], view[order][1:] != view[order][:-1])
+    breaks = _breaks(by, first[order], stop[order]) | _changes(view[order]) | _changes(_switches(table, row)[order])
     starts = np.flatnonzero(breaks | ~is_message(column(table, "kind"))[order])
     lasts = order[np.append(starts[1:], len(order)) - 1]
     columns = dict(zip(SPANS.names, take(table, SPANS.names, order[starts]), strict=True))
@@ -122,15 +149,11 @@ def fold(spans: Any) -> Any:
     return pa.Table.from_arrays([columns[name] for name in SPANS.names], schema=SPANS)
 
 
-def _oob(table: Any) -> tuple[Numbers, int]:
-    return numbers(table, "oob"), 2
-
-
 def _table(spans: Any) -> Any:
     if isinstance(spans, pa.Table):
         return spans.combine_chunks()
     return pa.Table.from_batches([spans] if isinstance(spans, pa.RecordBatch) else spans, SPANS)
 
 
-FOLD_BY: Sequence[str] = ("incarnation", "origin")
+FOLD_BY: Sequence[str] = ("incarnation",)
 """Spans that agree in these have to meet in `fold`."""

@@ -22,9 +22,19 @@ def as_lines(found: Mapping[str, Any]) -> list[str]:
     lines += [row.format(*name, *(pair[count] for count in shown))
               for name, pair in zip(names, found["pairs"], strict=True)]
     lines.append(row.format("all", "", *(found["totals"][name] for name in shown)))
-    lines.append("audit: " + ("everything arrived once and in order, the same everywhere" if found["ok"] else
-                              f"FAULTS FOUND, {len(found['findings'])} findings, each with its range in the report"))
-    return lines
+    verdict = (f"everything arrived once and in order, the same everywhere{but_skipped(found)}" if found["ok"] else
+               f"FAULTS FOUND, {len(found['findings'])} findings, each with its range in the report")
+    return [*lines, f"audit: {verdict}"]
+
+
+def but_skipped(found: Mapping[str, Any]) -> str:
+    """What of that slow applications did not get.
+
+    >>> but_skipped({"totals": {"skipped": 0}}), but_skipped({"totals": {"skipped": 1200}})
+    ('', '; 1,200 were skipped for slow applications')
+    """
+    skipped = found["totals"]["skipped"]
+    return f"; {skipped:,} were skipped for slow applications" if skipped else ""
 
 
 def who(name: str, site: str, stream: str = "all") -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from jgroups_py.pipeline.audit.world import Span
+from jgroups_py.pipeline.audit.world import Recorder, Span
 from jgroups_py.windows.ranges import Range, Ranges
 
 
@@ -14,6 +14,7 @@ class Delivered:
     """Made by `deliveries`."""
 
     seen: Ranges = attrs.Factory(Ranges)
+    skipped: Ranges = attrs.Factory(Ranges)                    # came, but the application never got it
     by_view: dict[str, Ranges] = attrs.Factory(dict)
     twice: list[tuple[Range, Span]] = attrs.Factory(list)
     late: list[tuple[Range, Span]] = attrs.Factory(list)       # came behind a higher number
@@ -23,12 +24,13 @@ class Delivered:
         return next(iter(self.seen), (0, 0))[0]
 
 
-def deliveries(spans: Iterable[Span]) -> Delivered:
+def deliveries(receiver: Recorder, spans: Iterable[Span]) -> Delivered:
     """What the spans of one receiver and one numbering say.
 
     A message out of band may overtake others and be overtaken, so it is never late and makes no other late.
     """
     found = Delivered()
+    taken = []
     highest = 0
     for span in sorted(spans, key=lambda span: span.row):
         first, stop = span.first, span.stop
@@ -38,5 +40,11 @@ def deliveries(spans: Iterable[Span]) -> Delivered:
             found.late += [(behind, span) for behind in new.overlap(first, min(stop, highest))]
             highest = max(highest, stop)
         found.seen.add(first, stop)
+        if receiver.skipped(span):
+            found.skipped.add(first, stop)
+        else:
+            taken.append((first, stop))
         found.by_view.setdefault(span.view_id, Ranges()).add(first, stop)
+    for first, stop in taken:
+        found.skipped.subtract(first, stop)
     return found

@@ -20,11 +20,12 @@ from jgroups_py.windows.ranges import Range, Ranges
 
 SETTLE_NS = NS_PER_S
 UNRELIABLE = "unreliable"
-COUNTS = ("sent", "delivered", "lost", "duplicated", "out_of_order", "declared_lost", "pending", "unrecorded",
-          "not_sent", "other_set")
-"""Of each pair. sent: what the receiver was to get; sent = delivered + lost + declared_lost + pending + unrecorded,
-where unrecorded is what the receiver's recorder itself had to drop. not_sent: delivered, but the origin's record does
-not have it. other_set: differs from its neighbours' set between the same views (S5)."""
+COUNTS = ("sent", "delivered", "lost", "duplicated", "out_of_order", "declared_lost", "skipped", "pending",
+          "unrecorded", "not_sent", "other_set")
+"""Of each pair. sent: what the receiver was to get; sent = delivered + lost + declared_lost + skipped + pending +
+unrecorded. skipped: came to the member, but FLOW spared its slow application, which was told how many; unrecorded: what
+the receiver's recorder itself had to drop. not_sent: delivered, but the origin's record does not have it. other_set:
+differs from its neighbours' set between the same views (S5)."""
 FAULTS = ("lost", "duplicated", "out_of_order", "not_sent", "other_set")
 
 _PAIR = [pa.field(name, pa.string()) for name in (
@@ -55,7 +56,7 @@ def judge(spans: Any, settle_ns: int = SETTLE_NS) -> tuple[Any, Any]:
     world = world_of(found)
     pairs: list[dict[str, Any]] = []
     findings: list[dict[str, Any]] = []
-    for traffic in traffics(found):
+    for traffic in traffics(found, world):
         sets = sets_of_views(traffic, world)
         proofs = evidence(traffic, world, settle_ns)
         for receiver in receivers(traffic, world):
@@ -73,7 +74,7 @@ def judge(spans: Any, settle_ns: int = SETTLE_NS) -> tuple[Any, Any]:
     return pa.Table.from_pylist(pairs, PAIRS), pa.Table.from_pylist(findings, FINDINGS)
 
 
-def traffics(spans: Iterable[Span]) -> list[Traffic]:
+def traffics(spans: Iterable[Span], world: World) -> list[Traffic]:
     """The messages of each numbering."""
     found: dict[Stream, Traffic] = {}
     by_receiver: dict[tuple[Stream, str], list[Span]] = {}
@@ -88,7 +89,7 @@ def traffics(spans: Iterable[Span]) -> list[Traffic]:
         if span.kind == "delivered":
             by_receiver.setdefault((span.key, span.incarnation), []).append(span)
     for (key, incarnation), lines in by_receiver.items():
-        found[key].received[incarnation] = deliveries(lines)
+        found[key].received[incarnation] = deliveries(world.recorders[incarnation], lines)
     return [found[key] for key in sorted(found)]
 
 
@@ -121,6 +122,7 @@ def compare(traffic: Traffic, receiver: Recorder, world: World, due: Owed) -> It
         yield from _each("pending", "", due.pending)
         for (first, stop), span in got.late:
             yield Finding("out_of_order", "F" if local else "R4", first, stop, span.view_id, span.wall_ns)
+    yield from _each("skipped", "", got.skipped)
     for (first, stop), span in got.twice:
         yield Finding("duplicated", "S2" if local else "R3", first, stop, span.view_id, span.wall_ns)
     yield from _each("not_sent", "S1" if local else "R1", unproven(traffic, got, world))
@@ -174,7 +176,8 @@ def _counts(traffic: Traffic, receiver: Recorder, due: Owed, lines: Iterable[Fin
     for line in lines:
         counts[line.what] += line.stop - line.first
     got = traffic.received.get(receiver.incarnation, Delivered())
-    return {**counts, "sent": due.due.total + due.pending.total, "delivered": got.seen.total}
+    return {**counts, "sent": due.due.total + due.pending.total,
+            "delivered": got.seen.total - got.skipped.total}
 
 
 def _names(traffic: Traffic, receiver: Recorder) -> dict[str, str]:

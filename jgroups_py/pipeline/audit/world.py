@@ -5,6 +5,7 @@ Made of folded spans (spans.py). A recorder is one incarnation of a member, as r
 from __future__ import annotations
 
 import json
+from bisect import bisect
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -33,6 +34,7 @@ class Span:
     stream: str
     dest: str
     oob: bool
+    no_fc: bool
     view_id: str
     detail: str
     first: int
@@ -66,6 +68,8 @@ class Recorder:
     unrecorded: dict[tuple[Stream, str], Ranges] = attrs.Factory(dict)     # dropped by the recorder; "sent"...
     covered: dict[Stream, Ranges] = attrs.Factory(dict)    # inside a state that it took: not to be delivered
     contact_ns: dict[str, int] = attrs.Factory(dict)       # site -> when it first heard of it
+    coordinators: dict[str, str] = attrs.Factory(dict)     # view -> who relays in it what other sites send
+    switches: dict[str, list[int]] = attrs.Factory(dict)   # sender -> rows where skipping began, ceased, began...
 
     @property
     def changes(self) -> Iterator[tuple[str, str]]:
@@ -75,6 +79,19 @@ class Recorder:
     def heard_of(self, site: str, wall_ns: int) -> None:
         """A message of that site was delivered, or the site was said to be up."""
         self.contact_ns[site] = min(wall_ns, self.contact_ns.get(site, wall_ns))
+
+    def switched(self, sender: str, row: int, on: bool) -> None:
+        """FLOW began or ceased to skip a sender's multicasts."""
+        rows = self.switches.setdefault(sender, [])
+        if on == (len(rows) % 2 == 0):
+            rows.append(row)
+
+    def skipped(self, span: Span) -> bool:
+        """Whether a delivered span was dropped above the recorder, for a slow application."""
+        if span.dest or span.no_fc:
+            return False
+        sender = span.origin if span.origin_site == self.site else self.coordinators.get(span.view_id, "")
+        return bisect(self.switches.get(sender, ()), span.row) % 2 == 1
 
     def declared_lost(self, key: Stream) -> Ranges:
         """What it was told it would not get."""
@@ -142,10 +159,14 @@ def _learn(recorder: Recorder, span: Span) -> None:
     detail = json.loads(span.detail) if span.detail else {}
     if span.kind == "view":
         recorder.views.append(span.view_id)
+        if detail.get("members"):
+            recorder.coordinators[span.view_id] = detail["members"][0][0]
     elif span.kind == "stop":
         recorder.stopped = True
     elif span.kind == "site" and detail.get("status") == "UP":
         recorder.heard_of(detail["site"], span.wall_ns)
+    elif span.kind == "skipping":
+        recorder.switched(span.origin, span.row, bool(detail["on"]))
     elif span.kind == "lost":
         dest_site = detail.get("dest_site")
         if dest_site:

@@ -17,8 +17,8 @@ Line = Mapping[str, Any]
 COLOURS = 8
 SHOWN_FINDINGS = 60
 WORST_NAMES = {"lost": "lost", "duplicated": "twice", "out_of_order": "out of order", "not_sent": "never sent",
-               "other_set": "other set", "declared_lost": "declared lost", "pending": "pending",
-               "unrecorded": "unrecorded"}
+               "other_set": "other set", "declared_lost": "declared lost",
+               "skipped": "skipped", "pending": "pending", "unrecorded": "unrecorded"}
 
 
 @attrs.define(eq=False)
@@ -79,8 +79,10 @@ def audit(facts: Facts) -> str:
     sums = {name: sum(line[name] for line in pairs) for name in counts}
     clean = is_clean(sums)
     words = "Every message arrived once and in order" if clean else "Faults were found"
+    losses = [f"{sums[name]:,} {told}" for name, told in (
+        ("declared_lost", "losses were declared"), ("skipped", "were skipped for slow applications")) if sums[name]]
     more = f"{len(facts.lines('findings'))} findings" if not clean else (
-        f"{sums['declared_lost']:,} losses were declared" if sums["declared_lost"] else "nothing lost, doubled, late")
+        ", ".join(losses) or "nothing lost, doubled, late")
     cards = "".join(f'<div class="card"><b class="{_tone(name, sums[name])}">{sums[name]:,}</b>'
                     f'<span>{escape(WORST_NAMES.get(name, name))}</span></div>'
                     for name in counts if sums[name] or name in ("sent", "delivered", *FAULTS[:3], "declared_lost"))

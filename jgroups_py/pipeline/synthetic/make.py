@@ -99,7 +99,7 @@ class Writer:
         self.waiting: list[Any] = []                         # batches for the next segment
         self.row = self.first_row = 0
         self.pool = self.rng.bytes(POOL_BYTES)
-        self.facts = sorted(self.all_facts(), key=lambda fact: fact[0])
+        self.facts = list(self.all_facts())
 
     # --- what it records --------------------------------------------------------------------------------------------
 
@@ -155,13 +155,16 @@ class Writer:
         for first_ns, stop_ns in () if local else self.plan.outages():
             inside = (at >= first_ns) & (at < stop_ns)
             at[inside] = stop_ns + (at[inside] - first_ns) // 50
-        at = np.maximum.accumulate(np.maximum(at, self.latest[origin.number] + 1))
+        turn = np.arange(len(at))                            # no two at one time, so that rows of faults fit between
+        at = np.maximum.accumulate(np.maximum(at, self.latest[origin.number] + 1) - turn) + turn
         at, keep = self.in_views(sent.at_ns, at)
         self.latest[origin.number] = max(self.latest[origin.number], int(at.max(initial=0)))
         found = Messages(at, sent.origin, sent.seqno, np.zeros(len(sent), bool)).pick(keep)
         for fault in self.faults:
             if fault.origin == origin:
                 found = planted(fault, found, self.views)
+                if fault.kind in ("skipped", "skipped_relayed"):
+                    self.facts += switches(fault, found, self.views)
         return found
 
     def in_views(self, sent_ns: Numbers, at: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
@@ -181,6 +184,7 @@ class Writer:
 
     def write(self, messages: Messages, stop_ns: int) -> None:
         """Messages, and the facts among them."""
+        self.facts.sort(key=lambda fact: fact[0])
         due = [fact for fact in self.facts if fact[0] < stop_ns]
         self.facts = self.facts[len(due):]
         at = 0
@@ -279,12 +283,23 @@ def planted(fault: Fault, found: Messages, views: list[SiteView]) -> Messages:
         again = found.pick(hit)
         again.at_ns = again.at_ns + 1
         return Messages.joined([found, again])
+    if fault.kind in ("skipped", "skipped_relayed"):
+        return found
     if fault.kind == "other_set":
         view = next(view for view in views if view.at_ns > int(found.at_ns[hit][0]))
         found.at_ns[hit] = view.at_ns + STEP_NS // 2
         return found
     found.at_ns[found.seqno == fault.first] = found.at_ns[hit].max() + 1     # the first comes behind the others
     return found
+
+
+def switches(fault: Fault, found: Messages, views: list[SiteView]) -> Iterator[Fact]:
+    """The rows just before and just behind the messages of a fault, as far as these are in `found`."""
+    for seqno, behind_ns, on in ((fault.first, 0, True), (fault.stop - 1, 1, False)):
+        for at_ns in found.at_ns[found.seqno == seqno].tolist():
+            view = max((view for view in views if view.at_ns <= at_ns), key=lambda view: view.at_ns)
+            sender = fault.origin if fault.kind == "skipped" else view.members[0]
+            yield at_ns + behind_ns, "skipping", {"origin": sender.incarnation, "view_id": view.id}, {"on": on}
 
 
 def _words(words: list[str], index: Any) -> Any:

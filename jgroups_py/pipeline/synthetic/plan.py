@@ -15,8 +15,10 @@ from jgroups_py.units import NS_PER_S
 
 ROWS_A_MESSAGE = 7                       # with six members: one sent, six delivered
 CRASH, LEAVE, RETURN = 0.40, 0.55, 0.70  # of the duration
-FAULT_KINDS = ("lost", "doubled", "out_of_order", "declared_lost", "other_set", "r3_lost", "r3_doubled", "r4_order")
-"""r3_, r4_: at every member of another site, as a relay would do it; the others at one receiver."""
+FAULT_KINDS = ("lost", "doubled", "out_of_order", "declared_lost", "other_set", "r3_lost", "r3_doubled", "r4_order",
+               "skipped", "skipped_relayed")
+"""r3_, r4_: at every member of another site, as a relay would do it; the others at one receiver. skipped: between
+two rows that say so, FLOW spares the application there what a neighbour multicasts; _relayed: what its relay brings."""
 LONGEST_FAULT = 5
 APART = 40                               # messages between two faults of one origin
 START_NS = 1_760_000_000 * NS_PER_S
@@ -134,6 +136,8 @@ def _planted(plan: Plan) -> Iterator[Fault]:
     lives = plan.lives()
     whole = [life for life in lives if life.start_ns == 0 and not life.crashed and life.stop_ns > plan.duration_ns]
     highest = plan.duration_ns // plan.period_ns
+    leaders = [view.members[0] for site, _ in plan.sites for view in plan.views(site)]
+    followers = [life for life in whole if life not in leaders]
     used: dict[int, list[int]] = {life.number: [] for life in whole}
     for kind in FAULT_KINDS:
         for turn in range(plan.faults):
@@ -144,8 +148,13 @@ def _planted(plan: Plan) -> Iterator[Fault]:
             if kind == "other_set":
                 yield _in_other_view(plan, origin, rng.choice([o for o in others if o.site == origin.site]))
                 continue
+            if kind == "skipped":
+                origin = followers[turn % len(followers)]
+                others = [life for life in others if life.site == origin.site]
+            elif kind == "skipped_relayed":
+                others = [life for life in followers if life.site != origin.site]
             first = _free_place(plan, rng, used[origin.number], highest)
-            if kind in ("doubled", "r3_doubled"):
+            if kind in ("doubled", "r3_doubled", "skipped_relayed"):
                 stop = first + 1
             else:
                 stop = first + rng.randint(2, LONGEST_FAULT) if "order" in kind else first + rng.randint(

@@ -9,7 +9,8 @@ from jgroups_py.pipeline import spans
 from jgroups_py.pipeline.synthetic import Fault, Plan, make
 
 FAULT_OF_PLANTED = {"lost": "lost", "r3_lost": "lost", "doubled": "duplicated", "r3_doubled": "duplicated",
-                    "out_of_order": "out_of_order", "r4_order": "out_of_order", "declared_lost": "declared_lost"}
+                    "out_of_order": "out_of_order", "r4_order": "out_of_order", "declared_lost": "declared_lost",
+                    "skipped": "skipped", "skipped_relayed": "skipped"}
 
 
 def folded(directory: Path, batch_rows: int = 4096) -> pa.Table:

@@ -34,7 +34,7 @@ def test_every_planted_fault_is_found_and_nothing_else(tmp_path, seed):
     assert sets <= planted
     assert sets >= {(fault.origin.name, fault.first) for fault in faults if fault.kind == "other_set"}
     sums = totals(pairs)
-    assert sums["sent"] == sums["delivered"] + sums["lost"] + sums["declared_lost"]
+    assert sums["sent"] == sums["delivered"] + sums["lost"] + sums["declared_lost"] + sums["skipped"]
     assert not is_clean(sums)
     named = {(line["fault"], line["guarantee"]) for line in findings.to_pylist()}
     assert named >= {("lost", "R3"), ("duplicated", "R3"), ("declared_lost", "R3"), ("out_of_order", "R4"),
