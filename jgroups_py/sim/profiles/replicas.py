@@ -5,10 +5,9 @@ import attrs
 
 from jgroups_py.sim.faults import Action, Begin, CrashOf, CrashOfFirst, OneWay
 from jgroups_py.sim.profiles.base import STARTED_NS, Plan, span
-from jgroups_py.sim.profiles.group import GROUP_FAULTS, Group
+from jgroups_py.sim.profiles.group import Group
+from jgroups_py.sim.profiles.one_group import GROUP_FAULTS
 from jgroups_py.units import seconds
-
-KINDS = (*GROUP_FAULTS, "coordinator")
 
 
 class Replicas(Group):
@@ -17,7 +16,7 @@ class Replicas(Group):
     name = "replicas"
     application = True
     sizes = (4, 6)
-    kinds = KINDS
+    kinds = (*GROUP_FAULTS, "coordinator")
     reaches = ("elections", "changes of replicas", "states taken over", "replicas dropped", "leaders moved",
                "partitions without a majority", "operations answered", "splits")
 

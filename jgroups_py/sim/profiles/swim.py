@@ -6,26 +6,14 @@ import attrs
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.members import Member
 from jgroups_py.ports import MemberTable
-from jgroups_py.sim.faults import (
-    Action,
-    Begin,
-    Clog,
-    CrashOf,
-    LeaveOf,
-    Move,
-    OneWay,
-    PauseOf,
-    Split,
-    Storm,
-)
-from jgroups_py.sim.network import Weather
+from jgroups_py.sim.faults import Action, Begin, Move
 from jgroups_py.sim.process import Process
-from jgroups_py.sim.profiles.base import STARTED_NS, Plan, Profile, halves, span, stack, storm
+from jgroups_py.sim.profiles.base import Plan, span, stack
 from jgroups_py.sim.profiles.group import Group
+from jgroups_py.sim.profiles.one_group import GROUP_FAULTS, OneGroup, Severity
 from jgroups_py.sim.world import World
 from jgroups_py.units import millis, seconds
 
-FAULTS = ("crash", "leave", "pause", "split", "one-way", "clog", "storm", "move")
 PORT = 7946
 HOSTS = 3                                # so many members are named in everybody's initial_hosts
 
@@ -45,10 +33,13 @@ def known_by(world: World, name: str) -> tuple[Member, ...]:
     return table.known_members()
 
 
-class SwimAlone(Profile):
+class SwimAlone(OneGroup):
     """Five to sixteen members of the shipped stack `membership`, with shorter times."""
 
     name = "swim"
+    kinds = (*GROUP_FAULTS, "move")
+    severity = Severity(faults=10, power_ratio=0.3, again_ratio=0.5, away_s=20, pause_s=40, split_s=50, one_way_s=30,
+                        clog_s=15, storm_s=15)
     reaches = ("members failed", "suspicions refuted", "members left", "failed members back", "moved members taken in")
 
     def make_plan(self) -> Plan:
@@ -57,34 +48,14 @@ class SwimAlone(Profile):
         self.values = rng.choice(("memberlist-lan", "memberlist-local"))
         stop_ns = span(rng, 15, 60)
         begins = [Begin(rng.randrange(millis(500)), name) for name in self.members]
-        kinds = [kind for kind in FAULTS if rng.random() < 0.4] or [rng.choice(FAULTS)]
-        faults = [self.fault(rng.choice(kinds), rng.randrange(STARTED_NS, stop_ns)) for _ in range(rng.randint(2, 10))]
-        again = [Begin(fault.at_ns + span(rng, 0.2, 20), fault.name) for fault in faults
-                 if isinstance(fault, CrashOf | LeaveOf) and rng.random() < 0.5]
-        again.append(Begin(stop_ns - millis(1), self.members[0]))      # somebody of initial_hosts must be there
-        faults = sorted([*faults, *(begin for begin in again if begin.at_ns < stop_ns)], key=lambda x: x.at_ns)
+        # Somebody of initial_hosts must be there in the end.
+        faults = [*self.draw_faults(stop_ns), Begin(stop_ns - millis(1), self.members[0])]
         return Plan({"": tuple(self.members)}, tuple(faults), tuple(begins), stop_ns)
 
-    def fault(self, kind: str, at_ns: int) -> Action:
-        rng, names = self.rng, self.members
-        one, other = rng.sample(names, 2)
-        match kind:
-            case "crash":
-                return CrashOf(at_ns, one, power=rng.random() < 0.3)
-            case "leave":
-                return LeaveOf(at_ns, one)
-            case "pause":
-                return PauseOf(at_ns, one, span(rng, 0.2, 40))
-            case "split":
-                return Split(at_ns, halves(rng, names), span(rng, 0.5, 50))
-            case "one-way":
-                return OneWay(at_ns, one, other, span(rng, 0.5, 30))
-            case "move":
-                return Move(at_ns, rng.choice(names[HOSTS:]), f"10.9.0.{rng.randint(1, 250)}")
-            case "clog":
-                slow = Weather(latency_ns=span(rng, 0.05, 1), jitter_ns=span(rng, 0.01, 0.5))
-                return Clog(at_ns, one, other, slow, span(rng, 0.5, 15))
-        return Storm(at_ns, storm(rng), span(rng, 0.5, 15))
+    def harm(self, kind: str, at_ns: int, one: str, other: str) -> Action:
+        if kind == "move":
+            return Move(at_ns, self.rng.choice(self.members[HOSTS:]), f"10.9.0.{self.rng.randint(1, 250)}")
+        return super().harm(kind, at_ns, one, other)
 
     def start(self, world: World, name: str) -> Process:
         hosts = ",".join(f"{world.ip(other)}[{PORT}]" for other in self.members[:HOSTS])
