@@ -23,7 +23,7 @@ from typing import Any, Self
 
 from jgroups_py.address import Address
 from jgroups_py.aioduty import AsyncDuty
-from jgroups_py.batch import Header
+from jgroups_py.batch import Flag, Header
 from jgroups_py.delivery import Transfer
 from jgroups_py.errors import SendTimeoutError, StateTransferError
 from jgroups_py.events import GetState
@@ -168,10 +168,10 @@ class AsyncChannel(BaseChannel):
         headers: Mapping[int, bytes] | None = None, timeout: float | None = None, topic: str | int | None = None,
     ) -> None:
         """See JChannel.send_batch; awaits room every so often."""
-        found, wired = self._all_bytes(payloads), self._wired(headers, topic, dest)
+        found, wired = self._all_bytes(dest, payloads), self._wired(headers, topic, dest)
         for start in range(0, len(found), ROUND):
             await self._room(timeout)
-            self._ready().host.sends.put_all(dest, found[start:start + ROUND], int(flags), wired, NOW)
+            self._ready().host.sends.put_all(dest, found[start:start + ROUND], Flag.bits(flags), wired, NOW)
 
     async def _room(self, timeout: float | None) -> None:
         sends = self._ready().host.sends

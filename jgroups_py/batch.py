@@ -16,7 +16,11 @@ from jgroups_py.address import Address
 
 
 class Flag(enum.IntFlag):
-    """What an application may ask for a message (values as in JGroups)."""
+    """What an application may ask for a message (values as in JGroups).
+
+    NO_TOTAL_ORDER and RSVP only travel with it: there is no total order yet, and who wants to know that a message
+    arrived sends a request (blocks.rpc) or, with RELAY, `until`.
+    """
 
     NONE = 0
     OOB = 1
@@ -27,6 +31,26 @@ class Flag(enum.IntFlag):
     NO_RELAY = 64
     RSVP = 128
 
+
+    @classmethod
+    def bits(cls, flags: int) -> int:
+        """Flags of an application as the stack carries them.
+
+        Raises:
+            TypeError, ValueError: they are none.
+
+        >>> Flag.bits(Flag.OOB | Flag.NO_RELAY)
+        65
+        """
+        if not isinstance(flags, int):
+            raise TypeError(f"flags are Flag.OOB, Flag.OOB | Flag.NO_FC, ..., not {type(flags).__name__}")
+        bits = int(flags)
+        if bits & ~_KNOWN:
+            raise ValueError(f"flags {bits:#x}: known are {', '.join(f'{flag.name} {int(flag)}' for flag in cls)}")
+        return bits
+
+
+_KNOWN: Final = sum(map(int, Flag))
 
 # Plain ints for protocols: `int & int` costs a tenth of `IntFlag & IntFlag`.
 OOB: Final = int(Flag.OOB)

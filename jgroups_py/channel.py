@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from jgroups_py.address import Address
-from jgroups_py.batch import Header
+from jgroups_py.batch import Flag, Header
 from jgroups_py.config.load import Source
 from jgroups_py.delivery import Transfer
 from jgroups_py.duty import ChannelThread
@@ -202,9 +202,9 @@ class JChannel(BaseChannel):
     ) -> None:
         """Send many messages as `send` does one after the other, for less; a timeout may leave a part of them sent."""
         session = self._ready()
-        found = self._all_bytes(payloads)
-        wired = self._wired(headers, topic, dest)
-        session.host.sends.put_all(dest, found, int(flags), wired, self.send_timeout if timeout is None else timeout)
+        found = self._all_bytes(dest, payloads)
+        wired, wait = self._wired(headers, topic, dest), self.send_timeout if timeout is None else timeout
+        session.host.sends.put_all(dest, found, Flag.bits(flags), wired, wait)
 
     # --- state and figures ------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from jgroups_py.address import Address, ProxyUUID
 from jgroups_py.batch import Batch, Flag, Header
@@ -30,7 +31,7 @@ class Message:
     ) -> None:
         self.dest = dest
         self.payload: bytes = as_bytes(payload)
-        self._flags = int(flags)
+        self._flags = Flag.bits(flags) if flags else 0
         self.headers: Mapping[int, bytes] = headers or NO_HEADERS
         self.src = src
         self._wired: tuple[Header, ...] = () if topic is None else (topic_header(topic),)
@@ -147,11 +148,14 @@ def as_bytes(payload: bytes | bytearray | memoryview | None) -> bytes:
     """
     if payload.__class__ is bytes:
         return payload
-    if payload is None:
-        return b""
-    if isinstance(payload, str):
-        raise TypeError("a payload is bytes-like, not str; encode it first")
-    return bytes(memoryview(payload))
+    return b"" if payload is None else _bytes_of(payload, "a payload")
+
+
+def _bytes_of(value: Any, what: str) -> bytes:
+    try:
+        return bytes(memoryview(value))
+    except TypeError:
+        raise TypeError(f"{what} is bytes-like, not {type(value).__name__}; encode it first") from None
 
 
 def wire_headers(headers: Mapping[int, bytes] | None) -> tuple[Header, ...]:
@@ -168,4 +172,4 @@ def wire_headers(headers: Mapping[int, bytes] | None) -> tuple[Header, ...]:
             raise TypeError(f"the id of a header is an int, not {type(number).__name__}")
         if not FIRST_APP_HEADER <= number <= LAST_APP_HEADER:
             raise ValueError(f"header id {number}: an application's ids are {FIRST_APP_HEADER} to {LAST_APP_HEADER}")
-    return (AppHeaders({number: as_bytes(value) for number, value in headers.items()}),)
+    return (AppHeaders({number: _bytes_of(value, f"header {number}") for number, value in headers.items()}),)

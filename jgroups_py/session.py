@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jgroups_py.address import Address
-from jgroups_py.batch import Header
+from jgroups_py.batch import Flag, Header
 from jgroups_py.block import Block
 from jgroups_py.config.check import alone
 from jgroups_py.config.load import Source, load
@@ -248,15 +248,14 @@ class BaseChannel(Subscriber):
         """What `send` was given, checked."""
         if isinstance(dest, Message):
             message, dest = dest, dest.dest
-            payload, flags = message.payload, flags | message._flags
+            payload, flags = message.payload, (Flag.bits(flags) if flags else 0) | message._flags
             headers = {**message.headers, **(headers or {})}
             topic = message.topic if topic is None else topic
-        if dest is not None and not isinstance(dest, Address):
-            raise TypeError(f"a destination is an Address, or None for all members, not {type(dest).__name__}")
+        check_destination(dest)
         data = payload if payload.__class__ is bytes else as_bytes(payload)
         if len(data) > self.max_message_bytes:
             raise self._too_large(len(data))
-        return dest, data, int(flags), self._wired(headers, topic, dest)
+        return dest, data, Flag.bits(flags) if flags else 0, self._wired(headers, topic, dest)
 
     def _wired(
         self, headers: Mapping[int, bytes] | None, topic: str | int | None, dest: Address | None,
@@ -265,7 +264,8 @@ class BaseChannel(Subscriber):
         wired = wire_headers(headers) if headers else ()
         return wired if topic is None else (*wired, self._about(topic, dest))
 
-    def _all_bytes(self, payloads: Iterable[Any]) -> list[bytes]:
+    def _all_bytes(self, dest: Address | None, payloads: Iterable[Any]) -> list[bytes]:
+        check_destination(dest)
         found = [payload if payload.__class__ is bytes else as_bytes(payload) for payload in payloads]
         largest = max(map(len, found), default=0)
         if largest > self.max_message_bytes:
@@ -335,6 +335,12 @@ class BaseChannel(Subscriber):
         if session.dispatcher.unasked:
             return ChannelError(f"{self.name} cannot join {session.cluster!r}: {session.reason}")
         return ChannelClosedError("the channel was closed while it was connecting")
+
+
+def check_destination(dest: object) -> None:
+    """Raises: TypeError: a message cannot be sent there."""
+    if dest is not None and not isinstance(dest, Address):
+        raise TypeError(f"a destination is an Address, or None for all members, not {type(dest).__name__}")
 
 
 def max_message_bytes(spec: StackSpec) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from jgroups_py.address import Address
+from jgroups_py.batch import Flag
 from jgroups_py.block import Block
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.errors import ChannelClosedError, ChannelError, SendTimeoutError
@@ -106,9 +107,9 @@ class SimulatedChannel(BaseChannel):
         headers: Mapping[int, bytes] | None = None, timeout: float | None = None, topic: str | int | None = None,
     ) -> None:
         """Send many messages in one run."""
-        found = self._all_bytes(payloads)
+        found = self._all_bytes(dest, payloads)
         self._check_room()
-        self._member.send(dest, found, int(flags), self._wired(headers, topic, dest))
+        self._member.send(dest, found, Flag.bits(flags), self._wired(headers, topic, dest))
 
     def _check_room(self) -> None:
         if self._state is not ChannelState.CONNECTED:

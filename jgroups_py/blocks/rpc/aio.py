@@ -12,6 +12,7 @@ from typing import Any
 
 from jgroups_py.address import Address
 from jgroups_py.aio import AsyncChannel
+from jgroups_py.batch import Flag
 from jgroups_py.blocks.rpc.calls import Answers, Call, Mode
 from jgroups_py.blocks.rpc.client import NOBODY, TIMEOUT_SECONDS, BaseRpc
 from jgroups_py.blocks.rpc.serving import Handler, Request
@@ -34,7 +35,7 @@ class AsyncRpc(BaseRpc):
         """Ask one member; its answer."""
         await self._room()
         waiter: Waiter = asyncio.get_running_loop().create_future()
-        call = self._send_one(dest, payload, int(flags), timeout, waiter, NOW)
+        call = self._send_one(dest, payload, Flag.bits(flags), timeout, waiter, NOW)
         try:
             return await waiter                              # type: ignore[no-any-return]
         except asyncio.CancelledError:
@@ -52,7 +53,7 @@ class AsyncRpc(BaseRpc):
                 self._tell(dest, payload, flags, NOW)
             return NOBODY
         waiter: Waiter = asyncio.get_running_loop().create_future()
-        call = self._send_many(dests, payload, int(flags), Mode(mode), timeout, waiter, NOW)
+        call = self._send_many(dests, payload, Flag.bits(flags), Mode(mode), timeout, waiter, NOW)
         if call is None:
             return NOBODY
         try:

@@ -6,7 +6,7 @@ from time import monotonic_ns
 from typing import Any
 
 from jgroups_py.address import Address
-from jgroups_py.batch import NO_RELAY
+from jgroups_py.batch import NO_RELAY, Flag
 from jgroups_py.blockheaders import Tell
 from jgroups_py.blocks.rpc.calls import NEVER_NS, Answers, Call, Calls, Lane, Many, Mode, One
 from jgroups_py.blocks.rpc.hub import Hub, Service
@@ -114,7 +114,7 @@ class BaseRpc:
     def _tell(self, dest: Address | None, payload: Any, flags: int, room: float | None) -> None:
         data = self._checked(payload)
         headers = (Tell(self._number),)
-        self._channel._ready().host.sends.put(dest, data, int(flags), headers, room)
+        self._channel._ready().host.sends.put(dest, data, Flag.bits(flags), headers, room)
 
     def _checked(self, payload: Any) -> bytes:
         data = as_bytes(payload)

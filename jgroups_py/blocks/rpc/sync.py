@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from jgroups_py.address import Address
+from jgroups_py.batch import Flag
 from jgroups_py.blocks.rpc.calls import Answers, Call, Mode
 from jgroups_py.blocks.rpc.client import NOBODY, TIMEOUT_SECONDS, BaseRpc
 from jgroups_py.blocks.rpc.serving import Handler
@@ -114,7 +115,7 @@ class Rpc(BaseRpc):
             ChannelError: as of `send`, or the channel was closed meanwhile.
         """
         latch = _closed_latch()
-        call = self._send_one(dest, payload, int(flags), timeout, latch, self._channel.send_timeout)
+        call = self._send_one(dest, payload, Flag.bits(flags), timeout, latch, self._channel.send_timeout)
         try:
             if len(self._calls.pending) <= 1:                # others' answers must not wait for us to come round again
                 self._channel._work_until(lambda: call.outcome is not None, timeout)
@@ -143,7 +144,7 @@ class Rpc(BaseRpc):
     def start(self, dest: Address, payload: Any, timeout: float | None = TIMEOUT_SECONDS, flags: int = 0) -> Reply:
         """As `request`, without waiting."""
         reply = Reply(self._calls.forget, self._channel._work_until)
-        reply._call = self._send_one(dest, payload, int(flags), timeout, reply, self._channel.send_timeout)
+        reply._call = self._send_one(dest, payload, Flag.bits(flags), timeout, reply, self._channel.send_timeout)
         return reply
 
     def start_many(
@@ -157,7 +158,7 @@ class Rpc(BaseRpc):
             for dest in [None] if dests is None else dests:
                 self.tell(dest, payload, flags)
         else:
-            call = self._send_many(dests, payload, int(flags), Mode(mode), timeout, reply, room)
+            call = self._send_many(dests, payload, Flag.bits(flags), Mode(mode), timeout, reply, room)
         reply._call = call or nobody(reply)
         return reply
 

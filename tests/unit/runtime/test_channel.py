@@ -162,11 +162,25 @@ def test_a_payload_that_changes_after_send_is_sent_as_it_was(channel):
     ((jg.Message(headers={7: b""}),), ValueError, "200"),
     ((jg.Message(headers={1 << 16: b""}),), ValueError, "65535"),
     ((jg.Message(headers={"x": b""}),), TypeError, "int"),
+    ((jg.Message(headers={300: "text"}),), TypeError, "header 300 is bytes-like, not str"),
+    ((None, {"a": 1}), TypeError, "a payload is bytes-like, not dict; encode it first"),
+    ((None, b"", 1 << 20), ValueError, "flags 0x100000: known are OOB 1,"),
+    ((None, b"", "OOB"), TypeError, r"Flag\.OOB"),
 ])
 def test_what_cannot_be_sent_is_refused_with_a_reason(channel, arguments, kind, says):
     channel.connect("chat")
     with pytest.raises(kind, match=says):
         channel.send(*arguments)
+    assert channel.state == "CONNECTED"
+
+
+@pytest.mark.parametrize(("dest", "flags"), [("B", 0), (None, "OOB"), (None, 1 << 20)])
+def test_a_batch_that_cannot_be_sent_is_refused_too(channel, dest, flags):
+    channel.connect("chat")
+    with pytest.raises((TypeError, ValueError)):
+        channel.send_batch(dest, [b"1"], flags)
+    channel.send(None, b"still")
+    eventually(lambda: b"still" in calls(channel))
 
 
 def test_a_batch_receiver_gets_whole_runs(channel):
