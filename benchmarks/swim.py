@@ -27,7 +27,6 @@ from jgroups_py.batch import Header
 from jgroups_py.codec import Interner
 from jgroups_py.config.load import load
 from jgroups_py.config.spec import StackSpec
-from jgroups_py.events import SetTags
 from jgroups_py.members import FAILED, SUSPECTED, UPDATED
 from jgroups_py.outputs import LOCAL, MemberChanged
 from jgroups_py.protocols.swim import Swim, SwimConfig
@@ -38,6 +37,7 @@ from jgroups_py.sim.network import Network, Weather
 from jgroups_py.sim.network import Path as Way
 from jgroups_py.sim.process import Process
 from jgroups_py.sim.world import World
+from jgroups_py.swim_events import SetTags
 from jgroups_py.units import NS_PER_S, millis, seconds
 
 SIZES = (10, 32, 100, 320, 1000)

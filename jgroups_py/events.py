@@ -5,8 +5,6 @@ on afterwards. Who emits it and in which direction stands in its docstring.
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import attrs
 
 from jgroups_py.address import Address, PhysicalAddress
@@ -199,57 +197,6 @@ class RaiseView(Event):
 @attrs.frozen
 class Left(Event):
     """Up, from GMS: we are out of the group, gracefully or after the leave timeout."""
-
-
-# --- SWIM: membership without views ---------------------------------------------------------------------------------
-
-@attrs.frozen
-class JoinPlaces(Event):
-    """Down, from the application: members of the group may receive at these places; ask them to take us in."""
-
-    places: tuple[PhysicalAddress, ...]
-
-
-@attrs.frozen
-class SetTags(Event):
-    """Down, from the application: our metadata from now on."""
-
-    tags: Mapping[str, str]
-    weight: float = 1.0
-
-
-@attrs.frozen
-class StreamTo(Event):
-    """Down, from SWIM to a transport with the port Streams: send `batch` to `place` over a connection of its own.
-
-    What is answered on it comes up as a batch like any other.
-    """
-
-    place: PhysicalAddress
-    batch: Batch
-
-
-@attrs.frozen
-class UserGossip(Event):
-    """Down, from a layer above SWIM: spread `payload` as news are spread."""
-
-    payload: bytes
-
-
-@attrs.frozen
-class UserHeard(Event):
-    """Up, from SWIM: a payload of UserGossip arrived from `src`, who need not be its author; it may come often."""
-
-    payload: bytes
-    src: Address
-
-
-@attrs.frozen
-class UserStateHeard(Event):
-    """Up, from SWIM: what the other side's UserState said in an exchange of all that is known; join: it is new."""
-
-    state: bytes
-    join: bool
 
 
 # --- virtual synchrony: GMS asks NAKACK, between two views ----------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 import attrs
 
 from jgroups_py.address import PhysicalAddress
+from jgroups_py.batch import Batch
 from jgroups_py.events import Event
 from jgroups_py.outputs import Output
 from jgroups_py.units import count, text
@@ -61,6 +62,17 @@ class CloseStream(Output):
 
 
 # --- events ---------------------------------------------------------------------------------------------------------
+
+@attrs.frozen
+class StreamTo(Event):
+    """Down, from SWIM to a transport with the port Streams: send `batch` to `place` over a connection of its own.
+
+    What is answered on it comes up as a batch like any other.
+    """
+
+    place: PhysicalAddress
+    batch: Batch
+
 
 @attrs.frozen
 class StreamOpened(Event):

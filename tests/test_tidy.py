@@ -30,9 +30,9 @@ RATCHET: dict[str, int] = {}
 # First word of a module below jgroups_py -> its ring.
 RINGS: dict[str, int] = {
     "address": 0, "batch": 0, "blockheaders": 0, "codec": 0, "counters": 0, "digest": 0, "disk": 0,
-    "errors": 0, "events": 0, "gossip": 0,
-    "members": 0, "naming": 0, "outputs": 0, "plugins": 0, "ports": 0, "recording": 0, "resolver": 0, "streams": 0,
-    "topics": 0, "units": 0, "userevents": 0, "view": 0, "windows": 0, "wire": 0,
+    "errors": 0, "events": 0, "gossip": 0, "members": 0, "naming": 0, "outputs": 0, "plugins": 0, "ports": 0,
+    "recording": 0, "resolver": 0, "streams": 0,
+    "swim_events": 0, "topics": 0, "units": 0, "userevents": 0, "view": 0, "windows": 0, "wire": 0,
     "base_transport": 1, "protocol": 1,
     "protocols": 2,
     "config": 3, "node": 3, "road": 3, "skipping": 3, "stack": 3,

@@ -12,15 +12,15 @@ from typing import Any, Self
 
 from jgroups_py.address import PhysicalAddress
 from jgroups_py.blocks.standalone import Standalone
-from jgroups_py.config.load import Source, load
+from jgroups_py.config.load import Source
 from jgroups_py.errors import ChannelClosedError, ConfigError
-from jgroups_py.events import JoinPlaces, SetTags
 from jgroups_py.members import Accusation, Member
 from jgroups_py.outputs import MemberChanged, Output
 from jgroups_py.ports import MemberTable
 from jgroups_py.protocols.swim.config import parse_places
 from jgroups_py.protocols.swim.metadata import pack_tags
 from jgroups_py.reports import members_report
+from jgroups_py.swim_events import JoinPlaces, SetTags
 from jgroups_py.userevents import SendUserEvent, UserEvent
 
 log = logging.getLogger("jgroups_py")
@@ -70,7 +70,7 @@ class Membership(Standalone):
         self, stack: Source = "membership", name: str | None = None, properties: Mapping[str, object] | None = None,
         listener: object = None,
     ) -> None:
-        super().__init__(load(stack, properties), name)
+        super().__init__(stack, properties, name)
         if not any(issubclass(layer.protocol(), MemberTable) for layer in self.spec.layers):
             raise ConfigError(f"{self.spec.source}: a membership needs SWIM in its stack")
         self.listener = listener if listener is not None else MembershipListener()

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from jgroups_py import wire
 from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.batch import Batch
-from jgroups_py.events import FindMembers, JoinPlaces, MembersFound, StreamTo, UserStateHeard
+from jgroups_py.events import FindMembers, MembersFound
 from jgroups_py.ports import UserState
 from jgroups_py.protocol import CONTROL, on, timer
 from jgroups_py.protocols.swim.headers import (
@@ -30,6 +30,8 @@ from jgroups_py.protocols.swim.headers import (
 from jgroups_py.protocols.swim.probing import NUMBERS, Probing
 from jgroups_py.protocols.swim.suspicion import NOBODY
 from jgroups_py.protocols.swim.table import Node
+from jgroups_py.streams import StreamTo
+from jgroups_py.swim_events import JoinPlaces, UserStateHeard
 
 STRETCH_ABOVE = 32               # nodes; from there on the exchange interval grows with the group
 JOIN_WITH = 3                    # so many of those that were found are asked to take us in

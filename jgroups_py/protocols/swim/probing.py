@@ -12,7 +12,7 @@ import attrs
 
 from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.batch import Batch
-from jgroups_py.events import Connect, LinkDown, LinkUp, Listening, StreamTo
+from jgroups_py.events import Connect, LinkDown, LinkUp, Listening
 from jgroups_py.members import BY_DATAGRAM, BY_HELPERS, BY_LINK, REFUSED, Accusation
 from jgroups_py.outputs import CloseLink, Listen, OpenLink
 from jgroups_py.ports import Streams
@@ -22,6 +22,7 @@ from jgroups_py.protocols.swim.config import ALL
 from jgroups_py.protocols.swim.headers import ALIVE, SUSPECT, Ack, Dead, Nack, Ping, PingFor, Suspected
 from jgroups_py.protocols.swim.rumours import Rumours
 from jgroups_py.protocols.swim.table import Node
+from jgroups_py.streams import StreamTo
 
 NUMBERS = 1 << 32                # probe numbers start again after so many
 LOOKS = 3                        # so many pings look for the old start of a name before it counts as gone

@@ -13,15 +13,7 @@ from __future__ import annotations
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch, Header
-from jgroups_py.events import (
-    Connect,
-    Disconnect,
-    ExcludedHint,
-    Left,
-    SetTags,
-    UserGossip,
-    ViewChange,
-)
+from jgroups_py.events import Connect, Disconnect, ExcludedHint, Left, ViewChange
 from jgroups_py.members import MEMBER_LEFT, Member
 from jgroups_py.ports import Membership, MemberTable
 from jgroups_py.protocol import on, receives, timer
@@ -43,6 +35,7 @@ from jgroups_py.protocols.swim.headers import (
 )
 from jgroups_py.protocols.swim.metadata import pack_tags
 from jgroups_py.protocols.swim.table import Node
+from jgroups_py.swim_events import SetTags, UserGossip
 from jgroups_py.units import seconds
 
 HINT_INTERVAL_NS = seconds(3)

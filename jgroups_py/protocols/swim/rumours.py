@@ -24,7 +24,7 @@ import attrs
 from jgroups_py import wire
 from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.batch import Batch, Header
-from jgroups_py.events import SendTo, Suspect, Tell, Unsuspect, UserHeard
+from jgroups_py.events import SendTo, Suspect, Tell, Unsuspect
 from jgroups_py.members import CONFLICT, FAILED, JOINED, MEMBER_LEFT, REFUTED, SUSPECTED, UPDATED, Accusation
 from jgroups_py.outputs import MemberChanged
 from jgroups_py.ports import AddressBook
@@ -38,6 +38,7 @@ from jgroups_py.protocols.swim.metadata import MAX_META_BYTES
 from jgroups_py.protocols.swim.ring import Ring
 from jgroups_py.protocols.swim.suspicion import Suspicion
 from jgroups_py.protocols.swim.table import GONE, Node
+from jgroups_py.swim_events import UserHeard
 
 MAX_INCARNATION = (1 << 32) - 1
 MAX_NAME_LENGTH = 255

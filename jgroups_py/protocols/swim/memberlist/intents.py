@@ -17,7 +17,7 @@ from __future__ import annotations
 import attrs
 
 from jgroups_py.errors import WireError
-from jgroups_py.events import Connect, Disconnect, Tell, UserGossip, UserHeard, UserStateHeard
+from jgroups_py.events import Connect, Disconnect, Tell
 from jgroups_py.members import FAILED, JOINED
 from jgroups_py.outputs import MemberChanged
 from jgroups_py.ports import UserState
@@ -36,6 +36,7 @@ from jgroups_py.protocols.swim.memberlist.serf import (
     write_state,
 )
 from jgroups_py.protocols.swim.protocol import Swim
+from jgroups_py.swim_events import UserGossip, UserHeard, UserStateHeard
 from jgroups_py.units import count, duration, millis
 from jgroups_py.userevents import SendUserEvent, UserEvent
 

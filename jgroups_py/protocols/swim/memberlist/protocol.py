@@ -17,7 +17,7 @@ from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.base_transport import BaseTransport
 from jgroups_py.batch import Batch, Header
 from jgroups_py.errors import WireError
-from jgroups_py.events import AddressesKnown, Left, SendTo, StreamTo
+from jgroups_py.events import AddressesKnown, Left, SendTo
 from jgroups_py.outputs import Frame, Note
 from jgroups_py.ports import Streams, UserState
 from jgroups_py.protocol import CONTROL, STOP, on, timer
@@ -38,7 +38,7 @@ from jgroups_py.protocols.swim.memberlist.messages import (
 from jgroups_py.protocols.swim.memberlist.packet import CHECK_BYTES, fitting, read_packet, write_packet
 from jgroups_py.protocols.swim.memberlist.sealing import NONCE_BYTES, SEAL_BYTES, Keyring
 from jgroups_py.protocols.swim.memberlist.stream import StreamReader, write_stream
-from jgroups_py.streams import CloseStream, OpenStream, StreamClosed, StreamData, StreamOpened, WriteStream
+from jgroups_py.streams import CloseStream, OpenStream, StreamClosed, StreamData, StreamOpened, StreamTo, WriteStream
 
 MAX_KNOWN = 100_000                         # nodes, places: beyond it they are learnt anew
 MAX_STREAMS = 256                           # at once, theirs and ours

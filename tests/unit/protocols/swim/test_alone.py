@@ -6,7 +6,7 @@ import pytest
 from jgroups_py.address import Address
 from jgroups_py.config.load import load
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import Disconnect, FindMembers, Found, JoinPlaces, Left, MembersFound, SetTags
+from jgroups_py.events import Disconnect, FindMembers, Found, Left, MembersFound
 from jgroups_py.members import Member
 from jgroups_py.protocols.swim import SwimConfig
 from jgroups_py.protocols.swim.exchange import stretched
@@ -23,6 +23,7 @@ from jgroups_py.protocols.swim.headers import (
     PushPull,
 )
 from jgroups_py.protocols.swim.metadata import pack_tags
+from jgroups_py.swim_events import JoinPlaces, SetTags
 from jgroups_py.units import seconds
 from tests.unit.harness import address
 from tests.unit.protocols.swim.bench import HOST, SwimBench, alive, place

@@ -6,11 +6,11 @@ import pytest
 from jgroups_py import wire
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
-from jgroups_py.events import UserGossip, UserHeard
 from jgroups_py.members import BY_DATAGRAM, BY_HELPERS
 from jgroups_py.protocols.swim import SwimConfig
 from jgroups_py.protocols.swim.headers import Ack, Alive, Dead, Nack, Ping, Suspected, UserMessage
 from jgroups_py.protocols.swim.metadata import pack_tags
+from jgroups_py.swim_events import UserGossip, UserHeard
 from jgroups_py.units import seconds
 from tests.unit.harness import address
 from tests.unit.protocols.swim.bench import SwimBench, alive, place
