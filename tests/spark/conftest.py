@@ -1,9 +1,17 @@
-"""These run only when asked for by their marker: `pytest -m spark`."""
+"""These run only when asked for by their marker, `pytest -m spark`; one session and one made archive serve them all."""
 from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from jgroups_py.pipeline import session
 from tests.chaos.conftest import wanted
+from tests.unit.pipeline.made import archive
+
+MASTER = "local[2, 3]"                     # a task may fail twice
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -13,3 +21,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if item.get_closest_marker("spark")]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A session with the data source."""
+    from jgroups_py.pipeline.source import JGroupsSource
+    found = session.start(MASTER, more={"spark.sql.shuffle.partitions": "2"})
+    found.dataSource.register(JGroupsSource)
+    yield found
+    found.stop()
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive with faults."""
+    directory = tmp_path_factory.mktemp("archive")
+    archive(directory, messages=8000, faults=1, segment_rows=8000)
+    return directory

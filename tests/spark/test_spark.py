@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pyspark
 import pytest
 
@@ -16,28 +17,10 @@ from jgroups_py.pipeline.batch import run_batch
 from jgroups_py.pipeline.job import Options
 from jgroups_py.pipeline.jobs import JOBS
 from jgroups_py.pipeline.once import Once
-from tests.unit.pipeline.made import archive
 from tests.unit.runtime.helpers import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 OPTIONS = Options(window_ns=500_000_000)
-
-
-@pytest.fixture(scope="module")
-def spark():
-    from jgroups_py.pipeline.source import JGroupsSource
-    found = session.start("local[2]", more={"spark.sql.shuffle.partitions": "2"})
-    found.dataSource.register(JGroupsSource)
-    yield found
-    found.stop()
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """An archive with faults."""
-    directory = tmp_path_factory.mktemp("archive")
-    archive(directory, messages=8000, faults=1, segment_rows=8000)
-    return directory
 
 
 @pytest.fixture(scope="module")
@@ -119,9 +102,13 @@ def master():
         process.wait(20)
 
 
-def test_a_standalone_master_with_two_workers_gives_the_same_tables(audited, made, master, tmp_path):
-    command = [sys.executable, "-m", "jgroups_py", "pipeline", "audit", made, "--out", tmp_path, "--master", master]
-    found = subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=200, check=False)
+def test_a_standalone_master_with_two_workers_gives_the_same_tables_of_all_jobs(spark, made, master, tmp_path):
+    command = [sys.executable, "-m", "jgroups_py", "pipeline", "all", made, "--out", tmp_path, "--master", master,
+               "--window", f"{OPTIONS.window_ns}ns", "--json"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert found.returncode == 1, found.stderr                # faults are found
-    document = json.loads(found.stdout)
-    assert sorted(json.dumps(line, sort_keys=True) for line in document["findings"]) == lines(audited["findings"])
+    assert json.loads(found.stdout)["audit"]["totals"]["lost"] > 0
+    for name, job in JOBS.items():
+        for table, expected in run_batch(spark, made, job, OPTIONS).items():
+            assert len(expected), f"{name}: {table} is empty, so it shows nothing"
+            assert lines(pq.read_table(tmp_path / name / f"{table}.parquet", partitioning=None)) == lines(expected)
