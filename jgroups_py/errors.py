@@ -32,9 +32,12 @@ class ReceiversMissingError(NotConnectedError):
     """FLOW counts fewer receivers than its group_min_size, so nothing was sent. (A slow group: SendTimeoutError.)"""
 
     def __init__(self, receivers: int, wanted: int) -> None:
-        super().__init__(f"not connected: {receivers} of at least {wanted} receivers are there; nothing was sent")
+        super().__init__(receivers, wanted)
         self.receivers = receivers
         self.wanted = wanted
+
+    def __str__(self) -> str:
+        return f"not connected: {self.receivers} of at least {self.wanted} receivers are there; nothing was sent"
 
 
 class ChannelClosedError(ChannelError):
@@ -87,8 +90,11 @@ class MessageLostError(ReceiptError):
     outcome = "lost"
 
     def __init__(self, site: str) -> None:
-        super().__init__(f"the message is lost for site {site}: it is OFFLINE, or some member there cannot get it")
+        super().__init__(site)
         self.site = site
+
+    def __str__(self) -> str:
+        return f"the message is lost for site {self.site}: it is OFFLINE, or some member there cannot get it"
 
 
 class RequestError(ChannelError):
@@ -105,8 +111,11 @@ class MemberLeftError(RequestError):
     """The member that was asked left the group, or cannot be reached, before its answer came."""
 
     def __init__(self, member: object) -> None:
-        super().__init__(f"{member} left before it answered")
+        super().__init__(member)
         self.member = member
+
+    def __str__(self) -> str:
+        return f"{self.member} left before it answered"
 
 
 class RemoteError(RequestError):
@@ -115,7 +124,10 @@ class RemoteError(RequestError):
     definite = True
 
     def __init__(self, member: object, kind: str, text: str) -> None:
-        super().__init__(f"{member} answered {kind}: {text}")
+        super().__init__(member, kind, text)
         self.member = member
         self.kind = kind
         self.text = text
+
+    def __str__(self) -> str:
+        return f"{self.member} answered {self.kind}: {self.text}"

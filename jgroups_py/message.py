@@ -56,6 +56,9 @@ class Message:
         """The other site that it came from, None if it is from here."""
         return self.src.site if isinstance(self.src, ProxyUUID) else None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (self.dest, self.payload, self._flags, dict(self.headers), self.src, self.topic)
+
     def __repr__(self) -> str:
         to = "all" if self.dest is None else str(self.dest)
         return f"<Message {self.src}->{to}, {len(self.payload)} bytes>"
@@ -118,6 +121,12 @@ class MessageBatch:
     def __repr__(self) -> str:
         to = "all" if self.dest is None else str(self.dest)
         return f"<MessageBatch {self.src}->{to} x{len(self)}>"
+
+
+def _remade(dest: Address | None, payload: bytes, flags: int, headers: Mapping[int, bytes], src: Address | None,
+            topic: str | None) -> Message:
+    """A message that was pickled or copied."""
+    return Message(dest, payload, flags, headers, src, topic)
 
 
 def received(batch: Batch, payload: bytes, headers: Mapping[int, bytes]) -> Message:
