@@ -9,6 +9,7 @@
 Read the package from the top and you follow a message down to the wire:
 
 channel.py aio.py       JChannel and AsyncChannel: what an application holds
+arguments.py            what an application gives a channel, checked
 session.py delivery.py  one connection to a group; calling the receiver, in order
 message.py receiver.py  what is sent and received, and whom to call
 control.py              operators: the ledger of other sites, orders about them
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from jgroups_py.address import Address as Address
     from jgroups_py.address import ProxyUUID as ProxyUUID
     from jgroups_py.aio import AsyncChannel as AsyncChannel
+    from jgroups_py.arguments import COORDINATOR as COORDINATOR
     from jgroups_py.batch import Flag as Flag
     from jgroups_py.channel import JChannel as JChannel
     from jgroups_py.config.spec import StackSpec as StackSpec
@@ -53,7 +55,6 @@ if TYPE_CHECKING:
     from jgroups_py.message import Message as Message
     from jgroups_py.message import MessageBatch as MessageBatch
     from jgroups_py.receiver import Receiver as Receiver
-    from jgroups_py.session import COORDINATOR as COORDINATOR
     from jgroups_py.session import ChannelState as ChannelState
     from jgroups_py.view import GlobalView as GlobalView
     from jgroups_py.view import MergeView as MergeView
@@ -63,12 +64,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "address": ("Address", "ProxyUUID"), "aio": ("AsyncChannel",), "batch": ("Flag",), "channel": ("JChannel",),
-    "config.spec": ("StackSpec",),
+    "address": ("Address", "ProxyUUID"), "aio": ("AsyncChannel",), "arguments": ("COORDINATOR",), "batch": ("Flag",),
+    "channel": ("JChannel",), "config.spec": ("StackSpec",),
     "errors": ("ChannelClosedError", "ChannelError", "ConfigError", "JoinTimeoutError", "MessageLostError",
                "NotConnectedError", "ReceiptError", "ReceiptTimeoutError", "SendTimeoutError", "SiteOrderError",
                "StateTransferError", "UnknownSiteError", "WireError"),
-    "message": ("Message", "MessageBatch"), "receiver": ("Receiver",), "session": ("COORDINATOR", "ChannelState"),
+    "message": ("Message", "MessageBatch"), "receiver": ("Receiver",), "session": ("ChannelState",),
     "view": ("GlobalView", "MergeView", "View", "ViewId"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -23,6 +23,7 @@ from typing import Any, Self
 
 from jgroups_py.address import Address
 from jgroups_py.aioduty import AsyncDuty
+from jgroups_py.arguments import Coordinator, provider_of
 from jgroups_py.batch import Flag, Header
 from jgroups_py.delivery import Transfer
 from jgroups_py.errors import SendTimeoutError, StateTransferError
@@ -32,7 +33,7 @@ from jgroups_py.outputs import Closed, Deliver, Output, ProvideState, StateBegin
 from jgroups_py.receipts import check_receipt, timed_out
 from jgroups_py.runtime.inbox import cost_of
 from jgroups_py.runtime.sends import MESSAGE_COST, NOW
-from jgroups_py.session import BaseChannel, ChannelState, Coordinator, Session
+from jgroups_py.session import BaseChannel, ChannelState, Session
 from jgroups_py.units import seconds
 
 LEAVE_SECONDS = 3.0
@@ -54,6 +55,7 @@ class AsyncChannel(BaseChannel):
         self, cluster: str, timeout: float = 10.0, state_from: Address | Coordinator | None = None,
     ) -> Self:
         """See JChannel.connect."""
+        provider = provider_of(state_from)
         self._changed = asyncio.Event()
         self._arrived = asyncio.Event()
         self._messages: deque[Message] = deque()
@@ -69,7 +71,7 @@ class AsyncChannel(BaseChannel):
             if not session.joined:
                 raise self._join_failure(session, timeout)
             if state_from is not None:
-                await self.get_state(None if isinstance(state_from, Coordinator) else state_from, timeout)
+                await self.get_state(provider, timeout)
         except BaseException:
             await asyncio.shield(self._end(session))
             raise
@@ -259,21 +261,26 @@ class AsyncChannel(BaseChannel):
             result = session.dispatcher.invoke(name, *arguments)
             if inspect.isawaitable(result):
                 await result
-        except Exception:                                    # noqa: BLE001  the application's bug, not ours
-            session.dispatcher.failed(name)
+        except (KeyboardInterrupt, SystemExit):              # the event loop ends
+            raise
+        except BaseException:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():       # it is we who are cancelled
+                raise
+            session.dispatcher.failed(name)                  # the application's bug, not ours
 
     # --- state and figures ------------------------------------------------------------------------------------------
 
-    async def get_state(self, target: Address | None = None, timeout: float = 10.0) -> None:
+    async def get_state(self, target: Address | Coordinator | None = None, timeout: float = 10.0) -> None:
         """See JChannel.get_state. The receiver's get_state and set_state run on a thread: their streams block."""
-        session = self._ready()
+        provider, session = provider_of(target), self._ready()
         if session.dispatcher.transfer is not None:
             raise StateTransferError("another get_state of this channel is under way")
         if asyncio.current_task() is self._consumer:
             raise StateTransferError("inside a callback of this channel; start a task for it")
         transfer = session.dispatcher.transfer = Transfer(lambda: self._tell(self._changed))
         try:
-            session.host.sends.put_event(GetState(target, seconds(timeout)), 0, None)
+            session.host.sends.put_event(GetState(provider, seconds(timeout)), 0, None)
             while transfer.error is None and not session.ended:
                 await self._until(lambda: transfer.error is not None or session.ended, timeout + LATE_SECONDS)
                 if not session.dispatcher.reading_state:

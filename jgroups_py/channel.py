@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from jgroups_py.address import Address
+from jgroups_py.arguments import Coordinator, provider_of
 from jgroups_py.batch import Flag, Header
 from jgroups_py.config.load import Source
 from jgroups_py.delivery import Transfer
@@ -25,7 +26,7 @@ from jgroups_py.events import GetState
 from jgroups_py.message import Message
 from jgroups_py.outputs import Receipt
 from jgroups_py.receipts import check_receipt, timed_out
-from jgroups_py.session import BaseChannel, ChannelState, Coordinator, Session
+from jgroups_py.session import BaseChannel, ChannelState, Session
 from jgroups_py.units import seconds
 
 LEAVE_SECONDS = 3.0                         # for leaving the group, before the sockets are closed regardless
@@ -68,6 +69,7 @@ class JChannel(BaseChannel):
             StateTransferError: joined, but the state did not come; the channel is disconnected again.
             ChannelError: it is connected already, closed, or its sockets cannot be opened.
         """
+        provider = provider_of(state_from)
         with self._lock:
             session = self._begin(cluster, self._settled)
             thread = self._thread = ChannelThread(self.name, session.host.loop, session.inbox,
@@ -81,7 +83,7 @@ class JChannel(BaseChannel):
             if not session.joined:
                 raise self._join_failure(session, timeout)
             if state_from is not None:
-                self.get_state(None if isinstance(state_from, Coordinator) else state_from, timeout)
+                self.get_state(provider, timeout)
         except BaseException:
             self._end(session)
             raise
@@ -208,7 +210,7 @@ class JChannel(BaseChannel):
 
     # --- state and figures ------------------------------------------------------------------------------------------
 
-    def get_state(self, target: Address | None = None, timeout: float = 10.0) -> None:
+    def get_state(self, target: Address | Coordinator | None = None, timeout: float = 10.0) -> None:
         """Fetch the state of `target` (None: the coordinator) into the receiver's set_state; returns when it is set.
 
         With RELAY, `target` may be a member of another site: then all members of ours take its state (rule 16), and
@@ -217,14 +219,14 @@ class JChannel(BaseChannel):
         Raises:
             StateTransferError: it did not come, or not wholly; set_state may have seen a part.
         """
-        session, thread = self._ready(), self._thread
+        provider, session, thread = provider_of(target), self._ready(), self._thread
         assert thread is not None, "a session has a thread"
         with self._lock:
             if session.dispatcher.transfer is not None:
                 raise StateTransferError("another get_state of this channel is under way")
             transfer = session.dispatcher.transfer = Transfer(self._settled)
         try:
-            session.host.sends.put_event(GetState(target, seconds(timeout)), 0, timeout)
+            session.host.sends.put_event(GetState(provider, seconds(timeout)), 0, timeout)
             if thread.current():
                 thread.pump(lambda: transfer.error is not None, timeout + LATE_SECONDS)
             else:

@@ -61,7 +61,7 @@ NEWS: dict[type[Output], tuple[str, Callable[[Any], Any]]] = {
 }
 """Output -> the receiver's method that it means, and what the method gets."""
 
-BUGS = (Exception, SystemExit)              # what a callback may raise: it must not end the thread that calls it
+BUGS = BaseException                        # what a callback may raise: none of it may end the thread that calls it
 CHUNK_BYTES = 64 << 10                      # pieces in which a state travels
 STARTED_OVER = "the member that provided the state was lost; another one begins again"
 CHUNK_SECONDS = 60.0                        # how long get_state may wait for the receiver of the state to take one

@@ -79,6 +79,8 @@ def callbacks(receiver: object) -> dict[str, Callable[..., Any]]:
     """
     if receiver is None:
         return {}
+    if isinstance(receiver, type):
+        raise TypeError(f"a receiver is an object, not the class {receiver.__name__}; write {receiver.__name__}()")
     found = {}
     for name in CALLBACKS:
         method = getattr(receiver, name, None)

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jgroups_py.address import Address
+from jgroups_py.arguments import check_destination, checked_name, default_name, loaded, max_message_bytes
 from jgroups_py.batch import Flag, Header
 from jgroups_py.block import Block
 from jgroups_py.config.check import alone
-from jgroups_py.config.load import Source, load
+from jgroups_py.config.load import Source
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.delivery import Dispatcher
 from jgroups_py.errors import ChannelClosedError, ChannelError, ConfigError, JoinTimeoutError, NotConnectedError
@@ -25,7 +26,6 @@ from jgroups_py.subscriber import Subscriber, interest_of
 from jgroups_py.units import seconds, show_size
 from jgroups_py.view import GlobalView, View
 
-HEADER_ROOM = 1024                          # without FRAG a message and all headers fit one frame
 ADVISED_STATE_NS = seconds(10)              # how long a state that RELAY advises may not move
 SEND_SECONDS = 60.0                         # how long a send waits for room by default
 
@@ -37,15 +37,6 @@ class ChannelState(enum.StrEnum):
     CONNECTING = "CONNECTING"
     CONNECTED = "CONNECTED"
     CLOSED = "CLOSED"
-
-
-class Coordinator(enum.Enum):
-    """Stands for whoever is coordinator when the state is asked for."""
-
-    COORDINATOR = "coordinator"
-
-
-COORDINATOR = Coordinator.COORDINATOR
 
 
 class Session:
@@ -130,13 +121,13 @@ class BaseChannel(Subscriber):
         self, stack: Source = "udp", name: str | None = None, properties: Mapping[str, object] | None = None,
         receiver: object = None,
     ) -> None:
-        self.spec: StackSpec = load(stack, properties)
+        self.spec: StackSpec = loaded(stack, properties)
         if alone(self.spec.layers):
             raise ConfigError(f"{self.spec.source}: SWIM alone forms no group and carries no messages; such a stack is "
                               "for jgroups_py.blocks.membership, a channel's has GMS too")
         if not name and getattr(self.spec.config_of("RELAY"), "hold_dir", None):
             raise ConfigError("with RELAY's hold_dir a member needs a name that stays the same: its folder's")
-        self.name = name or default_name()
+        self.name = checked_name(name, "a member's name") if name else default_name()
         self.send_timeout: float | None = SEND_SECONDS
         self.max_message_bytes = max_message_bytes(self.spec)
         self._state = ChannelState.OPEN
@@ -298,7 +289,7 @@ class BaseChannel(Subscriber):
     # --- the course of a session ------------------------------------------------------------------------------------
 
     def _begin(self, cluster: str, settled: Callable[[], None]) -> Session:
-        if not cluster:
+        if not checked_name(cluster, "a cluster's name"):
             raise ValueError("a cluster has a name")
         if self._state is not ChannelState.OPEN:
             raise (self._why_not() if self._state is ChannelState.CLOSED
@@ -335,24 +326,3 @@ class BaseChannel(Subscriber):
         if session.dispatcher.unasked:
             return ChannelError(f"{self.name} cannot join {session.cluster!r}: {session.reason}")
         return ChannelClosedError("the channel was closed while it was connecting")
-
-
-def check_destination(dest: object) -> None:
-    """Raises: TypeError: a message cannot be sent there."""
-    if dest is not None and not isinstance(dest, Address):
-        raise TypeError(f"a destination is an Address, or None for all members, not {type(dest).__name__}")
-
-
-def max_message_bytes(spec: StackSpec) -> int:
-    """The largest payload that this stack carries."""
-    frag = spec.config_of("FRAG")
-    if frag is not None:
-        return int(frag.max_message_bytes)
-    return int(spec.layers[0].config.max_bundle_bytes) - HEADER_ROOM
-
-
-def default_name() -> str:
-    """A logical name for a member that was given none: the host and a number."""
-    import random
-    import socket
-    return f"{socket.gethostname().partition('.')[0]}-{random.SystemRandom().randrange(10_000, 100_000)}"

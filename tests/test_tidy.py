@@ -37,8 +37,8 @@ RINGS: dict[str, int] = {
     "protocols": 2,
     "config": 3, "node": 3, "road": 3, "skipping": 3, "stack": 3,
     "archive": 4, "children": 4, "filesystem": 4, "runtime": 4, "sim": 4,
-    "aio": 5, "aioduty": 5, "block": 5, "channel": 5, "control": 5, "delivery": 5, "duty": 5, "message": 5,
-    "receipts": 5, "receiver": 5, "reports": 5, "session": 5, "subscriber": 5, "watching": 5,
+    "aio": 5, "aioduty": 5, "arguments": 5, "block": 5, "channel": 5, "control": 5, "delivery": 5, "duty": 5,
+    "message": 5, "receipts": 5, "receiver": 5, "reports": 5, "session": 5, "subscriber": 5, "watching": 5,
     "__init__": 6, "__main__": 6, "blocks": 6, "cli": 6, "pipeline": 6, "pytest_plugin": 6,
     "simulation": 6,
 }

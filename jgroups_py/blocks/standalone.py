@@ -6,11 +6,13 @@ at a time: a slow application delays nothing but itself.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
 from jgroups_py.address import Address
+from jgroups_py.arguments import checked_name, default_name, loaded
+from jgroups_py.config.load import Source
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.duty import LoopThread
 from jgroups_py.errors import ChannelClosedError, NotConnectedError
@@ -19,7 +21,6 @@ from jgroups_py.node import Node
 from jgroups_py.outputs import Closed, Output
 from jgroups_py.runtime.host import Host
 from jgroups_py.runtime.inbox import Inbox
-from jgroups_py.session import default_name
 
 LOOK_SECONDS = 0.1                       # who waits for an answer of the loop looks so often whether that has ended
 
@@ -33,9 +34,9 @@ class Standalone:
     begins: ClassVar[str]
     leave_seconds: ClassVar[float]
 
-    def __init__(self, spec: StackSpec, name: str | None) -> None:
-        self.spec = spec
-        self.name = name or default_name()
+    def __init__(self, stack: Source, properties: Mapping[str, object] | None, name: str | None) -> None:
+        self.spec: StackSpec = loaded(stack, properties)
+        self.name = checked_name(name, "a name") if name else default_name()
         self._host: Host | None = None
         self._inbox = Inbox()
         self._reason = ""

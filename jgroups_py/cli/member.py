@@ -1,5 +1,5 @@
 """`jgroups member`: one member of a group as a process. Commands come in on stdin, a line each; events go out on
-stdout, a JSON object a line, flushed. See docs of the commands below; `leave`, end of input and SIGTERM end it.
+stdout, a JSON object a line, flushed. `leave`, end of input and SIGTERM end it.
 """
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import signal
 import sys
 import threading
 import time
-from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from jgroups_py.address import Address
+from jgroups_py.arguments import checked_name
 from jgroups_py.blocks.membership import Membership
 from jgroups_py.channel import JChannel
 from jgroups_py.cli.floods import FLOOD, Counts, Flooder, flood_arguments, plain_name
@@ -34,6 +35,8 @@ from jgroups_py.outputs import MessagesLost
 from jgroups_py.protocols.faults.partition import groups_of
 from jgroups_py.receiver import Receiver
 from jgroups_py.view import GlobalView, MergeView, View
+
+log = logging.getLogger("jgroups_py")
 
 PROGRESS_SECONDS = 1.0
 COMMANDS = """commands on stdin, a line each:
@@ -52,7 +55,7 @@ def add_parser(subparsers: Any) -> None:
         "member", help="run one member of a group as a process", description=__doc__, epilog=COMMANDS + COMMANDS_ALONE,
         formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--stack", required=True, metavar="FILE", help="a stack file, or a packaged stack's name")
-    parser.add_argument("--cluster", required=True, metavar="NAME", help="the group to join or found")
+    parser.add_argument("--cluster", required=True, metavar="NAME", type=a_name, help="the group to join or found")
     parser.add_argument("--name", metavar="A", help="logical name of this member")
     parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="for joining (%(default)s)")
     parser.add_argument("--control", metavar="PATH", help="open a control socket there, for `jgroups members`, "
@@ -71,13 +74,22 @@ def run(args: Namespace) -> int:
         spec = recorded(args.stack, dict(args.properties), args.archive)
         member = Membership(spec, name=args.name) if alone(spec.layers) else JChannel(spec, name=args.name)
         control = ControlSocket(member, args.control) if args.control else nullcontext()
-    except ConfigError as error:
-        print(error, file=sys.stderr)
+    except (ConfigError, ValueError) as error:
+        print(f"jgroups member: {error}", file=sys.stderr)
         return 2
+    for warning in spec.warnings:
+        log.warning("%s", warning)
     if isinstance(member, Membership):
         return Node(member, Printer()).run(args.cluster, control)
     with control:
         return Member(member).run(args.cluster, args.timeout)
+
+
+def a_name(text: str) -> str:
+    """The name of a cluster."""
+    if not text:
+        raise ArgumentTypeError("it is empty")
+    return checked_name(text, "it")
 
 
 class Ended(Exception):

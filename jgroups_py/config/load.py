@@ -49,8 +49,11 @@ def load(source: Source = DEFAULT_STACK, properties: Mapping[str, object] | None
     problems = Problems()
     if isinstance(source, str | Path):
         spec = _from_file(find(str(source)), fill, problems)
-    else:
+    elif isinstance(source, Sequence) and not isinstance(source, bytes | bytearray):
         spec = _from_list(source, fill, problems)
+    else:
+        raise stop(PYTHON, f"{shown(source)} is no stack; it is the path of a file, the name of a packaged stack "
+                           f"({', '.join(packaged())}), a StackSpec or a list of protocols")
     spec = _with_bridge_checked(spec, fill, problems)
     for name in fill.unused():
         problems.warn(Place(spec.source), f"property {shown(name)} is used nowhere"

@@ -17,11 +17,15 @@ MAX_DEPTH = 16
 class Substitution:
     """Fills values and remembers which names were asked for.
 
-    properties: name -> value, turned into text. asked: the names that the sources mention, in their order.
+    properties: name -> value, turned into text; None: as if it was not given. asked: the names that the sources
+    mention, in their order.
     """
 
     def __init__(self, properties: Mapping[str, object]) -> None:
-        self.properties = {name: text_of(value) for name, value in properties.items()}
+        if not isinstance(properties, Mapping) or not all(isinstance(name, str) for name in properties):
+            raise ConfigError("properties are a mapping of names, each a str, to values, such as "
+                              f"{{'bind_addr': '127.0.0.1'}}, not {str(properties)[:60]}")
+        self.properties = {name: text_of(value) for name, value in properties.items() if value is not None}
         self.asked: dict[str, None] = {}
 
     def fill(self, value: str) -> str | None:

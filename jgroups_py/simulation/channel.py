@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from jgroups_py.address import Address
+from jgroups_py.arguments import Coordinator, provider_of
 from jgroups_py.batch import Flag
 from jgroups_py.block import Block
 from jgroups_py.config.spec import StackSpec
@@ -19,7 +20,7 @@ from jgroups_py.events import Event
 from jgroups_py.message import Message
 from jgroups_py.outputs import GlobalViewInstalled, Output, SiteStatusChanged, ViewInstalled
 from jgroups_py.receiver import callbacks
-from jgroups_py.session import BaseChannel, ChannelState, Coordinator
+from jgroups_py.session import BaseChannel, ChannelState
 from jgroups_py.units import NS_PER_S, seconds
 
 if TYPE_CHECKING:
@@ -119,10 +120,10 @@ class SimulatedChannel(BaseChannel):
 
     # --- state, figures, time ---------------------------------------------------------------------------------------
 
-    def get_state(self, target: Address | None = None, timeout: float = 10.0) -> None:
+    def get_state(self, target: Address | Coordinator | None = None, timeout: float = 10.0) -> None:
         """Begin to fetch the state of `target` (None: the coordinator) into the receiver's set_state."""
         self._check_room()
-        self._member.fetch_state(target, seconds(timeout))
+        self._member.fetch_state(provider_of(target), seconds(timeout))
 
     def stats(self) -> dict[str, dict[str, float]]:
         """Protocol name -> its counters."""

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.blocks.standalone import Standalone
-from jgroups_py.config.load import Source, load
+from jgroups_py.config.load import Source
 from jgroups_py.counters import Counters
 from jgroups_py.errors import ChannelError, ConfigError
 from jgroups_py.gossip import Broadcast, PeerInfo, Peers
@@ -51,7 +51,7 @@ class Gossip(Standalone):
         self, stack: Source = "gossip", dispatcher: Dispatcher | None = None, name: str | None = None,
         properties: Mapping[str, object] | None = None,
     ) -> None:
-        super().__init__(load(stack, properties), name)
+        super().__init__(stack, properties, name)
         self._config = self.spec.config_of("PEX")
         if self._config is None:
             raise ConfigError(f"{self.spec.source}: gossip needs PEX in its stack")

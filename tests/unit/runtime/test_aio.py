@@ -55,6 +55,25 @@ def test_messages_come_by_async_for_until_the_channel_is_disconnected():
     run(test)
 
 
+@pytest.mark.parametrize("error", [ValueError("wrong"), asyncio.CancelledError(), pytest.fail.Exception("no test's")])
+def test_whatever_a_coroutine_of_the_receiver_raises_the_next_message_is_delivered(error):
+    async def test() -> None:
+        got: list[bytes] = []
+
+        async def receive(message: jg.Message) -> None:
+            got.append(message.payload)
+            if len(got) == 1:
+                raise error
+
+        async with open_channel(receiver=receive) as channel:
+            await channel.connect("chat")
+            await channel.send(None, b"1")
+            await channel.send(None, b"2")
+            await eventually(lambda: got == [b"1", b"2"])
+
+    run(test)
+
+
 def test_a_loop_over_messages_ends_when_another_task_disconnects():
     async def test() -> None:
         channel = open_channel()

@@ -48,6 +48,22 @@ def test_a_callback_that_raises_is_logged_and_counted_and_the_next_one_is_called
     assert channel.stats()["channel"]["receiver_exceptions"] == 1
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), pytest.fail.Exception("a test's assertion")])
+def test_whatever_a_callback_raises_the_channel_goes_on_delivering(channel, error):
+    got: list[bytes] = []
+
+    def receive(message: jg.Message) -> None:
+        got.append(message.payload)
+        if len(got) == 1:
+            raise error
+
+    channel.receiver = receive
+    channel.connect("chat")
+    channel.send(None, b"1")
+    channel.send(None, b"2")
+    eventually(lambda: got == [b"1", b"2"])
+
+
 @pytest.mark.parametrize("method", ["disconnect", "close"])
 def test_a_callback_may_end_its_channel_and_nothing_is_delivered_afterwards(channel, method):
     got: list[bytes] = []

@@ -1,6 +1,9 @@
 """JChannel, on real sockets but in a group of its own (see solo.py)."""
 from __future__ import annotations
 
+import copy
+import logging
+import pickle
 import threading
 from collections.abc import Iterator
 from time import monotonic
@@ -144,6 +147,19 @@ def test_a_message_carries_flags_and_application_headers(channel):
         (b"y", jg.Flag.NO_FC, {300: b"two"}, channel.address, None, False, None)]
 
 
+def test_a_received_message_can_be_pickled_and_copied(channel):
+    got: list[jg.Message] = []
+    channel.receiver = got.append
+    channel.connect("chat")
+    channel.send(None, b"x", flags=jg.Flag.NO_FC, headers={300: b"two"})
+    channel.send(None, b"y")
+    eventually(lambda: len(got) == 2)
+    for message in got:
+        for again in (pickle.loads(pickle.dumps(message)), copy.deepcopy(message)):
+            assert (again.payload, again.flags, again.headers, again.src, again.dest, again.topic) == (
+                message.payload, message.flags, dict(message.headers), message.src, message.dest, None)
+
+
 def test_a_payload_that_changes_after_send_is_sent_as_it_was(channel):
     channel.connect("chat")
     payload = bytearray(b"before")
@@ -211,6 +227,41 @@ def test_own_messages_can_be_discarded(channel):
 def test_something_that_is_no_receiver_is_refused(channel):
     with pytest.raises(TypeError, match="receive_batch"):
         channel.receiver = 7
+    with pytest.raises(TypeError, match=r"write Recorder\(\)"):
+        channel.receiver = Recorder
+
+
+@pytest.mark.parametrize(("arguments", "kind", "says"), [
+    ({"stack": None}, jg.ConfigError, "None is no stack"),
+    ({"stack": b"udp"}, jg.ConfigError, "b'udp' is no stack"),
+    ({"name": 7}, TypeError, "a member's name is a str, not int"),
+    ({"name": "x" * 256}, ValueError, "at most 255 bytes, not 256"),
+    ({"properties": [("bind_addr", "127.0.0.1")]}, jg.ConfigError, "properties are a mapping"),
+    ({"properties": {7: "127.0.0.1"}}, jg.ConfigError, "properties are a mapping"),
+])
+def test_a_channel_cannot_be_made_of_anything(arguments, kind, says):
+    with pytest.raises(kind, match=says):
+        jg.JChannel(**arguments)
+
+
+@pytest.mark.parametrize(("cluster", "state_from", "kind", "says"), [
+    (7, None, TypeError, "a cluster's name is a str, not int"), ("", None, ValueError, "a cluster has a name"),
+    ("x" * 256, None, ValueError, "at most 255 bytes"), ("chat", "A", TypeError, r"jg\.COORDINATOR, not str"),
+])
+def test_what_cannot_be_connected_to_is_refused_and_the_channel_stays_open(channel, cluster, state_from, kind, says):
+    with pytest.raises(kind, match=says):
+        channel.connect(cluster, state_from=state_from)
+    assert channel.state == "OPEN"
+
+
+def test_what_the_author_of_a_stack_should_know_is_logged_when_a_channel_is_made(caplog):
+    with caplog.at_level(logging.WARNING, "jgroups_py"):
+        channel = jg.JChannel("udp", properties={"bind_adr": "127.0.0.1", "mcast_port": None})
+    assert [record.getMessage().rpartition(": ")[2] for record in caplog.records] == [
+        "property 'bind_adr' is used nowhere; did you mean 'bind_addr'?"]
+    caplog.clear()
+    jg.JChannel(channel.spec)
+    assert caplog.records == []
 
 
 def test_stats_are_numbers_by_protocol(channel):
