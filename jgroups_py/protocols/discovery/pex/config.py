@@ -8,6 +8,7 @@ import attrs
 from jgroups_py.address import PhysicalAddress
 from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.discovery.base import DiscoveryConfig
+from jgroups_py.protocols.discovery.pex.influx import MAX_USER_PAYLOAD_BYTES
 from jgroups_py.protocols.discovery.tcpping import parse_hosts
 from jgroups_py.topics import parse_topics
 from jgroups_py.units import ByProfile, count, duration, parsed, ratio, size
@@ -58,7 +59,8 @@ class PexConfig(DiscoveryConfig):
     queue: int = count(2000, least=1, doc="New peers that may wait for that; of further ones we hear again later.")
     max_peers: int = count(20_000, least=1, doc="Peers that are kept.")
     max_payload_bytes: int = size(
-        per_profile("60000", "10207"), most="60000", doc="Largest payload of a broadcast, which goes in one datagram.")
+        per_profile("60000", str(MAX_USER_PAYLOAD_BYTES)), most="60000", doc="Largest payload of a broadcast, which "
+        "goes in one datagram.")
     subset_ratio: float = ratio(0.33, doc="The share of those who want it that a broadcast to a subset is sent to.")
     interests: tuple[str, ...] = parsed(
         "*", parse=parse_topics, unit="topic,...|*", doc="The topics of broadcasts that are wanted; \"*\": all.")

@@ -27,6 +27,7 @@ from jgroups_py.protocols.discovery.pex.influx import (
     InfluxPeer,
     InfluxPing,
     InfluxPong,
+    pongs,
     read_frame,
     write_frame,
 )
@@ -61,31 +62,34 @@ class InfluxUdp(BaseTransport):
 
     @on(SendTo)
     def send_to(self, event: SendTo) -> object:
-        message = self.said(event.batch)
-        if message is None:
-            self.count("not_sayable")
-            return STOP
         try:
-            data = write_frame(InfluxFrame(self.me, (message,)))
+            frames = self.said(event.batch)
         except ValueError as error:
             self.count("too_large_dropped")
             self.warn(str(error))
             return STOP
-        self.count("frames_sent")
-        self.count("bytes_sent", len(data))
-        self.emit(Frame(self.stack.net, event.physical, [data]))
+        if not frames:
+            self.count("not_sayable")
+        for data in frames:
+            self.count("frames_sent")
+            self.count("bytes_sent", len(data))
+            self.emit(Frame(self.stack.net, event.physical, [data]))
         return STOP
 
-    def said(self, batch: Batch) -> InfluxMessage | None:
-        """What PEX says, in their words; None: they have none for it."""
+    def said(self, batch: Batch) -> list[bytes]:
+        """What PEX says, in their words; none: they have none for it.
+
+        Raises:
+            ValueError: it is too large for them.
+        """
         match batch.headers:
             case (*_, PeerPing(interest)):
-                return InfluxPing(interest)
+                return [write_frame(InfluxFrame(self.me, (InfluxPing(interest),)))]
             case (*_, PeerPong(interest, _, peers)):
-                return InfluxPong(tuple(InfluxPeer(who, place, EVERYTHING) for who, place in peers), interest)
+                return list(pongs(tuple(InfluxPeer(who, place, EVERYTHING) for who, place in peers), interest, self.me))
             case (*_, TopicNumber(number), PeerSaid()):
-                return InfluxPayload(batch.payloads[0], number)
-        return None
+                return [write_frame(InfluxFrame(self.me, (InfluxPayload(batch.payloads[0], number),)))]
+        return []
 
     # --- receiving ----------------------------------------------------------------------------------------------------
 

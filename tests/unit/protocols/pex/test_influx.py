@@ -6,23 +6,29 @@ from random import Random
 import pytest
 
 from jgroups_py.address import Address
+from jgroups_py.batch import Batch
 from jgroups_py.errors import WireError
+from jgroups_py.events import SendTo
+from jgroups_py.outputs import Frame
+from jgroups_py.protocol import CONTROL
+from jgroups_py.protocols.discovery.pex.headers import PeerPong
 from jgroups_py.protocols.discovery.pex.influx import (
     MAX_FRAME_BYTES,
-    MAX_USER_PAYLOAD_BYTES,
     InfluxFrame,
     InfluxPayload,
     InfluxPeer,
     InfluxPing,
     InfluxPong,
-    pongs,
     read_frame,
     write_frame,
 )
+from jgroups_py.protocols.discovery.pex.transport import InfluxUdp
+from jgroups_py.stack import Stack
 from jgroups_py.topics import EVERYTHING, NOTHING, interest_in
 from tests.unit.protocols.pex.schema import generated
 
 FRAME = generated()
+PLACE = "10.0.0.9", 8082
 A, B = Address(b"A" * 16), Address(b"B" * 16)
 PEERS = (InfluxPeer(B, ("10.0.0.2", 8082), interest_in(1, 63)), InfluxPeer(A, ("::1", 80), EVERYTHING))
 FRAMES = [
@@ -81,7 +87,6 @@ def test_accept_1_11_we_read_what_protobuf_writes() -> None:
 
 
 def test_accept_1_7_a_payload_of_10207_bytes_fills_the_largest_frame() -> None:
-    assert MAX_USER_PAYLOAD_BYTES == 10_207
     assert len(write_frame(InfluxFrame(A, (InfluxPayload(bytes(10_207), 34),)))) == MAX_FRAME_BYTES
     with pytest.raises(ValueError, match="10241"):
         write_frame(InfluxFrame(A, (InfluxPayload(bytes(10_208), 34),)))
@@ -90,12 +95,15 @@ def test_accept_1_7_a_payload_of_10207_bytes_fills_the_largest_frame() -> None:
 
 
 def test_accept_1_12_a_thousand_peers_are_told_in_frames_that_the_original_reads() -> None:
-    peers = tuple(InfluxPeer(Address(number.to_bytes(16, "big")), (f"10.0.{number // 250}.{number % 250}", 8082),
-                             EVERYTHING) for number in range(1000))
-    frames = list(pongs(peers, NOTHING, A))
+    peers = tuple((Address(number.to_bytes(16, "big")), (f"10.0.{number // 250}.{number % 250}", 8082))
+                  for number in range(1000))
+    pong = PeerPong(NOTHING, PLACE, peers, False, False)
+    stack = Stack([InfluxUdp()], A)
+    stack.inject(SendTo(PLACE, Batch(A, None, (), (pong,), CONTROL)), 0)
+    frames = [b"".join(output.data) for output in stack.outputs if isinstance(output, Frame)]
     assert max(map(len, frames)) <= MAX_FRAME_BYTES
     told = [peer for data in frames for message in read_frame(data).messages for peer in message.peers]
-    assert tuple(told) == peers
+    assert [(peer.identity, peer.place) for peer in told] == list(peers)
 
 
 def test_fields_of_a_later_schema_are_skipped() -> None:
