@@ -66,9 +66,3 @@ def heads(data: Any, at: int = 0) -> Iterator[Head]:
 def is_whole(data: Any, head: Head) -> bool:
     """Whether the body has its checksum."""
     return crc32(memoryview(data)[head.at:head.stop]) == head.checksum
-
-
-def read_owner(data: Any, head: Head) -> dict[str, Any]:
-    """The first record's body."""
-    found: dict[str, Any] = json.loads(bytes(memoryview(data)[head.at:head.stop]))
-    return found

@@ -29,7 +29,6 @@ class OpenFile:
         self.began_ns = mono_ns
         self.first = self.next_row = first
         self.nbytes = 0
-        self.synced_row = first                  # rows below are on the disk itself
         self._name_synced = False
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
         self._descriptor = os.open(self.segment.path, flags, 0o644)
@@ -70,7 +69,6 @@ class OpenFile:
         if not self._name_synced:
             sync_path(self.segment.path.parent)
             self._name_synced = True
-        self.synced_row = self.next_row
 
     def close(self) -> None:
         """Give up the file and its lock."""

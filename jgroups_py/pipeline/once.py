@@ -59,7 +59,7 @@ class Once:
 
     def __init__(self, header_id: int = HEADER_ID, kept_epochs: int = KEPT_EPOCHS) -> None:
         self.header_id, self.kept_epochs = header_id, kept_epochs
-        self.doubles = 0
+        self.doubles = 0                                        # messages that were not new
         self._seen: dict[bytes, dict[int, dict[int, Ranges]]] = {}     # query -> epoch -> partition -> rows
 
     def is_new(self, headers: Mapping[int, bytes]) -> bool:

@@ -141,7 +141,6 @@ class Process:
         self.waiting: deque[Output] = deque()    # what a slow application has not taken yet
         self.waiting_bytes = 0
         self.busy = False
-        self.app_at_ns = 0                       # when the application has worked off what it was given
 
     @property
     def running(self) -> bool:

@@ -139,6 +139,18 @@ def test_an_answer_may_come_later_and_too_late(group):
     eventually(lambda: a.rpc.stats.get("answers_too_late"))
 
 
+def test_a_reply_calls_back_when_it_is_over_and_at_once_if_it_is(group):
+    a, b, _ = group
+    reply, called = a.rpc.start(b.address, b"keep it"), list[bytes]()
+    reply.when_done(lambda reply: called.append(reply.result(0)))
+    eventually(lambda: b.kept)
+    assert not called
+    b.kept.pop().answer(b"now")
+    eventually(lambda: called == [b"now"])
+    reply.when_done(lambda reply: called.append(reply.result(0)))
+    assert called == [b"now", b"now"]
+
+
 def test_a_handler_may_ask_and_messages_still_reach_the_receiver(group):
     a, b, _ = group
     assert a.rpc.request(b.address, b"echo x") == b"x"

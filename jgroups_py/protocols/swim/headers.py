@@ -94,9 +94,6 @@ class Dead(Header):
     source: str = field(wire.TEXT)
 
 
-News = Suspected | Alive | Dead
-
-
 @attrs.frozen
 class NodeState:
     """What a member knows of a node: an Alive and the state it is in."""

@@ -204,11 +204,6 @@ class Facts:
                     if message is not None and message.relay_number:
                         yield delivery, message
 
-    def next_view(self) -> dict[tuple[Address, ViewId], h.Install]:
-        """(member, id of a view it had) -> the install that ended that view for it."""
-        return {(install.who, install.previous.id): install
-                for install in self.installs if install.previous is not None}
-
     def live(self) -> list[Address]:
         """Who runs at the end."""
         return list(self.end.live) if self.end is not None else []

@@ -15,7 +15,6 @@ from jgroups_py.protocols.swim.memberlist.body import U64_MOST, Body, body_of, p
 
 LEAVE, JOIN, STATE, EVENT, QUERY = range(5)
 MOST_NODES: Final = 1 << 17                 # of a state
-STATE_EVENTS: Final = 512                   # remembered Lamport times of events
 
 
 @attrs.frozen
