@@ -16,7 +16,9 @@ def add_parser(jobs: Any) -> None:
     text = "make an archive of two sites with crashes and planted faults, to try jobs and to measure them"
     parser = jobs.add_parser("make", help=text, description=text)
     parser.add_argument("archive", type=Path, help="the folder to make")
-    parser.add_argument("--rows", type=int, default=100_000, help="about so many (default: 100000)")
+    parser.add_argument("--rows", type=int, default=100_000, help=(
+        "exactly so many: one for each message at its sender and at each member that delivers it, one for each fact "
+        "(default: 100000)"))
     parser.add_argument("--rate", type=int, default=5000, help="messages a second of all members (default: 5000)")
     parser.add_argument("--size", type=int, default=1000, help="bytes of a payload (default: 1000)")
     parser.add_argument("--faults", type=int, default=0, help="of each kind (default: 0)")
@@ -29,11 +31,10 @@ def run(args: Namespace) -> int:
     """Make it; 0: done, 2: wrong use."""
     try:
         require("pyarrow")
-        from jgroups_py.pipeline.synthetic import ROWS_A_MESSAGE, Plan, make
+        from jgroups_py.pipeline.synthetic import make, plan_of
         if args.archive.exists() and any(args.archive.iterdir()):
             raise ConfigError(f"{args.archive} is not empty")
-        plan = Plan(messages=max(1, args.rows // ROWS_A_MESSAGE), rate=args.rate, payload_bytes=args.size,
-                    faults=args.faults, seed=args.seed)
+        plan = plan_of(args.rows, rate=args.rate, payload_bytes=args.size, faults=args.faults, seed=args.seed)
         with progress("messages", args.json) as told:
             faults = make(args.archive, plan, told)
     except (SparkMissingError, ConfigError, ValueError) as error:
@@ -47,5 +48,5 @@ def run(args: Namespace) -> int:
         for fault in planted:
             print(f"{fault['kind']:<14} {fault['origin']} {fault['first']} to {fault['stop']} "
                   f"at {', '.join(fault['receivers'])}")
-        print(f"{args.archive}: {plan.messages} messages, {len(planted)} faults planted")
+        print(f"{args.archive}: {plan.rows:,} rows, {len(planted)} faults planted")
     return 0

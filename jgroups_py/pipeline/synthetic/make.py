@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from jgroups_py.archive.layout import Recorder, hour_folder
 from jgroups_py.archive.schema import HEADERS, ROWS
 from jgroups_py.archive.sealing import write_segment
+from jgroups_py.batch import NO_RELIABILITY
 from jgroups_py.pipeline.synthetic.plan import START_NS, Fault, Life, Plan, SiteView
 
 Numbers = NDArray[np.int64]
@@ -70,6 +71,10 @@ def make(directory: Path, plan: Plan, progress: Callable[[int, int], None] | Non
             writer.block(sends, stop_ns if stop_ns < plan.duration_ns else 1 << 62)
         if progress is not None:
             progress(min(plan.messages, stop_ns * plan.messages // plan.duration_ns), plan.messages)
+    if plan.rows is not None:
+        made = sum(writer.row + writer.stops for writer in writers)
+        assert made <= plan.rows, f"{made} rows were made instead of {plan.rows}"
+        writers[-1].fill(plan.rows - made)
     for writer in writers:
         writer.end()
     return faults
@@ -211,14 +216,24 @@ class Writer:
             write_segment(folder, self.first_row, self.row, self.waiting)
         self.waiting, self.first_row = [], self.row
 
+    @property
+    def stops(self) -> bool:
+        """Whether its last row says that it stopped."""
+        return not self.life.crashed and not self.plan.open_end
+
+    def fill(self, size: int) -> None:
+        """So many rows more: unreliable messages that were sent and reached nobody."""
+        at_ns = self.life.stop_ns + self.plan.pause_ns + np.arange(size)
+        self.add(self.message_rows(Messages(at_ns, np.full(size, self.life.number), np.arange(1, size + 1),
+                                            np.ones(size, bool)), "unreliable", NO_RELIABILITY))
+
     def end(self) -> None:
-        """The last rows."""
-        self.write(NOTHING, 1 << 62)
-        if not self.life.crashed and not self.plan.open_end:
+        """The last row."""
+        if self.stops:
             self.add(self.fact_row(self.life.stop_ns + 2 * self.plan.pause_ns, "stop", {}, {"reason": "disconnected"}))
         self.flush()
 
-    def message_rows(self, messages: Messages) -> Any:
+    def message_rows(self, messages: Messages, stream: str = "all", flags: int = 0) -> Any:
         """Rows of messages."""
         size = len(messages)
         names = list(dict.fromkeys(ROWS.names))
@@ -230,10 +245,10 @@ class Writer:
             "origin_site": _words([life.site for life in self.lives], messages.origin),
             "origin": _words([life.incarnation for life in self.lives], messages.origin),
             "origin_name": _words([life.name for life in self.lives], messages.origin),
-            "stream": _words(["all"], np.zeros(size, np.int64)),
+            "stream": _words([stream], np.zeros(size, np.int64)),
             "seqno": pa.array(messages.seqno),
             "count": pa.array(np.ones(size, np.int64)), "dest": pa.nulls(size, pa.string()),
-            "flags": pa.array(np.zeros(size, np.int32)), "headers": pa.nulls(size, HEADERS),
+            "flags": pa.array(np.full(size, flags, np.int32)), "headers": pa.nulls(size, HEADERS),
             "topic": _words(list(topics), messages.seqno % len(topics)),
             "size": pa.array(np.full(size, self.plan.payload_bytes, np.int32)),
             "payload": self.payloads(messages), "detail": pa.nulls(size, pa.string()),

@@ -13,7 +13,6 @@ from attrs import evolve
 
 from jgroups_py.units import NS_PER_S
 
-ROWS_A_MESSAGE = 7                       # with six members: one sent, six delivered
 CRASH, LEAVE, RETURN = 0.40, 0.55, 0.70  # of the duration
 FAULT_KINDS = ("lost", "doubled", "out_of_order", "declared_lost", "other_set", "r3_lost", "r3_doubled", "r4_order",
                "skipped", "skipped_relayed")
@@ -74,6 +73,7 @@ class Plan:
     turnover: bool = True                                   # members crash, leave and come back
     topics: tuple[str, ...] = ("orders", "prices", "audit")
     open_end: bool = False                                  # no recorder has stopped yet
+    rows: int | None = None                                 # exactly so many (rows.plan_of); None: as many as come
 
     @property
     def duration_ns(self) -> int:
