@@ -82,17 +82,16 @@ class ProxiedBridge:
         if not toxic.kind:
             self.flapping = toxic.sites
             return
-        for proxy in self.of(toxic.sites):
-            for stream in STREAMS:
-                add_toxic(proxy, toxic.kind, stream, toxic.attributes)
+        self.server.bid(lambda: [add_toxic(proxy, toxic.kind, stream, toxic.attributes)
+                                 for proxy in self.of(toxic.sites) for stream in STREAMS])
 
     def tick(self) -> None:
         """What changes while a toxic works."""
         if self.flapping and monotonic() >= self._turn_s:
             self._turn_s = monotonic() + self.rng.uniform(*FLAP_S)
             self._down = not self._down
-            for proxy in self.of(self.flapping):
-                proxy.disable() if self._down else proxy.enable()
+            self.server.bid(lambda: [proxy.disable() if self._down else proxy.enable()
+                                     for proxy in self.of(self.flapping)])
 
     def heal(self) -> None:
         """No toxics, all up."""

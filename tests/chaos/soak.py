@@ -243,6 +243,8 @@ def main() -> int:
         except Chaos as error:
             say(f"the soak could not go on: {error}; histories: {out}")
             sys.exit(1)
+        if soak.bridge.server.replaced:
+            say(f"toxiproxy locked itself and was replaced {soak.bridge.server.replaced} times")
         say("harms: " + ", ".join(f"{name} {number}" for name, number in sorted(soak.harms.items())))
         for one in soak.trends:
             say(str(one))

