@@ -31,25 +31,26 @@ class Version:
 
 @attrs.frozen
 class Entry:
-    """What a key stands for. value None: it was deleted; that is remembered, or an old copy would bring it back."""
+    """What a key stands for. value None: the mark of a deletion, which keeps older entries of the key away."""
 
     key: bytes
     version: Version
     value: bytes | None
 
     def wins_over(self, other: Entry | None) -> bool:
-        """Whether this one stays where both are known. Equal versions: then it is the same write."""
-        return other is None or self.version > other.version
+        """Whether this one stays where both are known. With equal versions it is one write, and a mark says that it
+        was deleted since."""
+        return other is None or (self.version, self.value is None) > (other.version, other.value is None)
 
     @property
     def mark(self) -> bytes:
-        """A hash of all of it."""
+        """A hash of all of it; deletions are in no tree."""
+        assert self.value is not None, "what is deleted has no place in a tree"
         hashed = blake2b(digest_size=MARK_BYTES)
-        for part in (self.key, b"" if self.value is None else self.value):
+        for part in (self.key, self.value):
             hashed.update(len(part).to_bytes(8, "big"))
             hashed.update(part)
         hashed.update(self.version.stamp.to_bytes(8, "big") + self.version.writer.raw)
-        hashed.update(b"-" if self.value is None else b"+")
         return hashed.digest()
 
     @property

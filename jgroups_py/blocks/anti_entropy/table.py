@@ -109,7 +109,7 @@ class SharedTable:
         self._write(key, bytes(value))
 
     def delete(self, key: bytes) -> None:
-        """Delete a key, likewise. It is remembered as deleted for ever, for copies that come back."""
+        """Delete a key, likewise. A copy that comes back does not bring it back."""
         self._write(key, None)
 
     def get(self, key: bytes) -> bytes | None:
@@ -130,14 +130,14 @@ class SharedTable:
 
     @property
     def root(self) -> bytes:
-        """Equal at two members: they hold the same, what was deleted included."""
+        """Equal at two members: they hold the same."""
         with self._lock:
             return self.replica.root
 
     def stats(self) -> dict[str, float]:
-        """Counters: nodes_differing, pulled, pushed, refused, malformed."""
+        """Counters: nodes_differing, pulled, pushed, refused, malformed; and how many deletions are remembered now."""
         with self._lock:
-            return dict(self.replica.counters)
+            return {**self.replica.counters, "deletions": len(self.replica.deleted)}
 
     def close(self) -> None:
         """Take no part any more; the contents stay readable."""
@@ -184,11 +184,12 @@ class SharedTable:
         while not self._over:
             self._wake.wait(self._interval * self._rng.uniform(0.5, 1.5))
             self._wake.clear()
-            others = self._others()
-            if others and not self._over:
+            if not self._over:
                 with self._lock:
-                    message = self.replica.begin()
-                self._send(self._rng.choice(others), message)
+                    message = self.replica.begin(self._wall_ns())
+                others = self._others()
+                if others:
+                    self._send(self._rng.choice(others), message)
 
     def _others(self) -> list[Address]:
         view, everywhere = self._view, self._channel.global_view

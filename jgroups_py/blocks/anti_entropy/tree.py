@@ -45,6 +45,16 @@ class HashTree:
         if place not in self._marks:
             insort(self._order, place)
         self._marks[place] = key, mark
+        self._forget_path(place)
+
+    def remove(self, key: bytes) -> None:
+        """Take a key out."""
+        place = place_of(key)
+        del self._marks[place]
+        del self._order[bisect_left(self._order, place)]
+        self._forget_path(place)
+
+    def _forget_path(self, place: str) -> None:
         for depth in range(len(place) + 1):
             self._hashes.pop(place[:depth], None)
 

@@ -33,7 +33,7 @@ class Copy(App):
         if self.process.running and self.process.view is not None:
             others = [member for member in self.process.view.members if member != self.process.me]
             if others:
-                self.say(self.rng.choice(others), self.replica.begin())
+                self.say(self.rng.choice(others), self.replica.begin(self.world.now_ns))
         self.world.after(ROUND_NS, self.round)
 
     def say(self, dest: Address | None, message: bytes) -> None:
@@ -54,7 +54,7 @@ class Copy(App):
 
 def exchange(one: Replica, other: Replica, wall: int = 0, limit: int = 100_000) -> int:
     """Let one begin an exchange and both answer until nobody has anything to say; how many messages that took."""
-    waiting = [(other, one, one.begin())]
+    waiting = [(other, one, one.begin(wall))]
     spoken = 0
     while waiting:
         to, sender, message = waiting.pop(0)
