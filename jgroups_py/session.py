@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,8 @@ from jgroups_py.runtime.inbox import Inbox
 from jgroups_py.subscriber import Subscriber, interest_of
 from jgroups_py.units import seconds, show_size
 from jgroups_py.view import GlobalView, View
+
+log = logging.getLogger("jgroups_py")
 
 ADVISED_STATE_NS = seconds(10)              # how long a state that RELAY advises may not move
 SEND_SECONDS = 60.0                         # how long a send waits for room by default
@@ -90,14 +93,25 @@ class Session:
             if self.host.node is not None:
                 self.dispatcher.me = self.host.node.me
             self.channel._view_installed(self, output.view)              # type: ignore[attr-defined]
+            self._log_view(output)                                       # type: ignore[arg-type]
         elif kind is GlobalViewInstalled:
             self.channel._global_view = output.view                      # type: ignore[attr-defined]
         elif kind is Closed and self.dispatcher.unasked:
             self.channel._closed_itself(self)
         elif kind is SiteStatusChanged:
             self.channel._sites[output.site] = output.status             # type: ignore[attr-defined]
+            self._log("site %s is %s", output.site, output.status)       # type: ignore[attr-defined]
         elif kind is StateAdvised:
             self._fetch_state(output.site)                               # type: ignore[attr-defined]
+
+    def _log_view(self, output: ViewInstalled) -> None:
+        if output.failed:
+            self._log("view %s; failed: %s", output.view, ", ".join(map(str, output.failed)))
+        else:
+            self._log("view %s", output.view)
+
+    def _log(self, text: str, *arguments: object) -> None:
+        log.info("%s@%s: " + text, self.channel.name, self.cluster, *arguments)
 
     def _fetch_state(self, site: str) -> None:
         """Our site missed messages of another one: get its state, if the application can take one."""

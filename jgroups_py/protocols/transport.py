@@ -32,6 +32,13 @@ THREADS = "threads of the Java transport; this one runs on one loop thread"
 BUNDLER = "bundling here is natural: what is queued when the loop comes round forms a run"
 SYSTEM_RESOLVER = parse_resolvers("dns")
 DIAGNOSTICS = "there is no diagnostics handler that listens on the network"
+NOT_OURS = {
+    "foreign version": "it is of another version of the wire format",
+    "foreign cluster": "it is of another cluster, which uses the same place (give each cluster a mcast_port of its "
+                       "own, or with TCP a bind_port)",
+    "wrong checksum": "its checksum is wrong",
+}
+"""What decoding says of frames that are not ours, in words for the log."""
 
 
 def is_ip_multicast(text: str) -> bool:
@@ -311,9 +318,8 @@ class Transport(BaseTransport):
             return wire.decode_frame(data, self.cluster, self.addresses)
         except WireError as error:
             reason = str(error)
-            known = reason in ("foreign version", "foreign cluster", "wrong checksum")
-            self.count(reason.replace(" ", "_") + "_dropped" if known else "malformed_dropped")
-            self.warn(f"dropped a frame: {reason}")
+            self.count(reason.replace(" ", "_") + "_dropped" if reason in NOT_OURS else "malformed_dropped")
+            self.warn(f"dropped a frame: {NOT_OURS.get(reason, reason)}")
             return None
 
 

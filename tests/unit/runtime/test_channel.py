@@ -35,6 +35,19 @@ def test_the_first_view_is_delivered_before_connect_returns(channel):
     assert str(channel) == "A@chat (CONNECTED)"
 
 
+def test_views_and_frames_of_another_cluster_are_logged(caplog):
+    port = free_udp_port()
+    with caplog.at_level(logging.INFO, "jgroups_py"), \
+            jg.JChannel(solo.udp(mcast_port=port), name="A") as one, \
+            jg.JChannel(solo.udp(mcast_port=port), name="B") as other:
+        one.connect("one")
+        other.connect("other")
+        other.send(None, b"x")
+        eventually(lambda: "A@one: dropped a frame: it is of another cluster" in caplog.text)
+    assert "A@one: view [A|0] (1) [A]" in caplog.text
+    assert "B@other: view [B|0] (1) [B]" in caplog.text
+
+
 def test_every_connect_is_a_new_incarnation(channel):
     first = channel.connect("one").address
     channel.disconnect()
