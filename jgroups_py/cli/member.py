@@ -27,6 +27,7 @@ from jgroups_py.cli.membership import COMMANDS as COMMANDS_ALONE
 from jgroups_py.cli.membership import Node
 from jgroups_py.cli.stackfile import add_property_argument, recorded
 from jgroups_py.config.check import alone
+from jgroups_py.config.load import packaged
 from jgroups_py.control import ControlSocket
 from jgroups_py.errors import ChannelError, ConfigError
 from jgroups_py.events import SetPartition
@@ -54,7 +55,8 @@ def add_parser(subparsers: Any) -> None:
     parser: ArgumentParser = subparsers.add_parser(
         "member", help="run one member of a group as a process", description=__doc__, epilog=COMMANDS + COMMANDS_ALONE,
         formatter_class=RawDescriptionHelpFormatter)
-    parser.add_argument("--stack", required=True, metavar="FILE", help="a stack file, or a packaged stack's name")
+    parser.add_argument("--stack", required=True, metavar="FILE", help="a stack file, or a packaged stack's name: "
+                        f"{', '.join(packaged())}")
     parser.add_argument("--cluster", required=True, metavar="NAME", type=a_name, help="the group to join or found")
     parser.add_argument("--name", metavar="A", help="logical name of this member")
     parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="for joining (%(default)s)")

@@ -14,11 +14,11 @@ from typing import Any
 from jgroups_py.cli.controlled import CLAIM_FAILED, WHICH, add_control_argument, wrong
 from jgroups_py.control import DRAIN_SECONDS, PATIENCE_SECONDS, ask
 from jgroups_py.errors import ChannelError
-from jgroups_py.units import show_size
 
 EPILOG = """verbs:
   status [SITE]   how it stands with the other sites, and what became of the messages for them:
-                  numbered = acknowledged + held + lost
+                  numbered = acknowledged + held + lost. What is kept in memory (first line) includes messages
+                  that are acknowledged, until all members know it
   offline SITE    hold nothing for the site any more: what it has not acknowledged is lost for it
   drain SITE      wait until the site has all that is held for it now, send nothing more, then offline: nothing is lost
   online SITE     let it return, from the current numbers on
@@ -75,7 +75,8 @@ def _show(args: Namespace, answer: dict[str, Any]) -> int:
     elif args.verb == "status":
         print(as_text(answer, origins=bool(args.site)))
     else:
-        print(f"{args.site}: done" if args.verb == "online" else f"{args.site} is OFFLINE")
+        print(f"{args.site} may return, from the current numbers on" if args.verb == "online"
+              else f"{args.site} is OFFLINE")
     return 0
 
 
@@ -85,9 +86,9 @@ def _wrong(text: str) -> int:
 
 def as_text(report: dict[str, Any], *, origins: bool = False) -> str:
     """The report for a person; with `origins` a row for each origin too."""
-    held = (f"{report['held_messages']} messages held, {show_size(report['held_bytes'])} of "
-            f"{show_size(report['hold_limit_bytes'])}")
-    lines = [f"{report['site']}, as {report['member']} sees it (relay {report['relay']}): {held}"]
+    kept = (f"{report['held_messages']} messages kept, {rounded(report['held_bytes'])} of "
+            f"{rounded(report['hold_limit_bytes'])}")
+    lines = [f"{report['site']}, as {report['member']} sees it (relay {report['relay']}): {kept}"]
     rows = [["site", "status", *FIGURES, "members"]]
     for name, site in sorted(report["sites"].items()):
         rows.append([name, _status(site), *(str(site[figure]) for figure in FIGURES), " ".join(site["members"])])
@@ -102,6 +103,18 @@ def as_text(report: dict[str, Any], *, origins: bool = False) -> str:
                  for at, (cell, width) in enumerate(zip(row, widths, strict=True))]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def rounded(nbytes: int) -> str:
+    """A size for a person.
+
+    >>> rounded(1973412), rounded(256 << 20), rounded(0)
+    ('1.9M', '256M', '0')
+    """
+    for unit, factor in (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)):
+        if nbytes >= factor:
+            return f"{nbytes / factor:.1f}".removesuffix(".0") + unit
+    return str(nbytes)
 
 
 def _status(site: dict[str, Any]) -> str:

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 
 import attrs
 
-from jgroups_py.config.load import load
+from jgroups_py.config.load import load, packaged
 from jgroups_py.config.spec import LayerSpec, StackSpec
 from jgroups_py.protocols.archive import ArchiveConfig
 
 
 def add_stack_arguments(parser: ArgumentParser) -> None:
     """STACK and --property."""
-    parser.add_argument("stack", metavar="STACK",
-                        help="a stack file (.xml .yaml .yml) or a packaged stack's name (udp, tcp, nyc, sfo, bridge)")
+    parser.add_argument("stack", metavar="STACK", help="a stack file (.xml .yaml .yml) or a packaged stack's name "
+                        f"({', '.join(packaged())})")
     add_property_argument(parser)
 
 

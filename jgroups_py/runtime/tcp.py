@@ -145,7 +145,8 @@ class TcpMesh:
                 return port
             except zmq.ZMQError as error:
                 if error.errno != zmq.EADDRINUSE or port == first + extra:
-                    raise OSError(error.errno, f"cannot bind {host}:{first} (port_range {extra}): {error}") from error
+                    text = f"cannot bind {host}:{first} (port_range {extra}): {error.strerror}"
+                    raise OSError(error.errno, text) from error
         raise AssertionError("the last port either binds or raises")
 
     def _watch_handshakes(self) -> None:

@@ -178,7 +178,7 @@ def bound_in_range(kind: int, host: str, port: int, port_range: int) -> socket.s
     Raises:
         OSError: none of them is free, or `host` is no address of this machine.
     """
-    last: OSError | None = None
+    last = OSError(errno.EADDRINUSE, "no port to try")
     for candidate in range(port, port + (port_range if port else 0) + 1):
         sock = socket.socket(socket.AF_INET, kind)
         try:
@@ -192,7 +192,7 @@ def bound_in_range(kind: int, host: str, port: int, port_range: int) -> socket.s
             last = error
             if error.errno != errno.EADDRINUSE:
                 break
-    raise OSError(last.errno if last else 0, f"cannot bind {host}:{port} (port_range {port_range}): {last}")
+    raise OSError(last.errno, f"cannot bind {host}:{port} (port_range {port_range}): {last.strerror}")
 
 
 def shared_socket(group: PhysicalAddress) -> socket.socket:

@@ -92,7 +92,7 @@ def test_an_operator_sees_the_ledger_and_takes_a_site_offline_and_online_again(c
     assert (sfo["numbered"], sfo["held"], sfo["lost"]) == (5, 0, 0)
     assert [entry["origin"] for entry in sfo["origins"]] == ["B"]
     shown = operator.run("status").stdout.split("\n")
-    assert shown[0].startswith("NYC, as B sees it (relay A): 0 messages held")
+    assert shown[0].startswith("NYC, as B sees it (relay A): 0 messages kept")
     assert shown[2].split() == ["SFO", "UP", "5", "5", "0", "0", "D"]
 
     done = operator.run("offline", "SFO")
