@@ -12,6 +12,7 @@ from typing import Any
 from jgroups_py.cli.bench import cost, membership, multicast, request
 from jgroups_py.cli.bench.crew import BenchError
 from jgroups_py.cli.bench.figures import as_lines
+from jgroups_py.cli.numbers import within
 from jgroups_py.cli.stackfile import add_property_argument
 from jgroups_py.errors import ConfigError
 from jgroups_py.units import parse_size
@@ -39,7 +40,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def _arguments(parser: ArgumentParser, kind: str) -> None:
-    whole, part = _number(1, 10**9), _number(0.001, 3600.0)
+    whole, part = within(1, 10**9), within(0.001, 3600.0)
     parser.add_argument("--repeat", type=whole, default=5, help="rounds that count (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
@@ -47,7 +48,7 @@ def _arguments(parser: ArgumentParser, kind: str) -> None:
         parser.add_argument("--stack", default="udp", metavar="FILE", help="a stack file or a packaged stack's name "
                             "(%(default)s); its ports are chosen free if it has ${mcast_port} or ${bind_port}")
     if kind != "protocol-cost":
-        parser.add_argument("--members", type=_number(1 if kind == "relay" else 2, 64), default=3,
+        parser.add_argument("--members", type=within(1 if kind == "relay" else 2, 64), default=3,
                             help="members, of each site (%(default)s)" if kind == "relay" else "members (%(default)s)")
     if kind != "membership":
         parser.add_argument("--size", type=_size, default=1000, metavar="BYTES",
@@ -58,16 +59,16 @@ def _arguments(parser: ArgumentParser, kind: str) -> None:
         parser.add_argument("--seconds", type=part, default=2.0, help="what a round takes, about (%(default)s)")
     if kind in ("multicast", "relay"):
         parser.add_argument("--count", type=whole, metavar="N", help="messages of each sender in a round, instead")
-        parser.add_argument("--piece", type=_number(1, 10_000), default=PIECE, metavar="N",
+        parser.add_argument("--piece", type=within(1, 10_000), default=PIECE, metavar="N",
                             help="messages handed to the channel at once (%(default)s); 1: one by one, with send")
         parser.add_argument("--singly", action="store_true", help="receivers get messages one by one, with receive")
     if kind == "multicast":
         parser.add_argument("--senders", choices=("one", "all"), default="one", help="who sends (%(default)s)")
-        parser.add_argument("--slow", type=_number(0.0, 1e6), default=0.0, metavar="US",
+        parser.add_argument("--slow", type=within(0.0, 1e6), default=0.0, metavar="US",
                             help="microseconds that the last member takes for each message, so that it is slower than "
                             "the others (%(default)s)")
     if kind == "request":
-        parser.add_argument("--requesters", type=_number(1, 10_000), default=25, metavar="N",
+        parser.add_argument("--requesters", type=within(1, 10_000), default=25, metavar="N",
                             help="requests that each member has under way (%(default)s)")
         parser.add_argument("--mode", choices=("threads", "asyncio", "one"), default="threads",
                             help="who asks; one: a single thread of a single member (%(default)s)")
@@ -121,20 +122,8 @@ MEASURES: dict[str, Measure] = {
 }
 
 
-def _number(least: Any, most: Any) -> Callable[[str], Any]:
-    def convert(text: str) -> Any:
-        try:
-            number = type(least)(text)
-        except ValueError:
-            raise ArgumentTypeError(f"{text!r} is not a number") from None
-        if not least <= number <= most:
-            raise ArgumentTypeError(f"{number} is outside {least} to {most}")
-        return number
-    return convert
-
-
 def _size(text: str) -> int:
     try:
-        return int(_number(8, 100 << 20)(str(parse_size(text))))
+        return within(8, 100 << 20)(str(parse_size(text)))
     except ConfigError as error:
         raise ArgumentTypeError(str(error)) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from argparse import ArgumentTypeError, Namespace
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from jgroups_py.cli.demo.picture import Plain, picture
 from jgroups_py.cli.demo.recording import archive_of, sealed
 from jgroups_py.cli.demo.report import as_lines
 from jgroups_py.cli.demo.text import made_text
+from jgroups_py.cli.numbers import within
 from jgroups_py.errors import ConfigError
 
 DESCRIPTION = (
@@ -23,26 +24,14 @@ DESCRIPTION = (
     "for byte and every message accounted for. Exit 1 if one was lost, doubled or out of order.")
 
 
-def _at_least(least: int, most: int) -> Any:
-    def convert(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            raise ArgumentTypeError(f"{text!r} is not a whole number") from None
-        if not least <= number <= most:
-            raise ArgumentTypeError(f"{number} is outside {least} to {most}")
-        return number
-    return convert
-
-
 def add_parser(subparsers: Any) -> None:
     """Add `demo` to the command line."""
     parser = subparsers.add_parser("demo", help="two sites replicate while their relays die", description=DESCRIPTION)
     parser.add_argument("--input", metavar="FILE", help="the file that is replicated (default: a made text)")
     parser.add_argument("--out", metavar="DIR", help="where the copies go (default: a new temporary folder)")
-    parser.add_argument("--rate", type=_at_least(1, 100_000), default=1000, help="lines a second (default 1000)")
-    parser.add_argument("--members", type=_at_least(1, 8), default=3, help="members a site (default 3)")
-    parser.add_argument("--sites", type=_at_least(2, 5), default=2, help="sites (default 2)")
+    parser.add_argument("--rate", type=within(1, 100_000), default=1000, help="lines a second (default 1000)")
+    parser.add_argument("--members", type=within(1, 8), default=3, help="members a site (default 3)")
+    parser.add_argument("--sites", type=within(2, 5), default=2, help="sites (default 2)")
     parser.add_argument("--seed", type=int, default=1, help="of the made text and of the moments of the kills")
     parser.add_argument("--no-kill", action="store_true", help="nobody is killed, nobody leaves")
     parser.add_argument("--archive", metavar="DIR", help="where all members record what they send and deliver "
