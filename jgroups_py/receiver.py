@@ -71,6 +71,11 @@ class Receiver:
         """The channel closed by itself, because of a bug; nothing follows."""
 
 
+def hears(receiver: object) -> bool:
+    """Whether it has at least one of a receiver's methods."""
+    return any(callable(getattr(receiver, name, None)) for name in CALLBACKS)
+
+
 def callbacks(receiver: object) -> dict[str, Callable[..., Any]]:
     """Name -> bound method, of those that `receiver` really has (not of Receiver's empty ones).
 

@@ -18,6 +18,7 @@ from jgroups_py.delivery import Dispatcher
 from jgroups_py.errors import ChannelError, NotConnectedError
 from jgroups_py.events import GetState
 from jgroups_py.outputs import Closed, Deliver, Output, StateBegin, StateEnd, StatePart, ViewInstalled
+from jgroups_py.receiver import hears
 from jgroups_py.runtime.inbox import Inbox
 from jgroups_py.runtime.sends import SendQueue
 from jgroups_py.sim.process import App, Process
@@ -53,10 +54,20 @@ class Member(App):
         super().joins(world, process)
         self.channel = SimulatedChannel(self, self.spec, process.name)
         self.dispatcher = Watched(self, process.name, self._inbox)
-        self.application = self.stage.guard("start", self.stage.trial.start, self.channel)
+        self.application = self.stage.guard("start", self._started)
         if self.channel.cluster is None:
             self.channel.connect("simulated")
         self.dispatcher.me = process.me
+
+    def _started(self) -> Any:
+        """The application; it is the receiver, unless it gave the channel another one."""
+        application = self.stage.trial.start(self.channel)
+        if self.channel.receiver is None:
+            if not hears(application):
+                raise TypeError(f"the application ({type(application).__name__}) hears nothing: it has none of the "
+                                "methods of jg.Receiver, and set no other receiver of its channel")
+            self.channel.receiver = application
+        return application
 
     @property
     def running(self) -> bool:

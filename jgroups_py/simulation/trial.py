@@ -40,11 +40,12 @@ MAX_SENDS = 5000                         # of all members at one instant
 class Trial:
     """What is simulated.
 
-    start: makes the application of a member that starts, from its channel. act: one operation, given an application
-    and a generator to draw from; done by members at random times. always, at_end: checks that assert something of the
-    applications that run: after every callback and operation; once all faults have healed, all members are in one
-    view and nothing is under way (it has some seconds to come true then). falls_silent: once all has healed the
-    applications have nothing more to say after a while, and the run ends no sooner.
+    start: makes the application of a member that starts, from its channel; it is the receiver, or sets another.
+    act: one operation, given an application and a generator to draw from; done by members at random times. always,
+    at_end: checks that assert something of the applications that run: after every callback and operation; once all
+    faults have healed, all members are in one view and nothing is under way (it has some seconds to come true then).
+    falls_silent: once all has healed the applications have nothing more to say after a while, and the run ends no
+    sooner.
     """
 
     profile: str

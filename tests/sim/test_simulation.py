@@ -124,6 +124,30 @@ def test_what_a_channel_refuses_says_why() -> None:
     assert "does not wait" in refused[3]
 
 
+class Bare:
+    """A receiver that does not tell its channel so."""
+
+    def __init__(self, channel: Any) -> None:
+        self.channel = channel
+        self.heard: list[bytes] = []
+
+    def receive(self, message: jg.Message) -> None:
+        self.heard.append(message.payload)
+
+
+def test_an_application_that_sets_no_receiver_is_it() -> None:
+    def all_heard(members: list[Bare]) -> None:
+        assert all(member.heard for member in members)
+    assert Trial("group", Bare, lambda bare, rng: bare.channel.send(None, b"x"), at_end=all_heard).run(
+        calm()).violations == ()
+
+
+def test_an_application_that_hears_nothing_is_told_so() -> None:
+    outcome = Trial("group", lambda channel: object()).run(calm())
+    assert outcome.guarantees == ("start",)
+    assert "the application (object) hears nothing" in outcome.violations[0]
+
+
 def test_a_member_may_leave_by_itself() -> None:
     def act(diary: Diary, rng: Random) -> None:
         if diary.channel.name == "B":
