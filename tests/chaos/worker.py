@@ -19,6 +19,7 @@ from typing import Any
 
 import jgroups_py as jg
 from jgroups_py.children import end_with_parent
+from jgroups_py.cli.printer import Printer
 from tests.chaos import growth, payloads
 
 TICK_S = 0.02                        # the sender wakes up so often and sends what is due
@@ -126,16 +127,10 @@ class Worker:
         self.rate = 0.0                          # multicasts a second
         self.ending = threading.Event()
         self.sending = threading.Lock()
-        self.printing = threading.Lock()
+        self.say = Printer()
         self.watcher = Watcher(self)
         self.channel = jg.JChannel(options["stack"], name=self.tag.partition("#")[0], properties=options["properties"])
         self.channel.receiver = self.watcher
-
-    def say(self, event: str, **fields: Any) -> None:
-        """One event to the director."""
-        with self.printing:
-            sys.stdout.write(json.dumps({"event": event, **fields}) + "\n")
-            sys.stdout.flush()
 
     def begin(self) -> None:
         """Once, before anything else is recorded: who this is."""

@@ -20,6 +20,7 @@ from jgroups_py.blocks.rpc import AsyncRpc, Rpc
 from jgroups_py.cli.bench.requesters import Requesters, of_coroutines, of_threads
 from jgroups_py.cli.floods import NUMBER_BYTES, Counts
 from jgroups_py.cli.member import rss_mb
+from jgroups_py.cli.printer import Printer
 from jgroups_py.message import MessageBatch
 
 SEND_SECONDS = 120.0
@@ -85,7 +86,7 @@ class Worker:
     def __init__(self, options: dict[str, Any]) -> None:
         self.options = options
         self.slow_s = options.get("slow_us", 0.0) / 1e6
-        self.printing = threading.Lock()
+        self.say = Printer()
         self.receiving = (ReceivingSingly if options.get("singly") else Receiving)(self)
         self.sent = 0
         self.cpu_s = 0.0
@@ -98,13 +99,6 @@ class Worker:
         options = self.options
         self.channel = jg.JChannel(options["stack"], options["name"], options["properties"], self.receiving)
         self.rpc = Rpc(self.channel, lambda request: request.payload)
-
-    def say(self, event: str, **fields: Any) -> None:
-        """One event."""
-        line = json.dumps({"event": event, **fields}) + "\n"
-        with self.printing:
-            sys.stdout.write(line)
-            sys.stdout.flush()
 
     def run(self) -> None:
         """Do as told until the end of input."""
@@ -219,12 +213,11 @@ def main() -> None:
     """Run the member that the first argument describes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)             # Ctrl-C is the director's; it ends us
     options = json.loads(sys.argv[1])
-    worker: Worker | None = None
     try:
         worker = AsyncWorker(options) if options.get("asyncio") else Worker(options)
         worker.run()
     except (jg.ChannelError, jg.ConfigError) as error:
-        print(json.dumps({"event": "error", "message": f"{type(error).__name__}: {error}"}), flush=True)
+        Printer()("error", message=f"{type(error).__name__}: {error}")
         sys.exit(1)
 
 

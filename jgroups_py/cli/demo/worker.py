@@ -15,6 +15,7 @@ from typing import Any
 
 import jgroups_py as jg
 from jgroups_py.cli.demo.tally import Gaps, Tally
+from jgroups_py.cli.printer import Printer
 from jgroups_py.cli.stackfile import recorded
 
 TICK_S = 0.01                # senders wake up this often and send what is due
@@ -92,18 +93,11 @@ class Worker:
         self.sent = 0
         self.stopping = threading.Event()
         self.sender: threading.Thread | None = None
-        self.printing = threading.Lock()
+        self.say = Printer()
         self.receiver = Counter(self, options["answers"])
         stack = recorded(options["stack"], options["properties"], options["archive"])
         self.channel = jg.JChannel(stack, name=options["name"])
         self.channel.receiver = self.receiver
-
-    def say(self, event: str, **fields: Any) -> None:
-        """One event to the director."""
-        line = json.dumps({"event": event, **fields}) + "\n"
-        with self.printing:
-            sys.stdout.write(line)
-            sys.stdout.flush()
 
     def run(self) -> None:
         """Connect, then do as told until the end of input."""

@@ -1,0 +1,18 @@
+"""What a member of ours that runs as a process says on stdout."""
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+
+class Printer:
+    """Events as JSON lines on stdout, whole and flushed, from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def __call__(self, event: str, **fields: Any) -> None:
+        line = json.dumps({"event": event, **fields}, separators=(",", ":"))
+        with self._lock:
+            print(line, flush=True)
