@@ -60,10 +60,16 @@ def numbers(table: Any, name: str) -> Numbers:
 
 def codes(array: Any) -> tuple[Numbers, int]:
     """A small number for each value, equal for equal values, and how many there may be. Null is a value."""
+    nulls = array.null_count
+    if nulls == len(array):
+        return np.zeros(len(array), np.int64), 1
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
-    found = array.indices.fill_null(len(array.dictionary)) if array.indices.null_count else array.indices
-    return found.to_numpy(zero_copy_only=False).astype(np.int64), len(array.dictionary) + 1
+    size = len(array.dictionary) + (nulls > 0)
+    if size == 1:
+        return np.zeros(len(array), np.int64), 1
+    found = array.indices.fill_null(len(array.dictionary)) if nulls else array.indices
+    return found.to_numpy(zero_copy_only=False).astype(np.int64), size
 
 
 def group(table: Any, names: Sequence[str], more: Sequence[tuple[Numbers, int]] = ()) -> Groups:
@@ -71,6 +77,8 @@ def group(table: Any, names: Sequence[str], more: Sequence[tuple[Numbers, int]] 
     combined = np.zeros(len(table), np.int64)
     size = 1
     for found, count in [*(codes(column(table, name)) for name in names), *more]:
+        if count == 1:
+            continue
         if size * count >= CODE_LIMIT:
             _, combined = np.unique(combined, return_inverse=True)
             size = int(combined.max(initial=0)) + 1

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from jgroups_py.archive.schema import SKIPPING
@@ -50,18 +49,13 @@ def digest(rows: Any) -> Any:
 
     Messages without a number, from a sender that has no ARCHIVE, cannot be compared and are left out.
     """
-    unnumbered = is_message(column(rows, "kind")) & np.asarray(column(rows, "seqno").is_null())
-    if unnumbered.any():
-        rows = rows.filter(pa.array(~unnumbered))
+    rows = _numbered(rows)
     if not len(rows):
         return pa.RecordBatch.from_pylist([], SPANS)
     seqno, count, row, wall = (numbers(rows, name) for name in ("seqno", "count", "row", "wall_ns"))
     flags = numbers(rows, "flags")
     oob, no_fc = flags & OOB != 0, flags & NO_FC != 0
-    known, kinds = codes(column(rows, "kind"))
-    groups = group(rows, [name for name in SAME if name != "kind"],
-                   [(known, kinds), _marks(oob, no_fc), _facts_apart(rows)])
-    groups = in_order(groups, row)
+    groups = in_order(group(rows, SAME, [_marks(oob, no_fc), _facts_apart(rows)]), row)
     order = groups.order
     stop = seqno + count
     starts = np.flatnonzero(_breaks(groups, seqno[order], stop[order]) | _changes(_switches(rows, row)[order]))
@@ -73,14 +67,25 @@ def digest(rows: Any) -> Any:
         pa.array(row[firsts]), pa.array(row[lasts] + 1), pa.array(wall[firsts]), pa.array(wall[lasts])], schema=SPANS)
 
 
+def _numbered(rows: Any) -> Any:
+    """Without messages that have no number."""
+    seqno = column(rows, "seqno")
+    if not seqno.null_count:
+        return rows
+    unnumbered = is_message(column(rows, "kind")) & np.asarray(seqno.is_null())
+    return rows.filter(pa.array(~unnumbered)) if unnumbered.any() else rows
+
+
 def _marks(oob: NDArray[np.bool_], no_fc: NDArray[np.bool_]) -> tuple[Numbers, int]:
+    if not oob.any() and not no_fc.any():
+        return np.zeros(len(oob), np.int64), 1
     return oob + 2 * no_fc, 4
 
 
 def _switches(table: Any, row: Numbers) -> Numbers:
     """Of each line: how often its recorder had begun or ceased to skip somebody's multicasts by then."""
     found = np.zeros(len(table), np.int64)
-    switch = np.asarray(pc.equal(column(table, "kind"), SKIPPING))
+    switch = is_one_of(column(table, "kind"), [SKIPPING])
     if switch.any():
         recorder, _ = codes(column(table, "incarnation"))
         for each in np.unique(recorder[switch]):
@@ -97,19 +102,30 @@ def _changes(values: Numbers) -> NDArray[np.bool_]:
 def _facts_apart(rows: Any) -> tuple[Numbers, int]:
     """A code that puts every fact into a group of its own: facts are never joined."""
     facts = ~is_message(column(rows, "kind"))
+    if not facts.any():
+        return np.zeros(len(facts), np.int64), 1
     return np.where(facts, np.cumsum(facts), 0), int(facts.sum()) + 1
 
 
 def is_message(kind: Any) -> NDArray[np.bool_]:
     """Of each row: whether it is a message sent or delivered."""
+    return is_one_of(kind, MESSAGES)
+
+
+def is_one_of(kind: Any, words: Sequence[str]) -> NDArray[np.bool_]:
+    """Of each row: whether its kind is one of these."""
     if not pa.types.is_dictionary(kind.type):
         kind = kind.dictionary_encode()
-    known = np.append(np.isin(np.asarray(kind.dictionary.to_pylist(), object), MESSAGES), False)
+    known = np.append(np.isin(np.asarray(kind.dictionary.to_pylist(), object), words), False)
+    if (known[:-1].all() and not kind.null_count) or not known.any():
+        return np.full(len(kind), known[0])
     return known[codes(kind)[0]]
 
 
 def in_order(groups: Groups, row: Numbers) -> Groups:
     """The same groups, each in order of its rows."""
+    if not np.any(row[1:] < row[:-1]):
+        return groups                                       # as a recorder wrote them
     ordered = row[groups.order]
     number = groups.number
     if np.any((ordered[1:] < ordered[:-1]) & (number[1:] == number[:-1])):
