@@ -20,7 +20,6 @@ from jgroups_py.protocols import KNOWN
 from tests.wire.collect import collected
 
 ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "jgroups_py"
 MAX_FUNCTION_LINES = 60
 MAX_FILE_LINES = 400
 

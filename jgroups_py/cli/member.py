@@ -3,7 +3,6 @@ stdout, a JSON object a line, flushed. `leave`, end of input and SIGTERM end it.
 """
 from __future__ import annotations
 
-import json
 import logging
 import os
 import queue
@@ -22,9 +21,11 @@ from jgroups_py.address import Address
 from jgroups_py.arguments import checked_name
 from jgroups_py.blocks.membership import Membership
 from jgroups_py.channel import JChannel
+from jgroups_py.cli.commands import Ended, ignore_sigterm, obey, watch_sigterm
 from jgroups_py.cli.floods import FLOOD, Counts, Flooder, flood_arguments, plain_name
 from jgroups_py.cli.membership import COMMANDS as COMMANDS_ALONE
 from jgroups_py.cli.membership import Node
+from jgroups_py.cli.printer import Printer
 from jgroups_py.cli.stackfile import add_property_argument, recorded
 from jgroups_py.config.check import alone
 from jgroups_py.config.load import packaged
@@ -94,22 +95,6 @@ def a_name(text: str) -> str:
     return checked_name(text, "it")
 
 
-class Ended(Exception):
-    """SIGTERM, or the channel closed by itself."""
-
-
-class Printer:
-    """Events as JSON lines on stdout, whole and flushed, from any thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-
-    def __call__(self, event: str, **fields: Any) -> None:
-        line = json.dumps({"event": event, **fields}, separators=(",", ":"))
-        with self._lock:
-            print(line, flush=True)
-
-
 class Member(Receiver):
     """A channel, driven by stdin, telling on stdout."""
 
@@ -132,48 +117,25 @@ class Member(Receiver):
 
     def run(self, cluster: str, timeout: float) -> int:
         """Join, obey, leave."""
-        signal.signal(signal.SIGTERM, self._terminated)
+        watch_sigterm()
         try:
             self.channel.connect(cluster, timeout)
             address = self.channel.address
             self.emit("ready", name=self.channel.name, address=address.raw.hex() if address else "", pid=os.getpid())
             threading.Thread(target=self._flood_all, name="flood", daemon=True).start()
             threading.Thread(target=self._progress, name="progress", daemon=True).start()
-            self._obey()
+            obey(self.commands, self.emit, lambda: self.failure is not None)
             self._finish_floods()
         except ChannelError as error:
             self.emit("error", message=str(error))
             self.failure = str(error)
         except Ended:
             self.flooder.stopping = True
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        ignore_sigterm()
         if self.channel.view is not None:
             self.show_stats("")
         self.channel.close()
         return 1 if self.failure else 0
-
-    def _terminated(self, *_: object) -> None:
-        raise Ended
-
-    def _obey(self) -> None:
-        for line in sys.stdin:
-            if self.failure:
-                return
-            command, _, rest = line.strip().partition(" ")
-            if command == "leave":
-                return
-            if command:
-                self._do(command, rest.strip())
-
-    def _do(self, command: str, rest: str) -> None:
-        known = self.commands.get(command)
-        if known is None:
-            return self.emit("error", message=f"unknown command {command!r}; known: {', '.join(self.commands)}, leave")
-        try:
-            known(rest)
-        except (ChannelError, ConfigError, ValueError) as error:
-            self.emit("error", message=str(error))
-        return None
 
     def _flood_all(self) -> None:
         """Floods one after the other, on a thread of their own, so that other commands are obeyed meanwhile."""

@@ -2,8 +2,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -11,7 +9,8 @@ from queue import SimpleQueue
 from typing import Any
 
 from jgroups_py.blocks.membership import Membership
-from jgroups_py.errors import ChannelError, ConfigError
+from jgroups_py.cli.commands import Ended, ignore_sigterm, obey, watch_sigterm
+from jgroups_py.cli.printer import Printer
 from jgroups_py.outputs import Output
 from jgroups_py.protocols.swim.config import parse_places, parse_tags
 from jgroups_py.reports import Changes
@@ -25,14 +24,10 @@ COMMANDS = """commands on stdin with a stack of SWIM alone, a line each:
 """
 
 
-class Ended(Exception):
-    """SIGTERM."""
-
-
 class Node:
     """A Membership, driven by stdin, telling on stdout."""
 
-    def __init__(self, membership: Membership, emit: Callable[..., None]) -> None:
+    def __init__(self, membership: Membership, emit: Printer) -> None:
         self.membership = membership
         self.emit = emit
         self.changes = Changes(views=False)
@@ -46,7 +41,7 @@ class Node:
 
     def run(self, cluster: str, control: AbstractContextManager[Any]) -> int:
         """Join, obey, leave."""
-        signal.signal(signal.SIGTERM, self._terminated)
+        watch_sigterm()
         try:
             with control:
                 self.membership.join(cluster)
@@ -54,35 +49,12 @@ class Node:
                 if not known:
                     return 1                                 # it ended at once, and has said why
                 self.emit("ready", name=known[0].name, address=known[0].address.raw.hex(), pid=os.getpid())
-                self.obey()
+                obey(self.commands, self.emit)
         except Ended:
             pass
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        ignore_sigterm()
         self.membership.leave()
         return 0
-
-    def _terminated(self, *_: object) -> None:
-        raise Ended
-
-    def obey(self) -> None:
-        """Commands until the end of input."""
-        for line in sys.stdin:
-            command, _, rest = line.strip().partition(" ")
-            if command == "leave":
-                return
-            if command:
-                self.do(command, rest.strip())
-
-    def do(self, command: str, rest: str) -> None:
-        """One command."""
-        known = self.commands.get(command)
-        if known is None:
-            return self.emit("error", message=f"unknown command {command!r}; known: {', '.join(self.commands)}, leave")
-        try:
-            known(rest)
-        except (ChannelError, ConfigError) as error:
-            self.emit("error", message=str(error))
-        return None
 
     # --- commands -----------------------------------------------------------------------------------------------------
 
