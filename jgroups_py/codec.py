@@ -285,8 +285,28 @@ RANGE = record(U64, U64)
 """Half-open (first, stop)."""
 RANGES = sequence(RANGE)
 MEMBERS = sequence(MEMBER)
-DIGEST: Codec[dict[Address, int]] = mapping(ADDRESS, U64)
-"""Member -> next number wanted from it."""
+_DIGEST_ENTRY = struct.Struct(">16sQ")
+
+
+def _write_digest(digest: dict[Address, int], out: bytearray) -> None:
+    out += _U32.pack(len(digest))
+    for member, number in digest.items():
+        out += _DIGEST_ENTRY.pack(member.raw, number)
+
+
+def _read_digest(reader: Reader) -> dict[Address, int]:
+    number = reader.length(_DIGEST_ENTRY.size)
+    entries = _DIGEST_ENTRY.iter_unpack(reader.take(number * _DIGEST_ENTRY.size))
+    address = reader.addresses.get
+    digest = {address(raw): following for raw, following in entries}
+    if len(digest) != number:
+        raise WireError("a member stands twice in a digest")
+    return digest
+
+
+DIGEST: Codec[dict[Address, int]] = Codec(_write_digest, _read_digest, 4)
+"""Member -> next number wanted from it: a mapping(ADDRESS, U64), read by one call for all entries, as large groups have
+large ones."""
 ADDRESS_BOOK: Codec[dict[Address, PhysicalAddress]] = mapping(MEMBER, PHYSICAL)
 """Member (with name) -> where it receives."""
 

@@ -6,9 +6,13 @@ more careful and never wrong. A digest counts only in the view it names. A diges
 messages that exist and that we lack, which finds a lost last message when the sender cannot.
 Place: above NAKACK. Source: JGroups STABLE. Deviations: no coordinator, all vote to all; votes are kept, not cleared
 after each decision, so that a lost vote costs one round at most.
+
+In a group of n a decision looks at n digests of n numbers, and each vote may bring one: so digests are kept as rows of
+numbers in the order of the view, whose minimum by columns is one call.
 """
 from __future__ import annotations
 
+from operator import gt, lt
 from typing import ClassVar
 
 import attrs
@@ -21,6 +25,8 @@ from jgroups_py.ports import DigestSource
 from jgroups_py.protocol import MULTICASTS, Protocol, on, only, receives, timer
 from jgroups_py.units import duration, size
 
+Row = tuple[int, ...]
+"""A digest without its keys: for each member of the view, in its order, the next number wanted from it."""
 VIEW_ID_BYTES = 24
 COORDINATOR = "all members tell each other; nobody collects votes"
 
@@ -44,7 +50,10 @@ class StableConfig:
 
 @wire.header(proto=10, kind=1)
 class Seen(Header):
-    """A vote: in this view the source has delivered every message below `digest[member]`, of each member."""
+    """A vote: in this view the source has delivered every message below `digest[member]`, of each member.
+
+    The digest names the members in the order of the view.
+    """
 
     view: bytes = wire.field(wire.fixed_bytes(VIEW_ID_BYTES))
     digest: Digest = wire.field(wire.DIGEST)
@@ -61,8 +70,8 @@ class Stable(Protocol):
     def start(self) -> None:
         self.members: tuple[Address, ...] = ()
         self.view = b""                                    # ViewId.raw
-        self.votes: dict[Address, Digest] = {}             # every other member -> its last digest in this view
-        self.stable: Digest = {}                           # what NAKACK was told last
+        self.votes: dict[Address, Row] = {}                # every other member -> its last vote in this view, or zeros
+        self.stable: Row = ()                              # what NAKACK was told
         self.unvoted_bytes = 0
 
     @only(MULTICASTS)
@@ -75,7 +84,8 @@ class Stable(Protocol):
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:
         self.members, self.view = event.view.members, event.view.id.raw
-        self.votes, self.stable = {}, {}
+        self.stable = (0,) * len(self.members)
+        self.votes = {member: self.stable for member in self.members if member != self.me}
         self.unvoted_bytes = 0
         self.plan()
 
@@ -98,30 +108,33 @@ class Stable(Protocol):
             return
         self.unvoted_bytes = 0
         self.count("votes_sent")
-        self.send(Seen(self.view, self.window.digest()), None)
-        self.decide()
+        digest = self.window.digest()
+        self.send(Seen(self.view, digest), None)
+        self.decide(tuple(digest.values()))
 
     @receives(Seen)
     def seen(self, vote: Seen, batch: Batch) -> None:
-        if vote.view != self.view or batch.src not in self.members:
+        if vote.view != self.view or batch.src not in self.votes:
             return self.count("votes_outside_view")
         if not self.counts():
             return self.count("votes_between_views")
-        mine = self.window.digest()
-        if vote.digest.keys() != mine.keys():
+        if tuple(vote.digest) != self.members:
             return self.count("votes_malformed")
+        theirs = tuple(vote.digest.values())
+        if any(map(lt, theirs, self.votes[batch.src])):
+            return self.count("votes_overtaken")
         self.count("votes_received")
-        self.votes[batch.src] = vote.digest
-        if any(stop > mine[member] for member, stop in vote.digest.items()):
+        self.votes[batch.src] = theirs
+        mine = tuple(self.window.digest().values())
+        if any(map(gt, theirs, mine)):
             self.pass_down(MessagesKnown(vote.digest))
-        return self.decide()
+        return self.decide(mine)
 
-    def decide(self) -> None:
-        if len(self.votes) < len(self.members) - 1:
-            return
-        mine = self.window.digest()
-        low = {member: min([mine[member], *(vote[member] for vote in self.votes.values())]) for member in self.members}
-        if low != self.stable:
+    def decide(self, mine: Row) -> None:
+        """Tell NAKACK what every member has delivered that it was not told yet."""
+        low = tuple(map(min, mine, *self.votes.values())) if self.votes else mine
+        news = {member: stop for member, stop, told in zip(self.members, low, self.stable, strict=True) if stop > told}
+        if news:
             self.stable = low
             self.count("decisions")
-            self.pass_down(MessagesStable(low))
+            self.pass_down(MessagesStable(news))

@@ -60,6 +60,25 @@ def test_a_vote_about_other_members_is_refused() -> None:
     assert bench.stats()["votes_malformed"] == 1
 
 
+def test_a_vote_that_a_later_one_overtook_changes_nothing() -> None:
+    bench, below = member()
+    below.digest_value = {A: 5, B: 5, C: 5}
+    bench.up(vote("B", 4, 4, 4))
+    bench.up(vote("B", 2, 2, 2))
+    bench.up(vote("C", 5, 5, 5))
+    assert bench.passed_down(MessagesStable) == [MessagesStable({A: 4, B: 4, C: 4})]
+    assert bench.stats()["votes_overtaken"] == 1
+
+
+def test_only_what_is_news_is_told() -> None:
+    bench, below = member()
+    below.digest_value = {A: 5, B: 5, C: 5}
+    bench.up(vote("B", 2, 2, 5))
+    bench.up(vote("C", 2, 5, 5))
+    bench.up(vote("B", 2, 4, 5))
+    assert bench.passed_down(MessagesStable)[1:] == [MessagesStable({B: 4})]
+
+
 def test_votes_end_with_their_view() -> None:
     bench, _ = member()
     bench.up(vote("B", 1, 1, 1))
