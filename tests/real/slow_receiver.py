@@ -1,4 +1,4 @@
-"""A member whose application handles 1,000 messages a second. Run by test_slow_receiver.py.
+"""A member whose application handles 1,000 messages a second. Run by test_pressure.py.
 
 Arguments: stack, cluster, messages to expect, NAME=VALUE properties. Prints one JSON object when it has them all.
 """
