@@ -72,13 +72,20 @@ def run(args: Namespace) -> int:
 def picture(layer: LayerSpec) -> LayerPicture:
     """What a layer adds, read off its class."""
     cls = layer.protocol()
-    wire_id = KNOWN[layer.name].wire_id
+    wire_id = wire_id_of(layer, cls)
     return LayerPicture(
-        layer.name, summary_of(layer.name), wire_id, headers_of(cls, wire_id),
+        layer.name, summary_of(cls), wire_id, headers_of(cls, wire_id),
         provides=tuple(base.__name__ for base in cls.__mro__ if base.__module__ == ports.__name__),
         needs=tuple(port.__name__ for port in cls.needs.values()),
         sees=tuple(event.__name__ for event in cls.observers),
         tells=events_made(cls), properties=changed(layer))
+
+
+def wire_id_of(layer: LayerSpec, cls: type[Protocol]) -> int:
+    """The id of a protocol's headers, 0 if it has none; one of our own package has it in the table of protocols."""
+    if layer.own is None:
+        return KNOWN[layer.name].wire_id
+    return next((header.proto for header in wire.known_headers() if header.__module__ == cls.__module__), 0)
 
 
 def headers_of(cls: type[Protocol], wire_id: int) -> tuple[str, ...]:
@@ -101,7 +108,9 @@ def events_made(cls: type[Protocol]) -> tuple[str, ...]:
 
 def room_files(cls: type[Protocol]) -> list[Path]:
     """The source files of a protocol's room: its module, or all modules of its folder."""
-    where = next(known.where for known in KNOWN.values() if known.name == cls.name)
+    where = next((known.where for known in KNOWN.values() if known.load() is cls), None)
+    if where is None:
+        return [Path(str(sys.modules[cls.__module__].__file__))]
     module = sys.modules[f"jgroups_py.protocols.{where.partition(':')[0]}"]
     path = Path(str(module.__file__))
     return sorted(path.parent.glob("*.py")) if path.name == "__init__.py" else [path]

@@ -7,9 +7,11 @@ import sys
 from argparse import Namespace
 from typing import Any
 
-from jgroups_py.config.docs import as_text, doc_of, known_names
+from jgroups_py.config.docs import ProtocolDoc, as_text, doc_of, known_names
+from jgroups_py.config.own import imported
 from jgroups_py.config.problems import did_you_mean
 from jgroups_py.config.properties import canonical
+from jgroups_py.errors import ConfigError
 from jgroups_py.protocols import KNOWN, MEANINGLESS
 
 WRONG_USE = 2
@@ -20,7 +22,7 @@ def add_parser(subparsers: Any) -> None:
     """Add `props` to the command line."""
     parser = subparsers.add_parser("props", help="list the properties of protocols", description=__doc__)
     parser.add_argument("protocol", metavar="PROTOCOL", nargs="?", help="one protocol, by any name that JGroups files "
-                        "use; default: all")
+                        "use, or package.module.Class; default: all")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(run=run)
 
@@ -30,6 +32,8 @@ def run(args: Namespace) -> int:
     names = list(KNOWN)
     if args.protocol is not None:
         name = canonical(args.protocol) or canonical(args.protocol.upper())
+        if name is None and "." in args.protocol:
+            return show_own(args)
         if name is None:
             print(f"jgroups props: no protocol {args.protocol!r}{did_you_mean(args.protocol, known_names())} "
                   f"(known: {', '.join(KNOWN)})", file=sys.stderr)
@@ -38,7 +42,20 @@ def run(args: Namespace) -> int:
             print(f"{name} is accepted in stack files and left out: {MEANINGLESS[name]}")
             return 0
         names = [name]
-    docs = [doc_of(name) for name in names]
+    return show([doc_of(KNOWN[name].load()) for name in names], args)
+
+
+def show_own(args: Namespace) -> int:
+    """The table of a protocol from outside this package."""
+    try:
+        return show([doc_of(imported(args.protocol))], args)
+    except ConfigError as error:
+        print(f"jgroups props: {error}", file=sys.stderr)
+        return WRONG_USE
+
+
+def show(docs: list[ProtocolDoc], args: Namespace) -> int:
+    """Print."""
     if args.json:
         print(json.dumps([doc.as_json() for doc in docs], indent=2))
     else:

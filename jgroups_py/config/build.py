@@ -9,12 +9,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from jgroups_py.config.check import check_layers
+from jgroups_py.config.own import checked, imported
 from jgroups_py.config.problems import Problems, did_you_mean, shown
-from jgroups_py.config.properties import Property, PropertyTable, canonical, table_of
+from jgroups_py.config.properties import PACKAGES, Property, PropertyTable, canonical, table_of
 from jgroups_py.config.raw import RawLayer, RawProperty
 from jgroups_py.config.spec import LayerSpec
 from jgroups_py.config.substitute import Substitution, text_of
 from jgroups_py.errors import ConfigError
+from jgroups_py.protocol import Protocol
 from jgroups_py.protocols import ALIASES, KNOWN, MEANINGLESS
 
 NOT_OFFERED = (
@@ -40,17 +42,18 @@ def build_layers(raw: Iterable[RawLayer], fill: Substitution, problems: Problems
 
 def build_layer(raw: RawLayer, fill: Substitution, problems: Problems) -> LayerSpec | None:
     """One layer; None if it is left out or wrong (then `problems` says so)."""
-    name = canonical(raw.name)
-    if name is None:
-        problems.add(raw.place, unknown_protocol(raw.name))
+    if canonical(raw.name) in MEANINGLESS:
+        problems.warn(raw.place, f"{raw.name} is left out: {MEANINGLESS[str(canonical(raw.name))]}")
         return None
-    if name in MEANINGLESS:
-        problems.warn(raw.place, f"{raw.name} is left out: {MEANINGLESS[name]}")
+    try:
+        cls, own = class_of(raw)
+    except ConfigError as error:
+        problems.add(raw.place, str(error))
         return None
     if raw.config is not None:
-        return finished(name, raw, problems)
+        return finished(cls, own, raw, problems)
     before = len(problems.found)
-    table = table_of(name)
+    table = table_of(cls)
     values = collect(raw, table, fill, problems)
     for item in table.properties:
         if item.required and item.field not in values:
@@ -58,19 +61,37 @@ def build_layer(raw: RawLayer, fill: Substitution, problems: Problems) -> LayerS
     if len(problems.found) > before:
         return None
     try:
-        return LayerSpec(name, KNOWN[name].load().Config(**values), raw.place)
+        return LayerSpec(cls.name, cls.Config(**values), raw.place, own)
     except ConfigError as error:                          # a relation between properties
         problems.add(raw.place, f"{raw.name}: {error}")
         return None
 
 
-def finished(name: str, raw: RawLayer, problems: Problems) -> LayerSpec | None:
+def class_of(raw: RawLayer) -> tuple[type[Protocol], type[Protocol] | None]:
+    """The class of a layer; once more if it comes from outside this package.
+
+    Raises:
+        ConfigError: the name is not known, or what it stands for cannot be a layer.
+    """
+    if raw.own is not None:
+        return checked(raw.own), raw.own
+    name = canonical(raw.name)
+    if name is not None:
+        return KNOWN[name].load(), None
+    if "." not in raw.name or raw.name.startswith(PACKAGES):
+        raise ConfigError(unknown_protocol(raw.name))
+    own = imported(raw.name)
+    return own, own
+
+
+def finished(
+    cls: type[Protocol], own: type[Protocol] | None, raw: RawLayer, problems: Problems,
+) -> LayerSpec | None:
     """A layer whose configuration object was given from Python."""
-    wanted = KNOWN[name].load().Config
-    if isinstance(raw.config, wanted):
-        return LayerSpec(name, raw.config, raw.place)
+    if isinstance(raw.config, cls.Config):
+        return LayerSpec(cls.name, raw.config, raw.place, own)
     problems.add(raw.place, f"{raw.name}: a {type(raw.config).__name__} is no configuration of it; it takes a "
-                            f"{wanted.__name__}")
+                            f"{cls.Config.__name__}")
     return None
 
 
@@ -123,4 +144,5 @@ def unknown_protocol(name: str) -> str:
     if short in NOT_OFFERED:
         return f"{name} is a protocol of JGroups that is not offered here; take it out or use another stack"
     hint = did_you_mean(name, [*KNOWN, *ALIASES, *MEANINGLESS])
-    return f"unknown protocol {shown(name)}{hint} (allowed: {', '.join(KNOWN)})"
+    return (f"unknown protocol {shown(name)}{hint} (allowed: {', '.join(KNOWN)}, or package.module.Class of one of "
+            "your own)")

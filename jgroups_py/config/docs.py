@@ -13,6 +13,7 @@ import attrs
 
 from jgroups_py.config.properties import PropertyTable, table_of
 from jgroups_py.config.spec import LayerSpec
+from jgroups_py.protocol import Protocol
 from jgroups_py.protocols import ALIASES, KNOWN
 
 _UNITS = {"time": 'time, like "1.5s" or "300ms"; a bare number is ms', "bytes": 'bytes, like "64K" or "4M"'}
@@ -44,25 +45,26 @@ class ProtocolDoc:
         return attrs.asdict(self)
 
 
-def doc_of(protocol: str) -> ProtocolDoc:
-    """The documentation of the known protocol called `protocol` (its canonical name)."""
+def doc_of(protocol: type[Protocol]) -> ProtocolDoc:
+    """The documentation of a protocol."""
     table = table_of(protocol)
     rows = tuple(PropertyDoc(item.name, None if item.required else item.show(item.default), item.unit, item.doc,
                              item.also) for item in table.properties)
-    return ProtocolDoc(protocol, summary_of(protocol), KNOWN[protocol].also, rows, dict(table.ignored))
+    known = KNOWN.get(protocol.name)
+    return ProtocolDoc(protocol.name, summary_of(protocol), () if known is None else known.also, rows,
+                       dict(table.ignored))
 
 
-def summary_of(protocol: str) -> str:
+def summary_of(protocol: type[Protocol]) -> str:
     """What the protocol is for, on one line: from the head of its module ("NAME: ..."), or from its class."""
-    cls = KNOWN[protocol].load()
-    head = inspect.getdoc(sys.modules[cls.__module__]) or ""
-    text = head.removeprefix(f"{protocol}:") if head.startswith(f"{protocol}:") else inspect.getdoc(cls) or head
+    head, start = inspect.getdoc(sys.modules[protocol.__module__]) or "", f"{protocol.name}:"
+    text = head.removeprefix(start) if head.startswith(start) else inspect.getdoc(protocol) or head
     return " ".join(text.split("\n\n")[0].split())
 
 
 def changed(layer: LayerSpec) -> dict[str, tuple[str, str | None]]:
     """Property -> (value, default) in human units, for those of a layer that are not at their default."""
-    table: PropertyTable = table_of(layer.name)
+    table: PropertyTable = table_of(layer.protocol())
     values = {item: getattr(layer.config, item.field) for item in table.properties}
     return {item.name: (item.show(value), None if item.required else item.show(item.default))
             for item, value in values.items() if item.required or value != item.default}

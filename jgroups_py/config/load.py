@@ -1,8 +1,9 @@
 """Loading: whatever an application names as its stack becomes a checked StackSpec. The only place that reads files.
 
 A source is a path (.xml .yaml .yml), the name of a packaged stack ("udp"), a StackSpec, or a list of protocols:
-"PING", ("UDP", {"mcast_port": 45588}), {"UDP": {...}}, or (name, configuration object). Text properties of a list
-read as in a file; numbers without a unit too (milliseconds, bytes).
+"PING", ("UDP", {"mcast_port": 45588}), {"UDP": {...}}, or (name, configuration object); in place of a name also the
+class of a protocol from outside this package, MyProtocol or (MyProtocol, {...}). Text properties of a list read as in a
+file; numbers without a unit too (milliseconds, bytes).
 """
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from jgroups_py.config.raw import Include, RawItem, RawLayer, RawProperty
 from jgroups_py.config.spec import PYTHON, LayerSpec, StackSpec
 from jgroups_py.config.substitute import Substitution
 from jgroups_py.errors import ConfigError
+from jgroups_py.protocol import Protocol
 
 Source = str | Path | StackSpec | Sequence[Any]
 FORMATS: dict[str, Callable[[str, str], list[RawItem]]] = {
@@ -205,22 +207,28 @@ def _from_list(items: Iterable[Any], fill: Substitution, problems: Problems) -> 
 
 def _raw(item: Any) -> RawLayer:
     """One entry of a Python list; see the module's docstring."""
-    if isinstance(item, str):
-        return RawLayer(item, (), PYTHON)
+    if isinstance(item, str) or _is_class(item):
+        item = (item, None)
     if isinstance(item, LayerSpec):
-        return RawLayer(item.name, (), item.place, item.config)
+        return RawLayer(item.name, (), item.place, item.config, item.own)
     if isinstance(item, Mapping) and len(item) == 1:
         item = next(iter(item.items()))
-    if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
-        name, content = item
+    if isinstance(item, tuple) and len(item) == 2 and (isinstance(item[0], str) or _is_class(item[0])):
+        first, content = item
+        name, own = (first, None) if isinstance(first, str) else (first.__qualname__, first)
         if content is None:
-            return RawLayer(name, (), PYTHON)
+            return RawLayer(name, (), PYTHON, own=own)
         if isinstance(content, Mapping):
-            return RawLayer(name, tuple(RawProperty(str(key), value, PYTHON) for key, value in content.items()), PYTHON)
+            properties = tuple(RawProperty(str(key), value, PYTHON) for key, value in content.items())
+            return RawLayer(name, properties, PYTHON, own=own)
         if attrs.has(type(content)):
-            return RawLayer(name, (), PYTHON, content)
+            return RawLayer(name, (), PYTHON, content, own)
     raise stop(PYTHON, f"{shown(item)} is no protocol; write \"PING\", (\"UDP\", {{\"mcast_port\": 45588}}), "
-                       "{\"UDP\": {...}} or (name, configuration)")
+                       "{\"UDP\": {...}}, (name, configuration), or in place of the name the class of a protocol")
+
+
+def _is_class(item: object) -> bool:
+    return isinstance(item, type) and issubclass(item, Protocol)
 
 
 # --- the bridge -----------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from jgroups_py.protocol import Protocol
 from jgroups_py.protocols import ALIASES, KNOWN, MEANINGLESS
 from jgroups_py.units import property_name, show_duration, show_size
 
@@ -96,10 +97,13 @@ def canonical(name: str) -> str | None:
     return None
 
 
+def table_of(protocol: type[Protocol]) -> PropertyTable:
+    """The properties of a protocol."""
+    return _table(protocol.name, protocol.Config)
+
+
 @cache
-def table_of(protocol: str) -> PropertyTable:
-    """The properties of the known protocol called `protocol` (its canonical name)."""
-    config = KNOWN[protocol].load().Config
+def _table(protocol: str, config: Any) -> PropertyTable:
     properties = tuple(map(_property, attrs.fields(config)))
     by_name = {name: item for item in properties for name in (item.name, *item.also)}
     ignored = {name: why for name, why in {**IGNORED_BY_ALL, **getattr(config, "ignored", {})}.items()

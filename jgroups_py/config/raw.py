@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from jgroups_py.config.problems import Place
+from jgroups_py.protocol import Protocol
 
 
 @attrs.frozen
@@ -22,12 +23,13 @@ class RawProperty:
 
 @attrs.frozen
 class RawLayer:
-    """One protocol as written. config: a finished configuration object, from Python only."""
+    """One protocol as written. From Python only: config, a finished configuration object; own, the class itself."""
 
     name: str
     properties: tuple[RawProperty, ...]
     place: Place
     config: Any = None
+    own: type[Protocol] | None = None
 
 
 @attrs.frozen

@@ -15,11 +15,15 @@ PYTHON = Place("python")
 
 @attrs.frozen
 class LayerSpec:
-    """One protocol of a stack: its canonical XML name, its configuration, where it stood."""
+    """One protocol of a stack: its canonical XML name, its configuration, where it stood.
+
+    own: its class, if that comes from outside this package.
+    """
 
     name: str
     config: Any
     place: Place = PYTHON
+    own: type[Protocol] | None = None
 
     def build(self) -> Protocol:
         """A new layer with this configuration."""
@@ -27,7 +31,7 @@ class LayerSpec:
 
     def protocol(self) -> type[Protocol]:
         """The class of the layer."""
-        return KNOWN[self.name].load()
+        return KNOWN[self.name].load() if self.own is None else self.own
 
 
 @attrs.frozen

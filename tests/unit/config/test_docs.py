@@ -12,7 +12,7 @@ from jgroups_py.protocols.transport import UdpConfig
 
 @pytest.mark.parametrize("name", list(KNOWN))
 def test_every_protocol_is_documented_and_its_defaults_can_be_written_into_a_file(name):
-    doc, table = doc_of(name), table_of(name)
+    doc, table = doc_of(KNOWN[name].load()), table_of(KNOWN[name].load())
     assert doc.summary
     assert name in as_text(doc)
     for row in doc.properties:
@@ -23,7 +23,7 @@ def test_every_protocol_is_documented_and_its_defaults_can_be_written_into_a_fil
 
 @pytest.mark.parametrize("name", list(KNOWN))
 def test_no_two_properties_of_a_protocol_share_a_name(name):
-    table = table_of(name)
+    table = table_of(KNOWN[name].load())
     assert len(table.by_name) == sum(1 + len(item.also) for item in table.properties)
 
 
@@ -58,6 +58,6 @@ def test_every_property_of_jgroups_5_is_known_ignored_with_a_reason_or_refused()
     listed = properties_of_jgroups()
     assert len(listed) > 300
     for protocol, name in listed:
-        table = table_of(protocol)
+        table = table_of(KNOWN[protocol].load())
         known = name in table.by_name or name in table.ignored
         assert known is not name.startswith(REFUSED), f"{protocol}.{name}"
