@@ -58,8 +58,8 @@ def load(source: Source = DEFAULT_STACK, properties: Mapping[str, object] | None
                            f"({', '.join(packaged())}), a StackSpec or a list of protocols")
     spec = _with_bridge_checked(spec, fill, problems)
     for name in fill.unused():
-        problems.warn(Place(spec.source), f"property {shown(name)} is used nowhere"
-                                          f"{did_you_mean(name, fill.asked)}")
+        problems.warn(Place(spec.source), f"property {shown(name)} is used nowhere{did_you_mean(name, fill.asked)}"
+                                          f" (properties fill ${{name}}; here are: {', '.join(fill.asked) or 'none'})")
     return attrs.evolve(spec, warnings=tuple(problems.warnings))
 
 

@@ -73,6 +73,10 @@ class Call:
         self.numbers: tuple[int, ...] = ()
         self.outcome: Any = None
 
+    def late(self) -> Any:
+        """The outcome when the time is over."""
+        raise NotImplementedError
+
 
 class One(Call):
     """A request to one member."""
@@ -84,6 +88,10 @@ class One(Call):
         self.deadline_ns = deadline_ns
         self.waiter = waiter
         self.outcome = None
+
+    def late(self) -> RequestTimeoutError:
+        """See Call."""
+        return RequestTimeoutError(f"no answer from {self.dest} in time")
 
 
 class Many(Call):
@@ -142,6 +150,10 @@ class Many(Call):
         if self.mode is Mode.ALL:
             return self.asked
         return self.asked // 2 + 1 if self.mode is Mode.MAJORITY else 1
+
+    def late(self) -> Answers:
+        """See Call."""
+        return self.answers()
 
     def answers(self) -> Answers:
         """What there is now."""
@@ -283,8 +295,7 @@ class Calls:
                 soonest = min(soonest, call.deadline_ns)
             elif call.outcome is None:
                 self.counters.add("requests_timed_out")
-                self._finish(call, call.answers() if isinstance(call, Many)
-                             else RequestTimeoutError("no answer in time"))
+                self._finish(call, call.late())
         return soonest
 
     def end(self, error: Callable[[], Exception]) -> None:

@@ -108,6 +108,7 @@ def test_time_ends_requests_and_tells_the_next_deadline(calls):
     assert calls.expire(99) == 100
     assert calls.expire(100) == 300
     assert isinstance(early.outcome, RequestTimeoutError)
+    assert str(early.outcome).startswith("no answer from ")
     assert late.outcome is None
     assert calls.expire(300) == NEVER_NS
 

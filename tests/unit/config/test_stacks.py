@@ -295,8 +295,9 @@ def test_a_source_that_does_not_exist_is_a_config_error(source, says):
 
 
 def test_a_property_that_no_file_mentions_is_warned_of():
-    assert load("udp", {"mcast_prt": 1}).warnings[0].endswith(
-        "property 'mcast_prt' is used nowhere; did you mean 'mcast_port'?")
+    warning, = load([("UDP", {"mcast_port": "${mcast_port:1}"}), *UDP[1:]], {"mcast_prt": 1}).warnings[-1:]
+    assert warning == ("python: property 'mcast_prt' is used nowhere; did you mean 'mcast_port'? (properties fill "
+                       "${name}; here are: mcast_port)")
 
 
 def test_includes_that_include_each_other_end_in_an_error(tmp_path):

@@ -270,8 +270,8 @@ def test_what_cannot_be_connected_to_is_refused_and_the_channel_stays_open(chann
 def test_what_the_author_of_a_stack_should_know_is_logged_when_a_channel_is_made(caplog):
     with caplog.at_level(logging.WARNING, "jgroups_py"):
         channel = jg.JChannel("udp", properties={"bind_adr": "127.0.0.1", "mcast_port": None})
-    assert [record.getMessage().rpartition(": ")[2] for record in caplog.records] == [
-        "property 'bind_adr' is used nowhere; did you mean 'bind_addr'?"]
+    assert len(caplog.records) == 1
+    assert "property 'bind_adr' is used nowhere; did you mean 'bind_addr'?" in caplog.text
     caplog.clear()
     jg.JChannel(channel.spec)
     assert caplog.records == []
