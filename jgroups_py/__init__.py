@@ -8,21 +8,28 @@
 
 Read the package from the top and you follow a message down to the wire:
 
-channel.py aio.py       JChannel and AsyncChannel: what an application holds
-arguments.py            what an application gives a channel, checked
-session.py delivery.py  one connection to a group; calling the receiver, in order
-message.py receiver.py  what is sent and received, and whom to call
-control.py              operators: the ledger of other sites, orders about them
-receipts.py             sends that wait until a site has the message
-runtime/                the loop of a channel, sockets, links, files
-node.py stack.py        one member: its local stack and RELAY's bridge stack; a stack of layers       (pure)
-protocol.py protocols/  the base of all layers, and the layers, one room each                        (pure)
-windows/                data structures that rooms share                                             (pure)
-config/                 stack files into a StackSpec                                                 (pure)
-batch address view events outputs ports wire units errors counters       the vocabulary              (pure)
-sim/                    the other world: a virtual network and clock around the same nodes
-simulation/ pytest_plugin.py           an application on that world, from a test
-blocks/ cli/            building blocks above a channel; the `jgroups` command
+channel.py aio.py                    JChannel and AsyncChannel: what an application holds
+arguments.py subscriber.py           what an application gives a channel, checked; the topics that it wants
+message.py receiver.py receipts.py   what is sent and received, whom to call, sends that wait until a site has it
+session.py delivery.py               one connection to a group; calling the receiver, in order
+duty.py aioduty.py                   which thread runs the loop of a channel
+block.py blocks/                     where building blocks hook into a channel; the blocks
+control.py watching.py reports.py    operators: what they are shown of a member, and order
+runtime/ filesystem.py children.py   the loop of a channel, sockets, links, files; processes that end with their parent
+node.py skipping.py                  one member: its local stack and RELAY's bridge stack; what it drops     (pure)
+stack.py road.py                     a stack of layers, and the roads through it                             (pure)
+protocol.py base_transport.py        the base of all layers, of all transports                               (pure)
+protocols/ windows/                  the layers, one room each; data structures that rooms share             (pure)
+config/ plugins.py                   stack files into a StackSpec; classes of others that they name          (pure)
+events outputs ports                 how layers speak with each other and with the world; of one subject:    (pure)
+    disk streams naming swim_events userevents gossip
+wire codec batch address view        what is sent, and its bytes; of one subject:                            (pure)
+    blockheaders recording topics
+units errors counters members resolver    the rest of the vocabulary                                         (pure)
+sim/                                 the other world: a virtual network and clock around the same nodes
+simulation/ pytest_plugin            an application on that world, from a test
+archive/ pipeline/                   what members recorded, as files; jobs on Spark that read them
+cli/ __main__                        the `jgroups` command
 
 The names below are loaded when they are first used, so that the tools of the pure part need no sockets.
 """

@@ -2,6 +2,7 @@
 import re
 from pathlib import Path
 
+import jgroups_py
 from jgroups_py import wire
 from jgroups_py.protocols import KNOWN
 from tests.wire.describe import rewritten
@@ -30,6 +31,13 @@ def test_every_module_that_the_map_names_exists():
     package = DESIGN.parent / "jgroups_py"
     for name in dict.fromkeys(names):
         assert list(package.glob(name)) or list(package.glob(f"*/{name}")), f"design/map.md names {name}"
+
+
+def test_the_head_of_the_package_names_every_module():
+    package = DESIGN.parent / "jgroups_py"
+    there = {path.stem for path in package.glob("*.py")} | {path.parent.name for path in package.glob("*/__init__.py")}
+    named = set(re.findall(r"[a-z_]+", jgroups_py.__doc__ or ""))
+    assert not sorted(there - named - {"__init__"})
 
 
 def test_the_wire_document_describes_every_header_as_it_is():
