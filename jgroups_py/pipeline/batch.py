@@ -4,9 +4,7 @@ What a job makes of the folded state is small (spans, histograms, sums), so the 
 """
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,14 +12,13 @@ import pyarrow as pa
 
 from jgroups_py.archive.layout import Segment
 from jgroups_py.pipeline.job import Job, Options
+from jgroups_py.pipeline.progress import Progress, watched
 from jgroups_py.pipeline.scan import all_segments, scan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Progress = Callable[[int, int], None]
 MOST_TASKS = 1000
-LOOK_SECONDS = 0.3
 
 
 def digests(rows: DataFrame, job: Job, options: Options) -> DataFrame:
@@ -71,7 +68,7 @@ def run_batch(
     """All tables of a job over an archive, as Arrow tables."""
     segments = all_segments(archive)
     state = folded(digests_of_archive(spark, segments, job, options), job, options)
-    with watched(spark, len(segments), progress):
+    with watched(len(segments), tasks_done(spark, len(segments)), progress):
         found = state.toArrow()
     return job.tables(found.cast(job.state), options)
 
@@ -89,29 +86,17 @@ def spark_schema(schema: pa.Schema) -> Any:
     return from_arrow_schema(schema)
 
 
-@contextmanager
-def watched(spark: SparkSession, tasks: int, progress: Progress | None) -> Iterator[None]:
-    """Tell `progress` now and then how many of the tasks that read are done."""
-    if progress is None:
-        yield
-        return
-    over = threading.Event()
+def tasks_done(spark: SparkSession, tasks: int) -> Callable[[], int]:
+    """What says how many of the tasks that read (so many, in a job that begins after this) are done."""
     tracker = spark.sparkContext.statusTracker()
     known = set(tracker.getJobIdsForGroup(None) or [])
 
-    def look() -> None:
-        while not over.wait(LOOK_SECONDS):
-            done = 0
-            for number in tracker.getJobIdsForGroup(None) or []:
-                job = tracker.getJobInfo(number) if number not in known else None
-                stages = [tracker.getStageInfo(stage) for stage in (job.stageIds if job else [])]
-                done = max([done, *(stage.numCompletedTasks for stage in stages if stage and stage.numTasks == tasks)])
-            progress(done, tasks)
+    def done() -> int:
+        found = 0
+        for number in tracker.getJobIdsForGroup(None) or []:
+            job = tracker.getJobInfo(number) if number not in known else None
+            stages = [tracker.getStageInfo(stage) for stage in (job.stageIds if job else [])]
+            found = max([found, *(stage.numCompletedTasks for stage in stages if stage and stage.numTasks == tasks)])
+        return found
 
-    watcher = threading.Thread(target=look, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        over.set()
-        watcher.join()
+    return done

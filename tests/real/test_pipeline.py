@@ -1,5 +1,4 @@
 """The pipeline on real Spark: one small session for all of it (its start is what takes the time)."""
-import json
 import shutil
 import signal
 import subprocess
@@ -13,41 +12,32 @@ import pytest
 from jgroups_py.archive.layout import recorders, segments
 from jgroups_py.archive.reading import read_all
 from jgroups_py.cli.demo import auditing
-from jgroups_py.pipeline import session
 from jgroups_py.pipeline.batch import run_batch
 from jgroups_py.pipeline.farm import run_farm
-from jgroups_py.pipeline.job import Options
 from jgroups_py.pipeline.jobs import JOBS
 from jgroups_py.pipeline.stream import follow
+from tests.spark.helpers import OPTIONS, faulty, lines, started
 from tests.unit.pipeline.made import archive, findings_of
 
 pytestmark = pytest.mark.real
-OPTIONS = Options(window_ns=500_000_000)
 
 
 @pytest.fixture(scope="module")
 def spark(killed):
-    from jgroups_py.pipeline.source import JGroupsSource
-    found = session.start("local[2]", more={"spark.sql.shuffle.partitions": "2"})
-    found.dataSource.register(JGroupsSource)
-    yield found
-    found.stop()
+    with started("local[2]") as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """An archive with faults, and what was planted."""
     directory = tmp_path_factory.mktemp("archive")
-    return directory, archive(directory, messages=8000, faults=1, segment_rows=8000)
+    return directory, faulty(directory)
 
 
 @pytest.fixture(scope="module")
 def audited(spark, made):
     return run_batch(spark, made[0], JOBS["audit"], OPTIONS)
-
-
-def lines(table):
-    return sorted(json.dumps(line, sort_keys=True) for line in table.to_pylist())
 
 
 def test_the_audit_finds_every_planted_fault(audited, made):

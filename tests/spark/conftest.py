@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.pipeline import session
 from tests.chaos.conftest import wanted
-from tests.unit.pipeline.made import archive
+from tests.spark.helpers import faulty, started
 
 MASTER = "local[2, 3]"                     # a task may fail twice
 
@@ -26,16 +25,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
     """A session with the data source."""
-    from jgroups_py.pipeline.source import JGroupsSource
-    found = session.start(MASTER, more={"spark.sql.shuffle.partitions": "2"})
-    found.dataSource.register(JGroupsSource)
-    yield found
-    found.stop()
+    with started(MASTER) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An archive with faults."""
     directory = tmp_path_factory.mktemp("archive")
-    archive(directory, messages=8000, faults=1, segment_rows=8000)
+    faulty(directory)
     return directory

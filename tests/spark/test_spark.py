@@ -14,22 +14,17 @@ from jgroups_py.archive.reading import read_all
 from jgroups_py.cli.company import free_ports
 from jgroups_py.pipeline import frames, session
 from jgroups_py.pipeline.batch import run_batch
-from jgroups_py.pipeline.job import Options
 from jgroups_py.pipeline.jobs import JOBS
 from jgroups_py.pipeline.once import Once
+from tests.spark.helpers import OPTIONS, lines
 from tests.unit.runtime.helpers import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-OPTIONS = Options(window_ns=500_000_000)
 
 
 @pytest.fixture(scope="module")
 def audited(spark, made):
     return run_batch(spark, made, JOBS["audit"], OPTIONS)
-
-
-def lines(table):
-    return sorted(json.dumps(line, sort_keys=True) for line in table.to_pylist())
 
 
 def test_spark_s_own_reader_and_the_data_source_give_the_same_audit(spark, made, audited):
