@@ -188,3 +188,8 @@ class Holder:
 
 def site_row(name: str, acked: dict[Address, int], status: int = 0) -> SiteRow:
     return SiteRow(name, status, None, (), acked, {})
+
+
+def holder(disk: Disk | None = None, **options: object) -> Holder:
+    """A member that has found a group."""
+    return Holder(Disk() if disk is None else disk, **options).found_group()
