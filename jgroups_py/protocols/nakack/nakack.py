@@ -129,7 +129,7 @@ class Nakack(Protocol, DigestSource):
         sender = batch.src
         window = self.theirs.get(sender)
         if window is None:
-            return self.strange(sender, header.view)
+            return self.strange(sender)
         if not self.gaps and not self.held and window.straight(header.first, batch):
             return self.pass_up(batch)
         if self.gaps and sender in self.gaps and self.gaps[sender].is_asked(header.first):
@@ -173,12 +173,12 @@ class Nakack(Protocol, DigestSource):
         if header.view[:COUNTER_BYTES] <= self.view[:COUNTER_BYTES]:
             if batch.src in self.theirs:
                 return self.count("old_view_dropped", batch.count)
-            return self.strange(batch.src, header.view)
+            return self.strange(batch.src)
         for _ in range(self.early.put(header, batch)):
             self.count("early_dropped")
         return None
 
-    def strange(self, stranger: Address, view: bytes) -> None:
+    def strange(self, stranger: Address) -> None:
         """A multicast or request of somebody outside our view, in a view not later than ours."""
         self.count("non_member_dropped")
         if self.view and self.strangers.is_news(stranger, self.now_ns):
@@ -317,7 +317,7 @@ class Nakack(Protocol, DigestSource):
         if header.view != self.view or batch.src not in self.theirs:
             self.count("requests_refused")
             if batch.src not in self.theirs and header.view[:COUNTER_BYTES] <= self.view[:COUNTER_BYTES]:
-                self.strange(batch.src, header.view)
+                self.strange(batch.src)
             return
         self.debts.ask(None if self.config.use_mcast_xmit else batch.src, header.sender, header.ranges)
         if not self.timer_is_set("resend"):
@@ -356,7 +356,7 @@ class Nakack(Protocol, DigestSource):
     def sent_so_far(self, header: SentSoFar, batch: Batch) -> None:
         window = self.theirs.get(batch.src)
         if window is None and header.view[:COUNTER_BYTES] <= self.view[:COUNTER_BYTES]:
-            return self.strange(batch.src, header.view)
+            return self.strange(batch.src)
         if header.view != self.view or window is None:
             return self.count("old_view_dropped")
         if window.reach < header.stop <= window.next + MAX_AHEAD:
