@@ -9,13 +9,15 @@
 The sockets are read on the event loop itself, so nothing that arrives changes threads; a stand-in takes over while the
 event loop is blocked (aioduty.py), so a busy one does not starve failure detection. With a receiver (its methods may be
 coroutines) one task calls it, in order; without one, messages wait for `async for`. Both are bounded: who does not keep
-up slows the senders of the group. An AsyncChannel belongs to the event loop in which it was connected.
+up slows the senders of the group. An AsyncChannel belongs to the event loop in which it was connected,
+and leaves its group if that is closed.
 """
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import inspect
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
@@ -35,6 +37,8 @@ from jgroups_py.runtime.inbox import cost_of
 from jgroups_py.runtime.sends import MESSAGE_COST, NOW
 from jgroups_py.session import BaseChannel, ChannelState, Session
 from jgroups_py.units import seconds
+
+log = logging.getLogger("jgroups_py")
 
 LEAVE_SECONDS = 3.0
 STOP_SECONDS = 0.5
@@ -62,7 +66,7 @@ class AsyncChannel(BaseChannel):
         session = self._begin(cluster, lambda: self._tell(self._changed))
         session.host.gathers = True
         session.inbox.notify = lambda: self._tell(self._arrived)
-        self.duty = AsyncDuty(self.name, session.host.loop)
+        self.duty = AsyncDuty(self.name, session.host.loop, lambda: self._orphaned(session))
         self._consumer = asyncio.create_task(self._consume(session), name=f"jgroups-deliver-{self.name}")
         session.start()
         self.duty.start()
@@ -94,6 +98,12 @@ class AsyncChannel(BaseChannel):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+    def _orphaned(self, session: Session) -> None:
+        """The event loop was closed before us: nobody would ever take what arrives, and the group would wait for us."""
+        log.warning("channel %s leaves %s: its event loop was closed; close a channel before", self.name, self.cluster)
+        self._state, self._closed_because = ChannelState.CLOSED, "the event loop of the channel was closed"
+        session.host.leave()
 
     def _tell(self, flag: asyncio.Event) -> None:
         """From any thread: set a flag of the event loop."""

@@ -26,11 +26,15 @@ TIRED_LOOKS = 50                            # after so many looks without a roun
 
 
 class AsyncDuty:
-    """Runs a loop on an event loop. `alarm`, `tell` and `join` are for any thread, the rest is the event loop's."""
+    """Runs a loop on an event loop. `alarm`, `tell` and `join` are for any thread, the rest is the event loop's.
 
-    def __init__(self, name: str, loop: Loop) -> None:
+    orphaned: called by the stand-in when the event loop was closed and the loop goes on.
+    """
+
+    def __init__(self, name: str, loop: Loop, orphaned: Callable[[], None]) -> None:
         self._name = name
         self._loop = loop
+        self._orphaned = orphaned
         self._events = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._descriptor = -1
@@ -142,7 +146,9 @@ class AsyncDuty:
             else:
                 idle += 1
                 self._look(seen)
-        self._call_soon(self._close_descriptor)
+        if not self._call_soon(self._close_descriptor) and self._descriptor >= 0:
+            os.close(self._descriptor)                       # the event loop is closed, it does not watch it any more
+            self._descriptor = -1
 
     def _look(self, seen: int) -> None:
         """No round was run for a while; if one is due, the event loop is blocked."""
@@ -150,10 +156,11 @@ class AsyncDuty:
             return
         self._standing_in = True
         try:
-            while self._rounds == seen and not self._wanted_back and not self._loop.ended:
+            while self._rounds == seen and not (self._wanted_back or self._loop.ended or self._events.is_closed()):
                 self._loop.round(lambda: self._wanted_back)
         finally:
             self._standing_in = self._wanted_back = False
             self._duty.release()
         if not self._call_soon(self._round):
+            self._orphaned()
             LoopThread(self._name, self._loop).run()

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from time import monotonic
 
@@ -10,7 +11,7 @@ import pytest
 import jgroups_py as jg
 from jgroups_py.aio import AsyncChannel
 from jgroups_py.protocol import Protocol
-from tests.unit.runtime import solo
+from tests.unit.runtime import helpers, solo
 from tests.unit.runtime.helpers import PATIENCE_SECONDS, free_udp_port
 from tests.unit.runtime.test_callbacks import Echo, Keeper
 from tests.unit.runtime.test_duty import Ticking, compute, ticking
@@ -72,6 +73,16 @@ def test_whatever_a_coroutine_of_the_receiver_raises_the_next_message_is_deliver
             await eventually(lambda: got == [b"1", b"2"])
 
     run(test)
+
+
+def test_a_channel_whose_event_loop_was_closed_leaves_its_group(caplog):
+    channel = open_channel(Ticking)
+    asyncio.run(channel.connect("chat"))
+    helpers.eventually(lambda: channel.state == "CLOSED")
+    helpers.eventually(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("jgroups-A")])
+    assert "its event loop was closed" in caplog.text
+    with pytest.raises(jg.ChannelClosedError, match="event loop"):
+        asyncio.run(channel.send(None, b"x"))
 
 
 def test_a_loop_over_messages_ends_when_another_task_disconnects():
