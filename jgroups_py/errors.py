@@ -118,6 +118,15 @@ class MemberLeftError(RequestError):
         return f"{self.member} left before it answered"
 
 
+class NoMemberError(MemberLeftError):
+    """Who was to be asked is no member of our view, any more or yet, nor of another site; nothing was sent."""
+
+    definite = True
+
+    def __str__(self) -> str:
+        return f"{self.member} is no member of the group, as far as is known here (it left, or our view comes later)"
+
+
 class RemoteError(RequestError):
     """The member that was asked handled the request and failed: its handler raised a `kind`, saying `text`."""
 

@@ -14,6 +14,7 @@ from jgroups_py import errors
     (errors.ChannelClosedError("a bug"), "a bug", {"reason": "a bug"}),
     (errors.MessageLostError("SFO"), "lost for site SFO:", {"site": "SFO"}),
     (errors.MemberLeftError("B"), "B left before it answered", {"member": "B"}),
+    (errors.NoMemberError("B"), "B is no member of the group, as far as is known here", {"member": "B"}),
     (errors.RemoteError("B", "KeyError", "'x'"), "B answered KeyError: 'x'", {"member": "B", "kind": "KeyError"}),
 ])
 def test_an_error_of_the_application_says_the_same_after_it_was_pickled(error, says, fields):

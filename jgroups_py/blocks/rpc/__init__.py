@@ -14,9 +14,9 @@ from jgroups_py.blocks.rpc.aio import AsyncRpc
 from jgroups_py.blocks.rpc.calls import Answers, Mode
 from jgroups_py.blocks.rpc.serving import LATER, Handler, Request
 from jgroups_py.blocks.rpc.sync import Reply, Rpc
-from jgroups_py.errors import MemberLeftError, RemoteError, RequestError, RequestTimeoutError
+from jgroups_py.errors import MemberLeftError, NoMemberError, RemoteError, RequestError, RequestTimeoutError
 
 FIRST, MAJORITY, ALL, NONE = Mode.FIRST, Mode.MAJORITY, Mode.ALL, Mode.NONE
 
 __all__ = ["ALL", "FIRST", "LATER", "MAJORITY", "NONE", "Answers", "AsyncRpc", "Handler", "MemberLeftError", "Mode",
-           "RemoteError", "Reply", "Request", "RequestError", "RequestTimeoutError", "Rpc"]
+           "NoMemberError", "RemoteError", "Reply", "Request", "RequestError", "RequestTimeoutError", "Rpc"]

@@ -11,7 +11,7 @@ from jgroups_py.blockheaders import Tell
 from jgroups_py.blocks.rpc.calls import NEVER_NS, Answers, Call, Calls, Lane, Many, Mode, One
 from jgroups_py.blocks.rpc.hub import Hub, Service
 from jgroups_py.blocks.rpc.serving import Handler, Request, Server
-from jgroups_py.errors import MemberLeftError
+from jgroups_py.errors import NoMemberError
 from jgroups_py.message import as_bytes
 from jgroups_py.session import BaseChannel
 from jgroups_py.units import seconds
@@ -128,7 +128,7 @@ class BaseRpc:
         self._channel._ready()
         lane = self._calls.lane(dest)
         if lane.gone and not may_be_gone:
-            raise MemberLeftError(dest)
+            raise NoMemberError(dest)
         return lane
 
 
