@@ -4,20 +4,30 @@ from __future__ import annotations
 import attrs
 
 from jgroups_py.config.spec import StackSpec
-from jgroups_py.sim.faults import Action, Talk, Want
+from jgroups_py.outputs import LOCAL
+from jgroups_py.sim.faults import Action, Begin, CrashOfFirst, OneWay, PauseOf, Split, Storm, Talk, Want
+from jgroups_py.sim.network import Weather
 from jgroups_py.sim.process import Process
 from jgroups_py.sim.profiles.base import Plan, span, stack
 from jgroups_py.sim.profiles.relay import Relay
 from jgroups_py.sim.profiles.sites import Replier
+from jgroups_py.sim.relay_faults import PauseOfFirst
 from jgroups_py.sim.world import World
-from jgroups_py.units import millis
+from jgroups_py.units import millis, seconds
 
 TOPICS = ("orders", "prices", "7")
 PORT = 45611
+PATTERNS = ("hand over", "comeback", "another reign")        # the last one needs three members
+FAULTS_END = millis(1500)                # before it all are started
 
 
 class Topics(Relay):
-    """As relay; each member has topics that it wants all the time, and most change their mind about others."""
+    """As relay; each member has topics that it wants all the time, and most change their mind about others.
+
+    In more than half of the seeds the local nets are slow, and around every change of mind somebody sends without a
+    pause: so there is always something on its way between a member and its relay, in both directions. Most of these
+    are one of three patterns, orders of events that single safeguards of TOPICS are for, and nothing else.
+    """
 
     name = "topics"
     reaches = ("failovers", "numbers sent for messages", "numbers delivered", "numbers refused", "interests heard",
@@ -33,10 +43,23 @@ class Topics(Relay):
             for name in names:
                 self.wanted[name] = "*" if rng.random() < 0.07 else ",".join(
                     topic for topic in few if rng.random() < 0.7)
+        slow = rng.random() < 0.6
+        if slow and rng.random() < 0.75:
+            return self.one_pattern(plan)
         times = [rng.randrange(millis(800), plan.stop_ns) for _ in range(rng.randint(0, 12))]
         times += [max(0, fault.at_ns + span(rng, -0.1, 3)) for fault in plan.faults if rng.random() < 0.7]
-        traffic = [*plan.traffic, *(action for at_ns in times for action in self.stir(at_ns))]
-        return attrs.evolve(plan, traffic=tuple(sorted(traffic, key=lambda action: action.at_ns)))
+        stir = self.stir_slowly if slow else self.stir
+        traffic = [*plan.traffic, *(action for at_ns in times for action in stir(at_ns))]
+        faults = [*plan.faults, *(self.slowness(plan.stop_ns) if slow else ())]
+        return attrs.evolve(plan, faults=in_order(faults), traffic=in_order(traffic))
+
+    # --- at random --------------------------------------------------------------------------------------------------
+
+    def slowness(self, stop_ns: int) -> list[Action]:
+        """Local nets that take their time, nearly all the time."""
+        latency_ns = span(self.rng, 0.01, 0.12)
+        weather = Weather(latency_ns=latency_ns, jitter_ns=latency_ns // 4)
+        return [Storm(FAULTS_END, weather, stop_ns - FAULTS_END, LOCAL)]
 
     def stir(self, at_ns: int) -> list[Action]:
         """Members of a site change their minds about a topic within a moment, while others send a lot about it."""
@@ -48,6 +71,85 @@ class Topics(Relay):
         talks = [Talk(max(0, at_ns + span(rng, -0.05, 0.15)), speaker, "", rng.choice((1, 1, 2)), 0, topic=topic)
                  for _ in range(rng.choice((0, 10, 30)))]
         return [*(change for change in changes if self.may_do(change)), *talks]
+
+    def stir_slowly(self, at_ns: int) -> list[Action]:
+        """Some members of a site change their minds about a topic, perhaps again and again, in a stream about it."""
+        rng, topic = self.rng, self.rng.choice(TOPICS)
+        site = rng.choice(list(self.sites))
+        changes = []
+        for name in rng.sample(self.sites[site], rng.randint(1, len(self.sites[site]))):
+            change = Want(max(0, at_ns + span(rng, -0.1, 0.3)), name, topic, rng.random() < 0.7)
+            for _ in range(rng.choice((1, 1, 2, 3))):
+                changes.append(change)
+                change = attrs.evolve(change, at_ns=change.at_ns + span(rng, 0.01, 0.25), on=not change.on)
+        first_ns = max(0, at_ns - millis(200))
+        talks = self.stream(rng.choice(self.elsewhere(site)), topic, first_ns, first_ns + seconds(0.6))
+        return [*(change for change in changes if self.may_do(change)), *talks]
+
+    def stream(self, speaker: str, topic: str, first_ns: int, stop_ns: int) -> list[Action]:
+        """One message after the other about a topic."""
+        return [Talk(at_ns, speaker, "", 1, 0, topic=topic) for at_ns in range(first_ns, stop_ns, millis(10))]
+
+    # --- patterns: each at one site, where nobody wants anything all the time ---------------------------------------
+
+    def one_pattern(self, plan: Plan) -> Plan:
+        """A plan with a pattern in place of its faults."""
+        rng = self.rng
+        site, at_ns = rng.choice(list(self.sites)), span(rng, 4, 5)
+        names = rng.sample(self.sites[site], len(self.sites[site]))
+        self.wanted.update(dict.fromkeys(names, ""))
+        others = self.elsewhere(site)
+        match rng.choice(PATTERNS if len(names) > 2 else PATTERNS[:2]):
+            case "hand over":
+                faults, stream = self.hand_over(names, others, at_ns)
+            case "comeback":
+                faults, stream = self.comeback(names, others, at_ns)
+            case _:
+                faults, stream = self.another_reign(names, others, at_ns)
+        stop_ns = max(action.at_ns for action in (*faults, *stream)) + seconds(2)
+        early = [action for action in plan.traffic if action.at_ns < at_ns - seconds(1) or isinstance(action, Begin)]
+        return Plan(plan.sites, in_order([*faults, *self.slowness(stop_ns)]), in_order([*early, *stream]), stop_ns)
+
+    def hand_over(self, names: list[str], others: tuple[str, ...], at_ns: int) -> tuple[list[Action], list[Action]]:
+        """One member gives up a topic just as another asks for it, which has just asked for something else, too."""
+        rng, (giver, taker), stream = self.rng, names[:2], list[Action]()
+        for _ in range(3):
+            topic, other = rng.sample(TOPICS, 2)
+            asks_ns = at_ns + seconds(1)
+            takes_ns = asks_ns + span(rng, 0.05, 0.25)
+            stream += [Want(at_ns, giver, topic, True), Want(asks_ns, taker, other, True),
+                       Want(rng.randrange(asks_ns, takes_ns), giver, topic, False),
+                       Want(takes_ns, taker, topic, True), Want(at_ns + seconds(2.5), taker, topic, False),
+                       Want(at_ns + seconds(2.5), taker, other, False),
+                       *self.stream(rng.choice(others), topic, at_ns + millis(800), at_ns + seconds(2))]
+            at_ns += seconds(3)
+        return [], stream
+
+    def comeback(self, names: list[str], others: tuple[str, ...], at_ns: int) -> tuple[list[Action], list[Action]]:
+        """The only one that wants a topic is paused until it is excluded; others begin to send as it comes back."""
+        rng, name, for_ns = self.rng, names[0], span(self.rng, 7, 9)
+        topic, back_ns = rng.choice(TOPICS), at_ns + for_ns
+        self.wanted[name] = topic
+        stream: list[Action] = []
+        for speaker in others:
+            first_ns = back_ns + span(rng, 0, 2)
+            stream += self.stream(speaker, topic, first_ns, first_ns + rng.choice((millis(10), seconds(1))))
+        pause = PauseOfFirst(at_ns, name, for_ns) if rng.random() < 0.3 else PauseOf(at_ns, name, for_ns)
+        return [pause], stream
+
+    def another_reign(self, names: list[str], others: tuple[str, ...], at_ns: int) -> tuple[list[Action], list[Action]]:
+        """A coordinator loses its office in a merge, another one changes its mind, and the first has the office again,
+        but does not hear from the other one for a moment."""
+        rng, topic, for_ns = self.rng, self.rng.choice(TOPICS), span(self.rng, 7, 9)
+        lone, first, other = names
+        healed_ns = at_ns + for_ns
+        dies_ns = healed_ns + seconds(6)
+        stream = self.stream(rng.choice(others), topic, dies_ns - millis(500), dies_ns + seconds(4))
+        return [Split(at_ns, ((lone,), (first, other)), for_ns, (LOCAL,)), CrashOfFirst(dies_ns, lone),
+                OneWay(dies_ns + span(rng, 0.1, 1.2), other, first, span(rng, 1, 3), (LOCAL,))], [
+            Want(healed_ns + span(rng, 4, 5), other, topic, True), *stream]
+
+    # --- members ----------------------------------------------------------------------------------------------------
 
     def may_do(self, change: Want) -> bool:
         """What a member wants all the time it never gives up, so that the other guarantees can be judged too."""
@@ -71,3 +173,8 @@ class Topics(Relay):
         """The shipped stack."""
         port = PORT + list(self.plan.sites).index(site)
         return stack("topics", (("site", site), ("mcast_port", str(port)), ("topics", topics)))
+
+
+def in_order(actions: list[Action]) -> tuple[Action, ...]:
+    """By their times."""
+    return tuple(sorted(actions, key=lambda action: action.at_ns))

@@ -12,8 +12,9 @@ from tests.sim.planted_bugs.relay import RELAY_SAFEGUARDS
 from tests.sim.planted_bugs.replicas import REPLICA_SAFEGUARDS
 from tests.sim.planted_bugs.safeguard import Patch, Safeguard
 from tests.sim.planted_bugs.swim import SWIM_SAFEGUARDS
+from tests.sim.planted_bugs.topics import TOPICS_SAFEGUARDS
 
 SAFEGUARDS = (*GROUP_SAFEGUARDS, *RELAY_SAFEGUARDS, *RECEIPT_SAFEGUARDS, *JOURNAL_SAFEGUARDS, *REPLICA_SAFEGUARDS,
-              *SWIM_SAFEGUARDS)
+              *SWIM_SAFEGUARDS, *TOPICS_SAFEGUARDS)
 
 __all__ = ["SAFEGUARDS", "Patch", "Safeguard"]
