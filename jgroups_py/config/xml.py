@@ -48,7 +48,7 @@ def parse(text: str, file: str) -> list[RawItem]:
         raise stop(reader.place(), "DTDs, entities and external references are refused in stack files") from None
     except SAXException as error:
         line = getattr(error, "getLineNumber", int)() or 0
-        reason = error.getMessage().removeprefix("not well-formed ")
+        reason = error.getMessage().removeprefix("not well-formed ").strip("()")     # expat: not well-formed (...)
         raise stop(Place(file, line), f"not well-formed XML: {reason}") from None
     return reader.items
 

@@ -62,6 +62,7 @@ def test_yaml_values_are_texts_as_written_and_lists_are_joined():
     ('<!DOCTYPE config SYSTEM "http://127.0.0.1/x.dtd"><config/>', 1, "refused"),
     ("<config>\n<UDP>&unknown;</UDP></config>", 2, "undefined entity"),
     ("<config>\n<UDP", 2, "not well-formed XML"),
+    ("<config>\n<UDP mcast_port=5/></config>", 2, "not well-formed XML: invalid token"),
     ("", 1, "not well-formed XML"),
     ("<config>\n hello</config>", 2, "text between elements"),
     ("<config bind='1'/>", 1, "no attribute 'bind'"),
