@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from jgroups_py.errors import NotConnectedError as NotConnectedError
     from jgroups_py.errors import ReceiptError as ReceiptError
     from jgroups_py.errors import ReceiptTimeoutError as ReceiptTimeoutError
+    from jgroups_py.errors import ReceiversMissingError as ReceiversMissingError
     from jgroups_py.errors import SendTimeoutError as SendTimeoutError
     from jgroups_py.errors import SiteOrderError as SiteOrderError
     from jgroups_py.errors import StateTransferError as StateTransferError
@@ -74,8 +75,8 @@ _HOMES = {
     "address": ("Address", "ProxyUUID"), "aio": ("AsyncChannel",), "arguments": ("COORDINATOR",), "batch": ("Flag",),
     "channel": ("JChannel",), "config.spec": ("StackSpec",),
     "errors": ("ChannelClosedError", "ChannelError", "ConfigError", "JoinTimeoutError", "MessageLostError",
-               "NotConnectedError", "ReceiptError", "ReceiptTimeoutError", "SendTimeoutError", "SiteOrderError",
-               "StateTransferError", "UnknownSiteError", "WireError"),
+               "NotConnectedError", "ReceiptError", "ReceiptTimeoutError", "ReceiversMissingError", "SendTimeoutError",
+               "SiteOrderError", "StateTransferError", "UnknownSiteError", "WireError"),
     "message": ("Message", "MessageBatch"), "receiver": ("Receiver",), "session": ("ChannelState",),
     "view": ("GlobalView", "MergeView", "View", "ViewId"),
 }

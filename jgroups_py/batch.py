@@ -18,8 +18,11 @@ from jgroups_py.address import Address
 class Flag(enum.IntFlag):
     """What an application may ask for a message (values as in JGroups).
 
-    NO_TOTAL_ORDER and RSVP only travel with it: there is no total order yet, and who wants to know that a message
-    arrived sends a request (blocks.rpc) or, with RELAY, `until`.
+    OOB: a unicast is delivered when it arrives, whatever it overtakes; multicasts keep their order all the same.
+    NO_FC: it does not wait for credits. NO_RELIABILITY: it is sent once, and may be lost, doubled or overtaken.
+    NO_RELAY: it stays in our own site. The others only travel with it: nothing waits to be bundled (DONT_BUNDLE), there
+    is no total order yet (NO_TOTAL_ORDER), and who wants to know that a message arrived (RSVP) sends a request
+    (blocks.rpc) or, with RELAY, `until`.
     """
 
     NONE = 0
@@ -30,7 +33,6 @@ class Flag(enum.IntFlag):
     NO_TOTAL_ORDER = 32
     NO_RELAY = 64
     RSVP = 128
-
 
     @classmethod
     def bits(cls, flags: int) -> int:
@@ -54,7 +56,6 @@ _KNOWN: Final = sum(map(int, Flag))
 
 # Plain ints for protocols: `int & int` costs a tenth of `IntFlag & IntFlag`.
 OOB: Final = int(Flag.OOB)
-DONT_BUNDLE: Final = int(Flag.DONT_BUNDLE)
 NO_FC: Final = int(Flag.NO_FC)
 NO_RELIABILITY: Final = int(Flag.NO_RELIABILITY)
 NO_RELAY: Final = int(Flag.NO_RELAY)

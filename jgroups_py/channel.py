@@ -45,11 +45,12 @@ class JChannel(BaseChannel):
         self, stack: Source = "udp", name: str | None = None, properties: Mapping[str, object] | None = None,
         receiver: object = None,
     ) -> None:
-        """`stack`: a stack file, a packaged stack's name, a StackSpec or a list of protocols; `properties` fill the
-        file's ${name:default}.
+        """`stack`: a stack file, a packaged stack's name, a StackSpec or a list of protocols; `name`: our logical name,
+        None: the host's and a number; `properties` fill the file's ${name:default}; `receiver`: see the property.
 
         Raises:
             ConfigError: with every problem of the stack.
+            TypeError, ValueError: the name is no str of at most 255 bytes, or the receiver cannot be called.
         """
         super().__init__(stack, name, properties, receiver)
         self._lock = threading.Condition()
@@ -62,12 +63,13 @@ class JChannel(BaseChannel):
     def connect(
         self, cluster: str, timeout: float = 10.0, state_from: Address | Coordinator | None = None,
     ) -> Self:
-        """Join the group of this name, or found it; with `state_from`, fetch the state too.
+        """Join the group of this name, or found it; with `state_from` (a member, or COORDINATOR), fetch the state too.
 
         Raises:
             JoinTimeoutError: no view within `timeout` seconds; the channel may be connected again.
             StateTransferError: joined, but the state did not come; the channel is disconnected again.
             ChannelError: it is connected already, closed, or its sockets cannot be opened.
+            TypeError, ValueError: the name is no str of 1 to 255 bytes, or `state_from` is no member.
         """
         provider = provider_of(state_from)
         with self._lock:
@@ -202,7 +204,10 @@ class JChannel(BaseChannel):
         self, dest: Address | None, payloads: Iterable[Any], flags: int = 0, *,
         headers: Mapping[int, bytes] | None = None, timeout: float | None = None, topic: str | int | None = None,
     ) -> None:
-        """Send many messages as `send` does one after the other, for less; a timeout may leave a part of them sent."""
+        """Send many messages as `send` does one after the other, for less, and raise as it does.
+
+        SendTimeoutError: the first ones may have been sent, the rest was not.
+        """
         session = self._ready()
         found = self._all_bytes(dest, payloads)
         wired, wait = self._wired(headers, topic, dest), self.send_timeout if timeout is None else timeout
@@ -213,11 +218,15 @@ class JChannel(BaseChannel):
     def get_state(self, target: Address | Coordinator | None = None, timeout: float = 10.0) -> None:
         """Fetch the state of `target` (None: the coordinator) into the receiver's set_state; returns when it is set.
 
+        timeout: seconds in which nothing of it arrives; a large state may take longer while it moves.
         With RELAY, `target` may be a member of another site: then all members of ours take its state (rule 16), and
         what our site multicasts waits until they have.
 
         Raises:
-            StateTransferError: it did not come, or not wholly; set_state may have seen a part.
+            StateTransferError: it did not come, or not wholly; set_state may have seen a part. Or another one is on
+                its way to this channel.
+            NotConnectedError, ChannelClosedError: nothing was asked for.
+            TypeError: the target is no member.
         """
         provider, session, thread = provider_of(target), self._ready(), self._thread
         assert thread is not None, "a session has a thread"

@@ -129,7 +129,11 @@ class Session:
 
 
 class BaseChannel(Subscriber):
-    """What JChannel and AsyncChannel share: properties, and checking what is to be sent."""
+    """What JChannel and AsyncChannel share: properties, and checking what is to be sent.
+
+    spec: the stack. name: our logical name. send_timeout: seconds that a send waits for room if it is not told, None:
+    for ever. max_message_bytes: the largest payload.
+    """
 
     def __init__(
         self, stack: Source = "udp", name: str | None = None, properties: Mapping[str, object] | None = None,

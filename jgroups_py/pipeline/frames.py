@@ -6,7 +6,8 @@
     frames.audit(rows).where("lost > 0").show()
 
 `rows` may be any DataFrame with the archive's columns: filtered, united, read with another reader. While an archive
-grows, `stream.follow` runs the same jobs and keeps the same tables.
+grows, `stream.follow` runs the same jobs and keeps the same tables. The schemas named below say which columns a table
+has; those in `_ns` are nanoseconds, instants since 1970. `options`: see job.Options.
 """
 from __future__ import annotations
 

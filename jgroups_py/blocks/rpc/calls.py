@@ -24,7 +24,10 @@ NEVER_NS = 1 << 62
 
 
 class Mode(enum.StrEnum):
-    """How many answers a request to several members waits for."""
+    """How many answers a request to several members waits for; the words will do wherever a Mode is wanted.
+
+    MAJORITY: of those that were asked, more than half.
+    """
 
     NONE = "none"
     FIRST = "first"

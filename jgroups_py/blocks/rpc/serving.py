@@ -31,7 +31,7 @@ Handler = Callable[["Request"], Any]
 
 
 class Request:
-    """A request that another member (or this one) sent. wanted: whether it waits for the answer."""
+    """A request that another member (or this one) sent. src: who; payload: bytes."""
 
     __slots__ = ("_number", "_server", "payload", "src")
 

@@ -112,7 +112,7 @@ class Rpc(BaseRpc):
 
         Raises:
             RemoteError: its handler raised. MemberLeftError, RequestTimeoutError: there is no answer.
-            ChannelError: as of `send`, or the channel was closed meanwhile.
+            ChannelError, ValueError, TypeError: as of `send`, or the channel was closed meanwhile.
         """
         latch = _closed_latch()
         call = self._send_one(dest, payload, Flag.bits(flags), timeout, latch, self._channel.send_timeout)
