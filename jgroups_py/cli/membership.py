@@ -11,6 +11,7 @@ from typing import Any
 from jgroups_py.blocks.membership import Membership
 from jgroups_py.cli.commands import Ended, ignore_sigterm, obey, watch_sigterm
 from jgroups_py.cli.printer import Printer
+from jgroups_py.errors import ChannelError
 from jgroups_py.outputs import Output
 from jgroups_py.protocols.swim.config import parse_places, parse_tags
 from jgroups_py.reports import Changes
@@ -47,11 +48,14 @@ class Node:
                 self.membership.join(cluster)
                 known = self.membership.members()
                 if not known:
-                    return 1                                 # it ended at once, and has said why
+                    return 1                                 # it ended meanwhile
                 self.emit("ready", name=known[0].name, address=known[0].address.raw.hex(), pid=os.getpid())
                 obey(self.commands, self.emit)
         except Ended:
             pass
+        except ChannelError as error:
+            self.emit("error", message=str(error))
+            return 1
         ignore_sigterm()
         self.membership.leave()
         return 0

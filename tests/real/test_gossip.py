@@ -48,6 +48,8 @@ def test_accept_1_7_sizes_are_checked_at_once_and_the_largest_arrives() -> None:
         a.broadcast(bytes(10_207), topic=1)
         with pytest.raises(PayloadSizeError, match="10208 bytes exceeds max_payload of 10207"):
             a.broadcast(bytes(10_208), topic=1)
+        with pytest.raises(ValueError, match="-1 is not within 0 to 1"):
+            a.broadcast(b"", ratio=-1)
         until(lambda: bool(got))
         assert got == [("1", bytes(10_207), a.identity)]
         assert a.peer_addr(b.identity or Address(bytes(16))) == place_of(b)

@@ -28,6 +28,7 @@ log = logging.getLogger("jgroups_py")
 
 SERVICES = 1 << 16
 JOIN_SECONDS = 2.0
+ENTRY_BYTES = 256                      # of a message, beside the key and the value of its entry
 WRITE_SECONDS = 5.0                    # a write waits so long for a slow group; then an exchange makes up for it
 Watcher = Callable[[Change], object]
 
@@ -105,11 +106,19 @@ class SharedTable:
     # --- as a table ---------------------------------------------------------------------------------------------------
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Set a key here at once, and elsewhere by and by."""
+        """Set a key here at once, and elsewhere by and by; connected or not.
+
+        Raises:
+            ValueError: the key is not of 1 to 1024 bytes, or key and value do not fit one message of the channel.
+        """
         self._write(key, bytes(value))
 
     def delete(self, key: bytes) -> None:
-        """Delete a key, likewise. A copy that comes back does not bring it back."""
+        """Delete a key, likewise. A copy that comes back does not bring it back.
+
+        Raises:
+            ValueError: see `put`.
+        """
         self._write(key, None)
 
     def get(self, key: bytes) -> bytes | None:
@@ -148,6 +157,9 @@ class SharedTable:
             self._thread.join(JOIN_SECONDS)
 
     def _write(self, key: bytes, value: bytes | None) -> None:
+        room = self._channel.max_message_bytes - ENTRY_BYTES - len(key)
+        if value is not None and len(value) > room:
+            raise ValueError(f"a value of {len(value)} bytes exceeds the {room} that fit one message with this key")
         with self._lock:
             _, message = self.replica.write(bytes(key), value, self._wall_ns())
         self._send(None, message, WRITE_SECONDS)

@@ -78,16 +78,21 @@ class Gossip(Standalone):
     # --- broadcasts ---------------------------------------------------------------------------------------------------
 
     def broadcast(self, payload: Any, topic: str | int | None = None, ratio: float = 1.0) -> None:
-        """Send to all peers that want the topic (None: to all), or to a share of them. Waits while the queue is full.
+        """Send to all peers that want the topic (None: to all), or to a random share of them, rounded up.
+
+        ratio: from 0 to 1. Waits while the queue is full.
 
         Raises:
-            PayloadSizeError: it does not fit a datagram. ValueError, TypeError: there can be no such topic.
+            PayloadSizeError: it does not fit a datagram.
+            ValueError, TypeError: there can be no such topic, or ratio; or the payload is no bytes.
             NotConnectedError, ChannelClosedError: not started, or closed.
         """
         data = as_bytes(payload)
         limit = self._config.max_payload_bytes
         if len(data) > limit:
             raise PayloadSizeError(len(data), limit)
+        if not 0 <= ratio <= 1:
+            raise ValueError(f"a ratio of {ratio} is not within 0 to 1")
         headers = () if topic is None else (topic_header(topic),)
         self._running().sends.put_event(Broadcast(data, headers, ratio), len(data), None)
 

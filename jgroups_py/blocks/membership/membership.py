@@ -80,12 +80,15 @@ class Membership(Standalone):
     def join(self, cluster: str, places: Places = ()) -> Self:
         """Be a member of `cluster` from now on, and look for others: at `places` ("host:port,host:port", or pairs),
         at the stack's initial_hosts and by its discovery protocol. Returns at once; who is there comes by and by.
+        If the sockets cannot be opened, whatever is asked of it then raises ChannelClosedError, which says why.
 
         Raises:
             ChannelClosedError: it has joined before; make another Membership.
+            ConfigError: `places` are none; nothing was begun.
         """
+        found = parse_places(places)
         self._begin(cluster)
-        self.look_at(parse_places(places))
+        self.look_at(found)
         return self
 
     def look_at(self, places: Iterable[PhysicalAddress]) -> None:
@@ -101,7 +104,11 @@ class Membership(Standalone):
     # --- what it knows ------------------------------------------------------------------------------------------------
 
     def members(self) -> tuple[Member, ...]:
-        """All that are known, ourselves first; failed ones and those that left until they are forgotten."""
+        """All that are known, ourselves first; failed ones and those that left until they are forgotten.
+
+        Raises:
+            NotConnectedError, ChannelClosedError: not joined yet, or not any more.
+        """
         known = self._ask(lambda node: node.local.find(MemberTable).known_members())
         return known if known is not None else ()
 
@@ -123,6 +130,7 @@ class Membership(Standalone):
 
         Raises:
             ConfigError: they are larger than 512 bytes, or the weight is no positive number.
+            NotConnectedError, ChannelClosedError: not joined yet, or not any more.
         """
         pack_tags(tags, weight)
         self._inject(SetTags(dict(tags), weight))
@@ -132,6 +140,7 @@ class Membership(Standalone):
 
         Raises:
             ConfigError: the stack has no SERF.
+            NotConnectedError, ChannelClosedError: not joined yet, or not any more.
         """
         if self.spec.config_of("SERF") is None:
             raise ConfigError(f"{self.spec.source}: user events need SERF in the stack")
