@@ -80,6 +80,10 @@ class Disks:
         """The disk of a member."""
         return self.by_name.setdefault(name, Disk())
 
+    def has_journal(self, name: str) -> bool:
+        """Whether a member keeps one (an archive may be on its disk too)."""
+        return name in self.by_name and self.by_name[name].owner is not None
+
     def open(self, process: Process, asked: OpenJournal) -> None:
         """Lock the folder and list it."""
         disk = self.of(process.name)

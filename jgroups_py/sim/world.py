@@ -252,7 +252,7 @@ class World(Engine):
         if power:
             self.links.dark[process.host] = None
             self.disks.power_cut(name)
-        if name in self.disks.by_name:
+        if self.disks.has_journal(name):
             complete = not power and not process.node.stats()["RELAY"].get("journal_failures", 0)
             self.history.add(h.OnDisk(self.now_ns, process.me, self.disks.kept(name), complete))
         for net in NETS:

@@ -150,7 +150,7 @@ def _planted(plan: Plan) -> Iterator[Fault]:
                 continue
             if kind == "skipped":
                 origin = followers[turn % len(followers)]
-                others = [life for life in others if life.site == origin.site]
+                others = [life for life in whole if life.site == origin.site and life != origin]
             elif kind == "skipped_relayed":
                 others = [life for life in followers if life.site != origin.site]
             first = _free_place(plan, rng, used[origin.number], highest)
