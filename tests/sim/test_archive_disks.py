@@ -63,7 +63,7 @@ def facts(records: list[Record]) -> list[Record]:
     return [record for record in records if record.kind not in (*MESSAGES, "gap")]
 
 
-@pytest.mark.parametrize("seed", [2, 5])
+@pytest.mark.parametrize("seed", [2, 67])
 def test_with_drop_rows_and_gaps_are_what_happened(seed, monkeypatch):
     world = world_of(seed, "drop", monkeypatch)
     alive = [archive for archive in world.archives.by_recorder.values() if archive.process.running]
