@@ -41,7 +41,7 @@ from jgroups_py.swim_events import SetTags
 from jgroups_py.units import NS_PER_S, millis, seconds
 
 SIZES = (10, 32, 100, 320, 1000)
-LOSSES = {0.0: 1000, 0.1: 320}           # loss -> the largest group: a second of 1,000 members and loss takes five
+LOSSES = {0.0: 1000, 0.1: 1000}          # loss -> the largest group: a second of 1,000 members and loss takes four
 WARM_UP, LOAD, WATCH, NEWS = seconds(3), seconds(15), seconds(60), seconds(6)
 CRASHES = 5                              # one every two seconds; a tenth of the members at most
 CHANGES = 5                              # tags that change, one every two seconds
