@@ -10,9 +10,11 @@ import time
 
 import attrs
 
+from benchmarks.swim import Ether
 from jgroups_py.config.load import load
 from jgroups_py.gossip import Broadcast
 from jgroups_py.sim import World
+from jgroups_py.sim.network import Weather
 from jgroups_py.units import NS_PER_S, millis, seconds
 from tests.unit.protocols.pex.peers import CLUSTER, PORT
 
@@ -29,6 +31,7 @@ class Exchange:
 def full_exchange(number: int, limit_ns: int = seconds(20)) -> Exchange:
     """Raises AssertionError if they do not get so far."""
     world = World(1)
+    world.network = Ether("1", Weather())                  # a path for each of a million pairs would take gigabytes
     spec = load("gossip", {"seeds": f"{world.ip('P0')}[{PORT}]", "profile": "influx-2023"})
     names = [f"P{at}" for at in range(number)]
     for name in names:
