@@ -58,6 +58,9 @@ class UnicastConfig:
     max_retransmit_time_ns: int = duration(
         "60s", name="max_retransmit_time", doc="How long messages to somebody outside the view are sent again while "
         "no acknowledgement comes; 0: until conn_close_timeout. Members of the view are never given up.")
+    max_unheard_bytes: int = size(
+        "16M", name="max_unheard_size", least="64K", doc="What is kept for somebody outside the view who acknowledges "
+        "nothing; beyond it all of that is given up and counted. Bounds memory: credits hold back members only.")
     max_early_bytes: int = size(
         "4M", name="max_early_size", doc="What is kept of the messages that come before our first view; the rest is "
         "dropped and comes again.")

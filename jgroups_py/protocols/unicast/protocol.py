@@ -72,10 +72,20 @@ class Unicast(Protocol):
         window = out.window
         run = batch.push(Data(out.connection, window.next, window.low))
         window.add(run)
+        if self.strangers and dest in self.strangers and self.too_much(dest, out, batch):
+            return None
         out.used = True
         if not out.armed:
             self.arm_anew(dest, out)
         return self.pass_down(run)
+
+    def too_much(self, dest: Address, out: Outgoing, batch: Batch) -> bool:
+        """Give up a stranger who acknowledges nothing before it fills our memory: no credits bound what it is sent."""
+        out.unheard_bytes += batch.nbytes
+        if out.unheard_bytes <= self.config.max_unheard_bytes:
+            return False
+        self.close_outgoing(dest)
+        return True
 
     def open(self, dest: Address) -> Outgoing:
         """A new connection to `dest`, numbered above all earlier ones."""
@@ -125,7 +135,8 @@ class Unicast(Protocol):
         if ack.next > out.window.next:
             return self.count("wrong_acks")
         if not out.window.forget(ack.next):
-            self.count("stale_acks")
+            return self.count("stale_acks")
+        out.unheard_bytes = 0
         return None
 
     @receives(Missing)

@@ -17,10 +17,11 @@ class Outgoing:
     """The sending end.
 
     armed: the resend timer is set; wait_ns: its next delay; tick_low: `window.low` when it was set; moved_ns: when an
-    acknowledgement last brought news or sending began anew; used: something was sent since the last sweep.
+    acknowledgement last brought news or sending began anew; used: something was sent since the last sweep;
+    unheard_bytes: payload bytes sent to a peer outside the view since an acknowledgement last brought news.
     """
 
-    __slots__ = ("armed", "connection", "moved_ns", "tick_low", "used", "wait_ns", "window")
+    __slots__ = ("armed", "connection", "moved_ns", "tick_low", "unheard_bytes", "used", "wait_ns", "window")
 
     def __init__(self, connection: int, wait_ns: int) -> None:
         self.connection = connection
@@ -29,6 +30,7 @@ class Outgoing:
         self.wait_ns = wait_ns
         self.tick_low = 0
         self.moved_ns = 0
+        self.unheard_bytes = 0
         self.used = True
 
     def again(self, first: int, stop: int) -> Iterator[Batch]:

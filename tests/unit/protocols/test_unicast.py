@@ -252,6 +252,27 @@ def test_a_short_exclusion_loses_nothing() -> None:
     assert both["B"].payloads() == list(numbered(0, 5))
 
 
+def test_a_stranger_who_acknowledges_nothing_cannot_fill_our_memory() -> None:
+    a = Bench(Unicast(UnicastConfig(max_unheard_bytes="64K")), me="A")
+    a.down(change(V1))
+    for _ in range(1000):
+        a.down(unicast("A", "C", bytes(1000)))
+        assert a.stats()["unacknowledged"] <= 65
+    assert a.stats()["unacknowledged_dropped"] > 900
+    for _ in range(1000):
+        a.down(unicast("A", "B", bytes(1000)))
+    assert a.stats()["unacknowledged"] >= 1000, "a member is never given up"
+
+
+def test_a_stranger_who_acknowledges_may_get_any_amount() -> None:
+    a = Bench(Unicast(UnicastConfig(max_unheard_bytes="64K")), me="A")
+    a.down(change(V1))
+    for number in range(1, 1000):
+        a.down(unicast("A", "C", bytes(1000)))
+        a.up(unicast("C", "A", headers=(Ack(1, number + 1),)))
+    assert "unacknowledged_dropped" not in a.stats()
+
+
 def test_retransmission_to_a_stranger_ends() -> None:
     a = Bench(Unicast(UnicastConfig(max_retransmit_time_ns="3s")), me="A")
     a.down(change(V1))
