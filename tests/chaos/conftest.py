@@ -1,9 +1,39 @@
-"""The long runs are made only when asked for by their marker: `pytest -m chaos`, `pytest -m netns`."""
+"""The long runs are made only when asked for by their marker: `pytest -m chaos`, `pytest -m netns`.
+
+What all runs of a session found together stands at its end.
+"""
 from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from tests.chaos.verdict import Noted, Verdict
+
 LONG = ("chaos", "netns")
+FIGURES = "figures of a run"
+
+
+@pytest.fixture
+def noted(record_property: Callable[[str, object], None]) -> Noted:
+    """Keeps the figures of a verdict for the sum at the end."""
+    def note(verdict: Verdict) -> Verdict:
+        record_property(FIGURES, verdict.figures())
+        return verdict
+    return note
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """The sums over all runs."""
+    sums: Counter[str] = Counter()
+    for report in [*terminalreporter.stats.get("passed", ()), *terminalreporter.stats.get("failed", ())]:
+        for name, figures in report.user_properties if report.when == "call" else ():
+            if name == FIGURES:
+                sums.update(runs=1, **figures)
+    if sums:
+        terminalreporter.write_line(", ".join(f"{number} {name.replace('_', ' ')}" for name, number in sums.items()))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

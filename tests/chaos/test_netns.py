@@ -19,7 +19,7 @@ from tests.chaos import netns
 from tests.chaos.forwarder import Weather
 from tests.chaos.netns import FAR, WAN, Hosts
 from tests.chaos.sites import NAMES, SITES, Sites
-from tests.chaos.verdict import Verdict, show
+from tests.chaos.verdict import Noted, Verdict, show
 
 RATE = 20.0                          # multicasts a second of each member
 WARM_UP_S = 1.5
@@ -153,8 +153,8 @@ def run(scene: Scene, victims: str, out: Path) -> Verdict:
         return sites.finish()
 
 
-def judge(name: str, victims: str, out: Path) -> None:
-    verdict = run(SCENES[name], victims, out)
+def judge(name: str, victims: str, out: Path, noted: Noted) -> None:
+    verdict = noted(run(SCENES[name], victims, out))
     sys.stdout.write(f"{name}, {f'relay of {victims} killed' if victims else 'nobody killed'}: {verdict}\n")
     assert verdict.ok, show(verdict, out)
     assert not (SCENES[name].lossless and verdict.lost), show(verdict, out)
@@ -206,8 +206,10 @@ def names_of(hosts: Hosts) -> list[str]:
 
 @pytest.mark.real
 @pytest.mark.parametrize(("scene", "victims"), [("WAN: storm", "NYC")])
-def test_short_selection_of_bad_networks_loses_and_doubles_nothing(scene: str, victims: str, tmp_path: Path):
-    judge(scene, victims, tmp_path)
+def test_short_selection_of_bad_networks_loses_and_doubles_nothing(
+    scene: str, victims: str, tmp_path: Path, noted: Noted,
+):
+    judge(scene, victims, tmp_path, noted)
 
 
 @pytest.mark.real
@@ -239,6 +241,6 @@ def test_weather_between_the_sites_spares_the_inside_of_a_site(hosts: Hosts):
 @pytest.mark.parametrize("victims", ["", "NYC", "SFO"])
 @pytest.mark.parametrize("scene", SCENES)
 def test_no_bad_network_with_or_without_a_dead_relay_loses_or_doubles_a_message(
-    scene: str, victims: str, tmp_path: Path,
+    scene: str, victims: str, tmp_path: Path, noted: Noted,
 ):
-    judge(scene, victims, tmp_path)
+    judge(scene, victims, tmp_path, noted)

@@ -14,7 +14,7 @@ import pytest
 from tests.chaos.bridge import TOXICS, ProxiedBridge, Toxic
 from tests.chaos.sites import Sites
 from tests.chaos.toxiproxy import Server
-from tests.chaos.verdict import Verdict, show
+from tests.chaos.verdict import Noted, Verdict, show
 
 RATE = 25.0                          # multicasts a second of each member
 WARM_UP_S = 1.5
@@ -89,8 +89,8 @@ def run(toxic: Toxic, harm: Harm, out: Path) -> Verdict:
             return sites.finish()
 
 
-def judge(toxic: str, harm: str, out: Path) -> Verdict:
-    verdict = run(TOXICS[toxic], HARMS[harm], out)
+def judge(toxic: str, harm: str, out: Path, noted: Noted) -> Verdict:
+    verdict = noted(run(TOXICS[toxic], HARMS[harm], out))
     sys.stdout.write(f"{toxic}, {harm}: {verdict}\n")
     assert verdict.ok, show(verdict, out)
     assert not verdict.lost, show(verdict, out)
@@ -99,18 +99,18 @@ def judge(toxic: str, harm: str, out: Path) -> Verdict:
 
 
 @pytest.mark.real
-def test_connections_that_are_reset_and_a_killed_relay_lose_and_double_nothing(tmp_path: Path):
-    judge("reset every second", "SIGKILL in NYC", tmp_path)
+def test_connections_that_are_reset_and_a_killed_relay_lose_and_double_nothing(tmp_path: Path, noted: Noted):
+    judge("reset every second", "SIGKILL in NYC", tmp_path, noted)
 
 
 @pytest.mark.real
-def test_a_black_hole_and_a_relay_that_stands_still_lose_and_double_nothing(tmp_path: Path):
-    verdict = judge("black hole", "SIGSTOP in SFO", tmp_path)
+def test_a_black_hole_and_a_relay_that_stands_still_lose_and_double_nothing(tmp_path: Path, noted: Noted):
+    verdict = judge("black hole", "SIGSTOP in SFO", tmp_path, noted)
     assert min(verdict.silence_s.values()) > DURING_S, "the toxic was meant to keep the sites apart"
 
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("harm", HARMS)
 @pytest.mark.parametrize("toxic", TOXICS)
-def test_no_toxic_with_any_harm_loses_or_doubles_a_message(toxic: str, harm: str, tmp_path: Path):
-    judge(toxic, harm, tmp_path)
+def test_no_toxic_with_any_harm_loses_or_doubles_a_message(toxic: str, harm: str, tmp_path: Path, noted: Noted):
+    judge(toxic, harm, tmp_path, noted)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import attrs
@@ -34,6 +35,12 @@ class Verdict:
         """Nothing found."""
         return not self.violations and not self.failures
 
+    def figures(self) -> dict[str, int]:
+        """What may be added up over runs."""
+        return {"sent": self.sent, "delivered": self.delivered, "unreachable": self.unreachable,
+                "declared_lost": sum(x.stop - x.first for x in self.lost), "violations": len(self.violations),
+                "failures": len(self.failures)}
+
     def __str__(self) -> str:
         found = [*self.failures, *map(str, self.violations[:SHOWN_VIOLATIONS])]
         return (f"{self.sent} sent, {self.delivered} delivered, {sum(x.stop - x.first for x in self.lost)} declared "
@@ -41,6 +48,10 @@ class Verdict:
                 + ", ".join(f"{site} {silence:.1f} s" for site, silence in self.silence_s.items())
                 + f"; {len(self.violations)} violations, {len(self.failures)} failures, {self.seconds:.0f} s"
                 + "".join(f"\n  {text}" for text in found))
+
+
+Noted = Callable[[Verdict], Verdict]
+"""What the fixture `noted` gives: keeps the figures of a run, for the sum over all runs of a session."""
 
 
 def judge(history: h.History, failures: list[str], seconds: float) -> Verdict:
