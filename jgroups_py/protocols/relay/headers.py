@@ -160,8 +160,9 @@ class Order(Header):
 
 @wire.header(proto=PROTO, kind=22)
 class OrderAnswer(Header):
-    """The relay to the member: Order `number` was carried out, or why not."""
+    """The relay to all: Order `number` of `member` was carried out, or why not. To all, so that it follows Trim."""
 
+    member: Address = wire.field(wire.ADDRESS)
     number: int = wire.field(wire.U64)
     error: str = wire.field(wire.TEXT)
 

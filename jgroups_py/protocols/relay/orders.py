@@ -93,14 +93,15 @@ class Orders:
         return self.answer(src, order.number, "")
 
     def answer(self, to: Address, number: int, error: str) -> None:
-        """Tell the member that asked."""
+        """Tell the member that asked, after what its own table is to show."""
         self.answers[to, number] = error
         if len(self.answers) > ANSWERS_KEPT:
             del self.answers[next(iter(self.answers))]
         if to == self.relay.me:
             self.answered(number, error)
         else:
-            self.relay.send(OrderAnswer(number, error), to, flags=RELIABLE)
+            self.relay.status.trim()
+            self.relay.send(OrderAnswer(to, number, error), dest=None, flags=RELIABLE)
 
     def offline(self, site: Site) -> None:
         """Give the site up, until `online`."""

@@ -77,7 +77,8 @@ class LocalTalk(Protocol):
 
     @receives(OrderAnswer)
     def on_order_answer(self, header: OrderAnswer, batch: Batch) -> None:
-        self.orders.answered(header.number, header.error)
+        if header.member == self.me:
+            self.orders.answered(header.number, header.error)
 
     @receives(Letter)
     def on_letter(self, header: Letter, batch: Batch) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 import pytest
 from sites import Sites, answers, cut_off, lost, numbered, statuses
 
-from jgroups_py.protocols.relay.headers import Forward, OrderAnswer
+from jgroups_py.batch import Batch
+from jgroups_py.protocols.relay.headers import Forward, OrderAnswer, Trim
 from jgroups_py.units import millis, seconds
 
 
@@ -77,6 +78,22 @@ def test_online_lets_a_site_return_whose_relay_comes_later(world: Sites) -> None
     assert statuses(world["C"]) == ["UP", "OFFLINE"]
     reconnect(world, "D")
     assert statuses(world["C"]) == ["UP", "OFFLINE", "UP"]
+
+
+def test_an_answer_goes_the_way_of_the_table_and_behind_it(world: Sites) -> None:
+    """So the member that asked shows the site OFFLINE when it says that the order was carried out."""
+    said: list[tuple[type, object]] = []
+    group = world["A"].group
+    send = group.down
+
+    def down(batch: Batch) -> None:
+        said.append((type(batch.headers[-1]), batch.dest))
+        send(batch)
+    group.down = down
+    world["A"].stack._wire_up()
+    world["C"].order("offline", "SFO")
+    world.run(seconds(1))
+    assert [entry for entry in said if entry[0] in (Trim, OrderAnswer)][:2] == [(Trim, None), (OrderAnswer, None)]
 
 
 def test_repeated_orders_change_nothing_more(world: Sites) -> None:
