@@ -173,10 +173,11 @@ def test_accept_3_1_we_answer_an_agent_s_indirect_pings(scene: Scene) -> None:
     def errands() -> float:
         return scene.helper.stats()["SWIM"].get("errands", 0)
 
-    # The agent looks at a node every other second: by the second errand it has judged the answer to the first.
-    until(lambda: errands() >= 2, "the agent asks us to ping the node that it cannot reach")
+    # Of its errands the agent has judged all but the last, and suspects the node after each without an answer in time.
+    # A busy machine may be late with one; without any answer of ours each that was judged would be a suspicion.
+    until(lambda: errands() >= 2 + scene.asking.log.count("Suspect mute"),
+          "the agent asks us to ping the node that it cannot reach, and counts our answer")
     assert scene.asking.shows("mute", "alive")
-    assert "Suspect mute" not in scene.asking.log
 
 
 def test_an_agent_that_encrypts_and_we_know_each_other(scene: Scene) -> None:

@@ -15,6 +15,8 @@ FOUND = (
     ("relay-storm", 38, "R3: no grace for the members of a relay that came back from a pause"),
     ("split-brain", 116, "R4: half of a split site repeated hearsay as a claim"),
     ("split-brain", 293, "R3: last messages that nobody held were not declared lost"),
+    ("split-brain", 226, "R3: a new relay did not know of its predecessor's grace"),
+    ("relay-crash", 194, "R3: a new member was told of losses from before it was there, as another site spoke first"),
     ("site-crash", 61, "R9: who knew a site only from its disk owed it what others had dropped"),
     ("swim", 220, "W2: who came back alone at the only place that others would ask was never asked"),
     ("swim", 223, "W4: the end of an earlier start was believed of a later one that had not outbid it"),

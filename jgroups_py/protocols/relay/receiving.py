@@ -46,7 +46,7 @@ class Receiving:
         self.seen: Vector = {}                       # other site -> origin -> next number wanted
         self.fresh = True                            # no SYNC was ever received
         self.veteran = False                         # messages of other sites were meant for us before
-        self.met: dict[str, None] = {}               # sites that have said with BASE from where on we are owed
+        self.met: dict[str, None] = {}               # sites that have said from where on we are owed, to us or before
         self.synced = False                          # the coordinator's SYNC came in this view
         self.behind = False                          # our vector was below the SYNC's in this view
         self.unconfirmed: Vector = {}                # delivered, not yet told to the relay
@@ -107,6 +107,7 @@ class Receiving:
         joined, self.fresh = self.fresh, False
         if joined:
             self.seen = copied(header.vector)
+        self.met.update(dict.fromkeys(header.vector))
         self.veteran = True
         relay.table.not_known_by(header.table, header.trimmed)      # we do, from disk or from another half
         relay.follow_table(header.table, header.trimmed, joined=joined)
@@ -288,6 +289,7 @@ class Receiving:
         if not self.synced or batch.src != relay.view.coordinator:
             return relay.count("disseminate_before_sync", batch.count)
         self.veteran = True
+        self.met[header.site] = None
         numbers = self.seen.setdefault(header.site, {})
         wanted = numbers.get(header.origin)
         if wanted is None:
@@ -316,7 +318,7 @@ class Receiving:
             owed, before = header.owed.get(origin, 1), seen.get(origin, 1)
             if origin not in seen:
                 # What was meant for this site while we were its member is lost for us, here or elsewhere.
-                seen[origin] = owed if self.veteran or header.site in self.met else number
+                seen[origin] = owed if header.site in self.met else number
             self.relay.receipts.polls.skipped(origin, before, seen[origin])
             if number > seen[origin]:
                 self.jump(header.site, origin, number)

@@ -181,6 +181,7 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
         self.receiving.view_changed()
         if self.is_relay and not was_relay:
             self.open_bridge()
+            self.status.take_over_graces()
             self.status.watch()
             self.set_timer("holes", HOLES_NS)
         elif was_relay and not self.is_relay:

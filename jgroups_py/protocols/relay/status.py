@@ -49,6 +49,14 @@ class Status:
         for site in self.relay.table:
             self.start_grace(site)
 
+    def take_over_graces(self) -> None:
+        """As a new relay: our predecessor may have begun graces that we do not know, so what is still held is kept."""
+        trimmed = self.relay.hold.trimmed
+        for site in self.relay.table:
+            if site.kept is None:
+                site.kept = {origin: min(number, trimmed.get(origin, 1)) for origin, number in site.acked.items()}
+            self.start_grace(site)
+
     def start_grace(self, site: Site) -> None:
         """Rule 7: who vanished may sit in another half and need what the rest has acknowledged."""
         if site.status == OFFLINE:
