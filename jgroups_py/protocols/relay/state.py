@@ -252,6 +252,7 @@ class States:
                     skipped.append((site, origin, before, number))
                     seen[origin] = number
                     receiving.delivered(site, origin, number)
+        receiving.met.update(dict.fromkeys(vector))
         receiving.veteran = True
         return tuple(skipped)
 

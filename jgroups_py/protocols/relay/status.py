@@ -13,7 +13,7 @@ from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.outputs import Note, StateAdvised
 from jgroups_py.protocols.relay.config import BLOCK
-from jgroups_py.protocols.relay.headers import SiteRow, Standing, Trim
+from jgroups_py.protocols.relay.headers import Numbers, SiteRow, Standing, Trim
 from jgroups_py.protocols.relay.receiving import RELIABLE
 from jgroups_py.protocols.relay.sites import DOWN, OFFLINE, UP, Site
 
@@ -53,16 +53,18 @@ class Status:
         """As a new relay: our predecessor may have begun graces that we do not know, so what is still held is kept."""
         trimmed = self.relay.hold.trimmed
         for site in self.relay.table:
-            if site.kept is None:
-                site.kept = {origin: min(number, trimmed.get(origin, 1)) for origin, number in site.acked.items()}
-            self.start_grace(site)
+            kept = {origin: min(number, trimmed.get(origin, 1)) for origin, number in site.acked.items()}
+            self.start_grace(site, kept)
 
-    def start_grace(self, site: Site) -> None:
-        """Rule 7: who vanished may sit in another half and need what the rest has acknowledged."""
+    def start_grace(self, site: Site, kept: Numbers | None = None) -> None:
+        """Rule 7: who vanished may sit in another half and need what the rest has acknowledged.
+
+        kept: what holders need not keep below (None: what is acknowledged now), unless a grace runs already.
+        """
         if site.status == OFFLINE:
             return
         if site.kept is None:
-            site.kept = dict(site.acked)
+            site.kept = dict(site.acked) if kept is None else kept
         self.relay.set_timer("grace", self.relay.config.split_grace_ns, site.name)
 
     def grace_over(self, name: str) -> None:

@@ -56,6 +56,16 @@ def test_a_new_relay_still_forbids_what_the_operator_forbade(world: Sites) -> No
     assert statuses(world["C"]) == ["UP", "OFFLINE"]
 
 
+def test_a_new_relay_keeps_nothing_for_a_site_that_is_offline(world: Sites) -> None:
+    world["B"].order("offline", "SFO")
+    world.run(seconds(1))
+    world.sites["NYC"].crash("A")
+    world.run(seconds(2))
+    world["C"].say(*numbered(0, 10))
+    world.run(seconds(2))
+    assert world["B"].relay.stats()["held_messages"] == 0
+
+
 def test_a_half_that_did_not_hear_the_operator_obeys_after_the_merge(world: Sites) -> None:
     nyc = world.sites["NYC"]
     nyc.install(["C"])
