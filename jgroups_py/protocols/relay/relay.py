@@ -189,7 +189,7 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
             self.status.resigned()
             self.orders.resigned()
         elif self.is_relay and isinstance(event.view, MergeView):
-            self.status.start_graces()            # the other half's relay may have begun one that we know nothing of
+            self.status.take_over_graces()        # those of the other half's relay
         if old_relay is not None and old_relay != event.view.coordinator:
             self.post.relay_changed()
             self.gate.shut(False)                 # the new relay says soon if its hold is full too

@@ -36,14 +36,22 @@ def total(books: Iterable[Book]) -> dict[str, int]:
 
 
 @attrs.define(eq=False)
+class Grace:
+    """Rule 7: until then nothing above `kept` is trimmed, which was acknowledged when members or a relay vanished."""
+
+    began_ns: int
+    until_ns: int
+    kept: Numbers
+
+
+@attrs.define(eq=False)
 class Site:
     """One other site. `acked`: origin of ours -> next number; below it the site has (or lost) everything.
 
     owed: origin of ours -> the first number that was ever meant for the site (absent: 1).
     lost: origin of ours -> the numbers below `acked` that the site will never get. Final.
     untold: those of `lost` that the application has not been told of.
-    kept: what was acknowledged when members or the relay of the site vanished; nothing above is trimmed until the
-    grace is over (None: no grace runs).
+    graces: those that run, the oldest first: it keeps most, and ends first.
     decree: how often an operator has changed his mind about the site; odd: it is to be OFFLINE.
     draining: while an operator's drain runs at the relay, where to stop sending (None: no drain runs).
     """
@@ -56,14 +64,14 @@ class Site:
     owed: Numbers = attrs.Factory(dict)
     lost: dict[Address, Ranges] = attrs.Factory(dict)
     untold: dict[Address, Ranges] = attrs.Factory(dict)
-    kept: Numbers | None = None
+    graces: list[Grace] = attrs.Factory(list)
     decree: int = 0
     draining: Numbers | None = None
 
     @property
     def trimmable(self) -> Numbers:
         """Origin -> number below which holders need to keep nothing for this site."""
-        return self.acked if self.kept is None else self.kept
+        return self.graces[0].kept if self.graces else self.acked
 
     @property
     def forbidden(self) -> bool:
@@ -96,8 +104,8 @@ class Site:
     def owe_from(self, origin: Address, number: int) -> None:
         """Nothing below a number was ever meant for the site; no grace keeps it."""
         self.owed[origin] = number
-        if self.kept is not None:
-            self.kept[origin] = max(number, self.kept.get(origin, 1))
+        for grace in self.graces:
+            grace.kept[origin] = max(number, grace.kept.get(origin, 1))
 
     def lose(self, numbers: Numbers) -> int:
         """What is below these numbers and not acknowledged is lost for the site; how many messages that is."""
@@ -122,9 +130,10 @@ class Site:
 
     def forget(self, origin: Address) -> None:
         """Drop everything about an origin."""
-        for about in (self.acked, self.owed, self.lost, self.untold, self.kept, self.draining):
-            if about is not None:
-                about.pop(origin, None)
+        for numbers in (self.acked, self.owed, self.draining or {}, *(grace.kept for grace in self.graces)):
+            numbers.pop(origin, None)
+        for ranges in (self.lost, self.untold):
+            ranges.pop(origin, None)
 
     def accepts(self, epoch: ViewId) -> bool:
         """Rule 11: whether what a relay of this epoch says is obeyed; remembers a higher epoch."""

@@ -15,10 +15,12 @@ from jgroups_py.outputs import Note, StateAdvised
 from jgroups_py.protocols.relay.config import BLOCK
 from jgroups_py.protocols.relay.headers import Numbers, SiteRow, Standing, Trim
 from jgroups_py.protocols.relay.receiving import RELIABLE
-from jgroups_py.protocols.relay.sites import DOWN, OFFLINE, UP, Site
+from jgroups_py.protocols.relay.sites import DOWN, OFFLINE, UP, Grace, Site
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.relay.relay import Relay
+
+GRACES_AT_ONCE = 8                           # of a site, about; what begins within a share of a grace is one of them
 
 
 class Status:
@@ -50,30 +52,40 @@ class Status:
             self.start_grace(site)
 
     def take_over_graces(self) -> None:
-        """As a new relay: our predecessor may have begun graces that we do not know, so what is still held is kept."""
+        """As a new relay, or one that merged: others may have begun graces unknown here. What is still held is kept."""
         trimmed = self.relay.hold.trimmed
         for site in self.relay.table:
             kept = {origin: min(number, trimmed.get(origin, 1)) for origin, number in site.acked.items()}
+            site.graces.clear()                          # no other keeps more, or ends later
             self.start_grace(site, kept)
 
     def start_grace(self, site: Site, kept: Numbers | None = None) -> None:
         """Rule 7: who vanished may sit in another half and need what the rest has acknowledged.
 
-        kept: what holders need not keep below (None: what is acknowledged now), unless a grace runs already.
+        Every grace ends when its own time is over, or a site that changes all the time would never be trimmed for.
+        kept: what holders need not keep below (None: what is acknowledged now).
         """
         if site.status == OFFLINE:
             return
-        if site.kept is None:
-            site.kept = dict(site.acked) if kept is None else kept
-        self.relay.set_timer("grace", self.relay.config.split_grace_ns, site.name)
+        now_ns, grace_ns = self.relay.now_ns, self.relay.config.split_grace_ns
+        until_ns = now_ns + grace_ns
+        if site.graces and now_ns - site.graces[-1].began_ns < grace_ns // GRACES_AT_ONCE:
+            site.graces[-1].until_ns = until_ns          # together with one that began just now, which keeps more
+        else:
+            site.graces.append(Grace(now_ns, until_ns, dict(site.acked) if kept is None else kept))
+        self.relay.set_timer_once("grace", grace_ns, site.name)
 
     def grace_over(self, name: str) -> None:
-        """Rule 7's grace for a site has passed."""
+        """The time of a site's oldest grace has passed."""
         site = self.relay.table.get(name)
-        if site is not None and site.kept is not None:
-            site.kept = None
-            self.tell_gone(site)
-            self.relay.set_timer_once("trim", self.relay.config.trim_interval_ns)
+        if site is None or not site.graces:
+            return
+        while site.graces and site.graces[0].until_ns <= self.relay.now_ns:
+            del site.graces[0]
+        if site.graces:
+            self.relay.set_timer("grace", site.graces[0].until_ns - self.relay.now_ns, name)
+        self.tell_gone(site)
+        self.relay.set_timer_once("trim", self.relay.config.trim_interval_ns)
 
     def site_down(self, name: str) -> None:
         """The site had no accepted relay for `site_down_after`."""
@@ -97,7 +109,8 @@ class Status:
     def take_offline(self, site: Site, why: str, level: str = "error") -> None:
         """Hold nothing for the site any more: what it has not acknowledged is lost for it."""
         relay = self.relay
-        site.status, site.kept, site.draining = OFFLINE, None, None
+        site.status, site.draining = OFFLINE, None
+        site.graces.clear()
         relay.cancel_timer("grace", site.name)
         lost = self.lose(site)
         relay.count("sites_given_up")
@@ -158,8 +171,8 @@ class Status:
         relay = self.relay
         before_ns = relay.now_ns - relay.config.hold_age_ns
         for site in relay.table:
-            if site.kept is not None and relay.hold.has_older(site.kept, before_ns):
-                site.kept = None
+            while site.graces and relay.hold.has_older(site.graces[0].kept, before_ns):
+                del site.graces[0]
             if site.status != OFFLINE and relay.hold.has_older(site.acked, before_ns):
                 self.take_offline(site, "it has not acknowledged for hold_age")
 
@@ -170,7 +183,7 @@ class Status:
         if hold.nbytes <= limit_bytes:
             return
         for site in relay.table:
-            site.kept = None
+            site.graces.clear()
         while relay.config.on_full != BLOCK:
             kept = relay.table.droppable(hold.runs, relay.current_numbers())
             behind = {site.name: hold.bytes_from(site.acked) for site in relay.table if site.status != OFFLINE}

@@ -60,6 +60,24 @@ def test_a_coordinator_without_a_bridge_decides_too() -> None:
     assert world["C"].relay.hold.nbytes < 1 << 20
 
 
+def test_a_site_whose_relay_comes_and_goes_all_the_time_is_held_for_as_long_as_a_grace_and_not_for_ever(
+    world: Sites,
+) -> None:
+    held = []
+    for second in range(90):
+        if second % 5 == 0:
+            cut_off(world, "D")
+        elif second % 5 == 1:
+            return_to_bridge(world, "D")
+        world["C"].say(str(second))
+        world.run(seconds(1), millis(100))
+        held.append(world["A"].relay.hold.messages)
+    assert len(world["F"].got) == 90
+    grace_s = RelayConfig(site="x", bridge_props="x").split_grace_ns // seconds(1)
+    assert grace_s <= max(held[-30:]) <= grace_s * 4 // 3, "a later grace lengthens an earlier one"
+    assert world["C"].relay.hold.messages == held[-1]
+
+
 # --- the limits -----------------------------------------------------------------------------------------------------
 
 def test_only_the_site_furthest_behind_goes_offline_when_the_hold_is_full() -> None:
