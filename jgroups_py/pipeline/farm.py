@@ -2,7 +2,7 @@
 
 Seeds go in pieces. A worker that has run a piece publishes its outcomes as one Parquet file, by rename, so whatever
 ends a run, the next one goes on with the pieces that have no file. Pieces of other sources do not count: the folder's
-name has a digest of the package. Workers need the same package and, on a cluster, the folder on shared storage.
+name has a digest of what a seed may run. Workers need the same package and, on a cluster, the folder on shared storage.
 
 A task runs several pieces, the first tasks many and the last ones one each: starting a task costs as much as two seeds,
 and all workers shall end together. Plain RDDs carry them, which start in a third of the time that a DataFrame takes.
@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from jgroups_py.pipeline.output import publish
 from jgroups_py.pipeline.progress import Progress, watched
 from jgroups_py.sim.runner import Outcome, run_seeds
-from jgroups_py.sim.sources import digest_of_package
+from jgroups_py.sim.sources import digest_of_sources
 from jgroups_py.units import NS_PER_S
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def shares(count: int, workers: int) -> list[range]:
 
 def folder_of(out: Path, profile: str) -> Path:
     """Where the pieces of a profile are, for the sources of today."""
-    return out / "sim" / f"profile={profile}" / f"sources={digest_of_package()}"
+    return out / "sim" / f"profile={profile}" / f"sources={digest_of_sources()}"
 
 
 def row(outcome: Outcome) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """`python -m tests.sim.marathon`: 100,000 seeds over all profiles, in pieces, so that it may be stopped and go on.
 
 Each piece that is done is a line of JSON in the progress file. Pieces of other sources than today's do not count: the
-line has a digest of the package. Ends with a table by profile, faults by kind, states reached; exit 1 if a seed failed.
+line has a digest of what a seed may run. Ends with a table by profile, faults by kind, states reached; exit 1 if a seed failed.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import attrs
 from jgroups_py.children import workers
 from jgroups_py.cli.sim import Sum
 from jgroups_py.sim.runner import run_seed
-from jgroups_py.sim.sources import digest_of_package
+from jgroups_py.sim.sources import digest_of_sources
 
 SHARES = {"group": 17, "relay": 18, "relay-crash": 10, "relay-storm": 12, "split-brain": 12, "limits": 8, "scale": 3,
           "site-crash": 5, "operators": 4, "replicas": 3, "flow": 3, "interleavings": 3, "swim": 3, "swim-group": 2,
@@ -66,7 +66,7 @@ class Progress:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.digest = digest_of_package()
+        self.digest = digest_of_sources()
         lines = path.read_text().splitlines() if path.exists() else []
         whole = [json.loads(line) for line in lines if line.endswith("}")]       # a torn last line does not count
         self.done = {Piece(line["profile"], line["first"], line["stop"]): line
