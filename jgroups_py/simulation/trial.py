@@ -189,8 +189,11 @@ def judge(world: World, setting: Profile) -> list[Violation]:
     """The application's failures first, then what our checkers find."""
     assert isinstance(world, Stage), "a trial runs on a stage"
     found = judged(world, setting)
+    restless = [] if world.has_settled() else [
+        Violation("L", "the applications still send each other messages, although all faults healed long ago",
+                  world.now_ns)]
     world.look_at_the_end()
-    return [*world.failures, *found]
+    return [*world.failures, *restless, *found]
 
 
 def name_of(check: Callable[..., object], otherwise: str) -> str:

@@ -59,7 +59,6 @@ class Leadership:
         self.round = 0
         self.questions: list[Question] = []
         self.learner: Address | None = None                # gets the log, and becomes a replica once it has it
-        self.handed = False                                # somebody was asked to take over, in this view
 
     @property
     def ready(self) -> bool:

@@ -41,9 +41,9 @@ class Replica(Leading):
 
     def view_changed(self) -> None:
         """Another view: a leader that has a quorum in it shows itself, all others wait for it."""
+        self.handed = None
         if self.is_leader and self.has_quorum():
             leadership = self.leads()
-            leadership.handed = False
             for member, peer in leadership.peers.items():
                 if member not in self.host.members:
                     peer.transfer = None
@@ -187,13 +187,13 @@ class Replica(Leading):
             self.add(Entry(self.epoch, change=joint))
 
     def hand_over(self) -> None:
-        """Let the preferred replica lead, once in a view."""
+        """Let the preferred replica lead. Once in a view: if we lead again, it could not."""
         best, leadership = self.present()[0], self.leads()
-        if best == self.me or leadership.handed:
+        if best in (self.me, self.handed):
             return
         peer = leadership.peers.get(best)
         if peer is not None and peer.match == self.log.stop:
-            leadership.handed = True
+            self.handed = best
             self.host.count("handed_over")
             self.send(best, TakeOver(self.partition, self.epoch))
         else:

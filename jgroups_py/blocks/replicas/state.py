@@ -68,6 +68,7 @@ class ReplicaState:
         self.votes: dict[Address, None] = {}               # who did
         self.arriving: Arriving | None = None
         self.leadership: Leadership | None = None          # while we lead
+        self.handed: Address | None = None                 # whom we asked to take over, in this view
 
     @property
     def configuration(self) -> Configuration:

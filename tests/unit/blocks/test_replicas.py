@@ -67,6 +67,21 @@ def test_the_preferred_member_leads_and_all_know_it() -> None:
         assert {host.leader_of[partition].name for host in cluster.hosts.values()} == {leader}
 
 
+def test_a_leader_hands_over_once_in_a_view_to_the_preferred_one() -> None:
+    """Who was asked to lead and is too slow for it would be asked again by each leader elected in its place."""
+    cluster = Cluster("ABC")
+    preferred, other, _ = (host.name for host in cluster.hosts["A"].target(0))
+    leaders = []
+    for _ in range(2):
+        cluster.replica(other).stand()
+        cluster.run(seconds(5))
+        leaders.append(cluster.leader())
+    assert leaders == [preferred, other]
+    cluster.view("ABC")
+    cluster.run(seconds(5))
+    assert cluster.leader() == preferred
+
+
 def test_only_the_half_with_a_majority_of_the_replicas_has_a_leader() -> None:
     cluster = Cluster("ABC")
     leader, *others = cluster.members()
