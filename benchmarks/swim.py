@@ -46,8 +46,8 @@ WARM_UP, LOAD, WATCH, NEWS = seconds(3), seconds(15), seconds(60), seconds(6)
 CRASHES = 5                              # one every two seconds; a tenth of the members at most
 CHANGES = 5                              # tags that change, one every two seconds
 STALL, PAUSE = seconds(5), seconds(1)    # stalling members: so long deaf and mute, then so long not
-STALLS = 10                              # such rounds: a minute; fewer above MANY members
-MANY = 400
+STALLS = 10                              # such rounds: a minute
+MANY = 400                               # members of a group that is measured with stalls only
 LEAD_BYTES = 7                           # of a header before its body; its length stands in the last four
 REMEMBERED = 200_000
 STALLING = 0.04                          # so many of all members
@@ -256,8 +256,7 @@ def false_failures(count: int, loss: float, stalling: int, lifeguard: bool) -> d
     group = Group(count, attrs.evolve(LAN, lifeguard=lifeguard), loss)
     stalls = group.members[count - stalling:]
     began_ns = group.now_ns
-    rounds = min(STALLS, max(1, STALLS * MANY // count))
-    for _ in range(rounds):
+    for _ in range(STALLS):
         group.ether.away = dict.fromkeys(stalls)
         group.run_for(STALL)
         group.ether.away = {}
@@ -266,7 +265,7 @@ def false_failures(count: int, loss: float, stalling: int, lifeguard: bool) -> d
               if heard.at_ns >= began_ns and heard.change in (FAILED, SUSPECTED) and heard.name not in stalls]
     failed = [heard for heard in unfair if heard.change == FAILED]
     return {"members": count, "loss": loss, "stalling": stalling, "lifeguard": lifeguard,
-            "seconds": rounds * (STALL + PAUSE) // NS_PER_S,
+            "seconds": STALLS * (STALL + PAUSE) // NS_PER_S,
             "members_failed": len(dict.fromkeys(heard.name for heard in failed)), "failures": len(failed),
             "failures_at_healthy": sum(heard.who not in stalls for heard in failed),
             "suspicions": len(unfair) - len(failed)}
