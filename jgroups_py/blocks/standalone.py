@@ -64,10 +64,10 @@ class Standalone:
     # --- the beginning and the end ------------------------------------------------------------------------------------
 
     def _begin(self, cluster: str) -> None:
-        """Be there from now on.
+        """Be there from now on; the sockets stand when this returns.
 
         Raises:
-            ChannelClosedError: it was there before; identities are not used again.
+            ChannelClosedError: they could not be opened; or it was there before: identities are not used again.
         """
         if self._host is not None:
             raise ChannelClosedError(f"a {type(self).__name__} begins once; make another one")
@@ -76,6 +76,8 @@ class Standalone:
         LoopThread(self.name, self._host.loop).start()
         self._caller = threading.Thread(target=self._call_all, name=f"jgroups-{self.name}-caller", daemon=True)
         self._caller.start()
+        self._host.began.wait()
+        self._running()
 
     def _end(self) -> None:
         """Say goodbye and stop; the application is called no more once this returns. A second time it does nothing."""

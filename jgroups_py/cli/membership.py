@@ -46,10 +46,9 @@ class Node:
         try:
             with control:
                 self.membership.join(cluster)
-                known = self.membership.members()
-                if not known:
-                    return 1                                 # it ended meanwhile
-                self.emit("ready", name=known[0].name, address=known[0].address.raw.hex(), pid=os.getpid())
+                address = self.membership.address
+                assert address is not None, "it has joined"
+                self.emit("ready", name=self.membership.name, address=address.raw.hex(), pid=os.getpid())
                 obey(self.commands, self.emit)
         except Ended:
             pass

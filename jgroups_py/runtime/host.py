@@ -76,6 +76,7 @@ class Host:
         self._held_back = False
         self._unchecked_bytes = 0                            # taken since layers were asked what they keep back
         self.breathe: Callable[[], object] = lambda: None    # a round, by a callback that sends more than it may
+        self.began = threading.Event()                       # the sockets stand, or it is over
         self.gathers = False                                 # the loop comes round soon: single messages wait for it
         self._looked = (0, 0, 0)                             # see `_queued`: when, how many were sent, by which thread
         self._leaving = False                                # the application wants to leave
@@ -293,6 +294,7 @@ class Host:
         except (OSError, ConfigError) as error:
             return self.node.bind_failed(number, str(error), now_ns)
         self._nets[number] = net
+        self.began.set()
         return self.node.bound(number, net.sockets.physical, now_ns)
 
     def _close_transport(self, asked: CloseTransport) -> None:
@@ -356,6 +358,7 @@ class Host:
         self._durable.close(closed.reason)
         self.sends.close(self._refusal)
         self._ended(closed.reason, not self._leaving)
+        self.began.set()
         self.inbox.put([*self._news, closed])
         self._news = []
         self.loop.stop()

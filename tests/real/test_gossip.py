@@ -10,6 +10,7 @@ import pytest
 
 from jgroups_py.address import Address
 from jgroups_py.blocks.gossip import Gossip, PayloadSizeError
+from jgroups_py.errors import ChannelClosedError
 from jgroups_py.ports import AddressBook
 from tests.unit.protocols.pex.schema import generated
 
@@ -31,7 +32,6 @@ def peer(got: Got, *seeds: Gossip, topics: str = "*") -> Gossip:
     properties = {"bind_port": "0", "profile": "influx-2023", "seeds": places, "topics": topics}
     made = Gossip(properties=properties, dispatcher=lambda topic, payload, src: got.append((topic, payload, src)))
     made.start("test of gossip")
-    until(lambda: made._ask(lambda node: node.local.find(AddressBook).my_physical()) is not None)
     return made
 
 
@@ -133,3 +133,8 @@ def test_accept_1_11_a_peer_that_speaks_protobuf_and_we_know_each_other() -> Non
         foreigner.say(place, user_data=foreigner.kind("user_data", payload=b"hello", topic=1 << 5))
         until(lambda: bool(got))
         assert [(topic, payload, src.raw) for topic, payload, src in got] == [("5", b"hello", foreigner.identity)]
+
+
+def test_a_port_that_is_taken_is_told_at_once() -> None:
+    with peer([]) as first, pytest.raises(ChannelClosedError, match="Address already in use"):
+        Gossip(properties={"bind_port": place_of(first)[1], "port_range": 0}).start()

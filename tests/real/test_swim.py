@@ -130,3 +130,15 @@ def test_a_group_with_swim_notices_who_was_killed_and_who_leaves() -> None:
             group[name].view_of("AC", marks[name], timeout=6.0)
         assert group["C"].leave() == 0
         group["A"].view_of("A", marks["A"], timeout=2.0)
+
+
+def test_a_port_that_is_taken_is_told_by_join_and_by_the_member_process() -> None:
+    first = free_range(10)
+    taken = {"bind_port": first, "port_range": 0}
+    with Membership(properties=taken).join("test"):
+        with pytest.raises(ChannelClosedError, match=f"cannot bind 127.0.0.1:{first}"):
+            Membership(properties=taken).join("test")
+        process = MemberProcess("b", "membership", "test", taken)
+        assert process.process.wait(PATIENCE_SECONDS) == 1
+        error = process.wait(lambda event: event["event"] == "error", "error")
+        assert f"cannot bind 127.0.0.1:{first}" in error["message"]

@@ -1,7 +1,8 @@
 """`python -m tests.sim.marathon`: 100,000 seeds over all profiles, in pieces, so that it may be stopped and go on.
 
 Each piece that is done is a line of JSON in the progress file. Pieces of other sources than today's do not count: the
-line has a digest of what a seed may run. Ends with a table by profile, faults by kind, states reached; exit 1 if a seed failed.
+line has a digest of what a seed may run. Ends with a table by profile, faults by kind, states reached; exit 1 if a seed
+failed.
 """
 from __future__ import annotations
 

@@ -63,10 +63,11 @@ class Gossip(Standalone):
         self._lock = threading.Lock()
 
     def start(self, cluster: str = "gossip") -> Self:
-        """Be a peer from now on; returns at once, peers come by and by. Peers of other clusters are not heard.
+        """Be a peer from now on; peers come by and by. Those of other clusters are not heard.
 
         Raises:
-            ChannelClosedError: it was started before; make another one, which has an identity of its own.
+            ChannelClosedError: the sockets cannot be opened; or it was started before: make another one, which has an
+                identity of its own.
         """
         self._begin(cluster)
         return self

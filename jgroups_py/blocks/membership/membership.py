@@ -79,11 +79,11 @@ class Membership(Standalone):
 
     def join(self, cluster: str, places: Places = ()) -> Self:
         """Be a member of `cluster` from now on, and look for others: at `places` ("host:port,host:port", or pairs),
-        at the stack's initial_hosts and by its discovery protocol. Returns at once; who is there comes by and by.
-        If the sockets cannot be opened, whatever is asked of it then raises ChannelClosedError, which says why.
+        at the stack's initial_hosts and by its discovery protocol. Returns as soon as the sockets stand; who is there
+        comes by and by.
 
         Raises:
-            ChannelClosedError: it has joined before; make another Membership.
+            ChannelClosedError: the sockets cannot be opened; or it has joined before: make another Membership.
             ConfigError: `places` are none; nothing was begun.
         """
         found = parse_places(places)
