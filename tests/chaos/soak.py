@@ -41,6 +41,7 @@ NAP_LENGTH_S = (0.2, 2.0)
 MAX_MB_PER_10_MIN = 1.0
 MAX_DESCRIPTORS_PER_10_MIN = 5.0
 MIN_SAMPLES = 60                     # five minutes: less says nothing of growth
+LEAST_MINUTES = 15.0                 # of a soak that shows something of it
 WHOLE_LIMIT_S = 60.0
 RELAY_SHARE = 0.7                    # of the harms to the hunted site hit its relay
 
@@ -90,6 +91,8 @@ class Soak:
         self.harms: Counter[str] = Counter()
         self.due: list[tuple[float, Callable[[], None]]] = []
         self.trends: list[Trend] = []
+        self.unwatched: list[str] = []                   # members without samples enough, and how many they have
+        self.hunted = ""                                 # which site
 
     def perform(self) -> None:
         """Both halves."""
@@ -100,7 +103,7 @@ class Soak:
 
     def half(self, hunted: str, calm: str) -> None:
         """Hunt one site, watch the other."""
-        began, self.hunting = monotonic(), True
+        began, self.hunted = monotonic(), hunted
         self.at(HUNT_S, lambda: self.hunt(hunted))
         self.at(NAP_S, lambda: self.nap(calm))
         watched = self.sites.up(calm)
@@ -110,12 +113,14 @@ class Soak:
             if monotonic() - sampled > SAMPLE_S:
                 sampled = monotonic()
                 self.sites.report()
-        self.hunting = False
+        self.hunted = ""                 # ends the chains of this half; the other one begins its own
         settled = began + WARM_UP_SHARE * self.half_s
         for person in watched:
             samples = [sample for sample in person.samples if sample[0] > settled]
             if len(samples) >= MIN_SAMPLES:
                 self.trends.append(trend(person.tag, samples))
+            else:
+                self.unwatched.append(f"{person.tag} ({len(samples)})")
         self.sites.wait("the site is whole again", WHOLE_LIMIT_S, self.whole)
 
     def whole(self) -> bool:
@@ -153,7 +158,7 @@ class Soak:
 
     def hunt(self, site: str) -> None:
         """Harm one member, unless one of the site is missing."""
-        if not self.hunting:
+        if site != self.hunted:
             return
         people = [person for person in self.sites.up(site) if not person.paused]
         if len(people) == len(SITES[site]) and not self.sites.missing():
@@ -185,7 +190,7 @@ class Soak:
 
     def nap(self, site: str) -> None:
         """A member of the calm site stands still for a moment."""
-        if not self.hunting:
+        if self.hunted in ("", site):
             return
         person = self.rng.choice(self.sites.up(site))
         if not person.paused:
@@ -248,9 +253,11 @@ def main() -> int:
         say("harms: " + ", ".join(f"{name} {number}" for name, number in sorted(soak.harms.items())))
         for one in soak.trends:
             say(str(one))
-        if not soak.trends:
-            say("too short to tell whether memory grows: ask for 15 minutes at least")
-        good = verdict.ok and not verdict.lost and all(one.flat for one in soak.trends)
+        if soak.unwatched:
+            say(f"fewer than {MIN_SAMPLES} samples, which say nothing of memory: {', '.join(soak.unwatched)}; "
+                f"ask for {LEAST_MINUTES:g} minutes at least")
+        shown = not soak.unwatched or options.minutes < LEAST_MINUTES
+        good = verdict.ok and not verdict.lost and shown and all(one.flat for one in soak.trends)
         say(str(verdict) if good else show(verdict, out))
         if not good:
             sys.exit(1)                  # the histories stay
