@@ -141,7 +141,18 @@ def _groups(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _table(batches: list[Any]) -> Any:
-    return pa.concat_tables([pa.Table.from_batches([batch]).cast(SEALED) for batch in batches]).unify_dictionaries()
+    table = pa.concat_tables([pa.Table.from_batches([batch]).cast(SEALED) for batch in batches]).unify_dictionaries()
+    return pa.Table.from_arrays([_unique(column) if pa.types.is_dictionary(column.type) else column
+                                 for column in table.columns], schema=table.schema)
+
+
+def _unique(column: Any) -> Any:
+    """With each word once in its dictionary: of another one Parquet's writer makes plain strings, without a word."""
+    known = column.chunk(0).dictionary.dictionary_encode()
+    if len(known.dictionary) == len(known):
+        return column
+    return pa.chunked_array([pa.DictionaryArray.from_arrays(known.indices.take(chunk.indices), known.dictionary)
+                             for chunk in column.chunks])
 
 
 def is_abandoned(path: Path) -> bool:

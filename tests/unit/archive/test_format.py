@@ -4,14 +4,16 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pyarrow")
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from jgroups_py.address import Address
 from jgroups_py.archive import framing
 from jgroups_py.archive.layout import Recorder, hour_folder, open_name, recorders, segments
 from jgroups_py.archive.reading import next_row, read, read_all
 from jgroups_py.archive.runs import plain, run_batch, unfold
-from jgroups_py.archive.schema import ALL, ROWS
-from jgroups_py.archive.sealing import Damage, OpenSegment, is_abandoned, seal
+from jgroups_py.archive.schema import ALL, ROWS, RUN_LENGTHS
+from jgroups_py.archive.sealing import Damage, OpenSegment, is_abandoned, seal, write_segment
 from jgroups_py.blockheaders import Ask
 from jgroups_py.disk import Record
 from jgroups_py.view import ViewId
@@ -163,6 +165,17 @@ def test_of_a_segment_that_is_there_in_both_forms_the_sealed_one_counts(tmp_path
     sealed, _ = seal(segments(tmp_path, RECORDER)[0])
     path.write_bytes(data)
     assert segments(tmp_path, RECORDER) == [sealed]
+
+
+def test_columns_of_few_values_are_dictionaries_in_the_file_also_if_a_word_comes_twice_in_one(tmp_path):
+    batch = unfold(run_batch(some_records() * 2, 0, WALL_NS))
+    twice = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2] * 6 + [None, 1], pa.int32()), ["SFO", "NYC", "SFO"])
+    batch = batch.set_column(batch.schema.get_field_index("origin_site"), "origin_site", twice)
+    path = write_segment(tmp_path, 0, len(batch), [batch, batch])
+    assert pq.read_table(path).column("origin_site").to_pylist() == twice.to_pylist() * 2
+    group = pq.read_metadata(path).row_group(0)
+    encodings = {group.column(at).path_in_schema: group.column(at).encodings for at in range(group.num_columns)}
+    assert [name for name in RUN_LENGTHS if "RLE_DICTIONARY" not in encodings[name]] == []
 
 
 def test_an_open_segment_without_a_row_leaves_nothing(tmp_path):
