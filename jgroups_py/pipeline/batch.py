@@ -14,11 +14,12 @@ from jgroups_py.archive.layout import Segment
 from jgroups_py.pipeline.job import Job, Options
 from jgroups_py.pipeline.progress import Progress, watched
 from jgroups_py.pipeline.scan import all_segments, scan
+from jgroups_py.pipeline.shares import shares
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-MOST_TASKS = 1000
+MOST_SEGMENTS = 8                        # of a task, so that progress shows
 
 
 def digests(rows: DataFrame, job: Job, options: Options) -> DataFrame:
@@ -30,16 +31,18 @@ def digests(rows: DataFrame, job: Job, options: Options) -> DataFrame:
     return rows.select(*job.columns).mapInArrow(digest, spark_schema(job.state))
 
 
-def digests_of_archive(spark: SparkSession, segments: Sequence[Segment], job: Job, options: Options) -> DataFrame:
-    """The same of segments, read where they are digested."""
+def digests_of_archive(
+    spark: SparkSession, segments: Sequence[Segment], tasks: Sequence[range], job: Job, options: Options,
+) -> DataFrame:
+    """The same of segments, read where they are digested; tasks: the segments of each."""
     def digest(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for found in scan(segments[number], job.columns):
-                    yield from _batches(job.digest(found, options), job.state)
+            for task in batch.column(0).to_pylist():
+                for segment in segments[tasks[task].start:tasks[task].stop]:
+                    for found in scan(segment, job.columns):
+                        yield from _batches(job.digest(found, options), job.state)
 
-    tasks = max(1, min(len(segments), MOST_TASKS))
-    return spark.range(0, len(segments), 1, tasks).mapInArrow(digest, spark_schema(job.state))
+    return spark.range(0, len(tasks), 1, max(1, len(tasks))).mapInArrow(digest, spark_schema(job.state))
 
 
 def folded(state: DataFrame, job: Job, options: Options) -> DataFrame:
@@ -67,8 +70,9 @@ def run_batch(
 ) -> Mapping[str, Any]:
     """All tables of a job over an archive, as Arrow tables."""
     segments = all_segments(archive)
-    state = folded(digests_of_archive(spark, segments, job, options), job, options)
-    with watched(len(segments), tasks_done(spark, len(segments)), progress):
+    tasks = shares(len(segments), spark.sparkContext.defaultParallelism, MOST_SEGMENTS)
+    state = folded(digests_of_archive(spark, segments, tasks, job, options), job, options)
+    with watched(len(tasks), tasks_done(spark, len(tasks)), progress):
         found = state.toArrow()
     return job.tables(found.cast(job.state), options)
 

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from jgroups_py.pipeline.output import publish
 from jgroups_py.pipeline.progress import Progress, watched
+from jgroups_py.pipeline.shares import shares
 from jgroups_py.sim.runner import Outcome, run_seeds
 from jgroups_py.sim.sources import digest_of_sources
 from jgroups_py.units import NS_PER_S
@@ -61,20 +62,6 @@ def pieces(seeds: range, size: int = PIECE_SEEDS) -> list[Piece]:
     """
     cuts = [seeds.start, *range((seeds.start // size + 1) * size, seeds.stop, size), seeds.stop]
     return [Piece(a, b) for a, b in pairwise(cuts)]
-
-
-def shares(count: int, workers: int) -> list[range]:
-    """Which pieces each task runs, in the order of their start.
-
-    >>> [len(share) for share in shares(100, 2)]
-    [25, 18, 14, 10, 8, 6, 4, 3, 3, 2, 1, 1, 1, 1, 1, 1, 1]
-    """
-    found, first = [], 0
-    while first < count:
-        stop = first + max(1, (count - first) // (2 * workers))
-        found.append(range(first, stop))
-        first = stop
-    return found
 
 
 def folder_of(out: Path, profile: str) -> Path:
