@@ -12,7 +12,7 @@ from jgroups_py.units import seconds
 
 MOST_STEPS = 8                             # of waiting
 MOST_DOUBLINGS = 12                        # of a step
-LONGEST_NS = seconds(2)                    # of all steps
+LONGEST_NS = seconds(2)                    # of the first one's wait, and of all steps
 
 
 class Electing(ReplicaState):
@@ -21,10 +21,12 @@ class Electing(ReplicaState):
     def wait_for_leader(self) -> None:
         if self.leader is not None or not self.may_lead():
             return self.cancel_timer("elect")
-        options = self.host.options
-        # Two that stand at the same time again and again are told apart by rank: the later one waits ever longer.
-        steps = min(self.present().index(self.me), MOST_STEPS) << min(self.attempts, MOST_DOUBLINGS)
-        return self.set_timer("elect", options.elect_ns + min(steps * options.elect_step_ns, LONGEST_NS))
+        options, doublings = self.host.options, min(self.attempts, MOST_DOUBLINGS)
+        # Two that stand at the same time again and again are told apart by rank: the later one waits ever longer. So
+        # does, from the third time on, the first one: answers may take longer than elect, or never be a majority.
+        first_ns = min(options.elect_ns << max(0, doublings - 1), max(options.elect_ns, LONGEST_NS))
+        steps = min(self.present().index(self.me), MOST_STEPS) << doublings
+        return self.set_timer("elect", first_ns + min(steps * options.elect_step_ns, LONGEST_NS))
 
     def elect_due(self) -> None:
         """No leader has shown itself."""
