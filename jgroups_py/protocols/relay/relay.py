@@ -182,7 +182,7 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
         if self.is_relay and not was_relay:
             self.open_bridge()
             self.status.take_over_graces()
-            self.status.watch()
+            self.status.watch_absent()
             self.set_timer("holes", HOLES_NS)
         elif was_relay and not self.is_relay:
             self.close_bridge()
@@ -296,7 +296,7 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
             self.cancel_timer("left_bridge")
         elif self.is_relay and self.bridge_wanted and event.reason != "opened again":
             self.emit(Note("warning", f"the bridge closed ({event.reason}); it is opened again"))
-            self.status.watch()
+            self.status.bridge_lost()
             self.set_timer("reopen", REOPEN_NS)
 
     @on(BridgeDelivered)

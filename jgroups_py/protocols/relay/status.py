@@ -35,9 +35,10 @@ class Status:
 
     # --- UP and DOWN ------------------------------------------------------------------------------------------------
 
-    def watch(self) -> None:
-        """A new relay, or the bridge is gone: a grace our predecessor began may still run, sites may not show up."""
-        self.start_graces()
+    def bridge_lost(self) -> None:
+        """No other relay is seen any more: members of any site may have vanished unseen, sites may not show up."""
+        for site in self.relay.table:
+            self.start_grace(site)
         self.watch_absent()
 
     def watch_absent(self) -> None:
@@ -45,11 +46,6 @@ class Status:
         for site in self.relay.table:
             if site.status == UP and self.relay.sending.peers.accepted(site.name) is None:
                 self.relay.set_timer_once("site_down", self.relay.config.site_down_after_ns, site.name)
-
-    def start_graces(self) -> None:
-        """For every site, before what our members know of acknowledgements counts."""
-        for site in self.relay.table:
-            self.start_grace(site)
 
     def take_over_graces(self) -> None:
         """As a new relay, or one that merged: others may have begun graces unknown here. What is still held is kept."""
