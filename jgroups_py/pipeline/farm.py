@@ -66,7 +66,7 @@ def pieces(seeds: range, size: int = PIECE_SEEDS) -> list[Piece]:
 
 def folder_of(out: Path, profile: str) -> Path:
     """Where the pieces of a profile are, for the sources of today."""
-    return out / "sim" / f"profile={profile}" / f"sources={digest_of_sources()}"
+    return out / "sim" / f"profile={profile}" / f"sources={digest_of_sources(profile)}"
 
 
 def row(outcome: Outcome) -> dict[str, Any]:

@@ -4,16 +4,21 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from jgroups_py.sim.profiles import PROFILES
+
 NEVER_SIMULATED = ("cli", "pipeline")
 """Rooms of the package that no seed imports."""
+OF_APPLICATIONS = ("blocks", "simulation")
+"""Rooms that only the seeds of profiles with an application import."""
 
 
-def digest_of_sources() -> str:
-    """Changes with every change of a source file of the package that a seed may run."""
+def digest_of_sources(profile: str) -> str:
+    """Changes with every change of a source file of the package that a seed of the profile may run."""
+    apart = NEVER_SIMULATED + (() if PROFILES[profile].application else OF_APPLICATIONS)
     found = hashlib.blake2b(digest_size=8)
     root = Path(__file__).parents[1]
     for path in sorted(root.rglob("*.py")):
         inside = path.relative_to(root)
-        if inside.parts[0] not in NEVER_SIMULATED:
+        if inside.parts[0] not in apart:
             found.update(str(inside).encode() + path.read_bytes())
     return found.hexdigest()

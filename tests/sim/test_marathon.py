@@ -38,7 +38,7 @@ def test_what_is_done_is_done_after_a_restart_and_a_torn_line_is_not(tmp_path: P
 
 def test_what_other_sources_did_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Progress(tmp_path / "progress").add(line_of(Piece("group", 0, 5)))
-    monkeypatch.setattr(marathon, "digest_of_sources", lambda: "changed")
+    monkeypatch.setattr(marathon, "digest_of_sources", lambda profile: f"changed {profile}")
     assert not Progress(tmp_path / "progress").done
 
 
