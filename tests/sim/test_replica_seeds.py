@@ -14,6 +14,6 @@ def test_a_seed_that_found_a_bug_finds_it_no_more(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [7, 54, 146, 606])
+@pytest.mark.parametrize("seed", [7, 54, 146, 606, 7941])
 def test_a_storm_that_found_a_bug_finds_it_no_more(seed: int) -> None:
     assert run_storm(seed).guarantee == ""

@@ -25,7 +25,9 @@ class Electing(ReplicaState):
         # Two that stand at the same time again and again are told apart by rank: the later one waits ever longer. So
         # does, from the third time on, the first one: answers may take longer than elect, or never be a majority.
         first_ns = min(options.elect_ns << max(0, doublings - 1), max(options.elect_ns, LONGEST_NS))
-        steps = min(self.present().index(self.me), MOST_STEPS) << doublings
+        present = self.present()
+        rank = present.index(self.me) if self.me in present else len(present)
+        steps = min(rank, MOST_STEPS) << doublings
         return self.set_timer("elect", first_ns + min(steps * options.elect_step_ns, LONGEST_NS))
 
     def elect_due(self) -> None:

@@ -128,7 +128,7 @@ class Host:
     @property
     def is_empty(self) -> bool:
         """Whether no configuration that we know of needs us."""
-        return all(replica.hollow or self.me not in replica.configuration.everybody for replica in self.parts.values())
+        return not any(replica.is_needed for replica in self.parts.values())
 
     def receive(self, src: Address, data: bytes, now_ns: int) -> None:
         """A message of another host, or of ourselves; Requests and Replies are not for here."""

@@ -89,9 +89,19 @@ class ReplicaState:
         """Whether this view has a majority of the replicas."""
         return self.configuration.has_quorum(self.host.members)
 
+    @property
+    def is_needed(self) -> bool:
+        """Whether we are in the configuration; or were until a change that is not known to be committed: others may
+        know only the configuration before, and need our vote, and we alone may have the change."""
+        if self.hollow:
+            return False
+        log = self.log
+        return self.me in self.configuration.everybody or (
+            log.changed_at >= self.committed and self.me in log.configuration_before(log.changed_at).everybody)
+
     def may_lead(self) -> bool:
         """Whether we may stand for election in this view."""
-        return not self.hollow and self.me in self.configuration.everybody and self.has_quorum()
+        return self.is_needed and self.has_quorum()
 
     def present(self) -> list[Address]:
         """The replicas in this view, the preferred leader first."""

@@ -10,6 +10,7 @@ from jgroups_py.blocks.replicas.host import StoreExistsError
 from jgroups_py.blocks.replicas.messages import Status, Verb
 from jgroups_py.blocks.replicas.options import Options
 from jgroups_py.blocks.replicas.outputs import Health
+from jgroups_py.blocks.replicas.quorums import Configuration
 from jgroups_py.simulation.ledger import values_of
 from jgroups_py.units import millis, seconds
 from tests.unit.blocks.replica_hosts import Cluster
@@ -275,6 +276,28 @@ def test_vacating_moves_everything_elsewhere() -> None:
     for partition in range(6):
         assert cluster.members(partition) == ["B", "C", "D"]
         assert cluster.values("B", partition) == [b"x"]
+
+
+def test_a_leader_that_leads_itself_out_is_needed_until_that_is_committed() -> None:
+    """The newcomer counts on its vote until it has heard of the end of the change, which it alone has."""
+    cluster = Cluster("AB", replicas=1)
+    leader = cluster.leader()
+    (newcomer,) = {"A", "B"} - {leader}
+    cluster.write(cluster.routing(), b"x")
+    cluster.hosts[leader].vacate(cluster.now_ns)
+    cluster._settle(leader)
+    replica = cluster.replica(leader)
+    last = Configuration((cluster.hosts[newcomer].me,))
+    assert cluster.run_until(lambda: replica.configuration == last, seconds(2))
+    assert not cluster.hosts[leader].is_empty
+    cluster.split(leader, newcomer)                        # what was under way is lost
+    cluster._flights.clear()
+    cluster.run(seconds(3))
+    assert cluster.leaders() == []
+    cluster.merge("AB")
+    assert cluster.run_until(lambda: cluster.leaders() == [newcomer], seconds(5)), "the partition has no leader for ever"
+    assert cluster.values(newcomer) == [b"x"]
+    assert cluster.run_until(lambda: cluster.hosts[leader].is_empty, seconds(2))
 
 
 def test_vacating_without_others_keeps_what_is_needed() -> None:
