@@ -295,7 +295,7 @@ def test_a_leader_that_leads_itself_out_is_needed_until_that_is_committed() -> N
     cluster.run(seconds(3))
     assert cluster.leaders() == []
     cluster.merge("AB")
-    assert cluster.run_until(lambda: cluster.leaders() == [newcomer], seconds(5)), "the partition has no leader for ever"
+    assert cluster.run_until(lambda: cluster.leaders() == [newcomer], seconds(5)), "no leader for ever"
     assert cluster.values(newcomer) == [b"x"]
     assert cluster.run_until(lambda: cluster.hosts[leader].is_empty, seconds(2))
 
