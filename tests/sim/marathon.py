@@ -21,10 +21,10 @@ from jgroups_py.cli.sim import Sum
 from jgroups_py.sim.runner import run_seed, seldom_collecting
 from jgroups_py.sim.sources import digest_of_sources
 
-SHARES = {"group": 21, "relay": 18, "relay-crash": 7, "relay-storm": 8, "split-brain": 7, "limits": 5, "scale": 2,
-          "site-crash": 2, "operators": 2, "replicas": 20, "flow": 1, "interleavings": 2, "swim": 1, "swim-group": 2,
-          "topics": 2}
-"""How the seeds are spread over the profiles, in hundredths."""
+SHARES = {"group": 500, "relay": 120, "relay-crash": 40, "relay-storm": 30, "split-brain": 30, "limits": 20,
+          "scale": 10, "site-crash": 10, "operators": 10, "replicas": 200, "flow": 5, "interleavings": 10, "swim": 5,
+          "swim-group": 5, "topics": 5}
+"""How the seeds are spread over the profiles, in thousandths: some six hours of a core."""
 PIECE = 50
 ROW = "{:<12} {:>7} {:>7} {:>11} {:>10} {:>9} {:>12}"
 SECONDS_AN_HOUR = 3600
@@ -45,7 +45,7 @@ def pieces(seeds: int) -> Iterator[Piece]:
     done = dict.fromkeys(left, 0)
     while any(left.values()):
         for profile in [profile for profile in left if left[profile]]:
-            step = min(left[profile], max(1, PIECE * SHARES[profile] // 10))
+            step = min(left[profile], max(1, PIECE * SHARES[profile] // 100))
             yield Piece(profile, done[profile], done[profile] + step)
             done[profile] += step
             left[profile] -= step
