@@ -1,8 +1,9 @@
 """Archives of growing size through audit and lag, beside what Spark itself takes to count the same rows.
 
-One process a size: made archive (with planted faults, payloads of 1 KB), one session on local[2], each measurement once
-to warm up and then timed. `count`: Spark's own Parquet reader and count(*), which reads no column at all; `columns`: it
-reads the audit's columns; `all`: it reads everything. `rss`: the driver's Python process and its Java, at most.
+One process a size: made archive (with planted faults, payloads of 1 KB), one session on local[2]. Count, audit and lag
+take turns, once to warm up and then three times, of which the medians are shown; the others once to warm up, then once.
+`count`: Spark's own Parquet reader and count(*), which reads no column at all; `columns`: it reads the audit's columns;
+`all`: it reads everything. `rss`: the driver's Python process and its Java, at most.
 """
 from __future__ import annotations
 
@@ -14,12 +15,15 @@ import threading
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 ROW = "{:>11} {:>9} {:>9} {:>9} {:>9} {:>9} {:>14} {:>9} {:>9}"
 WATCH_SECONDS = 0.2
 MB = 1 << 20
+ROUNDS = 3
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -73,22 +77,20 @@ def measure(archive: Path) -> dict[str, Any]:
     def take(columns: list[str]) -> None:
         rows.select(*columns).write.format("noop").mode("overwrite").save()
 
+    jobs = {"count": rows.count,
+            **{name: partial(run_batch, spark, archive, JOBS[name], options) for name in ("audit", "lag")}}
     with Memory(spark) as memory:
-        found = {
-            "count": timed(rows.count),
-            "columns": timed(lambda: take(audit)),
-            "all": timed(lambda: take(rows.columns)),
-            "audit": timed(lambda: run_batch(spark, archive, JOBS["audit"], options)),
-            "lag": timed(lambda: run_batch(spark, archive, JOBS["lag"], options)),
-        }
+        rounds = [{name: timed(work) for name, work in jobs.items()} for _ in range(1 + ROUNDS)][1:]
+        found = {name: median(one[name] for one in rounds) for name in jobs}
+        for name, columns in (("columns", audit), ("all", rows.columns)):
+            take(columns)
+            found[name] = timed(partial(take, columns))
     spark.stop()
     return {"rows": total, **found, **memory.most}
 
 
-def timed(work: Callable[[], Any], warm: bool = True) -> float:
-    """Seconds of the second run."""
-    if warm:
-        work()
+def timed(work: Callable[[], Any]) -> float:
+    """Seconds."""
     began = time.perf_counter()
     work()
     return time.perf_counter() - began

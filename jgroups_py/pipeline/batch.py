@@ -4,7 +4,9 @@ What a job makes of the folded state is small (spans, histograms, sums), so the 
 """
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +22,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 MOST_SEGMENTS = 8                        # of a task, so that progress shows
+LAST_TASKS = 8                           # of a worker, if all were as small as the last ones
 
 
 def digests(rows: DataFrame, job: Job, options: Options) -> DataFrame:
     """The state that a DataFrame of rows makes (unfolded); works on streams too."""
     def digest(batches: Iterator[Any]) -> Iterator[Any]:
+        keep_imports()
         for batch in batches:
             yield from _batches(job.digest(batch, options), job.state)
 
@@ -36,6 +40,7 @@ def digests_of_archive(
 ) -> DataFrame:
     """The same of segments, read where they are digested; tasks: the segments of each."""
     def digest(batches: Iterator[Any]) -> Iterator[Any]:
+        keep_imports()
         for batch in batches:
             for task in batch.column(0).to_pylist():
                 for segment in segments[tasks[task].start:tasks[task].stop]:
@@ -70,11 +75,19 @@ def run_batch(
 ) -> Mapping[str, Any]:
     """All tables of a job over an archive, as Arrow tables."""
     segments = all_segments(archive)
-    tasks = shares(len(segments), spark.sparkContext.defaultParallelism, MOST_SEGMENTS)
+    workers = spark.sparkContext.defaultParallelism
+    tasks = shares(len(segments), workers, MOST_SEGMENTS, max(1, len(segments) // (LAST_TASKS * workers)))
     state = folded(digests_of_archive(spark, segments, tasks, job, options), job, options)
     with watched(len(tasks), tasks_done(spark, len(tasks)), progress):
         found = state.toArrow()
     return job.tables(found.cast(job.state), options)
+
+
+@cache
+def keep_imports() -> None:
+    """Once in a worker process. Spark has Python look for garbage after each task, and among all that was imported that
+    takes 15 ms."""
+    gc.freeze()
 
 
 def _batches(found: Any, schema: pa.Schema) -> list[Any]:

@@ -6,6 +6,7 @@ stable sort by that number brings the rows of a group together in the order in w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import attrs
@@ -14,8 +15,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
-RADIX_LIMIT = 1 << 16                    # numpy sorts 16-bit integers by counting, which is several times as fast
+FEW_CODES = 1 << 16                      # numpy sorts 16-bit integers by counting, which is several times as fast
+MOST_LOOKS = 32                          # codes that are looked for one after the other
 CODE_LIMIT = 1 << 62
+MOST_CUTS, FEW_CUTS = 4, 1024            # groups are cut into so many times as many and so many more without sorting
 
 
 @attrs.frozen
@@ -43,6 +46,25 @@ class Groups:
         """Of each row in `order`: which group it is in."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
+    def only(self, wanted: NDArray[np.bool_]) -> Groups:
+        """Some of them. wanted: of each group, whether it is one."""
+        if wanted.all():
+            return self
+        return Groups(self.order[np.repeat(wanted, self.lengths)], np.append(0, np.cumsum(self.lengths[wanted])))
+
+    def cut(self, values: Numbers) -> Groups:
+        """Groups of these groups in which `values` (one of each row, in `order`) are the same as well.
+
+        Values mostly grow from row to row, so groups are cut where they change, which needs no sorting; one value may
+        then have several groups, but never many times as many as if it had one: then the rows get another order.
+        """
+        starts = np.union1d(self.starts, np.flatnonzero(values[1:] != values[:-1]) + 1)
+        if len(starts) <= MOST_CUTS * len(self.starts) + FEW_CUTS:
+            return Groups(self.order, starts)
+        order = np.lexsort((values, self.number))
+        values = values[order]
+        return Groups(self.order[order], np.union1d(self.starts, np.flatnonzero(values[1:] != values[:-1]) + 1))
+
 
 def column(table: Any, name: str) -> Any:
     """One array of a batch or table."""
@@ -60,40 +82,62 @@ def numbers(table: Any, name: str) -> Numbers:
 
 def codes(array: Any) -> tuple[Numbers, int]:
     """A small number for each value, equal for equal values, and how many there may be. Null is a value."""
+    found, size = _indices(array)
+    return found.astype(np.int64), size
+
+
+def _indices(array: Any) -> tuple[NDArray[Any], int]:
+    """The same, in whatever integers they come."""
     nulls = array.null_count
     if nulls == len(array):
-        return np.zeros(len(array), np.int64), 1
+        return np.zeros(len(array), np.int32), 1
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
     size = len(array.dictionary) + (nulls > 0)
     if size == 1:
-        return np.zeros(len(array), np.int64), 1
+        return np.zeros(len(array), np.int32), 1
     found = array.indices.fill_null(len(array.dictionary)) if nulls else array.indices
-    return found.to_numpy(zero_copy_only=False).astype(np.int64), size
+    return found.to_numpy(zero_copy_only=False), size
 
 
 def group(table: Any, names: Sequence[str], more: Sequence[tuple[Numbers, int]] = ()) -> Groups:
     """Group rows by columns; `more`: codes made elsewhere, with their number."""
+    every = [*(_indices(column(table, name)) for name in names), *more]
+    every = [(found, count) for found, count in every if count > 1]
+    if prod(count for _, count in every) <= FEW_CODES:
+        small = np.zeros(len(table), np.uint16)
+        for found, count in every:
+            small *= np.uint16(count)
+            small += found.astype(np.uint16)
+        return _counted(small)
     combined = np.zeros(len(table), np.int64)
     size = 1
-    for found, count in [*(codes(column(table, name)) for name in names), *more]:
-        if count == 1:
-            continue
+    for found, count in every:
         if size * count >= CODE_LIMIT:
             _, combined = np.unique(combined, return_inverse=True)
             size = int(combined.max(initial=0)) + 1
         combined = combined * count + found
         size *= count
-    return sorted_groups(combined, size)
+    return _sorted(combined)
 
 
-def sorted_groups(combined: Numbers, size: int) -> Groups:
-    """Groups of equal codes below `size`."""
-    keys = combined.astype(np.uint16) if size <= RADIX_LIMIT else combined
+def _counted(keys: NDArray[np.uint16]) -> Groups:
+    """Groups of equal codes. Looking for one code after the other is faster than sorting while there are few."""
+    counts = np.bincount(keys)
+    present = np.flatnonzero(counts)
+    starts = np.append(0, np.cumsum(counts[present]))
+    if len(present) <= MOST_LOOKS:
+        looks = [np.flatnonzero(keys == np.uint16(code)) for code in present.tolist()]
+        return Groups(np.concatenate(looks) if looks else np.zeros(0, np.int64), starts)
+    return Groups(np.argsort(keys, kind="stable"), starts)
+
+
+def _sorted(keys: Numbers) -> Groups:
+    """Groups of equal codes."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))) if len(keys) else np.zeros(0, int)
-    return Groups(order, np.append(starts, len(keys)))
+    begins = np.append(len(keys) > 0, ordered[1:] != ordered[:-1])
+    return Groups(order, np.append(np.flatnonzero(begins), len(keys)))
 
 
 def take(table: Any, names: Sequence[str], positions: Numbers) -> list[Any]:

@@ -43,11 +43,8 @@ PAUSES = pa.schema([*(pa.field(name, pa.string()) for name in (*RECORDER, "origi
 
 def digest(rows: Any, options: Options) -> Any:
     """Facts and pauses of a record batch of rows."""
-    message = is_message(column(rows, "kind"))
-    facts, messages = rows.filter(pa.array(~message)), rows.filter(pa.array(message))
-    parts = [_facts(facts)] if len(facts) else []
-    if len(messages):
-        parts += pauses(messages, options)
+    facts = rows.filter(pa.array(~is_message(column(rows, "kind"))))
+    parts = [*([_facts(facts)] if len(facts) else []), *pauses(rows, options)]
     return pa.concat_tables(parts).combine_chunks() if parts else STATE.empty_table()
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import attrs
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from jgroups_py.pipeline.grouping import Groups, Numbers, column, group, numbers, take
 from jgroups_py.pipeline.job import Options
-from jgroups_py.pipeline.lag.state import BLOCK, EDGE, FLOW, PAUSE, START, STATE, TIMES
-from jgroups_py.pipeline.packed import pack
-from jgroups_py.pipeline.spans import ORIGIN, RECORDER, is_message
+from jgroups_py.pipeline.lag.state import BLOCK, BLOCK_BITS, EDGE, FLOW, PAUSE, START, STATE, TIMES
+from jgroups_py.pipeline.packed import pack, pack_times
+from jgroups_py.pipeline.spans import ORIGIN, RECORDER, in_order, is_message, is_one_of
 
 COLUMNS = (*RECORDER, "row", "kind", "wall_ns", "mono_ns", *ORIGIN, "seqno", "size", "detail")
 _TEXTS = (*RECORDER, "kind", *ORIGIN)
@@ -20,26 +21,42 @@ _TEXTS = (*RECORDER, "kind", *ORIGIN)
 
 def digest(rows: Any, options: Options) -> Any:
     """The state that a record batch of rows makes."""
-    messages = rows.filter(pa.array(is_message(column(rows, "kind")) & _numbered(rows)))
     parts = list(_starts(rows))
-    if len(messages):
-        parts += [_times(_to_others(messages)), _flow(messages, options), *pauses(messages, options)]
-    return pa.concat_tables(parts).combine_chunks() if parts else STATE.empty_table()
+    groups = _messages(rows)
+    if len(groups):
+        messages = Messages.of(rows, groups)
+        parts += [_times(messages), _flow(messages, options)]
+    return pa.concat_tables([STATE.empty_table(), *parts, *pauses(rows, options)]).combine_chunks()
 
 
-def _numbered(rows: Any) -> Any:
-    return np.asarray(column(rows, "seqno").is_valid())
+@attrs.frozen
+class Messages:
+    """Some rows of a batch by groups; seqno, wall: theirs, in order of the groups."""
+
+    rows: Any
+    groups: Groups
+    seqno: Numbers
+    wall: Numbers
+
+    @classmethod
+    def of(cls, rows: Any, groups: Groups) -> Messages:
+        """Rows of a batch."""
+        return cls(rows, groups, *(numbers(rows, name)[groups.order] for name in ("seqno", "wall_ns")))
+
+    def cut(self, values: Numbers) -> Messages:
+        """The same in smaller groups, see Groups.cut."""
+        groups = self.groups.cut(values)
+        return (Messages(self.rows, groups, self.seqno, self.wall) if groups.order is self.groups.order
+                else Messages.of(self.rows, groups))
 
 
-def _to_others(messages: Any) -> Any:
-    """Without what members delivered of their own: that is no replication."""
-    own = pc.and_(pc.equal(column(messages, "kind"), "delivered"),
-                  pc.equal(_plain(column(messages, "origin")), _plain(column(messages, "incarnation"))))
-    return messages.filter(pc.invert(pc.fill_null(own, False)))
-
-
-def _plain(array: Any) -> Any:
-    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+def _messages(rows: Any) -> Groups:
+    """The numbered messages by who recorded them, what befell them and whose they are; of each, as recorded."""
+    numbered = np.asarray(column(rows, "seqno").is_valid())
+    more = [] if numbered.all() else [(numbered.astype(np.int64), 2)]
+    groups = group(rows, ("incarnation", "kind", "origin", "stream", "dest"), more)
+    firsts = groups.firsts
+    return groups.only(is_message(column(rows, "kind").take(pa.array(firsts))) & numbered[firsts])
 
 
 def table(sort: str, size: int, columns: dict[str, Any]) -> Any:
@@ -59,61 +76,63 @@ def key_of(*columns: Any) -> Any:
 
 
 def _starts(rows: Any) -> Iterator[Any]:
-    found = rows.filter(pc.equal(column(rows, "kind"), START))
-    if len(found):
-        every = np.arange(len(found))
-        columns = texts(found, (*RECORDER, "detail"), every)
-        yield table(START, len(found), {**columns, "key": key_of(columns["incarnation"])})
+    at = np.flatnonzero(is_one_of(column(rows, "kind"), [START]))
+    if len(at):
+        columns = texts(rows, (*RECORDER, "detail"), at)
+        yield table(START, len(at), {**columns, "key": key_of(columns["incarnation"])})
 
 
-def _times(messages: Any) -> Any:
-    """Of each block of an origin's numbers: which ones, and when."""
-    if not len(messages):
-        return STATE.empty_table()
-    seqno, wall = numbers(messages, "seqno"), numbers(messages, "wall_ns")
-    blocks, ranks = np.unique(seqno // BLOCK, return_inverse=True)
-    groups = group(messages, ("incarnation", "kind", "origin", "stream", "dest"), [(ranks, len(blocks))])
-    within, times = (seqno % BLOCK)[groups.order], wall[groups.order]
+def _times(messages: Messages) -> Any:
+    """Of each block of an origin's numbers: which ones, and when. Not of what a member delivered of its own: that is no
+    replication."""
+    found = messages.cut(messages.seqno >> BLOCK_BITS)
+    groups, first = found.groups, found.seqno[found.groups.starts[:-1]]
+    columns, block = texts(found.rows, _TEXTS, groups.firsts), pa.array(first >> BLOCK_BITS)
+    within = (found.seqno & (BLOCK - 1)).astype(np.uint16)
+    jumps = np.flatnonzero(found.seqno[1:] != found.seqno[:-1] + 1) + 1
+    jumps_before = np.searchsorted(jumps, groups.starts, side="right")
+    straight = jumps_before[1:] - np.isin(groups.starts[1:], jumps) == jumps_before[:-1]
     bounds = list(zip(groups.starts[:-1].tolist(), groups.starts[1:].tolist(), strict=True))
-    columns = texts(messages, _TEXTS, groups.firsts)
-    block = pa.array(blocks[ranks[groups.firsts]])
-    return table(TIMES, len(groups), {
+    times = [pack_times(found.wall[a:b]) for a, b in bounds]
+    whole = table(TIMES, len(groups), {
         **columns, "block": block, "key": key_of(columns["origin"], columns["stream"], columns["dest"], block),
-        "n": pa.array(groups.lengths), "a": pa.array([pack(within[a:b], "<u2") for a, b in bounds], pa.binary()),
-        "b": pa.array([pack(times[a:b]) for a, b in bounds], pa.binary())})
+        "n": pa.array(groups.lengths), "least": pa.array([begin for begin, _ in times], pa.int64()),
+        "row": pa.array(first & (BLOCK - 1)),
+        "a": pa.array([None if one else pack(within[a:b], "<u2")
+                       for one, (a, b) in zip(straight, bounds, strict=True)], pa.binary()),
+        "b": pa.array([ways for _, ways in times], pa.binary())})
+    own = pc.and_(pc.equal(columns["kind"], "delivered"), pc.equal(columns["origin"], columns["incarnation"]))
+    return whole.filter(pc.invert(pc.fill_null(own, False)))
 
 
-def _flow(messages: Any, options: Options) -> Any:
+def _flow(messages: Messages, options: Options) -> Any:
     """Messages and bytes by window."""
-    windows, ranks = np.unique(numbers(messages, "wall_ns") // options.window_ns, return_inverse=True)
-    groups = group(messages, ("incarnation", "kind", "origin"), [(ranks, len(windows))])
-    size = numbers(messages, "size")[groups.order]
-    ours = np.asarray(pc.fill_null(pc.equal(column(messages, "stream"), "all"), False))
-    highest = np.where(ours, numbers(messages, "seqno"), 0)[groups.order]
+    found = messages.cut(messages.wall // options.window_ns)
+    groups, rows = found.groups, found.rows
+    columns, starts = texts(rows, _TEXTS, groups.firsts), groups.starts[:-1]
+    ours = np.asarray(pc.fill_null(pc.equal(columns["stream"], "all"), False))
     return table(FLOW, len(groups), {
-        **texts(messages, _TEXTS, groups.firsts), "key": pa.array([FLOW] * len(groups)),
-        "window": pa.array(windows[ranks[groups.firsts]]), "n": pa.array(groups.lengths),
-        "bytes": pa.array(np.add.reduceat(size, groups.starts[:-1])),
-        "most": pa.array(np.maximum.reduceat(highest, groups.starts[:-1]))})
+        **columns, "key": pa.array([FLOW] * len(groups)), "window": pa.array(found.wall[starts] // options.window_ns),
+        "n": pa.array(groups.lengths), "bytes": pa.array(np.add.reduceat(numbers(rows, "size")[groups.order], starts)),
+        "most": pa.array(np.where(ours, np.maximum.reduceat(found.seqno, starts), 0))})
 
 
-def pauses(messages: Any, options: Options) -> Iterator[Any]:
+def pauses(rows: Any, options: Options) -> Iterator[Any]:
     """Times without deliveries from a site, and the edges between which they were looked for."""
-    found = messages.filter(pc.equal(column(messages, "kind"), "delivered"))
-    if not len(found):
+    wall, mono, row = (numbers(rows, name) for name in ("wall_ns", "mono_ns", "row"))
+    groups = group(rows, ("incarnation", "origin_site", "kind"))
+    groups = in_order(groups.only(is_one_of(column(rows, "kind").take(pa.array(groups.firsts)), ["delivered"])), row)
+    if not len(groups):
         return
-    wall, mono, row = (numbers(found, name) for name in ("wall_ns", "mono_ns", "row"))
-    groups = group(found, ("incarnation", "origin_site"))
-    groups = Groups(groups.order[np.lexsort((row[groups.order], groups.number))], groups.starts)
     ordered = mono[groups.order]
     lengths = np.diff(ordered)
     lengths[groups.starts[1:-1] - 1] = 0                     # between two groups there is no pause
     at = np.flatnonzero(lengths >= options.pause_ns)
-    columns = texts(found, (*RECORDER, "origin_site"), groups.order[at])
+    columns = texts(rows, (*RECORDER, "origin_site"), groups.order[at])
     yield table(PAUSE, len(at), {**columns, "key": key_of(columns["incarnation"], columns["origin_site"]),
                                  "least": pa.array(wall[groups.order[at]]), "most": pa.array(lengths[at])})
     firsts, lasts = groups.firsts, groups.order[groups.starts[1:] - 1]
-    columns = texts(found, (*RECORDER, "origin_site"), firsts)
+    columns = texts(rows, (*RECORDER, "origin_site"), firsts)
     yield table(EDGE, len(groups), {
         **columns, "key": key_of(columns["incarnation"], columns["origin_site"]),
         "least": pa.array(wall[firsts]), "most": pa.array(wall[lasts]),

@@ -30,11 +30,13 @@ from jgroups_py.pipeline.lag.state import (
     TIMES,
     WHO,
 )
-from jgroups_py.pipeline.packed import joined, pack, unpack
+from jgroups_py.pipeline.packed import joined, pack, pack_times, unpack, unpack_times
 from jgroups_py.pipeline.spans import RECORDER
 
 Line = dict[str, Any]
+Numbers = NDArray[np.uint16]
 NEVER = np.iinfo(np.int64).min
+MOST_COUNTED = 1 << 20                   # bins between the least and the greatest that are counted without sorting
 
 
 def fold(state: Any, options: Options, final: bool) -> Any:
@@ -86,7 +88,7 @@ def match(times: list[Line], seen: list[Line], options: Options) -> tuple[list[L
         block = blocks[_place(line)]
         (block.sent if line["kind"] == "sent" else block.delivered).append(line)
         if line["kind"] == "sent":
-            block.sent_ns[unpack(line["a"], "<u2")] = unpack(line["b"])
+            block.sent_ns[numbers_of(line)] = unpack_times(line["least"], line["b"], line["n"])
     found: list[Line] = []
     for block in blocks.values():
         for line in block.delivered:
@@ -98,36 +100,60 @@ def _place(line: Line) -> tuple[Numbering, int]:
     return (line["origin"], line["stream"], line["dest"] or ""), line["block"]
 
 
+def numbers_of(line: Line) -> Numbers | slice:
+    """Which numbers of its block a line is about, in order of its times."""
+    return slice(line["row"], line["row"] + line["n"]) if line["a"] is None else unpack(line["a"], "<u2")
+
+
 def count(block: Block, line: Line, options: Options) -> Iterator[Line]:
     """Histograms, one a window, of the deliveries in `line`; what was not sent yet waits."""
-    within, times = unpack(line["a"], "<u2"), unpack(line["b"])
+    within, times = numbers_of(line), unpack_times(line["least"], line["b"], line["n"])
     seen = block.seen.setdefault(line["incarnation"], np.zeros(BLOCK, bool))
     block.seen_lines.setdefault(line["incarnation"], line)
-    order = np.argsort(times, kind="stable")
-    within, times = within[order], times[order]
-    _, firsts = np.unique(within, return_index=True)         # a message that came twice counts at its first time
-    fresh = np.zeros(len(within), bool)
-    fresh[firsts] = True
-    fresh &= ~seen[within]
-    known = block.sent_ns[within] != NEVER
-    early = fresh & ~known
-    if early.any():
-        block.unmatched.append({**line, "n": int(early.sum()), "a": pack(within[early], "<u2"),
-                                "b": pack(times[early])})
-    ready = fresh & known
-    seen[within[ready]] = True
-    sent_ns = block.sent_ns[within[ready]]
-    yield from by_window(line, sent_ns // options.window_ns, times[ready] - sent_ns)
+    sent_ns = block.sent_ns[within]
+    if not isinstance(within, slice) or seen[within].any() or (sent_ns == NEVER).any():
+        order = np.argsort(times, kind="stable")
+        within, times, sent_ns = np.arange(BLOCK, dtype=np.uint16)[within][order], times[order], sent_ns[order]
+        fresh, known = ~seen[within] & _firsts(within), sent_ns != NEVER
+        early, ready = fresh & ~known, fresh & known
+        if early.any():
+            first, ways = pack_times(times[early])
+            block.unmatched.append({**line, "n": int(early.sum()), "a": pack(within[early], "<u2"), "least": first,
+                                    "b": ways})
+        within, sent_ns, times = within[ready], sent_ns[ready], times[ready]
+    seen[within] = True
+    yield from by_window(line, sent_ns // options.window_ns, times - sent_ns)
+
+
+def _firsts(within: NDArray[np.uint16]) -> NDArray[np.bool_]:
+    """Of each number of a block: whether it comes for the first time. A message that came twice counts at that one."""
+    first = np.empty(BLOCK, np.int64)
+    places = np.arange(len(within))
+    first[within[::-1]] = places[::-1]
+    return np.equal(first[within], places)
 
 
 def by_window(line: Line, windows: NDArray[np.int64], delays: NDArray[np.int64]) -> Iterator[Line]:
     """A histogram for each window."""
-    for window in np.unique(windows).tolist():
-        inside = delays[windows == window]
-        bins, counts = np.unique(inside // BIN_NS, return_counts=True)
-        yield {**{name: line[name] for name in WHO}, "sort": DELAYS, "key": DELAYS, "window": window,
+    if np.any(windows[1:] < windows[:-1]):
+        order = np.argsort(windows, kind="stable")
+        windows, delays = windows[order], delays[order]
+    starts = np.flatnonzero(np.append(len(windows) > 0, windows[1:] != windows[:-1]))
+    for start, inside in zip(starts.tolist(), np.split(delays, starts[1:]), strict=False):
+        bins, counts = _counted(inside // BIN_NS)
+        yield {**{name: line[name] for name in WHO}, "sort": DELAYS, "key": DELAYS, "window": int(windows[start]),
                "n": len(inside), "least": int(inside.min()), "most": int(inside.max()),
                "a": pack(bins), "b": pack(counts)}
+
+
+def _counted(bins: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which ones there are, and how often each."""
+    least = int(bins.min())
+    if int(bins.max()) - least < MOST_COUNTED:
+        counts = np.bincount(bins - least)
+        found = np.flatnonzero(counts)
+        return found + least, counts[found]
+    return np.unique(bins, return_counts=True)
 
 
 def histograms(lines: Iterable[Line]) -> Iterator[Line]:

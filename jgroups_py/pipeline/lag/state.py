@@ -16,7 +16,8 @@ import pyarrow as pa
 from jgroups_py.pipeline.spans import ORIGIN, RECORDER
 
 TIMES, SEEN, DELAYS, FLOW, EDGE, PAUSE, START = "times", "seen", "delays", "flow", "edge", "pause", "start"
-BLOCK = 1 << 16                          # seqnos of a block; a number within it has 16 bits
+BLOCK_BITS = 16                          # of a seqno: which one of its block it is
+BLOCK = 1 << BLOCK_BITS                  # seqnos of a block
 KEPT_BLOCKS = 16                         # of one numbering, what is incomplete waits so long while streaming
 BIN_NS = 20_000                          # of a histogram: percentiles are right to half of it
 
@@ -27,12 +28,13 @@ STATE = pa.schema([
     pa.field("window", pa.int64()),                # number since 1970
     pa.field("n", pa.int64()),                     # messages
     pa.field("bytes", pa.int64()),
-    pa.field("least", pa.int64()),                 # delays: lowest; pause, edge: wall_ns of the begin
+    pa.field("least", pa.int64()),                 # delays: lowest; times: first; pause, edge: begin
     pa.field("most", pa.int64()),                  # delays: highest; pause: length; edge: wall_ns of the end;
                                                    # flow: the highest seqno of stream "all"
-    pa.field("row", pa.int64()), pa.field("row_stop", pa.int64()),                                        # edge
+    pa.field("row", pa.int64()), pa.field("row_stop", pa.int64()),           # edge; row, times: the first number
     pa.field("mono_ns", pa.int64()), pa.field("mono_stop_ns", pa.int64()),                                # edge
-    pa.field("a", pa.binary()), pa.field("b", pa.binary()),            # packed: numbers and times; bins and counts
+    pa.field("a", pa.binary()),                    # packed: bins; numbers within the block, null: from `row` on all
+    pa.field("b", pa.binary()),                    # packed: counts; times
     pa.field("detail", pa.string()),               # start: what the recorder said of itself
 ])
 WHO = (*RECORDER, *ORIGIN)
