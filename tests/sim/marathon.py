@@ -1,8 +1,9 @@
 """`python -m tests.sim.marathon`: 100,000 seeds over all profiles, in pieces, so that it may be stopped and go on.
 
-Each piece that is done is a line of JSON in the progress file. Pieces of other sources than today's do not count: the
-line has a digest of what a seed may run. Ends with a table by profile, faults by kind, states reached; exit 1 if a seed
-failed.
+Each piece that is done is a line of JSON in the progress file, tests/sim/marathon.jsonl, which is kept with the
+sources. Pieces of other sources than today's do not count: the line has a digest of what a seed of its profile may run.
+Ends with a table by profile, faults by kind, states reached; exit 1 if a seed failed. `--progress FILE` with a new file
+runs them all.
 """
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ import json
 import sys
 from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ SHARES = {"group": 500, "relay": 120, "relay-crash": 40, "relay-storm": 30, "spl
           "swim-group": 5, "topics": 5}
 """How the seeds are spread over the profiles, in thousandths: some six hours of a core."""
 PIECE = 50
+PROGRESS = Path(__file__).with_suffix(".jsonl")
 ROW = "{:<12} {:>7} {:>7} {:>11} {:>10} {:>9} {:>12}"
 SECONDS_AN_HOUR = 3600
 
@@ -68,28 +71,70 @@ class Progress:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.digests = {profile: digest_of_sources(profile) for profile in SHARES}
-        lines = path.read_text().splitlines() if path.exists() else []
-        whole = [json.loads(line) for line in lines if line.endswith("}")]       # a torn last line does not count
-        self.done = {Piece(line["profile"], line["first"], line["stop"]): line
-                     for line in whole if line["digest"] == self.digests.get(line["profile"])}
+        self.lines: dict[str, list[dict[str, Any]]] = {profile: [] for profile in SHARES}
+        texts = path.read_text().splitlines() if path.exists() else []
+        for line in [json.loads(text) for text in texts if text.endswith("}")]:   # a torn last line does not count
+            if line["digest"] == self.digests.get(line["profile"]):
+                self._keep(line)
 
     def add(self, line: dict[str, Any]) -> None:
         """A piece is done."""
         line = {**line, "digest": self.digests[line["profile"]]}
         with self.path.open("a") as file:
             file.write(json.dumps(line) + "\n")
-        self.done[Piece(line["profile"], line["first"], line["stop"])] = line
+        self._keep(line)
+
+    def has(self, piece: Piece) -> bool:
+        """Whether all seeds of a piece are done."""
+        at = piece.first
+        for line in self.lines[piece.profile]:
+            if line["first"] <= at < line["stop"]:
+                at = line["stop"]
+        return at >= piece.stop
+
+    def tidy(self) -> None:
+        """Write neighbours as one line, and nothing of other sources."""
+        new = self.path.with_suffix(".new")
+        new.write_text("".join(json.dumps(line) + "\n" for lines in self.lines.values() for line in joined(lines)))
+        new.replace(self.path)
+
+    def _keep(self, line: dict[str, Any]) -> None:
+        lines = self.lines[line["profile"]]
+        if all(line["stop"] <= other["first"] or line["first"] >= other["stop"] for other in lines):
+            lines.append(line)
+            lines.sort(key=itemgetter("first"))
 
 
-def add_up(lines: list[dict[str, Any]]) -> dict[str, Sum]:
+def joined(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Of pieces in order: those that follow on each other as one."""
+    last: dict[str, Any] | None = None
+    for line in lines:
+        if last is not None and last["stop"] == line["first"]:
+            total = sum_of(last)
+            total.join(sum_of(line))
+            last = {**last, "stop": line["stop"], "sum": attrs.asdict(total), "failed": last["failed"] + line["failed"]}
+        else:
+            if last is not None:
+                yield last
+            last = line
+    if last is not None:
+        yield last
+
+
+def sum_of(line: dict[str, Any]) -> Sum:
+    """What the seeds of a line add up to."""
+    counted = {name: Counter(line["sum"][name]) for name in ("by_kind", "reached")}
+    return Sum(**{**line["sum"], **counted})
+
+
+def add_up(lines: Iterable[dict[str, Any]]) -> dict[str, Sum]:
     """Profile -> what its pieces add up to; "all" -> what all do."""
     sums: dict[str, Sum] = {}
-    for name in ("profile", "all"):
-        for line in lines:
-            part = line["sum"]
-            total = sums.setdefault(line.get(name, name), Sum())
-            total.join(Sum(**{**part, "by_kind": Counter(part["by_kind"]), "reached": Counter(part["reached"])}))
-    return sums
+    whole = Sum()
+    for line in lines:
+        sums.setdefault(line["profile"], Sum()).join(sum_of(line))
+        whole.join(sum_of(line))
+    return {**sums, "all": whole}
 
 
 def table(sums: dict[str, Sum]) -> Iterator[str]:
@@ -109,8 +154,9 @@ def main(words: list[str]) -> int:
     parser.add_argument("--profiles", default=",".join(SHARES), metavar="NAME,NAME",
                         help="only the pieces of these profiles (default: all)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
-    parser.add_argument("--progress", type=Path, default=Path("sim-100k.jsonl"), metavar="FILE",
-                        help="where to write down what is done (default: sim-100k.jsonl)")
+    parser.add_argument("--progress", type=Path, default=PROGRESS, metavar="FILE",
+                        help="where to write down what is done (default: marathon.jsonl beside this module)")
+    parser.add_argument("--show", action="store_true", help="run nothing, only show what is done at these sources")
     args = parser.parse_args(words)
     profiles = args.profiles.split(",")
     unknown = [profile for profile in profiles if profile not in SHARES]
@@ -118,18 +164,20 @@ def main(words: list[str]) -> int:
         parser.error(f"no profile {', '.join(unknown)}; known: {', '.join(SHARES)}")
     progress = Progress(args.progress)
     wanted = [piece for piece in pieces(args.seeds) if piece.profile in profiles]
-    todo = [piece for piece in wanted if piece not in progress.done]
-    say(f"{sum(piece.stop - piece.first for piece in wanted if piece in progress.done)} of "
+    todo = [piece for piece in wanted if not progress.has(piece)]
+    say(f"{sum(piece.stop - piece.first for piece in wanted if piece not in todo)} of "
         f"{sum(piece.stop - piece.first for piece in wanted)} seeds are done")
-    with seldom_collecting(), workers(args.jobs) as pool:
-        for line in pool.imap_unordered(work_off, todo):
-            progress.add(line)
-            say(f"{line['profile']} {line['first']}:{line['stop']}")
-            for text in line["failed"]:
-                say(f"  {text}")
-    sums = add_up([progress.done[piece] for piece in wanted])
+    if not args.show:
+        with seldom_collecting(), workers(args.jobs) as pool:
+            for line in pool.imap_unordered(work_off, todo):
+                progress.add(line)
+                say(f"{line['profile']} {line['first']}:{line['stop']}")
+                for text in line["failed"]:
+                    say(f"  {text}")
+        progress.tidy()
+    sums = add_up(line for profile in profiles for line in progress.lines[profile])
     say("\n".join(table(sums)))
-    return 1 if any(total.failed for total in sums.values()) else 0
+    return 1 if sums["all"].failed else 0
 
 
 def say(text: str) -> None:

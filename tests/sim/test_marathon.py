@@ -33,20 +33,44 @@ def test_what_is_done_is_done_after_a_restart_and_a_torn_line_is_not(tmp_path: P
     progress.add(line_of(Piece("group", 0, 5)))
     progress.add(line_of(Piece("relay", 0, 5)))
     path.write_text(path.read_text()[:-20])
-    assert list(Progress(path).done) == [Piece("group", 0, 5)]
+    assert Progress(path).has(Piece("group", 0, 5))
+    assert not Progress(path).has(Piece("relay", 0, 5))
+
+
+def test_pieces_need_not_be_cut_as_they_were(tmp_path: Path) -> None:
+    progress = Progress(tmp_path / "progress")
+    for piece in (Piece("group", 0, 5), Piece("group", 9, 12), Piece("group", 5, 8)):
+        progress.add(line_of(piece))
+    assert progress.has(Piece("group", 2, 8))
+    assert not progress.has(Piece("group", 2, 9))
+    assert not progress.has(Piece("group", 11, 13))
+
+
+def test_tidied_it_says_the_same_in_fewer_lines(tmp_path: Path) -> None:
+    path = tmp_path / "progress"
+    progress = Progress(path)
+    for piece in (Piece("group", 0, 5), Piece("group", 9, 12), Piece("group", 5, 8), Piece("relay", 8, 9)):
+        progress.add(line_of(piece))
+    progress.add(line_of(Piece("group", 4, 6)))                # once more: counts once
+    before = list(table(add_up(line for lines in progress.lines.values() for line in lines)))
+    progress.tidy()
+    assert len(path.read_text().splitlines()) == 3
+    assert list(table(add_up(line for lines in Progress(path).lines.values() for line in lines))) == before
+    assert before[-3].split()[:2] == ["all", "12"]
 
 
 def test_what_other_sources_did_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Progress(tmp_path / "progress").add(line_of(Piece("group", 0, 5)))
     monkeypatch.setattr(marathon, "digest_of_sources", lambda profile: f"changed {profile}")
-    assert not Progress(tmp_path / "progress").done
+    assert not Progress(tmp_path / "progress").has(Piece("group", 0, 5))
 
 
 def test_the_table_adds_up_by_profile_and_in_all(tmp_path: Path) -> None:
     progress = Progress(tmp_path / "progress")
     for piece in (Piece("group", 0, 5), Piece("group", 5, 8), Piece("relay", 0, 1)):
         progress.add(line_of(piece, failed=piece.profile == "relay"))
-    rows = [row.split() for row in table(add_up(list(Progress(tmp_path / "progress").done.values())))]
+    again = Progress(tmp_path / "progress")
+    rows = [row.split() for row in table(add_up(line for lines in again.lines.values() for line in lines))]
     assert rows[1][:4] == ["group", "8", "0", "0"]
     assert rows[2][:4] == ["relay", "1", "1", "1"]
     assert rows[3][:2] == ["all", "9"]
