@@ -252,6 +252,8 @@ RELAY_SAFEGUARDS = (
           "interleavings", "R3"),
     guard("split_grace", 7, "no grace after members of a site vanished", Status, "start_grace", nothing,
           "split-brain", "R3"),
+    guard("graces are taken over", 7, "a new relay knows only the graces that it began itself", Status, "take_over_graces",
+          nothing, "split-brain", "R3"),
     guard("replay at failover", 8, "a new relay sends on from the current numbers", Sending, "pump_to",
           nothing_is_replayed, "relay-storm", "R3"),
     guard("GOODBYE is not believed", 10, "a site that says GOODBYE counts as having all", Sending, "on_goodbye",
