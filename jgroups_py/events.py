@@ -161,9 +161,11 @@ class Unsuspect(Event):
 
 @attrs.frozen
 class ExcludedHint(Event):
-    """Up, from NAKACK and failure detectors, now and then: a stranger to our view takes itself for a member."""
+    """Up, from NAKACK and failure detectors, now and then: a stranger to our view takes itself for a member. asked: it
+    asked us of all, so we tell it; else our coordinator does, which hears it too."""
 
     stranger: Address
+    asked: bool = False
 
 
 @attrs.frozen

@@ -115,7 +115,7 @@ class VerifySuspect(Protocol):
     def asked_us(self, header: AreYouAlive, batch: Batch) -> None:
         self.send(IAmAlive(), batch.src)
         if self.members and batch.src not in self.members:
-            self.pass_up(ExcludedHint(batch.src))      # it takes itself for a member of ours
+            self.pass_up(ExcludedHint(batch.src, asked=True))     # it takes itself for a member of ours
 
     @receives(IAmAlive)
     def alive(self, header: IAmAlive, batch: Batch) -> None:

@@ -8,7 +8,7 @@ from tests.sim.replica_storms import run_storm
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [115, 216, 304, 706, 2907, 3887])
+@pytest.mark.parametrize("seed", [115, 216, 304, 706, 2907, 3887, 18975, 19200])
 def test_a_seed_that_found_a_bug_finds_it_no_more(seed: int) -> None:
     assert replicas.run(seed).violations == ()
 

@@ -89,7 +89,9 @@ class Following(ReplicaState):
     def state(self, message: State, src: Address) -> None:
         """A piece of the leader's state."""
         if not self.follows(message.epoch, src, message.shown) or message.total > MAX_STATE_BYTES:
-            return
+            if message.epoch < self.epoch:
+                self.send(src, Stated(self.partition, self.epoch, message.stop, 0))      # it leads no more
+            return None
         if not self.hollow and message.stop <= self.committed:
             self.arriving = None
             return self.send(src, Appended(self.partition, self.epoch, 0, True, self.committed))

@@ -187,7 +187,7 @@ class Gms(Protocol, Membership):
 
     @on(ExcludedHint)
     def stranger_heard(self, event: ExcludedHint) -> None:
-        if self.acting() and self.shown is not None:
+        if self.shown is not None and (event.asked or self.acting()):
             self.send(self.shown, event.stranger)
 
     # --- a view change, answering side: see answering.py --------------------------------------------------------------

@@ -182,7 +182,7 @@ class Swim(Exchange, MemberTable):
         if len(self.hinted) >= MAX_STRANGERS:
             self.hinted.clear()
         self.hinted[src] = self.now_ns
-        self.pass_up(ExcludedHint(src))
+        self.pass_up(ExcludedHint(src, asked=True))
 
     @on(Left)
     def left(self, event: Left) -> None:

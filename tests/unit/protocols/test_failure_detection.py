@@ -312,4 +312,4 @@ def test_a_question_of_a_stranger_is_answered_and_hinted_at() -> None:
     bench = verifier()
     bench.up(unicast("D", "A", headers=(AreYouAlive(),)))
     assert [batch.dest for _, batch in bench.said(IAmAlive)] == [D]
-    assert bench.told(ExcludedHint) == [ExcludedHint(D)]
+    assert bench.told(ExcludedHint) == [ExcludedHint(D, asked=True)]

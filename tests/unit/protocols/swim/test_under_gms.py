@@ -116,10 +116,10 @@ def test_a_stranger_that_takes_itself_for_a_member_is_hinted_at_now_and_then() -
     bench = in_view()
     for _ in range(5):
         hear(bench, Ping(1, digits("A"), digits("D"), None), src="D")
-    assert bench.told(ExcludedHint) == [ExcludedHint(D)]
+    assert bench.told(ExcludedHint) == [ExcludedHint(D, asked=True)]
     bench.advance(3000)
     hear(bench, Ping(1, digits("A"), digits("D"), None), src="D")
-    assert bench.told(ExcludedHint) == [ExcludedHint(D)]
+    assert bench.told(ExcludedHint) == [ExcludedHint(D, asked=True)]
 
 
 def test_out_of_the_group_it_is_silent() -> None:
