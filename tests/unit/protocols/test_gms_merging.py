@@ -7,7 +7,7 @@ import pytest
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Header
-from jgroups_py.events import Disconnect, ViewChange
+from jgroups_py.events import Disconnect, ExcludedHint, ViewChange
 from jgroups_py.protocols.gms.headers import Cut, Install, MergeReady, Prepare, State
 from jgroups_py.view import MergeView
 from tests.unit.harness import Flying, address
@@ -75,6 +75,20 @@ def test_a_member_that_was_excluded_unaware_becomes_a_singleton_and_merges_at_on
     assert members.agree("ABC")
     views = members["C"].views
     assert [len(view) for view in views[-3:]] == [3, 1, 3]
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_who_is_asked_by_a_stranger_whether_it_lives_tells_it_that_it_was_excluded(asked: bool) -> None:
+    """Of what others say only the coordinator tells it: all hear that."""
+    members = in_view("ABCD")
+    members.sides = ["ABC", "D"]
+    members.suspect("D", by="ABC")
+    members.run(5000)
+    assert (members.names_in_view("C"), members.names_in_view("D")) == ("ABC", "ABCD")
+    members.sides = []
+    members["C"].up(ExcludedHint(address("D"), asked=asked))
+    members.run(5000)
+    assert members.agree("ABCD") is asked
 
 
 def test_a_member_that_sits_in_two_views_is_sorted_out_before_the_merge() -> None:
