@@ -58,12 +58,18 @@ class Groups:
         Values mostly grow from row to row, so groups are cut where they change, which needs no sorting; one value may
         then have several groups, but never many times as many as if it had one: then the rows get another order.
         """
-        starts = np.union1d(self.starts, np.flatnonzero(values[1:] != values[:-1]) + 1)
+        starts = np.union1d(self.starts, np.flatnonzero(changes(values)))
         if len(starts) <= MOST_CUTS * len(self.starts) + FEW_CUTS:
             return Groups(self.order, starts)
         order = np.lexsort((values, self.number))
-        values = values[order]
-        return Groups(self.order[order], np.union1d(self.starts, np.flatnonzero(values[1:] != values[:-1]) + 1))
+        return Groups(self.order[order], np.union1d(self.starts, np.flatnonzero(changes(values[order]))))
+
+
+def changes(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Of each: whether it differs from the one before; the first one does."""
+    found = np.ones(len(values), bool)
+    found[1:] = values[1:] != values[:-1]
+    return found
 
 
 def column(table: Any, name: str) -> Any:
@@ -135,9 +141,7 @@ def _counted(keys: NDArray[np.uint16]) -> Groups:
 def _sorted(keys: Numbers) -> Groups:
     """Groups of equal codes."""
     order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    begins = np.append(len(keys) > 0, ordered[1:] != ordered[:-1])
-    return Groups(order, np.append(np.flatnonzero(begins), len(keys)))
+    return Groups(order, np.append(np.flatnonzero(changes(keys[order])), len(keys)))
 
 
 def take(table: Any, names: Sequence[str], positions: Numbers) -> list[Any]:

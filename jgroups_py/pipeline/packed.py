@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 _HALF = 1 << 31
 
+
 def pack(values: Any, kind: str = "<i8") -> bytes:
     """Numbers as little-endian bytes."""
     return np.ascontiguousarray(values, np.dtype(kind)).tobytes()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from jgroups_py.archive.schema import SKIPPING
 from jgroups_py.batch import NO_FC, OOB
-from jgroups_py.pipeline.grouping import Groups, Numbers, codes, column, group, numbers, take
+from jgroups_py.pipeline.grouping import Groups, Numbers, changes, codes, column, group, numbers, take
 
 RECORDER = ("cluster", "site", "member", "incarnation")
 ORIGIN = ("origin_site", "origin", "origin_name", "stream", "dest")
@@ -58,7 +58,7 @@ def digest(rows: Any) -> Any:
     groups = in_order(group(rows, SAME, [_marks(oob, no_fc), _facts_apart(rows)]), row)
     order = groups.order
     stop = seqno + count
-    starts = np.flatnonzero(_breaks(groups, seqno[order], stop[order]) | _changes(_switches(rows, row)[order]))
+    starts = np.flatnonzero(_breaks(groups, seqno[order], stop[order]) | changes(_switches(rows, row)[order]))
     ends = np.append(starts[1:], len(order)) - 1
     firsts, lasts = order[starts], order[ends]
     return pa.RecordBatch.from_arrays([
@@ -92,11 +92,6 @@ def _switches(table: Any, row: Numbers) -> Numbers:
             mine = recorder == each
             found[mine] = np.searchsorted(np.sort(row[mine & switch]), row[mine])
     return found
-
-
-def _changes(values: Numbers) -> NDArray[np.bool_]:
-    """Of each: whether it differs from the one before."""
-    return np.append([True], values[1:] != values[:-1])
 
 
 def _facts_apart(rows: Any) -> tuple[Numbers, int]:
@@ -156,7 +151,7 @@ def fold(spans: Any) -> Any:
     by = in_order(by, row)
     order = by.order
     view, _ = codes(column(table, "view_id"))
-    breaks = _breaks(by, first[order], stop[order]) | _changes(view[order]) | _changes(_switches(table, row)[order])
+    breaks = _breaks(by, first[order], stop[order]) | changes(view[order]) | changes(_switches(table, row)[order])
     starts = np.flatnonzero(breaks | ~is_message(column(table, "kind"))[order])
     lasts = order[np.append(starts[1:], len(order)) - 1]
     columns = dict(zip(SPANS.names, take(table, SPANS.names, order[starts]), strict=True))

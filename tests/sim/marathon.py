@@ -165,8 +165,8 @@ def main(words: list[str]) -> int:
     progress = Progress(args.progress)
     wanted = [piece for piece in pieces(args.seeds) if piece.profile in profiles]
     todo = [piece for piece in wanted if not progress.has(piece)]
-    say(f"{sum(piece.stop - piece.first for piece in wanted if piece not in todo)} of "
-        f"{sum(piece.stop - piece.first for piece in wanted)} seeds are done")
+    seeds = sum(piece.stop - piece.first for piece in wanted)
+    say(f"{seeds - sum(piece.stop - piece.first for piece in todo)} of {seeds} seeds are done")
     if not args.show:
         with seldom_collecting(), workers(args.jobs) as pool:
             for line in pool.imap_unordered(work_off, todo):

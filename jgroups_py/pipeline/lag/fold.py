@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from jgroups_py.pipeline.grouping import changes
 from jgroups_py.pipeline.job import Options
 from jgroups_py.pipeline.lag.state import (
     BIN_NS,
@@ -138,7 +139,7 @@ def by_window(line: Line, windows: NDArray[np.int64], delays: NDArray[np.int64])
     if np.any(windows[1:] < windows[:-1]):
         order = np.argsort(windows, kind="stable")
         windows, delays = windows[order], delays[order]
-    starts = np.flatnonzero(np.append(len(windows) > 0, windows[1:] != windows[:-1]))
+    starts = np.flatnonzero(changes(windows))
     for start, inside in zip(starts.tolist(), np.split(delays, starts[1:]), strict=False):
         bins, counts = _counted(inside // BIN_NS)
         yield {**{name: line[name] for name in WHO}, "sort": DELAYS, "key": DELAYS, "window": int(windows[start]),
