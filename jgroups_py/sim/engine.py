@@ -93,8 +93,8 @@ class Engine:
 
     def when_awake(self, process: Process, call: Callable[[int], None]) -> None:
         """Do something at a node now, or when its process goes on."""
-        if process.paused:
-            self.after(millis(100), self.when_awake, process, call)
+        if process.paused or process.postponed:
+            process.postponed.append(call)
         elif process.running:
             call(self.now_ns)
             self._settle(process)
@@ -152,6 +152,11 @@ class Engine:
                 process.parked.extend((net, data, physical) for data, physical in arrived)
             del process.parked[PARKED_FRAMES:]
             return
+        while process.postponed:
+            process.postponed.popleft()(self.now_ns)
+            self._settle(process)
+            if not process.running:
+                return
         if process.parked:
             for net, data, physical in reversed(process.parked):
                 frames.setdefault(net, []).insert(0, (data, physical))

@@ -7,6 +7,7 @@ state fits the message stream without a hole or a repeat.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address, PhysicalAddress
@@ -129,6 +130,7 @@ class Process:
         self.sockets: dict[int, Socket] = {}     # net -> its socket
         self.wake_ns: int | None = None          # when the next step is planned
         self.parked: list[tuple[int, bytes, PhysicalAddress | None]] = []    # frames that came while paused
+        self.postponed: deque[Callable[[int], None]] = deque()    # what was asked of its node while paused
         self.view: View | None = None
         self.views: list[View] = []
         self.global_view: GlobalView | None = None
