@@ -20,12 +20,12 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.events import ExcludedHint, Left, Suspect, Unsuspect, ViewChange
 from jgroups_py.ports import Hearing
 from jgroups_py.protocol import MULTICASTS, Protocol, on, only, receives, timer
+from jgroups_py.strangers import Strangers
 from jgroups_py.units import duration, flag, seconds, show_duration
 
 FD_ALL_ID = 6
 OVERSLEPT = 3            # so many intervals between two checks mean that we did not run
 HINT_INTERVAL_NS = seconds(3)
-MAX_STRANGERS = 1000
 
 
 @wire.header(proto=FD_ALL_ID, kind=1)
@@ -70,7 +70,7 @@ class FdAll(Protocol):
         self.suspects: dict[Address, None] = {}
         self.checked_ns = 0
         self.in_view = False
-        self.hinted: dict[Address, int] = {}           # stranger -> when GMS was told of it, ns
+        self.strangers = Strangers(HINT_INTERVAL_NS)
         self.spoke = False                             # multicast something since the last heartbeat was due
 
     @only(MULTICASTS)
@@ -84,7 +84,7 @@ class FdAll(Protocol):
         self.since = {member: self.since.get(member, self.now_ns) for member in self.others}
         self.suspects = {member: None for member in self.suspects if member in self.since}
         self.in_view = True
-        self.hinted.clear()
+        self.strangers.forget()
         if self.others and not self.timer_is_set("beat"):
             self.checked_ns = self.now_ns
             # Members that joined together must not beat together.
@@ -133,8 +133,5 @@ class FdAll(Protocol):
         src = batch.src
         if not self.in_view or src in self.since or src == self.me:
             return
-        if self.now_ns - self.hinted.get(src, -HINT_INTERVAL_NS) >= HINT_INTERVAL_NS:
-            if len(self.hinted) >= MAX_STRANGERS:
-                self.hinted.clear()
-            self.hinted[src] = self.now_ns
+        if self.strangers.is_news(src, self.now_ns):
             self.pass_up(ExcludedHint(src))

@@ -29,12 +29,15 @@ class Following(ReplicaState):
         self.cancel_timer("elect")
         return True
 
+    def tell_epoch(self, epoch: int, src: Address, answer: Appended | Stated) -> None:
+        """Who led in an earlier epoch leads no more, and learns it from our answer."""
+        if epoch < self.epoch:
+            self.send(src, answer)
+
     def append(self, message: Append, src: Address) -> None:
         """The leader's entries."""
         if not self.follows(message.epoch, src, message.shown):
-            if message.epoch < self.epoch:
-                self.send(src, Appended(self.partition, self.epoch, message.round, False, 0))
-            return None
+            return self.tell_epoch(message.epoch, src, Appended(self.partition, self.epoch, message.round, False, 0))
         stop = self.fits(message)
         if stop is not None:
             return self.send(src, Appended(self.partition, self.epoch, message.round, False, stop))
@@ -88,9 +91,9 @@ class Following(ReplicaState):
 
     def state(self, message: State, src: Address) -> None:
         """A piece of the leader's state."""
-        if not self.follows(message.epoch, src, message.shown) or message.total > MAX_STATE_BYTES:
-            if message.epoch < self.epoch:
-                self.send(src, Stated(self.partition, self.epoch, message.stop, 0))      # it leads no more
+        if not self.follows(message.epoch, src, message.shown):
+            return self.tell_epoch(message.epoch, src, Stated(self.partition, self.epoch, message.stop, 0))
+        if message.total > MAX_STATE_BYTES:
             return None
         if not self.hollow and message.stop <= self.committed:
             self.arriving = None

@@ -41,7 +41,8 @@ from jgroups_py.protocols.nakack.early import Early
 from jgroups_py.protocols.nakack.gaps import Gaps, Pace
 from jgroups_py.protocols.nakack.headers import Data, Missing, Resent, SentSoFar
 from jgroups_py.protocols.nakack.resending import Between, Debts
-from jgroups_py.protocols.nakack.silence import Silence, Strangers
+from jgroups_py.protocols.nakack.silence import Silence
+from jgroups_py.strangers import Strangers
 from jgroups_py.windows.receive import ReceiveWindow
 from jgroups_py.windows.send import SendWindow
 

@@ -1,12 +1,7 @@
-"""When a sender that fell silent tells how far it got, and when the group is told of a stranger. Pure."""
+"""When a sender that fell silent tells how far it got. Pure."""
 from __future__ import annotations
 
-from jgroups_py.address import Address
-from jgroups_py.units import NS_PER_S
-
 DOUBLINGS = 6
-HINT_INTERVAL_NS = NS_PER_S
-MAX_STRANGERS = 1000
 
 
 class Silence:
@@ -42,21 +37,3 @@ class Silence:
             self.fresh = False
         self.seen = stop
         return tell, self.first_ns << min(self.told, DOUBLINGS)
-
-
-class Strangers:
-    """Who was heard that does not belong to us; each is news once a second."""
-
-    __slots__ = ("told",)
-
-    def __init__(self) -> None:
-        self.told: dict[Address, int] = {}                    # stranger -> when it was news last
-
-    def is_news(self, stranger: Address, now_ns: int) -> bool:
-        """Whether to speak of `stranger` now."""
-        if now_ns - self.told.get(stranger, -HINT_INTERVAL_NS) < HINT_INTERVAL_NS:
-            return False
-        if len(self.told) >= MAX_STRANGERS:
-            self.told.clear()
-        self.told[stranger] = now_ns
-        return True

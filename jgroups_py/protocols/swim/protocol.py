@@ -11,7 +11,6 @@ class building on the other. Sources: Das, Gupta, Motivala, "SWIM" (DSN 2002); D
 """
 from __future__ import annotations
 
-from jgroups_py.address import Address
 from jgroups_py.batch import Batch, Header
 from jgroups_py.events import Connect, Disconnect, ExcludedHint, Left, ViewChange
 from jgroups_py.members import MEMBER_LEFT, Member
@@ -35,11 +34,11 @@ from jgroups_py.protocols.swim.headers import (
 )
 from jgroups_py.protocols.swim.metadata import pack_tags
 from jgroups_py.protocols.swim.table import Node
+from jgroups_py.strangers import Strangers
 from jgroups_py.swim_events import SetTags, UserGossip
 from jgroups_py.units import seconds
 
 HINT_INTERVAL_NS = seconds(3)
-MAX_STRANGERS = 1000
 
 
 class Swim(Exchange, MemberTable):
@@ -49,7 +48,7 @@ class Swim(Exchange, MemberTable):
         super().start()
         self.views = self.stack.find(Membership) is not None
         self.user_messages = 0                         # how many were sent
-        self.hinted: dict[Address, int] = {}           # stranger -> when GMS was told of it, ns
+        self.strangers = Strangers(HINT_INTERVAL_NS)
         if not self.views:
             self.meta = pack_tags(parse_tags(self.config.tags), self.config.weight)
 
@@ -158,7 +157,7 @@ class Swim(Exchange, MemberTable):
             self.nodes[name] = Node(name, members[name], changed_ns=self.now_ns)
             self.ring.add(name)
             self.up_count += 1
-        self.hinted.clear()
+        self.strangers.forget()
         if not self.my_name:
             self.begin_as(self.me.raw.hex())
         if new:
@@ -177,12 +176,8 @@ class Swim(Exchange, MemberTable):
     def stranger(self, batch: Batch) -> None:
         """Somebody outside the view takes itself for a member: GMS will tell it."""
         src = batch.src
-        if src == self.me or self.now_ns - self.hinted.get(src, -HINT_INTERVAL_NS) < HINT_INTERVAL_NS:
-            return
-        if len(self.hinted) >= MAX_STRANGERS:
-            self.hinted.clear()
-        self.hinted[src] = self.now_ns
-        self.pass_up(ExcludedHint(src, asked=True))
+        if src != self.me and self.strangers.is_news(src, self.now_ns):
+            self.pass_up(ExcludedHint(src, asked=True))
 
     @on(Left)
     def left(self, event: Left) -> None:

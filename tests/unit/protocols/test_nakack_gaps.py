@@ -6,7 +6,8 @@ from itertools import pairwise
 from jgroups_py.protocols.nakack.config import NakackConfig
 from jgroups_py.protocols.nakack.gaps import Gaps, Pace
 from jgroups_py.protocols.nakack.resending import Debts
-from jgroups_py.protocols.nakack.silence import Silence, Strangers
+from jgroups_py.protocols.nakack.silence import Silence
+from jgroups_py.strangers import Strangers
 from jgroups_py.units import millis
 from jgroups_py.windows.send import SendWindow
 from tests.unit.harness import address, multicast
@@ -107,7 +108,7 @@ def test_silence_is_told_no_more_often_than_allowed() -> None:
 
 
 def test_a_crowd_of_strangers_is_forgotten_and_not_kept() -> None:
-    strangers = Strangers()
+    strangers = Strangers(interval_ns=100)
     for number in range(3000):
         assert strangers.is_news(address(str(number)), number)
     assert len(strangers.told) <= 1000
