@@ -149,13 +149,15 @@ class Confirm(Header):
 class Order(Header):
     """A member to the relay: an operator told it to take a site "offline", "online", or to "drain" it.
 
-    timeout_ns: how long a drain may take. number: the member's own, for the answer.
+    number: the member's own, for the answer. timeout_ns: how long a drain may take. decree: the site's where and when
+    the order was given.
     """
 
     number: int = wire.field(wire.U64)
     verb: str = wire.field(wire.TEXT)
     site: str = wire.field(wire.TEXT)
     timeout_ns: int = wire.field(wire.U64)
+    decree: int = wire.field(wire.U64)
 
 
 @wire.header(proto=PROTO, kind=22)

@@ -1,9 +1,12 @@
 """What an operator wants of another site: `offline`, `online`, `drain`. Works at any member; its relay carries it out.
 
 A member passes the order to its coordinator and repeats it until it is answered, so it outlives a coordinator's crash;
-carrying out twice does no harm. `offline` gives the site up at once. `drain` sends what was numbered when the order
-came, and nothing of what came later, waits until the site has it, and only then takes it OFFLINE: nothing of what was
-held is lost. Both forbid the site's return until `online`.
+carrying out twice does no harm. An order says how many there had been about the site, as far as its member knew
+(`decree`): one that comes late (after a split, from a paused process) must not undo what was ordered since.
+
+`offline` gives the site up at once. `drain` sends what was numbered when the order came, and nothing of what came
+later, waits until the site has it, and only then takes it OFFLINE: nothing of what was held is lost. Both forbid the
+site's return until `online`.
 """
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
 AGAIN_NS = millis(500)           # an order without an answer is sent again this often
 ANSWER_NS = seconds(5)           # and given up when nobody answered for so long, besides what a drain may take
+OVERTAKEN = "another order about this site was carried out meanwhile; look at `jgroups site status`, then order again"
 ANSWERS_KEPT = 100               # a relay remembers so many, for orders that cross their answers
 
 
@@ -39,7 +43,9 @@ class Orders:
     def command(self, event: SiteCommand) -> None:
         """An operator speaks."""
         relay = self.relay
-        order = Order(event.number, event.verb, event.site, event.timeout_ns)
+        site = relay.table.get(event.site)
+        decree = site.decree if site is not None else 0
+        order = Order(event.number, event.verb, event.site, event.timeout_ns, decree)
         self.given[event.number] = order, relay.now_ns + event.timeout_ns + ANSWER_NS
         if not relay.has_view:
             return self.answered(event.number, "this member is in no group yet")
@@ -82,14 +88,17 @@ class Orders:
             known = ", ".join(sorted(relay.table.sites)) or "none"
             what = "is our own site" if order.site == relay.config.site else "is no site that was ever heard of"
             return self.answer(src, order.number, f"{order.site} {what}; known: {known}")
+        if order.verb not in ("drain", "offline", "online"):
+            return self.answer(src, order.number, f"{order.verb!r} is not an order; known: offline, online, drain")
+        if order.decree < site.decree:
+            is_so = site.forbidden if order.verb == "offline" else order.verb == "online" and site.open
+            return self.answer(src, order.number, "" if is_so else OVERTAKEN)
         if order.verb == "drain":
             return self.drain(site, order, src)
         if order.verb == "offline":
             self.offline(site)
-        elif order.verb == "online":
-            self.online(site)
         else:
-            return self.answer(src, order.number, f"{order.verb!r} is not an order; known: offline, online, drain")
+            self.online(site)
         return self.answer(src, order.number, "")
 
     def answer(self, to: Address, number: int, error: str) -> None:
@@ -115,7 +124,7 @@ class Orders:
         """It may return; at once if its relay is on the bridge."""
         relay = self.relay
         self.end_drain(site, "an operator ordered it online meanwhile")
-        site.decree += site.forbidden
+        site.decree += 1 if site.forbidden else 2         # even where nothing was forbidden: a drain may be on its way
         if site.status == OFFLINE and relay.sending.peers.accepted(site.name) is not None:
             relay.status.bring_back(site)
         relay.status.tell_table()
@@ -144,7 +153,6 @@ class Orders:
         if site is not None and site.draining is not None:
             missing = sum(max(0, stop - site.acked.get(origin, 1)) for origin, stop in site.draining.items())
             self.end_drain(site, f"{name} has not acknowledged {missing} messages in time; it stays as it was")
-            self.relay.sending.pump()
 
     def end_drain(self, site: Site, error: str) -> None:
         """Answer all who wait."""
@@ -152,6 +160,15 @@ class Orders:
         self.relay.cancel_timer("drain", site.name)
         for src, number in self.drains.pop(site.name, {}):
             self.answer(src, number, error)
+        if site.status != OFFLINE:
+            self.relay.sending.pump()
+
+    def overtaken(self) -> None:
+        """We heard of orders that others have carried out: a drain from before them ends."""
+        for name in list(self.drains):
+            site = self.relay.table.sites[name]
+            if site.draining is None:
+                self.end_drain(site, OVERTAKEN)
 
     def resigned(self) -> None:
         """We are no longer the relay; who waits asks the next one."""

@@ -132,6 +132,7 @@ class Receiving:
         del self.awaited[batch.src]
         self.haves[batch.src] = header
         relay.table.learn(header.table, header.trimmed, relay.hold.trimmed)
+        relay.orders.overtaken()
         wanted = {}
         for origin, ranges in header.held.items():
             below = relay.hold.trimmed.get(origin, 1)

@@ -52,7 +52,7 @@ class Site:
     lost: origin of ours -> the numbers below `acked` that the site will never get. Final.
     untold: those of `lost` that the application has not been told of.
     graces: those that run, the oldest first: it keeps most, and ends first.
-    decree: how often an operator has changed his mind about the site; odd: it is to be OFFLINE.
+    decree: rises with what operators order about the site; odd: it is to be OFFLINE.
     draining: while an operator's drain runs at the relay, where to stop sending (None: no drain runs).
     """
 
@@ -77,6 +77,11 @@ class Site:
     def forbidden(self) -> bool:
         """Whether an operator wants it OFFLINE."""
         return self.decree % 2 == 1
+
+    @property
+    def open(self) -> bool:
+        """Whether no operator wants it OFFLINE, now or when it has been drained."""
+        return not self.forbidden and self.draining is None
 
     def acknowledge(self, numbers: Numbers) -> bool:
         """Raise what is acknowledged; whether anything rose."""
@@ -227,7 +232,7 @@ class SiteTable:
             self.sites[row.site] = site
             if row.decree > site.decree:
                 # An operator spoke to the other half of our site; an odd decree asks for what a status cannot undo.
-                site.decree = row.decree
+                site.decree, site.draining = row.decree, None
                 site.status = OFFLINE if site.forbidden else site.status
             if row.epoch is not None and (site.epoch is None or row.epoch > site.epoch):
                 site.see(row.epoch, row.members)

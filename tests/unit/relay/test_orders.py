@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import pytest
-from sites import Sites, answers, cut_off, lost, numbered, statuses
+from sites import Member, Sites, answers, cut_off, lost, numbered, statuses
 
 from jgroups_py.batch import Batch
-from jgroups_py.protocols.relay.headers import Forward, OrderAnswer, Trim
+from jgroups_py.protocols.relay.headers import Forward, Order, OrderAnswer, Trim
+from jgroups_py.protocols.relay.orders import OVERTAKEN
 from jgroups_py.units import millis, seconds
 
 
@@ -184,6 +185,74 @@ def test_online_stops_a_drain(world: Sites) -> None:
     assert answers(world["B"]) == ["an operator ordered it online meanwhile"]
     reconnect(world, "D")
     assert world["F"].texts("c") == ["c0"]
+
+
+def keep_orders_back(member: Member) -> list[Batch]:
+    """From now on `member` sends no orders; they are collected."""
+    kept: list[Batch] = []
+    send = member.group.down
+    member.group.down = lambda batch: kept.append(batch) if isinstance(batch.headers[-1], Order) else send(batch)
+    member.stack._wire_up()
+    return kept
+
+
+def test_a_drain_that_comes_later_than_the_online_given_after_it_is_refused(world: Sites) -> None:
+    """Were it carried out, the site would be OFFLINE although `online` was answered last."""
+    late = keep_orders_back(world["C"])
+    world["C"].order("drain", "SFO", timeout_ns=seconds(1))
+    world["B"].order("online", "SFO")
+    world.run(seconds(7))
+    assert answers(world["B"]) == [""]
+    del world["C"].group.down
+    for batch in late[:1]:
+        world["C"].group.down(batch)
+    world.run(seconds(1))
+    assert statuses(world["A"]) == ["UP"]
+    assert world["A"].relay.table.sites["SFO"].open
+
+
+def test_who_did_not_know_of_an_order_is_told_so_unless_it_wanted_the_same(world: Sites) -> None:
+    for verb in ("offline", "online"):
+        world["C"].order(verb, "SFO")
+        world["B"].order(verb, "SFO")
+        world.run(seconds(1))
+    assert answers(world["B"]) == answers(world["C"]) == ["", ""]
+    world["C"].order("offline", "SFO")
+    world["B"].order("online", "SFO")
+    world.run(seconds(1))
+    assert sorted(answers(world["B"])[2:] + answers(world["C"])[2:]) == ["", OVERTAKEN]
+
+
+def test_a_half_that_drains_gives_it_up_where_the_other_was_told_online(world: Sites) -> None:
+    cut_off(world, "D")
+    world["C"].say("c0")
+    nyc = world.sites["NYC"]
+    nyc.install(["C"])
+    nyc.install(["A", "B"])
+    world.run(seconds(1))
+    world["A"].order("drain", "SFO", timeout_ns=seconds(60))
+    world["C"].order("online", "SFO")
+    world.run(seconds(1))
+    assert answers(world["A"]) == []
+    nyc.install(["A", "B", "C"])
+    world.run(seconds(1))
+    assert answers(world["A"]) == [OVERTAKEN]
+    assert world["A"].relay.orders.drains == {}
+    reconnect(world, "D")
+    assert world["F"].texts("c") == ["c0"]
+    assert statuses(world["A"])[-1] == "UP"
+
+
+def test_drains_of_a_site_at_one_member_do_not_overtake_each_other(world: Sites) -> None:
+    cut_off(world, "D")
+    world["C"].say("c0")
+    world["C"].order("drain", "SFO", timeout_ns=seconds(20))
+    world["C"].order("drain", "SFO", timeout_ns=seconds(20))
+    world.run(seconds(1))
+    assert answers(world["C"]) == []
+    reconnect(world, "D")
+    world.run(seconds(1))
+    assert answers(world["C"]) == ["", ""]
 
 
 def test_an_order_outlives_the_coordinator_that_did_not_answer(world: Sites) -> None:
