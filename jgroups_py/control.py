@@ -82,7 +82,8 @@ class SiteControl(Block):
 
         Raises:
             NotConnectedError: the channel is in no group.
-            SiteOrderError: the site is not known, or no coordinator answered.
+            SiteOrderError: the site is not known, no coordinator answered, or an order that this member did not know of
+                was carried out meanwhile, and wants something else.
         """
         self.order("offline", site)
 

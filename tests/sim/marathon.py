@@ -26,7 +26,7 @@ from jgroups_py.sim.sources import digest_of_sources
 SHARES = {"group": 500, "relay": 120, "relay-crash": 40, "relay-storm": 30, "split-brain": 30, "limits": 20,
           "scale": 10, "site-crash": 10, "operators": 10, "replicas": 200, "flow": 5, "interleavings": 10, "swim": 5,
           "swim-group": 5, "topics": 5}
-"""How the seeds are spread over the profiles, in thousandths: some six hours of a core."""
+"""How the seeds are spread over the profiles, in thousandths: some four hours of a core."""
 PIECE = 50
 PROGRESS = Path(__file__).with_suffix(".jsonl")
 ROW = "{:<12} {:>7} {:>7} {:>11} {:>10} {:>9} {:>12}"

@@ -9,6 +9,7 @@ from jgroups_py.batch import NO_RELAY, NO_RELIABILITY
 from jgroups_py.protocols.relay.headers import Numbered
 from jgroups_py.protocols.relay.letters import Inbox
 from jgroups_py.protocols.relay.memory import Memory
+from jgroups_py.protocols.relay.orders import Orders
 from jgroups_py.protocols.relay.peers import Peers
 from jgroups_py.protocols.relay.post import Post
 from jgroups_py.protocols.relay.receiving import Receiving
@@ -213,6 +214,13 @@ def each_second(self: Relay) -> None:
 view_changed = Relay.view_changed
 
 
+def whenever_it_comes(self: Orders, order: Any, src: Any) -> None:
+    obey(self, attrs.evolve(order, decree=1 << 32), src)
+
+
+obey = Orders.obey
+
+
 def forgets_early(self: Relay, event: Any) -> None:
     view_changed(self, event)
     self.set_timer("forget", NS_PER_S)
@@ -262,6 +270,8 @@ RELAY_SAFEGUARDS = (
     guard("order of epochs", 11, "only view counters are compared", Site, "accepts", only_counters_are_compared,
           "split-brain", "R8"),
     guard("raised view", 11, "a refused relay waits for ever", Sending, "on_refused", nothing, "limits", "R7"),
+    guard("late orders are refused", 14, "an operator's order counts whenever it comes", Orders, "obey",
+          whenever_it_comes, "operators", "R6"),
     guard("windows of unicasts", 12, "unicasts of other sites go up as they come", Inbox, "take", letters_as_they_come,
           "relay", "S2"),
     guard("base of unicasts", 12, "later unicasts wait for those that were given up", Inbox, "take", no_base, "limits",
