@@ -15,6 +15,7 @@ from contextlib import contextmanager
 import attrs
 
 from jgroups_py.children import workers
+from jgroups_py.protocols.relay.buffer import missing
 from jgroups_py.protocols.relay.sites import UP
 from jgroups_py.sim import history as h
 from jgroups_py.sim.checkers import Violation, check
@@ -179,9 +180,12 @@ def owes(world: World, name: str) -> bool:
     if books is None or not books.relay.is_relay:
         return False
     numbers = books.relay.current_numbers()
+    hold = books.relay.hold
     return any(
         any(site.acked.get(origin, 1) < number for origin, number in numbers.items())
-        or any(site.trimmable.get(origin, 1) < site.acked[origin] for origin in site.lost)
+        or any(first < site.acked.get(origin, 1) and                     # what is gone or lost is told after the grace
+               (origin in site.lost or missing(((first, site.acked[origin]),), hold.ranges(origin)))
+               for origin, first in site.trimmable.items())
         for site in books.relay.table if site.status == UP)
 
 

@@ -21,6 +21,7 @@ FOUND = (
     ("swim", 220, "W2: who came back alone at the only place that others would ask was never asked"),
     ("swim", 223, "W4: the end of an earlier start was believed of a later one that had not outbid it"),
     ("site-crash", 459, "R11: a hole was kept open for holders that were all there"),
+    ("split-brain", 360, "R3: what a member wanted in vain while a grace ran was not told as lost when it ended"),
     ("operators", 172, "R6: a drain given before `online` was carried out after it, in a process that had been paused"),
     ("operators", 198, "R6: a drain that had crossed a split was carried out after `online`"),
 )

@@ -260,12 +260,13 @@ class Sending:
             self.pump_to(peer)
 
     def tell_base(self, peer: Peer, numbers: Numbers | None = None, *, always: bool = False) -> None:
-        """Where a relay's site stands (absent: as it acknowledged) below what can still be had: tell what is gone.
+        """Where a relay's site stands (absent: as it acknowledged, or wanted since) below what is to be had: say so.
 
         always: also if nothing is, since the first BASE says from where on messages are meant for the site.
         """
         if numbers is None:
-            numbers = {**dict.fromkeys(peer.site.trimmable, 1), **peer.acked}
+            stands = {**dict.fromkeys(peer.site.trimmable, 1), **peer.acked}
+            numbers = {origin: min(number, peer.cursor.get(origin, number)) for origin, number in stands.items()}
         gone = {origin: peer.base(origin) for origin, number in numbers.items() if number < peer.base(origin)}
         if gone or always:
             owed = {origin: number for origin, number in peer.site.owed.items() if origin in gone}

@@ -169,6 +169,7 @@ class Status:
         for site in relay.table:
             while site.graces and relay.hold.has_older(site.graces[0].kept, before_ns):
                 del site.graces[0]
+                self.tell_gone(site)
             if site.status != OFFLINE and relay.hold.has_older(site.acked, before_ns):
                 self.take_offline(site, "it has not acknowledged for hold_age")
 
@@ -179,7 +180,9 @@ class Status:
         if hold.nbytes <= limit_bytes:
             return
         for site in relay.table:
-            site.graces.clear()
+            if site.graces:
+                site.graces.clear()
+                self.tell_gone(site)
         while relay.config.on_full != BLOCK:
             kept = relay.table.droppable(hold.runs, relay.current_numbers())
             behind = {site.name: hold.bytes_from(site.acked) for site in relay.table if site.status != OFFLINE}
