@@ -126,7 +126,7 @@ class Books:
     def lacking(self, site: str, origin: Address, number: int) -> str:
         """Which member of the relay's view may never get what it acknowledges; "" if none."""
         view = self.relay.view
-        mine = self.began[view.id].get(site, {}).get(origin, 1)
+        mine = self.relay.receiving.sync_vector.get(site, {}).get(origin, 1)
         for member in view.members:
             books = self.world.by_address[member].books
             if books is None or number <= books.relay.receiving.seen.get(site, {}).get(origin, number):

@@ -183,9 +183,9 @@ def owes(world: World, name: str) -> bool:
     hold = books.relay.hold
     return any(
         any(site.acked.get(origin, 1) < number for origin, number in numbers.items())
-        or any(first < site.acked.get(origin, 1) and                     # what is gone or lost is told after the grace
-               (origin in site.lost or missing(((first, site.acked[origin]),), hold.ranges(origin)))
-               for origin, first in site.trimmable.items())
+        or any(kept < acked and                                          # what is gone or lost is told after the grace
+               (origin in site.lost or missing(((kept, acked),), hold.ranges(origin)))
+               for origin, acked in site.acked.items() for kept in (site.trimmable.get(origin, 1),))
         for site in books.relay.table if site.status == UP)
 
 

@@ -22,6 +22,7 @@ FOUND = (
     ("swim", 223, "W4: the end of an earlier start was believed of a later one that had not outbid it"),
     ("site-crash", 459, "R11: a hole was kept open for holders that were all there"),
     ("split-brain", 360, "R3: what a member wanted in vain while a grace ran was not told as lost when it ended"),
+    ("relay-crash", 1962, "R9: the audit took what a relay delivered in the step of its view for older than its SYNC"),
     ("operators", 172, "R6: a drain given before `online` was carried out after it, in a process that had been paused"),
     ("operators", 198, "R6: a drain that had crossed a split was carried out after `online`"),
 )
