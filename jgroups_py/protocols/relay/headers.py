@@ -53,6 +53,7 @@ def _read_row(reader: wire.Reader) -> SiteRow:
     return SiteRow(*_ROW.read(reader))
 
 
+NAMES = wire.sequence(wire.TEXT)
 TABLE = wire.sequence(wire.Codec(_write_row, _read_row, _ROW.least_bytes))
 
 
@@ -95,7 +96,8 @@ class Sync(Header):
 class Have(Header):
     """A member's answer to Sync: where its vector differs, what it knows of the sites, all that it holds.
 
-    trimmed: origin -> below it the member keeps nothing any more.
+    trimmed: origin -> below it the member keeps nothing any more. holders: the names of all that its journal knows to
+    hold, absent ones too; none without a journal of before.
     """
 
     view_id: ViewId = wire.field(wire.VIEW_ID)
@@ -103,6 +105,7 @@ class Have(Header):
     table: tuple[SiteRow, ...] = wire.field(TABLE)
     held: Held = wire.field(HELD)
     trimmed: Numbers = wire.field(NUMBERS)
+    holders: tuple[str, ...] = wire.field(NAMES)
 
 
 @wire.header(proto=PROTO, kind=5)

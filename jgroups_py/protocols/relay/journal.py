@@ -9,6 +9,7 @@ Reading back is in `restore`; why all this is so: design/decisions/0005-the-hold
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import attrs
@@ -105,6 +106,7 @@ class Journal:
         self.segments: list[Segment] = []                # oldest first; the last one is appended to
         self.state = State((), {}, ())                   # as the newest segment has it
         self.absent: dict[str, None] = {}                # holders of before the last crash that have not come back
+        self.knows_holders = False                       # from our journal of before, or from another member's
         self.sync_delay_ns = {"none": None, "interval": config.hold_sync_interval_ns, "every": 0}[config.hold_sync]
         self.gated = config.hold_sync == "every"
         self.written = Unsynced()                        # since the last sync began
@@ -167,8 +169,24 @@ class Journal:
         """What is to be known after a crash besides the runs."""
         relay = self.relay
         here = dict.fromkeys(member.name for member in relay.view.members) if relay.has_view else {}
-        self.absent = {name: None for name in self.absent if name not in here}
+        self.meet(here)
         return State(relay.table.rows(), dict(relay.hold.trimmed), (*here, *self.absent))
+
+    def meet(self, names: Iterable[str]) -> None:
+        """These holders are here."""
+        for name in names:
+            self.absent.pop(name, None)
+
+    def holders(self) -> tuple[str, ...]:
+        """For the relay: who holds, as far as is known from before."""
+        return self.current_state().holders if self.knows_holders else ()
+
+    def hear_holders(self, names: tuple[str, ...]) -> None:
+        """As relay, from another member: who held before the last crash."""
+        if names:
+            self.knows_holders = True
+            self.absent.update(dict.fromkeys(names))
+            self.meet(member.name for member in self.relay.view.members)
 
     # --- what leaves it ---------------------------------------------------------------------------------------------
 
@@ -308,7 +326,7 @@ class Journal:
         """
         config = self.relay.config
         run = self.relay.hold.run_from(origin, number, 1)
-        if not self.is_open or run is None or not (self.absent or self.restore.state is None):
+        if not self.is_open or run is None or (self.knows_holders and not self.absent):
             return False
         return self.relay.now_ns - run.since_ns < config.hold_age_ns - config.lost_after_ns
 

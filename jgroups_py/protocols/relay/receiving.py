@@ -121,7 +121,7 @@ class Receiving:
         if gone:
             differs[relay.config.site] = gone     # how far we heard them: the relay may have been in another half
         held = {origin: relay.hold.ranges(origin) for origin in relay.hold.runs}
-        have = Have(relay.view.id, differs, relay.table.rows(), held, dict(relay.hold.trimmed))
+        have = Have(relay.view.id, differs, relay.table.rows(), held, dict(relay.hold.trimmed), relay.journal.holders())
         return relay.send(have, batch.src, flags=RELIABLE)
 
     def have(self, header: Have, batch: Batch) -> None:
@@ -133,6 +133,7 @@ class Receiving:
         self.haves[batch.src] = header
         relay.table.learn(header.table, header.trimmed, relay.hold.trimmed)
         relay.orders.overtaken()
+        relay.journal.hear_holders(header.holders)
         wanted = {}
         for origin, ranges in header.held.items():
             below = relay.hold.trimmed.get(origin, 1)

@@ -103,7 +103,7 @@ class Restore:
         """Everything is read: take the last site table, begin to write, join."""
         relay = self.relay
         if self.state is not None:
-            self.journal.absent = dict.fromkeys(self.state.holders)
+            self.journal.knows_holders, self.journal.absent = True, dict.fromkeys(self.state.holders)
             relay.table.learn([attrs.evolve(row, epoch=None, members=()) for row in self.state.table], {}, {})
             for site in relay.table:
                 site.untold.clear()                   # its application heard of them in its last life

@@ -154,8 +154,13 @@ class Sending:
         if site is None:
             site = relay.table.sites[header.site] = Site(header.site)
             seen = header.seen.get(relay.config.site, {})
-            # Entries of ours in its vector: our predecessor knew the site, but died before it could tell.
-            site.begin(seen or relay.current_numbers())
+            if seen:
+                # Our predecessor knew the site, but died before it could tell, or is with others of ours elsewhere. So
+                # some of that site may have seen less, and some of ours may hold it for them.
+                site.acknowledge(seen)
+                relay.status.start_grace(site, kept={})
+            else:
+                site.begin(relay.current_numbers())
             site.lose(relay.hold.trimmed)
         return site
 

@@ -195,6 +195,14 @@ def test_a_hole_waits_for_holders_that_start_late_as_long_as_the_rest_can_be_sen
     assert tuple(again.relay.table.sites["SFO"].lost[BOB]) == ((3, 5),)
 
 
+def test_a_relay_whose_disk_is_empty_learns_from_its_members_who_held_before():
+    journal = Holder(Disk()).found_group("B").relay.journal
+    journal.hear_holders(())
+    assert not journal.knows_holders, "a member without a journal of before knows no more"
+    journal.hear_holders(("A", "B", "C"))
+    assert (journal.knows_holders, list(journal.absent)) == (True, ["C"])
+
+
 def test_the_owner_of_a_segment_is_its_first_record():
     member = holder()
     assert bytes(*member.disk.files.values()).startswith(owner_record("demo", "NYC"))
