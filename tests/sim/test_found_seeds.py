@@ -23,7 +23,7 @@ FOUND = (
     ("site-crash", 459, "R11: a hole was kept open for holders that were all there"),
     ("split-brain", 360, "R3: what a member wanted in vain while a grace ran was not told as lost when it ended"),
     ("relay-crash", 1962, "R9: the audit took what a relay delivered in the step of its view for older than its SYNC"),
-    ("split-brain", 1902, "R3: who founded its site anew took what half of a site had seen for what the other was owed"),
+    ("split-brain", 1902, "R3: a founder took what half of a site had seen for where the other began"),
     ("site-crash", 589, "R11: a relay whose disk was empty kept a hole open though all holders were there"),
     ("operators", 172, "R6: a drain given before `online` was carried out after it, in a process that had been paused"),
     ("operators", 198, "R6: a drain that had crossed a split was carried out after `online`"),
