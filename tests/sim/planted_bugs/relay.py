@@ -159,6 +159,15 @@ def no_base(self: Inbox, origin: Any, first: int, base: int, batch: Any) -> Any:
 take = Inbox.take
 
 
+# --- rule 14: operators' orders ---------------------------------------------------------------------------------------
+
+def whenever_it_comes(self: Orders, order: Any, src: Any) -> None:
+    obey(self, attrs.evolve(order, decree=1 << 32), src)
+
+
+obey = Orders.obey
+
+
 # --- rule 17: sync ----------------------------------------------------------------------------------------------------
 
 def own_vector(self: Receiving, header: Any, batch: Any) -> None:
@@ -214,13 +223,6 @@ def each_second(self: Relay) -> None:
 view_changed = Relay.view_changed
 
 
-def whenever_it_comes(self: Orders, order: Any, src: Any) -> None:
-    obey(self, attrs.evolve(order, decree=1 << 32), src)
-
-
-obey = Orders.obey
-
-
 def forgets_early(self: Relay, event: Any) -> None:
     view_changed(self, event)
     self.set_timer("forget", NS_PER_S)
@@ -270,8 +272,6 @@ RELAY_SAFEGUARDS = (
     guard("order of epochs", 11, "only view counters are compared", Site, "accepts", only_counters_are_compared,
           "split-brain", "R8"),
     guard("raised view", 11, "a refused relay waits for ever", Sending, "on_refused", nothing, "limits", "R7"),
-    guard("late orders are refused", 14, "an operator's order counts whenever it comes", Orders, "obey",
-          whenever_it_comes, "operators", "R6"),
     guard("windows of unicasts", 12, "unicasts of other sites go up as they come", Inbox, "take", letters_as_they_come,
           "relay", "S2"),
     guard("base of unicasts", 12, "later unicasts wait for those that were given up", Inbox, "take", no_base, "limits",
@@ -280,6 +280,8 @@ RELAY_SAFEGUARDS = (
           "R6"),
     guard("views of sites go forward", 13, "members follow the table of any relay", SiteTable, "follow", backwards,
           "relay", "R7"),
+    guard("late orders are refused", 14, "an operator's order counts whenever it comes", Orders, "obey",
+          whenever_it_comes, "operators", "R6"),
     guard("joiners adopt the vector", 17, "they begin with what comes first", Receiving, "sync", no_vector, "scale",
           "R3"),
     guard("the lowest vector", 17, "the relay's own vector counts for the site", Receiving, "have", own_vector,

@@ -108,7 +108,7 @@ def test_silence_is_told_no_more_often_than_allowed() -> None:
 
 
 def test_a_crowd_of_strangers_is_forgotten_and_not_kept() -> None:
-    strangers = Strangers(interval_ns=100)
+    strangers = Strangers()
     for number in range(3000):
         assert strangers.is_news(address(str(number)), number)
     assert len(strangers.told) <= 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 from sites import Member, Sites, answers, cut_off, lost, numbered, statuses
 
-from jgroups_py.batch import Batch
+from jgroups_py.batch import Batch, Header
 from jgroups_py.protocols.relay.headers import Forward, Order, OrderAnswer, Trim
 from jgroups_py.protocols.relay.orders import OVERTAKEN
 from jgroups_py.units import millis, seconds
@@ -187,18 +187,18 @@ def test_online_stops_a_drain(world: Sites) -> None:
     assert world["F"].texts("c") == ["c0"]
 
 
-def keep_orders_back(member: Member) -> list[Batch]:
-    """From now on `member` sends no orders; they are collected."""
+def keep_back(member: Member, kind: type[Header]) -> list[Batch]:
+    """From now on `member` sends nothing in the group with such a header; what it would have sent is collected."""
     kept: list[Batch] = []
     send = member.group.down
-    member.group.down = lambda batch: kept.append(batch) if isinstance(batch.headers[-1], Order) else send(batch)
+    member.group.down = lambda batch: kept.append(batch) if isinstance(batch.headers[-1], kind) else send(batch)
     member.stack._wire_up()
     return kept
 
 
 def test_a_drain_that_comes_later_than_the_online_given_after_it_is_refused(world: Sites) -> None:
     """Were it carried out, the site would be OFFLINE although `online` was answered last."""
-    late = keep_orders_back(world["C"])
+    late = keep_back(world["C"], Order)
     world["C"].order("drain", "SFO", timeout_ns=seconds(1))
     world["B"].order("online", "SFO")
     world.run(seconds(7))
@@ -271,10 +271,7 @@ def test_an_order_outlives_the_coordinator_that_did_not_answer(world: Sites) -> 
 
 
 def test_an_operator_is_told_when_no_coordinator_answers(world: Sites) -> None:
-    group = world["A"].group
-    send = group.down
-    group.down = lambda batch: None if isinstance(batch.headers[-1], OrderAnswer) else send(batch)
-    world["A"].stack._wire_up()
+    keep_back(world["A"], OrderAnswer)
     world["C"].order("offline", "SFO")
     world.run(seconds(7))
     assert answers(world["C"]) == ["the coordinator did not answer in time"]
