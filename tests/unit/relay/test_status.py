@@ -296,3 +296,36 @@ def test_a_site_added_while_another_is_offline_starts_at_the_current_numbers() -
     world.run(seconds(1))
     assert world["Y"].texts("c") == ["c5"]
     assert world["C"].relay.ledger()["LON"][world["C"].me].lost == 0
+
+
+@pytest.mark.parametrize(("limit", "before_s", "size"), [
+    ({"split_grace_ns": "30s"}, 28, 0),
+    ({"hold_age_ns": "30s"}, 8, 0),                       # b1 is 20 s old when the grace begins
+    ({"hold_bytes": "1M"}, 18, 50_000),
+], ids=["time", "hold_age", "hold_bytes"])
+def test_what_a_site_wants_in_vain_is_told_as_lost_when_a_grace_ends(
+    limit: dict[str, str], before_s: int, size: int,
+) -> None:
+    world = Sites(NYC="AC", SFO="DE").build(**{"split_grace_ns": "30s", **limit})
+    world.without_bridge = "E"
+    world.sites["SFO"].install(["D"])
+    world.sites["SFO"].install(["E"])
+    world["C"].say("c1", "c2", "c3")
+    world.run(millis(100))
+    world.sites["NYC"].add("B")                           # which holds nothing of what was before it
+    world["B"].say("b1")
+    world.run(seconds(20), millis(100))
+    world.sites["NYC"].crash("C")
+    world.sites["NYC"].crash("A")                         # B begins a grace of its own
+    world.sites["SFO"].install(["D", "E"])
+
+    def go_on(duration_s: int) -> None:
+        for _ in range(duration_s):
+            world["B"].say("b" * size)
+            world.run(seconds(1), millis(100))
+
+    go_on(before_s)
+    assert lost(world["E"]) == [], "told while another half of NYC may still hold it"
+    go_on(5)
+    assert lost(world["E"]) == [(None, 1, 4)], "E waits for ever for what nobody holds"
+    assert (world["D"].texts("c"), lost(world["D"]), statuses(world["B"])) == (["c1", "c2", "c3"], [], ["UP"])
