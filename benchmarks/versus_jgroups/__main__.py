@@ -81,9 +81,8 @@ def contenders(args: Namespace) -> list[Contender]:
     return found
 
 
-def measure(args: Namespace, plan: Plan, columns: list[Contender], folder: Path) -> table.Figures:
-    """Suite by suite, repetition by repetition, in each of them contender by contender."""
-    figures = table.Figures([c.label for c in columns if c.ours], [c.label for c in columns if not c.ours])
+def measure(args: Namespace, plan: Plan, columns: list[Contender], folder: Path, figures: table.Figures) -> None:
+    """Fill `figures`, suite by suite, repetition by repetition, in each of them contender by contender."""
     grounds = Grounds(folder)
     groups = [Groups(contender, grounds, plan, figures) for contender in columns]
     for suite in args.only:
@@ -93,7 +92,6 @@ def measure(args: Namespace, plan: Plan, columns: list[Contender], folder: Path)
                 if group.contender.suits(suite):
                     print(f"{suite} {repetition + 1}/{plan.repetitions}: {group.contender.label}", file=sys.stderr)
                     SUITES[suite](group)
-    return figures
 
 
 def tunings(columns: list[Contender]) -> dict[str, list[str]]:
@@ -133,23 +131,30 @@ def report(args: Namespace, plan: Plan, columns: list[Contender], figures: table
 
 
 def main() -> int:
-    """Measure and print; 2 if the Java side cannot be had, 130 after Ctrl-C."""
+    """Measure and print; 2 if the Java side cannot be had, 130 after Ctrl-C, with what was measured until then."""
     args = arguments()
     plan = plan_of(args)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         host = machine(artifacts.check_tools())
         columns = contenders(args)
-        with tempfile.TemporaryDirectory(prefix="versus_jgroups-") as folder:
-            figures = measure(args, plan, columns, Path(folder))
     except artifacts.MissingError as error:
         print(error, file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("stopped; all members were ended", file=sys.stderr)
         return 130
-    print(report(args, plan, columns, figures, host))
-    return 0
+    figures = table.Figures([c.label for c in columns if c.ours], [c.label for c in columns if not c.ours])
+    stopped = False
+    try:
+        with tempfile.TemporaryDirectory(prefix="versus_jgroups-") as folder:
+            measure(args, plan, columns, Path(folder), figures)
+    except KeyboardInterrupt:
+        print("stopped; all members were ended", file=sys.stderr)
+        figures.remark("this run", "it was stopped before its end, so some cells have fewer repetitions, or none")
+        stopped = True
+    if figures.cells:
+        print(report(args, plan, columns, figures, host))
+    return 130 if stopped else 0
 
 
 if __name__ == "__main__":

@@ -234,3 +234,20 @@ def test_our_members_use_the_places_of_the_trial(tmp_path):
     assert "mcast_port=21001" in Ours("udp").member(ground, "A", "NYC", relay=False)
     assert "initial_hosts=127.0.0.1[21002]" in Ours("tcp").member(ground, "A", "NYC", relay=False)
     assert "bridge_hosts=127.0.0.1[21040]" in Ours("udp").member(ground, "A", "NYC", relay=True)
+
+
+def test_what_was_measured_before_ctrl_c_is_printed(monkeypatch, capsys):
+    def half_a_run(args, plan, columns, folder, figures):
+        figures.add(RATE, columns[0].label, 123_456.0)
+        raise KeyboardInterrupt
+
+    args = command.arguments([])
+    monkeypatch.setattr(command, "arguments", lambda: args)
+    monkeypatch.setattr(artifacts, "check_tools", lambda: "openjdk")
+    monkeypatch.setattr(command, "contenders", lambda _: [Ours("udp")])
+    monkeypatch.setattr(command, "measure", half_a_run)
+    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+    assert command.main() == 130
+    printed = capsys.readouterr().out
+    assert "123,000" in printed
+    assert "stopped before its end" in printed
