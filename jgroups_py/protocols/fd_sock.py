@@ -6,7 +6,9 @@ the suspicion needs to be verified. A suspicion is multicast, since only one mem
 the view changes. A certain suspect is skipped in the ring, so that neighbours that die together are found one after
 the other. A member that leaves says goodbye and is only suspected if it is still in the view a while later.
 Where they listen members tell each other when they meet (HereIs), since with a member dies also its knowledge of
-the next one; a neighbour that is not known is asked (WhereIs). Sits above the transport, below VERIFY_SUSPECT.
+the next one; a neighbour that is not known is asked (WhereIs), and if it does not answer, all others are (WhoKnows):
+it may have died before it told, and only who knows where it listened finds out. Sits above the transport, below
+VERIFY_SUSPECT.
 Source: JGroups FD_SOCK2.java. Deviation: any free port, told by its owner, instead of a port computed from the
 transport's, so that nothing has to be configured.
 """
@@ -53,6 +55,21 @@ class Suspected(Header):
 
     members: tuple[Address, ...] = field(wire.sequence(wire.ADDRESS))
     certain: bool = field(wire.BOOL)
+
+
+@wire.header(proto=FD_SOCK_ID, kind=4)
+class WhoKnows(Header):
+    """To all: where does this member listen? It does not answer."""
+
+    member: Address = field(wire.ADDRESS)
+
+
+@wire.header(proto=FD_SOCK_ID, kind=5)
+class ThereIs(Header):
+    """Answer to it: this member told that it listens there."""
+
+    member: Address = field(wire.ADDRESS)
+    physical: PhysicalAddress = field(wire.PHYSICAL)
 
 
 @attrs.frozen
@@ -192,6 +209,9 @@ class FdSock(Protocol):
             self.accuse(self.neighbour, certain=False)
         self.asked += 1
         self.send(WhereIs(), self.neighbour)
+        if self.asked > 1 and len(self.members) > FEW:
+            self.count("asked_others")
+            self.send(WhoKnows(self.neighbour), None)
         self.set_timer("ask", ASK_NS)
 
     @receives(WhereIs)
@@ -203,8 +223,22 @@ class FdSock(Protocol):
 
     @receives(HereIs)
     def here(self, header: HereIs, batch: Batch) -> None:
-        self.places[batch.src] = header.physical       # kept if it is a member of the next view too
-        if batch.src == self.neighbour and self.link is None:
+        self.learn(batch.src, header.physical)         # kept if it is a member of the next view too
+
+    @receives(WhoKnows)
+    def who_knows(self, header: WhoKnows, batch: Batch) -> None:
+        if header.member in self.places:
+            self.send(ThereIs(header.member, self.places[header.member]), batch.src)
+
+    @receives(ThereIs)
+    def there(self, header: ThereIs, batch: Batch) -> None:
+        if batch.src in self.members and header.member == self.neighbour and header.member not in self.places:
+            self.learn(header.member, header.physical)
+
+    def learn(self, member: Address, place: PhysicalAddress) -> None:
+        """It listens there; if it is the neighbour that we look for, watch it."""
+        self.places[member] = place
+        if member == self.neighbour and self.link is None:
             self.cancel_timer("ask")
             self.cancel_timer("find")
             self.connect()

@@ -1,7 +1,10 @@
 """FD_SOCK's connections: a listener that greets with our address, and links to the listeners of others.
 
-Nothing travels over a link but 16 bytes of greeting and, before a graceful close, one byte of goodbye. Its use is
-to break: the system closes the sockets of a process that dies, at once.
+Nothing travels over a link but one byte of whoever opened it, 16 bytes of greeting back and, before a graceful close,
+one byte of goodbye. Its use is to break: the system closes the sockets of a process that dies, at once. The first
+byte is for a process that dies just then: a connection that is made while the system takes its listener down may be
+left standing with nobody at the other end and no word about it; whoever sends over it is told. Or, less often, the
+request for a connection is dropped without a word, so another one follows soon.
 """
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import errno
 import socket
 from collections.abc import Callable
 
-from jgroups_py.address import ADDRESS_BYTES
+from jgroups_py.address import ADDRESS_BYTES, PhysicalAddress
 from jgroups_py.counters import Counters
 from jgroups_py.events import Event, LinkDown, LinkUp, Listening
 from jgroups_py.outputs import Listen, OpenLink
@@ -18,24 +21,28 @@ from jgroups_py.runtime.interfaces import resolve
 from jgroups_py.runtime.loop import Loop, Task
 from jgroups_py.runtime.poller import READ, WRITE
 from jgroups_py.runtime.udp import bound_in_range
+from jgroups_py.units import millis
 
+KNOCK = b"\x00"
 GOODBYE = b"\x00"
 BACKLOG = 128
 MAX_ACCEPTED = 1024                         # links that others may hold to us; more are closed at once
 READ_BYTES = 4096
+UNANSWERED_NS = millis(200)                 # no answer so long: connect anew, once; the system would after a second
 
 
 class Link:
     """A connection to somebody's listener."""
 
-    __slots__ = ("deadline", "greeting", "number", "sock", "up")
+    __slots__ = ("again", "deadline", "greeting", "number", "sock", "up")
 
-    def __init__(self, number: int, sock: socket.socket) -> None:
+    def __init__(self, number: int) -> None:
         self.number = number
-        self.sock = sock
+        self.sock: socket.socket | None = None
         self.greeting = b""
         self.up = False
-        self.deadline: Task | None = None
+        self.deadline: Task | None = None                    # when it is given up
+        self.again: Task | None = None                       # when it is tried once more
 
 
 class Links:
@@ -82,17 +89,17 @@ class Links:
         return None
 
     def _heard(self, sock: socket.socket) -> None:
-        """Whoever opened a link says nothing over it; bytes are dropped, an end ends it."""
+        """Whoever opened a link only knocks; other bytes are dropped, an end ends it."""
         try:
             data = sock.recv(READ_BYTES)
         except BlockingIOError:
             return
         except OSError:
             data = b""
-        if data:
-            self.counters.add("stray_bytes_dropped", len(data))
-        else:
+        if not data:
             self._drop(sock)
+        elif data != KNOCK:
+            self.counters.add("stray_bytes_dropped", len(data))
 
     def _drop(self, sock: socket.socket) -> None:
         del self._accepted[sock]
@@ -111,27 +118,47 @@ class Links:
         """Connect; LinkUp or LinkDown follows."""
         if asked.link in self._links:
             self.close_link(asked.link)
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        sock.setblocking(False)
-        link = self._links[asked.link] = Link(asked.link, sock)
+        link = self._links[asked.link] = Link(asked.link)
+        link.deadline = self.loop.later(asked.timeout_ns, lambda: self._down(link, errno.ETIMEDOUT))
+        self._connect(link, asked.to)
+        if asked.timeout_ns > UNANSWERED_NS:
+            link.again = self.loop.later(UNANSWERED_NS, lambda: self._connect(link, asked.to))
+
+    def _connect(self, link: Link, to: PhysicalAddress) -> None:
+        self._hang_up(link)
+        link.sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        link.sock.setblocking(False)
         try:
-            code = sock.connect_ex(asked.to)
+            code = link.sock.connect_ex(to)
         except (OSError, OverflowError):                     # a host name that means nothing, a port that is none
             code = errno.EADDRNOTAVAIL
-        if code not in (0, errno.EINPROGRESS, errno.EWOULDBLOCK):
+        if code in (0, errno.EINPROGRESS, errno.EWOULDBLOCK):
+            self.loop.watch(link.sock, WRITE, lambda: self._connected(link))
+        else:
             self.loop.call(lambda: self._down(link, code))
-            return
-        link.deadline = self.loop.later(asked.timeout_ns, lambda: self._down(link, errno.ETIMEDOUT))
-        self.loop.watch(sock, WRITE, lambda: self._connected(link))
+
+    def _hang_up(self, link: Link) -> None:
+        if link.sock is not None:
+            with contextlib.suppress(KeyError):              # the connection was refused before we watched it
+                self.loop.unwatch(link.sock)
+            link.sock.close()
 
     def _connected(self, link: Link) -> None:
+        if link.again is not None:
+            link.again.cancel()
+        assert link.sock is not None, "it was watched"
         code = link.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             return self._down(link, code)
         link.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        try:
+            link.sock.send(KNOCK)
+        except OSError as error:
+            return self._down(link, error.errno or errno.EIO)
         return self.loop.watch(link.sock, READ, lambda: self._read(link))
 
     def _read(self, link: Link) -> None:
+        assert link.sock is not None, "it was watched"
         try:
             data = link.sock.recv(READ_BYTES)
         except BlockingIOError:
@@ -163,11 +190,10 @@ class Links:
 
     def _forget(self, link: Link) -> None:
         del self._links[link.number]
-        if link.deadline is not None:
-            link.deadline.cancel()
-        with contextlib.suppress(KeyError):                  # the connection was refused before we watched it
-            self.loop.unwatch(link.sock)
-        link.sock.close()
+        for task in (link.deadline, link.again):
+            if task is not None:
+                task.cancel()
+        self._hang_up(link)
 
     def close_link(self, number: int) -> None:
         """Close it; nothing is told."""

@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import pytest
 
+from jgroups_py.address import Address
 from jgroups_py.config.load import load
+from jgroups_py.protocols.fd_sock import FdSock
 from jgroups_py.sim.runner import run_seed
 from jgroups_py.sim.world import World, millis, seconds
 from tests.sim.bursts import Bursts
@@ -54,6 +56,29 @@ def test_fifty_members_start_at_once_split_into_five_and_unite(transport: str) -
     assert world.run_while(lambda: not all(map(world.agreed, parts)), seconds(15))
     world.mend()
     assert world.run_while(lambda: not world.agreed(names), seconds(10))
+
+
+@pytest.mark.parametrize("transport", ["udp", "tcp"])
+@pytest.mark.parametrize("seed", range(10))
+def test_a_coordinator_that_dies_before_it_told_a_newcomer_where_it_listens_is_out_within_a_second(
+    seed: int, transport: str, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only the newcomer watches it; the third member knows."""
+    tell = FdSock.tell
+
+    def tell_no_newcomer(fd_sock: FdSock, members: tuple[Address, ...]) -> None:
+        tell(fd_sock, tuple(member for member in members if (fd_sock.me.name, member.name) != ("A", "C")))
+
+    monkeypatch.setattr(FdSock, "tell", tell_no_newcomer)
+    world = World(seed)
+    spec = load(transport, {"initial_hosts": f"{world.ip('A')}[7800]"} if transport == "tcp" else {})
+    for name in "AB":
+        world.start(name, spec)
+    assert world.run_while(lambda: not world.agreed("AB"), seconds(3))
+    world.start("C", spec)
+    assert world.run_while(lambda: not world.agreed("ABC"), seconds(3), millis(0.01))
+    world.crash("A")
+    assert world.run_while(lambda: not world.agreed("BC"), seconds(1), millis(1))
 
 
 def test_the_coordinator_and_the_next_two_die_together_and_are_out_at_once() -> None:

@@ -1,7 +1,7 @@
 """Golden bytes of the headers of FD_SOCK, FD_ALL and VERIFY_SUSPECT."""
 from jgroups_py.address import Address
 from jgroups_py.protocols.fd_all import Heartbeat
-from jgroups_py.protocols.fd_sock import HereIs, Suspected, WhereIs
+from jgroups_py.protocols.fd_sock import HereIs, Suspected, ThereIs, WhereIs, WhoKnows
 from jgroups_py.protocols.verify_suspect import AreYouAlive, IAmAlive
 
 A16, B16 = "41" * 16, "42" * 16
@@ -16,6 +16,10 @@ CASES = [
      "0005 03 00000025" + "00000002" + A16 + B16 + "01"),
     (Suspected((), False),
      "0005 03 00000005" + "0000000000"),
+    (WhoKnows(A),
+     "0005 04 00000010" + A16),
+    (ThereIs(B, PLACE),
+     "0005 05 0000001c" + B16 + "000831302e302e302e311e78"),
     (Heartbeat(),
      "0006 01 00000000"),
     (AreYouAlive(),

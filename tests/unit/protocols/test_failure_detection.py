@@ -7,7 +7,7 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.events import Connect, ExcludedHint, LinkDown, LinkUp, Listening, Suspect, Unsuspect
 from jgroups_py.outputs import CloseLink, Listen, OpenLink
 from jgroups_py.protocols.fd_all import FdAll, FdAllConfig, Heartbeat
-from jgroups_py.protocols.fd_sock import FdSock, FdSockConfig, HereIs, Suspected, WhereIs
+from jgroups_py.protocols.fd_sock import FdSock, FdSockConfig, HereIs, Suspected, ThereIs, WhereIs, WhoKnows
 from jgroups_py.protocols.verify_suspect import AreYouAlive, IAmAlive, VerifyConfig, VerifySuspect
 from jgroups_py.units import millis
 from tests.unit.harness import Bench, address, change, multicast, unicast, view_of
@@ -134,6 +134,48 @@ def test_a_neighbour_that_never_says_where_it_listens_is_suspected() -> None:
     assert bench.told(Suspect) == []
     bench.advance(20)
     assert bench.told(Suspect) == [Suspect((B,), certain=False)]
+
+
+def looking() -> Bench:
+    """Member A of the ring A B C; B did not say where it listens, C did."""
+    bench = Bench(FdSock())
+    bench.down(Connect("demo"))
+    bench.up(Listening(PLACE_A))
+    bench.down(change(ABC))
+    bench.up(unicast("C", "A", headers=(HereIs(PLACE_C),)))
+    return bench
+
+
+def test_a_neighbour_that_died_before_it_said_where_it_listens_is_found_out_from_what_others_know() -> None:
+    bench = looking()
+    bench.advance(240)
+    assert bench.said(WhoKnows) == []
+    bench.advance(20)
+    assert [(header.member, batch.dest) for header, batch in bench.said(WhoKnows)] == [(B, None)]
+    bench.up(unicast("C", "A", headers=(ThereIs(B, PLACE_B),)))
+    (opened,) = opened_links(bench)
+    assert opened.to == PLACE_B
+    bench.up(LinkDown(opened.link, refused=True))
+    assert bench.told(Suspect) == [Suspect((B,), certain=True)]
+
+
+def test_who_knows_where_a_member_listens_says_so_and_who_does_not_is_silent() -> None:
+    bench = looking()
+    bench.sent()
+    bench.up(multicast("B", headers=(WhoKnows(C),)))
+    assert [(header, batch.dest) for header, batch in bench.said(ThereIs)] == [(ThereIs(C, PLACE_C), B)]
+    bench.up(multicast("C", headers=(WhoKnows(B),)))
+    assert bench.said(ThereIs) == []
+
+
+def test_a_place_told_by_a_stranger_or_of_somebody_else_or_too_late_is_not_believed() -> None:
+    bench = looking()
+    bench.up(unicast("D", "A", headers=(ThereIs(B, PLACE_A),)))
+    bench.up(unicast("C", "A", headers=(ThereIs(D, PLACE_A),)))
+    assert opened_links(bench) == []
+    bench.up(unicast("B", "A", headers=(HereIs(PLACE_B),)))
+    bench.up(unicast("C", "A", headers=(ThereIs(B, PLACE_A),)))
+    assert [link.to for link in opened_links(bench)] == [PLACE_B]
 
 
 def test_neighbours_that_died_together_are_found_one_after_the_other() -> None:

@@ -14,6 +14,7 @@ from tests.unit.runtime.helpers import OnLoop, eventually
 
 pytestmark = pytest.mark.real
 A, B = b"a" * 16, b"b" * 16
+TCP_REPAIR = 19                             # Linux: a socket in this mode closes without a word to the other end
 
 
 class Two(OnLoop):
@@ -86,6 +87,38 @@ def test_a_listener_that_never_greets_is_down_after_the_timeout(two):
     assert two.told_a == [LinkDown(7, refused=False)]
 
 
+def test_a_listener_that_goes_without_a_word_while_the_link_is_made_is_found_out_before_the_timeout(two):
+    """Linux leaves a few connections so that are made while their listener's process is killed."""
+    with socket.create_server(("127.0.0.1", 0)) as dying:
+
+        def open_and_vanish() -> None:
+            two.a.open(OpenLink(LOCAL, 7, dying.getsockname(), seconds(20)))
+            end, _ = dying.accept()
+            with end:
+                try:
+                    end.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
+                except PermissionError:
+                    pytest.fail("only root may take a socket away without a word to its other end: run this as root")
+
+        two.run(open_and_vanish)
+        eventually(lambda: two.told_a)
+    assert two.told_a == [LinkDown(7, refused=False)]
+
+
+def test_a_request_for_a_link_that_is_dropped_without_a_word_is_made_again(two):
+    """As Linux drops those that come while a queue is full, and a few while their listener's process is killed. It
+    would ask again itself after a second; the timeout is below that."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full, socket.socket() as queued:
+        queued.connect(full.getsockname())                   # one more than the backlog fits the queue
+        two.open(full.getsockname(), timeout_ns=millis(900))
+        first, _ = full.accept()
+        second, _ = full.accept()
+        with first, second:
+            second.sendall(B)
+            eventually(lambda: two.told_a)
+    assert two.told_a[0] == LinkUp(7, B)
+
+
 def test_a_link_that_is_closed_by_us_tells_nothing(two):
     two.open(two.listen())
     eventually(lambda: two.told_a)
@@ -100,6 +133,14 @@ def test_whoever_talks_over_a_link_is_counted_and_not_believed(two):
         stranger.sendall(bytes(range(256)) * 1000)
         eventually(lambda: two.b.counters.get("stray_bytes_dropped", 0) == 256_000)
         assert stranger.recv(64) == B
+
+
+def test_links_between_members_carry_no_stray_bytes(two):
+    two.open(two.listen())
+    eventually(lambda: two.told_a)
+    two.run(lambda: None)
+    assert not two.a.counters
+    assert not two.b.counters
 
 
 def test_an_address_that_is_none_is_a_link_that_is_down(two):
