@@ -22,6 +22,8 @@ LEAVING_SECONDS = 10.0
 POLL_SECONDS = 0.1
 SHOWN_EVENTS = 30
 SHOWN_STDERR = 4000
+FIRST_PORT, LAST_PORT, RANGE = 20_000, 60_000, 40
+CLAIMS: list[socket.socket] = []            # what other runs of the tests see of the ports that this one took
 
 
 class Member:
@@ -221,19 +223,29 @@ def free_ports(stack: str) -> dict[str, object]:
 
 
 def free_range(length: int) -> int:
-    """The first of `length` TCP ports that nobody uses now."""
-    for first in range(20_000 + os.getpid() % 100 * 100, 60_000, length):
-        probes = []
+    """The first of `length` TCP ports that nobody uses now; no other run of the tests takes them before this ends."""
+    assert length <= RANGE, f"{length} ports: {RANGE} at most"
+    starts = range(FIRST_PORT, LAST_PORT - RANGE, RANGE)
+    at = os.getpid() * 7 % (len(starts) // 4)                # connections are given high ones, too
+    for first in (*starts[at:], *starts[:at]):
+        claim = socket.socket(socket.AF_UNIX)
         try:
-            for port in range(first, first + length):
-                probe = socket.socket()
-                probes.append(probe)
-                probe.bind(("127.0.0.1", port))
-        except OSError:
+            claim.bind(f"\0jgroups_py tests: ports from {first}")
+        except OSError:                                      # another run has it, or this one had it before
+            claim.close()
             continue
-        else:
+        CLAIMS.append(claim)
+        if are_free(range(first, first + length)):
             return first
-        finally:
-            for probe in probes:
-                probe.close()
     raise AssertionError("no free ports on this machine")
+
+
+def are_free(ports: range) -> bool:
+    """Whether nobody uses any of these TCP ports now."""
+    with contextlib.ExitStack() as probes:
+        try:
+            for port in ports:
+                probes.enter_context(socket.socket()).bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
