@@ -178,9 +178,11 @@ def test_a_flood_of_single_messages_travels_in_few_frames():
 def test_a_callback_of_each_of_two_channels_may_close_the_other():
     channels = [jg.JChannel(solo.udp(mcast_port=free_udp_port()), name=name) for name in "AB"]
     closed: list[str] = []
+    both = threading.Barrier(2)
 
     def close(other: jg.JChannel) -> Callable[[jg.Message], None]:
         def receive(message: jg.Message) -> None:
+            both.wait(20)                                # or one would be closed before it could send
             other.close()
             closed.append(other.name)
         return receive
