@@ -39,7 +39,8 @@ class AsyncDuty:
         self._thread = threading.get_ident()
         self._descriptor = -1
         self._readable = select.poll()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None            # not TimerHandle: uvloop's need not know its time
+        self._when = 0.0                                     # its time
         self._coming = False                                 # a turn is scheduled
         self._rounds = 0
         self._duty = threading.Lock()                        # held by whoever runs rounds
@@ -116,11 +117,12 @@ class AsyncDuty:
         if not left:
             self._events.call_soon(self._round)
             return None
-        timer, when = self._timer, self._events.time() + left
-        if timer is None or timer.cancelled() or timer.when() > when or timer.when() < self._events.time():
+        timer, now = self._timer, self._events.time()
+        if timer is None or self._when > now + left or self._when < now:
             if timer is not None:
                 timer.cancel()
-            self._timer = self._events.call_at(when, self._round)
+            self._when = now + left
+            self._timer = self._events.call_at(self._when, self._round)
         return None
 
     def _close_descriptor(self) -> None:

@@ -17,6 +17,7 @@ import attrs
 from benchmarks.versus_jgroups import artifacts, multicast, relay, request, stacks, table, trials
 from benchmarks.versus_jgroups.contenders import Contender, Grounds, Java, Ours
 from benchmarks.versus_jgroups.trials import Groups, Plan
+from jgroups_py.cli.bench.request import EVENT_LOOPS
 
 SUITES: dict[str, Callable[[Groups], None]] = {
     "multicast": multicast.run, "request": request.run, "relay": relay.run, "failover": relay.run_failover}
@@ -77,7 +78,8 @@ def contenders(args: Namespace) -> list[Contender]:
                 found += [tuned] + ([attrs.evolve(tuned, tuned=False)] if args.stock and release.major >= 5 else [])
     if not args.without_ours:
         found += [Ours(transport, args.piece) for transport in args.transports]
-        found += [Ours(transport, args.piece, asyncio=True) for transport in args.transports if "request" in args.only]
+        found += [Ours(transport, args.piece, event_loop) for transport in args.transports if "request" in args.only
+                  for event_loop in EVENT_LOOPS]
     return found
 
 

@@ -90,23 +90,24 @@ class Java:
 class Ours:
     """jgroups_py with one of its packaged stacks.
 
-    piece: messages that a flood hands to the channel at once; asyncio: requests are made by coroutines, not by threads.
+    piece: messages that a flood hands to the channel at once; event_loop: requests are
+    made by coroutines on that of this package, not by threads.
     """
 
     transport: str
     piece: int = 64
-    asyncio: bool = False
+    event_loop: str = ""
     properties: tuple[tuple[str, str], ...] = ()         # beyond those of the place
     named: str = ""                                      # instead of the usual label
     ours: bool = True
 
     @property
     def label(self) -> str:
-        return self.named or f"jgroups_py {self.transport.upper()}{' asyncio' if self.asyncio else ''}"
+        return self.named or f"jgroups_py {self.transport.upper()}{f' {self.event_loop}' if self.event_loop else ''}"
 
     def suits(self, suite: str) -> bool:
-        """With asyncio only requests differ."""
-        if self.asyncio:
+        """With coroutines only requests differ."""
+        if self.event_loop:
             return suite == "request"
         return suite in ONE_GROUP_SUITES or self.transport == "udp"
 
@@ -123,7 +124,7 @@ class Ours:
                            "bridge_hosts": f"{stacks.LOOPBACK}[{ground.bridge.port}]"}
         properties |= dict(self.properties)
         stack = {"NYC": "nyc", "SFO": "sfo"}[site] if relay else self.transport
-        kind = "asyncio" if self.asyncio else "threads"
+        kind = self.event_loop or "threads"
         return [sys.executable, "-m", "benchmarks.versus_jgroups.peer", kind, stack, f"{ground.cluster}-{site}", name,
                 str(self.piece), *(f"{key}={value}" for key, value in properties.items())]
 

@@ -2,8 +2,8 @@
 
 The counterpart of java/Driver.java: same commands, same events, same messages, so that one and the same program
 measures both. KIND: whether requests are made by threads over a JChannel ("threads") or by coroutines over an
-AsyncChannel ("asyncio"), both with blocks/rpc. PIECE: how many messages a flood hands to the channel at once. Times are
-of the monotonic clock.
+AsyncChannel ("asyncio", "uvloop"), both with blocks/rpc. PIECE: how many messages a flood hands to the channel at once.
+Times are of the monotonic clock.
 
     command                                         events
     (start)                                         ready pid ns; then view members ns, at every view
@@ -23,6 +23,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from importlib import import_module
 from time import monotonic_ns, sleep
 from typing import Any
 
@@ -168,8 +169,10 @@ class Peer(Receiver):
 class AsyncPeer(Peer):
     """The same on an AsyncChannel, with an event loop of its own."""
 
+    event_loop = "asyncio"                               # the package that has it
+
     def open(self, stack: str, name: str, properties: dict[str, str]) -> None:
-        self.events = asyncio.new_event_loop()
+        self.events: asyncio.AbstractEventLoop = import_module(self.event_loop).new_event_loop()
         threading.Thread(target=self.events.run_forever, name="asyncio", daemon=True).start()
         self.group = self.async_channel = AsyncChannel(stack, name=name, properties=properties, receiver=self)
         self.async_rpc = AsyncRpc(self.async_channel, lambda request: request.payload)
@@ -190,7 +193,13 @@ class AsyncPeer(Peer):
         return asyncio.run_coroutine_threadsafe(coroutine, self.events).result()
 
 
-KINDS: dict[str, type[Peer]] = {"threads": Peer, "asyncio": AsyncPeer}
+class UvloopPeer(AsyncPeer):
+    """The same on uvloop."""
+
+    event_loop = "uvloop"
+
+
+KINDS: dict[str, type[Peer]] = {"threads": Peer, "asyncio": AsyncPeer, "uvloop": UvloopPeer}
 
 
 def requested(

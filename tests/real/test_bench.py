@@ -38,7 +38,7 @@ def test_multicast_tells_the_promised_figures():
     assert found["faults"] == []
 
 
-@pytest.mark.parametrize("mode", ["threads", "asyncio"])
+@pytest.mark.parametrize("mode", ["threads", "asyncio", "uvloop"])
 def test_request_tells_the_promised_figures(mode):
     found = document("request", "--members", "2", "--seconds", "0.2", "--repeat", "1", "--requesters", "4",
                      "--mode", mode, "--stack", "tcp")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack, ExitStack
 
 import pytest
+import uvloop
 
 import jgroups_py as jg
 from jgroups_py.aio import AsyncChannel
@@ -185,7 +186,8 @@ def test_a_request_fails_when_the_member_leaves_and_when_we_do():
     a.channel.close()
 
 
-def test_asyncio_asks_and_answers():
+@pytest.mark.parametrize("new_event_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_asyncio_asks_and_answers(new_event_loop):
     async def handler(request: Request) -> bytes:
         await asyncio.sleep(0)
         if request.payload == b"fail":
@@ -214,4 +216,6 @@ def test_asyncio_asks_and_answers():
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
             assert a.stats["waiting"] == 0
-    asyncio.run(play())
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(play())

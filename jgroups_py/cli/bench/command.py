@@ -70,8 +70,9 @@ def _arguments(parser: ArgumentParser, kind: str) -> None:
     if kind == "request":
         parser.add_argument("--requesters", type=within(1, 10_000), default=25, metavar="N",
                             help="requests that each member has under way (%(default)s)")
-        parser.add_argument("--mode", choices=("threads", "asyncio", "one"), default="threads",
-                            help="who asks; one: a single thread of a single member (%(default)s)")
+        parser.add_argument("--mode", choices=request.MODES, default="threads",
+                            help="who asks: threads, coroutines of asyncio or of uvloop, or one thread of one member "
+                            "(%(default)s)")
 
 
 def run(args: Namespace) -> int:

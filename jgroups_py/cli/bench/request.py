@@ -2,22 +2,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 from jgroups_py.cli.bench.crew import START_TIMEOUT_S, Crew, letters, properties_for
 from jgroups_py.cli.bench.figures import figure, percentile
+from jgroups_py.errors import ConfigError
 
 WARM_SECONDS = 0.5
 SLACK_S = 60.0
+EVENT_LOOPS = ("asyncio", "uvloop")
+MODES = ("threads", *EVENT_LOOPS, "one")
 
 
 def request(
     stack: str, members: int, requesters: int, mode: str, size: int, seconds: float, repeat: int,
     properties: dict[str, str], progress: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Every member asks the others in turn with `requesters` threads or coroutines; mode "one": one thread of one."""
+    """Every member asks the others in turn with `requesters` threads or coroutines; mode "one": one thread of one.
+
+    Raises:
+        ConfigError: mode "uvloop", and it is not installed.
+    """
+    if mode == "uvloop" and find_spec("uvloop") is None:
+        raise ConfigError("--mode uvloop: that event loop is not installed; pip install 'jgroups_py[uvloop]'")
     options = {"stack": stack, "properties": properties_for(stack, members, properties), "cluster": "bench",
-               "asyncio": mode == "asyncio"}
+               "event_loop": mode if mode in EVENT_LOOPS else ""}
     number = 1 if mode == "one" else requesters
     with Crew() as crew:
         crowd = [crew.start(name, "", **options) for name in letters(members)]

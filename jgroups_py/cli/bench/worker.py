@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+from importlib import import_module
 from time import monotonic_ns, process_time
 from typing import Any
 
@@ -180,11 +181,11 @@ class Worker:
 
 
 class AsyncWorker(Worker):
-    """The same on an AsyncChannel, with an event loop of its own."""
+    """The same on an AsyncChannel, with an event loop of its own. options: event_loop, the package that has it."""
 
     def make_channel(self) -> None:
         options = self.options
-        self.events = asyncio.new_event_loop()
+        self.events: asyncio.AbstractEventLoop = import_module(options["event_loop"]).new_event_loop()
         threading.Thread(target=self.events.run_forever, name="asyncio", daemon=True).start()
         self.channel = AsyncChannel(options["stack"], options["name"], options["properties"], self.receiving)
         self.async_rpc = AsyncRpc(self.channel, lambda request: request.payload)
@@ -214,7 +215,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)             # Ctrl-C is the director's; it ends us
     options = json.loads(sys.argv[1])
     try:
-        worker = AsyncWorker(options) if options.get("asyncio") else Worker(options)
+        worker = AsyncWorker(options) if options.get("event_loop") else Worker(options)
         worker.run()
     except (jg.ChannelError, jg.ConfigError) as error:
         Printer()("error", message=f"{type(error).__name__}: {error}")

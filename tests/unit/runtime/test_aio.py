@@ -1,34 +1,52 @@
-"""AsyncChannel, on real sockets but in a group of its own (see solo.py)."""
+"""AsyncChannel on the event loops of asyncio and of uvloop, on real sockets but in a group of its own (see solo.py)."""
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from time import monotonic
+from typing import Any
 
 import pytest
+import uvloop
 
 import jgroups_py as jg
 from jgroups_py.aio import AsyncChannel
 from jgroups_py.protocol import Protocol
+from jgroups_py.units import millis
 from tests.unit.runtime import helpers, solo
 from tests.unit.runtime.helpers import PATIENCE_SECONDS, free_udp_port
 from tests.unit.runtime.test_callbacks import Echo, Keeper
 from tests.unit.runtime.test_duty import Ticking, compute, ticking
 
 pytestmark = pytest.mark.real
+EVENT_LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
+    "asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+Test = Callable[[], Awaitable[None]]
+
+
+@pytest.fixture(params=EVENT_LOOPS)
+def run(request: pytest.FixtureRequest) -> Iterator[Callable[[Test], None]]:
+    """Runs a coroutine on either event loop, and closes that; an exception in one of its callbacks fails the test."""
+    faults: list[dict[str, Any]] = []
+
+    def run_it(test: Test) -> None:
+        async def bounded() -> None:
+            asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
+            async with asyncio.timeout(20):
+                await test()
+
+        with asyncio.Runner(loop_factory=EVENT_LOOPS[request.param]) as runner:
+            runner.run(bounded())
+
+    yield run_it
+    assert faults == []
 
 
 def open_channel(*more: type[Protocol], receiver: object = None) -> AsyncChannel:
     return AsyncChannel(solo.udp(*more, mcast_port=free_udp_port()), name="A", receiver=receiver)
-
-
-def run(test: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        async with asyncio.timeout(20):
-            await test()
-
-    asyncio.run(bounded())
 
 
 async def eventually(holds: Callable[[], object]) -> None:
@@ -38,7 +56,7 @@ async def eventually(holds: Callable[[], object]) -> None:
         await asyncio.sleep(0.002)
 
 
-def test_messages_come_by_async_for_until_the_channel_is_disconnected():
+def test_messages_come_by_async_for_until_the_channel_is_disconnected(run):
     async def test() -> None:
         got: list[bytes] = []
         async with open_channel() as channel:
@@ -57,7 +75,7 @@ def test_messages_come_by_async_for_until_the_channel_is_disconnected():
 
 
 @pytest.mark.parametrize("error", [ValueError("wrong"), asyncio.CancelledError(), pytest.fail.Exception("no test's")])
-def test_whatever_a_coroutine_of_the_receiver_raises_the_next_message_is_delivered(error):
+def test_whatever_a_coroutine_of_the_receiver_raises_the_next_message_is_delivered(error, run):
     async def test() -> None:
         got: list[bytes] = []
 
@@ -75,17 +93,17 @@ def test_whatever_a_coroutine_of_the_receiver_raises_the_next_message_is_deliver
     run(test)
 
 
-def test_a_channel_whose_event_loop_was_closed_leaves_its_group(caplog):
+def test_a_channel_whose_event_loop_was_closed_leaves_its_group(caplog, run):
     channel = open_channel(Ticking)
-    asyncio.run(channel.connect("chat"))
+    run(lambda: channel.connect("chat"))
     helpers.eventually(lambda: channel.state == "CLOSED")
     helpers.eventually(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("jgroups-A")])
     assert "its event loop was closed" in caplog.text
     with pytest.raises(jg.ChannelClosedError, match="event loop"):
-        asyncio.run(channel.send(None, b"x"))
+        run(lambda: channel.send(None, b"x"))
 
 
-def test_a_loop_over_messages_ends_when_another_task_disconnects():
+def test_a_loop_over_messages_ends_when_another_task_disconnects(run):
     async def test() -> None:
         channel = open_channel()
         await channel.connect("chat")
@@ -102,7 +120,7 @@ def test_a_loop_over_messages_ends_when_another_task_disconnects():
     run(test)
 
 
-def test_coroutines_may_be_callbacks_and_are_called_one_at_a_time_in_order():
+def test_coroutines_may_be_callbacks_and_are_called_one_at_a_time_in_order(run):
     calls: list[object] = []
 
     class Slow:
@@ -125,7 +143,7 @@ def test_coroutines_may_be_callbacks_and_are_called_one_at_a_time_in_order():
     run(test)
 
 
-def test_a_callback_may_close_its_channel():
+def test_a_callback_may_close_its_channel(run):
     closed: list[str] = []
 
     async def test() -> None:
@@ -145,7 +163,7 @@ def test_a_callback_may_close_its_channel():
     assert closed == ["CLOSED"]
 
 
-def test_who_does_not_read_slows_the_sender_and_loses_nothing():
+def test_who_does_not_read_slows_the_sender_and_loses_nothing(run):
     async def test() -> None:
         async with open_channel() as channel:
             await channel.connect("chat")
@@ -160,7 +178,7 @@ def test_who_does_not_read_slows_the_sender_and_loses_nothing():
     run(test)
 
 
-def test_errors_are_those_of_jchannel():
+def test_errors_are_those_of_jchannel(run):
     class Loner(Protocol):
         """Never finds a group."""
 
@@ -178,7 +196,7 @@ def test_errors_are_those_of_jchannel():
     run(test)
 
 
-def test_a_connect_that_is_cancelled_leaves_the_channel_open():
+def test_a_connect_that_is_cancelled_leaves_the_channel_open(run):
     class Loner(Protocol):
         """Never finds a group."""
 
@@ -195,7 +213,7 @@ def test_a_connect_that_is_cancelled_leaves_the_channel_open():
     run(test)
 
 
-def test_a_state_travels_whole_while_the_event_loop_runs_on():
+def test_a_state_travels_whole_while_the_event_loop_runs_on(run):
     async def test() -> None:
         keeper = Keeper(bytes(range(256)) * 4000)
         async with open_channel(Echo, receiver=keeper) as channel:
@@ -206,7 +224,7 @@ def test_a_state_travels_whole_while_the_event_loop_runs_on():
     run(test)
 
 
-def test_a_callback_that_raises_is_counted_and_the_channel_goes_on():
+def test_a_callback_that_raises_is_counted_and_the_channel_goes_on(run):
     got: list[bytes] = []
 
     async def receive(message: jg.Message) -> None:
@@ -223,7 +241,7 @@ def test_a_callback_that_raises_is_counted_and_the_channel_goes_on():
     run(test)
 
 
-def test_a_blocked_event_loop_does_not_silence_its_member():
+def test_a_blocked_event_loop_does_not_silence_its_member(run):
     async def test() -> None:
         got: list[bytes] = []
         channel = open_channel(Ticking, receiver=lambda message: got.append(message.payload))
@@ -237,7 +255,7 @@ def test_a_blocked_event_loop_does_not_silence_its_member():
     run(test)
 
 
-def test_what_coroutines_send_in_one_turn_travels_together():
+def test_what_coroutines_send_in_one_turn_travels_together(run):
     async def test() -> None:
         got: list[bytes] = []
         channel = open_channel(receiver=lambda message: got.append(message.payload))
@@ -246,5 +264,20 @@ def test_what_coroutines_send_in_one_turn_travels_together():
             await asyncio.gather(*[channel.send(None, b"x") for _ in range(1000)])
             await eventually(lambda: len(got) == 1000)
             assert (await channel.stats())["UDP"]["frames_sent"] < 10
+
+    run(test)
+
+
+def test_timers_that_are_due_in_a_moment_fire(run):
+    """For less than half a millisecond uvloop gives a handle that does not know its time."""
+    class Hasty(Ticking):
+        INTERVAL_NS = millis(0.1)
+
+    async def test() -> None:
+        async with open_channel(Hasty) as channel:
+            await channel.connect("chat")
+            hasty = ticking(channel)
+            until = hasty.ticks + 200
+            await eventually(lambda: hasty.ticks > until)
 
     run(test)

@@ -22,14 +22,16 @@ TICKS = 10
 class Ticking(solo.Solo):
     """Has a timer, as a failure detector has."""
 
+    INTERVAL_NS = millis(5)
+
     def start(self) -> None:
         self.ticks = 0
-        self.set_timer("tick", millis(5))
+        self.set_timer("tick", self.INTERVAL_NS)
 
     @timer("tick")
     def tick(self) -> None:
         self.ticks += 1
-        self.set_timer("tick", millis(5))
+        self.set_timer("tick", self.INTERVAL_NS)
 
 
 def connected(*layers: type[solo.Solo], receiver: object = None) -> jg.JChannel:
