@@ -5,7 +5,7 @@ A transport is the lowest layer. It answers the ports below from two tables that
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.events import Bound
@@ -22,8 +22,11 @@ class BaseTransport(Protocol, Hearing, AddressBook, FrameRoom):
         self.heard: dict[Address, int] = {}                  # member -> when its last frame came, ns
 
     @abstractmethod
-    def receive(self, frames: Sequence[tuple[bytes, PhysicalAddress | None]]) -> None:
-        """Everything that was readable; `frames` are (data, the sender's physical address if the socket knows)."""
+    def receive(self, frames: Iterable[tuple[bytes, PhysicalAddress | None]]) -> None:
+        """Everything that was readable: (data, the sender's physical address if the socket knows) of each frame.
+
+        Each is taken up before the next one is asked for: the sockets may read it only then.
+        """
 
     def heard_ns(self, member: Address) -> int | None:
         return self.heard.get(member)

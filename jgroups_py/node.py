@@ -7,7 +7,7 @@ BridgeClosed back to it.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 from typing import Any
 
@@ -107,7 +107,7 @@ class Node:
         self._shuttle(now_ns)
 
     def receive(
-        self, frames: Sequence[tuple[bytes, PhysicalAddress | None]], now_ns: int, net: int = LOCAL,
+        self, frames: Iterable[tuple[bytes, PhysicalAddress | None]], now_ns: int, net: int = LOCAL,
     ) -> None:
         """From the sockets of `net`: everything readable now, at once."""
         stack = self._stack(net)

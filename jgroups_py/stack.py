@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jgroups_py.address import Address, PhysicalAddress
@@ -143,7 +143,7 @@ class Stack:
         self.send_down(item)
         self.run()
 
-    def receive(self, frames: Sequence[tuple[bytes, PhysicalAddress | None]], now_ns: int) -> None:
+    def receive(self, frames: Iterable[tuple[bytes, PhysicalAddress | None]], now_ns: int) -> None:
         """From the sockets: frames with the sender's physical address where the socket knows it."""
         assert now_ns >= self.now_ns, "time runs forward"
         self.now_ns = now_ns

@@ -9,7 +9,7 @@ no who-has protocol; a unicast to a member whose physical address is unknown goe
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from ipaddress import IPv4Address
 from typing import ClassVar
 
@@ -244,7 +244,7 @@ class Transport(BaseTransport):
         """The run cut into pieces of which each fits one frame, unless a single message does not."""
         room = self.config.max_bundle_bytes - wire.headers_nbytes(batch)
         if batch.length >= 0:
-            each = max(1, room // (batch.length + 4))
+            each = max(1, room // max(1, batch.length))
             return [batch.cut(start, min(start + each, batch.count)) for start in range(0, batch.count, each)]
         pieces, start, used = [], 0, 0
         for index, payload in enumerate(batch.payloads):
@@ -289,7 +289,7 @@ class Transport(BaseTransport):
 
     # --- up ---------------------------------------------------------------------------------------------------------
 
-    def receive(self, frames: Sequence[tuple[bytes, PhysicalAddress | None]]) -> None:
+    def receive(self, frames: Iterable[tuple[bytes, PhysicalAddress | None]]) -> None:
         batches = []
         me, now_ns = self.me, self.stack.now_ns
         mine = me.raw

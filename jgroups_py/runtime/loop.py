@@ -25,6 +25,7 @@ from collections.abc import Callable
 from time import monotonic_ns
 from typing import Protocol
 
+from jgroups_py.runtime.memory import keep_freed_memory
 from jgroups_py.runtime.poller import READ, Poller, new_poller
 from jgroups_py.units import NS_PER_S, millis, seconds
 
@@ -87,6 +88,7 @@ class Loop:
 
     def __init__(self, guest: Guest) -> None:
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
+        keep_freed_memory()
         self.now_ns = clock()
         self.ended = False
         self._guest = guest

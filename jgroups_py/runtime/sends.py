@@ -20,7 +20,8 @@ from jgroups_py.events import Event
 from jgroups_py.outputs import GroupConnected
 
 LIMIT_BYTES = 2 << 20
-RUN_BYTES = 128 << 10                       # a run that reached this is closed: the loop takes whole runs
+RUN_BYTES = 512 << 10                       # a run that reached this is closed, and is what a round takes: many
+                                            # frames, since the last one that it is cut into is not full
 FULL_BYTES = 256 << 10                      # the loop is behind: a sender carries the messages down himself
 MESSAGE_COST = 64                           # what a message costs beside its payload: objects, and empty ones too
 NOW = -1.0                                  # as a timeout: do not wait; for callers that waited for room themselves

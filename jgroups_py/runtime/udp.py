@@ -11,7 +11,7 @@ import errno
 import socket
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from jgroups_py.address import PhysicalAddress
 from jgroups_py.counters import Counters
@@ -22,7 +22,7 @@ from jgroups_py.runtime.ownfilter import ignore_own
 from jgroups_py.runtime.poller import READ, WRITE
 from jgroups_py.units import show_size
 
-Frames = list[tuple[bytes, PhysicalAddress | None]]
+Frames = Iterable[tuple[bytes, PhysicalAddress | None]]
 Buffers = list[bytes | bytearray]
 
 READS_PER_ROUND = 64                        # datagrams of one socket in one round: 4 MB at most
@@ -149,19 +149,24 @@ class UdpSockets:
         self._read(self._multicast)
 
     def _read(self, sock: socket.socket) -> None:
-        frames: Frames = []
+        # Whoever waited for a datagram most likely finds but one; asking for a second one, in vain, costs as much
+        # again. If there are more, the next round does not wait and reads them all.
+        frames = self._datagrams(sock, 1 if self.loop.waited else READS_PER_ROUND)
+        self._received(frames)
+        for _ in frames:                    # nobody wanted them: the socket would stay readable
+            pass
+
+    def _datagrams(self, sock: socket.socket, most: int) -> Iterator[tuple[bytes, PhysicalAddress]]:
+        """What can be read now. Each datagram is read when it is asked for, so that it is cut into messages while the
+        processor's caches have it, and its memory is used again for the next one."""
         receive = sock.recvfrom
         try:
-            # Whoever waited for a datagram most likely finds but one; asking for a second one, in vain, costs as much
-            # again. If there are more, the next round does not wait and reads them all.
-            for _ in range(1 if self.loop.waited else READS_PER_ROUND):
-                frames.append(receive(MAX_DATAGRAM))
+            for _ in range(most):
+                yield receive(MAX_DATAGRAM)
         except BlockingIOError:
             pass
         except OSError as error:            # the echo of a datagram to a closed port, or the interface went down
             self.counters.add(f"receive_{errno.errorcode.get(error.errno or 0, 'OTHER')}")
-        if frames:
-            self._received(frames)
 
     def close(self) -> None:
         """Close both sockets; what waits is lost."""

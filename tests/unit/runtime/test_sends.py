@@ -154,7 +154,7 @@ def test_room_is_announced_once_when_half_of_the_queue_is_free():
 
 def test_many_messages_are_queued_in_runs_that_the_loop_can_take_one_by_one():
     sends, _ = queue(ALL)
-    sends.put_all(None, [bytes(1000)] * 1000, 0, (), 0)
+    sends.put_all(None, [bytes(1000)] * 4000, 0, (), 0)
     runs = sends.take(ALL)
     assert len(runs) > 5
-    assert sum(len(run.payloads) for run in runs if isinstance(run, Run)) == 1000
+    assert sum(len(run.payloads) for run in runs if isinstance(run, Run)) == 4000

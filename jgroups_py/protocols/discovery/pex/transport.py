@@ -7,7 +7,7 @@ sent, but counted. Source: the crate's protobuf schema (influx.py).
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import attrs
 
@@ -93,7 +93,7 @@ class InfluxUdp(BaseTransport):
 
     # --- receiving ----------------------------------------------------------------------------------------------------
 
-    def receive(self, frames: Sequence[tuple[bytes, PhysicalAddress | None]]) -> None:
+    def receive(self, frames: Iterable[tuple[bytes, PhysicalAddress | None]]) -> None:
         for data, place in frames:
             self.count("frames_received")
             self.count("bytes_received", len(data))

@@ -9,7 +9,7 @@ Deviations: no labels.
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import attrs
 
@@ -173,7 +173,7 @@ class Memberlist(BaseTransport, Streams):
             self.count("messages_sent", len(some))
             self.emit(Frame(self.stack.net, place, [data]))
 
-    def receive(self, frames: Sequence[tuple[bytes, PhysicalAddress | None]]) -> None:
+    def receive(self, frames: Iterable[tuple[bytes, PhysicalAddress | None]]) -> None:
         for data, place in frames:
             assert place is not None, "datagrams have senders"
             self.count("frames_received")
