@@ -34,6 +34,7 @@ from jgroups_py.aio import AsyncChannel
 from jgroups_py.blocks.rpc import AsyncRpc, Rpc
 from jgroups_py.cli.bench.figures import percentile
 from jgroups_py.cli.bench.requesters import of_coroutines, of_threads
+from jgroups_py.cli.numbered import numbered
 from jgroups_py.errors import ChannelError
 from jgroups_py.message import MessageBatch
 from jgroups_py.receiver import Receiver
@@ -133,7 +134,6 @@ class Peer(Receiver):
         tell("flooded", trial=trial, start_ns=start, end_ns=monotonic_ns())
 
     def _flood(self, first: int, each: int, size: int, rate: float) -> None:
-        padding = bytes(max(0, size - TAG_BYTES))
         start, sent = monotonic_ns(), 0
         while sent < each:
             due = each if not rate else min(each, int((monotonic_ns() - start) / 1e9 * rate) + 1)
@@ -141,8 +141,8 @@ class Peer(Receiver):
                 sleep(TICK_S)
                 continue
             stop = min(due, sent + self.piece)
-            self.channel.send_batch(None, [tag.to_bytes(TAG_BYTES, "big") + padding
-                                           for tag in range(first + sent, first + stop)], timeout=SEND_TIMEOUT_S)
+            self.channel.send_batch(None, numbered(first + sent, first + stop, max(size, TAG_BYTES)),
+                                    timeout=SEND_TIMEOUT_S)
             sent = stop
 
     def request(self, words: list[str]) -> None:

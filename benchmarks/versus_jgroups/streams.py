@@ -5,11 +5,12 @@ thread of each member is a stream of its own, numbered from 0.
 """
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from time import monotonic_ns
 
 import attrs
+
+from jgroups_py.cli.numbered import consecutive
 
 TAG_BYTES = 8
 FLOOD, REQUEST, ANSWER = 1, 2, 3
@@ -75,9 +76,7 @@ class Counts:
             self._timed(monotonic_ns())
         first = read_tag(payloads[0])
         stream = self._stream(src, first)
-        tags = struct.pack(f">{len(payloads)}Q", *range(first, first + len(payloads)))
-        if (stream is not None and stream.next == first & NUMBER_MASK
-                and b"".join([payload[:TAG_BYTES] for payload in payloads]) == tags):
+        if stream is not None and stream.next == first & NUMBER_MASK and consecutive(payloads, first):
             stream.next += len(payloads)                    # just what was expected: counted all at once
             stream.messages += len(payloads)
             return self._completed(stream)

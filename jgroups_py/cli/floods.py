@@ -5,7 +5,6 @@ starts with its number; numbers go on from one flood of a sender to its next.
 """
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from time import monotonic, sleep
 from typing import Any
@@ -14,11 +13,11 @@ import attrs
 
 from jgroups_py.address import Address, ProxyUUID
 from jgroups_py.channel import JChannel
+from jgroups_py.cli.numbered import NUMBER_BYTES, consecutive, numbered
 from jgroups_py.errors import SendTimeoutError
 from jgroups_py.message import MessageBatch
 
 FLOOD = 201                                 # id of the application header
-NUMBER_BYTES = 8
 PIECE = 64                                  # messages handed to the channel at once
 TICK_SECONDS = 0.002                        # how often a paced flood looks what is due
 TIMEOUT_SECONDS = 30.0                      # how long a piece waits before that is reported (and it waits on)
@@ -35,12 +34,9 @@ class Count:
 
     def add(self, payloads: tuple[bytes, ...]) -> None:
         """Count a run; checks all its numbers at once where they are as expected."""
-        width = min(NUMBER_BYTES, len(payloads[0]))
         if self.next is None:
-            self.next = int.from_bytes(payloads[0][:width], "big")      # a late joiner starts where it joined
-        found = b"".join([payload[:NUMBER_BYTES] for payload in payloads])
-        if width == NUMBER_BYTES and found == struct.pack(f">{len(payloads)}Q",
-                                                          *range(self.next, self.next + len(payloads))):
+            self.next = int.from_bytes(payloads[0][:NUMBER_BYTES], "big")   # a late joiner starts where it joined
+        if consecutive(payloads, self.next):
             self.count += len(payloads)
             self.next += len(payloads)
         else:
@@ -122,7 +118,6 @@ class Flooder:
 
     def flood(self, count: int, size: int, rate: float | None) -> None:
         """Multicast `count` messages of `size` bytes, `rate` a second if given."""
-        pad = bytes(max(0, size - NUMBER_BYTES))
         start, first = monotonic(), self.sent
         while self.sent < first + count and not self.stopping:
             due = first + count if rate is None else min(first + count, first + int((monotonic() - start) * rate) + 1)
@@ -130,10 +125,10 @@ class Flooder:
                 sleep(TICK_SECONDS)
                 continue
             stop = min(due, self.sent + PIECE)
-            self._send(self.sent, stop, min(size, NUMBER_BYTES), pad)
+            self._send(self.sent, stop, size)
 
-    def _send(self, first: int, stop: int, width: int, pad: bytes) -> None:
-        payloads = [number.to_bytes(NUMBER_BYTES, "big")[-width:] + pad for number in range(first, stop)]
+    def _send(self, first: int, stop: int, size: int) -> None:
+        payloads = numbered(first, stop, size)
         while not self.stopping:
             try:
                 self._channel.send_batch(None, payloads, headers={FLOOD: b""}, timeout=TIMEOUT_SECONDS)

@@ -19,8 +19,9 @@ import jgroups_py as jg
 from jgroups_py.aio import AsyncChannel
 from jgroups_py.blocks.rpc import AsyncRpc, Rpc
 from jgroups_py.cli.bench.requesters import Requesters, of_coroutines, of_threads
-from jgroups_py.cli.floods import NUMBER_BYTES, Counts
+from jgroups_py.cli.floods import Counts
 from jgroups_py.cli.member import rss_mb
+from jgroups_py.cli.numbered import numbered
 from jgroups_py.cli.printer import Printer
 from jgroups_py.message import MessageBatch
 
@@ -130,19 +131,17 @@ class Worker:
 
     def send(self, count: int, size: int, piece: int) -> None:
         """Multicast numbered messages."""
-        pad, width = bytes(max(0, size - NUMBER_BYTES)), min(size, NUMBER_BYTES)
         channel, first = self.channel, self.sent
         self.sent += count
         at_ns = monotonic_ns()
         try:
             if piece == 1:
                 for number in range(first, first + count):
-                    channel.send(None, number.to_bytes(NUMBER_BYTES, "big")[-width:] + pad, timeout=SEND_SECONDS)
+                    channel.send(None, *numbered(number, number + 1, size), timeout=SEND_SECONDS)
             else:
                 for start in range(first, first + count, piece):
                     stop = min(start + piece, first + count)
-                    channel.send_batch(None, [number.to_bytes(NUMBER_BYTES, "big")[-width:] + pad
-                                              for number in range(start, stop)], timeout=SEND_SECONDS)
+                    channel.send_batch(None, numbered(start, stop, size), timeout=SEND_SECONDS)
         except jg.ChannelError as error:
             self.say("error", message=f"{type(error).__name__}: {error}")
         self.say("sent", at_ns=at_ns, done_ns=monotonic_ns())
