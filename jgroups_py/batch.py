@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any, ClassVar, Final, Self
 
 import attrs
@@ -203,5 +204,7 @@ def _as_one(group: list[Batch]) -> Batch:
     first = group[0]
     if len(group) == 1:
         return first
-    payloads = tuple([payload for batch in group for payload in batch.payloads])
-    return Batch(first.src, first.dest, payloads, first.headers, first.flags)
+    payloads = tuple(chain.from_iterable([batch.payloads for batch in group]))
+    lengths = {batch._length for batch in group}
+    return Batch(first.src, first.dest, payloads, first.headers, first.flags, sum([batch.nbytes for batch in group]),
+                 first._length if len(lengths) == 1 else -2)

@@ -31,6 +31,7 @@ log = logging.getLogger("jgroups_py")
 
 ADVISED_STATE_NS = seconds(10)              # how long a state that RELAY advises may not move
 SEND_SECONDS = 60.0                         # how long a send waits for room by default
+PLAIN = {bytes}                             # what payloads are that need no look one by one
 
 
 class ChannelState(enum.StrEnum):
@@ -275,7 +276,9 @@ class BaseChannel(Subscriber):
 
     def _all_bytes(self, dest: Address | None, payloads: Iterable[Any]) -> list[bytes]:
         check_destination(dest)
-        found = [payload if payload.__class__ is bytes else as_bytes(payload) for payload in payloads]
+        found = list(payloads)
+        if not set(map(type, found)) <= PLAIN:
+            found = [payload if payload.__class__ is bytes else as_bytes(payload) for payload in found]
         largest = max(map(len, found), default=0)
         if largest > self.max_message_bytes:
             raise self._too_large(largest)
