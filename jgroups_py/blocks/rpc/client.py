@@ -69,11 +69,14 @@ class BaseRpc:
         self, dest: Address, payload: Any, flags: int, timeout: float | None, waiter: Any, room: float | None,
     ) -> One:
         data = self._checked(payload)
-        lane = self._lane(dest)
+        lane, session = self._lane(dest), self._channel._ready()
+        if lane.gone:
+            raise NoMemberError(dest)
         assert lane.dest is not None, "the lane to one member has a destination"
         call = One(lane.dest, deadline(timeout), waiter)
-        self._ask(lane, call, data, flags, room)
-        self._hub.watch(call.deadline_ns)
+        session.host.sends.put_numbered(lane, (call,), (data,), flags, room)
+        if call.deadline_ns < self._hub.sweep_ns:
+            self._hub.watch(call.deadline_ns)
         if lane.gone:
             self._hub.check(self._service, call)
         return call
@@ -90,13 +93,13 @@ class BaseRpc:
             call = Many(self._service.targets(), mode, deadline(timeout), waiter, settled=False)
         else:
             targets = list(dict.fromkeys(dests))
-            lanes = [self._lane(dest, may_be_gone=True) for dest in targets]
+            lanes = [self._lane(dest) for dest in targets]
             call = Many(targets, mode, deadline(timeout), waiter, settled=True)
             if not targets:
                 return None
         try:
             for lane in lanes:
-                self._ask(lane, call, data, flags, room)
+                self._channel._ready().host.sends.put_numbered(lane, (call,), (data,), flags, room)
         except BaseException:
             self._calls.forget(call)
             raise
@@ -106,10 +109,6 @@ class BaseRpc:
         elif any(lane.gone for lane in lanes):
             self._hub.check(self._service, call)
         return call
-
-    def _ask(self, lane: Lane, call: Call, data: bytes, flags: int, room: float | None) -> None:
-        session = self._channel._ready()
-        session.host.sends.put_numbered(lane, (call,), (data,), flags, room)
 
     def _tell(self, dest: Address | None, payload: Any, flags: int, room: float | None) -> None:
         data = self._checked(payload)
@@ -122,14 +121,10 @@ class BaseRpc:
             raise self._channel._too_large(len(data))
         return data
 
-    def _lane(self, dest: Address, may_be_gone: bool = False) -> Lane:
+    def _lane(self, dest: Address) -> Lane:
         if not isinstance(dest, Address):
             raise TypeError(f"a destination is an Address, not {type(dest).__name__}")
-        self._channel._ready()
-        lane = self._calls.lane(dest)
-        if lane.gone and not may_be_gone:
-            raise NoMemberError(dest)
-        return lane
+        return self._calls.lane(dest)
 
 
 def deadline(timeout: float | None) -> int:
