@@ -25,11 +25,13 @@ from jgroups_py.units import NS_PER_MS, NS_PER_S, millis, seconds
 
 Frames = list[tuple[bytes, PhysicalAddress | None]]
 Buffers = list[bytes | bytearray]
+Data = bytes | zmq.Frame
 
 READS_PER_ROUND = 64                        # frames in one round: 4 MB at most at the usual frame size
 HELLO = b"JP1"                              # first bytes of a routing id of ours
 HELLO_BYTES = len(HELLO) + 4
 MAX_PEERS_KNOWN = 4096                      # routing ids whose meaning is remembered
+SHARED_BYTES = 8 << 10                      # larger frames are copied into ZeroMQ once, not once for each peer
 WAIT_BYTES = 1 << 20                        # frames waiting for one connection to come up, at most
 WAIT_NS = seconds(2)                        # and for how long
 RETRY_NS = millis(50)                       # waiting frames are also tried on a timer
@@ -73,7 +75,7 @@ class Peer:
     def __init__(self, socket: zmq.Socket[bytes], now_ns: int) -> None:
         self.socket = socket
         self.used_ns = now_ns
-        self.waiting: deque[tuple[int, bytes]] = deque()     # (since when, frame)
+        self.waiting: deque[tuple[int, Data]] = deque()      # (since when, frame)
         self.waiting_bytes = 0
         self.watched = False
 
@@ -93,7 +95,7 @@ class TcpMesh:
         self._context = ZmqContext.of(loop)
         self._peers: dict[PhysicalAddress, Peer] = {}
         self._known: dict[bytes, PhysicalAddress | None] = {}     # routing id -> where its owner receives
-        self._joined: tuple[Buffers, bytes] = ([], b"")           # the last frame: a multicast goes to many peers
+        self._joined: tuple[Buffers, Data] = ([], b"")            # the last frame: a multicast goes to many peers
         self._router = self._context.socket(zmq.ROUTER)
         self._monitor: zmq.Socket[bytes] | None = None
         try:
@@ -205,10 +207,13 @@ class TcpMesh:
     def send(self, to: PhysicalAddress | None, buffers: Buffers) -> None:
         """One message to one peer."""
         assert to is not None, "TCP has no multicast"
+        data: Data
         if self._joined[0] is buffers:
             data = self._joined[1]
         else:
             data = b"".join(buffers)
+            if len(data) >= SHARED_BYTES:
+                data = zmq.Frame(data, copy=True)
             self._joined = buffers, data
         peer = self._peers.get(to)
         if peer is None:
@@ -217,7 +222,7 @@ class TcpMesh:
         if peer.waiting:
             return self._put_off(peer, data)
         try:
-            peer.socket.send(data, zmq.NOBLOCK)
+            peer.socket.send(data, zmq.NOBLOCK, copy=data.__class__ is bytes)
         except zmq.Again:
             self._put_off(peer, data)
         return None
@@ -239,7 +244,7 @@ class TcpMesh:
         self.counters.add("connections_opened")
         return dealer
 
-    def _put_off(self, peer: Peer, data: bytes) -> None:
+    def _put_off(self, peer: Peer, data: Data) -> None:
         if peer.waiting_bytes + len(data) > WAIT_BYTES:
             return self.counters.add("send_queue_full_dropped")
         peer.waiting.append((self.loop.now_ns, data))
@@ -260,7 +265,7 @@ class TcpMesh:
                 if since_ns < oldest_ns:
                     self.counters.add("not_connected_dropped")
                 else:
-                    send(data, zmq.NOBLOCK)
+                    send(data, zmq.NOBLOCK, copy=data.__class__ is bytes)
                 waiting.popleft()
                 peer.waiting_bytes -= len(data)
         except zmq.Again:
