@@ -41,6 +41,19 @@ def test_runs_that_continue_each_other_become_one() -> None:
     assert numbers(pieces[0].join(pieces[1])) == (1, 101)
 
 
+@pytest.mark.parametrize(("payloads", "length"), [((b"ab", b"cd", b"ef"), 2), ((b"ab", b"c", b"def"), -1),
+                                                  ((b"ab", b"cd", b"efg"), -1), ((b"a", b"bc", b"d"), -1)])
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_joined_run_knows_its_bytes_and_the_length_of_its_messages(
+    payloads: tuple[bytes, ...], length: int, asked: bool,
+) -> None:
+    whole = run(1, *payloads)
+    pieces = [whole.cut(0, 2), whole.cut(2, 3)]
+    assert not asked or [piece.length for piece in pieces]
+    together = pieces[0].join(pieces[1])
+    assert (together.nbytes, together.length) == (sum(map(len, payloads)), length)
+
+
 @pytest.mark.parametrize("following", [
     run(3, b"x"), Batch(B, None, (b"x",), (Numbered(2), Data(VIEW, 102))), run(2, b"x").replaced(flags=OOB),
     Batch(A, None, (), (Numbered(2), Data(VIEW, 102))), Batch(A, None, (b"x",), (Numbered(2),)),
