@@ -33,8 +33,7 @@ class AsyncRpc(BaseRpc):
         self, dest: Address, payload: Any, timeout: float | None = TIMEOUT_SECONDS, flags: int = 0,
     ) -> bytes:
         """Ask one member; its answer."""
-        if not self._async_channel._ready().host.sends.has_room():
-            await self._async_channel._room(None)
+        await self._room()
         waiter: Waiter = asyncio.get_running_loop().create_future()
         call = self._send_one(dest, payload, Flag.bits(flags), timeout, waiter, NOW)
         try:

@@ -75,8 +75,7 @@ class BaseRpc:
         assert lane.dest is not None, "the lane to one member has a destination"
         call = One(lane.dest, deadline(timeout), waiter)
         session.host.sends.put_numbered(lane, (call,), (data,), flags, room)
-        if call.deadline_ns < self._hub.sweep_ns:
-            self._hub.watch(call.deadline_ns)
+        self._hub.watch(call.deadline_ns)
         if lane.gone:
             self._hub.check(self._service, call)
         return call

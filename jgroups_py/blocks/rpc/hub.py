@@ -74,7 +74,7 @@ class Hub(Block):
         self.session: Session | None = None
         self._lock = threading.Lock()
         self._drawn = 1
-        self.sweep_ns = NEVER_NS                            # when the deadlines are looked at next
+        self._sweep_ns = NEVER_NS                            # when the deadlines are looked at next
         self._sweeper: Task | None = None
 
     # --- from any thread --------------------------------------------------------------------------------------------
@@ -110,9 +110,9 @@ class Hub(Block):
 
     def watch(self, deadline_ns: int) -> None:
         """A request with this deadline was sent."""
-        if deadline_ns < self.sweep_ns:
+        if deadline_ns < self._sweep_ns:
             with self._lock:
-                self.sweep_ns = min(self.sweep_ns, deadline_ns)
+                self._sweep_ns = min(self._sweep_ns, deadline_ns)
             self.on_loop(self._arm, self.session)
 
     def check(self, service: Service, call: Call) -> None:
@@ -211,15 +211,15 @@ class Hub(Block):
     def _arm(self) -> None:
         session = self.session
         if session is None or session.ended:
-            self.sweep_ns = NEVER_NS
+            self._sweep_ns = NEVER_NS
             return
         if self._sweeper is not None:
             self._sweeper.cancel()
-        delay_ns = max(0, self.sweep_ns - session.host.loop.now_ns)
+        delay_ns = max(0, self._sweep_ns - session.host.loop.now_ns)
         self._sweeper = session.host.loop.later(delay_ns, self._sweep)
 
     def _sweep(self) -> None:
-        self.sweep_ns = NEVER_NS
+        self._sweep_ns = NEVER_NS
         now_ns = monotonic_ns()
         soonest = NEVER_NS
         for service in self.services.values():
@@ -227,7 +227,7 @@ class Hub(Block):
             service.flush()
         if soonest < NEVER_NS:
             with self._lock:
-                self.sweep_ns = min(self.sweep_ns, max(soonest, now_ns + SWEEP_NS))
+                self._sweep_ns = min(self._sweep_ns, max(soonest, now_ns + SWEEP_NS))
             self._arm()
 
 
