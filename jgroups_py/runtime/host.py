@@ -39,13 +39,13 @@ from jgroups_py.runtime.inbox import HIGH_BYTES, LOW_BYTES, Inbox
 from jgroups_py.runtime.loop import Loop, clock
 from jgroups_py.runtime.net import LINKS_AND_STREAMS, LinkOrStream, Net
 from jgroups_py.runtime.resolving import Resolving
-from jgroups_py.runtime.sends import FULL_BYTES, MESSAGE_COST, Run, SendQueue
+from jgroups_py.runtime.sends import FULL_BYTES, MESSAGE_COST, RUN_BYTES, Run, SendQueue
 from jgroups_py.runtime.udp import Frames
 from jgroups_py.units import millis
 
 log = logging.getLogger("jgroups_py")
 
-TAKE_BYTES = 512 << 10                      # what one round takes from the send queue, at most
+TAKE_BYTES = RUN_BYTES                      # what one round takes from the send queue, at most
 CHECK_BYTES = 64 << 10                      # after so many bytes layers are asked what they keep back
 PENDING_BYTES = 1 << 20                     # while layers keep back more than this, nothing is taken
 SPARSE_NS = millis(0.05)                    # who sends so seldom, on average since it was looked at, sends at once
