@@ -33,8 +33,7 @@ def test_the_set_check_sees_sets(code, caught):
     (tidy.test_the_pure_rings_import_no_sockets_threads_clocks_or_chance, "from time import monotonic_ns"),
     (tidy.test_nothing_iterates_over_a_set, "for x in set(): pass"),
     (tidy.test_the_pure_rings_catch_no_exception_they_cannot_name, "try:\n    pass\nexcept Exception:  # why\n    0"),
-    (tidy.test_files_and_functions_are_short, "def f():\n" + "    pass\n" * 61),
-    (tidy.test_files_and_functions_are_short, "pass\n" * 401),
+    (tidy.test_functions_are_short, "def f():\n" + "    pass\n" * 61),
     (tidy.test_nothing_is_left_over, "print(1)"),
     (tidy.test_nothing_is_left_over, "x = 1  # FIX" "ME"),
 ])
