@@ -72,6 +72,13 @@ class Header:
         """How this header reads once the first `number` messages of its run are cut off."""
         return self
 
+    def messages(self, number: int) -> int:
+        """How many messages of applications a run of `number` payloads with this header stands for.
+
+        Fewer than `number` where a payload is a piece of a message, or what a protocol repeats for others.
+        """
+        return number
+
 
 @attrs.define(eq=False, repr=False)
 class Batch:
@@ -100,6 +107,14 @@ class Batch:
     def count(self) -> int:
         """How many numbers this run takes: its messages, or 1 for a control message."""
         return len(self.payloads) or 1
+
+    @property
+    def messages(self) -> int:
+        """How many messages of its sender's application this run completes: not pieces, nor what protocols send."""
+        number = len(self.payloads)
+        for header in reversed(self.headers):
+            number = header.messages(number)
+        return number
 
     @property
     def nbytes(self) -> int:

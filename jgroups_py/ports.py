@@ -26,6 +26,18 @@ class DigestSource(ABC):
         """ViewId.raw of the view in which the numbers of the digest count; empty before the first view."""
 
 
+class MulticastCounts(ABC):
+    """Knows how many multicasts of applications were delivered."""
+
+    @abstractmethod
+    def multicasts(self) -> dict[Address, int]:
+        """Member of the view -> how many reliable multicasts of its application were passed up in this view.
+
+        The same at all members that end the view together. A large message counts once, with its last piece; what
+        protocols multicast does not count.
+        """
+
+
 class Hearing(ABC):
     """Knows when a member was last heard, by any frame."""
 

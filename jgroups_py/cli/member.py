@@ -227,7 +227,9 @@ class Member(Receiver):
 
     def view_accepted(self, view: View) -> None:
         """Print it."""
-        merged = {"subgroups": [_names(sub.members) for sub in view.subgroups]} if isinstance(view, MergeView) else {}
+        merged = {"subgroups": [_names(sub.members) for sub in view.subgroups],
+                  "missed": {plain_name(sender): number for sender, number in view.missed.items()},
+                  } if isinstance(view, MergeView) else {}
         self.emit("view", id=str(view.id), coordinator=plain_name(view.coordinator), members=_names(view.members),
                   **merged)
 

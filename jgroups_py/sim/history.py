@@ -258,6 +258,8 @@ class History:
         if isinstance(view, MergeView):
             subgroups = ", ".join(f"{self.name(s.id.coordinator)}|{s.id.counter}" for s in view.subgroups)
             text += f" merges {subgroups}"
+            if view.missed:
+                text += ", missed " + ", ".join(f"{n} of {self.name(who)}" for who, n in view.missed.items())
         return text
 
     def lines(self) -> Iterator[str]:

@@ -55,9 +55,15 @@ class Member:
         history.names[self.me], history.sites[self.me] = tag, site
         return h.Start(at_ns, self.me, site)
 
-    def on_view(self, at_ns: int, view_id: str, members: list[str], subgroups: list[Any] | None) -> h.Entry:
+    def on_view(
+        self, at_ns: int, view_id: str, members: list[str], subgroups: list[Any] | None, missed: dict[str, int],
+    ) -> h.Entry:
         previous, self.view = self.view, self.gathered.view(view_id, members, subgroups)
-        return h.Install(at_ns, self.who, self.view, previous)
+        shown: View = self.view
+        if isinstance(shown, MergeView):
+            lacks = {self.gathered.address(sender): number for sender, number in missed.items()}
+            shown = MergeView(shown.id, shown.members, shown.subgroups, lacks)
+        return h.Install(at_ns, self.who, shown, previous)
 
     def on_send(self, at_ns: int, dest: str | None, runs: list[payloads.Run], flags: int, view_id: str) -> h.Entry:
         names = tuple(name for name in self.gathered.names(runs) if name not in self.unsent)
@@ -115,7 +121,7 @@ class Gathered:
         self._names: dict[bytes, bytes] = {}             # one object for a payload however often it was delivered
         records = [read(path) for path in files]
         for line in (line for lines in records for line in lines if line[1] == "view"):
-            self.view(*line[2:])                         # a send may name a view that its sender records later
+            self.view(*line[2:5])                        # a send may name a view that its sender records later
         streams = [self._entries(lines) for lines in records]
         for entry in heapq.merge(*streams, told, key=lambda entry: entry.at_ns):
             self.history.add(entry)

@@ -23,7 +23,7 @@ Records = dict[str, list[list[Any]]]
 def a_run() -> Records:
     """A and B at NYC, D at SFO; A sends four, all deliver them; B ends in the view of both."""
     def local(name: str, address: str, at: int) -> list[list[Any]]:
-        return [[at, "start", address, f"{name}#1", "NYC"], [at + 1, "view", SECOND, [A, B], None],
+        return [[at, "start", address, f"{name}#1", "NYC"], [at + 1, "view", SECOND, [A, B], None, {}],
                 [at + 20, "deliver", A, None, None, False, [["A#1>*/", 0, 3, 0], ["A#1>*/", 3, 1, 1000]], 0]]
 
     first, second, delivered = local("A", A, 0)
@@ -31,7 +31,7 @@ def a_run() -> Records:
                              [3, "send", None, [["A#1>*/", 3, 1, 1000]], 0, SECOND]]
     return {
         "A": [first, second, *sent, delivered], "B": local("B", B, 0),
-        "D": [[0, "start", D, "D#1", "SFO"], [1, "view", REMOTE, [D], None],
+        "D": [[0, "start", D, "D#1", "SFO"], [1, "view", REMOTE, [D], None, {}],
               [30, "deliver", A, "NYC", D, False, [["A#1>*/", 0, 3, 0], ["A#1>*/", 3, 1, 1000]], 0]]}
 
 

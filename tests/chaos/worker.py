@@ -76,7 +76,9 @@ class Watcher(jg.Receiver):
         self.worker.begin()
         self.worker.view = view
         subgroups = view.subgroups if isinstance(view, jg.MergeView) else None
-        self.record.write("view", *plain(view), None if subgroups is None else [plain(group) for group in subgroups])
+        missed = {who.raw.hex(): n for who, n in view.missed.items()} if isinstance(view, jg.MergeView) else {}
+        self.record.write("view", *plain(view), None if subgroups is None else [plain(group) for group in subgroups],
+                          missed)
         self.worker.say("view", members=plain(view)[1])
 
     def global_view_accepted(self, view: jg.GlobalView) -> None:

@@ -34,10 +34,12 @@ class Tale:
         view_id = ViewId(counter, addresses[0])
         return MergeView(view_id, addresses, subgroups) if subgroups else View(view_id, addresses)
 
-    def install(self, view: View, at: str) -> View:
-        """All of `at` install `view`."""
+    def install(self, view: View, at: str, **missed: dict[str, int]) -> View:
+        """All of `at` install `view`. missed: member -> what the MergeView says that it has not got, by senders."""
         for name in at:
-            self.history.add(h.Install(self.tick(), self.who[name], view, self.views[name]))
+            lacks = {self.who[sender]: number for sender, number in missed.get(name, {}).items()}
+            shown = MergeView(view.id, view.members, view.subgroups, lacks) if isinstance(view, MergeView) else view
+            self.history.add(h.Install(self.tick(), self.who[name], shown, self.views[name]))
             self.views[name] = view
         return view
 

@@ -37,7 +37,8 @@ def test_a_split_and_merge_breaks_nothing() -> None:
     right = tale.install(tale.view(2, "CD"), "CD")
     tale.send("C", "c1")
     tale.deliver("C", "c1", at="CD")
-    tale.install(tale.view(3, "ABCD", (left, right)), "ABCD")
+    lacks_a, lacks_c = {"A": 1}, {"C": 1}
+    tale.install(tale.view(3, "ABCD", (left, right)), "ABCD", A=lacks_c, B=lacks_c, C=lacks_a, D=lacks_a)
     assert check(tale.history) == []
 
 
@@ -133,6 +134,13 @@ def survivor_came_another_way(tale: Tale) -> None:
     tale.install(tale.view(3, "AB", (other, alone)), "AB")
 
 
+def merge_hides_what_was_missed(tale: Tale) -> None:
+    left, right = tale.group(1, "AB"), tale.group(1, "CD")
+    tale.send("A", "a1", "a2")
+    tale.deliver("A", "a1", "a2", at="AB")
+    tale.install(tale.view(3, "ABCD", (left, right)), "ABCD", C={"A": 2}, D={"A": 1})
+
+
 def merge_names_a_wrong_subgroup(tale: Tale) -> None:
     left, right = tale.group(1, "AB"), tale.group(1, "CD")
     tale.install(tale.view(2, "CD"), "CD")
@@ -217,7 +225,8 @@ PLANTED = [
     ("S1", delivered_before_it_was_sent), ("S1", wrong_sender), ("S1", unicast_to_somebody_else),
     ("S2", delivered_twice), ("S4", delivered_in_two_views), ("S5", survivor_lacks_a_message),
     ("S7", survivor_came_another_way), ("S8", merge_names_a_wrong_subgroup), ("S8", merge_that_is_no_merge_view),
-    ("S8", merge_names_a_group_that_is_not_in_it), ("F", out_of_order), ("F", hole), ("F", unicast_hole),
+    ("S8", merge_names_a_group_that_is_not_in_it), ("S9", merge_hides_what_was_missed), ("F", out_of_order),
+    ("F", hole), ("F", unicast_hole),
     ("L", no_exact_view), ("L", own_message_never_comes), ("L", final_message_never_comes),
     ("L", final_unicast_never_comes), ("L", a_send_never_ends),
     ("L", a_leave_never_ends),

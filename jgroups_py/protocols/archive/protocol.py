@@ -119,13 +119,14 @@ class Archive(Protocol):
     def view_changed(self, event: ViewChange) -> None:
         before, self.view = self.view, event.view
         self.view_id = event.view.id
-        subgroups = event.view.subgroups if isinstance(event.view, MergeView) else ()
+        merged = event.view if isinstance(event.view, MergeView) else None
         self.fact("view", {
             "members": members_of(event.view.members),
             "previous": None if event.previous is None else view_text(event.previous.id),
             "joined": [address_text(member) for member in event.joined],
             "left": [address_text(member) for member in event.left],
-            "subgroups": [view_text(view.id) for view in subgroups],
+            "subgroups": [] if merged is None else [view_text(view.id) for view in merged.subgroups],
+            "missed": {} if merged is None else {address_text(who): number for who, number in merged.missed.items()},
         })
         if self.site is not None and (before is None or before.coordinator != event.view.coordinator):
             self.fact("relay", {"site": self.site, "relay": address_text(event.view.coordinator),

@@ -22,3 +22,7 @@ class Fragment(Header):
 
     def shift(self, number: int) -> Self:
         return type(self)(self.number, self.index + number, self.total, self.nbytes, self.flags)
+
+    def messages(self, number: int) -> int:
+        """A message counts with its last piece."""
+        return int(self.index + number == self.total)

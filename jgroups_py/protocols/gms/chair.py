@@ -202,7 +202,8 @@ class Chair:
             if flush.merge is None:
                 members = flush.stayers
                 view = View(ViewId(flush.counter, members[0]), members)
-                self.gms.decided(Install(view, (flush.id,), flush.leavers, self.gms.book_of(members)))
+                self.gms.decided(Install(view, (flush.id,), flush.leavers, self.gms.book_of(members),
+                                         self.gms.sums()))
             else:
                 flush.phase, flush.ticks = READY, 0
                 self.gms.merger.flushed(flush)

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import attrs
+
 from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.batch import Batch, Header
 from jgroups_py.events import (
@@ -33,7 +35,7 @@ from jgroups_py.events import (
     Unsuspect,
     ViewChange,
 )
-from jgroups_py.ports import AddressBook, Membership
+from jgroups_py.ports import AddressBook, Membership, MulticastCounts
 from jgroups_py.protocol import Protocol, on, receives, timer
 from jgroups_py.protocols.gms.answering import Answerer
 from jgroups_py.protocols.gms.chair import Chair
@@ -60,7 +62,8 @@ from jgroups_py.protocols.gms.leaving import Leaver
 from jgroups_py.protocols.gms.merging import Merger
 from jgroups_py.protocols.gms.participant import Participant
 from jgroups_py.protocols.gms.states import IDLE, JOINING, LEAVING, MEMBER
-from jgroups_py.view import View, ViewId
+from jgroups_py.protocols.gms.totals import after_view, lacking
+from jgroups_py.view import MergeView, View, ViewId
 
 FEW = 2                   # so many receivers get a message each even where one multicast would reach them
 
@@ -71,8 +74,9 @@ class Gms(Protocol, Membership):
     control_only = True
     Config = GmsConfig
     config: GmsConfig
-    needs = {"addresses": AddressBook}
+    needs = {"addresses": AddressBook, "counts": MulticastCounts}
     addresses: AddressBook
+    counts: MulticastCounts
 
     def start(self) -> None:
         self.view: View | None = None
@@ -263,7 +267,11 @@ class Gms(Protocol, Membership):
     def alone(self) -> None:
         """Install a view with only ourselves in it."""
         view = View(ViewId(self.known + 1, self.me), (self.me,))
-        self.install(Install(view, (), (), self.book_of((self.me,))))
+        self.install(Install(view, (), (), self.book_of((self.me,)), self.sums()))
+
+    def sums(self) -> dict[Address, int]:
+        """How many multicasts we have of each sender, those of our own view included, as far as they are delivered."""
+        return after_view(self.shown.sent, self.counts.multicasts()) if self.shown is not None else {}
 
     def install(self, header: Install) -> None:
         """The view is ours from here on."""
@@ -272,6 +280,9 @@ class Gms(Protocol, Membership):
         assert previous is None or previous.id < view.id, "views only grow (M2)"
         self.chair.moves(header)
         before = previous.members if previous is not None else ()
+        shown: View = view
+        if isinstance(view, MergeView) and previous is not None:
+            shown = attrs.evolve(view, missed=lacking(header.sent, self.sums(), self.me))
         self.view, self.shown, self.mine = view, header, Participant(view.id)
         self.knows(view.id.counter)
         if self.state == JOINING:
@@ -284,7 +295,7 @@ class Gms(Protocol, Membership):
         self.gone, self.refresh, self.answerer.parting = {}, False, None
         self.cancel_timer("stuck")
         self.count("views_installed")
-        change = ViewChange(view, previous, tuple(m for m in view.members if m not in before),
+        change = ViewChange(shown, previous, tuple(m for m in view.members if m not in before),
                             tuple(m for m in before if m not in view.members), failed)
         self.pass_down(change)
         self.pass_up(change)

@@ -128,13 +128,15 @@ class Ack(Header):
 class Install(Header):
     """The decided view. Whoever accepted one of `flushes` installs it, or leaves if it is one of `leavers`.
 
-    Every member keeps the Install of its view and shows it to whoever still speaks of an older one.
+    Every member keeps the Install of its view and shows it to whoever still speaks of an older one. sent: member, or
+    one of the last members that left -> how many multicasts its application sent before this view (totals.py).
     """
 
     view: View = field(wire.VIEW)
     flushes: tuple[FlushId, ...] = field(wire.sequence(FLUSH))
     leavers: tuple[Address, ...] = field(ADDRESSES)
     book: dict[Address, PhysicalAddress] = field(wire.ADDRESS_BOOK)
+    sent: dict[Address, int] = field(wire.DIGEST)
 
 
 @wire.header(proto=GMS_ID, kind=9)
@@ -171,7 +173,10 @@ class MergeAsk(Header):
 
 @wire.header(proto=GMS_ID, kind=13)
 class MergeReady(Header):
-    """Answer to MergeAsk: all of `view` accepted `flush`; these shall be in the merged view, those leave."""
+    """Answer to MergeAsk: all of `view` accepted `flush`; these shall be in the merged view, those leave.
+
+    sent: as in Install, of the members of `view`.
+    """
 
     number: int = field(wire.U64)
     flush: FlushId = field(FLUSH)
@@ -180,6 +185,7 @@ class MergeReady(Header):
     members: tuple[Address, ...] = field(wire.MEMBERS)
     leavers: tuple[Address, ...] = field(ADDRESSES)
     book: dict[Address, PhysicalAddress] = field(wire.ADDRESS_BOOK)
+    sent: dict[Address, int] = field(wire.DIGEST)
 
 
 @wire.header(proto=GMS_ID, kind=14)

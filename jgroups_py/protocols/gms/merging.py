@@ -17,6 +17,7 @@ from jgroups_py.protocols.gms.chair import SILENT_TICKS, repeat_ns
 from jgroups_py.protocols.gms.flush import READY, Flush, MergeKey
 from jgroups_py.protocols.gms.headers import FlushId, Install, MergeAsk, MergeOff, MergePlease, MergeReady
 from jgroups_py.protocols.gms.states import MEMBER
+from jgroups_py.protocols.gms.totals import Sums, united
 from jgroups_py.view import MergeView, View, ViewId
 
 if TYPE_CHECKING:
@@ -195,7 +196,7 @@ class Merger:
                 continue
             taken.update(dict.fromkeys((*ready.view.members, *ready.members)))
             groups.append(ready)
-        gms.decided(merged(own, groups, gms.known + 1, gms.book_of(own.stayers)))
+        gms.decided(merged(own, groups, gms.known + 1, gms.book_of(own.stayers), gms.sums()))
 
     # --- following ----------------------------------------------------------------------------------------------------
 
@@ -234,7 +235,7 @@ class Merger:
         gms, leader = self.gms, key[0]
         members = flush.stayers
         gms.send(MergeReady(key[1], flush.id, gms.known, plain(flush.view), members, flush.leavers,
-                            gms.book_of(members)), leader)
+                            gms.book_of(members), gms.sums()), leader)
 
     def withdraw(self, flush: Flush) -> None:
         """We were ready and are so no more."""
@@ -262,8 +263,10 @@ def plain(view: View) -> View:
     return View(view.id, view.members)
 
 
-def merged(own: Flush, groups: list[MergeReady], counter: int, book: dict[Address, tuple[str, int]]) -> Install:
-    """The decision that unites the leader's group with the others, its own members first."""
+def merged(
+    own: Flush, groups: list[MergeReady], counter: int, book: dict[Address, tuple[str, int]], sums: Sums,
+) -> Install:
+    """The decision that unites the leader's group, whose totals are `sums`, with the others; its members first."""
     members = own.stayers + tuple(member for group in groups for member in group.members)
     leavers = own.leavers + tuple(member for group in groups for member in group.leavers)
     flushes: tuple[FlushId, ...] = (own.id, *[group.flush for group in groups])
@@ -271,4 +274,4 @@ def merged(own: Flush, groups: list[MergeReady], counter: int, book: dict[Addres
     view_id = ViewId(counter, members[0])
     subgroups = (plain(own.view), *[plain(group.view) for group in groups])
     view = MergeView(view_id, members, subgroups) if groups else View(view_id, members)
-    return Install(view, flushes, leavers, whole)
+    return Install(view, flushes, leavers, whole, united([sums, *[group.sent for group in groups]], members))

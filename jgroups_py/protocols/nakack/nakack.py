@@ -34,7 +34,7 @@ from jgroups_py.events import (
     MessagesStable,
     ViewChange,
 )
-from jgroups_py.ports import DigestSource, FrameRoom
+from jgroups_py.ports import DigestSource, FrameRoom, MulticastCounts
 from jgroups_py.protocol import MULTICASTS, Protocol, on, only, receives, timer
 from jgroups_py.protocols.nakack.config import NakackConfig
 from jgroups_py.protocols.nakack.early import Early
@@ -53,7 +53,7 @@ REQUEST_BYTES = 256                  # the rest of its frame, generously
 FAILS_BEFORE_OTHERS = 2              # unanswered turns after which somebody else is asked too
 
 
-class Nakack(Protocol, DigestSource):
+class Nakack(Protocol, DigestSource, MulticastCounts):
     """See the module."""
 
     Config = NakackConfig
@@ -66,6 +66,7 @@ class Nakack(Protocol, DigestSource):
         self.view = b""                                        # ViewId.raw of our view, empty before the first
         self.mine = SendWindow()
         self.theirs: dict[Address, ReceiveWindow] = {}         # every other member of the view -> its multicasts
+        self.uncounted: dict[Address, int] = {}                # numbers passed up that are no message of an application
         self.early = Early(self.config.early_runs, self.config.early_bytes)
         # Sending and delivering. held: neither, because frozen or between a ViewChange and its resume.
         self.held = True
@@ -98,6 +99,8 @@ class Nakack(Protocol, DigestSource):
 
     def multicast(self, batch: Batch) -> None:
         first = self.mine.add(batch)
+        if batch.headers:
+            self.note_uncounted(batch)
         self.pass_down(batch.push(Data(self.view, first)))
         self.pass_up(batch)
         if not self.silence.fresh and self.config.resend_last_seqno:
@@ -132,6 +135,8 @@ class Nakack(Protocol, DigestSource):
         if window is None:
             return self.strange(sender)
         if not self.gaps and not self.held and window.straight(header.first, batch):
+            if batch.headers:
+                self.note_uncounted(batch)
             return self.pass_up(batch)
         if self.gaps and sender in self.gaps and self.gaps[sender].is_asked(header.first):
             self.pace.premature(self.now_ns)              # the original arrives after all
@@ -163,12 +168,23 @@ class Nakack(Protocol, DigestSource):
     def settle(self, sender: Address, window: ReceiveWindow) -> None:
         """Deliver what may be delivered; look after what is missing."""
         if not self.held:
-            for run in window.take():
-                self.pass_up(run)
+            self.deliver(window.take())
         elif self.cut is not None:
             self.fill_from(sender, window, self.cut)
         if window.next != window.stop:
             self.look_after(sender, window)
+
+    def deliver(self, runs: list[Batch]) -> None:
+        for run in runs:
+            if run.headers:
+                self.note_uncounted(run)
+            self.pass_up(run)
+
+    def note_uncounted(self, batch: Batch) -> None:
+        """A run with headers may be a control message or pieces of a large one: see `multicasts`."""
+        surplus = batch.count - batch.messages
+        if surplus:
+            self.uncounted[batch.src] = self.uncounted.get(batch.src, 0) + surplus
 
     def data_of_other_view(self, header: Data, batch: Batch) -> None:
         if header.view[:COUNTER_BYTES] <= self.view[:COUNTER_BYTES]:
@@ -194,7 +210,7 @@ class Nakack(Protocol, DigestSource):
         self.cancel_timer("announce")
         self.members = event.view.members
         self.view = event.view.id.raw
-        self.mine = SendWindow()
+        self.mine, self.uncounted = SendWindow(), {}
         self.theirs = {member: ReceiveWindow(keep=True) for member in self.members if member != self.me}
         self.frozen, self.cut, self.lacking = False, None, {}
         self.gaps.clear()
@@ -253,8 +269,7 @@ class Nakack(Protocol, DigestSource):
 
     def fill_from(self, sender: Address, window: ReceiveWindow, cut: Digest) -> None:
         below = cut.get(sender, window.next)
-        for run in window.take(below):
-            self.pass_up(run)
+        self.deliver(window.take(below))
         if sender in self.lacking and window.next >= below:
             del self.lacking[sender]
             if not self.lacking:
@@ -390,6 +405,9 @@ class Nakack(Protocol, DigestSource):
 
     def digest_view(self) -> bytes:
         return self.view
+
+    def multicasts(self) -> dict[Address, int]:
+        return {member: number - 1 - self.uncounted.get(member, 0) for member, number in self.digest().items()}
 
     def stats(self) -> dict[str, float]:
         kept = [self.mine.runs, *(window.runs for window in self.theirs.values())]

@@ -82,6 +82,10 @@ class Disseminate(Header):
     def shift(self, number: int) -> Disseminate:
         return Disseminate(self.site, self.origin, self.first + number, self.base, self.flags)
 
+    def messages(self, number: int) -> int:
+        """None of the relay's own: RELAY numbers and repeats them by origin."""
+        return 0
+
 
 @wire.header(proto=PROTO, kind=3)
 class Sync(Header):

@@ -84,6 +84,10 @@ class StatePiece(Keyed):
     last: bool = wire.field(wire.BOOL)
     error: str = wire.field(wire.TEXT)
 
+    def messages(self, number: int) -> int:
+        """None: bytes of a state."""
+        return 0
+
 
 @wire.header(proto=PROTO, kind=48)
 class StateInstall(Keyed):

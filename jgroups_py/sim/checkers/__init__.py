@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from jgroups_py.sim.checkers import durable, eventual, liveness, messages, receipts, relayed, topics, views
+from jgroups_py.sim.checkers import divergence, durable, eventual, liveness, messages, receipts, relayed, topics, views
 from jgroups_py.sim.checkers.facts import Facts, Violation
 from jgroups_py.sim.history import History
 
@@ -20,7 +20,8 @@ Checker = Callable[[Facts], Iterable[Violation]]
 CHECKERS: dict[str, Checker] = {
     "M1": views.self_inclusion, "M2": views.monotone_views, "M3": views.initial_view, "M4": views.view_agreement,
     "S1": messages.integrity, "S2": messages.no_duplicates, "S4": messages.same_view,
-    "S5": messages.virtual_synchrony, "S7": views.successors, "S8": views.merges, "F": messages.reliable_fifo,
+    "S5": messages.virtual_synchrony, "S7": views.successors, "S8": views.merges,
+    "S9": divergence.divergence, "F": messages.reliable_fifo,
     "L": liveness.liveness,
     "R1": relayed.origin, "R2": relayed.no_echo, "R3": relayed.exactly_once, "R4": relayed.fifo_across_sites,
     "R5": relayed.autonomy, "R6": relayed.replies, "R7": relayed.global_view, "R8": relayed.fencing,

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from jgroups_py.events import Filled, Frozen
+from jgroups_py.protocols.gms import gms as gms_module
 from jgroups_py.protocols.gms.flush import Flush
 from jgroups_py.protocols.gms.gms import Gms
 from jgroups_py.protocols.nakack.nakack import Nakack
@@ -36,12 +37,18 @@ def unicasts_as_they_come(self: Unicast, header: Any, batch: Any) -> None:
         self.pass_up(batch)
 
 
+def misses_nothing(agreed: Any, mine: Any, me: Any) -> dict[Any, int]:
+    return {}
+
+
 def guard(name: str, rule: str, left: str, owner: type, method: str, without: Any, breaks: str) -> Safeguard:
     """A safeguard of one method, shown by profile group."""
     return Safeguard(name, rule, left, (Patch(owner, method, without),), "group", breaks)
 
 
 GROUP_SAFEGUARDS = (
+    Safeguard("sums of what was missed", "GMS", "a MergeView names nothing that was missed",
+              (Patch(gms_module, "lacking", misses_nothing),), "group", "S9"),
     guard("windows of NAKACK", "NAKACK", "multicasts go up as they come", Nakack, "data", no_windows, "F"),
     guard("digest exchange before a view", "GMS", "nothing is fetched from holders", Nakack, "fill",
           no_digest_exchange, "S5"),

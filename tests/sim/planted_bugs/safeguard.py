@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from types import ModuleType
 from typing import Any
 
 import attrs
@@ -12,9 +13,9 @@ from jgroups_py.sim.runner import Outcome, run_seed
 
 @attrs.frozen
 class Patch:
-    """A method that is replaced."""
+    """A method, or a function of a module, that is replaced."""
 
-    owner: type
+    owner: type | ModuleType
     method: str
     without: Callable[..., Any]
 

@@ -197,7 +197,7 @@ def test_a_view_is_recorded_and_what_follows_stands_in_it(member):
     view, sent = member.recorded()
     assert (view.kind, view.view_id, sent.view_id) == ("view", VIEW.id, VIEW.id)
     assert view.detail == {"members": [[BOB.raw.hex(), "bob"], ["00" * 16, "me"]], "previous": None,
-                           "joined": [BOB.raw.hex(), "00" * 16], "left": [], "subgroups": []}
+                           "joined": [BOB.raw.hex(), "00" * 16], "left": [], "subgroups": [], "missed": {}}
     member.stack.notify(ViewChange(View(ViewId(3, BOB), (BOB, ME)), VIEW, (), ()), 0)
     assert member.recorded()[-1].detail["previous"] == view_text(VIEW.id)
 

@@ -131,8 +131,8 @@ def test_repetitions_until_silence_last_as_long_as_configured() -> None:
 def test_a_merged_view_lists_the_leaders_group_first_and_all_groups_as_subgroups() -> None:
     own = Flush(flush(1), V, (A, B, C), (), (B,))
     other = View(ViewId(9, D), (D,))
-    ready = MergeReady(1, flush(4, D, other), 9, other, (D,), (), {D: ("h", 1)})
-    install = merged(own, [ready], 10, {A: ("h", 2)})
+    ready = MergeReady(1, flush(4, D, other), 9, other, (D,), (), {D: ("h", 1)}, {B: 3, D: 7})
+    install = merged(own, [ready], 10, {A: ("h", 2)}, {A: 5, B: 2, C: 0})
     assert isinstance(install.view, MergeView)
     assert install.view.id == ViewId(10, A)
     assert install.view.members == (A, C, D)
@@ -140,6 +140,7 @@ def test_a_merged_view_lists_the_leaders_group_first_and_all_groups_as_subgroups
     assert install.flushes == (flush(1), flush(4, D, other))
     assert install.leavers == (B,)
     assert install.book == {A: ("h", 2), D: ("h", 1)}
+    assert install.sent == {B: 3, A: 5, C: 0, D: 7}
 
 
 def nbytes(header: Header) -> int:
@@ -159,7 +160,7 @@ def test_every_message_about_a_hundred_members_fits_one_frame() -> None:
     for header in (
         Prepare(one, members, members), State(one, 1, digest), Cut(one, members, members, 1, digest,
                                                                    dict.fromkeys(members, members[0])),
-        Install(MergeView(view.id, members, halves), (one, one), members, book),
-        MergeReady(1, one, 1, view, members, members, book),
+        Install(MergeView(view.id, members, halves), (one, one), members, book, digest),
+        MergeReady(1, one, 1, view, members, members, book, digest),
     ):
         assert nbytes(header) < 30_000

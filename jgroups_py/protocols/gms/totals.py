@@ -1,0 +1,45 @@
+"""How many multicasts each sender's application has sent in all views, and how many of them a member has not got.
+
+Problem: members of different partitions deliver different multicasts (virtual synchrony speaks only of members that go
+from view to view together), and after a merge an application cannot see that. Idea: numbers begin at 1 in each view,
+but every view change ends with an agreed cut, so the sums over all views are agreed too. Each Install carries them
+(`sent`); a member knows its own sums from the Install of its view and what it delivered in that view. At a merge the
+sums of the groups are united, the higher one for each sender, and what a member lacks is the difference.
+
+The sums of members that left are kept for the last DEPARTED of them: a member of the other partition may have sent,
+and died, before the merge.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from jgroups_py.address import Address
+
+Sums = Mapping[Address, int]
+
+DEPARTED = 64                 # as many as sit in a large group; 24 bytes each in every Install
+
+
+def after_view(before: Sums, delivered: Sums) -> dict[Address, int]:
+    """The sums at the end of a view: those `before` it, and what was delivered of each of its members in it.
+
+    The members of the view stand last; of the others only the last DEPARTED are kept.
+    """
+    departed = [sender for sender in before if sender not in delivered]
+    kept = {sender: before[sender] for sender in departed[-DEPARTED:]}
+    return {**kept, **{sender: before.get(sender, 0) + number for sender, number in delivered.items()}}
+
+
+def united(groups: Iterable[Sums], members: Iterable[Address]) -> dict[Address, int]:
+    """The sums of groups that merge to a view of `members`: of each sender what the group knows that knows more."""
+    highest: dict[Address, int] = {}
+    for sums in groups:
+        for sender, number in sums.items():
+            highest[sender] = max(number, highest.get(sender, 0))
+    return after_view(highest, dict.fromkeys(members, 0))
+
+
+def lacking(agreed: Sums, mine: Sums, me: Address) -> dict[Address, int]:
+    """Sender -> how many of its multicasts this member has not got."""
+    return {sender: number - mine.get(sender, 0) for sender, number in agreed.items()
+            if sender != me and number > mine.get(sender, 0)}
