@@ -25,7 +25,7 @@ events outputs ports                 how layers speak with each other and with t
     disk streams naming swim_events userevents gossip
 wire codec batch address view        what is sent, and its bytes; of one subject:                            (pure)
     blockheaders recording topics
-units errors counters members resolver strangers the rest of the vocabulary                                      (pure)
+texts units errors counters members resolver strangers the rest of the vocabulary                                (pure)
 sim/                                 the other world: a virtual network and clock around the same nodes
 simulation/ pytest_plugin            an application on that world, from a test
 archive/ pipeline/                   what members recorded, as files; jobs on Spark that read them
