@@ -64,7 +64,7 @@ class StreamSockets:
         place = self._places.of(asked.to)
         try:
             if place is None:
-                raise OSError(errno.EADDRNOTAVAIL, "a host whose address is not known")
+                raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
             sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         except OSError as error:
             self.counters.add(f"connect_{error_name(error)}")

@@ -23,14 +23,16 @@ from jgroups_py.runtime import accepting, links, places
 from jgroups_py.runtime.accepting import share_of_descriptors
 from jgroups_py.runtime.places import NAMES_KEPT, UNSENDABLE, Places, error_name
 from jgroups_py.runtime.tcp import parse_hello
+from jgroups_py.streams import OpenStream, StreamClosed
 from jgroups_py.texts import is_ipv4
 from jgroups_py.units import millis, seconds
 from tests.unit.runtime.helpers import eventually
 from tests.unit.runtime.test_links import B, two
 from tests.unit.runtime.test_sockets import bench
+from tests.unit.runtime.test_streams import two as streams
 
 pytestmark = pytest.mark.real
-__all__ = ["bench", "two"]
+__all__ = ["bench", "streams", "two"]
 
 NO_TARGETS = [
     ("\0", 7), ("xn--\u0130\u2603", 7), ("a" * 70 + ".example", 7), ("no such host;", 7), ("", 7), ("127.0.0.1", 0),
@@ -66,6 +68,15 @@ def test_a_target_that_is_none_is_a_link_that_is_down(two, to):
     two.run(lambda: two.a.open(OpenLink(LOCAL, 7, to, seconds(2))))
     eventually(lambda: two.told_a)
     assert isinstance(two.told_a[0], LinkDown)
+
+
+@pytest.mark.parametrize("to", NO_TARGETS, ids=repr)
+def test_a_target_that_is_none_is_a_stream_that_is_closed(streams, to):
+    streams.run(lambda: streams.a.open(OpenStream(LOCAL, 1, to)))
+    eventually(lambda: streams.told_a)
+    (closed,) = streams.told_a
+    assert isinstance(closed, StreamClosed)
+    assert closed.error
 
 
 class Failing:
