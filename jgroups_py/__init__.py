@@ -25,6 +25,7 @@ events outputs ports                 how layers speak with each other and with t
     disk streams naming swim_events userevents gossip
 wire codec batch address view        what is sent, and its bytes; of one subject:                            (pure)
     blockheaders recording topics
+texts logs                           which names are taken from others, how they are shown and logged            (pure)
 units errors counters members resolver strangers the rest of the vocabulary                                      (pure)
 sim/                                 the other world: a virtual network and clock around the same nodes
 simulation/ pytest_plugin            an application on that world, from a test
@@ -37,6 +38,8 @@ from __future__ import annotations
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from jgroups_py.logs import escape_records
 
 if TYPE_CHECKING:
     from jgroups_py.address import Address as Address
@@ -70,6 +73,8 @@ if TYPE_CHECKING:
     from jgroups_py.view import ViewId as ViewId
 
 __version__ = "0.1.0"
+
+escape_records()
 
 _HOMES = {
     "address": ("Address", "ProxyUUID"), "aio": ("AsyncChannel",), "arguments": ("COORDINATOR",), "batch": ("Flag",),

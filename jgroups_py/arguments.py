@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from jgroups_py.address import Address
 from jgroups_py.config.load import Source, load
 from jgroups_py.config.spec import StackSpec
+from jgroups_py.texts import MAX_NAME_BYTES, is_plain
 
 log = logging.getLogger("jgroups_py")
 
 HEADER_ROOM = 1024                          # without FRAG a message and all headers fit one frame
-MAX_NAME_BYTES = 255                        # of a member or a cluster, in UTF-8
 
 
 class Coordinator(enum.Enum):
@@ -33,7 +33,7 @@ def loaded(source: Source, properties: Mapping[str, object] | None) -> StackSpec
 
 
 def checked_name(name: object, what: str) -> str:
-    """A name that fits headers.
+    """A name that fits headers and that other members take; it may be empty.
 
     Raises:
         TypeError, ValueError: it does not.
@@ -42,6 +42,8 @@ def checked_name(name: object, what: str) -> str:
         raise TypeError(f"{what} is a str, not {type(name).__name__}")
     if len(name.encode()) > MAX_NAME_BYTES:
         raise ValueError(f"{what} has at most {MAX_NAME_BYTES} bytes, not {len(name.encode())}")
+    if not is_plain(name):
+        raise ValueError(f"{what} has no control characters and no signs of direction: {name!r}")
     return name
 
 

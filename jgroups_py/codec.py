@@ -2,6 +2,8 @@
 
 Everything is big-endian. A reader is bounded: reading past the end, or a count that the remaining bytes cannot hold, is
 a WireError, so any bytes give a value or a WireError and never an allocation larger than the input justifies.
+Values that no peer of ours has are a WireError too, here and once: numbers too large to count on from, names that our
+own members could not have, hosts that no socket takes.
 """
 from __future__ import annotations
 
@@ -13,11 +15,15 @@ import attrs
 
 from jgroups_py.address import ADDRESS_BYTES, Address, PhysicalAddress
 from jgroups_py.errors import WireError
+from jgroups_py.texts import is_host, is_name
 from jgroups_py.view import MergeView, View, ViewId
 
 T = TypeVar("T")
 
 MAX_TEXT_BYTES = 0xFFFF
+NUMBER_LIMIT = 1 << 62
+"""Numbers on the wire are below: nobody counts so far, and what is computed from them still fits 64 bits."""
+_LIMIT_BYTE = NUMBER_LIMIT >> 56            # the first byte of a u64 that is too large is this or more
 _U32 = struct.Struct(">I")
 
 
@@ -91,13 +97,15 @@ class Reader:
 class Codec(Generic[T]):
     """How one value is written and read; `form` is its struct code if it has a fixed size and maps to itself.
 
-    `least_bytes` is the smallest size of an encoded value, which bounds counts announced by peers.
+    `least_bytes` is the smallest size of an encoded value, which bounds counts announced by peers. A `limited` one of
+    fixed size is a number below NUMBER_LIMIT, which whoever reads it by its `form` checks himself.
     """
 
     write: Callable[[T, bytearray], None]
     read: Callable[[Reader], T]
     least_bytes: int
     form: str | None = None
+    limited: bool = False
 
 
 def _fixed(code: str) -> Codec[int]:
@@ -112,7 +120,22 @@ def _fixed(code: str) -> Codec[int]:
     return Codec(write, read, form.size, code)
 
 
-U8, U16, U32, U64 = _fixed("B"), _fixed("H"), _fixed("I"), _fixed("Q")
+U8, U16, U32, BITS64 = _fixed("B"), _fixed("H"), _fixed("I"), _fixed("Q")
+
+
+def _write_number(value: int, out: bytearray) -> None:
+    out += value.to_bytes(8, "big")
+
+
+def _read_number(reader: Reader) -> int:
+    value = int.from_bytes(reader.take(8), "big")
+    if value >= NUMBER_LIMIT:
+        raise WireError("a number is too large")
+    return value
+
+
+U64 = Codec(_write_number, _read_number, 8, "Q", limited=True)
+"""A number: something that is counted or measured. What only has 64 bits (a tag, a bit map) is BITS64."""
 
 
 def _write_bool(value: bool, out: bytearray) -> None:
@@ -190,6 +213,26 @@ def _read_address(reader: Reader) -> Address:
 ADDRESS = Codec(_write_address, _read_address, ADDRESS_BYTES)
 
 
+def _read_name(reader: Reader) -> str:
+    name = _read_text(reader)
+    if not is_name(name):
+        raise WireError("a name that nobody may have")
+    return name
+
+
+def _read_name_if_known(reader: Reader) -> str:
+    name = _read_text(reader)
+    if name and not is_name(name):
+        raise WireError("a name that nobody may have")
+    return name
+
+
+NAME = Codec(_write_text, _read_name, 2)
+"""The name of a member or site, by the rules for our own."""
+NAME_IF_KNOWN = Codec(_write_text, _read_name_if_known, 2)
+"""The same, or empty."""
+
+
 def _write_member(value: Address, out: bytearray) -> None:
     out += value.raw
     _write_text(value.name, out)
@@ -197,11 +240,11 @@ def _write_member(value: Address, out: bytearray) -> None:
 
 def _read_member(reader: Reader) -> Address:
     raw = reader.take(ADDRESS_BYTES)
-    return reader.addresses.get(raw, _read_text(reader))
+    return reader.addresses.get(raw, _read_name_if_known(reader))
 
 
 MEMBER = Codec(_write_member, _read_member, ADDRESS_BYTES + 2)
-"""An address with its logical name."""
+"""An address with its logical name; empty: the name is not known."""
 
 
 def _write_physical(value: PhysicalAddress, out: bytearray) -> None:
@@ -211,7 +254,10 @@ def _write_physical(value: PhysicalAddress, out: bytearray) -> None:
 
 def _read_physical(reader: Reader) -> PhysicalAddress:
     host = _read_text(reader)
-    return host, int.from_bytes(reader.take(2), "big")
+    port = int.from_bytes(reader.take(2), "big")
+    if not port or not is_host(host):
+        raise WireError("nothing can be sent to such an address")
+    return host, port
 
 
 PHYSICAL = Codec(_write_physical, _read_physical, 4)
@@ -222,8 +268,7 @@ def _write_view_id(value: ViewId, out: bytearray) -> None:
 
 
 def _read_view_id(reader: Reader) -> ViewId:
-    counter = int.from_bytes(reader.take(8), "big")
-    return ViewId(counter, _read_address(reader))
+    return ViewId(_read_number(reader), _read_address(reader))
 
 
 VIEW_ID = Codec(_write_view_id, _read_view_id, 24)
@@ -296,9 +341,12 @@ def _write_digest(digest: dict[Address, int], out: bytearray) -> None:
 
 def _read_digest(reader: Reader) -> dict[Address, int]:
     number = reader.length(_DIGEST_ENTRY.size)
-    entries = _DIGEST_ENTRY.iter_unpack(reader.take(number * _DIGEST_ENTRY.size))
+    entries = reader.take(number * _DIGEST_ENTRY.size)
+    # The first byte of each number: what is too large is found by one call for all entries, too.
+    if number and max(entries[ADDRESS_BYTES::_DIGEST_ENTRY.size]) >= _LIMIT_BYTE:
+        raise WireError("a number is too large")
     address = reader.addresses.get
-    digest = {address(raw): following for raw, following in entries}
+    digest = {address(raw): following for raw, following in _DIGEST_ENTRY.iter_unpack(entries)}
     if len(digest) != number:
         raise WireError("a member stands twice in a digest")
     return digest

@@ -11,7 +11,7 @@ from jgroups_py.address import PhysicalAddress
 from jgroups_py.batch import Batch
 from jgroups_py.events import Event
 from jgroups_py.outputs import Output
-from jgroups_py.units import count, text
+from jgroups_py.units import count, host, text
 
 
 @attrs.frozen
@@ -22,7 +22,7 @@ class Datagrams:
                           "\"loopback\" and \"site_local\", \"global\", \"match-interface:NAME\".")
     bind_port: int = count(0, most=65535, doc="First port to try; 0: any free one.")
     port_range: int = count(0, doc="How many more ports to try above bind_port when it is taken.")
-    external_addr: str = text("", doc="The address told to others in place of bind_addr, for a proxy or NAT.")
+    external_addr: str = host("", doc="The address told to others in place of bind_addr, for a proxy or NAT.")
     external_port: int = count(0, most=65535, doc="The port told to others; 0: the bound one.")
 
 

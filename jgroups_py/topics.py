@@ -146,7 +146,7 @@ class SiteInterest(Event):
 
 # --- on the wire ------------------------------------------------------------------------------------------------------
 
-_INTEREST = wire.record(wire.BOOL, wire.U64, wire.sequence(wire.TEXT))
+_INTEREST = wire.record(wire.BOOL, wire.BITS64, wire.sequence(wire.TEXT))
 
 
 def to_bits(interest: Interest) -> int:

@@ -1,7 +1,7 @@
 """Human units outside, integers inside: declares configuration fields with their unit, range and doc.
 
-A configuration class is an `attrs.frozen` class whose fields are made by `duration()`, `size()`, `ratio()`,
-`count()`, `flag()`, `text()` and `choice()`. A field named `gossip_ns` is the property `gossip` of a stack file;
+A configuration class is an `attrs.frozen` class whose fields are made by `duration()`, `size()`, `ratio()`, `count()`,
+`flag()`, `text()`, `host()` and `choice()`. A field named `gossip_ns` is the property `gossip` of a stack file;
 `name=` gives the property another name (JGroups' own, where it differs), `also=` further accepted names. Values
 may be strings with units ("1.5s", "64K") or, from Python, integers in the unit of the field (ns, bytes).
 A bare number in a string means milliseconds for a duration, as in JGroups' files, and bytes for a size.
@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 
 from jgroups_py.errors import ConfigError
+from jgroups_py.texts import is_host
 
 NS_PER_US = 1_000
 NS_PER_MS = 1_000_000
@@ -185,6 +186,15 @@ def flag(default: Any = attrs.NOTHING, *, doc: str, name: str | None = None, als
 def text(default: Any = attrs.NOTHING, *, doc: str, name: str | None = None, also: Iterable[str] = ()) -> Any:
     """A string."""
     return _field("text", default, str, doc, name, also, "text")
+
+
+def host(default: Any = attrs.NOTHING, *, doc: str, name: str | None = None, also: Iterable[str] = ()) -> Any:
+    """The host that others send to: an address or a name, as members take it from the wire; empty: none."""
+    def convert(value: Any) -> str:
+        if value and not is_host(str(value)):
+            raise ConfigError(f"{value!r} is neither an IP address nor the name of a host (letters, digits, . - _)")
+        return str(value)
+    return _field("text", default, convert, doc, name, also, "text")
 
 
 def choice(

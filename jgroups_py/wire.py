@@ -21,11 +21,15 @@ from jgroups_py.address import ADDRESS_BYTES, Address
 from jgroups_py.batch import Batch, Header
 from jgroups_py.codec import ADDRESS as ADDRESS
 from jgroups_py.codec import ADDRESS_BOOK as ADDRESS_BOOK
+from jgroups_py.codec import BITS64 as BITS64
 from jgroups_py.codec import BOOL as BOOL
 from jgroups_py.codec import BYTES as BYTES
 from jgroups_py.codec import DIGEST as DIGEST
 from jgroups_py.codec import MEMBER as MEMBER
 from jgroups_py.codec import MEMBERS as MEMBERS
+from jgroups_py.codec import NAME as NAME
+from jgroups_py.codec import NAME_IF_KNOWN as NAME_IF_KNOWN
+from jgroups_py.codec import NUMBER_LIMIT as NUMBER_LIMIT
 from jgroups_py.codec import PHYSICAL as PHYSICAL
 from jgroups_py.codec import RANGE as RANGE
 from jgroups_py.codec import RANGES as RANGES
@@ -76,7 +80,7 @@ class HeaderCodec:
     """How one header class is written and read.
 
     lead: protocol id, kind and length, as they stand before a body of fixed size; values: the fields of such a header;
-    whole: both of them; form: its body. A header of variable size has `read` instead.
+    whole: both of them; form: its body; limited: which values are numbers. One of variable size has `read` instead.
     """
 
     cls: type[Header]
@@ -86,6 +90,7 @@ class HeaderCodec:
     values: Callable[[Any], tuple[Any, ...]] | None = None
     whole: struct.Struct = _HEADER
     form: struct.Struct = _HEADER
+    limited: tuple[int, ...] = ()
 
 
 _by_id: dict[tuple[int, int], HeaderCodec] = {}
@@ -103,8 +108,7 @@ def part(cls: H) -> H:
 def header(*, proto: int, kind: int) -> Callable[[H], H]:
     """Class decorator: makes a header class with a codec, known on the wire as (proto, kind).
 
-    Headers are frozen by law 3, like batches, and to the type checker; a frozen attrs class would cost three times
-    as much to make.
+    Headers are frozen by law 3, and to the type checker; a frozen attrs class would cost three times as much to make.
     """
     def decorate(cls: H) -> H:
         made = attrs.define(cls, eq=True)
@@ -128,7 +132,7 @@ def known_headers() -> list[type[Header]]:
 def _header_codec(cls: type[Header]) -> HeaderCodec:
     fields = [(a.name, a.metadata["codec"]) for a in attrs.fields(cls)]       # type: ignore[arg-type]
     if all(codec.form for _, codec in fields):
-        return _fixed_header_codec(cls, [name for name, _ in fields], "".join(codec.form for _, codec in fields))
+        return _fixed_header_codec(cls, fields)
 
     def pack(value: Any) -> bytes:
         body = bytearray()
@@ -141,17 +145,17 @@ def _header_codec(cls: type[Header]) -> HeaderCodec:
     return HeaderCodec(cls, pack, read)
 
 
-def _fixed_header_codec(cls: type[Header], names: list[str], code: str) -> HeaderCodec:
+def _fixed_header_codec(cls: type[Header], fields: list[tuple[str, Codec[Any]]]) -> HeaderCodec:
     """One struct for the whole header."""
+    names, code = [name for name, _ in fields], "".join(str(codec.form) for _, codec in fields)
     form, whole = struct.Struct(">" + code), struct.Struct(f">{_HEADER_BYTES}s{code}")
     lead = _HEADER.pack(cls.proto, cls.kind, form.size)
-    values: Callable[[Any], tuple[Any, ...]]
+    values: Callable[[Any], tuple[Any, ...]] = attrgetter(*names) if names else (lambda value: ())
     if len(names) == 1:
         only = attrgetter(names[0])
         values = lambda value: (only(value),)                # noqa: E731
-    else:
-        values = attrgetter(*names) if names else (lambda value: ())
-    return HeaderCodec(cls, lambda value: whole.pack(lead, *values(value)), None, lead, values, whole, form)
+    return HeaderCodec(cls, lambda value: whole.pack(lead, *values(value)), None, lead, values, whole, form,
+                       tuple(at for at, (_, codec) in enumerate(fields) if codec.limited))
 
 
 def encode_headers(headers: tuple[Header, ...], out: bytearray) -> None:
@@ -182,7 +186,11 @@ def _headers(
             end = pos + codec.form.size
             if end > stop:
                 raise WireError("a header is longer than its frame")
-            found.append(codec.cls(*codec.form.unpack_from(data, pos)))
+            values = codec.form.unpack_from(data, pos)
+            for at in codec.limited:
+                if values[at] >= NUMBER_LIMIT:
+                    raise WireError("a number is too large")
+            found.append(codec.cls(*values))
             pos = end
         else:
             header, pos = _variable_header(data, pos, stop, addresses)

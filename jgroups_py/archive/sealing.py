@@ -18,7 +18,7 @@ from jgroups_py.archive.arrow import pa, pq
 from jgroups_py.archive.layout import Segment, sealed_name, segments
 from jgroups_py.archive.runs import unfold
 from jgroups_py.archive.schema import ROWS, RUN_LENGTHS, RUNS
-from jgroups_py.filesystem import sync_path
+from jgroups_py.filesystem import make_folder, new_file, sync_path
 
 GROUP_ROWS = 64 << 10                            # rows of a row group, at least, but for the last
 DELTAS = dict.fromkeys(("row", "wall_ns", "mono_ns", "seqno", "count", "size", "flags"), "DELTA_BINARY_PACKED")
@@ -111,8 +111,9 @@ def write_segment(
     """Publish rows `first` to `stop` (batches in ROWS, strings may be dictionaries) as a sealed segment."""
     path = folder / sealed_name(first, stop)
     draft = folder / f"_draft-{path.name}"
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     try:
+        new_file(draft)                                      # Arrow keeps the mode of a file that is there
         # Without Arrow's own schema in the file readers get strings, not the dictionaries that they are written from.
         with pq.ParquetWriter(draft, SEALED, compression=compression, use_dictionary=list(RUN_LENGTHS),
                               column_encoding=DELTAS, write_statistics=list(COUNTED), store_schema=False,

@@ -9,7 +9,7 @@ from typing import Any
 
 from jgroups_py.archive import framing
 from jgroups_py.archive.layout import Recorder, Segment, hour_folder, open_name
-from jgroups_py.filesystem import sync_path
+from jgroups_py.filesystem import FILE_MODE, make_folder, sync_path
 
 MAX_BUFFERS = 512                # gathered by one system call; Linux takes 1024
 
@@ -24,14 +24,14 @@ class OpenFile:
     def __init__(self, directory: Path, recorder: Recorder, first: int, wall_ns: int, mono_ns: int) -> None:
         self.hour = hour_folder(wall_ns)
         folder = directory / recorder.folder / self.hour
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         self.segment = Segment(recorder, first, folder / open_name(first), None)
         self.began_ns = mono_ns
         self.first = self.next_row = first
         self.nbytes = 0
         self._name_synced = False
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
-        self._descriptor = os.open(self.segment.path, flags, 0o644)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._descriptor = os.open(self.segment.path, flags, FILE_MODE)
         fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         owner = {"cluster": recorder.cluster, "site": recorder.site, "member": recorder.member,
                  "incarnation": recorder.incarnation}

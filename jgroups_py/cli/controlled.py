@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from argparse import ArgumentParser
+
+from jgroups_py.cli.showing import complain
 
 VARIABLE = "JGROUPS_CONTROL"
 CLAIM_FAILED, WRONG_USE = 1, 2
@@ -18,5 +19,5 @@ def add_control_argument(parser: ArgumentParser) -> None:
 
 def wrong(command: str, text: str) -> int:
     """Say what is wrong about the use of a subcommand; its exit code."""
-    print(f"jgroups {command}: {text}", file=sys.stderr)
+    complain(f"jgroups {command}: {text}")
     return WRONG_USE

@@ -13,6 +13,7 @@ from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from typing import Any
 
 from jgroups_py.cli.controlled import WHICH, add_control_argument, wrong
+from jgroups_py.cli.showing import show
 from jgroups_py.control import follow
 from jgroups_py.errors import ChannelError
 
@@ -43,7 +44,7 @@ def run(args: Namespace) -> int:
         return wrong("events", WHICH)
     try:
         for facts in follow(args.control):
-            print(json.dumps(facts) if args.json else as_text(facts), flush=True)
+            show(json.dumps(facts) if args.json else as_text(facts))
     except ChannelError as error:
         return wrong("events", str(error))
     return 0

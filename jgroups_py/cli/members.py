@@ -7,13 +7,14 @@ time is known where SWIM detects failures; SWIM alone also knows who failed or l
 from __future__ import annotations
 
 import json
-import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from typing import Any
 
 from jgroups_py.cli.controlled import CLAIM_FAILED, WHICH, add_control_argument, wrong
+from jgroups_py.cli.showing import complain, show
 from jgroups_py.control import PATIENCE_SECONDS, ask
 from jgroups_py.errors import ChannelError
+from jgroups_py.texts import escaped
 
 COLUMNS = ("name", "address", "state", "incarnation", "tags", "rtt")
 TO_THE_RIGHT = ("incarnation", "rtt")
@@ -40,18 +41,18 @@ def run(args: Namespace) -> int:
     if args.json:
         print(json.dumps(answer, indent=2))
     elif answer["ok"]:
-        print(as_text(answer))
+        show(*as_text(answer).split("\n"))
     else:
-        print(f"jgroups members: {answer['error']}", file=sys.stderr)
+        complain(f"jgroups members: {answer['error']}")
     return 0 if answer["ok"] else CLAIM_FAILED
 
 
 def as_text(report: dict[str, Any]) -> str:
     """The report for a person."""
     view = "" if report["view"] is None else f", view {report['view']}"
-    rows = [COLUMNS, *(row_of(member) for member in report["members"])]
+    rows = [COLUMNS, *(tuple(map(escaped, row_of(member))) for member in report["members"])]
     widths = [max(len(row[at]) for row in rows) for at in range(len(COLUMNS))]
-    lines = [f"{report['cluster']}, as {report['member']} sees it{view}: {len(rows) - 1} members"]
+    lines = [escaped(f"{report['cluster']}, as {report['member']} sees it{view}: {len(rows) - 1} members")]
     for row in rows:
         cells = [cell.rjust(width) if column in TO_THE_RIGHT else cell.ljust(width)
                  for column, cell, width in zip(COLUMNS, row, widths, strict=True)]

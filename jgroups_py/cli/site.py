@@ -7,13 +7,14 @@ site's coordinator and holds for the whole site until the opposite order.
 from __future__ import annotations
 
 import json
-import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from typing import Any
 
 from jgroups_py.cli.controlled import CLAIM_FAILED, WHICH, add_control_argument, wrong
+from jgroups_py.cli.showing import complain, show
 from jgroups_py.control import DRAIN_SECONDS, PATIENCE_SECONDS, ask
 from jgroups_py.errors import ChannelError
+from jgroups_py.texts import escaped
 
 EPILOG = """verbs:
   status [SITE]   how it stands with the other sites, and what became of the messages for them:
@@ -57,7 +58,7 @@ def run(args: Namespace) -> int:
         if args.json:
             print(json.dumps(answer))
         else:
-            print(f"jgroups site: {answer['error']}", file=sys.stderr)
+            complain(f"jgroups site: {answer['error']}")
         return CLAIM_FAILED
     return _show(args, answer)
 
@@ -67,16 +68,16 @@ def _show(args: Namespace, answer: dict[str, Any]) -> int:
     if args.verb == "status" and args.site:
         if args.site not in sites:
             known = ", ".join(sorted(sites)) or "none"
-            print(f"jgroups site: {answer['site']} has not heard of {args.site}; known: {known}", file=sys.stderr)
+            complain(f"jgroups site: {answer['site']} has not heard of {args.site}; known: {known}")
             return CLAIM_FAILED
         answer["sites"] = {args.site: sites[args.site]}
     if args.json:
         print(json.dumps(answer, indent=2))
     elif args.verb == "status":
-        print(as_text(answer, origins=bool(args.site)))
+        show(*as_text(answer, origins=bool(args.site)).split("\n"))
     else:
-        print(f"{args.site} may return, from the current numbers on" if args.verb == "online"
-              else f"{args.site} is OFFLINE")
+        show(f"{args.site} may return, from the current numbers on" if args.verb == "online"
+             else f"{args.site} is OFFLINE")
     return 0
 
 
@@ -88,7 +89,7 @@ def as_text(report: dict[str, Any], *, origins: bool = False) -> str:
     """The report for a person; with `origins` a row for each origin too."""
     kept = (f"{report['held_messages']} messages kept, {rounded(report['held_bytes'])} of "
             f"{rounded(report['hold_limit_bytes'])}")
-    lines = [f"{report['site']}, as {report['member']} sees it (relay {report['relay']}): {kept}"]
+    lines = [escaped(f"{report['site']}, as {report['member']} sees it (relay {report['relay']}): {kept}")]
     rows = [["site", "status", *FIGURES, "members"]]
     for name, site in sorted(report["sites"].items()):
         rows.append([name, _status(site), *(str(site[figure]) for figure in FIGURES), " ".join(site["members"])])
@@ -97,6 +98,7 @@ def as_text(report: dict[str, Any], *, origins: bool = False) -> str:
                      for entry in site["origins"]]
     if len(rows) == 1:
         return "\n".join([*lines, "no other site was heard of yet"])
+    rows = [[escaped(cell) for cell in row] for row in rows]
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     for row in rows:
         cells = [cell.rjust(width) if 2 <= at < 2 + len(FIGURES) else cell.ljust(width)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jgroups_py
+from jgroups_py.filesystem import private_folder
 from jgroups_py.pipeline.extra import require
 from jgroups_py.pipeline.java import class_data_options, find_java
 
@@ -76,7 +77,7 @@ def settings(master: str = "local[*]") -> dict[str, str]:
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
         "spark.sql.streaming.checkpointFileManagerClass": RENAMING_CHECKPOINTS,
-        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "jgroups-warehouse"),
+        "spark.sql.warehouse.dir": str(private_folder("jgroups-warehouse")),
         "spark.executorEnv.PYTHONPATH": python_path(),
         "spark.log.level": "ERROR",
     }

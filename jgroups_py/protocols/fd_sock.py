@@ -25,7 +25,7 @@ from jgroups_py.events import Connect, Left, LinkDown, LinkUp, Listening, Suspec
 from jgroups_py.outputs import CloseLink, Listen, OpenLink
 from jgroups_py.ports import AddressBook
 from jgroups_py.protocol import Protocol, on, receives, timer
-from jgroups_py.units import count, duration, millis, seconds, text
+from jgroups_py.units import count, duration, host, millis, seconds, text
 from jgroups_py.wire import field
 
 FD_SOCK_ID = 5
@@ -85,7 +85,7 @@ class FdSockConfig:
     bind_addr: str = text("", doc="Interface to listen on; empty: the transport's.")
     start_port: int = count(0, most=65535, also=("bind_port",), doc="First port to try; 0: any free one.")
     port_range: int = count(50, doc="How many more ports above start_port are tried.")
-    external_addr: str = text("", doc="The address told to others in place of bind_addr, for a proxy or NAT.")
+    external_addr: str = host("", doc="The address told to others in place of bind_addr, for a proxy or NAT.")
     external_port: int = count(0, most=65535, doc="The port told to others, for a proxy or NAT; 0: the bound one.")
     connect_timeout_ns: int = duration(
         "1s", least="1ms", name="sock_conn_timeout", also=("connect_timeout",), doc="How long opening a link may "

@@ -9,6 +9,7 @@ no who-has protocol; a unicast to a member whose physical address is unknown goe
 """
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from ipaddress import IPv4Address
 from typing import ClassVar
@@ -25,9 +26,10 @@ from jgroups_py.naming import Resolve, ResolveName
 from jgroups_py.outputs import Frame
 from jgroups_py.protocol import on, timer
 from jgroups_py.resolver import parse_resolvers
-from jgroups_py.units import count, duration, flag, size, text
+from jgroups_py.units import count, duration, flag, host, size, text
 
 MAX_DATAGRAM_BYTES = 65507                  # UDP over IPv4: 65535 - 20 (IP) - 8 (UDP)
+UNWRITABLE = (struct.error, OverflowError)
 THREADS = "threads of the Java transport; this one runs on one loop thread"
 BUNDLER = "bundling here is natural: what is queued when the loop comes round forms a run"
 SYSTEM_RESOLVER = parse_resolvers("dns")
@@ -99,7 +101,7 @@ class TransportConfig:
                           "\"loopback\" and \"site_local\", \"global\", \"match-interface:NAME\" as in JGroups.")
     bind_port: int = count(0, most=65535, doc="First port to try; 0: any free port.")
     port_range: int = count(10, doc="How many more ports to try above bind_port when it is taken.")
-    external_addr: str = text("", doc="The address told to others in place of bind_addr, for a proxy or NAT.")
+    external_addr: str = host("", doc="The address told to others in place of bind_addr, for a proxy or NAT.")
     external_port: int = count(0, most=65535, doc="The port told to others, for a proxy or NAT; 0: the bound one.")
     max_bundle_bytes: int = size(
         "64000", least=1024, name="max_bundle_size", also=("bundler.max_size",), doc="Largest frame. Larger "
@@ -207,8 +209,11 @@ class Transport(BaseTransport):
 
     @on(SendTo)
     def send_to(self, event: SendTo) -> None:
-        data = wire.encode_frame(self.cluster, event.batch)
-        self.put(event.physical, data, sum(map(len, data)), len(event.batch.payloads))
+        try:
+            data = wire.encode_frame(self.cluster, event.batch)
+        except UNWRITABLE as error:
+            return self.cannot_write(error)
+        return self.put(event.physical, data, sum(map(len, data)), len(event.batch.payloads))
 
     @on(ResolveName)
     def resolve_name(self, event: ResolveName) -> None:
@@ -230,15 +235,27 @@ class Transport(BaseTransport):
     def down(self, batch: Batch) -> None:
         if batch.dest == self.me:
             return self.pass_up(batch)
+        try:
+            self.put_in_frames(batch)
+        except UNWRITABLE as error:
+            self.cannot_write(error)
+        return None
+
+    def cannot_write(self, error: Exception) -> None:
+        """A value that we believed of others fits no field: it is lost, and nothing else."""
+        self.count("unwritable_dropped")
+        self.warn(f"dropped a run that cannot be written: {error}")
+
+    def put_in_frames(self, batch: Batch) -> None:
+        """As one frame, or as many as it takes."""
         # Most runs fit one frame: encode and look. What cannot fit is cut before it is encoded.
         if batch.nbytes < self.config.max_bundle_bytes and self.transmit(batch):
-            return None
+            return
         for piece in self.fitting(batch):
             if not self.transmit(piece):
                 self.count("too_large_dropped")
                 self.warn(f"a message of {piece.nbytes} bytes exceeds max_bundle_size and the stack has no FRAG below "
                           "the sender; dropped")
-        return None
 
     def fitting(self, batch: Batch) -> list[Batch]:
         """The run cut into pieces of which each fits one frame, unless a single message does not."""

@@ -1,16 +1,20 @@
 """The shared folder of FILE_PING: small files, written atomically, read all at once.
 
 A reader must never see half an entry, so an entry is written under another name and then renamed. What others put
-into the folder is bounded: larger files than an entry can be are left out, and so are too many of them.
+into the folder is bounded: larger files than an entry can be are left out, and so are too many of them. That other name
+cannot be known before, and the file is a new one: a link that somebody else put there would make us overwrite what it
+points at.
 """
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 MAX_ENTRY_BYTES = 65536
 MAX_ENTRIES = 10_000
 UNFINISHED = ".tmp"
+ENTRY_MODE = 0o644                          # less what the umask takes: members of other users may share the folder
 
 
 def store_entry(folder: str, name: str, data: bytes | None) -> None:
@@ -26,9 +30,15 @@ def store_entry(folder: str, name: str, data: bytes | None) -> None:
         (place / name).unlink(missing_ok=True)
         return
     place.mkdir(parents=True, exist_ok=True)
-    unfinished = place / f"{name}.{os.getpid()}{UNFINISHED}"
-    unfinished.write_bytes(data)
-    unfinished.replace(place / name)
+    unfinished = place / f"{name}.{secrets.token_hex(8)}{UNFINISHED}"
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, ENTRY_MODE)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(data)
+        unfinished.replace(place / name)
+    except OSError:
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
 def read_folder(folder: str) -> tuple[bytes, ...]:

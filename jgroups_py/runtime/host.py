@@ -378,7 +378,7 @@ class Host:
             stack = node.local if number == LOCAL else node.bridge
             if stack is not None:
                 prefix = "" if number == LOCAL else "bridge."
-                found.setdefault(prefix + stack.transport.name, {}).update(net.sockets.counters)
+                found.setdefault(prefix + stack.transport.name, {}).update(net.counters())
                 if net.links.counters:
                     found.setdefault(prefix + "FD_SOCK", {}).update(net.links.counters)
         if figures := self._durable.stats():

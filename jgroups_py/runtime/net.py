@@ -67,6 +67,10 @@ class Net:
             case CloseStream():
                 return self.streams.close_stream(asked)
 
+    def counters(self) -> dict[str, int]:
+        """What its datagrams, frames and streams counted; links count for themselves."""
+        return {**self.sockets.counters, **(self.streams.counters if self.streams is not None else {})}
+
     def close(self, graceful: bool) -> None:
         """Close everything; `graceful`: others shall not take it for a crash."""
         self.links.close(graceful)

@@ -18,7 +18,7 @@ class DnsResolver(NameResolver):
         """The first address; IPv4 only, as the transports are."""
         try:
             found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_DGRAM)
-        except OSError:
+        except (OSError, ValueError):                        # nobody knows it; it cannot be a name in the DNS
             return None
         return str(found[0][4][0]) if found else None
 

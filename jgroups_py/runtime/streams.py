@@ -7,14 +7,16 @@ import os
 import socket
 from collections.abc import Callable
 
+from jgroups_py.address import PhysicalAddress
 from jgroups_py.counters import Counters
 from jgroups_py.events import Event
+from jgroups_py.runtime.accepting import Acceptor, share_of_descriptors
 from jgroups_py.runtime.loop import Loop
+from jgroups_py.runtime.places import UNSENDABLE, Places, error_name
 from jgroups_py.runtime.poller import READ, WRITE
 from jgroups_py.streams import CloseStream, OpenStream, StreamClosed, StreamData, StreamOpened, WriteStream
 
-BACKLOG = 128
-MAX_ACCEPTED = 128                          # streams that others may have open to us; more are closed at once
+MAX_ACCEPTED = 128                          # streams that others may have open to us, or a quarter of our descriptors
 READ_BYTES = 1 << 16
 CONNECTING = frozenset((0, errno.EINPROGRESS, errno.EWOULDBLOCK))
 
@@ -41,19 +43,14 @@ class StreamSockets:
         self._tell = tell
         self._streams: dict[int, _Stream] = {}
         self._accepted = 0                                   # how many were, ever
-        self._listener = listener
-        listener.listen(BACKLOG)
-        loop.watch(listener, READ, self._accept)
+        self._most_accepted = share_of_descriptors(MAX_ACCEPTED)
+        self._places = Places(self.counters)
+        self._acceptor = Acceptor(loop, listener, self.counters, self._accept)
 
-    def _accept(self) -> None:
-        try:
-            sock, place = self._listener.accept()
-        except OSError:                                      # gone again, or no descriptors left
-            return self.counters.add("accept_failed")
-        if sum(number < 0 for number in self._streams) >= MAX_ACCEPTED:
+    def _accept(self, sock: socket.socket, place: PhysicalAddress) -> None:
+        if sum(number < 0 for number in self._streams) >= self._most_accepted:
             self.counters.add("streams_refused")
             return sock.close()
-        sock.setblocking(False)
         self._accepted += 1
         stream = self._streams[-self._accepted] = _Stream(-self._accepted, sock, connected=True)
         self._watch(stream)
@@ -64,17 +61,25 @@ class StreamSockets:
     def open(self, asked: OpenStream) -> None:
         """Connect; StreamClosed follows if that fails."""
         assert asked.stream not in self._streams, "a stream's number is given once"
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        place = self._places.of(asked.to)
+        try:
+            if place is None:
+                raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
+            sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        except OSError as error:
+            self.counters.add(f"connect_{error_name(error)}")
+            why = StreamClosed(asked.stream, error.strerror or "")
+            return self.loop.call(lambda: self._tell(why))
         sock.setblocking(False)
         stream = self._streams[asked.stream] = _Stream(asked.stream, sock, connected=False)
         try:
-            code = sock.connect_ex(asked.to)
-        except (OSError, OverflowError):                     # a host name that means nothing, a port that is none
+            code = sock.connect_ex(place)
+        except UNSENDABLE as error:                          # a port that is none
+            self.counters.add(f"connect_{error_name(error)}")
             code = errno.EADDRNOTAVAIL
         if code in CONNECTING:
-            self._watch(stream)
-        else:
-            self.loop.call(lambda: self._down(stream, code))
+            return self._watch(stream)
+        return self.loop.call(lambda: self._down(stream, code))
 
     def write(self, asked: WriteStream) -> None:
         """Send bytes."""
@@ -99,6 +104,8 @@ class StreamSockets:
         self.loop.watch(stream.sock, wanted, lambda: self._ready(stream))
 
     def _ready(self, stream: _Stream) -> None:
+        if self._streams.get(stream.number) is not stream:
+            return None                                      # closed earlier in this round
         if not stream.connected:
             code = stream.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if code:
@@ -147,8 +154,7 @@ class StreamSockets:
 
     def close(self) -> None:
         """Close everything at once."""
-        self.loop.unwatch(self._listener)
-        self._listener.close()
+        self._acceptor.close()
         for stream in list(self._streams.values()):
             self._forget(stream)
 

@@ -18,9 +18,12 @@ import zmq
 from jgroups_py.address import PhysicalAddress
 from jgroups_py.counters import Counters
 from jgroups_py.protocols.transport import TcpConfig
+from jgroups_py.runtime.accepting import share_of_descriptors
 from jgroups_py.runtime.interfaces import resolve
 from jgroups_py.runtime.loop import Loop, Task
+from jgroups_py.runtime.places import UNSENDABLE, Places, error_name
 from jgroups_py.runtime.poller import READ
+from jgroups_py.texts import is_host
 from jgroups_py.units import NS_PER_MS, NS_PER_S, millis, seconds
 
 Frames = list[tuple[bytes, PhysicalAddress | None]]
@@ -49,6 +52,8 @@ MONITORED: dict[int, str] = {
 }
 """ZeroMQ's event -> the name under which it is counted."""
 MAX_SOCKETS = 16_384
+MAX_PEERS = 4096                            # connections to peers, at most
+EVICTED_PART = 8                            # of them, when they are too many, one in so many makes room
 
 
 class ZmqContext:
@@ -70,9 +75,10 @@ class ZmqContext:
 class Peer:
     """The way to one physical address."""
 
-    __slots__ = ("socket", "used_ns", "waiting", "waiting_bytes", "watched")
+    __slots__ = ("place", "socket", "used_ns", "waiting", "waiting_bytes", "watched")
 
-    def __init__(self, socket: zmq.Socket[bytes], now_ns: int) -> None:
+    def __init__(self, place: PhysicalAddress, socket: zmq.Socket[bytes], now_ns: int) -> None:
+        self.place = place
         self.socket = socket
         self.used_ns = now_ns
         self.waiting: deque[tuple[int, Data]] = deque()      # (since when, frame)
@@ -93,8 +99,11 @@ class TcpMesh:
         self._received = received
         self._note = note
         self._context = ZmqContext.of(loop)
-        self._peers: dict[PhysicalAddress, Peer] = {}
+        self._peers: dict[PhysicalAddress, Peer] = {}        # by the address in numbers
+        self._most_peers = share_of_descriptors(MAX_PEERS)
         self._known: dict[bytes, PhysicalAddress | None] = {}     # routing id -> where its owner receives
+        self._places = Places(self.counters)
+        self._warned: dict[str, None] = {}                   # kinds of errors that were noted already
         self._joined: tuple[Buffers, Data] = ([], b"")            # the last frame: a multicast goes to many peers
         self._router = self._context.socket(zmq.ROUTER)
         self._monitor: zmq.Socket[bytes] | None = None
@@ -196,10 +205,11 @@ class TcpMesh:
         if len(self._known) >= MAX_PEERS_KNOWN:
             self._known.clear()
         physical = self._known[routing_id] = parse_hello(routing_id)
+        place = None if physical is None else self._places.found(physical)
         if physical is None:
             self.counters.add("foreign_connections_refused")
-        elif physical in self._peers:
-            self._renew(physical, self._peers[physical])
+        elif place in self._peers:
+            self._renew(self._peers[place])
         return physical
 
     # --- out --------------------------------------------------------------------------------------------------------
@@ -215,17 +225,38 @@ class TcpMesh:
             if len(data) >= SHARED_BYTES:
                 data = zmq.Frame(data, copy=True)
             self._joined = buffers, data
-        peer = self._peers.get(to)
-        if peer is None:
-            peer = self._peers[to] = Peer(self._dealer(to), self.loop.now_ns)
-        peer.used_ns = self.loop.now_ns
-        if peer.waiting:
-            return self._put_off(peer, data)
+        place = self._places.of(to)
+        if place is None:
+            return None
         try:
+            peer = self._peers.get(place) or self._new_peer(place)
+            peer.used_ns = self.loop.now_ns
+            if peer.waiting:
+                return self._put_off(peer, data)
             peer.socket.send(data, zmq.NOBLOCK, copy=data.__class__ is bytes)
         except zmq.Again:
-            self._put_off(peer, data)
+            self._put_off(self._peers[place], data)
+        except UNSENDABLE as error:
+            self._not_sent(error, place)
         return None
+
+    def _not_sent(self, error: Exception, to: PhysicalAddress) -> None:
+        """A target that ZeroMQ does not take, no descriptors left, ...: a lost frame."""
+        name = error_name(error)
+        self.counters.add(f"send_{name}_dropped")
+        if name not in self._warned:
+            self._warned[name] = None
+            self._note("warning", f"cannot send to {to[0]}:{to[1]}: {error}")
+
+    def _new_peer(self, place: PhysicalAddress) -> Peer:
+        if len(self._peers) >= self._most_peers:
+            # Whoever sends us made-up addresses fills the table with peers that are used once; those in use stay.
+            by_use = sorted(self._peers, key=lambda to: self._peers[to].used_ns)
+            for unused in by_use[:1 + len(by_use) // EVICTED_PART]:
+                self.counters.add("peers_evicted")
+                self._close_peer(self._peers.pop(unused))
+        peer = self._peers[place] = Peer(place, self._dealer(place), self.loop.now_ns)
+        return peer
 
     def _dealer(self, to: PhysicalAddress) -> zmq.Socket[bytes]:
         config = self.config
@@ -240,7 +271,11 @@ class TcpMesh:
         self._set_common(dealer)
         if config.send_buf_bytes:
             dealer.set(zmq.SNDBUF, config.send_buf_bytes)
-        dealer.connect(f"tcp://{to[0]}:{to[1]}")
+        try:
+            dealer.connect(f"tcp://{to[0]}:{to[1]}")
+        except zmq.ZMQError:
+            dealer.close(0)
+            raise
         self.counters.add("connections_opened")
         return dealer
 
@@ -258,8 +293,8 @@ class TcpMesh:
     def _flush(self, peer: Peer) -> None:
         waiting, send = peer.waiting, peer.socket.send
         oldest_ns = self.loop.now_ns - WAIT_NS
-        peer.socket.get(zmq.EVENTS)                          # makes ZeroMQ look at what its descriptor told
         try:
+            peer.socket.get(zmq.EVENTS)                      # makes ZeroMQ look at what its descriptor told
             while waiting:
                 since_ns, data = waiting[0]
                 if since_ns < oldest_ns:
@@ -269,18 +304,26 @@ class TcpMesh:
                 waiting.popleft()
                 peer.waiting_bytes -= len(data)
         except zmq.Again:
-            return
-        self._unwatch(peer)
+            return None
+        except UNSENDABLE as error:                          # the timer tries the others
+            peer.waiting_bytes -= len(waiting.popleft()[1])
+            return self._not_sent(error, peer.place)
+        return self._unwatch(peer)
 
-    def _renew(self, to: PhysicalAddress, peer: Peer) -> None:
+    def _renew(self, peer: Peer) -> None:
         """A peer that connected to us is there: do not wait until ZeroMQ tries again a port that was dead before."""
         if int(peer.socket.get(zmq.EVENTS)) & zmq.POLLOUT:
-            return
+            return None
+        try:
+            fresh = self._dealer(peer.place)
+        except UNSENDABLE as error:
+            return self._not_sent(error, peer.place)
         self._unwatch(peer)
         peer.socket.close(0)
-        peer.socket = self._dealer(to)
+        peer.socket = fresh
         if peer.waiting:
             self._watch(peer)
+        return None
 
     def _watch(self, peer: Peer) -> None:
         peer.watched = True
@@ -340,6 +383,6 @@ def parse_hello(routing_id: bytes) -> PhysicalAddress | None:
     if not routing_id.startswith(HELLO):
         return None
     host, _, port = routing_id[HELLO_BYTES:].rpartition(b":")
-    if not host.isascii() or not host or not port.isdigit() or int(port) > 65535:
+    if not port.isdigit() or not 0 < int(port) <= 65535 or not host.isascii() or not is_host(host.decode()):
         return None
     return host.decode(), int(port)

@@ -19,6 +19,7 @@ from jgroups_py.protocols.transport import UdpConfig
 from jgroups_py.runtime.interfaces import resolve
 from jgroups_py.runtime.loop import Loop
 from jgroups_py.runtime.ownfilter import ignore_own
+from jgroups_py.runtime.places import UNSENDABLE, Places, error_name
 from jgroups_py.runtime.poller import READ, WRITE
 from jgroups_py.units import show_size
 
@@ -31,7 +32,6 @@ MAX_DATAGRAM = 65536
 OUTGOING_BYTES = 4 << 20                    # what waits for the system to take it, at most
 LINUX = sys.platform.startswith("linux")
 IP_MULTICAST_ALL = 49                       # Linux: 0 = only groups that this very socket joined
-WOULD_BLOCK = frozenset((errno.EAGAIN, errno.EWOULDBLOCK))
 
 
 class UdpSockets:
@@ -51,7 +51,8 @@ class UdpSockets:
         self._note = note
         self._outgoing: deque[tuple[Buffers, PhysicalAddress]] = deque()
         self._outgoing_bytes = 0
-        self._warned: dict[int, None] = {}                   # errno values that were noted already
+        self._warned: dict[str, None] = {}                   # kinds of errors that were noted already
+        self._places = Places(self.counters)
         self._group: PhysicalAddress = (config.mcast_addr, config.mcast_port)
         self._host = resolve(config.bind_addr)
         self._multicast: socket.socket | None = None
@@ -94,25 +95,28 @@ class UdpSockets:
 
     def send(self, to: PhysicalAddress | None, buffers: Buffers) -> None:
         """One datagram; to None: to the multicast address."""
+        place = self._group if to is None else self._places.of(to)
+        if place is None:
+            return None
         if len(buffers) > MAX_BUFFERS:
             buffers = [b"".join(buffers)]
         if self._outgoing:
-            return self._put_off(buffers, to or self._group)
+            return self._put_off(buffers, place)
         try:
-            self._unicast.sendmsg(buffers, (), 0, to or self._group)
-        except OSError as error:
-            self._not_sent(error, buffers, to or self._group)
+            self._unicast.sendmsg(buffers, (), 0, place)
+        except UNSENDABLE as error:
+            self._not_sent(error, buffers, place)
         return None
 
-    def _not_sent(self, error: OSError, buffers: Buffers, to: PhysicalAddress) -> None:
-        if error.errno in WOULD_BLOCK:
+    def _not_sent(self, error: Exception, buffers: Buffers, to: PhysicalAddress) -> None:
+        if isinstance(error, BlockingIOError):
             self.loop.watch(self._unicast, READ | WRITE, self._write_and_read)
             return self._put_off(buffers, to)
         # ENOBUFS, EPERM, ENETUNREACH, ECONNREFUSED (somebody's port was closed before), ...: a lost datagram.
-        name = errno.errorcode.get(error.errno or 0, "OTHER")
+        name = error_name(error)
         self.counters.add(f"send_{name}_dropped")
-        if error.errno not in self._warned:
-            self._warned[error.errno or 0] = None
+        if name not in self._warned:
+            self._warned[name] = None
             self._note("warning", f"cannot send to {to[0]}:{to[1]}: {error}")
         return None
 
@@ -129,9 +133,9 @@ class UdpSockets:
             buffers, to = outgoing[0]
             try:
                 self._unicast.sendmsg(buffers, (), 0, to)
-            except OSError as error:
-                if error.errno in WOULD_BLOCK:
-                    break
+            except BlockingIOError:
+                break
+            except UNSENDABLE as error:
                 self._not_sent(error, buffers, to)
             outgoing.popleft()
             self._outgoing_bytes -= sum(map(len, buffers))
@@ -166,7 +170,7 @@ class UdpSockets:
         except BlockingIOError:
             pass
         except OSError as error:            # the echo of a datagram to a closed port, or the interface went down
-            self.counters.add(f"receive_{errno.errorcode.get(error.errno or 0, 'OTHER')}")
+            self.counters.add(f"receive_{error_name(error)}")
 
     def close(self) -> None:
         """Close both sockets; what waits is lost."""

@@ -17,7 +17,7 @@ from jgroups_py.sim.archives import Archives
 from jgroups_py.sim.carry import Carrier
 from jgroups_py.sim.disks import Disks
 from jgroups_py.sim.links import Links
-from jgroups_py.sim.network import STREAM_BACKLOG, Network, Weather
+from jgroups_py.sim.network import STREAM_BACKLOG, Network, Weather, refusal_of, refusal_of_size
 from jgroups_py.sim.process import Process, Socket
 from jgroups_py.units import NS_PER_US, millis
 
@@ -201,10 +201,14 @@ class Engine:
             return                                        # the sockets are not open yet, or gone
         data = b"".join(frame.data)
         self.frame_count += 1
-        if frame.to is not None:
+        if refusal := refusal_of_size(len(data), mine.stream):
+            mine.counters.add(refusal)
+        elif frame.to is not None:
             socket = self.sockets.get(frame.to)
             if socket is not None:
                 self._towards(mine, socket, data)
+            elif refusal := refusal_of(frame.to):
+                mine.counters.add(refusal)
         elif mine.group is not None:
             for socket in self.groups[mine.group]:
                 if socket is not mine:

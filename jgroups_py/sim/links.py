@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.events import LinkDown, LinkUp, Listening
 from jgroups_py.outputs import Listen, OpenLink
+from jgroups_py.sim.network import refusal_of
 
 if TYPE_CHECKING:
     from jgroups_py.sim.engine import Engine
@@ -71,6 +72,8 @@ class Links:
     def _try(self, link: Link) -> None:
         if self.links.get((link.process, link.net, link.number)) is not link:
             return                                       # closed meanwhile
+        if refusal_of(link.to):
+            return self._down(link, refused=False)
         reachable = self._reachable(link)
         listener = self.listeners.get(link.to) if reachable else None
         if reachable and listener is None:
@@ -83,6 +86,7 @@ class Links:
             self._down(link, refused=False)
         else:
             self.world.after(RETRY_NS, self._try, link)
+        return None
 
     def _up(self, link: Link, up: LinkUp) -> None:
         if self.links.get((link.process, link.net, link.number)) is link:

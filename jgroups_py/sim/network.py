@@ -4,7 +4,8 @@ One `Path` for each (sender, receiver, net), in one direction, with its own rand
 one path does not move the others. Datagram paths lose, duplicate and reorder as their weather says; stream paths
 (the TCP transport) keep their order, and what is sent into a cut waits, bounded, until the cut heals: then the
 stream either goes on or is found to be reset and the waiting frames are lost. Weather with loss thins out streams as
-well, as connections that are reset do.
+well, as connections that are reset do. What real sockets refuse is refused here too, and counted at the sender under
+the names of runtime/, so that a target or a frame that no socket takes is seen without one.
 """
 from __future__ import annotations
 
@@ -14,12 +15,33 @@ from typing import Any
 
 import attrs
 
+from jgroups_py.address import PhysicalAddress
 from jgroups_py.outputs import BRIDGE, LOCAL
+from jgroups_py.resolver import MAX_PORT
+from jgroups_py.texts import is_ipv4
 from jgroups_py.units import NS_PER_MS, NS_PER_US
 
 NETS = (LOCAL, BRIDGE)
 STREAM_BACKLOG = 1024                    # frames that wait in a cut stream; TcpConfig.send_queue's default
 RESET_RATIO = 0.5                        # how often a stream does not survive a cut
+
+LARGEST_DATAGRAM = 65507                 # UDP over IPv4
+LARGEST_FRAME = 16 << 20                 # ZeroMQ's limit in runtime/tcp.py: a peer that sends more is cut off
+
+
+def refusal_of(to: PhysicalAddress) -> str:
+    """Under which name a socket's refusal of a target is counted; "": it takes it."""
+    host, port = to
+    if not 0 < port <= MAX_PORT:
+        return "no_port_dropped"
+    return "" if is_ipv4(host) else "name_unresolved_dropped"
+
+
+def refusal_of_size(nbytes: int, stream: bool) -> str:
+    """The same for the size of a frame."""
+    if stream:
+        return "frame_too_large_dropped" if nbytes > LARGEST_FRAME else ""
+    return "send_EMSGSIZE_dropped" if nbytes > LARGEST_DATAGRAM else ""
 
 
 @attrs.frozen

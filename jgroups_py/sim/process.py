@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.batch import Batch
+from jgroups_py.counters import Counters
 from jgroups_py.node import Node
 from jgroups_py.outputs import LOCAL, Deliver, Output, ProvideState, StateBegin, StateEnd, StatePart
 from jgroups_py.stack import Stack
@@ -98,7 +99,7 @@ def parse_log(data: bytes) -> list[bytes]:
 class Socket:
     """Where one stack of a process receives."""
 
-    __slots__ = ("closed", "group", "net", "physical", "process", "stream")
+    __slots__ = ("closed", "counters", "group", "net", "physical", "process", "stream")
 
     def __init__(
         self, process: Process, net: int, physical: PhysicalAddress, group: PhysicalAddress | None, stream: bool,
@@ -109,6 +110,7 @@ class Socket:
         self.group = group                       # its IP multicast address, None without
         self.stream = stream
         self.closed = False
+        self.counters = Counters()               # what it refused to send
 
 
 class Process:

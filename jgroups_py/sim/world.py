@@ -131,8 +131,14 @@ class World(Engine):
             view == views[0] and view is not None and sorted(m.name for m in view.members) == wanted for view in views)
 
     def stats(self, name: str) -> dict[str, dict[str, float]]:
-        """The counters of a member's protocols."""
-        return self.processes[name].node.stats()
+        """The counters of a member's protocols; what its sockets refused stands with the transport, as in runtime."""
+        process = self.processes[name]
+        found = process.node.stats()
+        for net, socket in process.sockets.items():
+            stack = process.stack(net)
+            if socket.counters and stack is not None:
+                found["bridge." * (net == BRIDGE) + stack.transport.name].update(socket.counters)
+        return found
 
     def has_settled(self) -> bool:
         """Whether nothing more is to be expected, for all that we know."""

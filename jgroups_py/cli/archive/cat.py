@@ -15,6 +15,7 @@ from jgroups_py.archive.layout import Recorder
 from jgroups_py.archive.reading import read
 from jgroups_py.archive.schema import KINDS
 from jgroups_py.cli.archive.command import show_time
+from jgroups_py.texts import escaped
 
 SHOWN_PAYLOAD_BYTES = 40
 BATCH_ROWS = 1024
@@ -24,7 +25,7 @@ def show_rows(args: Namespace, recorders: list[Recorder]) -> int:
     """Print them."""
     rows = rows_by_time(args.directory, recorders, args.begin_ns, args.end_ns, args.kind or KINDS)
     for row in islice(rows, args.limit):
-        print(json.dumps(as_json(row)) if args.json else line(row))
+        print(json.dumps(as_json(row)) if args.json else escaped(line(row)))
     return 0
 
 

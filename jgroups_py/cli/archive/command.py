@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from jgroups_py.cli.showing import complain, show
 from jgroups_py.cli.stackfile import add_property_argument
 from jgroups_py.errors import ChannelError, ConfigError
 from jgroups_py.units import NS_PER_S
@@ -115,7 +115,7 @@ def run(args: Namespace) -> int:
     try:
         return _run(args)
     except (ConfigError, ChannelError) as error:
-        print(error, file=sys.stderr)
+        complain(error)
         return 2 if isinstance(error, ConfigError) else 1
 
 
@@ -145,9 +145,9 @@ def show_list(args: Namespace, recorders: list[Recorder]) -> int:
     if args.json:
         print(json.dumps([attrs.asdict(each) for each in found], indent=2))
     else:
-        print(f"{'recorder':40} {'state':10} {'rows':>12} {'segments':>9} {'bytes':>14}  from, to (UTC)")
+        show(f"{'recorder':40} {'state':10} {'rows':>12} {'segments':>9} {'bytes':>14}  from, to (UTC)")
         for each in found:
-            print(list_line(each))
+            show(list_line(each))
     return 0
 
 
@@ -171,8 +171,8 @@ def show_checks(args: Namespace, recorders: list[Recorder]) -> int:
                                                        for report in found]}, indent=2))
     else:
         for report in found:
-            print("\n".join(check_lines(report)))
-        print(f"{args.directory}: {'whole' if good else 'NOT whole'}: {len(found)} recorders, "
+            show(*check_lines(report))
+        show(f"{args.directory}: {'whole' if good else 'NOT whole'}: {len(found)} recorders, "
               f"{sum(report.rows for report in found):,} rows, "
               f"{sum(report.gaps for report in found):,} messages dropped by recorders")
     return 0 if good else 1

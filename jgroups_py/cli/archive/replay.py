@@ -7,7 +7,6 @@ say; senders are merged by time. Requests and answers of building blocks are lef
 from __future__ import annotations
 
 import json
-import sys
 import threading
 from argparse import Namespace
 from collections.abc import Iterable, Iterator
@@ -24,6 +23,7 @@ from jgroups_py.archive.reading import read
 from jgroups_py.archive.schema import DELIVERED
 from jgroups_py.channel import JChannel
 from jgroups_py.cli.archive.cat import rows_by_time
+from jgroups_py.cli.showing import complain, show
 from jgroups_py.errors import ConfigError
 from jgroups_py.message import FIRST_APP_HEADER, MessageBatch
 from jgroups_py.topics import TOPICS_ID
@@ -88,7 +88,7 @@ class Sender:
             sleep(max(0.0, due - monotonic()))
         if monotonic() - self._told > PROGRESS_SECONDS:
             self._told = monotonic()
-            print(f"{self.tally.messages:,} messages sent", file=sys.stderr)
+            complain(f"{self.tally.messages:,} messages sent")
 
     def _send_run(self, run: list[Row]) -> None:
         row, payloads = run[0], [row["payload"] for row in run]
@@ -119,7 +119,7 @@ def replay(args: Namespace, recorders: list[Recorder]) -> int:
     if args.json:
         print(json.dumps(attrs.asdict(tally)))
     else:
-        print(f"{tally.messages:,} messages ({tally.payload_bytes:,} bytes) multicast into {args.cluster} in "
+        show(f"{tally.messages:,} messages ({tally.payload_bytes:,} bytes) multicast into {args.cluster} in "
               f"{tally.seconds:g} s; left out: {tally.of_blocks:,} of building blocks, {tally.without_payload:,} "
               "recorded without payload")
     return 0 if tally.arrived >= tally.messages else 1

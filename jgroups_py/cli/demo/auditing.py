@@ -1,11 +1,11 @@
 """The demo's last word: the audit on Spark over what all members recorded, and a report beside the copies."""
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from jgroups_py.cli.showing import complain
 from jgroups_py.errors import ConfigError
 
 FOLDER = "report"
@@ -21,7 +21,7 @@ def audited(archive: Path, out: Path, say: Callable[[str], None]) -> dict[str, A
         say("starting Spark for the audit")
         return _audit(archive, out / FOLDER, say)
     except (SparkMissingError, ConfigError) as error:
-        print(f"no audit: {error}", file=sys.stderr)
+        complain(f"no audit: {error}")
         return None
 
 

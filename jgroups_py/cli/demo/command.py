@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 from argparse import Namespace
 from pathlib import Path
@@ -15,6 +14,7 @@ from jgroups_py.cli.demo.recording import archive_of, sealed
 from jgroups_py.cli.demo.report import as_lines
 from jgroups_py.cli.demo.text import made_text
 from jgroups_py.cli.numbers import within
+from jgroups_py.cli.showing import complain, show
 from jgroups_py.errors import ConfigError
 
 DESCRIPTION = (
@@ -47,7 +47,7 @@ def run(args: Namespace) -> int:
     try:
         plan = plan_of(args)
     except (OSError, ConfigError) as error:
-        print(f"jgroups demo: {error}", file=sys.stderr)
+        complain(f"jgroups demo: {error}")
         return 2
     view = Plain(lambda text: None) if args.json else picture()
     try:
@@ -56,16 +56,16 @@ def run(args: Namespace) -> int:
         result["archive"] = None if plan.archive is None else sealed(plan.archive)
         result["audit"] = audit(args, plan)
     except DemoError as error:
-        print(f"jgroups demo: {error}", file=sys.stderr)
+        complain(f"jgroups demo: {error}")
         return 1
     except KeyboardInterrupt:
-        print("jgroups demo: interrupted; all members were ended", file=sys.stderr)
+        complain("jgroups demo: interrupted; all members were ended")
         return 130
     ok = result["ok"] and (result["audit"] is None or result["audit"]["ok"])
     if args.json:
         print(json.dumps({**result, "ok": ok}, indent=2))
     else:
-        print("\n".join([*as_lines(result), *(auditing.as_lines(result["audit"]) if result["audit"] else [])]))
+        show(*as_lines(result), *(auditing.as_lines(result["audit"]) if result["audit"] else []))
     return 0 if ok else 1
 
 
@@ -73,7 +73,7 @@ def audit(args: Namespace, plan: Plan) -> dict[str, Any] | None:
     """The audit over the archive, unless there is none or nobody wants it."""
     if plan.archive is None or args.no_audit:
         return None
-    return auditing.audited(plan.archive, plan.out, lambda text: None if args.json else print(text, file=sys.stderr))
+    return auditing.audited(plan.archive, plan.out, lambda text: None if args.json else complain(text))
 
 
 def plan_of(args: Namespace) -> Plan:

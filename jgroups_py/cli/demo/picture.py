@@ -14,6 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from jgroups_py.cli.demo.processes import Person
+from jgroups_py.cli.showing import show
+from jgroups_py.texts import escaped
 
 if TYPE_CHECKING:
     from jgroups_py.cli.demo.director import Director
@@ -65,7 +67,7 @@ class Screen:
 
     def say(self, text: str) -> None:
         """Remember a line; the last few are in the picture, all are printed at the end."""
-        self.log.append(text)
+        self.log.append(escaped(text))
 
     def show(self, director: Director) -> None:
         """Redraw, at most ten times a second."""
@@ -94,7 +96,7 @@ class Screen:
                           Text("relay" if person is relay else "", style="magenta"),
                           f"{person.received.get(director.sender, 0)} lines", f"{self.rate(person):.0f}/s")
         view = next((p.view for p in director.company.up(site)), [])
-        return Panel(table, title=f"{site}  view {' '.join(view)}", border_style="cyan")
+        return Panel(table, title=escaped(f"{site}  view {' '.join(view)}"), border_style="cyan")
 
     def rate(self, person: Person) -> float:
         """Messages received a second, of all origins."""
@@ -110,4 +112,4 @@ class Screen:
 
 def picture() -> Plain | Screen:
     """What suits standard output."""
-    return Screen() if sys.stdout.isatty() else Plain(lambda text: print(text, flush=True))
+    return Screen() if sys.stdout.isatty() else Plain(show)

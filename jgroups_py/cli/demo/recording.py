@@ -1,11 +1,11 @@
 """The demo's archive: where it is, and that it is complete when the demo ends."""
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+from jgroups_py.cli.showing import complain
 from jgroups_py.errors import ConfigError
 
 FOLDER = "archive"
@@ -24,7 +24,7 @@ def archive_of(args: Namespace, out: Path) -> Path | None:
     except ConfigError as error:
         if args.archive:
             raise
-        print(f"nothing is recorded: {error}", file=sys.stderr)
+        complain(f"nothing is recorded: {error}")
         return None
     return Path(args.archive) if args.archive else out / FOLDER
 

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jgroups_py.cli.pipeline import farm, made
 from jgroups_py.cli.pipeline.options import add_common, failed, options, progress
+from jgroups_py.cli.showing import complain, show
 from jgroups_py.errors import ConfigError
 from jgroups_py.pipeline.extra import SparkMissingError, require
 
@@ -92,7 +92,7 @@ def batch(spark: SparkSession, args: Namespace, name: str) -> dict[str, Any]:
 
 def say(line: str) -> None:
     """Tell people at the terminal."""
-    print(line, file=sys.stderr, flush=True)
+    complain(line)
 
 
 def tell(args: Namespace, found: Mapping[str, dict[str, Any]], seconds: float) -> int:
@@ -104,6 +104,6 @@ def tell(args: Namespace, found: Mapping[str, dict[str, Any]], seconds: float) -
         print(json.dumps(found.get(args.job, {**found, "ok": ok}), indent=2))
     else:
         if "audit" in found:
-            print("\n".join(as_lines(found["audit"])))
-        print(f"report: {args.out / REPORT} ({seconds:.1f} s)")
+            show(*as_lines(found["audit"]))
+        show(f"report: {args.out / REPORT} ({seconds:.1f} s)")
     return 0 if ok else 1

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jgroups_py.cli.pipeline.options import failed, progress
+from jgroups_py.cli.showing import show
 from jgroups_py.errors import ConfigError
 from jgroups_py.pipeline.extra import SparkMissingError, require
 
@@ -46,7 +47,7 @@ def run(args: Namespace) -> int:
         print(json.dumps({"archive": str(args.archive), "faults": planted}, indent=2))
     else:
         for fault in planted:
-            print(f"{fault['kind']:<14} {fault['origin']} {fault['first']} to {fault['stop']} "
+            show(f"{fault['kind']:<14} {fault['origin']} {fault['first']} to {fault['stop']} "
                   f"at {', '.join(fault['receivers'])}")
-        print(f"{args.archive}: {plan.rows:,} rows, {len(planted)} faults planted")
+        show(f"{args.archive}: {plan.rows:,} rows, {len(planted)} faults planted")
     return 0

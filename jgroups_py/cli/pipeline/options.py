@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from jgroups_py.cli.showing import complain
 from jgroups_py.units import parse_duration
 
 Told = Callable[[int, int], None]
@@ -46,7 +47,7 @@ def options(args: Namespace, window_ns: int | None) -> Any:
 
 def failed(error: BaseException) -> int:
     """Say what was wrong; the exit code."""
-    print(f"jgroups pipeline: {error}", file=sys.stderr)
+    complain(f"jgroups pipeline: {error}")
     return 2
 
 

@@ -49,7 +49,7 @@ class PartitionConfig:
 class From(Header):
     """The logical name of the sender."""
 
-    name: str = wire.field(wire.TEXT)
+    name: str = wire.field(wire.NAME)
 
 
 class Partition(Gate):

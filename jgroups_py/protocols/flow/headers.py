@@ -64,7 +64,7 @@ class Status(Header):
     consumed: int = wire.field(wire.U64)
     received: int = wire.field(wire.U64)
     window: int = wire.field(wire.U64)
-    tag: int | None = wire.field(wire.optional(wire.U64))
+    tag: int | None = wire.field(wire.optional(wire.BITS64))
 
 
 @wire.header(proto=FLOW_ID, kind=3)
@@ -79,7 +79,7 @@ class Receiving(Header):
     """From now on count me among your receivers, with this tag and window."""
 
     window: int = wire.field(wire.U64)
-    tag: int | None = wire.field(wire.optional(wire.U64))
+    tag: int | None = wire.field(wire.optional(wire.BITS64))
 
 
 @wire.header(proto=FLOW_ID, kind=5)

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import attrs
 
 from jgroups_py.errors import ConfigError
+from jgroups_py.texts import MAX_NAME_BYTES, is_name
 from jgroups_py.units import choice, count, duration, flag, parse_int, parsed, size, text
 
 ALL_BACKUPS = 1 << 30
@@ -86,6 +87,9 @@ class RelayConfig:
     def __attrs_post_init__(self) -> None:
         if not self.site:
             raise ConfigError("RELAY needs site, the name of this member's site")
+        if not is_name(self.site):
+            raise ConfigError(f"RELAY: site {self.site!r} is no name: at most {MAX_NAME_BYTES} bytes, no control "
+                              "characters, no signs of direction")
         if self.forget_after_ns < 2 * self.hold_age_ns:
             raise ConfigError("forget_after must be at least twice hold_age, else a late replay is taken for new")
         if self.hold_age_ns < self.split_grace_ns:

@@ -18,7 +18,7 @@ Numbers = dict[Address, int]
 Held = dict[Address, tuple[tuple[int, int], ...]]
 
 NUMBERS = wire.mapping(wire.ADDRESS, wire.U64)
-VECTOR = wire.mapping(wire.TEXT, NUMBERS)
+VECTOR = wire.mapping(wire.NAME, NUMBERS)
 HELD = wire.mapping(wire.ADDRESS, wire.RANGES)
 EPOCH = wire.optional(wire.VIEW_ID)
 
@@ -42,7 +42,7 @@ class SiteRow:
     decree: int = 0
 
 
-_ROW = wire.record(wire.TEXT, wire.U8, EPOCH, wire.MEMBERS, NUMBERS, NUMBERS, HELD, wire.U32)
+_ROW = wire.record(wire.NAME, wire.U8, EPOCH, wire.MEMBERS, NUMBERS, NUMBERS, HELD, wire.U32)
 
 
 def _write_row(row: SiteRow, out: bytearray) -> None:
@@ -53,7 +53,7 @@ def _read_row(reader: wire.Reader) -> SiteRow:
     return SiteRow(*_ROW.read(reader))
 
 
-NAMES = wire.sequence(wire.TEXT)
+NAMES = wire.sequence(wire.NAME)
 TABLE = wire.sequence(wire.Codec(_write_row, _read_row, _ROW.least_bytes))
 
 
@@ -73,7 +73,7 @@ class Numbered(Header):
 class Disseminate(Header):
     """A run of another site's origin, multicast by the relay; below `base` nothing will come any more."""
 
-    site: str = wire.field(wire.TEXT)
+    site: str = wire.field(wire.NAME)
     origin: Address = wire.field(wire.MEMBER)
     first: int = wire.field(wire.U64)
     base: int = wire.field(wire.U64)
@@ -162,7 +162,7 @@ class Order(Header):
 
     number: int = wire.field(wire.U64)
     verb: str = wire.field(wire.TEXT)
-    site: str = wire.field(wire.TEXT)
+    site: str = wire.field(wire.NAME)
     timeout_ns: int = wire.field(wire.U64)
     decree: int = wire.field(wire.U64)
 
@@ -182,7 +182,7 @@ class OrderAnswer(Header):
 class Forward(Header):
     """A run of one origin of `site`; below `base` everything is acknowledged or lost for the receiving site."""
 
-    site: str = wire.field(wire.TEXT)
+    site: str = wire.field(wire.NAME)
     epoch: ViewId = wire.field(wire.VIEW_ID)
     origin: Address = wire.field(wire.MEMBER)
     first: int = wire.field(wire.U64)
@@ -200,7 +200,7 @@ class Hello(Header):
     answer: this answers a Hello and wants none back.
     """
 
-    site: str = wire.field(wire.TEXT)
+    site: str = wire.field(wire.NAME)
     epoch: ViewId = wire.field(wire.VIEW_ID)
     seen: Vector = wire.field(VECTOR)
     answer: bool = wire.field(wire.BOOL)
@@ -210,7 +210,7 @@ class Hello(Header):
 class View(Header):
     """The members of `site` in the view that is its epoch."""
 
-    site: str = wire.field(wire.TEXT)
+    site: str = wire.field(wire.NAME)
     epoch: ViewId = wire.field(wire.VIEW_ID)
     members: tuple[Address, ...] = wire.field(wire.MEMBERS)
 
@@ -233,7 +233,7 @@ class Need(Header):
 class Goodbye(Header):
     """The relay leaves gracefully; last: and its site is gone with it."""
 
-    site: str = wire.field(wire.TEXT)
+    site: str = wire.field(wire.NAME)
     epoch: ViewId = wire.field(wire.VIEW_ID)
     last: bool = wire.field(wire.BOOL)
 
@@ -260,7 +260,7 @@ class Base(Header):
     Said on the bridge where a relay lacks what is gone, and multicast by that relay in its group.
     """
 
-    site: str = wire.field(wire.TEXT)
+    site: str = wire.field(wire.NAME)
     numbers: Numbers = wire.field(NUMBERS)
     owed: Numbers = wire.field(NUMBERS)
 
@@ -273,7 +273,7 @@ class Standing(Header):
     OFFLINE; what was numbered meanwhile is lost for it, so it should ask for a state.
     """
 
-    site: str = wire.field(wire.TEXT)
+    site: str = wire.field(wire.NAME)
     epoch: ViewId = wire.field(wire.VIEW_ID)
     status: int = wire.field(wire.U8)
     forbidden: bool = wire.field(wire.BOOL)
@@ -290,9 +290,9 @@ class Letter(Header):
     """
 
     origin: Address = wire.field(wire.MEMBER)
-    origin_site: str = wire.field(wire.TEXT)
+    origin_site: str = wire.field(wire.NAME)
     dest: Address = wire.field(wire.ADDRESS)
-    dest_site: str = wire.field(wire.TEXT)
+    dest_site: str = wire.field(wire.NAME)
     first: int = wire.field(wire.U64)
     base: int = wire.field(wire.U64)
     flags: int = wire.field(wire.U16)
@@ -317,7 +317,7 @@ class LetterSeen(Header):
     """
 
     origin: Address = wire.field(wire.ADDRESS)
-    origin_site: str = wire.field(wire.TEXT)
+    origin_site: str = wire.field(wire.NAME)
     dest: Address = wire.field(wire.ADDRESS)
     next: int = wire.field(wire.U64)
     known: bool = wire.field(wire.BOOL)

@@ -7,7 +7,7 @@ from jgroups_py.protocols.relay.headers import HELD, NUMBERS, PROTO, VECTOR, Hel
 from jgroups_py.view import ViewId
 
 Ranges = tuple[tuple[int, int], ...]
-SITES = wire.mapping(wire.TEXT, wire.U64)
+SITES = wire.mapping(wire.NAME, wire.U64)
 VIEWS = wire.sequence(wire.VIEW_ID)
 
 
@@ -25,7 +25,7 @@ class Granted(Header):
     They have them, but for the ranges that some of them have lost.
     """
 
-    site: str = wire.field(wire.TEXT)
+    site: str = wire.field(wire.NAME)
     number: int = wire.field(wire.U64)
     lost: Ranges = wire.field(wire.RANGES)
     views: tuple[ViewId, ...] = wire.field(VIEWS)

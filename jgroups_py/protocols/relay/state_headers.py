@@ -27,7 +27,7 @@ class Keyed(Header):
 class StateAsk(Keyed):
     """A member to its relay: get us the state of `site`, of its member `target` if possible."""
 
-    site: str = wire.field(wire.TEXT)
+    site: str = wire.field(wire.NAME)
     target: Address = wire.field(wire.ADDRESS)
     timeout_ns: int = wire.field(wire.U64)
 

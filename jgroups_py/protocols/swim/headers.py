@@ -27,8 +27,8 @@ class Ping(Header):
     """Are you there, `node`? Answer Ack(number) to `source`, which receives at `place` (None: where this came from)."""
 
     number: int = field(wire.U32)
-    node: str = field(wire.TEXT)
-    source: str = field(wire.TEXT)
+    node: str = field(wire.NAME_IF_KNOWN)
+    source: str = field(wire.NAME_IF_KNOWN)
     place: PhysicalAddress | None = field(wire.optional(wire.PHYSICAL))
 
 
@@ -37,11 +37,11 @@ class PingFor(Header):
     """Ping `node`, which receives at `target`, for us, and pass its Ack on as Ack(number). nack: say so if not."""
 
     number: int = field(wire.U32)
-    node: str = field(wire.TEXT)
+    node: str = field(wire.NAME)
     target: PhysicalAddress | None = field(wire.optional(wire.PHYSICAL))
     member: Address = field(wire.ADDRESS)
     nack: bool = field(wire.BOOL)
-    source: str = field(wire.TEXT)
+    source: str = field(wire.NAME_IF_KNOWN)
     place: PhysicalAddress | None = field(wire.optional(wire.PHYSICAL))
 
 
@@ -65,8 +65,8 @@ class Suspected(Header):
     """`source` got no answer of `node`, of which it knew `incarnation`, on the paths `tried` (members.py)."""
 
     incarnation: int = field(wire.U32)
-    node: str = field(wire.TEXT)
-    source: str = field(wire.TEXT)
+    node: str = field(wire.NAME)
+    source: str = field(wire.NAME_IF_KNOWN)
     tried: int = field(wire.U8)
 
 
@@ -78,7 +78,7 @@ class Alive(Header):
     """
 
     incarnation: int = field(wire.U32)
-    node: str = field(wire.TEXT)
+    node: str = field(wire.NAME)
     place: PhysicalAddress | None = field(wire.optional(wire.PHYSICAL))
     member: Address = field(wire.ADDRESS)
     listener: PhysicalAddress | None = field(wire.optional(wire.PHYSICAL))
@@ -90,8 +90,8 @@ class Dead(Header):
     """`node` failed, says `source`; from itself: it left."""
 
     incarnation: int = field(wire.U32)
-    node: str = field(wire.TEXT)
-    source: str = field(wire.TEXT)
+    node: str = field(wire.NAME)
+    source: str = field(wire.NAME_IF_KNOWN)
 
 
 @attrs.frozen

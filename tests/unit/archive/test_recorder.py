@@ -1,6 +1,8 @@
 """The recorder: writes what it is given, in order, whatever the disk does, and says what it could not write."""
 import errno
 import json
+import os
+import stat
 from pathlib import Path
 from time import time
 
@@ -233,6 +235,35 @@ def test_an_error_of_ours_is_told_and_ends_the_recorder_not_the_group(tmp_path, 
     assert "ZeroDivisionError" in told.wait(ArchiveFailed).reason
     recorder.put(message(2))
     assert recorder.dropped_rows == 10
+
+
+# --- for whose eyes --------------------------------------------------------------------------------------------------
+
+def test_payloads_are_for_the_user_who_records_alone(tmp_path):
+    before = os.umask(0o022)
+    try:
+        archive = tmp_path / "made" / "archive"
+        recorder, _ = open_recorder(archive)
+        until(lambda: any(path.suffix == ".runs" for path in archive.rglob("*")))
+        begun = {path.suffix: stat.S_IMODE(path.stat().st_mode) for path in archive.rglob("*") if path.is_file()}
+        recorder.put(message(1))
+        closed(recorder)
+    finally:
+        os.umask(before)
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in [archive, *archive.rglob("*")]}
+    assert begun == {".runs": 0o600}
+    assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
+    assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
+    assert stat.S_IMODE((tmp_path / "made").stat().st_mode) == 0o700
+
+
+def test_a_folder_that_its_user_made_for_others_stays_so(tmp_path):
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    archive.chmod(0o755)
+    recorder, _ = open_recorder(archive)
+    closed(recorder)
+    assert stat.S_IMODE(archive.stat().st_mode) == 0o755
 
 
 # --- earlier incarnations, and what is kept --------------------------------------------------------------------------

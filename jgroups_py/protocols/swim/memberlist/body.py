@@ -11,7 +11,9 @@ from ipaddress import AddressValueError, IPv4Address, IPv6Address, ip_address
 from typing import Any
 
 from jgroups_py.address import PhysicalAddress
+from jgroups_py.codec import NUMBER_LIMIT
 from jgroups_py.errors import ConfigError, WireError
+from jgroups_py.texts import is_name
 
 try:
     import msgpack
@@ -20,7 +22,7 @@ except ImportError:                                          # `need_msgpack` sa
 
 U16_MOST = 0xFFFF
 U32_MOST = 0xFFFF_FFFF
-U64_MOST = 0xFFFF_FFFF_FFFF_FFFF
+TIME_MOST = NUMBER_LIMIT - 1                                 # of Lamport times: the next ones must fit 64 bits too
 MOST_ITEMS = 1 << 10                                         # of a list or map: room for it is made before it is read
 
 
@@ -88,6 +90,10 @@ class Body:
         """UTF-8."""
         return text_of(self.data(name), name)
 
+    def name(self, name: str) -> str:
+        """A text that a member may be called; empty: not said."""
+        return name_of(self.data(name), name)
+
     def place(self, host: str, port: str) -> PhysicalAddress | None:
         """An IP address of 4 or 16 bytes and a port; None if either is missing."""
         packed_host, number = self.data(host), self.number(port, U16_MOST)
@@ -114,6 +120,14 @@ def text_of(value: object, what: str) -> str:
         return value.decode()
     except UnicodeDecodeError:
         raise WireError(f"{what} is no UTF-8") from None
+
+
+def name_of(value: object, what: str) -> str:
+    """The name of a node that `value` is, or an empty one. Raises WireError."""
+    found = text_of(value, what)
+    if found and not is_name(found):
+        raise WireError(f"{what} is a name that nobody may have")
+    return found
 
 
 def host_of(packed_host: bytes) -> str:

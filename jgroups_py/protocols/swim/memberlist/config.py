@@ -6,7 +6,7 @@ import attrs
 from jgroups_py.protocols.swim.memberlist.body import need_msgpack
 from jgroups_py.protocols.swim.memberlist.sealing import Key, parse_keys
 from jgroups_py.streams import BothKinds
-from jgroups_py.units import count, duration, flag, parsed, size, text
+from jgroups_py.units import count, duration, flag, host, parsed, size
 
 LEAST_BYTES, MOST_BYTES = 512, 65507
 
@@ -16,7 +16,7 @@ class MemberlistConfig(BothKinds):
     """Where to receive, how to pack."""
 
     bind_port: int = count(7946, most=65535, doc="First port to try, for datagrams and streams alike; 0: any free one.")
-    external_addr: str = text("", also=("advertise_addr",), doc="The address told to others in place of bind_addr, "
+    external_addr: str = host("", also=("advertise_addr",), doc="The address told to others in place of bind_addr, "
                               "for a proxy or NAT.")
     external_port: int = count(0, most=65535, also=("advertise_port",), doc="The port told to others; 0: the bound "
                                "one.")

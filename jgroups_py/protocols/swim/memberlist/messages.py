@@ -100,14 +100,14 @@ def read_message(data: bytes, dialect: Dialect) -> Header:
 
 def read_ping(body: Body, _: Dialect) -> Ping:
     """Also over a stream."""
-    return Ping(body.number("SeqNo"), body.text("Node"), body.text("SourceNode"),
+    return Ping(body.number("SeqNo"), body.name("Node"), body.name("SourceNode"),
                 body.place("SourceAddr", "SourcePort"))
 
 
 def _read_ping_for(body: Body, dialect: Dialect) -> PingFor:
-    name, target = body.text("Node"), body.place("Target", "Port")
+    name, target = body.name("Node"), body.place("Target", "Port")
     return PingFor(body.number("SeqNo"), name, target, dialect.address(Node(name, target)), body.flag("Nack"),
-                   body.text("SourceNode"), body.place("SourceAddr", "SourcePort"))
+                   body.name("SourceNode"), body.place("SourceAddr", "SourcePort"))
 
 
 def read_ack(body: Body, _: Dialect) -> Ack:
@@ -122,7 +122,7 @@ def read_failure(body: Body, _: Dialect) -> Failure:
 
 def read_alive(body: Body, dialect: Dialect, name: str = "Node") -> Alive:
     """Also as the state of a node in a push-pull, where the field of its name is called otherwise."""
-    node = Node(body.text(name), body.place("Addr", "Port"), body.data("Vsn"), body.number("Incarnation"),
+    node = Node(body.name(name), body.place("Addr", "Port"), body.data("Vsn"), body.number("Incarnation"),
                 body.data("Meta"))
     if node.versions and len(node.versions) != VERSIONS:
         raise WireError(f"{len(node.versions)} versions")
@@ -142,9 +142,9 @@ _READERS: dict[int, Callable[[Body, Dialect], Header]] = {
     INDIRECT_PING: _read_ping_for,
     ACK: read_ack,
     NACK: lambda body, _: Nack(body.number("SeqNo")),
-    SUSPECT: lambda body, _: Suspected(body.number("Incarnation"), body.text("Node"), body.text("From"), 0),
+    SUSPECT: lambda body, _: Suspected(body.number("Incarnation"), body.name("Node"), body.name("From"), 0),
     ALIVE: read_alive,
-    DEAD: lambda body, _: Dead(body.number("Incarnation"), body.text("Node"), body.text("From")),
+    DEAD: lambda body, _: Dead(body.number("Incarnation"), body.name("Node"), body.name("From")),
     FAILURE: read_failure,
 }
 

@@ -5,7 +5,8 @@
     checked:   12, u32 CRC-32 of what follows, a message, compound or compressed
     encrypted:  see sealing.py, around all that
 
-Envelopes may nest; how deep, and how much they may stand for, is bounded.
+Envelopes may nest; how deep is bounded, and how many bytes and messages one datagram may stand for in all, at all
+levels: a compound of compounds, or of compressed messages that grow, would hold a processor with few datagrams.
 """
 from __future__ import annotations
 
@@ -31,19 +32,39 @@ LZW: Final = 0                              # the one algorithm there is
 MOST_BYTES: Final = 0xFFFF                  # of a datagram, compressed or not
 MOST_MESSAGES: Final = 0xFF                 # in one compound
 DEEPEST: Final = 4                          # envelopes around a message
+LARGEST_PACKET: Final = DEEPEST * MOST_BYTES       # of all envelopes of a datagram and what is in them
+FULLEST_PACKET: Final = DEEPEST * MOST_MESSAGES    # envelopes and messages; nobody's library nests compounds
 COMPOUND_BYTES: Final = 2                   # of a compound, and
 ENTRY_BYTES: Final = 2                      # of each message in it, besides the message
 CHECK_BYTES: Final = 5
 _CHECK = struct.Struct(">BI")
 
 
+class Budget:
+    """What a datagram may still stand for."""
+
+    __slots__ = ("items", "nbytes")
+
+    def __init__(self) -> None:
+        self.nbytes = LARGEST_PACKET
+        self.items = FULLEST_PACKET
+
+    def take(self, data: bytes) -> None:
+        """One more envelope or message. Raises WireError."""
+        self.nbytes -= len(data)
+        self.items -= 1
+        if self.nbytes < 0 or self.items < 0:
+            raise WireError("a datagram that stands for too much")
+
+
 def read_packet(data: bytes, dialect: Dialect) -> list[Header]:
     """The messages of a datagram, in order. Raises WireError."""
     plain = data if dialect.keyring is None else dialect.keyring.opened(data)
-    return list(_opened(plain, dialect, DEEPEST))
+    return list(_opened(plain, dialect, DEEPEST, Budget()))
 
 
-def _opened(data: bytes, dialect: Dialect, deepest: int) -> Iterator[Header]:
+def _opened(data: bytes, dialect: Dialect, deepest: int, budget: Budget) -> Iterator[Header]:
+    budget.take(data)
     kind = data[0] if data else -1
     if kind not in (CHECKED, COMPRESSED, COMPOUND):
         if kind == LABELLED:
@@ -54,10 +75,10 @@ def _opened(data: bytes, dialect: Dialect, deepest: int) -> Iterator[Header]:
         raise WireError("too many envelopes")
     if kind == COMPOUND:
         for message in _messages(data):
-            yield from _opened(message, dialect, deepest - 1)
+            yield from _opened(message, dialect, deepest - 1, budget)
     else:
-        inside = unchecked(data) if kind == CHECKED else inflated(unpacked(data[1:]), MOST_BYTES)
-        yield from _opened(inside, dialect, deepest - 1)
+        inside = unchecked(data) if kind == CHECKED else inflated(unpacked(data[1:]), min(MOST_BYTES, budget.nbytes))
+        yield from _opened(inside, dialect, deepest - 1, budget)
 
 
 def unchecked(data: bytes) -> bytes:

@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 
 from jgroups_py.errors import WireError
-from jgroups_py.protocols.swim.memberlist.body import U64_MOST, Body, body_of, packed, text_of, unpacked
+from jgroups_py.protocols.swim.memberlist.body import TIME_MOST, Body, body_of, name_of, packed, unpacked
 
 LEAVE, JOIN, STATE, EVENT, QUERY = range(5)
 MOST_NODES: Final = 1 << 17                 # of a state
@@ -79,12 +79,12 @@ def read_message(data: bytes) -> Message | None:
 
 
 def _ltime(body: Body, name: str = "LTime") -> int:
-    return body.number(name, U64_MOST)
+    return body.number(name, TIME_MOST)
 
 
 _READERS: dict[int, Callable[[Body], Message]] = {
-    JOIN: lambda body: Join(_ltime(body), body.text("Node")),
-    LEAVE: lambda body: Leave(_ltime(body), body.text("Node"), body.flag("Prune")),
+    JOIN: lambda body: Join(_ltime(body), body.name("Node")),
+    LEAVE: lambda body: Leave(_ltime(body), body.name("Node"), body.flag("Prune")),
     EVENT: lambda body: Event(_ltime(body), body.text("Name"), body.data("Payload"), body.flag("CC")),
     QUERY: lambda body: Query(_ltime(body), body.number("ID"), body.text("Name")),
 }
@@ -95,14 +95,14 @@ def read_state(data: bytes) -> State:
     if not data or data[0] != STATE:
         raise WireError("no state of Serf")
     body = unpacked(data[1:], MOST_NODES)
-    joined = {text_of(name, "a node"): _time(ltime) for name, ltime in body.mapping("StatusLTimes").items()}
-    left = tuple(text_of(name, "a node that left") for name in body.items("LeftMembers"))
+    joined = {name_of(name, "a node"): _time(ltime) for name, ltime in body.mapping("StatusLTimes").items()}
+    left = tuple(name_of(name, "a node that left") for name in body.items("LeftMembers"))
     events = tuple(event for item in body.items("Events") if item is not None for event in _events(body_of(item)))
     return State(_ltime(body), joined, left, _ltime(body, "EventLTime"), events, _ltime(body, "QueryLTime"))
 
 
 def _time(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= U64_MOST:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= TIME_MOST:
         raise WireError("a Lamport time is no number")
     return value
 

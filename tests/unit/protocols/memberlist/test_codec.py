@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from jgroups_py.batch import Header
 from jgroups_py.errors import WireError
 from jgroups_py.protocols.swim.headers import (
     ALIVE,
@@ -22,7 +23,7 @@ from jgroups_py.protocols.swim.headers import (
     Suspected,
     UserMessage,
 )
-from jgroups_py.protocols.swim.memberlist import serf
+from jgroups_py.protocols.swim.memberlist import packet, serf
 from jgroups_py.protocols.swim.memberlist.body import packed
 from jgroups_py.protocols.swim.memberlist.messages import (
     COMPOUND,
@@ -154,7 +155,52 @@ WRONG = {
     "envelopes without end": (deflated(deflated(deflated(deflated(deflated(b"\x02\x80"))))), "too many envelopes"),
     "a label": (b"\xf4\x01a\x02\x80", "label"),
     "an encrypted message": (b"\x0a" + bytes(40), "type 10"),
+    "a name that steers terminals": (b"\x04" + packed({"Node": "\x1b[31mred"}), "nobody may have"),
+    "an accuser of two lines": (b"\x05" + packed({"Node": "a", "From": "b\nc"}), "nobody may have"),
 }
+
+
+def nested(data: bytes, number: int, times: int) -> bytes:
+    """`number` of `data` in a compound, `times` over."""
+    for _ in range(times):
+        data = bytes((COMPOUND, number)) + len(data).to_bytes(2, "big") * number + data * number
+    return data
+
+
+TOO_MUCH = {
+    "65,025 messages in 25 KB": nested(deflated(nested(b"\x02\x80", 255, 1)), 255, 1),
+    "four levels of compounds": nested(b"\x02\x80", 10, 4),
+    "9.2 MB in 65 KB": nested(deflated(b"\x08" + bytes(0xFFF0)), 140, 1),
+}
+
+
+@pytest.mark.parametrize("case", TOO_MUCH)
+def test_what_one_datagram_stands_for_is_bounded_over_all_its_envelopes(case, monkeypatch):
+    data, taken = TOO_MUCH[case], [0, 0]
+    assert len(data) <= 0xFFFF
+    real_inflate, real_read = packet.decompressed, packet.read_message
+
+    def inflate(data: bytes, limit: int) -> bytes:
+        found = real_inflate(data, limit)
+        taken[0] += len(found)
+        return found
+
+    def read(data: bytes, dialect: Dialect) -> Header:
+        taken[1] += 1
+        return real_read(data, dialect)
+    monkeypatch.setattr(packet, "decompressed", inflate)
+    monkeypatch.setattr(packet, "read_message", read)
+    with pytest.raises(WireError, match=r"stands? for (too much|more than)"):
+        read_packet(data, DIALECT)
+    assert taken[0] <= packet.LARGEST_PACKET
+    assert taken[1] <= packet.FULLEST_PACKET
+
+
+def test_the_largest_packet_that_a_library_makes_is_read():
+    told = [write_message(alive("n" * 150, US, n), DIALECT) for n in range(255)]
+    for compress, check in ((False, True), (True, True)):
+        data = write_packet(told, compress=compress, check=check)
+        assert len(read_packet(data, DIALECT)) == 255
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -184,8 +230,17 @@ def test_a_stream_that_is_none_is_refused_with_the_reason(case):
         StreamReader(DIALECT, 1000 if case == "too long" else 1 << 20).feed(data)
 
 
+@pytest.mark.parametrize("ltime", [2**62, 2**63, 2**64 - 1])
+def test_a_lamport_time_that_nobody_can_count_on_from_is_refused(ltime):
+    with pytest.raises(WireError, match="out of range"):
+        serf.read_message(serf.write_message(serf.Join(ltime, "a")))
+    state = serf.State(1, {"a": ltime}, (), 1, (), 1)
+    with pytest.raises(WireError, match="no number"):
+        serf.read_state(serf.write_state(state))
+
+
 def test_what_serf_says_comes_back_as_it_was():
-    for message in (serf.Join(1, "a"), serf.Leave(2**64 - 1, "b", True), serf.Event(3, "deploy", b"\0\1", True)):
+    for message in (serf.Join(1, "a"), serf.Leave(2**62 - 1, "b", True), serf.Event(3, "deploy", b"\0\1", True)):
         assert serf.read_message(serf.write_message(message)) == message
     assert serf.read_message(b"\x04" + packed({"LTime": 4, "ID": 5, "Name": "load"})) == serf.Query(4, 5, "load")
     assert serf.read_message(b"\x05\x80") is None
