@@ -71,6 +71,10 @@ class News:
             del self._gone[member]
         out = [member for member in before.members if member not in view.members] if before is not None else []
         self._gone.update(dict.fromkeys(out))
+        missed = view.missed if isinstance(view, MergeView) else {}
+        if missed:
+            self._say(logging.WARNING, "this member has not got, and will not get, %s", ", ".join(
+                f"{number} multicasts of {member}" for member, number in missed.items()))
         if failed:
             self._say(logging.WARNING, "view %s; failed: %s", view, ", ".join(map(str, failed)))
         elif isinstance(view, MergeView) and back:

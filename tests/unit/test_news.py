@@ -56,6 +56,14 @@ def test_a_merge_after_a_split_is_a_warning_and_names_who_is_back(told):
         "A@chat: the group was split and is one again: view Merge[A|3] (3) [A, B, C], 2 subgroups; back: B, C"))]
 
 
+def test_what_a_member_missed_while_it_was_apart_is_a_warning(told):
+    told.tell(ViewInstalled(view(0, A, B)))
+    merged = MergeView(ViewId(2, A), (A, B), (view(1, A), view(1, B)), {B: 7})
+    assert told.tell(ViewInstalled(merged)) == [
+        ("WARNING", "A@chat: this member has not got, and will not get, 7 multicasts of B"),
+        ("INFO", "A@chat: view Merge[A|2] (2) [A, B], 2 subgroups")]
+
+
 def test_groups_that_had_never_met_merge_at_info(told):
     told.tell(ViewInstalled(view(0, A)))
     ((level, _),) = told.tell(ViewInstalled(view(1, A, B, merges=(view(0, A), view(0, B)))))
