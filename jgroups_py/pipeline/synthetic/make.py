@@ -138,7 +138,8 @@ class Writer:
         return {"members": [[life.incarnation, life.name] for life in view.members],
                 "previous": previous.id if previous is not None else None,
                 "joined": [life.incarnation for life in view.members if life not in before],
-                "left": [life.incarnation for life in before if life not in view.members], "subgroups": [], "missed": {}}
+                "left": [life.incarnation for life in before if life not in view.members], "subgroups": [],
+                "missed": {}}
 
     def block(self, sends: dict[int, Messages], stop_ns: int) -> None:
         """What was sent in a block is delivered, and what happens before its end is written."""
