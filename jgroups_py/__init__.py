@@ -11,7 +11,7 @@ Read the package from the top and you follow a message down to the wire:
 channel.py aio.py                    JChannel and AsyncChannel: what an application holds
 arguments.py subscriber.py           what an application gives a channel, checked; the topics that it wants
 message.py receiver.py receipts.py   what is sent and received, whom to call, sends that wait until a site has it
-session.py delivery.py               one connection to a group; calling the receiver, in order
+session.py delivery.py news.py       one connection to a group; calling the receiver, in order; its log
 duty.py aioduty.py                   which thread runs the loop of a channel
 block.py blocks/                     where building blocks hook into a channel; the blocks
 control.py watching.py reports.py    operators: what they are shown of a member, and order

@@ -68,6 +68,11 @@ class SiteControl(Block):
         self._changed = threading.Condition()
         channel.attach(self)
 
+    @property
+    def member(self) -> str:
+        """The channel's member and cluster, for the log."""
+        return f"{self._channel.name}@{self._channel.cluster or '-'}"
+
     def status(self) -> dict[str, Any]:
         """What this member knows of the other sites: what `jgroups site status --json` prints.
 
@@ -227,7 +232,7 @@ class ControlSocket:
                 return {"ok": False, "error": NO_SITES}
             if command == "status":
                 return {"ok": True, **self._sites.status()}
-            log.warning("an operator orders: %s %s", command, site)
+            log.warning("%s: an operator orders: %s %s", self._sites.member, command, site)
             self._sites.order(command, site, timeout if command == "drain" else 0.0)
         except (ValueError, ChannelError) as error:
             return {"ok": False, "error": str(error)}

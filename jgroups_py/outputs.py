@@ -317,7 +317,7 @@ class ReadFolder(Output):
 
 @attrs.frozen(eq=False)
 class Note(Output):
-    """Something for the log; level is "info", "warning" or "error"."""
+    """Something for the log; level is "debug", "info", "warning" or "error"."""
 
     level: str
     text: str

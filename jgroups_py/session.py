@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,16 +17,16 @@ from jgroups_py.delivery import Dispatcher
 from jgroups_py.errors import ChannelClosedError, ChannelError, ConfigError, JoinTimeoutError, NotConnectedError
 from jgroups_py.events import Event, GetState
 from jgroups_py.message import Message, as_bytes, wire_headers
+from jgroups_py.news import News
 from jgroups_py.outputs import Closed, GlobalViewInstalled, Output, SiteStatusChanged, StateAdvised, ViewInstalled
 from jgroups_py.receipts import Receipts, check_message, sites_of
 from jgroups_py.receiver import callbacks
 from jgroups_py.runtime.host import Host
 from jgroups_py.runtime.inbox import Inbox
+from jgroups_py.runtime.loop import clock
 from jgroups_py.subscriber import Subscriber, interest_of
 from jgroups_py.units import seconds, show_size
 from jgroups_py.view import GlobalView, View
-
-log = logging.getLogger("jgroups_py")
 
 ADVISED_STATE_NS = seconds(10)              # how long a state that RELAY advises may not move
 SEND_SECONDS = 60.0                         # how long a send waits for room by default
@@ -63,6 +62,7 @@ class Session:
         self.dispatcher = Dispatcher(channel.name, self.inbox, lambda: self.host.sends, self._shown, self._after)
         self.dispatcher.discard_own = channel.discard_own_messages
         self.dispatcher.set_receiver(channel.receiver)
+        self._news = News(channel.name, cluster, clock)
         self._blocks: tuple[Block, ...] = ()
         for block in channel.blocks:
             self.attach(block)
@@ -94,25 +94,15 @@ class Session:
             if self.host.node is not None:
                 self.dispatcher.me = self.host.node.me
             self.channel._view_installed(self, output.view)              # type: ignore[attr-defined]
-            self._log_view(output)                                       # type: ignore[arg-type]
         elif kind is GlobalViewInstalled:
             self.channel._global_view = output.view                      # type: ignore[attr-defined]
         elif kind is Closed and self.dispatcher.unasked:
             self.channel._closed_itself(self)
         elif kind is SiteStatusChanged:
             self.channel._sites[output.site] = output.status             # type: ignore[attr-defined]
-            self._log("site %s is %s", output.site, output.status)       # type: ignore[attr-defined]
         elif kind is StateAdvised:
             self._fetch_state(output.site)                               # type: ignore[attr-defined]
-
-    def _log_view(self, output: ViewInstalled) -> None:
-        if output.failed:
-            self._log("view %s; failed: %s", output.view, ", ".join(map(str, output.failed)))
-        else:
-            self._log("view %s", output.view)
-
-    def _log(self, text: str, *arguments: object) -> None:
-        log.info("%s@%s: " + text, self.channel.name, self.cluster, *arguments)
+        self._news.tell(output, self.dispatcher.unasked and self.joined)
 
     def _fetch_state(self, site: str) -> None:
         """Our site missed messages of another one: get its state, if the application can take one."""

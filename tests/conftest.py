@@ -2,6 +2,56 @@
 from __future__ import annotations
 
 import signal
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import pytest
+
+REAL = ("real", "chaos", "netns", "spark")
+CPU_SECONDS = 300
+"""What a test that only computes may take of the processor, however long it waits for that on a busy machine."""
+CEILING_SECONDS = 900
+"""After so long (by the clock on the wall) a test with real processes hangs; each of its waits is for an event."""
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:        # a script's `&` does that; who is interrupted in a test
     signal.signal(signal.SIGINT, signal.default_int_handler)  # would inherit it and never hear of it
+
+
+def is_real(item: pytest.Item) -> bool:
+    """Whether a test waits for sockets or processes."""
+    return any(item.get_closest_marker(name) is not None for name in REAL)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(CEILING_SECONDS if is_real(item) else 0))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    if is_real(item):
+        return (yield)
+    with cpu_limit(CPU_SECONDS):
+        return (yield)
+
+
+@contextmanager
+def cpu_limit(seconds: float) -> Iterator[None]:
+    """Fail what takes more of the processor, in all threads of this process; waiting costs nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield                                                # signals are the main thread's
+        return
+
+    def over(number: int, frame: FrameType | None) -> None:
+        pytest.fail(f"took more than {seconds:g} s of the processor")
+
+    before = signal.signal(signal.SIGPROF, over)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

@@ -33,7 +33,7 @@ RING_NAMES = {
     2: "protocols",
     3: "config node road skipping stack",
     4: "archive children filesystem runtime sim",
-    5: "aio aioduty arguments block channel control delivery duty message receipts receiver reports session "
+    5: "aio aioduty arguments block channel control delivery duty message news receipts receiver reports session "
        "subscriber watching",
     6: "__init__ __main__ blocks cli pipeline pytest_plugin simulation",
 }

@@ -37,6 +37,7 @@ class Standalone:
     def __init__(self, stack: Source, properties: Mapping[str, object] | None, name: str | None) -> None:
         self.spec: StackSpec = loaded(stack, properties)
         self.name = checked_name(name, "a name") if name else default_name()
+        self._cluster = ""
         self._host: Host | None = None
         self._inbox = Inbox()
         self._reason = ""
@@ -71,6 +72,7 @@ class Standalone:
         """
         if self._host is not None:
             raise ChannelClosedError(f"a {type(self).__name__} begins once; make another one")
+        self._cluster = cluster
         self._host = Host(self.spec, cluster, self.name, self._inbox, self._host_ended)
         self._host.start()
         LoopThread(self.name, self._host.loop).start()

@@ -41,6 +41,11 @@ def findings(rows: DataFrame, options: Options | None = None) -> DataFrame:
     return table_of(rows, JOBS["audit"], "findings", options)
 
 
+def missing(rows: DataFrame, options: Options | None = None) -> DataFrame:
+    """What these rows have no record of (audit.missing.MISSING); no line: the audit's evidence is complete."""
+    return table_of(rows, JOBS["audit"], "missing", options)
+
+
 def lag(rows: DataFrame, options: Options | None = None) -> DataFrame:
     """Delay by origin's site, receiver's site and window (lag.tables.LAG)."""
     return table_of(rows, JOBS["lag"], "lag", options)

@@ -6,6 +6,7 @@ from typing import Any
 
 from jgroups_py.pipeline import spans, timeline, traffic
 from jgroups_py.pipeline.audit.judge import judge
+from jgroups_py.pipeline.audit.missing import missing
 from jgroups_py.pipeline.job import Job, Options
 from jgroups_py.pipeline.lag import digest as lag_digest
 from jgroups_py.pipeline.lag import state as lag_state
@@ -14,8 +15,9 @@ from jgroups_py.pipeline.lag.tables import tables as lag_tables
 
 
 def _audit_tables(state: Any, options: Options) -> Mapping[str, Any]:
-    pairs, findings = judge(spans.fold(state), options.settle_ns)
-    return {"pairs": pairs, "findings": findings}
+    found = spans.fold(state)
+    pairs, findings = judge(found, options.settle_ns)
+    return {"pairs": pairs, "findings": findings, "missing": missing(found, options.settle_ns)}
 
 
 JOBS: dict[str, Job] = {job.name: job for job in (

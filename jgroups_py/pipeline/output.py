@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from jgroups_py.pipeline.audit.judge import COUNTS, is_clean, totals
+from jgroups_py.pipeline.audit.judge import CLEAN, COUNTS, totals, verdict
 from jgroups_py.pipeline.jobs import JOBS
 from jgroups_py.pipeline.report import page
 
@@ -54,9 +54,10 @@ def read(out: Path) -> dict[str, Any]:
 def document(job: str, tables: Mapping[str, Any]) -> dict[str, Any]:
     """The result for machines."""
     if job == "audit":
-        sums = totals(tables["pairs"])
-        return {"job": job, "ok": is_clean(sums), "totals": sums, "pairs": pairs(tables["pairs"]),
-                "findings": tables["findings"].to_pylist()}
+        sums, missing = totals(tables["pairs"]), tables["missing"].to_pylist()
+        found = verdict(sums, bool(missing))
+        return {"job": job, "ok": found == CLEAN, "verdict": found, "totals": sums, "missing": missing,
+                "pairs": pairs(tables["pairs"]), "findings": tables["findings"].to_pylist()}
     return {"job": job, **{name: tables[name].to_pylist() for name in SHOWN.get(job, tables)}}
 
 

@@ -111,7 +111,7 @@ def _verdict(document: Mapping[str, Any]) -> str:
     if "totals" not in document:
         return ""
     sums = document["totals"]
-    return f", {sums['delivered']:,} delivered, {'clean' if document['ok'] else 'FAULTS'}"
+    return f", {sums['delivered']:,} delivered, {document['verdict']}"
 
 
 def follow(

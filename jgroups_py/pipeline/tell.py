@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jgroups_py.pipeline.audit.judge import COUNTS
+from jgroups_py.pipeline.audit.judge import CLEAN, COUNTS, FAULTY, INCOMPLETE
 
 ALWAYS = ("sent", "delivered", "lost", "duplicated", "out_of_order")
 HEADS = {"duplicated": "twice", "out_of_order": "disorder", "declared_lost": "declared", "other_set": "other set",
@@ -22,19 +22,55 @@ def as_lines(found: Mapping[str, Any]) -> list[str]:
     lines += [row.format(*name, *(pair[count] for count in shown))
               for name, pair in zip(names, found["pairs"], strict=True)]
     lines.append(row.format("all", "", *(found["totals"][name] for name in shown)))
-    verdict = (f"everything arrived once and in order, the same everywhere{but_skipped(found)}" if found["ok"] else
-               f"FAULTS FOUND, {len(found['findings'])} findings, each with its range in the report")
-    return [*lines, f"audit: {verdict}"]
+    lines += [f"not complete: {who_of(line)}: {line['text']}" for line in found["missing"]]
+    return [*lines, f"audit: {verdict_of(found)}"]
 
 
-def but_skipped(found: Mapping[str, Any]) -> str:
-    """What of that slow applications did not get.
+def verdict_of(found: Mapping[str, Any]) -> str:
+    """The last word. The good one is said only of evidence that is complete."""
+    named = ", ".join(dict.fromkeys(who_of(line) for line in found["missing"]))
+    if found["verdict"] == INCOMPLETE:
+        return (f"NOT COMPLETE: no fault in what is recorded{but(found)}; of {named} some or all of the record is "
+                "missing")
+    if found["verdict"] == FAULTY:
+        beside = f"; beside that the record is not complete: {named}" if named else ""
+        return f"FAULTS FOUND, {len(found['findings'])} findings, each with its range in the report{beside}"
+    return f"everything arrived once and in order, the same everywhere{but(found)}"
 
-    >>> but_skipped({"totals": {"skipped": 0}}), but_skipped({"totals": {"skipped": 1200}})
-    ('', '; 1,200 were skipped for slow applications')
+
+def exit_code(found: Mapping[str, Any]) -> int:
+    """What the shell is told of the verdict.
+
+    >>> [exit_code({"verdict": word}) for word in (CLEAN, FAULTY, INCOMPLETE)]
+    [0, 1, 3]
     """
-    skipped = found["totals"]["skipped"]
-    return f"; {skipped:,} were skipped for slow applications" if skipped else ""
+    return {CLEAN: 0, INCOMPLETE: 3}.get(found["verdict"], 1)
+
+
+def who_of(line: Mapping[str, Any]) -> str:
+    """Of which member or site a line of audit.missing speaks.
+
+    >>> who_of({"member": "B", "site": "NYC", "incarnation": "00"})
+    'B@NYC'
+    >>> who_of({"member": "", "site": "", "incarnation": "0a"})
+    '0a'
+    >>> who_of({"member": "", "site": "SFO", "incarnation": ""})
+    'site SFO'
+    """
+    if not line["incarnation"]:
+        return f"site {line['site']}"
+    return who(line["member"] or line["incarnation"][:8], line["site"])
+
+
+def but(found: Mapping[str, Any]) -> str:
+    """What of that did not arrive, and why it is no fault.
+
+    >>> but({"totals": {"skipped": 1200, "declared_lost": 0, "pending": 3}})
+    '; 1,200 were skipped for slow applications; 3 were sent too lately to be judged'
+    """
+    return "".join(f"; {found['totals'][name]:,} {text}" for name, text in (
+        ("declared_lost", "losses were declared"), ("skipped", "were skipped for slow applications"),
+        ("pending", "were sent too lately to be judged")) if found["totals"][name])
 
 
 def who(name: str, site: str, stream: str = "all") -> str:

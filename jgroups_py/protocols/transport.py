@@ -23,7 +23,7 @@ from jgroups_py.batch import Batch, joined
 from jgroups_py.errors import ConfigError, WireError
 from jgroups_py.events import AddressesKnown, Connect, SendTo, ViewChange
 from jgroups_py.naming import Resolve, ResolveName
-from jgroups_py.outputs import Frame
+from jgroups_py.outputs import Frame, Note
 from jgroups_py.protocol import on, timer
 from jgroups_py.resolver import parse_resolvers
 from jgroups_py.units import count, duration, flag, host, size, text
@@ -34,10 +34,11 @@ THREADS = "threads of the Java transport; this one runs on one loop thread"
 BUNDLER = "bundling here is natural: what is queued when the loop comes round forms a run"
 SYSTEM_RESOLVER = parse_resolvers("dns")
 DIAGNOSTICS = "there is no diagnostics handler that listens on the network"
+FOREIGN_CLUSTER = "foreign cluster"
 NOT_OURS = {
     "foreign version": "it is of another version of the wire format",
-    "foreign cluster": "it is of another cluster, which uses the same place (give each cluster a mcast_port of its "
-                       "own, or with TCP a bind_port)",
+    FOREIGN_CLUSTER: "it is of another cluster, which uses the same place (give each cluster a mcast_port of its "
+                     "own, or with TCP a bind_port)",
     "wrong checksum": "its checksum is wrong",
 }
 """What decoding says of frames that are not ours, in words for the log."""
@@ -336,8 +337,16 @@ class Transport(BaseTransport):
         except WireError as error:
             reason = str(error)
             self.count(reason.replace(" ", "_") + "_dropped" if reason in NOT_OURS else "malformed_dropped")
-            self.warn(f"dropped a frame: {NOT_OURS.get(reason, reason)}")
+            if reason == FOREIGN_CLUSTER:
+                self.foreign_cluster()
+            else:
+                self.warn(f"dropped a frame: {NOT_OURS.get(reason, reason)}")
             return None
+
+    def foreign_cluster(self) -> None:
+        """Clusters on a host may share a multicast address: it costs little and harms nothing, so once is enough."""
+        if self.counters.get("foreign_cluster_dropped") == 1:
+            self.emit(Note("info", f"dropped a frame: {NOT_OURS[FOREIGN_CLUSTER]}"))
 
 
 class Udp(Transport):

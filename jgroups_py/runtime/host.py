@@ -50,7 +50,7 @@ CHECK_BYTES = 64 << 10                      # after so many bytes layers are ask
 PENDING_BYTES = 1 << 20                     # while layers keep back more than this, nothing is taken
 SPARSE_NS = millis(0.05)                    # who sends so seldom, on average since it was looked at, sends at once
 FLUSH_NS = millis(500)                      # how long a leaving member sends what its application queued before
-LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
 class Host:

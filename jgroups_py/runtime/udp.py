@@ -88,8 +88,8 @@ class UdpSockets:
         # Linux doubles what it is asked for, to allow for its own overhead, and reports the doubled value.
         got = sock.getsockopt(socket.SOL_SOCKET, option) // 2
         if got < wanted:
-            self._note("info", f"{name}: the system gives {show_size(got)} instead of {show_size(wanted)} "
-                               "(net.core.rmem_max, net.core.wmem_max)")
+            self._note("debug", f"{name}: the system gives {show_size(got)} instead of {show_size(wanted)} "
+                                "(net.core.rmem_max, net.core.wmem_max)")
 
     # --- out --------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from jgroups_py.sim.profiles import PROFILES
 NEVER_SIMULATED = frozenset({"__main__", "cli", "control", "pipeline", "pytest_plugin", "reports", "watching"})
 """Modules and rooms of the package that no seed imports."""
 OF_APPLICATIONS = frozenset({
-    "aio", "aioduty", "arguments", "block", "blocks", "channel", "delivery", "duty", "filesystem", "message",
+    "aio", "aioduty", "arguments", "block", "blocks", "channel", "delivery", "duty", "filesystem", "message", "news",
     "receipts", "receiver", "runtime", "session", "simulation", "subscriber"})
 """Those that only the seeds of profiles with an application import: channels, and what stands on them."""
 

@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import Any, Self
 
 Event = dict[str, Any]
-STARTING_SECONDS = 30.0
-WAITING_SECONDS = 30.0
-LEAVING_SECONDS = 10.0
+STARTING_SECONDS = 120.0                   # ceilings, for a machine that is busy with other things
+WAITING_SECONDS = 120.0
+LEAVING_SECONDS = 60.0
 POLL_SECONDS = 0.1
 SHOWN_EVENTS = 30
 SHOWN_STDERR = 4000

@@ -27,8 +27,8 @@ VARIABLE = "JGROUPS_SERF"
 MODULE = "github.com/hashicorp/serf/cmd/serf@v0.10.2"
 HOW_TO_GET_IT = (f"The serf agent is needed. On Debian and Ubuntu: apt-get install serf. Elsewhere: go install "
                  f"{MODULE}. `python -m tests.real.serf_agent` tries both; {VARIABLE}=PATH names one that is there.")
-ASK_SECONDS = 5.0
-WAIT_SECONDS = 20.0
+ASK_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 POLL_SECONDS = 0.05
 
 

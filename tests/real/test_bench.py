@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 SPREAD = {"median", "min", "max", "runs"}
 
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
     """A finished benchmark."""
     return subprocess.run([sys.executable, "-m", "jgroups_py", "bench", *arguments], capture_output=True, text=True,
-                          timeout=80, check=False)
+                          check=False)
 
 
 def document(*arguments: str) -> dict[str, Any]:
@@ -61,8 +61,8 @@ def test_an_interrupt_ends_all_members():
     assert running.stderr.readline().startswith("round 1")
     children = _children(running.pid)
     running.send_signal(signal.SIGINT)
-    assert running.wait(20) == 130
-    until = time.monotonic() + 5
+    assert running.wait(120) == 130
+    until = time.monotonic() + 120
     while any(_lives(pid) for pid in children):
         assert time.monotonic() < until, f"of {children} some live on"
         time.sleep(0.02)

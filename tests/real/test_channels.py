@@ -13,11 +13,12 @@ import jgroups_py as jg
 from jgroups_py.aio import AsyncChannel
 from jgroups_py.cli.member import rss_mb
 from tests.real.members import free_ports, free_range
-from tests.unit.runtime.helpers import eventually
+from tests.unit.runtime.helpers import PATIENCE_SECONDS, eventually
 from tests.unit.runtime.test_sockets import Proxy
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 STACKS = ("udp", "tcp")
+ROUND_TRIPS = 20
 
 
 class Keeper(jg.Receiver):
@@ -54,7 +55,8 @@ def test_two_channels_of_one_process_are_two_members(stack):
         a, b = (open_channels.enter_context(jg.JChannel(stack, name, properties, Keeper())) for name in "AB")
         a.connect("chat")
         b.connect("chat")
-        assert [str(member) for member in b.view.members] == ["A", "B"]
+        for channel in (a, b):
+            eventually(lambda channel=channel: sorted(map(str, channel.view.members)) == ["A", "B"])
         b.send(None, b"to all")
         b.send(a.address, b"to A")
         eventually(lambda: sorted(a.receiver.messages) == [b"to A", b"to all"] and b.receiver.messages == [b"to all"])
@@ -62,12 +64,18 @@ def test_two_channels_of_one_process_are_two_members(stack):
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_closing_takes_less_than_a_second_for_the_coordinator_too(stack):
+    """On a busy machine: less than a second more than some round trips in this group take in this run."""
     properties = free_ports(stack)
-    a, b, c = (jg.JChannel(stack, name, properties).connect("chat") for name in "ABC")
+    a, b, c = (jg.JChannel(stack, name, properties, Keeper()).connect("chat") for name in "ABC")
+    start = monotonic()
+    for number in range(ROUND_TRIPS):
+        c.send(None, b"%d" % number)
+        eventually(lambda number=number: all(len(each.receiver.messages) > number for each in (a, b, c)))
+    busy_s = monotonic() - start
     for channel in (a, c, b):
         start = monotonic()
         channel.close()
-        assert monotonic() - start < 1
+        assert monotonic() - start < 1 + busy_s
 
 
 def test_a_join_that_was_given_up_leaves_no_trace():
@@ -101,7 +109,7 @@ def test_members_behind_tcp_proxies_form_a_group():
             spec = jg_stack(first + number, proxy.address[1], hosts)
             channels.append(opened.enter_context(jg.JChannel(spec, "AB"[number], receiver=Keeper())))
             channels[-1].connect("chat")
-        assert len(channels[1].view) == 2
+        eventually(lambda: len(channels[1].view) == 2)
         channels[1].send_batch(None, [bytes(1000)] * 2000)
         eventually(lambda: len(channels[0].receiver.messages) == 2000)
 
@@ -119,7 +127,7 @@ def test_asyncio_and_threads_meet_in_one_group():
     properties = free_ports("udp")
 
     async def test() -> None:
-        async with asyncio.timeout(20), AsyncChannel("udp", "A", properties) as a:
+        async with asyncio.timeout(PATIENCE_SECONDS), AsyncChannel("udp", "A", properties) as a:
             await a.connect("chat")
             got = []
             async for message in a:

@@ -18,8 +18,9 @@ from tests.unit.pipeline.made import folded
 pytestmark = pytest.mark.real
 
 LINES = 6000
+SILENCE_S = 5.0                          # FD_ALL's patience: a shorter gap was noticed by a broken link
 RATE = 600                               # so the stream takes ten seconds, whatever the machine does beside it
-END_S = 150
+END_S = 600
 
 
 def demo(*options: str) -> subprocess.Popen[str]:
@@ -65,7 +66,7 @@ def test_relays_of_both_sites_are_killed_and_nothing_is_lost_doubled_or_out_of_o
     assert len(result["copies"]) == 3
     assert result["answers"]["received"] == result["answers"]["sent"] > 0
     for incident in result["incidents"]:
-        assert max(incident["longest_gap_s"].values()) < 1.0, incident
+        assert max(incident["longest_gap_s"].values()) < SILENCE_S, incident
 
 
 def test_three_sites_replicate_without_kills(text: Path, tmp_path: Path):
@@ -80,13 +81,13 @@ def test_three_sites_replicate_without_kills(text: Path, tmp_path: Path):
 
 def test_ctrl_c_ends_the_demo_and_all_its_processes(text: Path, tmp_path: Path):
     process = demo("--no-audit", "--input", str(text), "--rate", "100", "--out", str(tmp_path / "out"))
-    deadline = monotonic() + 30
+    deadline = monotonic() + 120
     while len(workers_of(process.pid)) < 6:
         assert monotonic() < deadline, "the demo did not start its six members"
         sleep(0.1)
     workers = workers_of(process.pid)
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=20)
+    process.communicate(timeout=120)
     assert process.returncode == 130
     for pid in workers:
         with pytest.raises(ProcessLookupError):
@@ -95,6 +96,6 @@ def test_ctrl_c_ends_the_demo_and_all_its_processes(text: Path, tmp_path: Path):
 
 def test_an_input_that_is_not_there_is_wrong_use(tmp_path: Path):
     process = demo("--input", str(tmp_path / "missing.txt"))
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=120)
     assert process.returncode == 2
     assert "missing.txt" in errors

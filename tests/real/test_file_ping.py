@@ -8,7 +8,7 @@ import pytest
 import jgroups_py as jg
 from tests.real.members import free_ports
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 STOCK = Path(__file__).parents[2] / "stacks" / "tcp.yaml"
 
 
@@ -22,8 +22,8 @@ def test_members_find_each_other_and_leave_no_files_behind(tmp_path: Path):
     properties = {**free_ports("tcp"), "bind_addr": "127.0.0.1"}
     properties.pop("initial_hosts", None)
     with jg.JChannel(str(stack), "A", properties) as a, jg.JChannel(str(stack), "B", properties) as b:
-        a.connect("files", timeout=20)
-        b.connect("files", timeout=20)
+        a.connect("files", timeout=120)
+        b.connect("files", timeout=120)
         assert [str(member) for member in b.view.members] == ["A", "B"]
         files = [path for path in folder.rglob("*") if path.is_file()]
         assert len(files) == 2, files

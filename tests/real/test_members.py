@@ -6,9 +6,9 @@ from time import monotonic, sleep
 
 import pytest
 
-from tests.real.members import Group
+from tests.real.members import LEAVING_SECONDS, Group
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 STACKS = ("udp", "tcp")
 MESSAGES = 20_000
 
@@ -34,7 +34,7 @@ def test_a_flood_from_all_members_at_once_arrives_exactly_once_in_order(stack):
         for member in members:
             member.tell(f"flood {MESSAGES} 1000")
         for member in members:
-            stats = member.received_all(dict.fromkeys(names.split(), MESSAGES), timeout=60)
+            stats = member.received_all(dict.fromkeys(names.split(), MESSAGES))
             for figures in stats["received"].values():
                 assert figures == {"count": MESSAGES, "next": MESSAGES, "duplicates": 0, "out_of_order": 0}
             assert stats["sent"] == MESSAGES
@@ -43,39 +43,45 @@ def test_a_flood_from_all_members_at_once_arrives_exactly_once_in_order(stack):
 
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize("victim", ["A", "C"])
-def test_a_killed_member_is_out_of_the_view_within_a_second(stack, victim):
+def test_a_killed_member_is_found_out_by_its_broken_link_and_not_by_its_silence(stack, victim):
+    """Within some hundredths of a second, on a quiet machine (README); FD_ALL would need five."""
     with Group(stack) as group:
         group.start("A B C")
         marks = {name: member.mark() for name, member in group.members.items()}
-        at = group[victim].kill()
-        for name in "ABC".replace(victim, ""):
-            view = group[name].view_of("ABC".replace(victim, ""), marks[name])
-            assert view["at"] - at < 1.0, f"{view['at'] - at:.2f} s\n{group.told()}"
+        group[victim].kill()
+        left = "ABC".replace(victim, "")
+        for name in left:
+            group[name].view_of(left, marks[name])
+        counters = [group[name].stats()["protocols"] for name in left]
+        assert sum(found["FD_SOCK"].get("suspected", 0) for found in counters) >= 1, group.told()
+        assert [found["FD_ALL"].get("suspected", 0) for found in counters] == [0, 0], group.told()
 
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_survivors_of_a_crash_in_mid_stream_have_the_same_messages_of_the_dead(stack):
     with Group(stack) as group:
         members = group.start("A B C")
-        for member in members:
+        members[0].tell("flood 100000 1000 10000")                     # ten seconds, or more
+        for member in members[1:]:
             member.tell("flood 10000 1000 10000")
-        sleep(0.5)
+        while not all("A" in member.stats()["received"] for member in members[1:]):
+            sleep(0.05)
         members[0].kill()
         got = [member.received_all({"B": 10_000, "C": 10_000})["received"] for member in members[1:]]
         assert got[0]["A"] == got[1]["A"], group.told()
-        assert 0 < got[0]["A"]["next"] < 10_000
+        assert 0 < got[0]["A"]["next"] < 100_000
         assert all(f["duplicates"] == f["out_of_order"] == 0 for received in got for f in received.values())
 
 
-def test_a_member_that_leaves_is_out_of_the_view_at_once_and_not_suspected():
+def test_a_member_that_leaves_is_out_of_the_view_without_being_suspected():
     with Group("udp") as group:
         group.start("A B C")
         marks = {name: member.mark() for name, member in group.members.items()}
-        at = monotonic()
         assert group["A"].leave() == 0
         for name in "BC":
-            assert group[name].view_of("BC", marks[name])["at"] - at < 1.0
-        assert group["B"].stats()["protocols"]["FD_SOCK"].get("suspected", 0) == 0
+            group[name].view_of("BC", marks[name])
+            protocols = group[name].stats()["protocols"]
+            assert [protocols[detector].get("suspected", 0) for detector in ("FD_SOCK", "FD_ALL")] == [0, 0]
 
 
 def test_end_of_input_and_sigterm_are_graceful_ends():
@@ -83,10 +89,10 @@ def test_end_of_input_and_sigterm_are_graceful_ends():
         a, b, c = group.start("A B C")
         assert a.process.stdin is not None
         a.process.stdin.close()
-        assert a.process.wait(10) == 0
+        assert a.process.wait(LEAVING_SECONDS) == 0
         group.settle("BC")
         b.signal(signal.SIGTERM)
-        assert b.process.wait(10) == 0
+        assert b.process.wait(LEAVING_SECONDS) == 0
         c.view_of("C")
 
 
@@ -105,13 +111,11 @@ def test_a_member_that_was_stopped_finds_out_and_comes_back(stack):
         marks = {name: member.mark() for name, member in group.members.items()}
         group["A"].signal(signal.SIGSTOP)
         for name in "BC":
-            group[name].view_of("BC", marks[name], 20)
+            group[name].view_of("BC", marks[name])
         marks = {name: member.mark() for name, member in group.members.items()}
-        at = monotonic()
         group["A"].signal(signal.SIGCONT)
         for name in "ABC":
-            group[name].view_of("ABC", marks[name], 15)
-        assert monotonic() - at < 10
+            group[name].view_of("ABC", marks[name])
         group["A"].tell("send I am back")
         for name in "ABC":
             group[name].wait(lambda event: event.get("payload") == "I am back", "message")
@@ -123,7 +127,7 @@ def test_eight_members_that_start_at_once_form_one_view():
     with Group("udp") as group:
         for name in names:
             group.spawn(name)
-        group.settle(names, 60)
+        group.settle(names)
 
 
 def test_an_idle_member_of_six_uses_next_to_nothing():

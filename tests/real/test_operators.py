@@ -19,7 +19,7 @@ from tests.real.serf_agent import free_port, until
 from tests.unit.runtime.helpers import free_udp_port
 
 pytestmark = pytest.mark.real
-PATIENCE_S = 10.0
+PATIENCE_S = 120.0
 FAST = {"probe_interval": "200ms", "probe_timeout": "150ms", "gossip_interval": "50ms", "profile": "memberlist-local"}
 
 

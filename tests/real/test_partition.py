@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from time import monotonic
 
 import pytest
 
@@ -10,8 +9,6 @@ from jgroups_py.config.load import stacks_folder
 from tests.real.members import Group
 
 pytestmark = pytest.mark.real
-
-HEALED_WITHIN_S = 10
 
 
 @pytest.fixture
@@ -39,11 +36,9 @@ def test_two_halves_of_five_members_go_on_and_merge_when_the_network_heals(stack
             for name in half:
                 group[name].wait(lambda event, text=f"only {half[0]}": event.get("payload") == text, "message")
         since = {member.name: member.mark() for member in members}
-        at = monotonic()
         for member in members:
             member.tell("heal")
         for member in members:
-            view = member.view_of("ABCDE", since[member.name], HEALED_WITHIN_S)
+            view = member.view_of("ABCDE", since[member.name])
             subgroups = sorted(sorted(subgroup) for subgroup in view["subgroups"])
             assert subgroups == [list(half) for half in halves], f"S8: the MergeView names other groups: {view}"
-        assert monotonic() - at < HEALED_WITHIN_S

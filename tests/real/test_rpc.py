@@ -26,7 +26,7 @@ from jgroups_py.blocks.rpc import (
 )
 from tests.unit.runtime.helpers import eventually, free_udp_port
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 
 class Member(jg.Receiver):

@@ -14,7 +14,7 @@ from tests.real.members import free_ports, free_range
 pytestmark = pytest.mark.real
 
 
-def until(holds: Callable[[], bool], timeout: float = 5) -> None:
+def until(holds: Callable[[], bool], timeout: float = 120) -> None:
     """Wait until it holds."""
     deadline = time.monotonic() + timeout
     while not holds():

@@ -25,7 +25,7 @@ from tests.real.members import Group, Member, free_range
 pytestmark = pytest.mark.real
 
 STACKS = Path(__file__).parents[2] / "stacks"
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 class Operator:
@@ -36,7 +36,7 @@ class Operator:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([sys.executable, "-m", "jgroups_py", "site", *words, "--control", str(self.path)],
-                              capture_output=True, text=True, timeout=60, check=False)
+                              capture_output=True, text=True, check=False)
 
     def status(self) -> dict[str, Any]:
         done = self.run("status", "--json")
@@ -118,7 +118,7 @@ def test_a_drain_under_load_loses_nothing_of_what_was_held(company: Company) -> 
     b, d = company.nyc["B"], company.sfo["D"]
     b.tell("flood 200000 100 1000")                          # longer than the test takes on any machine
     d.wait(lambda event: event["event"] == "progress", "flood")
-    done = company.operators["A"].run("drain", "SFO", "--timeout", "20", "--json")
+    done = company.operators["A"].run("drain", "SFO", "--timeout", "100", "--json")
     assert (done.returncode, json.loads(done.stdout)) == (0, {})
     received = d.stats()["received"]["B"]
     assert received["duplicates"] == received["out_of_order"] == 0
@@ -167,7 +167,7 @@ def test_garbage_on_the_socket_is_answered_and_harms_nobody(company: Company) ->
     questions = (b"{", b"[]", b"{}", b'{"command": "offline"}', b'{"command": "drain", "site": "SFO", "timeout": true}',
                  b'{"command": "offline", "site": 7}', b'{"command": "status", "timeout": -1}', b"\xff\xfe" * 40_000)
     with socket.socket(socket.AF_UNIX) as caller:
-        caller.settimeout(10)
+        caller.settimeout(PATIENCE_S)
         caller.connect(str(company.operators["A"].path))
         with caller.makefile("rb") as answers:
             for question in questions:

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.real
 
 STACKS = Path(__file__).parents[2] / "stacks"
 LOCAL = ["udp.xml", "udp.yaml", "tcp.xml", "tcp.yaml"]
-PATIENCE_SECONDS = 20.0
+PATIENCE_SECONDS = 120.0
 NOBODY = jg.GlobalView({})
 
 

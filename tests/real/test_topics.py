@@ -28,7 +28,7 @@ def stack(topics: str) -> StackSpec:
 
 def until(holds: Callable[[], bool]) -> None:
     """Wait until it holds."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 120
     while not holds():
         assert time.monotonic() < deadline, "it never came to that"
         time.sleep(0.005)

@@ -1,9 +1,13 @@
-"""`python -m tests.sim.marathon`: 100,000 seeds over all profiles, in pieces, so that it may be stopped and go on.
+"""`python -m tests.sim.marathon`: seeds of every profile, in pieces, so that it may be stopped and go on.
+
+`--sites N` (30,000; `tox -e sim-100k`: 100,000) are seeds whose world has two or more sites, over all profiles that
+make such worlds, each with a twentieth at least; beside them group and replicas have `--others` seeds each, and the
+profiles that are left a tenth of that. A profile that is new in the registry has its share at once.
 
 Each piece that is done is a line of JSON in the progress file, tests/sim/marathon.jsonl, which is kept with the
 sources. Pieces of other sources than today's do not count: the line has a digest of what a seed of its profile may run.
-Ends with a table by profile, faults by kind, states reached; exit 1 if a seed failed. `--progress FILE` with a new file
-runs them all.
+Ends with a table by profile, with how many of its seeds had two or more sites, faults by kind, states reached; exit 1
+if a seed failed. `--progress FILE` with a new file runs them all.
 """
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ import json
 import sys
 from argparse import ArgumentParser
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -20,16 +24,20 @@ import attrs
 
 from jgroups_py.children import workers
 from jgroups_py.cli.sim import Sum
+from jgroups_py.sim.profiles import PROFILES
 from jgroups_py.sim.runner import run_seed, seldom_collecting
 from jgroups_py.sim.sources import digest_of_sources
 
-SHARES = {"group": 500, "relay": 120, "relay-crash": 40, "relay-storm": 30, "split-brain": 30, "limits": 20,
-          "scale": 10, "site-crash": 10, "operators": 10, "replicas": 200, "flow": 5, "interleavings": 10, "swim": 5,
-          "swim-group": 5, "topics": 5}
-"""How the seeds are spread over the profiles, in thousandths: some four hours of a core."""
-PIECE = 50
+SITES, OTHERS = 30_000, 5_000
+LEAST_SHARE = 20                         # a profile with sites has this part of their seeds, or more
+LARGE_SHARE = 10                         # of `--others`, what a profile without sites has that is not in LARGE
+LARGE = ("group", "replicas")
+WEIGHTS = {"relay": 6, "relay-crash": 2, "relay-storm": 2, "split-brain": 2, "topics": 2}
+"""How what is left above the least is spread over the profiles with sites; 1 where nothing is said."""
+ROUNDS = 60                              # the profiles take turns, with so many pieces each
+LOOKED_AT = 10                           # plans, to know whether a profile has sites
 PROGRESS = Path(__file__).with_suffix(".jsonl")
-ROW = "{:<12} {:>7} {:>7} {:>11} {:>10} {:>9} {:>12}"
+ROW = "{:<13} {:>7} {:>10} {:>7} {:>11} {:>10} {:>9} {:>12}"
 SECONDS_AN_HOUR = 3600
 
 
@@ -42,13 +50,36 @@ class Piece:
     stop: int
 
 
-def pieces(seeds: int) -> Iterator[Piece]:
+def has_sites(profile: str, seed: int) -> bool:
+    """Whether the world of a seed has two or more sites."""
+    return len(PROFILES[profile](seed).plan.sites) >= 2
+
+
+def shares(sites: int = SITES, others: int = OTHERS) -> dict[str, int]:
+    """Profile -> its seeds. sites: how many of those with two or more sites, over all profiles that have them.
+
+    Most plans of a profile have sites, or none has; a seed without is none of `sites`, so the table counts them.
+    """
+    with_sites = [name for name in PROFILES
+                  if 2 * sum(has_sites(name, seed) for seed in range(LOOKED_AT)) > LOOKED_AT]
+    least = min(sites // LEAST_SHARE, sites // len(with_sites))
+    weights = {name: WEIGHTS.get(name, 1) for name in with_sites}
+    more = sites - least * len(with_sites)
+    found = {name: least + more * weight // sum(weights.values()) for name, weight in weights.items()}
+    found[with_sites[0]] += sites - sum(found.values())
+    return {name: found[name] if name in found else others if name in LARGE else others // LARGE_SHARE
+            for name in PROFILES}
+
+
+SHARES = shares()
+
+
+def pieces(wanted: Mapping[str, int]) -> Iterator[Piece]:
     """All work, the profiles by turns, so that a part of it is spread as the whole is."""
-    left = {profile: seeds * share // sum(SHARES.values()) for profile, share in SHARES.items()}
-    done = dict.fromkeys(left, 0)
+    left, done = dict(wanted), dict.fromkeys(wanted, 0)
     while any(left.values()):
         for profile in [profile for profile in left if left[profile]]:
-            step = min(left[profile], max(1, PIECE * SHARES[profile] // 100))
+            step = min(left[profile], -(-wanted[profile] // ROUNDS))
             yield Piece(profile, done[profile], done[profile] + step)
             done[profile] += step
             left[profile] -= step
@@ -62,7 +93,8 @@ def work_off(piece: Piece) -> dict[str, Any]:
         total.add(outcome)
         if outcome.violations:
             failed.append(f"{outcome.command}: {outcome.violations[0]}")
-    return {**attrs.asdict(piece), "sum": attrs.asdict(total), "failed": failed}
+    with_sites = sum(has_sites(piece.profile, seed) for seed in range(piece.first, piece.stop))
+    return {**attrs.asdict(piece), "with_sites": with_sites, "sum": attrs.asdict(total), "failed": failed}
 
 
 class Progress:
@@ -70,11 +102,11 @@ class Progress:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.digests = {profile: digest_of_sources(profile) for profile in SHARES}
-        self.lines: dict[str, list[dict[str, Any]]] = {profile: [] for profile in SHARES}
+        self.digests = {profile: digest_of_sources(profile) for profile in PROFILES}
+        self.lines: dict[str, list[dict[str, Any]]] = {profile: [] for profile in PROFILES}
         texts = path.read_text().splitlines() if path.exists() else []
         for line in [json.loads(text) for text in texts if text.endswith("}")]:   # a torn last line does not count
-            if line["digest"] == self.digests.get(line["profile"]):
+            if line["digest"] == self.digests.get(line["profile"]) and "with_sites" in line:
                 self._keep(line)
 
     def add(self, line: dict[str, Any]) -> None:
@@ -112,7 +144,8 @@ def joined(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         if last is not None and last["stop"] == line["first"]:
             total = sum_of(last)
             total.join(sum_of(line))
-            last = {**last, "stop": line["stop"], "sum": attrs.asdict(total), "failed": last["failed"] + line["failed"]}
+            last = {**last, "stop": line["stop"], "sum": attrs.asdict(total), "failed": last["failed"] + line["failed"],
+                    "with_sites": last["with_sites"] + line["with_sites"]}
         else:
             if last is not None:
                 yield last
@@ -137,21 +170,33 @@ def add_up(lines: Iterable[dict[str, Any]]) -> dict[str, Sum]:
     return {**sums, "all": whole}
 
 
-def table(sums: dict[str, Sum]) -> Iterator[str]:
-    """The closing lines."""
-    yield ROW.format("profile", "seeds", "failed", "violations", "sim hours", "faults", "core hours")
+def table(sums: Mapping[str, Sum], with_sites: Mapping[str, int]) -> Iterator[str]:
+    """The closing lines. with_sites: profile -> how many of its seeds had two or more sites."""
+    yield ROW.format("profile", "seeds", "with sites", "failed", "violations", "sim hours", "faults", "core hours")
     for profile, total in sums.items():
-        yield ROW.format(profile, total.seeds, total.failed, total.violations, f"{total.sim_s / SECONDS_AN_HOUR:.1f}",
-                         total.faults, f"{total.cpu_s / SECONDS_AN_HOUR:.2f}")
+        sites = sum(with_sites.values()) if profile == "all" else with_sites.get(profile, 0)
+        yield ROW.format(profile, total.seeds, sites, total.failed, total.violations,
+                         f"{total.sim_s / SECONDS_AN_HOUR:.1f}", total.faults, f"{total.cpu_s / SECONDS_AN_HOUR:.2f}")
     yield sums["all"].kinds()
     yield sums["all"].states()
+
+
+def sources(digests: Mapping[str, str]) -> str:
+    """At which state of the sources the seeds ran: a digest, and which profiles run more than the core."""
+    core = digests[next(iter(digests))]
+    others = {digest: [name for name in digests if digests[name] == digest] for digest in digests.values()}
+    return "sources " + ", ".join(digest if digest == core else f"{digest} ({', '.join(names)})"
+                                  for digest, names in others.items())
 
 
 def main(words: list[str]) -> int:
     """The command."""
     parser = ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--seeds", type=int, default=100_000, help="in all (default: 100000)")
-    parser.add_argument("--profiles", default=",".join(SHARES), metavar="NAME,NAME",
+    parser.add_argument("--sites", type=int, default=SITES, metavar="SEEDS",
+                        help="with two or more sites, over all profiles (default: %(default)s)")
+    parser.add_argument("--others", type=int, default=OTHERS, metavar="SEEDS",
+                        help="of group and of replicas each (default: %(default)s)")
+    parser.add_argument("--profiles", default=",".join(PROFILES), metavar="NAME,NAME",
                         help="only the pieces of these profiles (default: all)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (default: 2)")
     parser.add_argument("--progress", type=Path, default=PROGRESS, metavar="FILE",
@@ -159,11 +204,11 @@ def main(words: list[str]) -> int:
     parser.add_argument("--show", action="store_true", help="run nothing, only show what is done at these sources")
     args = parser.parse_args(words)
     profiles = args.profiles.split(",")
-    unknown = [profile for profile in profiles if profile not in SHARES]
+    unknown = [profile for profile in profiles if profile not in PROFILES]
     if unknown:
-        parser.error(f"no profile {', '.join(unknown)}; known: {', '.join(SHARES)}")
+        parser.error(f"no profile {', '.join(unknown)}; known: {', '.join(PROFILES)}")
     progress = Progress(args.progress)
-    wanted = [piece for piece in pieces(args.seeds) if piece.profile in profiles]
+    wanted = [piece for piece in pieces(shares(args.sites, args.others)) if piece.profile in profiles]
     todo = [piece for piece in wanted if not progress.has(piece)]
     seeds = sum(piece.stop - piece.first for piece in wanted)
     say(f"{seeds - sum(piece.stop - piece.first for piece in todo)} of {seeds} seeds are done")
@@ -175,8 +220,11 @@ def main(words: list[str]) -> int:
                 for text in line["failed"]:
                     say(f"  {text}")
         progress.tidy()
-    sums = add_up(line for profile in profiles for line in progress.lines[profile])
-    say("\n".join(table(sums)))
+    lines = [line for profile in profiles for line in progress.lines[profile]]
+    sums, with_sites = add_up(lines), Counter[str]()
+    for line in lines:
+        with_sites[line["profile"]] += line["with_sites"]
+    say("\n".join([*table(sums, with_sites), sources(progress.digests)]))
     return 1 if sums["all"].failed else 0
 
 

@@ -8,23 +8,57 @@ import attrs
 import pytest
 
 from jgroups_py.cli.sim import Sum
+from jgroups_py.sim.profiles import PROFILES
 from tests.sim import marathon
-from tests.sim.marathon import SHARES, Piece, Progress, add_up, pieces, table
+from tests.sim.marathon import SHARES, Piece, Progress, add_up, has_sites, pieces, shares, table
 
 
 def line_of(piece: Piece, faults: int = 2, failed: int = 0) -> dict[str, object]:
     """A line as `work_off` writes it."""
     total = Sum(seeds=piece.stop - piece.first, failed=failed, violations=failed, sim_s=36.0, cpu_s=3.6, faults=faults,
                 by_kind=Counter({"crash": faults}))
-    return {**attrs.asdict(piece), "sum": attrs.asdict(total), "failed": []}
+    return {**attrs.asdict(piece), "with_sites": total.seeds, "sum": attrs.asdict(total), "failed": []}
+
+
+def rows_of(progress: Progress) -> list[str]:
+    """The closing lines."""
+    lines = [line for found in progress.lines.values() for line in found]
+    return list(table(add_up(lines), {name: sum(line["with_sites"] for line in found)
+                                      for name, found in progress.lines.items()}))
+
+
+@pytest.mark.parametrize(("sites", "least"), [(30_000, 1_500), (100_000, 5_000)])
+def test_so_many_seeds_have_sites_and_no_profile_with_sites_has_few(sites: int, least: int) -> None:
+    found = shares(sites)
+    assert set(found) == set(PROFILES)
+    with_sites = [name for name in found if has_sites(name, 0)]
+    assert {"relay", "topics", "site-crash", "interleavings"} <= set(with_sites)
+    assert sum(found[name] for name in with_sites) == sites
+    assert min(found[name] for name in with_sites) >= least
+    assert found["group"] == found["replicas"] == 5_000
+    assert all(found[name] == 500 for name in ("flow", "swim", "swim-group"))
+
+
+def test_a_new_profile_has_its_share_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Brandnew(PROFILES["relay"]):                         # type: ignore[misc, name-defined]
+        name = "brandnew"
+
+    monkeypatch.setitem(PROFILES, "brandnew", Brandnew)
+    found = shares()
+    assert found["brandnew"] >= 1_500
+    assert sum(seeds for name, seeds in found.items() if has_sites(name, 0)) == 30_000
 
 
 def test_pieces_cover_every_profile_by_its_share_without_gap_or_overlap() -> None:
     found: dict[str, int] = dict.fromkeys(SHARES, 0)
-    for piece in pieces(10_000):
+    for piece in pieces(SHARES):
         assert piece.first == found[piece.profile] < piece.stop
         found[piece.profile] = piece.stop
-    assert found == {profile: 10_000 * share // sum(SHARES.values()) for profile, share in SHARES.items()}
+    assert found == SHARES
+
+
+def test_a_piece_says_how_many_of_its_seeds_had_sites() -> None:
+    assert [marathon.work_off(Piece(profile, 0, 2))["with_sites"] for profile in ("relay", "group")] == [2, 0]
 
 
 def test_what_is_done_is_done_after_a_restart_and_a_torn_line_is_not(tmp_path: Path) -> None:
@@ -52,10 +86,10 @@ def test_tidied_it_says_the_same_in_fewer_lines(tmp_path: Path) -> None:
     for piece in (Piece("group", 0, 5), Piece("group", 9, 12), Piece("group", 5, 8), Piece("relay", 8, 9)):
         progress.add(line_of(piece))
     progress.add(line_of(Piece("group", 4, 6)))                # once more: counts once
-    before = list(table(add_up(line for lines in progress.lines.values() for line in lines)))
+    before = rows_of(progress)
     progress.tidy()
     assert len(path.read_text().splitlines()) == 3
-    assert list(table(add_up(line for lines in Progress(path).lines.values() for line in lines))) == before
+    assert rows_of(Progress(path)) == before
     assert before[-3].split()[:2] == ["all", "12"]
 
 
@@ -70,9 +104,9 @@ def test_the_table_adds_up_by_profile_and_in_all(tmp_path: Path) -> None:
     for piece in (Piece("group", 0, 5), Piece("group", 5, 8), Piece("relay", 0, 1)):
         progress.add(line_of(piece, failed=piece.profile == "relay"))
     again = Progress(tmp_path / "progress")
-    rows = [row.split() for row in table(add_up(line for lines in again.lines.values() for line in lines))]
-    assert rows[1][:4] == ["group", "8", "0", "0"]
-    assert rows[2][:4] == ["relay", "1", "1", "1"]
+    rows = [row.split() for row in rows_of(again)]
+    assert rows[1][:5] == ["group", "8", "8", "0", "0"]
+    assert rows[2][:5] == ["relay", "1", "1", "1", "1"]
     assert rows[3][:2] == ["all", "9"]
-    assert rows[3][5] == "6"
+    assert rows[3][6] == "6"
     assert rows[4] == ["faults", "by", "kind:", "crash", "6"]

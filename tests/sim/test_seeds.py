@@ -1,6 +1,6 @@
 """The first seeds of every profile hold all guarantees, and get into the states the profile is for.
 
-`tox -e sim-100k` runs 100,000 seeds.
+`tox -e sim-30k` and `tox -e sim-100k` run more.
 """
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from jgroups_py.address import PhysicalAddress
 from jgroups_py.blocks.standalone import Standalone
 from jgroups_py.config.load import Source
 from jgroups_py.errors import ChannelClosedError, ConfigError
-from jgroups_py.members import Accusation, Member
+from jgroups_py.members import CONFLICT, FAILED, JOINED, MEMBER_LEFT, Accusation, Member
 from jgroups_py.outputs import MemberChanged, Output
 from jgroups_py.ports import MemberTable
 from jgroups_py.protocols.swim.config import parse_places
@@ -58,6 +58,8 @@ class MembershipListener:
 
 
 EVIDENT = ("suspected", "failed")
+LEVELS = {FAILED: logging.WARNING, CONFLICT: logging.WARNING, JOINED: logging.INFO, MEMBER_LEFT: logging.INFO}
+"""Of the log. Suspicions come and go, so they are DEBUG, and so is the rest."""
 
 
 class Membership(Standalone):
@@ -168,9 +170,15 @@ class Membership(Standalone):
     def _call(self, output: Output) -> None:
         match output:
             case MemberChanged(change, member, accusations):
+                self._log(change, member, accusations)
                 self._tell(change, *((member, accusations) if change in EVIDENT else (member,)))
             case UserEvent(name, payload):
                 self._tell("user_event", name, payload)
+
+    def _log(self, change: str, member: Member, accusations: tuple[Accusation, ...]) -> None:
+        evidence = f" ({'; '.join(map(str, accusations))})" if accusations else ""
+        log.log(LEVELS.get(change, logging.DEBUG), "%s@%s: %s %s%s", self.name, self._cluster, change, member.name,
+                evidence)
 
     def _tell(self, what: str, *facts: object) -> None:
         method = getattr(self.listener, what, None)

@@ -49,3 +49,9 @@ def as_lines(found: dict[str, Any]) -> list[str]:
     from jgroups_py.pipeline.tell import as_lines as lines_of
     *table, verdict = lines_of(found)
     return ["", "the audit on Spark, over the archives of all members:", *table, f"report: {found['report']}", verdict]
+
+
+def exit_code(found: dict[str, Any]) -> int:
+    """0: all is well, 1: faults, 3: no fault, but a record is missing."""
+    from jgroups_py.pipeline.tell import exit_code as code_of
+    return code_of(found)

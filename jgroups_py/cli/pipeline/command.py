@@ -25,6 +25,9 @@ ABOUT = {
     "all": "the four above, one after the other in one session",
 }
 
+EXIT_CODES = ("Exit code 0: everything arrived, over complete evidence; 1: a fault was found; 2: wrong use; 3: no "
+              "fault in what is recorded, but a member did not record, or its record lacks a part.")
+
 
 def add_parser(subparsers: Any) -> None:
     """Add `pipeline` to the command line."""
@@ -33,7 +36,8 @@ def add_parser(subparsers: Any) -> None:
         "document result.json and one page report.html in --out. Needs pip install 'jgroups_py[spark]'."))
     jobs = parser.add_subparsers(metavar="JOB", required=True)
     for name, text in ABOUT.items():
-        job = jobs.add_parser(name, help=text, description=text)
+        epilog = EXIT_CODES if name in ("audit", "all") else None
+        job = jobs.add_parser(name, help=text, description=text, epilog=epilog)
         job.add_argument("archive", type=Path, help="the archive's folder")
         add_common(job)
         job.set_defaults(run=run, job=name)
@@ -51,7 +55,7 @@ def _add_stream(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Run a job; 0: done, 1: the audit found faults, 2: wrong use."""
+    """Run a job; 0: done, 1: the audit found faults, 2: wrong use, 3: no fault, but the record is not complete."""
     try:
         for module in ("pyspark", "pyarrow", "pandas"):
             require(module)
@@ -98,7 +102,7 @@ def say(line: str) -> None:
 def tell(args: Namespace, found: Mapping[str, dict[str, Any]], seconds: float) -> int:
     """Print the results; the exit code."""
     from jgroups_py.pipeline.output import REPORT
-    from jgroups_py.pipeline.tell import as_lines
+    from jgroups_py.pipeline.tell import as_lines, exit_code
     ok = all(bool(document.get("ok", True)) for document in found.values())
     if args.json:
         print(json.dumps(found.get(args.job, {**found, "ok": ok}), indent=2))
@@ -106,4 +110,4 @@ def tell(args: Namespace, found: Mapping[str, dict[str, Any]], seconds: float) -
         if "audit" in found:
             show(*as_lines(found["audit"]))
         show(f"report: {args.out / REPORT} ({seconds:.1f} s)")
-    return 0 if ok else 1
+    return exit_code(found["audit"]) if "audit" in found else 0

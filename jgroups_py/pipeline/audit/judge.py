@@ -26,6 +26,7 @@ COUNTS = ("sent", "delivered", "lost", "duplicated", "out_of_order", "declared_l
 unrecorded. skipped: came to the member, but FLOW spared its slow application, which was told how many; unrecorded: what
 the receiver's recorder itself had to drop. not_sent: delivered, but the origin's record does not have it. other_set:
 differs from its neighbours' set between the same views (S5)."""
+CLEAN, INCOMPLETE, FAULTY = "clean", "incomplete", "faulty"
 FAULTS = ("lost", "duplicated", "out_of_order", "not_sent", "other_set")
 
 _PAIR = [pa.field(name, pa.string()) for name in (
@@ -199,3 +200,12 @@ def totals(pairs: Any) -> dict[str, int]:
 def is_clean(sums: dict[str, int]) -> bool:
     """Whether nothing was lost without a word, doubled, disordered, invented, or delivered in another view."""
     return not any(sums[name] for name in FAULTS)
+
+
+def verdict(sums: dict[str, int], missing: bool) -> str:
+    """CLEAN, INCOMPLETE (no fault in what is recorded, but not all is) or FAULTY. missing: see audit.missing.
+
+    >>> verdict(dict.fromkeys(COUNTS, 0), missing=True), verdict({**dict.fromkeys(COUNTS, 0), "lost": 1}, missing=True)
+    ('incomplete', 'faulty')
+    """
+    return FAULTY if not is_clean(sums) else INCOMPLETE if missing else CLEAN

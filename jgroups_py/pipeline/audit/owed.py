@@ -7,7 +7,8 @@ A receiver is owed, of one numbering of an origin:
      another site, after it had heard of that site;
  (d) if it stayed to the end of its site's traffic: what was sent behind its highest one. At the open end of a record
      that still grows, what was sent within the last `settle_ns` is pending, not lost.
-What a state that it took from another site contains already it is not owed. "Sent" means: recorded by the origin, if
+What a state that it took from another site contains already it is not owed, nor what is of topics that nobody at its
+site wants. "Sent" means: recorded by the origin, if
 it did not crash; of one that crashed, what a survivor of its site delivered (R3 promises no more).
 """
 from __future__ import annotations

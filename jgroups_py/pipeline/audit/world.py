@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from jgroups_py.archive.schema import COVERED, PASSED
 from jgroups_py.pipeline.spans import MESSAGES
 from jgroups_py.windows.ranges import Ranges
 
@@ -66,7 +67,8 @@ class Recorder:
     declared: dict[Stream, Ranges] = attrs.Factory(dict)   # losses that it was told
     elsewhere: dict[tuple[Stream, str], Ranges] = attrs.Factory(dict)      # ... for another site
     unrecorded: dict[tuple[Stream, str], Ranges] = attrs.Factory(dict)     # dropped by the recorder; "sent"...
-    covered: dict[Stream, Ranges] = attrs.Factory(dict)    # inside a state that it took: not to be delivered
+    covered: dict[Stream, Ranges] = attrs.Factory(dict)    # not to be delivered: inside a state that it took, or
+    #                                                        of topics that nobody at its site wants
     contact_ns: dict[str, int] = attrs.Factory(dict)       # site -> when it first heard of it
     coordinators: dict[str, str] = attrs.Factory(dict)     # view -> who relays in it what other sites send
     switches: dict[str, list[int]] = attrs.Factory(dict)   # sender -> rows where skipping began, ceased, began...
@@ -173,7 +175,7 @@ def _learn(recorder: Recorder, span: Span) -> None:
             recorder.elsewhere.setdefault((span.key, dest_site), Ranges()).add(span.first, span.stop)
         else:
             recorder.declared.setdefault(span.key, Ranges()).add(span.first, span.stop)
-    elif span.kind == "covered":
+    elif span.kind in (COVERED, PASSED):
         recorder.covered.setdefault(span.key, Ranges()).add(span.first, span.stop)
     elif span.kind == "gap":
         recorder.unrecorded.setdefault((span.key, detail.get("of", "delivered")), Ranges()).add(span.first, span.stop)

@@ -9,9 +9,10 @@ from typing import Any
 
 import attrs
 
-from jgroups_py.pipeline.audit.judge import FAULTS, is_clean
+from jgroups_py.pipeline.audit.judge import CLEAN, FAULTS, FAULTY, INCOMPLETE, verdict
 from jgroups_py.pipeline.report.gantt import view_timeline
 from jgroups_py.pipeline.report.svg import Chart, bars, duration, short
+from jgroups_py.pipeline.tell import who_of
 
 Line = Mapping[str, Any]
 COLOURS = 8
@@ -19,6 +20,15 @@ SHOWN_FINDINGS = 60
 WORST_NAMES = {"lost": "lost", "duplicated": "twice", "out_of_order": "out of order", "not_sent": "never sent",
                "other_set": "other set", "declared_lost": "declared lost",
                "skipped": "skipped", "pending": "pending", "unrecorded": "unrecorded"}
+
+CARDS = {"sent": "to be delivered"}                        # each message once for every receiver
+VERDICTS = {CLEAN: ("good", "✓", "Every message arrived once and in order"),
+            INCOMPLETE: ("warn", "?", "No fault in what is recorded, but not all is"),
+            FAULTY: ("bad", "✗", "Faults were found")}
+BREAKS = {"S1": "delivered, but never sent", "S2": "delivered twice", "S5": "members that went through two views "
+          "together delivered different sets in the first", "F": "not in the order of sending, or with a hole",
+          "R1": "of another site, but not sent there", "R3": "of another site: not exactly once, or a loss told",
+          "R4": "of another site: out of order"}
 
 
 @attrs.define(eq=False)
@@ -72,26 +82,34 @@ def site_name(site: str | None) -> str:
 
 def audit(facts: Facts) -> str:
     """Verdict, totals, the matrix of origins and receivers, findings."""
-    pairs = facts.lines("pairs")
-    if not pairs:
+    pairs, gaps = facts.lines("pairs"), facts.lines("missing")
+    if not pairs and not gaps:
         return ""
     counts = ("sent", "delivered", *WORST_NAMES)
     sums = {name: sum(line[name] for line in pairs) for name in counts}
-    clean = is_clean(sums)
-    words = "Every message arrived once and in order" if clean else "Faults were found"
+    found = verdict(sums, bool(gaps))
     losses = [f"{sums[name]:,} {told}" for name, told in (
         ("declared_lost", "losses were declared"), ("skipped", "were skipped for slow applications")) if sums[name]]
-    more = f"{len(facts.lines('findings'))} findings" if not clean else (
+    more = f"{len(facts.lines('findings'))} findings" if found == FAULTY else (
         ", ".join(losses) or "nothing lost, doubled, late")
     cards = "".join(f'<div class="card"><b class="{_tone(name, sums[name])}">{sums[name]:,}</b>'
-                    f'<span>{escape(WORST_NAMES.get(name, name))}</span></div>'
+                    f'<span>{escape(CARDS.get(name, WORST_NAMES.get(name, name)))}</span></div>'
                     for name in counts if sums[name] or name in ("sent", "delivered", *FAULTS[:3], "declared_lost"))
-    tone, sign = ("good", "✓") if clean else ("bad", "✗")
+    tone, sign, words = VERDICTS[found]
     return (f'<div class="verdict {tone}">{sign} {words} <small>{more}</small></div>'
-            f'<div class="cards">{cards}</div><h2>Who got what</h2>'
+            f'{incomplete(gaps)}<div class="cards">{cards}</div><h2>Who got what</h2>'
             "<p>Delivered messages of each origin (rows) at each receiver (columns); a red cell says what is wrong "
             "with how many. Point at a cell for all its figures.</p>"
             + matrix(pairs) + findings(facts.lines("findings")))
+
+
+def incomplete(gaps: Sequence[Line]) -> str:
+    """What there is no record of, and what cannot be said for that."""
+    if not gaps:
+        return ""
+    rows = [[who_of(line), line["text"]] for line in gaps]
+    return ("<h2>Not recorded</h2><p>Of these nothing, or not all, can be judged: a verdict needs every member's "
+            "record from its start to its end.</p>" + table(["member", "what is missing"], rows, texts=2))
 
 
 def _tone(name: str, value: int) -> str:
@@ -136,8 +154,10 @@ def findings(lines: Sequence[Line]) -> str:
             for line in lines[:SHOWN_FINDINGS]]
     left = len(lines) - SHOWN_FINDINGS
     more = f"<p>… and {left:,} more in findings.parquet</p>" if left > 0 else ""
-    return "<h2>Findings</h2>" + table(["fault", "breaks", "origin", "receiver", "stream", "messages", "count"], rows,
-                                       texts=5) + more
+    shown = sorted({line["guarantee"] for line in lines} & BREAKS.keys())
+    legend = "; ".join(f"{name}: {BREAKS[name]}" for name in shown)
+    head = ["fault", "breaks", "origin", "receiver", "stream", "messages", "count"]
+    return f"<h2>Findings</h2><p>{escape(legend)}</p>" + table(head, rows, texts=5) + more
 
 
 def _name(name: str | None, site: str | None) -> str:

@@ -17,6 +17,7 @@ p { margin:4px 0 10px; color:var(--soft); max-width:82ch } .sub { color:var(--so
 .verdict small { font-weight:400; color:var(--soft); font-size:14px }
 .good { color:var(--good) } .bad { color:var(--bad) } .warn { color:var(--warn) }
 .verdict.good { background:color-mix(in srgb,var(--good) 9%,var(--paper)) }
+.verdict.warn { background:color-mix(in srgb,var(--warn) 9%,var(--paper)) }
 .verdict.bad { background:color-mix(in srgb,var(--bad) 9%,var(--paper)) }
 .cards { display:grid; grid-template-columns:repeat(auto-fit,minmax(128px,1fr)); gap:10px; margin:0 0 8px }
 .card { background:var(--card); border-radius:10px; padding:10px 14px } .card b { display:block; font-size:22px;

@@ -125,7 +125,7 @@ class Status:
         self.tell_gone(site)
         self.tell_standing(site, missed=True)
         self.tell_table()
-        relay.emit(Note("warning", f"site {site.name} is UP again, from the current numbers on"))
+        relay.emit(Note("info", f"site {site.name} is UP again, from the current numbers on"))
 
     def lose(self, site: Site) -> int:
         """All that is numbered and not acknowledged is lost for the site."""

@@ -14,7 +14,7 @@ from jgroups_py.events import Event
 from jgroups_py.protocols.archive import ArchiveConfig
 from jgroups_py.view import ViewId
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 120.0
 A = Address(bytes(range(16)), "A")
 VIEW = ViewId(1, A)
 

@@ -10,7 +10,7 @@ from jgroups_py.errors import ConfigError
 from jgroups_py.protocols.names.res import Entry, encode_frames
 from tests.unit.runtime.helpers import eventually, free_udp_port
 
-pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 FAST = {"self_ns": "20ms", "neighbours_ns": "40ms", "timeout_ns": "300ms"}
 
 

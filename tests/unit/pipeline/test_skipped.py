@@ -110,12 +110,23 @@ def test_a_message_that_came_twice_and_was_skipped_once_was_delivered():
     assert findings == [("duplicated", B, 1, 2)]
 
 
+def test_numbers_of_topics_that_nobody_at_the_site_wants_are_not_lost():
+    add = recorder(B, "NYC")
+    add("delivered", FAR, 1, origin_site="SFO")
+    add("passed", FAR, 2, origin_site="SFO", count=3)
+    add("delivered", FAR, 5, origin_site="SFO")
+    found, findings, _ = audited(add("stop"))
+    assert findings == []
+    assert (found[B]["sent"], found[B]["delivered"], found[B]["lost"]) == (2, 2, 0)
+
+
 def test_a_verdict_of_a_clean_archive_tells_what_was_skipped():
     pair = {"origin": "A", "origin_site": "", "receiver": "B", "receiver_site": "", "stream": "all"}
     counts = dict.fromkeys(("sent", "delivered", "lost", "duplicated", "out_of_order", "declared_lost", "skipped",
                             "pending", "unrecorded", "not_sent", "other_set"), 0) | {"sent": 9, "delivered": 7,
                                                                                      "skipped": 2}
-    head, line, _, verdict = as_lines({"ok": True, "totals": counts, "pairs": [pair | counts], "findings": [1]})
+    found = {"verdict": "clean", "missing": [], "totals": counts, "pairs": [pair | counts], "findings": [1]}
+    head, line, _, verdict = as_lines(found)
     assert head.split() == ["origin", "receiver", "sent", "delivered", "lost", "twice", "disorder", "skipped"]
     assert line.split() == ["A", "B", "9", "7", "0", "0", "0", "2"]
     assert verdict.endswith("the same everywhere; 2 were skipped for slow applications")

@@ -35,7 +35,7 @@ def run(request: pytest.FixtureRequest) -> Iterator[Callable[[Test], None]]:
     def run_it(test: Test) -> None:
         async def bounded() -> None:
             asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 await test()
 
         with asyncio.Runner(loop_factory=EVENT_LOOPS[request.param]) as runner:

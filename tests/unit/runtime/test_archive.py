@@ -17,7 +17,7 @@ from jgroups_py.archive.layout import recorders, segments
 from jgroups_py.archive.reading import read_all
 from jgroups_py.config.spec import LayerSpec
 from jgroups_py.protocols.archive import Archive, ArchiveConfig
-from tests.unit.runtime.helpers import eventually, free_udp_port
+from tests.unit.runtime.helpers import PATIENCE_SECONDS, eventually, free_udp_port
 from tests.unit.runtime.solo import Solo, SoloSpec, udp
 
 pytestmark = pytest.mark.real
@@ -79,14 +79,14 @@ def test_block_lets_senders_wait_for_the_disk_and_go_on(tmp_path, monkeypatch):
     free, write = threading.Event(), recorder_module.run_batch
 
     def slow(records, first_row, offset):
-        assert not any(record.kind == "sent" for record in records) or free.wait(20)
+        assert not any(record.kind == "sent" for record in records) or free.wait(PATIENCE_SECONDS)
         return write(records, first_row, offset)
     monkeypatch.setattr(recorder_module, "run_batch", slow)
     with jg.JChannel(recorded(tmp_path, on_slow="block", queue_bytes="2M"), name="A") as channel:
         channel.connect("archive")
         sent = sent_until_it_blocks(channel)
         free.set()
-        channel.send(None, b"at last", timeout=5)
+        channel.send(None, b"at last", timeout=PATIENCE_SECONDS)
         eventually(lambda: channel.stats()["ARCHIVE"]["waiting_bytes"] == 0)
         assert channel.stats()["ARCHIVE"]["dropped_rows"] == 0
     assert len(delivered(tmp_path)) == sent + 1

@@ -15,7 +15,7 @@ from jgroups_py.events import AppBusy, GetState, StateChunk
 from jgroups_py.outputs import ProvideState, StateBegin, StateEnd, StatePart
 from jgroups_py.protocol import on
 from tests.unit.runtime import solo
-from tests.unit.runtime.helpers import Recorder, calls, eventually, free_udp_port
+from tests.unit.runtime.helpers import PATIENCE_SECONDS, Recorder, calls, eventually, free_udp_port
 from tests.unit.runtime.solo import Solo
 
 pytestmark = pytest.mark.real
@@ -278,7 +278,8 @@ channel.connect("chat")
 def run_script(rest: str) -> subprocess.CompletedProcess[str]:
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__))))
     script = SCRIPT.format(root=root, port=free_udp_port(), rest=rest)
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=20, check=False)
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_SECONDS,
+                          check=False)
 
 
 def test_a_program_that_forgets_to_close_ends_by_itself():

@@ -35,15 +35,19 @@ def test_the_first_view_is_delivered_before_connect_returns(channel):
     assert str(channel) == "A@chat (CONNECTED)"
 
 
-def test_views_and_frames_of_another_cluster_are_logged(caplog):
+def test_views_are_logged_and_frames_of_another_cluster_once(caplog):
     port = free_udp_port()
-    with caplog.at_level(logging.INFO, "jgroups_py"), \
+    with caplog.at_level(logging.DEBUG, "jgroups_py"), \
             jg.JChannel(solo.udp(mcast_port=port), name="A") as one, \
             jg.JChannel(solo.udp(mcast_port=port), name="B") as other:
         one.connect("one")
         other.connect("other")
-        other.send(None, b"x")
-        eventually(lambda: "A@one: dropped a frame: it is of another cluster" in caplog.text)
+        for number in range(1, 4):
+            other.send(None, b"x")
+            eventually(lambda: one.stats()["UDP"].get("foreign_cluster_dropped", 0) >= number)   # noqa: B023
+    foreign = [record for record in caplog.records if "dropped a frame" in record.getMessage()]
+    assert [(record.levelname, record.getMessage()[:58]) for record in foreign] == [
+        ("INFO", "A@one: dropped a frame: it is of another cluster, which us")]
     assert "A@one: view [A|0] (1) [A]" in caplog.text
     assert "B@other: view [B|0] (1) [B]" in caplog.text
 
@@ -119,10 +123,15 @@ def test_sockets_that_cannot_be_opened_are_an_error_that_says_why():
 
 
 def test_closing_takes_well_under_a_second(channel):
+    """On a busy machine: more than that by what some ways to the loop and back take in this run."""
     channel.connect("chat")
     start = monotonic()
+    for _ in range(20):
+        channel.stats()
+    busy_s = monotonic() - start
+    start = monotonic()
     channel.close()
-    assert monotonic() - start < 0.3
+    assert monotonic() - start < 0.3 + busy_s
 
 
 def test_many_channels_live_in_one_process_and_speak_to_each_other():

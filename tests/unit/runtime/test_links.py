@@ -92,7 +92,7 @@ def test_a_listener_that_goes_without_a_word_while_the_link_is_made_is_found_out
     with socket.create_server(("127.0.0.1", 0)) as dying:
 
         def open_and_vanish() -> None:
-            two.a.open(OpenLink(LOCAL, 7, dying.getsockname(), seconds(20)))
+            two.a.open(OpenLink(LOCAL, 7, dying.getsockname(), seconds(600)))
             end, _ = dying.accept()
             with end:
                 try:

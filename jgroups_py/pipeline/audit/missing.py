@@ -1,0 +1,315 @@
+"""What an archive has no record of: members that others mention, records that end or begin amid the life of a member.
+
+A verdict that everything arrived is worth something only if every member recorded, from its start to its end. So who is
+mentioned (in views, as origin of what others delivered, as destination) is compared with who recorded, and each record
+with what the others saw of its member. A crash is no missing record: the record ends where the member did. It is
+one if others prove that the member lived on: they delivered what it sent later, they had it in later views, or they
+went on delivering for long while it was in their view.
+
+Times are compared by the clock of one witness at a time: hosts need not agree.
+"""
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from operator import attrgetter
+from typing import Any
+
+import attrs
+import pyarrow as pa
+
+from jgroups_py.archive.schema import GAP, GLOBAL_VIEW, LOST, RELAY, SITE, VIEW
+from jgroups_py.pipeline.audit.judge import SETTLE_NS, UNRELIABLE
+from jgroups_py.pipeline.audit.world import Recorder, Span, Stream, World, spans_of, world_of
+from jgroups_py.pipeline.spans import MESSAGES
+from jgroups_py.units import NS_PER_S
+from jgroups_py.windows.ranges import Ranges
+
+NOT_RECORDED, SITE_NOT_RECORDED = "not_recorded", "site_not_recorded"
+BEGINS_LATE, ENDS_EARLY, DROPPED = "begins_late", "ends_early", "dropped"
+UNNOTICED_NS = 60 * NS_PER_S
+"""So long may a crash stay unnoticed by failure detection before a record that ends there counts as cut off (stock
+stacks of JGroups take up to 40 s)."""
+
+MISSING = pa.schema([
+    pa.field("what", pa.string()),                 # one of the five words above
+    *(pa.field(name, pa.string()) for name in ("cluster", "site", "member", "incarnation")),
+    pa.field("named_by", pa.string()),             # tags of the recorders that show it, ", " between them
+    pa.field("views", pa.int64()),                 # views that name it and that it has not recorded
+    pa.field("messages", pa.int64()),              # of its messages that others delivered and it has not recorded; ...
+    pa.field("text", pa.string())])                # dropped: rows. text: the same for people, and what it means
+MEANS = {
+    NOT_RECORDED: "what it delivered cannot be judged; of what it sent only that the others have the same",
+    SITE_NOT_RECORDED: "whether anything arrived there cannot be judged",
+    BEGINS_LATE: "what it sent and delivered before cannot be judged",
+    ENDS_EARLY: "what it sent and delivered after that cannot be judged",
+    DROPPED: "whether these arrived there cannot be judged",
+}
+"""What cannot be said then."""
+
+
+@attrs.define(eq=False)
+class Mention:
+    """A member, or (incarnation "") a site, that recorders speak of."""
+
+    cluster: str
+    site: str
+    incarnation: str
+    member: str = ""
+    by: dict[str, None] = attrs.Factory(dict)                  # incarnations of the recorders
+    views: dict[str, None] = attrs.Factory(dict)
+    messages: dict[tuple[str, str], Ranges] = attrs.Factory(dict)        # (stream, destination) -> delivered
+
+
+def missing(spans: Any, settle_ns: int = SETTLE_NS) -> Any:
+    """MISSING of a table of folded spans. settle_ns: what a crash may tear off a record, by time."""
+    found = spans_of(spans)
+    world = world_of(found)
+    mentions = mentioned(found, world)
+    lines = [*unrecorded(mentions, world), *late_beginnings(found, world),
+             *early_ends(found, world, mentions, settle_ns), *dropped(found, world)]
+    order = attrgetter("cluster", "site", "member", "incarnation", "what")
+    return pa.Table.from_pylist([attrs.asdict(line) for line in sorted(lines, key=order)], MISSING)
+
+
+@attrs.frozen
+class Line:
+    """A line of MISSING."""
+
+    what: str
+    cluster: str
+    site: str
+    member: str
+    incarnation: str
+    named_by: str
+    views: int
+    messages: int
+    text: str
+
+
+# --- mentions -------------------------------------------------------------------------------------------------------
+
+def mentioned(spans: Iterable[Span], world: World) -> dict[tuple[str, str, str], Mention]:
+    """(cluster, site, "") and (cluster, "", incarnation) -> what is said of the site, of the member."""
+    found: dict[tuple[str, str, str], Mention] = {}
+
+    def mention(span: Span, site: str, incarnation: str, name: str = "") -> Mention:
+        key = (span.cluster, "" if incarnation else site, incarnation)
+        known = found.get(key)
+        if known is None:
+            known = found[key] = Mention(span.cluster, site, incarnation)
+        known.site, known.member = known.site or site, known.member or name
+        known.by[span.incarnation] = None
+        return known
+
+    for span in spans:
+        if span.kind in MESSAGES:
+            if span.origin:
+                said = mention(span, span.origin_site, span.origin, span.origin_name)
+                if span.kind == "delivered":
+                    said.messages.setdefault((span.stream, span.dest), Ranges()).add(span.first, span.stop)
+            if span.dest:
+                mention(span, "", span.dest)
+            continue
+        for site, incarnation, name in named(span):
+            mention(span, site, incarnation, name)
+        for address in members_of(span):
+            mention(span, span.site, address).views[span.view_id] = None
+    return found
+
+
+def members_of(span: Span) -> list[str]:
+    """The incarnations in a view; of other facts none."""
+    return [address for address, _ in json.loads(span.detail).get("members", ())] if span.kind == VIEW else []
+
+
+def named(span: Span) -> Iterator[tuple[str, str, str]]:
+    """(site, incarnation, name) of each member that a fact names, (site, "", "") of a site."""
+    detail = json.loads(span.detail) if span.detail else {}
+    if span.kind == VIEW:
+        for address, name in detail.get("members", ()):
+            yield span.site, address, name
+        for address in (*detail.get("joined", ()), *detail.get("left", ())):
+            yield span.site, address, ""
+    elif span.kind == GLOBAL_VIEW:
+        for site, members in detail.get("sites", {}).items():
+            for address, name in members:
+                yield site, address, name
+    elif span.kind in (SITE, RELAY):
+        if span.kind == RELAY or detail.get("status") == "UP":          # a site that was never up has nobody to record
+            yield detail.get("site") or span.site, "", ""
+        if detail.get("relay"):
+            yield detail.get("site") or span.site, detail["relay"], ""
+    elif span.kind == LOST and span.origin:
+        yield span.origin_site, span.origin, span.origin_name
+
+
+def unrecorded(mentions: dict[tuple[str, str, str], Mention], world: World) -> Iterator[Line]:
+    """Members that are mentioned and have no record, and sites of which nobody has."""
+    sites = {(each.cluster, each.site) for each in world.recorders.values()}
+    members = {(said.cluster, said.site) for said in mentions.values() if said.incarnation}
+    for said in mentions.values():
+        place = (said.cluster, said.site)
+        if said.incarnation and said.incarnation not in world.recorders:
+            yield _line(NOT_RECORDED, said, world, "did not record")
+        elif not said.incarnation and place not in sites and place not in members:
+            yield _line(SITE_NOT_RECORDED, said, world, "nobody recorded")
+
+
+def _line(what: str, said: Mention, world: World, begin: str, messages: int | None = None) -> Line:
+    tags = sorted({tag_of(world.recorders[by]) for by in said.by if by in world.recorders})
+    count = sum(ranges.total for ranges in said.messages.values()) if messages is None else messages
+    seen = [f"{len(said.views)} view{'s' * (len(said.views) > 1)}"] if said.views else []
+    seen += [f"{count:,} message{'s' * (count > 1)}"] if count else []
+    where = f" ({' and '.join(seen) or 'named'} at {', '.join(tags)})"
+    return Line(what, said.cluster, said.site, said.member, said.incarnation, ", ".join(tags), len(said.views), count,
+                f"{begin}{where}: {MEANS[what]}")
+
+
+def tag_of(recorder: Recorder) -> str:
+    """"A@NYC", after a restart "A#2@NYC".
+
+    >>> tag_of(Recorder("c", "", "A", "aa", tag="A"))
+    'A'
+    """
+    return recorder.tag + (f"@{recorder.site}" if recorder.site else "")
+
+
+# --- records --------------------------------------------------------------------------------------------------------
+
+def _of(what: str, recorder: Recorder, text: str, by: Iterable[str] = (), views: int = 0, messages: int = 0) -> Line:
+    return Line(what, recorder.cluster, recorder.site, recorder.tag, recorder.incarnation, ", ".join(sorted(by)), views,
+                messages, f"{text}: {MEANS[what]}")
+
+
+def late_beginnings(spans: Iterable[Span], world: World) -> Iterator[Line]:
+    """Records whose first rows are not there: retention, or somebody, removed them."""
+    first: dict[str, int] = {}
+    for span in spans:
+        first[span.incarnation] = min(span.row, first.get(span.incarnation, span.row))
+    for incarnation, row in first.items():
+        if row:
+            yield _of(BEGINS_LATE, world.recorders[incarnation], f"its record begins at row {row:,}")
+
+
+def dropped(spans: Iterable[Span], world: World) -> Iterator[Line]:
+    """Recorders that had to drop rows."""
+    rows: dict[str, int] = {}
+    for span in spans:
+        if span.kind == GAP:
+            rows[span.incarnation] = rows.get(span.incarnation, 0) + span.stop - span.first
+    for incarnation, count in rows.items():
+        yield _of(DROPPED, world.recorders[incarnation], f"its recorder dropped {count:,} messages", messages=count)
+
+
+def early_ends(
+    spans: Iterable[Span], world: World, mentions: dict[tuple[str, str, str], Mention], settle_ns: int,
+) -> Iterator[Line]:
+    """Records without a proper end whose members lived on."""
+    open_ended = [each for each in world.recorders.values() if not each.stopped]
+    if not open_ended:
+        return
+    by_key: dict[tuple[str, Stream], list[Span]] = {}
+    views: dict[str, list[Span]] = {}
+    for span in spans:
+        if span.kind in MESSAGES and not span.dest and span.stream != UNRELIABLE:
+            by_key.setdefault((span.incarnation, span.key), []).append(span)
+        elif span.kind == VIEW:
+            views.setdefault(span.incarnation, []).append(span)
+    for recorder in open_ended:
+        witnesses = [each for each in world.peers(recorder) if each is not recorder]
+        if not witnesses:
+            witnesses = [each for each in world.recorders.values() if each.cluster == recorder.cluster
+                         and each is not recorder]
+        life = Life(recorder, by_key, views)
+        limit_ns = UNNOTICED_NS if any(map(life.noticed, witnesses)) else settle_ns
+        sent = {each.incarnation: life.sent_later(each, settle_ns) for each in witnesses}
+        later = {each.incarnation: life.later_views(each, settle_ns) for each in witnesses}
+        on = {each.incarnation: life.went_on(each, limit_ns) for each in witnesses}
+        by = {tag_of(world.recorders[one]): None
+              for found in (sent, later, on) for one, shown in found.items() if shown}
+        if by:
+            numbers, new = max(sent.values()), max(map(len, later.values()))
+            why = ([f"{numbers:,} messages of it came later"] if numbers else []) + (
+                [f"it was in {new} later view{'s' * (new > 1)}"] if new else []) or [
+                f"they went on for {max(on.values()) / NS_PER_S:.1f} s with it in their view"]
+            yield _of(ENDS_EARLY, recorder, f"its record ends before it did ({' and '.join(why)}, at "
+                      f"{', '.join(sorted(by))})", by, new, numbers)
+
+
+@attrs.frozen(eq=False)
+class Life:
+    """A recorder without a proper end, beside what others recorded.
+
+    by_key: (recorder, numbering) -> its spans. views: recorder -> its views.
+    """
+
+    recorder: Recorder
+    by_key: dict[tuple[str, Stream], list[Span]]
+    views: dict[str, list[Span]]
+
+    def sent_later(self, witness: Recorder, settle_ns: int) -> int:
+        """How many numbers behind its record's last ones a witness delivered, over more than the time to settle."""
+        found, me = 0, self.recorder.incarnation
+        for (incarnation, key), got in self.by_key.items():
+            if incarnation != witness.incarnation or key[0] != me:
+                continue
+            stop = max((span.stop for span in self.by_key.get((me, key), ())), default=0)
+            behind = [span for span in got if span.stop > stop]
+            if behind:
+                since_ns = max((time_of(span, stop - 1) for span in got if span.first < stop), default=0)
+                latest_ns = max(span.wall_last_ns for span in behind)
+                if latest_ns - (since_ns or min(span.wall_ns for span in behind)) > settle_ns:
+                    found += sum(span.stop - max(span.first, stop) for span in behind)
+        return found
+
+    def later_views(self, witness: Recorder, settle_ns: int) -> list[str]:
+        """Views with it that a witness had for a while after the last view in its own record."""
+        spans = self.views_of(witness)
+        ends = [*(span.wall_ns for span in spans[1:]), witness.end_ns]
+        known = {span.view_id: None for span in self.views.get(self.recorder.incarnation, ())}
+        last = max(known, default="")
+        return [span.view_id for span, end_ns in zip(spans, ends, strict=True)
+                if self.has(span) and span.view_id not in known and span.view_id > last
+                and end_ns - span.wall_ns > settle_ns]
+
+    def noticed(self, witness: Recorder) -> bool:
+        """Whether a witness saw it go: it had it in a view, and not in its last one."""
+        spans = self.views_of(witness)
+        return bool(spans) and not self.has(spans[-1]) and any(map(self.has, spans))
+
+    def went_on(self, witness: Recorder, limit_ns: int) -> int:
+        """For how long (ns) a witness with it in its view went on delivering multicasts after its record's end; 0: not
+        longer than the limit."""
+        seen_ns = 0
+        for (incarnation, key), mine in self.by_key.items():
+            if incarnation == self.recorder.incarnation:
+                stop = max(span.stop for span in mine)
+                seen_ns = max([seen_ns, *(time_of(span, stop - 1) for span in
+                                          self.by_key.get((witness.incarnation, key), ()) if span.first < stop)])
+        spans = self.views_of(witness)
+        last = max((at for at, span in enumerate(spans) if self.has(span)), default=-1)
+        if not seen_ns or last < 0:
+            return 0
+        until_ns = spans[last + 1].wall_ns if last + 1 < len(spans) else None
+        delivered_ns = max((min(span.wall_last_ns, until_ns or span.wall_last_ns)
+                            for (incarnation, _), got in self.by_key.items() if incarnation == witness.incarnation
+                            for span in got if span.kind == "delivered" and span.wall_ns <= (until_ns or span.wall_ns)),
+                           default=0)
+        longer_ns = delivered_ns - seen_ns
+        return longer_ns if longer_ns > limit_ns else 0
+
+    def views_of(self, witness: Recorder) -> list[Span]:
+        """The views of a witness, in order."""
+        return sorted(self.views.get(witness.incarnation, ()), key=attrgetter("row"))
+
+    def has(self, view: Span) -> bool:
+        """Whether a view names it."""
+        return self.recorder.incarnation in members_of(view)
+
+
+def time_of(span: Span, number: int) -> int:
+    """When (ns, by its recorder's clock) a span was at a number; in between its messages count as even."""
+    count = span.stop - span.first
+    share = min(1.0, max(0.0, (number - span.first) / (count - 1))) if count > 1 else 1.0
+    return span.wall_ns + int(share * (span.wall_last_ns - span.wall_ns))
