@@ -104,7 +104,7 @@ def judge(workshop: Workshop, change: Change, known: Record | None, survey: Base
 
 def judge_all(todo: list[tuple[Change, Record | None]], state: State, args: Namespace) -> Iterator[Record]:
     """Records as they are done, from so many processes at a time."""
-    survey = baseline(args.jobs, args.survey, say)
+    survey = baseline(args.jobs, args.survey, say, seeds_too="sim" in args.judges)
     free: SimpleQueue[Workshop] = SimpleQueue()
     workshops = [Workshop() for _ in range(min(args.jobs, len(todo)))]
     for workshop in workshops:

@@ -31,9 +31,10 @@ Say = Callable[[str], None]
 def digest_of(*folders: str, root: Path = ROOT) -> str:
     """Changes with every file below the folders."""
     found = hashlib.blake2b(digest_size=8)
-    for path in sorted(path for folder in folders for path in (root / folder).rglob("*")
-                       if path.suffix in (".py", ".txt", ".xml", ".yaml")):
-        found.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    for path in sorted(path for folder in folders for path in (root / folder).rglob("*")):
+        inside = path.relative_to(root)
+        if path.suffix in (".py", ".txt", ".xml", ".yaml") and "mutants" not in inside.parts:
+            found.update(inside.as_posix().encode() + b"\0" + path.read_bytes())
     return found.hexdigest()
 
 
@@ -82,13 +83,13 @@ def simulated() -> list[str]:
     return [name for name in PROFILES if name not in NEVER]
 
 
-def baseline(jobs: int, seconds: float, say: Say) -> Baseline:
+def baseline(jobs: int, seconds: float, say: Say, *, seeds_too: bool = True) -> Baseline:
     """The survey of today's sources, as it is kept or made now; `seconds` of CPU time for each profile."""
     package, tests = package_digest(), tests_digest()
     with marked_workshop() as workshop, ThreadPoolExecutor(jobs) as pool:
         asked = {profile: pool.submit(kept, f"{profile}-{package}-{seconds:g}",
                                       lambda profile=profile: survey_seeds(workshop, profile, seconds), say)
-                 for profile in simulated()}
+                 for profile in (simulated() if seeds_too else ())}
         unit = pool.submit(kept, f"unit-{package}-{tests}", lambda: survey_tests(workshop), say).result()
         seeds = {profile: future.result() for profile, future in asked.items()}
     for seed in chain.from_iterable(seeds.values()):

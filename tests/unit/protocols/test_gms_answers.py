@@ -1,0 +1,88 @@
+"""GMS: which answers a member gives, and which partners a merge takes: only to what was promised, only who still lives."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jgroups_py.batch import Batch
+from jgroups_py.events import Disconnect, Frozen
+from jgroups_py.protocols.gms.headers import Ack, Ballot, Cut, FlushId, Install, MergeReady, Prepare, State
+from jgroups_py.units import NS_PER_MS
+from tests.unit.harness import Flying, address
+from tests.unit.protocols.gms_group import LATENCY_MS, Members, heal, in_view, split
+
+
+def prepare_of(members: Members, owner: str, round_: int, name: str) -> Batch:
+    """A Prepare as `owner` would send it to a member, in that member's view."""
+    view = members.view(name)
+    assert view is not None
+    flush = FlushId(view.id, Ballot(round_, address(owner)))
+    return Batch(address(owner), address(name), (), (Prepare(flush, view.members, ()),))
+
+
+def test_a_cut_of_a_flush_that_was_not_promised_is_counted_and_not_accepted() -> None:
+    members = in_view("ABC")
+    view, b = members.view("B"), members["B"]
+    assert view is not None
+    flush = FlushId(view.id, Ballot(9, address("A")))
+    b.sent()
+    cut = Cut(flush, view.members, (), view.id.counter + 1, dict.fromkeys(view.members, 1), {})
+    b.up(Batch(address("A"), address("B"), (), (cut,)))
+    assert b.said(Ack) == []
+    assert b.stats()["cuts_without_promise"] == 1
+    assert not members.gms("B").mine.in_cut(flush)
+
+
+def test_a_member_that_is_stopped_twice_says_only_once_and_last_how_far_it_is() -> None:
+    members = in_view("ABC")
+    b, answerer = members["B"], members.gms("B").answerer
+    b.up(prepare_of(members, "A", 9, "B"))
+    assert len(b.said(State)) == 1
+    answerer.freezes = 1                              # NAKACK has not yet said that it stopped for an earlier change
+    b.up(prepare_of(members, "A", 10, "B"))
+    assert b.said(State) == [], "the first answer of NAKACK is of before it was told to go on"
+    b.up(Frozen({address("A"): 7}))
+    ((state, _),) = b.said(State)
+    assert (state.flush.ballot.round, state.digest) == (10, {address("A"): 7})
+
+
+def test_members_asked_by_a_coordinator_learn_from_it_of_a_view_that_another_decided() -> None:
+    members = in_view("ABCDE")
+
+    def fate(flying: Flying) -> Sequence[float]:
+        if flying.src == "A" and flying.has(Install):
+            members.crash("A")                        # its decision reaches C alone
+            return (LATENCY_MS,) if flying.dest == "C" else ()
+        if flying.src == "C" and "A" in members.dead:
+            return (10 * LATENCY_MS,) if flying.dest == "B" else ()
+        return () if flying.src in members.dead else (LATENCY_MS,)
+    members.fate = fate
+    members["E"].down(Disconnect())
+    members.run(30)
+    assert (members.names_in_view("C"), members.names_in_view("D")) == ("ABCD", "ABCDE")
+    members.suspect("A", by="B")
+    while members.names_in_view("B") != "ABCD":
+        members.run(LATENCY_MS)
+    members.run(2 * LATENCY_MS)
+    assert members.names_in_view("D") == "ABCD", "D answered B before B knew, and waits for the next change"
+
+
+def test_a_partner_that_fell_silent_after_it_was_ready_is_not_merged_with() -> None:
+    members = in_view("ABCD")
+    split(members, "AB", "C", "D")
+    silence_ms = members.gms("A").config.silence_ns / NS_PER_MS
+    ready_after_ns = members.now_ns + round(0.7 * silence_ms * NS_PER_MS)
+
+    def fate(flying: Flying) -> Sequence[float]:
+        if flying.has(MergeReady) and flying.src == "D":
+            members.crash("D")                        # the last that it says
+            return (LATENCY_MS,)
+        if flying.has(MergeReady) and flying.src == "C" and members.now_ns < ready_after_ns:
+            return ()
+        return () if flying.src in members.dead else (LATENCY_MS,)
+    members.fate = fate
+    heal(members, "A", "C", "D")
+    members.run(silence_ms)
+    view = members.view("A")
+    assert view is not None
+    assert address("C") in view, "the merge took place"
+    assert address("D") not in view, "D had not been heard for more than half of silence_ns"

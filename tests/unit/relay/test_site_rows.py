@@ -1,0 +1,70 @@
+"""What relays take over from each other about a site, and whose confirmations and greetings count."""
+from __future__ import annotations
+
+import attrs
+import pytest
+from sites import Sites, numbered
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch
+from jgroups_py.protocols.relay.headers import Confirm, Hello, SiteRow, View
+from jgroups_py.protocols.relay.sites import UP, Site
+from jgroups_py.units import seconds
+from jgroups_py.view import ViewId
+
+ORIGIN, OTHER = (Address(name.encode().ljust(16, b"\0"), name) for name in ("o", "p"))
+
+
+@pytest.fixture
+def world() -> Sites:
+    return Sites(NYC="ABC", SFO="DEF").build()
+
+
+def row(acked: dict[Address, int], owed: dict[Address, int]) -> SiteRow:
+    return SiteRow("SFO", UP, None, (), acked, owed, {}, 0)
+
+
+@pytest.mark.parametrize(("here", "there", "owed"), [(3, 7, 3), (7, 3, 3), (1, 7, 1), (7, 1, 1)])
+def test_what_one_half_owes_a_site_is_owed_although_the_other_half_met_the_site_later(here, there, owed):
+    site = Site("SFO")
+    site.learn(row({ORIGIN: 9}, {ORIGIN: here} if here > 1 else {}))
+    site.learn(row({ORIGIN: 9}, {ORIGIN: there} if there > 1 else {}))
+    assert site.owed.get(ORIGIN, 1) == owed
+    assert site.book(ORIGIN, 9).numbered == 9 - owed
+
+
+def test_of_an_origin_that_was_not_known_here_the_row_says_from_where_the_site_is_owed():
+    site = Site("SFO")
+    site.learn(row({OTHER: 4}, {}))
+    site.learn(row({ORIGIN: 9}, {ORIGIN: 5}))
+    assert site.owed == {ORIGIN: 5}
+    assert site.acked == {OTHER: 4, ORIGIN: 9}
+
+
+def test_the_members_of_a_site_are_told_before_the_greeting_that_acknowledges(world: Sites) -> None:
+    said: list[type] = []
+
+    def watch(src: Address, batch: Batch) -> bool:
+        said.extend(type(header) for header in batch.headers if isinstance(header, Hello | View))
+        return False
+    world.lose = watch
+    world.sites["SFO"].crash("D")
+    world.run(seconds(1))
+    assert said.index(View) < said.index(Hello), "the grace for vanished members begins with VIEW"
+    assert all(before is View for before, after in zip(said, said[1:], strict=False) if after is Hello)
+
+
+def test_a_confirmation_of_another_view_acknowledges_nothing(world: Sites) -> None:
+    world["E"].stack.layers[0].down = lambda batch: None       # the backup of SFO never confirms
+    world["E"].stack._wire_up()
+    world["C"].say(*numbered(0, 10))
+    world.run(seconds(1))
+    assert world["A"].relay.hold.messages == 10
+    relay = world["D"].relay
+    old = Confirm(ViewId(relay.view.id.counter - 1, relay.view.coordinator), {"NYC": {world["C"].me: 11}})
+    world["D"].hear(Batch(world["E"].me, world["D"].me, (), (old,)))
+    world.run(seconds(1))
+    assert world["A"].relay.hold.messages == 10, "a member of an earlier view had delivered, perhaps nobody who is left"
+    world["D"].hear(Batch(world["E"].me, world["D"].me, (), (attrs.evolve(old, view_id=relay.view.id),)))
+    world.run(seconds(1))
+    assert world["A"].relay.hold.messages == 0
