@@ -23,7 +23,6 @@ from tests.mutants.workshop import ROOT, Workshop
 
 KEPT = ROOT / ".mutants"
 SURVEY_LIMIT_S = 900.0
-OVERHEAD_S = 60.0
 JUDGES = ("tests/unit", "tests/scenarios", "tests/wire")
 Say = Callable[[str], None]
 

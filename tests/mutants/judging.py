@@ -8,12 +8,13 @@ from typing import Any, Protocol
 
 import attrs
 
-from tests.mutants.baseline import OVERHEAD_S, Baseline
+from tests.mutants.baseline import Baseline
 from tests.mutants.lines import statement_at
 from tests.mutants.rooms import room_of
 from tests.mutants.workshop import Ended, Workshop
 
-SLOWER = 5
+SLOWER, START_S = 3, 20.0
+"""The limit of a run: so many times the CPU time that its tests took, and some for imports."""
 CLOSING = ("killed", "timeout")
 FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)(?: - (.*))?$", re.MULTILINE)
 SHOWN = 200
@@ -71,7 +72,7 @@ def by_units(workshop: Workshop, change: Change, baseline: Baseline) -> Verdict:
     usual_s = sum(test["cpu_s"] for test in tests)
     with workshop.changed(change.path, change.apply(source)):
         ended = workshop.run(["-m", "pytest", "-x", "-o", "addopts=-q --strict-markers", "-p", "no:cacheprovider",
-                              f"@{names.name}"], cpu_s=usual_s * SLOWER + OVERHEAD_S)
+                              "-p", "tests.mutants.patience", f"@{names.name}"], cpu_s=usual_s * SLOWER + START_S)
     return unit_verdict(ended, len(tests))
 
 
@@ -86,7 +87,7 @@ def unit_verdict(ended: Ended, reaching: int) -> Verdict:
         raise RuntimeError(f"pytest ran none of the tests that it knew before:\n{ended.output}")
     first = FAILED.search(ended.output)
     by, what = (first[1], first[2] or "") if first else ("", ended.output[-SHOWN:])
-    return Verdict("killed", by, what[:SHOWN], cpu_s, reaching)
+    return Verdict("timeout" if "Overrun" in what else "killed", by, what[:SHOWN], cpu_s, reaching)
 
 
 def by_seeds(workshop: Workshop, change: Change, baseline: Baseline, budget_s: float) -> Verdict:
@@ -98,7 +99,7 @@ def by_seeds(workshop: Workshop, change: Change, baseline: Baseline, budget_s: f
     asked = json.dumps([{name: seed[name] for name in ("profile", "seed", "cpu_s", "digest")} for seed in seeds])
     with workshop.changed(change.path, change.apply(source)):
         ended = workshop.run(["-m", "tests.mutants.seeds", "judge", str(budget_s)],
-                             cpu_s=budget_s * 2 + OVERHEAD_S, given=asked)
+                             cpu_s=budget_s * 2 + START_S, given=asked)
     return seed_verdict(ended, len(seeds))
 
 

@@ -8,39 +8,20 @@ one takes far longer than it did, or the CPU seconds are spent; prints one line 
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from jgroups_py.sim.runner import Outcome, run_seed, seldom_collecting
 from jgroups_py.simulation import replicas as replicas  # it brings an application of its own
 from tests.mutants import lines
+from tests.mutants.patience import Overrun, at_most
 
 SLOWER = 10
 PATIENCE_S = 5.0
 """A seed hangs if it takes so many times what it took, and these CPU seconds on top."""
 SHOWN = 300
-
-
-class Overrun(BaseException):
-    """A seed goes on and on. No Exception: the runner takes those for findings of the core."""
-
-
-@contextmanager
-def at_most(cpu_s: float) -> Iterator[None]:
-    """Raises Overrun if the block takes more CPU time."""
-    def over(number: int, frame: object) -> None:
-        raise Overrun
-    before = signal.signal(signal.SIGPROF, over)
-    signal.setitimer(signal.ITIMER_PROF, cpu_s)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
 
 
 def survey(profile: str, budget_s: float) -> Iterator[dict[str, Any]]:

@@ -12,9 +12,10 @@ from tests.mutants import lines, seeds
 from tests.mutants.baseline import Baseline, by_turns
 from tests.mutants.equivalent import EQUIVALENT
 from tests.mutants.judging import Verdict, by_seeds, by_units, seed_verdict, unit_verdict
+from tests.mutants.patience import Overrun, at_most
 from tests.mutants.results import Record, Results, State, good, kills, summary, table
 from tests.mutants.rooms import room_of
-from tests.mutants.seeds import Overrun, at_most, judge
+from tests.mutants.seeds import judge
 from tests.mutants.workshop import ROOT, Ended, Workshop
 
 STABLE = "jgroups_py/protocols/stable.py"
@@ -196,6 +197,8 @@ def test_exit_codes_of_pytest_become_verdicts():
     assert (failed.kind, failed.by, failed.what) == ("killed", "tests/a.py::b[c]", "assert 1 == 2")
     assert unit_verdict(Ended(3, "INTERNALERROR", 1.0, ""), 3).kind == "killed"
     assert unit_verdict(Ended(-signal.SIGXCPU, "", 9.0, "cpu"), 3).kind == "timeout"
+    hangs = unit_verdict(Ended(1, "FAILED tests/a.py::b - tests.mutants.patience.Overrun", 9.0, ""), 3)
+    assert (hangs.kind, hangs.by) == ("timeout", "tests/a.py::b")
     with pytest.raises(RuntimeError, match="ran none"):
         unit_verdict(Ended(5, "", 1.0, ""), 3)
 

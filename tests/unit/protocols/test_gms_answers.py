@@ -1,4 +1,4 @@
-"""GMS: which answers a member gives, and which partners a merge takes: only to what was promised, only who still lives."""
+"""GMS: a member answers only for what it promised, and a merge takes only partners that still live."""
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,6 +1,8 @@
 """What relays take over from each other about a site, and whose confirmations and greetings count."""
 from __future__ import annotations
 
+from itertools import pairwise
+
 import attrs
 import pytest
 from sites import Sites, numbered
@@ -51,7 +53,7 @@ def test_the_members_of_a_site_are_told_before_the_greeting_that_acknowledges(wo
     world.sites["SFO"].crash("D")
     world.run(seconds(1))
     assert said.index(View) < said.index(Hello), "the grace for vanished members begins with VIEW"
-    assert all(before is View for before, after in zip(said, said[1:], strict=False) if after is Hello)
+    assert all(before is View for before, after in pairwise(said) if after is Hello)
 
 
 def test_a_confirmation_of_another_view_acknowledges_nothing(world: Sites) -> None:
@@ -64,7 +66,7 @@ def test_a_confirmation_of_another_view_acknowledges_nothing(world: Sites) -> No
     old = Confirm(ViewId(relay.view.id.counter - 1, relay.view.coordinator), {"NYC": {world["C"].me: 11}})
     world["D"].hear(Batch(world["E"].me, world["D"].me, (), (old,)))
     world.run(seconds(1))
-    assert world["A"].relay.hold.messages == 10, "a member of an earlier view had delivered, perhaps nobody who is left"
+    assert world["A"].relay.hold.messages == 10, "a member of an earlier view had delivered, perhaps none that is left"
     world["D"].hear(Batch(world["E"].me, world["D"].me, (), (attrs.evolve(old, view_id=relay.view.id),)))
     world.run(seconds(1))
     assert world["A"].relay.hold.messages == 0
