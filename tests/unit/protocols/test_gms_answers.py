@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from jgroups_py.batch import Batch
 from jgroups_py.events import Disconnect, Frozen
-from jgroups_py.protocols.gms.headers import Ack, Ballot, Cut, FlushId, Install, MergeReady, Prepare, State
+from jgroups_py.protocols.gms.headers import Ack, Ballot, Cut, FlushId, Install, MergeReady, Outbid, Prepare, State
 from jgroups_py.units import NS_PER_MS
 from tests.unit.harness import Flying, address
 from tests.unit.protocols.gms_group import LATENCY_MS, Members, heal, in_view, split
@@ -30,6 +30,34 @@ def test_a_cut_of_a_flush_that_was_not_promised_is_counted_and_not_accepted() ->
     assert b.said(Ack) == []
     assert b.stats()["cuts_without_promise"] == 1
     assert not members.gms("B").mine.in_cut(flush)
+
+
+def test_what_was_accepted_is_not_acknowledged_again_after_a_higher_promise() -> None:
+    members = in_view("ABC")
+    view, b = members.view("B"), members["B"]
+    assert view is not None
+    flush = FlushId(view.id, Ballot(9, address("A")))
+    cut = Cut(flush, view.members, (), view.id.counter + 1, dict.fromkeys(view.members, 1), {})
+    b.up(prepare_of(members, "A", 9, "B"))
+    b.up(Batch(address("A"), address("B"), (), (cut,)))
+    assert len(b.said(Ack)) == 1
+    b.up(prepare_of(members, "C", 10, "B"))
+    b.sent()
+    b.up(Batch(address("A"), address("B"), (), (cut,)))
+    answers = [batch.headers[-1] for batch in b.sent()]
+    assert answers == [Outbid(flush, Ballot(10, address("C")))]
+
+
+def test_a_member_that_nobody_stopped_takes_over_no_change() -> None:
+    members = in_view("ABC")
+    b = members["B"]
+    b.sent()
+    members.gms("B").answerer.stuck()
+    assert b.said(Prepare) == []
+    assert "changes_taken_over" not in b.stats()
+    b.up(prepare_of(members, "A", 9, "B"))
+    members.gms("B").answerer.stuck()
+    assert b.stats()["changes_taken_over"] == 1
 
 
 def test_a_member_that_is_stopped_twice_says_only_once_and_last_how_far_it_is() -> None:

@@ -5,13 +5,14 @@ from itertools import pairwise
 
 import attrs
 import pytest
-from sites import Sites, numbered
+from sites import Sites, cut_off, numbered, statuses, told
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
+from jgroups_py.outputs import Unreachable
 from jgroups_py.protocols.relay.headers import Confirm, Hello, SiteRow, View
 from jgroups_py.protocols.relay.sites import UP, Site
-from jgroups_py.units import seconds
+from jgroups_py.units import millis, seconds
 from jgroups_py.view import ViewId
 
 ORIGIN, OTHER = (Address(name.encode().ljust(16, b"\0"), name) for name in ("o", "p"))
@@ -41,6 +42,26 @@ def test_of_an_origin_that_was_not_known_here_the_row_says_from_where_the_site_i
     site.learn(row({ORIGIN: 9}, {ORIGIN: 5}))
     assert site.owed == {ORIGIN: 5}
     assert site.acked == {OTHER: 4, ORIGIN: 9}
+
+
+def test_what_was_dropped_before_the_site_was_known_is_lost_only_where_a_part_of_it_was_owed():
+    site = Site("SFO")
+    site.acknowledge({ORIGIN: 3})
+    site.never_owed({ORIGIN: 5, OTHER: 4})
+    assert site.acked == {ORIGIN: 5, OTHER: 4}
+    assert site.owed == {OTHER: 4}
+    assert {origin: tuple(ranges) for origin, ranges in site.lost.items()} == {ORIGIN: ((3, 5),)}
+
+
+def test_letters_to_a_site_are_given_up_when_it_goes_down_and_not_at_the_next_repetition():
+    world = Sites(NYC="ABC", SFO="DEF").build(resend_interval_ns="40s", unicast_timeout_ns="10m")
+    world.lose = lambda src, batch: True
+    world["F"].write(world["C"].me, "letter")
+    cut_off(world, "A")
+    while statuses(world["F"])[-1] != "DOWN":
+        world.run(millis(100), millis(100))
+        assert world.now_ns < seconds(35), "it went DOWN before the letter is sent again"
+    assert len(told(world["F"], Unreachable)) == 1
 
 
 def test_the_members_of_a_site_are_told_before_the_greeting_that_acknowledges(world: Sites) -> None:
