@@ -5,9 +5,21 @@ from collections.abc import Sequence
 
 from jgroups_py.batch import Batch
 from jgroups_py.events import Disconnect, Frozen
-from jgroups_py.protocols.gms.headers import Ack, Ballot, Cut, FlushId, Install, MergeReady, Outbid, Prepare, State
+from jgroups_py.protocols.gms.headers import (
+    Ack,
+    Ballot,
+    Cut,
+    Elsewhere,
+    FlushId,
+    Install,
+    MergeReady,
+    Outbid,
+    Prepare,
+    State,
+)
+from jgroups_py.protocols.nakack.headers import Missing
 from jgroups_py.units import NS_PER_MS
-from tests.unit.harness import Flying, address
+from tests.unit.harness import Flying, address, view_of
 from tests.unit.protocols.gms_group import LATENCY_MS, Members, heal, in_view, split
 
 
@@ -46,6 +58,35 @@ def test_what_was_accepted_is_not_acknowledged_again_after_a_higher_promise() ->
     b.up(Batch(address("A"), address("B"), (), (cut,)))
     answers = [batch.headers[-1] for batch in b.sent()]
     assert answers == [Outbid(flush, Ballot(10, address("C")))]
+
+
+def test_a_late_copy_of_a_cut_that_is_being_filled_starts_nothing_anew() -> None:
+    members = in_view("ABC")
+    view, b = members.view("B"), members["B"]
+    assert view is not None
+    flush = FlushId(view.id, Ballot(9, address("A")))
+    cut = Cut(flush, view.members, (), view.id.counter + 1, {**dict.fromkeys(view.members, 1), address("C"): 5},
+              {address("C"): address("C")})
+    b.up(prepare_of(members, "A", 9, "B"))
+    b.sent()
+    for copy in range(2):
+        b.up(Batch(address("A"), address("B"), (), (cut,)))
+        fetched = [batch for batch in b.sent() if isinstance(batch.headers[-1], Missing)]
+        assert len(fetched) == (copy == 0), "messages of C are fetched once"
+        assert members.gms("B").mine.filling == flush
+
+
+def test_a_member_in_a_view_that_is_taken_for_a_joiner_says_that_it_has_a_view() -> None:
+    members = in_view("ABC")
+    view, b = members.view("B"), members["B"]
+    assert view is not None
+    b.sent()
+    other = view_of("D", "E", counter=7)
+    prepare = Prepare(FlushId(other.id, Ballot(1, address("D"))), other.members, (address("B"),))
+    b.up(Batch(address("D"), address("B"), (), (prepare,)))
+    ((answer, batch),) = b.said(Elsewhere)
+    assert batch.dest == address("D")
+    assert answer == Elsewhere(other.id, view.id, True)
 
 
 def test_a_member_that_nobody_stopped_takes_over_no_change() -> None:
