@@ -240,6 +240,12 @@ def test_no_seed_begins_once_the_budget_is_spent(monkeypatch):
     assert (found["kind"], found["seeds"]) == ("survived", 3)
 
 
+@pytest.mark.parametrize(("differs", "run"), [(3, 100), (None, seeds.ALL_THE_SAME)])
+def test_a_mutant_that_makes_no_difference_to_many_seeds_is_let_go(monkeypatch, differs, run):
+    monkeypatch.setattr(seeds, "run_seed", lambda profile, seed: Outcome("other" if seed == differs else "same"))
+    assert judge(work(*range(100)), 60.0)["seeds"] == run
+
+
 def test_a_seed_that_does_not_end_is_a_kill(monkeypatch):
     def hang(profile: str, seed: int) -> Outcome:
         while True:
