@@ -36,3 +36,13 @@ def test_only_the_receiver_of_a_connection_is_sent_messages_again() -> None:
     assert a.stats()["stale_requests"] == 2
     a.up(unicast("B", "A", headers=(Missing(connection, ((1, 2),)),)))
     assert [batch.payloads for _, batch in a.said(Data)] == [(b"one",)]
+
+
+def test_what_a_member_writes_to_itself_is_neither_numbered_nor_waited_for() -> None:
+    a = Bench(Unicast(UnicastConfig()), me="A")
+    a.down(change(view_of("A", "B")))
+    a.down(unicast("A", "A", b"note"))
+    assert a.payloads() == [b"note"]
+    assert a.stats()["unacknowledged"] == 0
+    a.advance(5000)
+    assert a.payloads() == [b"note"]

@@ -2,10 +2,13 @@
 from __future__ import annotations
 
 import pytest
-from sites import Sites, numbered
+from sites import Sites, cut_off, numbered
 
+from jgroups_py.batch import Batch
 from jgroups_py.events import GetState, StateChunk
 from jgroups_py.outputs import ProvideState
+from jgroups_py.protocols.relay.state_headers import StateOver
+from jgroups_py.protocols.relay.state_relay import StateRelay
 from jgroups_py.units import seconds
 
 
@@ -28,6 +31,44 @@ def test_the_relay_of_the_providing_site_forgets_who_asked_when_the_provider_giv
     world.run(seconds(4))
     assert world["E"].state_ends == ["get_state raised"]
     assert world["A"].relay.states.carrier.routes == {}
+
+
+def fetching(world: Sites) -> StateRelay:
+    """SFO's relay while a state of B comes for E and does not end."""
+    world["B"].say("something")
+    world.run()
+    world["B"].writes_all = False
+    world["E"].stack.inject(GetState(world["B"].me, seconds(60)), world.now_ns)
+    world["E"].drain()
+    world.run(seconds(1))
+    carrier = world["D"].relay.states.carrier
+    assert carrier.fetch is not None
+    return carrier
+
+
+def test_a_try_ends_when_the_relay_of_its_site_leaves_and_not_when_another_does() -> None:
+    world = Sites(NYC="ABC", SFO="DEF", LON="GH").build()
+    carrier = fetching(world)
+    present = carrier.fetch
+    cut_off(world, "G")
+    world.settle()
+    assert carrier.fetch is present
+    cut_off(world, "A")
+    world.settle()
+    assert carrier.fetch is not present, "nothing more can come by A"
+
+
+def test_only_the_member_that_asked_ends_its_present_try(world: Sites) -> None:
+    carrier = fetching(world)
+    present = carrier.fetch
+    assert present is not None
+    asker, number = present.ask.key
+    assert asker == world["E"].me
+    for src, about in ((world["E"], number - 1), (world["F"], number)):
+        world["D"].hear(Batch(src.me, world["D"].me, (), (StateOver(asker, about, "it is over", False),)))
+        assert carrier.fetch is present
+    world["D"].hear(Batch(world["E"].me, world["D"].me, (), (StateOver(asker, number, "it is over", False),)))
+    assert carrier.fetch is None
 
 
 def test_a_relay_counts_what_it_disseminates(world: Sites) -> None:
