@@ -12,6 +12,7 @@ from jgroups_py.protocols.gms.headers import (
     Elsewhere,
     FlushId,
     Install,
+    MergeOff,
     MergeReady,
     Outbid,
     Prepare,
@@ -19,6 +20,7 @@ from jgroups_py.protocols.gms.headers import (
 )
 from jgroups_py.protocols.nakack.headers import Missing
 from jgroups_py.units import NS_PER_MS
+from jgroups_py.view import ViewId
 from tests.unit.harness import Flying, address, view_of
 from tests.unit.protocols.gms_group import LATENCY_MS, Members, heal, in_view, split
 
@@ -155,3 +157,41 @@ def test_a_partner_that_fell_silent_after_it_was_ready_is_not_merged_with() -> N
     assert view is not None
     assert address("C") in view, "the merge took place"
     assert address("D") not in view, "D had not been heard for more than half of silence_ns"
+
+
+def test_a_merge_that_was_wished_for_during_a_change_begins_right_after_it() -> None:
+    members = in_view("ABCD")
+    split(members, "ABD", "C")
+    members["D"].down(Disconnect())
+    while members.gms("A").chair.flush is None:
+        members.run(LATENCY_MS)
+    heal(members, "A", "C")
+    members.run(100)
+    assert members.agree("ABC")
+
+
+def test_a_partner_that_withdraws_has_to_get_ready_again() -> None:
+    members = in_view("ABCD")
+    split(members, "AB", "C", "D")
+    released = [False]
+
+    def fate(flying: Flying) -> Sequence[float]:
+        if flying.has(MergeReady) and flying.src == "D" and not released[0]:
+            return ()                                 # so that C is ready and has to wait
+        return members.usual(flying)
+    members.fate = fate
+    heal(members, "A", "C", "D")
+    members.run(20)
+    merge, view = members.gms("A").merger.merge, members.view("C")
+    assert merge is not None
+    assert view is not None
+    assert list(merge.ready) == [address("C")]
+    other = ViewId(view.id.counter + 1, address("C"))
+    members["A"].up(Batch(address("C"), address("A"), (), (MergeOff(merge.number, other),)))
+    assert list(merge.ready) == []
+    assert merge.partners[address("C")] == other
+    members["A"].up(Batch(address("C"), address("A"), (), (MergeOff(merge.number, None),)))
+    assert list(merge.partners) == [address("D")]
+    released[0] = True
+    members.run(3000)
+    assert "D" in members.names_in_view("A")
