@@ -33,12 +33,12 @@ def test_the_relay_of_the_providing_site_forgets_who_asked_when_the_provider_giv
     assert world["A"].relay.states.carrier.routes == {}
 
 
-def fetching(world: Sites) -> StateRelay:
+def fetching(world: Sites, timeout_ns: int = seconds(60)) -> StateRelay:
     """SFO's relay while a state of B comes for E and does not end."""
     world["B"].say("something")
     world.run()
     world["B"].writes_all = False
-    world["E"].stack.inject(GetState(world["B"].me, seconds(60)), world.now_ns)
+    world["E"].stack.inject(GetState(world["B"].me, timeout_ns), world.now_ns)
     world["E"].drain()
     world.run(seconds(1))
     carrier = world["D"].relay.states.carrier
@@ -69,6 +69,21 @@ def test_only_the_member_that_asked_ends_its_present_try(world: Sites) -> None:
         assert carrier.fetch is present
     world["D"].hear(Batch(world["E"].me, world["D"].me, (), (StateOver(asker, number, "it is over", False),)))
     assert carrier.fetch is None
+
+
+def test_a_state_that_has_begun_to_come_is_not_given_up_by_the_relay_however_long_it_takes(world: Sites) -> None:
+    carrier = fetching(world, timeout_ns=seconds(4))
+    present = carrier.fetch
+    world.run(seconds(2))
+    assert carrier.fetch is present, "half of the time of the asker is for the first piece alone"
+
+
+def test_a_provider_whose_relay_is_gone_keeps_nothing_for_the_asker(world: Sites) -> None:
+    fetching(world)
+    provider = world["B"].relay.states.provider
+    assert list(provider.streams) == [(world["E"].me, 1)]
+    world.sites["NYC"].crash("A")
+    assert provider.streams == {}, "the way to the asker is gone, and it asks again"
 
 
 def test_a_relay_counts_what_it_disseminates(world: Sites) -> None:
