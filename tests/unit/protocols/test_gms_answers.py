@@ -12,6 +12,7 @@ from jgroups_py.protocols.gms.headers import (
     Elsewhere,
     FlushId,
     Install,
+    MergeAsk,
     MergeOff,
     MergeReady,
     Outbid,
@@ -195,3 +196,17 @@ def test_a_partner_that_withdraws_has_to_get_ready_again() -> None:
     released[0] = True
     members.run(3000)
     assert "D" in members.names_in_view("A")
+
+
+def test_a_partner_with_a_change_of_its_own_to_make_makes_it_before_it_merges() -> None:
+    members = in_view("ABCD")
+    split(members, "AB", "CD")
+    view, c = members.view("C"), members["C"]
+    assert view is not None
+    members.crash("D")
+    members.suspect("D", by="C")
+    assert members.gms("C").chair.flush is None, "suspicions are collected for a moment"
+    c.up(Batch(address("A"), address("C"), (), (MergeAsk(1, view.id),)))
+    assert members.gms("C").chair.flush is None, "it does not flush for the merge a view in which D still is"
+    members.run(100)
+    assert members.names_in_view("C") == "C"
