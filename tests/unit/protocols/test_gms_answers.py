@@ -210,3 +210,14 @@ def test_a_partner_with_a_change_of_its_own_to_make_makes_it_before_it_merges() 
     assert members.gms("C").chair.flush is None, "it does not flush for the merge a view in which D still is"
     members.run(100)
     assert members.names_in_view("C") == "C"
+
+
+def test_a_member_that_never_accepts_is_asked_in_two_ballots_and_then_left_out() -> None:
+    members = in_view("ABCD")
+    silence_ms = members.gms("A").config.silence_ns / NS_PER_MS
+    members.fate = lambda flying: () if flying.src == "B" and flying.has(Ack) else (LATENCY_MS,)
+    members["D"].down(Disconnect())
+    members.run(1.2 * silence_ms)
+    assert members.names_in_view("A") == "ABCD", "it may have been busy with what it had to fetch"
+    members.run(2 * silence_ms)
+    assert members.names_in_view("A") == members.names_in_view("C") == "AC"
