@@ -133,7 +133,7 @@ def survey_tests(workshop: Workshop) -> list[dict[str, Any]]:
     where = dict.fromkeys(path for room in ROOMS for path in room.test_files(workshop.root))
     record = workshop.root / RECORD
     words = ["-m", "pytest", "-p", "tests.mutants.recording", "-o", "addopts=-q --strict-markers",
-             "-p", "no:cacheprovider", "-m", "not real", *where]
+             "-p", "no:cacheprovider", "--doctest-modules", "-m", "not real", *where]
     ended = workshop.run(words, cpu_s=SURVEY_LIMIT_S)
     if ended.code not in (0, 1) or not record.exists():
         raise RuntimeError(f"the survey of the tests failed:\n{ended.output}")

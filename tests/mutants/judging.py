@@ -71,8 +71,9 @@ def by_units(workshop: Workshop, change: Change, baseline: Baseline) -> Verdict:
     names.write_text("".join(test["test"] + "\n" for test in tests), encoding="utf-8")
     usual_s = sum(test["cpu_s"] for test in tests)
     with workshop.changed(change.path, change.apply(source)):
-        ended = workshop.run(["-m", "pytest", "-x", "-o", "addopts=-q --strict-markers", "-p", "no:cacheprovider",
-                              "-p", "tests.mutants.patience", f"@{names.name}"], cpu_s=usual_s * SLOWER + START_S)
+        ended = workshop.run(
+            ["-m", "pytest", "-x", "-o", "addopts=-q --strict-markers", "--doctest-modules", "-p", "no:cacheprovider",
+             "-p", "tests.mutants.patience", f"@{names.name}"], cpu_s=usual_s * SLOWER + START_S)
     return unit_verdict(ended, len(tests))
 
 

@@ -31,15 +31,15 @@ class Room:
             yield from (path.relative_to(root).as_posix() for path in found)
 
     def test_files(self, root: Path) -> Iterator[str]:
-        """Its files and folders of tests below `root`."""
-        for where in (*self.tests, *EVERYWHERE):
+        """Its files and folders of tests below `root`; its sources too, for their doctests."""
+        for where in (*self.tests, *EVERYWHERE, *self.sources):
             yield from (path.relative_to(root).as_posix() for path in sorted(root.glob(where)))
 
     def has_test(self, test: str) -> bool:
         """Whether a test, or a file of tests, is of those that judge this room."""
         path = test.partition("::")[0]
         return any(PurePosixPath(path).match(where) or path.startswith(f"{where}/")
-                   for where in (*self.tests, *EVERYWHERE))
+                   for where in (*self.tests, *EVERYWHERE, *self.sources))
 
 
 PROTOCOLS = "tests/unit/protocols/test_*.py"
