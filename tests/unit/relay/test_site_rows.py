@@ -53,6 +53,25 @@ def test_what_was_dropped_before_the_site_was_known_is_lost_only_where_a_part_of
     assert {origin: tuple(ranges) for origin, ranges in site.lost.items()} == {ORIGIN: ((3, 5),)}
 
 
+def test_holes_of_every_origin_that_is_gone_are_given_up_for_every_site_that_has_them():
+    world = Sites(NYC="ABC", SFO="DE", LON="XY").build(lost_after_ns="10s")
+    for name in "ABC":
+        world[name].say("something")
+    world.run(seconds(2))
+    relay = world["A"].relay
+    sites = [relay.table.sites[name] for name in ("SFO", "LON")]
+    for origin, has in ((ORIGIN, (5, 3)), (OTHER, (4, 5))):         # behind those that are present
+        relay.numbers[origin] = 5
+        for site, number in zip(sites, has, strict=True):
+            site.acked[origin] = number
+    world.run(seconds(8))
+    assert [site.acked.get(ORIGIN) for site in sites] == [5, 3]
+    world.run(seconds(6))
+    assert [(site.acked.get(ORIGIN), site.acked.get(OTHER)) for site in sites] == [(5, 5), (5, 5)]
+    assert [{origin: tuple(ranges) for origin, ranges in site.lost.items()} for site in sites] == \
+        [{OTHER: ((4, 5),)}, {ORIGIN: ((3, 5),)}]
+
+
 def test_letters_to_a_site_are_given_up_when_it_goes_down_and_not_at_the_next_repetition():
     world = Sites(NYC="ABC", SFO="DEF").build(resend_interval_ns="40s", unicast_timeout_ns="10m")
     world.lose = lambda src, batch: True

@@ -4,10 +4,11 @@ from __future__ import annotations
 import pytest
 from sites import Sites, cut_off, numbered
 
+from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.events import GetState, StateChunk
 from jgroups_py.outputs import ProvideState
-from jgroups_py.protocols.relay.state_headers import StateOver
+from jgroups_py.protocols.relay.state_headers import StateFetch, StateOver
 from jgroups_py.protocols.relay.state_relay import StateRelay
 from jgroups_py.units import seconds
 
@@ -26,10 +27,17 @@ def test_the_relay_of_the_providing_site_forgets_who_asked_when_the_provider_giv
         provider.stack.inject(StateChunk(output.request, b"half", last=True, error="get_state raised"), world.now_ns)
         provider.drain()
     provider.state_output = fail                  # type: ignore[method-assign]
+    tries: list[StateFetch] = []
+
+    def watch(src: Address, batch: Batch) -> bool:
+        tries.extend(header for header in batch.headers if isinstance(header, StateFetch))
+        return False
+    world.lose = watch
     world["E"].stack.inject(GetState(provider.me, seconds(1)), world.now_ns)
     world["E"].drain()
     world.run(seconds(4))
     assert world["E"].state_ends == ["get_state raised"]
+    assert len(tries) == 1, "another try would fail as well"
     assert world["A"].relay.states.carrier.routes == {}
 
 
