@@ -21,4 +21,6 @@ EQUIVALENT: dict[str, str] = {
     "jgroups_py/protocols/gms/merging.py::Merger.asked::RemoveStatement::gms.chair.consider()                       "
     "# an ordinary change first, then we are asked again::1":
         "whatever makes `present()` smaller than the view has called `consider` itself: the change is on its way",
+    "jgroups_py/protocols/gms/answering.py::Answerer.concerns::RemoveStatement::return False::2":
+        "the branches that are left end in the same `return False`",
 }

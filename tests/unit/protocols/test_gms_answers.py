@@ -221,3 +221,16 @@ def test_a_member_that_never_accepts_is_asked_in_two_ballots_and_then_left_out()
     assert members.names_in_view("A") == "ABCD", "it may have been busy with what it had to fetch"
     members.run(2 * silence_ms)
     assert members.names_in_view("A") == members.names_in_view("C") == "AC"
+
+
+def test_a_member_that_has_left_answers_nobody() -> None:
+    members = in_view("ABC")
+    prepare = prepare_of(members, "A", 9, "C")
+    members["C"].down(Disconnect())
+    members.run(100)
+    assert members.agree("AB")
+    c = members["C"]
+    c.sent()
+    c.up(prepare)
+    c.advance(1)
+    assert c.sent() == []

@@ -8,7 +8,7 @@ from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.events import GetState, StateChunk
 from jgroups_py.outputs import ProvideState
-from jgroups_py.protocols.relay.state_headers import StateFetch, StateOver
+from jgroups_py.protocols.relay.state_headers import StateFetch, StateOver, StatePaused
 from jgroups_py.protocols.relay.state_relay import StateRelay
 from jgroups_py.units import seconds
 
@@ -77,6 +77,16 @@ def test_only_the_member_that_asked_ends_its_present_try(world: Sites) -> None:
         assert carrier.fetch is present
     world["D"].hear(Batch(world["E"].me, world["D"].me, (), (StateOver(asker, number, "it is over", False),)))
     assert carrier.fetch is None
+
+
+def test_a_late_word_of_a_try_that_is_over_is_not_taken_for_one_of_the_present(world: Sites) -> None:
+    late = StatePaused(world["E"].me, 7, 1, "refused")
+    world["D"].hear(Batch(world["F"].me, world["D"].me, (), (late,)))
+    assert world["D"].relay.states.carrier.fetch is None
+    carrier = fetching(world)
+    present = carrier.fetch
+    world["D"].hear(Batch(world["F"].me, world["D"].me, (), (late,)))
+    assert carrier.fetch is present
 
 
 def test_a_state_that_has_begun_to_come_is_not_given_up_by_the_relay_however_long_it_takes(world: Sites) -> None:
