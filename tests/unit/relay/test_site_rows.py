@@ -10,8 +10,9 @@ from sites import Sites, cut_off, numbered, statuses, told
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.outputs import Unreachable
+from jgroups_py.protocols.relay.buffer import MESSAGE_BYTES
 from jgroups_py.protocols.relay.headers import Confirm, Hello, SiteRow, View
-from jgroups_py.protocols.relay.sites import UP, Site
+from jgroups_py.protocols.relay.sites import OFFLINE, UP, Site
 from jgroups_py.units import millis, seconds
 from jgroups_py.view import ViewId
 
@@ -70,6 +71,20 @@ def test_holes_of_every_origin_that_is_gone_are_given_up_for_every_site_that_has
     assert [(site.acked.get(ORIGIN), site.acked.get(OTHER)) for site in sites] == [(5, 5), (5, 5)]
     assert [{origin: tuple(ranges) for origin, ranges in site.lost.items()} for site in sites] == \
         [{OTHER: ((4, 5),)}, {ORIGIN: ((3, 5),)}]
+
+
+@pytest.mark.parametrize(("over", "status"), [(0, UP), (1, OFFLINE)])
+def test_a_hold_that_is_just_full_once_what_all_have_is_dropped_costs_no_site_anything(over: int, status: int) -> None:
+    relay = Sites(NYC="AB", SFO="DE").build(hold_bytes="1M")["A"].relay
+    site = relay.table.sites["SFO"]
+    sixteenth = bytes((1 << 16) - MESSAGE_BYTES)
+    relay.hold.add(ORIGIN, 1, Batch(ORIGIN, None, (b"SFO has it",)), relay.now_ns)
+    relay.hold.add(ORIGIN, 2, Batch(ORIGIN, None, (*[sixteenth] * 15, sixteenth + bytes(over))), relay.now_ns)
+    relay.numbers[ORIGIN] = 18
+    site.acked[ORIGIN] = 2
+    assert relay.hold.nbytes > relay.config.hold_bytes
+    relay.status.limit_bytes()
+    assert site.status == status
 
 
 def test_letters_to_a_site_are_given_up_when_it_goes_down_and_not_at_the_next_repetition():
