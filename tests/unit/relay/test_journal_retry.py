@@ -1,0 +1,31 @@
+"""The journal on a disk that fails: when it tries again; and what a restart knows of numbers."""
+from __future__ import annotations
+
+from journal_disk import Holder, address, holder
+
+from jgroups_py.disk import JournalFailed
+from jgroups_py.protocols.relay.journal import RETRY_NS
+from jgroups_py.units import seconds
+
+BOB = address("bob")
+
+
+def test_late_failures_of_what_was_under_way_do_not_put_off_the_next_try():
+    member = holder()
+    member.disk.broken = "no space left on device"
+    member.say(b"one")
+    member.disk.broken = ""
+    member.wait(RETRY_NS * 2 // 3)
+    member.notify(JournalFailed("input/output error"))         # of something begun before the first failure
+    member.wait(RETRY_NS // 3 + seconds(1))
+    assert member.durability == ["no space left on device", ""]
+    assert member.relay.stats()["journal_failures"] == 1
+    assert holder(member.disk.copied(), incarnation="2").held() == member.held()
+
+
+def test_after_a_restart_the_numbers_go_on_behind_what_is_held():
+    first = holder()
+    first.say(b"one", b"two")
+    first.hear(BOB, 5, b"five", b"six")
+    again = Holder(first.disk.copied(), incarnation="2")
+    assert again.relay.numbers == {first.me: 3, BOB: 7}

@@ -1,0 +1,111 @@
+"""A state between sites leaves nothing behind at the relays that passed it on; what relays pass on is counted."""
+from __future__ import annotations
+
+import pytest
+from sites import Sites, cut_off, numbered
+
+from jgroups_py.address import Address
+from jgroups_py.batch import Batch
+from jgroups_py.events import GetState, StateChunk
+from jgroups_py.outputs import ProvideState
+from jgroups_py.protocols.relay.state_headers import StateFetch, StateOver, StatePaused
+from jgroups_py.protocols.relay.state_relay import StateRelay
+from jgroups_py.units import seconds
+
+
+@pytest.fixture
+def world() -> Sites:
+    return Sites(NYC="ABC", SFO="DEF").build()
+
+
+def test_the_relay_of_the_providing_site_forgets_who_asked_when_the_provider_gives_up(world: Sites) -> None:
+    provider = world["B"]
+
+    def fail(output: object) -> None:
+        assert isinstance(output, ProvideState)
+        assert list(world["A"].relay.states.carrier.routes) == [(world["E"].me, 1)]
+        provider.stack.inject(StateChunk(output.request, b"half", last=True, error="get_state raised"), world.now_ns)
+        provider.drain()
+    provider.state_output = fail                  # type: ignore[method-assign]
+    tries: list[StateFetch] = []
+
+    def watch(src: Address, batch: Batch) -> bool:
+        tries.extend(header for header in batch.headers if isinstance(header, StateFetch))
+        return False
+    world.lose = watch
+    world["E"].stack.inject(GetState(provider.me, seconds(1)), world.now_ns)
+    world["E"].drain()
+    world.run(seconds(4))
+    assert world["E"].state_ends == ["get_state raised"]
+    assert len(tries) == 1, "another try would fail as well"
+    assert world["A"].relay.states.carrier.routes == {}
+
+
+def fetching(world: Sites, timeout_ns: int = seconds(60)) -> StateRelay:
+    """SFO's relay while a state of B comes for E and does not end."""
+    world["B"].say("something")
+    world.run()
+    world["B"].writes_all = False
+    world["E"].stack.inject(GetState(world["B"].me, timeout_ns), world.now_ns)
+    world["E"].drain()
+    world.run(seconds(1))
+    carrier = world["D"].relay.states.carrier
+    assert carrier.fetch is not None
+    return carrier
+
+
+def test_a_try_ends_when_the_relay_of_its_site_leaves_and_not_when_another_does() -> None:
+    world = Sites(NYC="ABC", SFO="DEF", LON="GH").build()
+    carrier = fetching(world)
+    present = carrier.fetch
+    cut_off(world, "G")
+    world.settle()
+    assert carrier.fetch is present
+    cut_off(world, "A")
+    world.settle()
+    assert carrier.fetch is not present, "nothing more can come by A"
+
+
+def test_only_the_member_that_asked_ends_its_present_try(world: Sites) -> None:
+    carrier = fetching(world)
+    present = carrier.fetch
+    assert present is not None
+    asker, number = present.ask.key
+    assert asker == world["E"].me
+    for src, about in ((world["E"], number - 1), (world["F"], number)):
+        world["D"].hear(Batch(src.me, world["D"].me, (), (StateOver(asker, about, "it is over", False),)))
+        assert carrier.fetch is present
+    world["D"].hear(Batch(world["E"].me, world["D"].me, (), (StateOver(asker, number, "it is over", False),)))
+    assert carrier.fetch is None
+
+
+def test_a_late_word_of_a_try_that_is_over_is_not_taken_for_one_of_the_present(world: Sites) -> None:
+    late = StatePaused(world["E"].me, 7, 1, "refused")
+    world["D"].hear(Batch(world["F"].me, world["D"].me, (), (late,)))
+    assert world["D"].relay.states.carrier.fetch is None
+    carrier = fetching(world)
+    present = carrier.fetch
+    world["D"].hear(Batch(world["F"].me, world["D"].me, (), (late,)))
+    assert carrier.fetch is present
+
+
+def test_a_state_that_has_begun_to_come_is_not_given_up_by_the_relay_however_long_it_takes(world: Sites) -> None:
+    carrier = fetching(world, timeout_ns=seconds(4))
+    present = carrier.fetch
+    world.run(seconds(2))
+    assert carrier.fetch is present, "half of the time of the asker is for the first piece alone"
+
+
+def test_a_provider_whose_relay_is_gone_keeps_nothing_for_the_asker(world: Sites) -> None:
+    fetching(world)
+    provider = world["B"].relay.states.provider
+    assert list(provider.streams) == [(world["E"].me, 1)]
+    world.sites["NYC"].crash("A")
+    assert provider.streams == {}, "the way to the asker is gone, and it asks again"
+
+
+def test_a_relay_counts_what_it_disseminates(world: Sites) -> None:
+    world["C"].say(*numbered(0, 10))
+    world.run(seconds(1))
+    assert world["D"].relay.stats()["disseminated"] == 10
+    assert "disseminated" not in world["E"].relay.stats()
