@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from jgroups_py.protocols.relay.receiving import Receiving
     from jgroups_py.protocols.relay.sending import Sending
     from jgroups_py.protocols.relay.status import Status
+    from jgroups_py.view import View
 
 
 class LocalTalk(Protocol):
     """The base of Relay that receives what comes with RELAY's headers in the local group."""
 
     is_relay: bool
+    view: View
     receiving: Receiving
     sending: Sending
     post: Post
@@ -48,7 +50,10 @@ class LocalTalk(Protocol):
 
     @receives(Fetch)
     def on_fetch(self, header: Fetch, batch: Batch) -> None:
-        self.receiving.fetch(header, batch)
+        if batch.src in self.view:
+            self.receiving.fetch(header, batch)
+        else:
+            self.count("fetch_of_strangers")
 
     @receives(Copy)
     def on_copy(self, header: Copy, batch: Batch) -> None:
@@ -65,7 +70,10 @@ class LocalTalk(Protocol):
 
     @receives(Confirm)
     def on_confirm(self, header: Confirm, batch: Batch) -> None:
-        self.receiving.confirms(header, batch)
+        if batch.src in self.view:
+            self.receiving.confirms(header, batch)
+        else:
+            self.count("confirm_of_strangers")
 
     @receives(Trim)
     def on_trim(self, header: Trim, batch: Batch) -> None:
