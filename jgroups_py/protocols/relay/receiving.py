@@ -17,7 +17,6 @@ from jgroups_py.protocols.relay.buffer import missing
 from jgroups_py.protocols.relay.headers import (
     Base,
     Confirm,
-    Copy,
     Disseminate,
     Fetch,
     Forward,
@@ -29,7 +28,7 @@ from jgroups_py.protocols.relay.headers import (
     Vector,
 )
 from jgroups_py.protocols.relay.peers import Peer
-from jgroups_py.protocols.relay.vectors import copied, differing, lower, overlaid, raised
+from jgroups_py.protocols.relay.vectors import copied, differing, lower, overlaid, raised, unheard
 from jgroups_py.view import MergeView
 
 if TYPE_CHECKING:
@@ -181,9 +180,9 @@ class Receiving:
                     for origin, number in numbers.items():
                         entries[origin] = max(1, min(number, entries.get(origin, number)))
         unknown: Vector = {}                         # origins of which others have messages, and some of us none at all
-        raised(unknown, self.lacking(lowest, {site: {} for site in self.meant}))
+        raised(unknown, unheard(lowest, {site: {} for site in self.meant}, self.sync_vector))
         for member, have in self.haves.items():
-            lacking = self.lacking(lowest, have.vector)
+            lacking = unheard(lowest, have.vector, self.sync_vector)
             raised(unknown, lacking)
             if relay.is_backup(member) or lacking or lower(have.vector, self.sync_vector):
                 self.confirmers.append(member)
@@ -195,24 +194,10 @@ class Receiving:
         self.acked_out = lowest
         for site, numbers in lowest.items():
             self.ack_again(site, numbers)
-        self.copy_hold_to_backups()
+        relay.copies.to_backups(self.haves)
         relay.status.watch_absent()
         relay.status.tell_table()
         relay.sending.introduce()
-
-    def lacking(self, lowest: Vector, vector: Vector) -> Vector:
-        """As relay: the origins, each from 1 on, of which a member that may want them all has nothing, nor have we.
-
-        vector: the member's in its HAVE, with an entry for each site whose messages were meant for it. Where we have
-        something, it says so itself.
-        """
-        found: Vector = {}
-        for site, mine in vector.items():
-            ours = self.sync_vector.get(site, {})
-            nothing = {origin: 1 for origin in lowest.get(site, ()) if origin not in mine and origin not in ours}
-            if nothing:
-                found[site] = nothing
-        return found
 
     def rewind(self, behind: Vector) -> None:
         """As relay: a member is behind; have everything from there on sent again (those who have it drop it)."""
@@ -223,38 +208,6 @@ class Receiving:
                 self.in_flight.pop(origin, None)
             self.relay.count("rewinds", len(again))
             self.relay.to_relays_of(site, Need(again))
-
-    def copy_hold_to_backups(self) -> None:
-        """As relay: a backup holds what we hold, whenever it became one."""
-        hold = self.relay.hold
-        for member, have in self.haves.items():
-            if not self.relay.is_backup(member):
-                continue
-            for origin in list(hold.runs):
-                for first, stop in missing(hold.ranges(origin), have.held.get(origin, ())):
-                    self.send_copies(member, origin, first, stop)
-
-    def send_copies(self, member: Address, origin: Address, first: int, stop: int) -> None:
-        """Held runs of a range, as unicasts to another holder."""
-        relay = self.relay
-        for run in relay.hold.pieces(origin, first, stop):
-            header = Copy(origin, run.first, max(0, relay.now_ns - run.since_ns), run.batch.flags)
-            relay.pass_down(Batch(relay.me, member, run.batch.payloads, (*run.batch.headers, header), RELIABLE))
-            relay.count("copies_sent", run.batch.count)
-
-    def fetch(self, header: Fetch, batch: Batch) -> None:
-        """The relay lacks what we hold."""
-        for origin, ranges in header.wanted.items():
-            for first, stop in ranges:
-                self.send_copies(batch.src, origin, first, stop)
-
-    def copy(self, header: Copy, batch: Batch) -> None:
-        """A held run from another holder."""
-        relay = self.relay
-        held = Batch(header.origin, None, batch.payloads, batch.headers, header.flags)
-        relay.hold_run(header.origin, header.first, held, relay.now_ns - header.age_ns)
-        if relay.is_relay:
-            relay.sending.pump()
 
     # --- FORWARD in, DISSEMINATE out (the relay) --------------------------------------------------------------------
 

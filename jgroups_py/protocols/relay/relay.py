@@ -42,6 +42,7 @@ from jgroups_py.protocol import STOP, on, receives, timer
 from jgroups_py.protocols.relay.bridge import from_bridge
 from jgroups_py.protocols.relay.buffer import Hold
 from jgroups_py.protocols.relay.config import RelayConfig
+from jgroups_py.protocols.relay.copies import Copies
 from jgroups_py.protocols.relay.gate import Gate
 from jgroups_py.protocols.relay.headers import Numbered, Numbers, SiteRow
 from jgroups_py.protocols.relay.interests import Interests, InterestTalk
@@ -85,6 +86,7 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
         self.global_view: GlobalView | None = None
         self.bridge_wanted = self.leaving = False
         self.receiving = Receiving(self)
+        self.copies = Copies(self)
         self.sending = Sending(self)
         self.status = Status(self)
         self.orders = Orders(self)

@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 
 from jgroups_py.batch import NO_RELAY, NO_RELIABILITY
+from jgroups_py.protocols.relay.copies import Copies
 from jgroups_py.protocols.relay.headers import Numbered
 from jgroups_py.protocols.relay.letters import Inbox
 from jgroups_py.protocols.relay.memory import Memory
@@ -241,8 +242,8 @@ RELAY_SAFEGUARDS = (
     guard("unreliable messages are not numbered", 1, "they take numbers, so that their loss is a hole", Relay, "down",
           all_are_numbered, "relay", "R3"),
     guard("backups", 2, "only origin and relay hold runs", Relay, "is_backup", no_backups, "relay-crash", "R3"),
-    guard("new backups get what is held", 2, "they hold only what comes from then on", Receiving,
-          "copy_hold_to_backups", nothing, "interleavings", "R3"),
+    guard("new backups get what is held", 2, "they hold only what comes from then on", Copies,
+          "to_backups", nothing, "interleavings", "R3"),
     guard("each site is sent what it lacks itself", 3, "what one site has is not sent to any other", Sending, "pump_to",
           what_any_site_has, "scale", "R3"),
     guard("asking for holes", 4, "NEED is ignored", Sending, "on_need", nothing, "split-brain", "R3"),
