@@ -56,7 +56,7 @@ def differing(mine: Vector, theirs: Vector) -> Vector:
 def unheard(lowest: Vector, vector: Vector, ours: Vector) -> Vector:
     """The origins, each from 1 on, of which neither a member nor its relay has anything, but others of the view have.
 
-    lowest: with an entry for every origin that any of them has. vector: the member's in its HAVE, with an entry for each
+    lowest: with an entry for every origin that any of them has. vector: the member's in its HAVE, with one for each
     site whose messages were meant for it. ours: the relay's in SYNC; where it has an entry, the member says 0 itself.
     """
     result: Vector = {}
