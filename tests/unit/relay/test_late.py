@@ -20,6 +20,7 @@ from jgroups_py.protocols.relay.headers import (
 )
 from jgroups_py.protocols.relay.headers import View as SiteView
 from jgroups_py.protocols.relay.sites import UP, Site, SiteTable
+from jgroups_py.protocols.relay.vectors import copied
 from jgroups_py.units import millis, seconds
 from jgroups_py.view import ViewId
 from tests.unit.relay.sites import Member, Sites, lost, numbered, statuses
@@ -197,10 +198,11 @@ def test_what_was_refused_in_one_epoch_is_said_again_before_the_first_forward_of
     world.lose = unheard
     world.run(millis(500))                                  # and refuses what D says
     assert (lost(b), b.relay.sending.peers.get(d.bridge) is not None) == ([], True)
-    sfo.install(["D", "E"])
+    sfo.members["F"] = Member(sfo, "F")
+    sfo.install(["D", "F"])                                 # now D's half has it
     if asked:
         d.tell(BridgeDelivered(Batch(b.bridge, d.bridge, (), (Need({d.me: 1}),), 0)))
-    d.say("d1")                                             # goes out before E has answered SYNC, so before HELLO
+    d.say("d1")                                             # goes out before F has answered SYNC, so before HELLO
     world.run(seconds(1))
     assert (b.texts("d"), lost(b)) == (["d1"], [(None, 1, 2)])
 
@@ -285,10 +287,10 @@ def test_a_confirmation_of_another_view_does_not_count() -> None:
     world.run(millis(200))
     d, e = world["D"], world["E"]
     relay = d.relay
-    before = dict(relay.receiving.confirmed)
+    before = copied(relay.receiving.confirmed[e.me])
     stale = Confirm(ViewId(99, d.me), {"NYC": {world["A"].me: 50}})
     d.hear(Batch(e.me, d.me, (), (stale,), 0))
-    assert relay.receiving.confirmed == before
+    assert relay.receiving.confirmed[e.me] == before
     assert relay.receiving.ackable("NYC", world["A"].me) == 2
     fresh = Confirm(relay.view.id, {"NYC": {world["A"].me: 50}})
     d.hear(Batch(e.me, d.me, (), (fresh,), 0))
