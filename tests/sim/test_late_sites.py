@@ -53,7 +53,7 @@ class Late(SitesProfile):
     def apart(self) -> tuple[list[Action], list[Action]]:
         """X starts while it is cut off from B and C, which have talked already."""
         return [Split(at(1.9), (("X",), ("B", "C")), seconds(4), (LOCAL,))], [
-            Begin(at(0), "B"), Begin(at(0.2), "C"), *say("BC", 1.5), Begin(at(2), "X"), *say("BC", 4)]
+            Begin(at(0), "B"), Begin(at(0.2), "C"), *say("BC", 1.5), Begin(at(2), "X"), *say("BCX", 4)]
 
 
 class FirstMeeting(Late):
