@@ -5,7 +5,7 @@ import pytest
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
-from jgroups_py.events import BridgeDelivered
+from jgroups_py.events import BridgeDelivered, GetState
 from jgroups_py.protocols.relay.headers import (
     Base,
     Confirm,
@@ -347,3 +347,30 @@ def test_a_relay_takes_no_forward_and_no_base_from_far_above() -> None:
     b.say("b1")
     world.run(millis(200))
     assert (world["E"].texts("b"), lost(world["E"])) == (["b0", "b1"], [])
+
+
+# --- states of other sites --------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("merges", [False, True])
+@pytest.mark.parametrize("speaks", [False, True])
+def test_a_newcomer_gets_a_state_though_others_multicast_before_it_was_there(merges: bool, speaks: bool) -> None:
+    world = sites(NYC="BC", SFO="DE")
+    nyc = world.sites["NYC"]
+    world["B"].say("b0", "b1")
+    world["D"].say("d0")
+    world.run(seconds(1))
+    if merges:
+        founder(world, "NYC", "X")
+        nyc.install(["X", "B", "C"])
+    else:
+        nyc.add("X")
+    world.run(seconds(1))
+    if speaks:
+        world["C"].say("c0")
+    x = world["X"]
+    x.stack.inject(GetState(world["D"].me, seconds(5)), world.now_ns)
+    x.drain()
+    world.run(seconds(3), millis(50))
+    assert x.state_ends == [""]
+    wanted = sorted([b"b0", b"b1", b"d0", *([b"c0"] if speaks else [])])
+    assert [sorted(member.log) for member in nyc.members.values()] == [wanted] * 3
