@@ -111,7 +111,7 @@ class StateRelay:
             self.relay.send(StateStart(*header.key, self.multicast_here(fetch.cut)), dest=None, flags=RELIABLE)
 
     def multicast_here(self, cut: Numbers) -> Numbers:
-        """Of what our members had multicast up to a cut, where any of it was in this view: the rest need not be awaited.
+        """The entries of a cut behind which something was multicast in this view: nobody need wait for the others.
 
         A member that joined or merged never gets that, and those that were there have it.
         """
