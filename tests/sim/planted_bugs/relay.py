@@ -191,7 +191,8 @@ def no_table(self: Receiving, header: Any, batch: Any) -> None:
 def backwards(self: SiteTable, rows: Any, trimmed: Any) -> None:
     follow(self, rows, trimmed)
     for row in rows:
-        self.sites[row.site].epoch, self.sites[row.site].members = row.epoch, row.members
+        site = self.sites[row.site]
+        site.epoch, site.view_epoch, site.members = row.epoch, row.epoch, row.members
 
 
 follow = SiteTable.follow
@@ -284,7 +285,7 @@ RELAY_SAFEGUARDS = (
     guard("late orders are refused", 14, "an operator's order counts whenever it comes", Orders, "obey",
           whenever_it_comes, "operators", "R6"),
     guard("joiners adopt the vector", 17, "they begin with what comes first", Receiving, "sync", no_vector, "scale",
-          "R3"),
+          "R3", Patch(Receiving, "adopt", nothing)),
     guard("the lowest vector", 17, "the relay's own vector counts for the site", Receiving, "have", own_vector,
           "split-brain", "R3"),
     guard("held ranges in HAVE", 17, "the relay asks nobody for what it does not hold", Receiving, "have", no_ranges,
