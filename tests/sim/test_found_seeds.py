@@ -27,6 +27,8 @@ FOUND = (
     ("site-crash", 589, "R11: a relay whose disk was empty kept a hole open though all holders were there"),
     ("operators", 172, "R6: a drain given before `online` was carried out after it, in a process that had been paused"),
     ("operators", 198, "R6: a drain that had crossed a split was carried out after `online`"),
+    ("topics", 7000090, "R7: the members of an older view were taken for those of the epoch that a FORWARD had"),
+    ("topics", 9000123, "R3: a BASE was refused, and the next epoch's FORWARD was taken for the first that was meant"),
 )
 """Profile, seed, what it found. A seed shows its bug in the plan that it drew then: should plans change, replace it."""
 

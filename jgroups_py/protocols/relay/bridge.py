@@ -64,14 +64,14 @@ def control(relay: Relay, header: Header, src: Address) -> None:
         sending.on_goodbye(header, src)
     elif isinstance(header, Standing):
         relay.status.on_standing(header, src)
-    elif isinstance(header, (Base, Probe)):
+    elif isinstance(header, Base):
+        # A claim like FORWARD: another half of a split site may know nothing of an origin but what it was told.
+        if sending.obeyed(header.site, header.epoch, src) is not None:
+            relay.receiving.gone(header)
+    elif isinstance(header, Probe):
         peer = sending.peers.get(src)
         if peer is None:
             relay.count("from_strangers")
-        elif isinstance(header, Base):
-            # A claim like FORWARD: another half of a split site may know nothing of an origin but what it was told.
-            if sending.peers.accepted(peer.site.name) is peer:
-                relay.receiving.gone(header)
         else:
             relay.receiving.probe(peer.site.name, header.numbers, peer)
     elif isinstance(header, (Wanted, Settled)):

@@ -27,9 +27,9 @@ EPOCH = wire.optional(wire.VIEW_ID)
 class SiteRow:
     """One site in the table.
 
-    acked: origin -> next number, below which the site has (or lost) everything; owed: origin -> the first number that
-    was ever meant for the site (absent: 1); lost: what of it the site lost; decree: odd if an operator wants the site
-    OFFLINE, counts his changes of mind.
+    epoch: of the view whose `members` these are; acked: origin -> next number, below which the site has (or lost)
+    everything; owed: origin -> the first number that was ever meant for the site (absent: 1); lost: what of it the site
+    lost; decree: odd if an operator wants the site OFFLINE, counts his changes of mind.
     """
 
     site: str
@@ -100,6 +100,8 @@ class Sync(Header):
 class Have(Header):
     """A member's answer to Sync: where its vector differs, what it knows of the sites, all that it holds.
 
+    vector: with an entry for each site whose messages were meant for the member before; under its own site the next
+    number of every origin of ours that it knows, as the view began.
     trimmed: origin -> below it the member keeps nothing any more. holders: the names of all that its journal knows to
     hold, absent ones too; none without a journal of before.
     """
@@ -257,10 +259,12 @@ class Probe(Header):
 class Base(Header):
     """Below these numbers of `site`'s origins nothing will come any more; from `owed` on (absent: 1) it was meant to.
 
-    Said on the bridge where a relay lacks what is gone, and multicast by that relay in its group.
+    Sent on the bridge where a relay lacks what is gone, and in each epoch before the first FORWARD; multicast by that
+    relay in its group.
     """
 
     site: str = wire.field(wire.NAME)
+    epoch: ViewId = wire.field(wire.VIEW_ID)
     numbers: Numbers = wire.field(NUMBERS)
     owed: Numbers = wire.field(NUMBERS)
 

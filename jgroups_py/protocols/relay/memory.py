@@ -23,7 +23,7 @@ class Memory:
     def known(self) -> dict[Address, None]:
         """Every origin that some state is about."""
         relay = self.relay
-        found: dict[Address, None] = dict.fromkeys(relay.numbers)
+        found: dict[Address, None] = dict.fromkeys((*relay.numbers, *relay.ends))
         for numbers in relay.receiving.seen.values():
             found.update(dict.fromkeys(numbers))
         found.update(dict.fromkeys(relay.post.inbox.wanted))
@@ -45,6 +45,7 @@ class Memory:
         """Everything about one origin."""
         relay = self.relay
         relay.numbers.pop(origin, None)
+        relay.ends.pop(origin, None)
         relay.hold.forget(origin)
         relay.receipts.forget(origin)
         relay.post.inbox.wanted.pop(origin, None)

@@ -37,6 +37,7 @@ class Peer:
     progress_ns: int = 0                             # when it last acknowledged, or we last went back
     interest: Interest = EVERYTHING                  # what its site wants of messages about a topic
     passed: dict[Address, HeldRun] = attrs.Factory(dict)     # origin -> numbers below the cursor that are not sent yet
+    told_base: ViewId | None = None                  # our epoch in which it was told last where it may begin
 
     def base(self, origin: Address) -> int:
         """Below this nothing will be sent to the peer's site any more.

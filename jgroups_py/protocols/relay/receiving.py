@@ -17,7 +17,6 @@ from jgroups_py.protocols.relay.buffer import missing
 from jgroups_py.protocols.relay.headers import (
     Base,
     Confirm,
-    Copy,
     Disseminate,
     Fetch,
     Forward,
@@ -29,13 +28,17 @@ from jgroups_py.protocols.relay.headers import (
     Vector,
 )
 from jgroups_py.protocols.relay.peers import Peer
-from jgroups_py.protocols.relay.vectors import copied, differing, lower, overlaid, raised
+from jgroups_py.protocols.relay.vectors import copied, differing, lower, overlaid, raised, unheard
+from jgroups_py.view import MergeView
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.relay.relay import Relay
 
 RELIABLE = NO_RELAY | NO_FC
 """Flags of RELAY's own messages in the local group: in order with the data, not numbered, not held up by credits."""
+
+MAX_JUMP = 1 << 32
+"""Further than so many numbers at once nothing is skipped, whoever says so: no site was without another for so long."""
 
 
 class Receiving:
@@ -45,11 +48,12 @@ class Receiving:
         self.relay = relay
         self.seen: Vector = {}                       # other site -> origin -> next number wanted
         self.fresh = True                            # no SYNC was ever received
-        self.veteran = False                         # messages of other sites were meant for us before
         self.met: dict[str, None] = {}               # sites that have said from where on we are owed, to us or before
+        self.meant: dict[str, None] = {}             # sites whose messages were meant for us before this view
         self.synced = False                          # the coordinator's SYNC came in this view
         self.behind = False                          # our vector was below the SYNC's in this view
         self.unconfirmed: Vector = {}                # delivered, not yet told to the relay
+        self.known_ends: Numbers = {}                # own site: origin -> next number, as this view began
         self.proxies: dict[Address, ProxyUUID] = {}  # origin -> as the application sees it
         # The relay's:
         self.awaited: dict[Address, None] = {}       # members that have not answered SYNC
@@ -71,6 +75,8 @@ class Receiving:
         self.synced = self.behind = self.complete = False
         self.unconfirmed, self.haves, self.confirmed = {}, {}, {}
         self.confirmers, self.proxies = [], {}
+        self.known_ends = self.relay.current_numbers()
+        self.meant = {**self.met, **dict.fromkeys(self.relay.statuses)}
         if self.relay.is_relay:
             self.start_sync()
         else:
@@ -107,8 +113,8 @@ class Receiving:
         joined, self.fresh = self.fresh, False
         if joined:
             self.seen = copied(header.vector)
+        self.adopt(header.vector)
         self.met.update(dict.fromkeys(header.vector))
-        self.veteran = True
         relay.table.not_known_by(header.table, header.trimmed)      # we do, from disk or from another half
         relay.follow_table(header.table, header.trimmed, joined=joined)
         differs = differing(self.seen, header.vector)
@@ -116,13 +122,27 @@ class Receiving:
             for origin in [origin for origin, number in numbers.items() if number == 0]:
                 # We were a member elsewhere: what is under way now is ahead of us, all of it will be sent again.
                 self.seen.setdefault(site, {})[origin] = 1
-        self.behind = bool(lower(differs, header.vector))
-        gone = {origin: number for origin, number in relay.numbers.items() if origin not in relay.view}
-        if gone:
-            differs[relay.config.site] = gone     # how far we heard them: the relay may have been in another half
+        # After a merge others may have what neither the relay nor we have anything of.
+        self.behind = bool(lower(differs, header.vector)) or isinstance(relay.view, MergeView)
+        for site in () if joined else self.meant:
+            differs.setdefault(site, {})
+        if self.known_ends:
+            differs[relay.config.site] = self.known_ends      # the relay may have been in another half, or founded it
         held = {origin: relay.hold.ranges(origin) for origin in relay.hold.runs}
         have = Have(relay.view.id, differs, relay.table.rows(), held, dict(relay.hold.trimmed), relay.journal.holders())
         return relay.send(have, batch.src, flags=RELIABLE)
+
+    def adopt(self, vector: Vector) -> None:
+        """Begin where the others are with sites of which nothing was meant for us before this view.
+
+        A member that founded a group, and met nobody before it merged, is like a joiner: what the others had by then
+        was sent before its time.
+        """
+        for site, numbers in vector.items():
+            if site not in self.meant:
+                mine = self.seen.setdefault(site, {})
+                for origin, number in numbers.items():
+                    mine.setdefault(origin, number)
 
     def have(self, header: Have, batch: Batch) -> None:
         """As relay: a member's answer."""
@@ -131,6 +151,7 @@ class Receiving:
             return relay.count("have_outside_view")
         del self.awaited[batch.src]
         self.haves[batch.src] = header
+        relay.learn_ends(header.vector.get(relay.config.site, {}))
         relay.table.learn(header.table, header.trimmed, relay.hold.trimmed)
         relay.orders.overtaken()
         relay.journal.hear_holders(header.holders)
@@ -152,26 +173,28 @@ class Receiving:
         relay = self.relay
         self.complete = True
         lowest = copied(self.sync_vector)
-        unknown: Vector = {}                         # origins of which others have messages, and we none at all
-        for member, have in self.haves.items():
+        for have in self.haves.values():
             for site, numbers in have.vector.items():
-                if site == relay.config.site:
-                    relay.learn_ends(numbers)
-                    continue
-                for origin, number in numbers.items():
-                    mine = lowest.setdefault(site, {}).get(origin)
-                    if mine is None and self.veteran:
-                        mine = unknown.setdefault(site, {})[origin] = 1
-                    lowest[site][origin] = max(1, number if mine is None else min(mine, number))
-            if relay.is_backup(member) or lower(have.vector, self.sync_vector):
+                if site != relay.config.site:
+                    entries = lowest.setdefault(site, {})
+                    for origin, number in numbers.items():
+                        entries[origin] = max(1, min(number, entries.get(origin, number)))
+        unknown: Vector = {}                         # origins of which others have messages, and some of us none at all
+        raised(unknown, unheard(lowest, {site: {} for site in self.meant}, self.sync_vector))
+        for member, have in self.haves.items():
+            lacking = unheard(lowest, have.vector, self.sync_vector)
+            raised(unknown, lacking)
+            if relay.is_backup(member) or lacking or lower(have.vector, self.sync_vector):
                 self.confirmers.append(member)
                 told = self.confirmed.get(member, {})
                 self.confirmed[member] = raised(overlaid(self.sync_vector, have.vector), told)
+        lowest = overlaid(lowest, unknown)
+        self.adopt(lowest)
         self.rewind(overlaid(lower(lowest, self.sync_vector), unknown))
         self.acked_out = lowest
         for site, numbers in lowest.items():
             self.ack_again(site, numbers)
-        self.copy_hold_to_backups()
+        relay.copies.to_backups(self.haves)
         relay.status.watch_absent()
         relay.status.tell_table()
         relay.sending.introduce()
@@ -186,38 +209,6 @@ class Receiving:
             self.relay.count("rewinds", len(again))
             self.relay.to_relays_of(site, Need(again))
 
-    def copy_hold_to_backups(self) -> None:
-        """As relay: a backup holds what we hold, whenever it became one."""
-        hold = self.relay.hold
-        for member, have in self.haves.items():
-            if not self.relay.is_backup(member):
-                continue
-            for origin in list(hold.runs):
-                for first, stop in missing(hold.ranges(origin), have.held.get(origin, ())):
-                    self.send_copies(member, origin, first, stop)
-
-    def send_copies(self, member: Address, origin: Address, first: int, stop: int) -> None:
-        """Held runs of a range, as unicasts to another holder."""
-        relay = self.relay
-        for run in relay.hold.pieces(origin, first, stop):
-            header = Copy(origin, run.first, max(0, relay.now_ns - run.since_ns), run.batch.flags)
-            relay.pass_down(Batch(relay.me, member, run.batch.payloads, (*run.batch.headers, header), RELIABLE))
-            relay.count("copies_sent", run.batch.count)
-
-    def fetch(self, header: Fetch, batch: Batch) -> None:
-        """The relay lacks what we hold."""
-        for origin, ranges in header.wanted.items():
-            for first, stop in ranges:
-                self.send_copies(batch.src, origin, first, stop)
-
-    def copy(self, header: Copy, batch: Batch) -> None:
-        """A held run from another holder."""
-        relay = self.relay
-        held = Batch(header.origin, None, batch.payloads, batch.headers, header.flags)
-        relay.hold_run(header.origin, header.first, held, relay.now_ns - header.age_ns)
-        if relay.is_relay:
-            relay.sending.pump()
-
     # --- FORWARD in, DISSEMINATE out (the relay) --------------------------------------------------------------------
 
     def forward(self, header: Forward, batch: Batch, peer: Peer) -> None:
@@ -227,6 +218,8 @@ class Receiving:
             return relay.count("forwards_put_off", batch.count)
         wanted = self.wanted(header.site, header.origin, header.base)
         if header.base > wanted:
+            if header.base - wanted > MAX_JUMP:
+                return relay.count("jumps_refused", batch.count)
             wanted = header.base
         stop = header.first + batch.count
         if header.first > wanted:
@@ -262,7 +255,7 @@ class Receiving:
         """As relay: what a member of ours lacks is gone; tell them all."""
         out = self.next_out.setdefault(header.site, {})
         for origin, number in header.numbers.items():
-            if number > self.wanted(header.site, origin, number):
+            if 0 < number - self.wanted(header.site, origin, number) <= MAX_JUMP:
                 out[origin] = number
         if header.numbers or header.site not in self.met:
             self.relay.send(header, dest=None, flags=RELIABLE)
@@ -290,7 +283,6 @@ class Receiving:
         relay = self.relay
         if not self.synced or batch.src != relay.view.coordinator:
             return relay.count("disseminate_before_sync", batch.count)
-        self.veteran = True
         self.met[header.site] = None
         numbers = self.seen.setdefault(header.site, {})
         wanted = numbers.get(header.origin)
@@ -298,7 +290,8 @@ class Receiving:
             wanted = header.first
             relay.receipts.polls.skipped(header.origin, 1, wanted)
         elif header.base > wanted:
-            self.jump(header.site, header.origin, header.base)
+            if not self.jump(header.site, header.origin, header.base):
+                return None
             wanted = header.base
         stop = header.first + batch.count
         if header.first > wanted:
@@ -322,19 +315,22 @@ class Receiving:
                 # What was meant for this site while we were its member is lost for us, here or elsewhere.
                 seen[origin] = owed if header.site in self.met else number
             self.relay.receipts.polls.skipped(origin, before, seen[origin])
-            if number > seen[origin]:
-                self.jump(header.site, origin, number)
+            if number > seen[origin] and self.jump(header.site, origin, number):
                 self.delivered(header.site, origin, number)
         self.met[header.site] = None
         return None
 
-    def jump(self, site: str, origin: Address, number: int) -> None:
-        """Nothing below `number` will come: tell the application what it misses."""
+    def jump(self, site: str, origin: Address, number: int) -> bool:
+        """Nothing below `number` will come: tell the application what it misses. False: so far nobody jumps."""
         numbers = self.seen[site]
+        if number - numbers[origin] > MAX_JUMP:
+            self.relay.count("jumps_refused")
+            return False
         self.relay.tell(MessagesLost(site, origin, numbers[origin], number))
         self.relay.count("lost", number - numbers[origin])
         self.relay.receipts.polls.skipped(origin, numbers[origin], number)
         numbers[origin] = number
+        return True
 
     def deliver(self, header: Disseminate, batch: Batch, relay_address: Address) -> None:
         """To the application, in the name of the origin."""

@@ -42,6 +42,7 @@ from jgroups_py.protocol import STOP, on, receives, timer
 from jgroups_py.protocols.relay.bridge import from_bridge
 from jgroups_py.protocols.relay.buffer import Hold
 from jgroups_py.protocols.relay.config import RelayConfig
+from jgroups_py.protocols.relay.copies import Copies
 from jgroups_py.protocols.relay.gate import Gate
 from jgroups_py.protocols.relay.headers import Numbered, Numbers, SiteRow
 from jgroups_py.protocols.relay.interests import Interests, InterestTalk
@@ -50,7 +51,7 @@ from jgroups_py.protocols.relay.memory import Memory
 from jgroups_py.protocols.relay.orders import Orders
 from jgroups_py.protocols.relay.post import Post
 from jgroups_py.protocols.relay.receipts import Receipts, ReceiptTalk
-from jgroups_py.protocols.relay.receiving import Receiving
+from jgroups_py.protocols.relay.receiving import MAX_JUMP, Receiving
 from jgroups_py.protocols.relay.report import report
 from jgroups_py.protocols.relay.sending import Sending
 from jgroups_py.protocols.relay.sites import OFFLINE, STATUS_NAMES, UP, Book, Site, SiteTable, total
@@ -77,6 +78,7 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
         self.is_relay = False
         self.next_number = 1                      # of our own multicasts
         self.numbers: Numbers = {}                # own site: origin -> next number expected from it
+        self.ends: Numbers = {}                   # own site: origin -> next number as others knew it (HAVE)
         self.hold = Hold()
         self.table = SiteTable()
         self.site_of_member: dict[Address, str] = {}
@@ -84,6 +86,7 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
         self.global_view: GlobalView | None = None
         self.bridge_wanted = self.leaving = False
         self.receiving = Receiving(self)
+        self.copies = Copies(self)
         self.sending = Sending(self)
         self.status = Status(self)
         self.orders = Orders(self)
@@ -159,14 +162,23 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
 
     def current_numbers(self) -> Numbers:
         """Origin of our site -> the number that comes next, as far as is known here."""
-        known = {**self.hold.trimmed, **dict.fromkeys(self.hold.runs, 1), **self.numbers}
-        return {origin: max(number, self.hold.end(origin)) for origin, number in known.items()}
+        known = {**self.hold.trimmed, **dict.fromkeys(self.hold.runs, 1), **self.ends, **self.numbers}
+        ends, end = self.ends, self.hold.end
+        return {origin: max(number, end(origin), ends.get(origin, 1)) for origin, number in known.items()}
 
     def learn_ends(self, numbers: Numbers) -> None:
-        """As relay: how far a member heard origins that are gone. What nobody holds of them is to be declared lost."""
+        """As relay: how far a member knew the origins of our site when this view began.
+
+        We may have been elsewhere until then, as the founder of a group that merged: what they multicast before is
+        neither owed to a site that is met from now on, nor forgotten for one that was met before. Apart from `numbers`,
+        since it was not delivered here.
+        """
         for origin, number in numbers.items():
-            if origin not in self.view:
-                self.numbers[origin] = max(number, self.numbers.get(origin, 1))
+            known = max(self.ends.get(origin, 0), self.numbers.get(origin, 0))
+            if known and number - known > MAX_JUMP:
+                self.count("jumps_refused")
+            elif number > known and origin != self.me:
+                self.ends[origin] = number
 
     # --- views ------------------------------------------------------------------------------------------------------
 

@@ -173,10 +173,10 @@ class Sending:
             self.early_views[src] = header                # its relay's HELLO, which follows, makes the site known
         elif not site.accepts(header.epoch):
             self.refuse(site, src)
-        elif site.members != header.members:
+        elif site.view_epoch != header.epoch or site.members != header.members:
             if any(member not in header.members for member in site.members):
                 self.relay.status.start_grace(site)
-            site.members = header.members
+            site.see(header.epoch, header.members)
             self.relay.status.tell_table()
 
     # --- fencing ----------------------------------------------------------------------------------------------------
@@ -237,6 +237,10 @@ class Sending:
     def forward(self, peer: Peer, origin: Address, run: HeldRun) -> None:
         """Send one run of an origin to one peer."""
         relay = self.relay
+        if peer.told_base != relay.view.id:
+            # What we said in an earlier epoch may have been refused. Without it, a site that has nothing of an origin
+            # yet takes our first FORWARD for the first that was meant for it.
+            self.tell_base(peer, always=True)
         header = Forward(relay.config.site, relay.view.id, origin, run.first, min(peer.base(origin), run.first),
                          run.batch.flags)
         relay.count("forwarded", run.batch.count)
@@ -269,13 +273,15 @@ class Sending:
 
         always: also if nothing is, since the first BASE says from where on messages are meant for the site.
         """
+        if always:
+            peer.told_base = self.relay.view.id
         if numbers is None:
             stands = {**dict.fromkeys(peer.site.trimmable, 1), **peer.acked}
             numbers = {origin: min(number, peer.cursor.get(origin, number)) for origin, number in stands.items()}
         gone = {origin: peer.base(origin) for origin, number in numbers.items() if number < peer.base(origin)}
         if gone or always:
             owed = {origin: number for origin, number in peer.site.owed.items() if origin in gone}
-            self.relay.to_bridge(peer.address, Base(self.relay.config.site, gone, owed))
+            self.relay.to_bridge(peer.address, Base(self.relay.config.site, self.relay.view.id, gone, owed))
 
     def probe(self) -> None:
         """On a timer while anything is on its way: ask peers that were silent for long."""

@@ -48,6 +48,8 @@ class Grace:
 class Site:
     """One other site. `acked`: origin of ours -> next number; below it the site has (or lost) everything.
 
+    epoch: the highest that was heard of; a lower one is refused. view_epoch: that of `members`, which may be lower: a
+    FORWARD in a new epoch often comes before its VIEW.
     owed: origin of ours -> the first number that was ever meant for the site (absent: 1).
     lost: origin of ours -> the numbers below `acked` that the site will never get. Final.
     untold: those of `lost` that the application has not been told of.
@@ -59,6 +61,7 @@ class Site:
     name: str
     status: int = UP
     epoch: ViewId | None = None
+    view_epoch: ViewId | None = None
     members: tuple[Address, ...] = ()
     acked: Numbers = attrs.Factory(dict)
     owed: Numbers = attrs.Factory(dict)
@@ -152,7 +155,7 @@ class Site:
     def row(self) -> SiteRow:
         """This site for the wire."""
         lost = {origin: tuple(ranges) for origin, ranges in self.lost.items()}
-        return SiteRow(self.name, self.status, self.epoch, self.members, dict(self.acked), dict(self.owed), lost,
+        return SiteRow(self.name, self.status, self.view_epoch, self.members, dict(self.acked), dict(self.owed), lost,
                        self.decree)
 
     def learn(self, row: SiteRow) -> None:
@@ -172,8 +175,14 @@ class Site:
                 self.add_lost(origin, first, stop)
 
     def see(self, epoch: ViewId | None, members: tuple[Address, ...]) -> None:
-        """The site's members in a view of theirs."""
-        self.epoch, self.members = epoch, members
+        """The site's members in a view of theirs, its epoch."""
+        self.view_epoch, self.members = epoch, members
+        if self.epoch is None or (epoch is not None and epoch > self.epoch):
+            self.epoch = epoch
+
+    def has_older_view(self, epoch: ViewId | None) -> bool:
+        """Whether a view of this epoch is newer than the one whose members are known."""
+        return epoch is not None and (self.view_epoch is None or epoch > self.view_epoch)
 
     # --- the ledger -------------------------------------------------------------------------------------------------
 
@@ -214,7 +223,7 @@ class SiteTable:
             site = self.sites.setdefault(row.site, Site(row.site))
             site.status = row.status
             site.decree = max(site.decree, row.decree)
-            if site.epoch is None or (row.epoch is not None and row.epoch >= site.epoch):
+            if site.view_epoch is None or row.epoch == site.view_epoch or site.has_older_view(row.epoch):
                 site.see(row.epoch, row.members)
             site.learn(row)
             if not known:
@@ -228,13 +237,13 @@ class SiteTable:
         self.not_known_by(rows, theirs)
         for row in rows:
             found = self.sites.get(row.site)
-            site = found or Site(row.site, row.status, row.epoch, row.members)
+            site = found or Site(row.site, row.status, row.epoch, row.epoch, row.members)
             self.sites[row.site] = site
             if row.decree > site.decree:
                 # An operator spoke to the other half of our site; an odd decree asks for what a status cannot undo.
                 site.decree, site.draining = row.decree, None
                 site.status = OFFLINE if site.forbidden else site.status
-            if row.epoch is not None and (site.epoch is None or row.epoch > site.epoch):
+            if site.has_older_view(row.epoch):
                 site.see(row.epoch, row.members)
             site.learn(row)
             if found is None:

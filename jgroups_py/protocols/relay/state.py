@@ -253,7 +253,6 @@ class States:
                     seen[origin] = number
                     receiving.delivered(site, origin, number)
         receiving.met.update(dict.fromkeys(vector))
-        receiving.veteran = True
         return tuple(skipped)
 
     def over(self, header: StateOver) -> None:

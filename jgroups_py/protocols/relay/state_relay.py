@@ -108,7 +108,16 @@ class StateRelay:
             fetch.vector = header.vector
             self.relay.cancel_timer("state_stall")
             self.relay.set_timer("state_alive", ALIVE_NS)
-            self.relay.send(StateStart(*header.key, dict(fetch.cut)), dest=None, flags=RELIABLE)
+            self.relay.send(StateStart(*header.key, self.multicast_here(fetch.cut)), dest=None, flags=RELIABLE)
+
+    def multicast_here(self, cut: Numbers) -> Numbers:
+        """The entries of a cut behind which something was multicast in this view: nobody need wait for the others.
+
+        A member that joined or merged never gets that, and those that were there have it.
+        """
+        ends, known = self.relay.ends, self.relay.receiving.known_ends
+        return {origin: number for origin, number in cut.items()
+                if number > max(ends.get(origin, 1), known.get(origin, 1))}
 
     def more(self, header: StateMore, member: Address) -> None:
         """A member reads on. As far as all do, the provider is asked for more."""

@@ -30,7 +30,8 @@ class Status:
         self.relay = relay
         self.table_told: tuple[SiteRow, ...] = ()        # what the last TRIM of ours said of the sites
         self.full = False                                # and whether it said that the hold is full
-        self.holes: dict[Address, int] = {}              # origin -> since when nobody holds its next number
+        self.holes: dict[tuple[str, Address], tuple[int, int]] = {}     # (site, origin) -> the number that it lacks and
+                                                                        # nobody holds, since when
         self.takes_us_for: dict[str, int] = {}           # site -> our status over there, where its relay said so
 
     # --- UP and DOWN ------------------------------------------------------------------------------------------------
@@ -192,12 +193,14 @@ class Status:
             self.take_offline(furthest, f"{behind[furthest.name]} bytes were held for it, more than hold_bytes")
 
     def give_up_holes(self) -> None:
-        """Rule 18: a run that nobody in the view holds, and whose origin was out of it for long, is lost."""
+        """Rule 18: a run that nobody in the view has held for long is lost.
+
+        Of an origin that is gone, another half may hold it. One that is present holds all that is owed; if numbers are
+        missing all the same, its later messages must not wait for them for ever.
+        """
         relay = self.relay
-        awaited: dict[Address, int] = {}
+        awaited: dict[tuple[str, Address], tuple[int, int]] = {}
         for origin, end in relay.current_numbers().items():
-            if origin in relay.view.members:
-                continue
             for site in relay.table:
                 wanted = site.acked.get(origin, 1)
                 held = relay.hold.first_from(origin, wanted)
@@ -205,8 +208,11 @@ class Status:
                     held = end                    # the last that our site delivered of the origin: they are gone too
                 if held <= wanted:
                     continue
-                awaited[origin] = self.holes.get(origin, relay.now_ns)
-                waited_ns = relay.now_ns - awaited[origin]
+                number, since_ns = self.holes.get((site.name, origin), (wanted, relay.now_ns))
+                if number != wanted:
+                    since_ns = relay.now_ns
+                awaited[site.name, origin] = wanted, since_ns
+                waited_ns = relay.now_ns - since_ns
                 if waited_ns >= relay.config.lost_after_ns and not relay.journal.may_fill(origin, held):
                     relay.count("declared_lost", site.lose({origin: held}))
                     self.tell_gone(site)

@@ -21,22 +21,34 @@ from jgroups_py.protocols.relay.headers import (
 )
 
 if TYPE_CHECKING:
+    from jgroups_py.protocols.relay.copies import Copies
     from jgroups_py.protocols.relay.orders import Orders
     from jgroups_py.protocols.relay.post import Post
     from jgroups_py.protocols.relay.receiving import Receiving
     from jgroups_py.protocols.relay.sending import Sending
     from jgroups_py.protocols.relay.status import Status
+    from jgroups_py.view import View
 
 
 class LocalTalk(Protocol):
     """The base of Relay that receives what comes with RELAY's headers in the local group."""
 
     is_relay: bool
+    has_view: bool
+    view: View
     receiving: Receiving
+    copies: Copies
     sending: Sending
     post: Post
     status: Status
     orders: Orders
+
+    def is_of_member(self, batch: Batch) -> bool:
+        """Whether a unicast comes from a member of our view: only those order, ask for what we hold, or add to it."""
+        if self.has_view and batch.src in self.view:
+            return True
+        self.count("from_no_member")
+        return False
 
     @receives(Sync)
     def on_sync(self, header: Sync, batch: Batch) -> None:
@@ -48,11 +60,13 @@ class LocalTalk(Protocol):
 
     @receives(Fetch)
     def on_fetch(self, header: Fetch, batch: Batch) -> None:
-        self.receiving.fetch(header, batch)
+        if self.is_of_member(batch):
+            self.copies.fetched(header, batch)
 
     @receives(Copy)
     def on_copy(self, header: Copy, batch: Batch) -> None:
-        self.receiving.copy(header, batch)
+        if self.is_of_member(batch):
+            self.copies.copied(header, batch)
 
     @receives(Disseminate)
     def on_disseminate(self, header: Disseminate, batch: Batch) -> None:
@@ -65,7 +79,8 @@ class LocalTalk(Protocol):
 
     @receives(Confirm)
     def on_confirm(self, header: Confirm, batch: Batch) -> None:
-        self.receiving.confirms(header, batch)
+        if self.is_of_member(batch):
+            self.receiving.confirms(header, batch)
 
     @receives(Trim)
     def on_trim(self, header: Trim, batch: Batch) -> None:
@@ -73,7 +88,8 @@ class LocalTalk(Protocol):
 
     @receives(Order)
     def on_order(self, header: Order, batch: Batch) -> None:
-        self.orders.obey(header, batch.src)
+        if self.is_of_member(batch):
+            self.orders.obey(header, batch.src)
 
     @receives(OrderAnswer)
     def on_order_answer(self, header: OrderAnswer, batch: Batch) -> None:

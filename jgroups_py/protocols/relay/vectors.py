@@ -51,3 +51,18 @@ def differing(mine: Vector, theirs: Vector) -> Vector:
             if origin not in known:
                 result.setdefault(site, {})[origin] = number
     return result
+
+
+def unheard(lowest: Vector, vector: Vector, ours: Vector) -> Vector:
+    """The origins, each from 1 on, of which neither a member nor its relay has anything, but others of the view have.
+
+    lowest: with an entry for every origin that any of them has. vector: the member's in its HAVE, with one for each
+    site whose messages were meant for it. ours: the relay's in SYNC; where it has an entry, the member says 0 itself.
+    """
+    result: Vector = {}
+    for site, mine in vector.items():
+        known = ours.get(site, {})
+        nothing = {origin: 1 for origin in lowest.get(site, ()) if origin not in mine and origin not in known}
+        if nothing:
+            result[site] = nothing
+    return result

@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 
 from jgroups_py.batch import NO_RELAY, NO_RELIABILITY
+from jgroups_py.protocols.relay.copies import Copies
 from jgroups_py.protocols.relay.headers import Numbered
 from jgroups_py.protocols.relay.letters import Inbox
 from jgroups_py.protocols.relay.memory import Memory
@@ -190,7 +191,8 @@ def no_table(self: Receiving, header: Any, batch: Any) -> None:
 def backwards(self: SiteTable, rows: Any, trimmed: Any) -> None:
     follow(self, rows, trimmed)
     for row in rows:
-        self.sites[row.site].epoch, self.sites[row.site].members = row.epoch, row.members
+        site = self.sites[row.site]
+        site.epoch, site.view_epoch, site.members = row.epoch, row.epoch, row.members
 
 
 follow = SiteTable.follow
@@ -241,8 +243,8 @@ RELAY_SAFEGUARDS = (
     guard("unreliable messages are not numbered", 1, "they take numbers, so that their loss is a hole", Relay, "down",
           all_are_numbered, "relay", "R3"),
     guard("backups", 2, "only origin and relay hold runs", Relay, "is_backup", no_backups, "relay-crash", "R3"),
-    guard("new backups get what is held", 2, "they hold only what comes from then on", Receiving,
-          "copy_hold_to_backups", nothing, "interleavings", "R3"),
+    guard("new backups get what is held", 2, "they hold only what comes from then on", Copies,
+          "to_backups", nothing, "interleavings", "R3"),
     guard("each site is sent what it lacks itself", 3, "what one site has is not sent to any other", Sending, "pump_to",
           what_any_site_has, "scale", "R3"),
     guard("asking for holes", 4, "NEED is ignored", Sending, "on_need", nothing, "split-brain", "R3"),
@@ -283,7 +285,7 @@ RELAY_SAFEGUARDS = (
     guard("late orders are refused", 14, "an operator's order counts whenever it comes", Orders, "obey",
           whenever_it_comes, "operators", "R6"),
     guard("joiners adopt the vector", 17, "they begin with what comes first", Receiving, "sync", no_vector, "scale",
-          "R3"),
+          "R3", Patch(Receiving, "adopt", nothing)),
     guard("the lowest vector", 17, "the relay's own vector counts for the site", Receiving, "have", own_vector,
           "split-brain", "R3"),
     guard("held ranges in HAVE", 17, "the relay asks nobody for what it does not hold", Receiving, "have", no_ranges,
