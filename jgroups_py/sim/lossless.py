@@ -13,8 +13,13 @@ from jgroups_py.sim.checkers import Facts, Violation
 
 
 def undue_losses(history: h.History, *, splits: bool) -> Iterator[Violation]:
-    """Every declared loss that no fault excuses; splits: sites were split."""
-    losses = [entry for entry in history.entries if isinstance(entry, h.Lost)]
+    """Every declared loss that no fault excuses; splits: sites were split.
+
+    What a partition inside a site kept from a member of that site is told by its own site's name, and no holder's
+    matter (S9).
+    """
+    losses = [entry for entry in history.entries if isinstance(entry, h.Lost)
+              and (entry.dest_site is not None or entry.site != history.sites.get(entry.who))]
     if not losses:
         return
     facts = Facts(history)

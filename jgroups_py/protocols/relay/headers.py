@@ -169,6 +169,14 @@ class Order(Header):
     decree: int = wire.field(wire.U64)
 
 
+@wire.header(proto=PROTO, kind=23)
+class Ends(Header):
+    """The relay to all after a merge: origin of this site -> the next number that any member knew as the view began."""
+
+    view_id: ViewId = wire.field(wire.VIEW_ID)
+    numbers: Numbers = wire.field(NUMBERS)
+
+
 @wire.header(proto=PROTO, kind=22)
 class OrderAnswer(Header):
     """The relay to all: Order `number` of `member` was carried out, or why not. To all, so that it follows Trim."""

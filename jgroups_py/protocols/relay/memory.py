@@ -46,6 +46,7 @@ class Memory:
         relay = self.relay
         relay.numbers.pop(origin, None)
         relay.ends.pop(origin, None)
+        relay.divergence.from_disk.pop(origin, None)
         relay.hold.forget(origin)
         relay.receipts.forget(origin)
         relay.post.inbox.wanted.pop(origin, None)

@@ -142,7 +142,7 @@ class Polls:
         answers: dict[Address, tuple[Vector, Held]] = {}
         for key in keys:
             asker, number = self.owed[key]
-            if number > self._delivered(key):
+            if number > self._delivered(key) or not self._knows_gaps(key):
                 continue
             del self.owed[key]
             site, origin = key
@@ -161,6 +161,14 @@ class Polls:
         site, origin = key
         numbers = self.relay.numbers if site == self.relay.config.site else self.relay.receiving.seen.get(site, {})
         return numbers.get(origin, 1)
+
+    def _knows_gaps(self, key: Key) -> bool:
+        """After a merge virtual synchrony says nothing of the other half's messages before ENDS did."""
+        return key[0] != self.relay.config.site or self.relay.divergence.settled
+
+    def settled_after_merge(self) -> None:
+        """What we lack of our own site's messages is known now."""
+        self._answer(list(self.owed))
 
     # --- views and memory -------------------------------------------------------------------------------------------
 

@@ -89,7 +89,9 @@ class Receiving:
         self.awaited = {member: None for member in relay.view.members if member != relay.me}
         self.sync_vector = copied(self.seen)
         table = relay.table.rows()
-        relay.send(Sync(copied(self.seen), table, dict(relay.hold.trimmed)), dest=None, flags=RELIABLE)
+        vector = copied(self.seen)
+        vector[relay.config.site] = dict(relay.numbers)      # where newcomers begin
+        relay.send(Sync(vector, table, dict(relay.hold.trimmed)), dest=None, flags=RELIABLE)
         wanted_again: Vector = {}                    # who has joined may want messages of which we have numbers only
         for origin, runs in self.in_flight.items():
             if relay.interests.outdated(runs):
@@ -111,19 +113,22 @@ class Receiving:
             self.fresh = False
             return None
         joined, self.fresh = self.fresh, False
+        theirs = copied(header.vector)
+        own = theirs.pop(relay.config.site, {})
         if joined:
-            self.seen = copied(header.vector)
-        self.adopt(header.vector)
-        self.met.update(dict.fromkeys(header.vector))
+            self.seen = copied(theirs)
+            relay.divergence.joined(own)
+        self.adopt(theirs)
+        self.met.update(dict.fromkeys(theirs))
         relay.table.not_known_by(header.table, header.trimmed)      # we do, from disk or from another half
         relay.follow_table(header.table, header.trimmed, joined=joined)
-        differs = differing(self.seen, header.vector)
+        differs = differing(self.seen, theirs)
         for site, numbers in differs.items():
             for origin in [origin for origin, number in numbers.items() if number == 0]:
                 # We were a member elsewhere: what is under way now is ahead of us, all of it will be sent again.
                 self.seen.setdefault(site, {})[origin] = 1
         # After a merge others may have what neither the relay nor we have anything of.
-        self.behind = bool(lower(differs, header.vector)) or isinstance(relay.view, MergeView)
+        self.behind = bool(lower(differs, theirs)) or isinstance(relay.view, MergeView)
         for site in () if joined else self.meant:
             differs.setdefault(site, {})
         if self.known_ends:
@@ -195,6 +200,7 @@ class Receiving:
         for site, numbers in lowest.items():
             self.ack_again(site, numbers)
         relay.copies.to_backups(self.haves)
+        relay.divergence.announce()
         relay.status.watch_absent()
         relay.status.tell_table()
         relay.sending.introduce()

@@ -43,6 +43,7 @@ from jgroups_py.protocols.relay.bridge import from_bridge
 from jgroups_py.protocols.relay.buffer import Hold
 from jgroups_py.protocols.relay.config import RelayConfig
 from jgroups_py.protocols.relay.copies import Copies
+from jgroups_py.protocols.relay.divergence import Divergence
 from jgroups_py.protocols.relay.gate import Gate
 from jgroups_py.protocols.relay.headers import Numbered, Numbers, SiteRow
 from jgroups_py.protocols.relay.interests import Interests, InterestTalk
@@ -86,6 +87,7 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
         self.global_view: GlobalView | None = None
         self.bridge_wanted = self.leaving = False
         self.receiving = Receiving(self)
+        self.divergence = Divergence(self)
         self.copies = Copies(self)
         self.sending = Sending(self)
         self.status = Status(self)
@@ -138,6 +140,8 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
     def numbered(self, header: Numbered, batch: Batch) -> None:
         """A multicast of our own site."""
         origin = batch.src
+        if self.numbers.get(origin) != header.first:
+            self.divergence.numbered(origin, header.first)
         self.numbers[origin] = header.first + batch.count
         if self.is_relay or origin == self.me or self.is_backup(self.me):
             self.hold_run(origin, header.first, batch, self.now_ns)
@@ -187,9 +191,11 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
         """A new local view: maybe a new relay; SYNC in any case."""
         was_relay = self.is_relay
         old_relay = self.view.coordinator if self.has_view else None
+        members_before = len(self.view) if self.has_view else 0
         self.view, self.has_view = event.view, True
         self.is_relay = event.view.coordinator == self.me
         self.interests.view_changed(joined=bool(event.joined))
+        self.divergence.view_changed(members_before)
         self.receiving.view_changed()
         if self.is_relay and not was_relay:
             self.open_bridge()

@@ -111,6 +111,7 @@ class Restore:
                 relay.hold.drop_below(origin, number)
         for origin in list(relay.hold.runs):
             relay.numbers[origin] = relay.hold.end(origin)
+            relay.divergence.from_disk[origin] = None
         self.report()
         self.journal.begin()
         connect, self.connect = self.connect, None

@@ -10,6 +10,7 @@ from jgroups_py.protocols.relay.headers import (
     Confirm,
     Copy,
     Disseminate,
+    Ends,
     Fetch,
     Have,
     Letter,
@@ -22,6 +23,7 @@ from jgroups_py.protocols.relay.headers import (
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.relay.copies import Copies
+    from jgroups_py.protocols.relay.divergence import Divergence
     from jgroups_py.protocols.relay.orders import Orders
     from jgroups_py.protocols.relay.post import Post
     from jgroups_py.protocols.relay.receiving import Receiving
@@ -37,6 +39,7 @@ class LocalTalk(Protocol):
     has_view: bool
     view: View
     receiving: Receiving
+    divergence: Divergence
     copies: Copies
     sending: Sending
     post: Post
@@ -81,6 +84,10 @@ class LocalTalk(Protocol):
     def on_confirm(self, header: Confirm, batch: Batch) -> None:
         if self.is_of_member(batch):
             self.receiving.confirms(header, batch)
+
+    @receives(Ends)
+    def on_ends(self, header: Ends, batch: Batch) -> None:
+        self.divergence.ends(header, batch)
 
     @receives(Trim)
     def on_trim(self, header: Trim, batch: Batch) -> None:

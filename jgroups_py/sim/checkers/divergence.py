@@ -21,6 +21,7 @@ def divergence(facts: Facts) -> Iterator[Violation]:
     """
     if facts.interests or facts.skipped_in:
         return
+    yield from _ranges(facts)
     own = _own_multicasts(facts)
     changed = {install.view.id: None for install in facts.installs if install.previous is not None}
     got: dict[Address, Counts] = {}
@@ -65,6 +66,36 @@ def _judge(facts: Facts, event: h.Install, mine: Counts, own: dict[tuple[Address
             if lacks != told:
                 yield Violation("S9", f"{facts.name(event.who)} was told in {facts.show_id(view)} that it missed "
                                 f"{told} multicasts of {facts.name(member)}; it has not got {lacks}", event.at_ns)
+
+
+def _ranges(facts: Facts) -> Iterator[Violation]:
+    """With RELAY: between two relayed multicasts of its own site that a member delivers in one order, each one that it
+    lacks is told by number (messages_lost with its own site), once; and none that it delivers."""
+    told: dict[tuple[Address, Address], dict[int, None]] = {}
+    for lost in facts.lost:
+        if isinstance(lost, h.Lost) and lost.site == facts.history.sites.get(lost.who):
+            numbers = told.setdefault((lost.who, lost.origin), {})
+            for number in range(lost.first, lost.stop):
+                if number in numbers:
+                    yield Violation("S9", f"{facts.name(lost.who)} was told twice that it lost number {number} of "
+                                    f"{facts.name(lost.origin)}, of its own site", lost.at_ns)
+                numbers[number] = None
+    delivered: dict[tuple[Address, Address], dict[int, h.Delivery]] = {}
+    for delivery, message in facts.local_deliveries(unicast=False):
+        if message.relay_number:
+            delivered.setdefault((delivery.who, message.sender), {})[message.relay_number] = delivery
+    for (who, origin), numbers in told.items():
+        theirs = delivered.get((who, origin), {})
+        for number in [number for number in numbers if number in theirs]:
+            yield Violation("S9", f"{facts.name(who)} was told that it lost number {number} of "
+                            f"{facts.name(origin)}, of its own site, and delivered it", theirs[number].at_ns)
+    for (who, origin), deliveries in delivered.items():
+        lost_here = told.get((who, origin), {})
+        for number in range(min(deliveries), max(deliveries)):
+            if facts.history.sites.get(who) and number not in deliveries and number not in lost_here:
+                yield Violation("S9", f"{facts.name(who)} never got number {number} of {facts.name(origin)}, of its "
+                                "own site, and was not told", deliveries[max(deliveries)].at_ns)
+                break
 
 
 def _counts(facts: Facts, payload: bytes) -> bool:

@@ -7,6 +7,7 @@ import attrs
 
 from jgroups_py.batch import NO_RELAY, NO_RELIABILITY
 from jgroups_py.protocols.relay.copies import Copies
+from jgroups_py.protocols.relay.divergence import Divergence
 from jgroups_py.protocols.relay.headers import Numbered
 from jgroups_py.protocols.relay.letters import Inbox
 from jgroups_py.protocols.relay.memory import Memory
@@ -25,6 +26,10 @@ from tests.sim.planted_bugs.safeguard import Patch, Safeguard
 have, start_sync, sync = Receiving.have, Receiving.start_sync, Receiving.sync
 on_goodbye = Sending.on_goodbye
 disseminate = Receiving.disseminate
+
+
+def told_nothing(self: Divergence, origin: Any, first: int, stop: int) -> bool:
+    return True
 
 
 # --- rules 1 to 3: numbers, holders, cursors --------------------------------------------------------------------------
@@ -286,6 +291,8 @@ RELAY_SAFEGUARDS = (
           whenever_it_comes, "operators", "R6"),
     guard("joiners adopt the vector", 17, "they begin with what comes first", Receiving, "sync", no_vector, "scale",
           "R3", Patch(Receiving, "adopt", nothing)),
+    guard("what the other half multicast is told", 17, "gaps in a site's own messages are passed over", Divergence,
+          "missed", told_nothing, "split-brain", "S9"),
     guard("the lowest vector", 17, "the relay's own vector counts for the site", Receiving, "have", own_vector,
           "split-brain", "R3"),
     guard("held ranges in HAVE", 17, "the relay asks nobody for what it does not hold", Receiving, "have", no_ranges,

@@ -72,9 +72,9 @@ def test_c4_what_nobody_holds_is_lost_once_its_origin_is_gone_for_good_and_stays
         world[name].relay.numbered(Numbered(4), Batch(world["C"].me, None, (b"c3",)))
     world.run(seconds(3), millis(50))
     assert world["E"].texts("c") == ["c0"]
-    assert not lost(world["B"])
+    assert lost(world["B"]) == [(None, 2, 4)]             # told as its own lack, at once
     world.run(seconds(5), millis(50))
-    assert lost(world["B"]) == [("SFO", 2, 4)]
+    assert lost(world["B"]) == [(None, 2, 4), ("SFO", 2, 4)]
     assert lost(world["E"]) == [(None, 2, 4)]
     nyc.install(["A", "B", "C"])
     world.run(seconds(2), millis(50))
