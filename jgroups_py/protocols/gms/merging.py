@@ -23,6 +23,7 @@ from jgroups_py.view import MergeView, View, ViewId
 if TYPE_CHECKING:
     from jgroups_py.protocols.gms.gms import Gms
 
+MAX_WISHES = 1000          # groups to unite with; those left out are heard of again
 KEEP_ALIVE_TICKS = 4       # how often a group that waits for its leader shows its members that it lives
 
 
@@ -58,7 +59,8 @@ class Merger:
         view = gms.view
         if view is None or gms.state != MEMBER:
             return
-        gms.knows(max((view_id.counter for view_id in views.values()), default=0))
+        for view_id in [view_id for member, view_id in views.items() if member in view]:
+            gms.knows(view_id.counter)                 # of others it is said when we merge, by those that we merge with
         for member, other in views.items():
             if member in view and other > view.id:
                 gms.is_gone(member)                    # it can only have gone on: it was here
@@ -79,7 +81,8 @@ class Merger:
             return
         leader = min(gms.me, *others)
         if leader == gms.me:
-            self.wish.update(others)
+            room = MAX_WISHES - len(self.wish)
+            self.wish.update(list(others.items())[:room])
             self.consider()
         else:
             gms.send(MergePlease(gms.view.id), leader)
@@ -87,7 +90,6 @@ class Merger:
     def pleaded(self, header: MergePlease, src: Address) -> None:
         """Another coordinator takes us for the leader."""
         gms = self.gms
-        gms.knows(header.view_id.counter)
         if gms.view is not None and src not in gms.view and gms.me < src:
             self.meet({src: header.view_id})
 
@@ -153,9 +155,9 @@ class Merger:
     def partner_ready(self, header: MergeReady, src: Address) -> None:
         """A partner's group is flushed."""
         gms, merge = self.gms, self.merge
-        gms.pass_down(AddressesKnown(header.book))
-        if merge is not None and header.number == merge.number and src in merge.partners:
-            gms.knows(header.counter)
+        asked = merge is not None and header.number == merge.number and src in merge.partners
+        if asked and merge is not None and gms.knows(header.counter):
+            gms.pass_down(AddressesKnown(header.book))
             merge.ready[src], merge.heard[src] = header, gms.now_ns
             self.flush_own(merge)
         elif gms.shown is not None and header.flush in gms.shown.flushes:
