@@ -146,7 +146,7 @@ class AddressesKnown(Event):
 
 @attrs.frozen
 class Suspect(Event):
-    """Up, from failure detectors. certain: its process is known to be gone, so nobody needs to verify."""
+    """Up, from failure detectors. certain: we saw ourselves that its process is gone, so nobody needs to verify."""
 
     members: tuple[Address, ...]
     certain: bool = False

@@ -1,9 +1,9 @@
 """VERIFY_SUSPECT: asks a suspected member whether it lives before the suspicion goes on.
 
-A suspicion that is certain (the process is known to be gone) passes at once. Any other is held back: the member is
-asked a few times within `timeout`, and every frame of it counts as an answer. Later, should a member be heard well
-after its suspicion went on, it is taken back (Unsuspect), whoever raised it. Sits above the failure detectors, below
-GMS. Source: JGroups VERIFY_SUSPECT2.java. Deviation: other traffic counts as an answer; a verdict that comes late
+A suspicion that is certain (we saw ourselves that the process is gone) passes at once. Any other is held back: the
+member is asked a few times within `timeout`, and every frame of it counts as an answer. Later, should a member be heard
+well after its suspicion went on, it is taken back (Unsuspect), whoever raised it. Sits above the failure detectors,
+below GMS. Source: JGroups VERIFY_SUSPECT2.java. Deviation: other traffic counts as an answer; a verdict that comes late
 because we ourselves did not run is not passed, the member is asked again.
 """
 from __future__ import annotations
