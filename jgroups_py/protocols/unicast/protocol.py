@@ -238,7 +238,7 @@ class Unicast(Protocol):
     def skip(self, inc: Incoming, base: int) -> None:
         """The sender holds nothing below `base`: an earlier Incoming of ours, forgotten since, acknowledged it."""
         self.count("skipped", base - inc.window.next)
-        self.deliver(inc, inc.skip(base))
+        self.deliver(inc, inc.window.skip(base))
 
     def deliver(self, inc: Incoming, runs: list[Batch]) -> None:
         for run in runs:
