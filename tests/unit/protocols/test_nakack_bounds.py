@@ -234,3 +234,10 @@ def test_nothing_is_lost_without_a_word_of_gone_however_long_a_sender_is_silent(
     a.advance_to(seconds(60))
     assert losses(a) == []
     assert a.payloads("B") == []
+
+
+def test_that_something_is_gone_is_only_believed_as_an_answer() -> None:
+    a = member()
+    a.up(data("B", 3, b"3"))                                              # a hole, of which nobody was asked yet
+    a.up(unicast("B", "A", headers=(Gone(VIEW, B, 1, 3),)))
+    assert a.stats()["stale_gone_dropped"] == 1
