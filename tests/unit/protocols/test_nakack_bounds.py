@@ -6,8 +6,10 @@ from random import Random
 
 import pytest
 
-from jgroups_py.events import Filled, FillTo, Freeze, MessagesStable
+from jgroups_py.events import Filled, FillTo, Freeze, MessagesKnown, MessagesStable
 from jgroups_py.outputs import MessagesLost
+from jgroups_py.protocols.flow import FlowConfig, Mfc
+from jgroups_py.protocols.nakack import Nakack
 from jgroups_py.protocols.nakack.headers import Data, Gone, Missing, Resent, SentSoFar
 from jgroups_py.units import seconds
 from tests.unit.harness import Bench, Flying, Group, address, multicast, unicast
@@ -241,3 +243,21 @@ def test_that_something_is_gone_is_only_believed_as_an_answer() -> None:
     a.up(data("B", 3, b"3"))                                              # a hole, of which nobody was asked yet
     a.up(unicast("B", "A", headers=(Gone(VIEW, B, 1, 3),)))
     assert a.stats()["stale_gone_dropped"] == 1
+
+
+def test_credits_flow_again_although_the_mark_that_renews_them_is_lost() -> None:
+    config = FlowConfig(max_credits_bytes="64K", max_block_time_ns="100ms")
+    members = Group(lambda _: [Nakack(), Mfc(config)], "ABC")
+    members.install(V1)
+    members.fate = lose(Data, dest="C")
+    members["A"].down(multicast("A", *[bytes(1000)] * 200))
+    members.run(50)
+    sent = members["A"].stack.layers[1].mine.next             # type: ignore[attr-defined]
+    for name in "AB":
+        members[name].down(MessagesStable({A: sent}))
+    members.fate = lambda _: (0.1,)
+    members["C"].down(MessagesKnown({A: sent}))               # as STABLE's votes tell
+    members.run(1000)
+    assert losses(members["C"])
+    assert len(members["B"].payloads("A")) == 200
+    assert members["A"].stats()["queued_bytes"] == 0
