@@ -61,7 +61,7 @@ def test_a_strangers_view_is_not_installed_and_its_ballots_stop_nobody(group, st
     still_together(group)
 
 
-@pytest.mark.parametrize("round_", [1 << 33, HIGHEST])
+@pytest.mark.parametrize("round_", [1 << 33, HIGHEST, (1 << 64) - 1])
 def test_a_members_ballot_with_an_absurd_number_ends_nobody(group, stranger, round_):
     a, b, c = (stranger.members[name] for name in "ABC")
     for name in "AB":
