@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from jgroups_py.batch import Header
-from jgroups_py.events import MergeNeeded
+from jgroups_py.events import AddressesKnown, MergeNeeded, RaiseView
 from jgroups_py.jumps import MAX_JUMP, TOP
 from jgroups_py.protocols.gms.headers import (
     Ack,
@@ -168,6 +168,15 @@ def test_counters_of_strangers_that_are_merely_heard_of_change_nothing() -> None
     assert members.gms("A").known < 10
 
 
+def test_a_view_is_not_raised_above_a_counter_that_jumps() -> None:
+    members = in_view("AB")
+    before = members.view("A")
+    members["A"].down(RaiseView(2 * MAX_JUMP))
+    members.run(200)
+    assert members.view("A") == before
+    assert count(members, "A", "counter_jumps_refused") == 1
+
+
 def test_a_group_with_a_counter_near_the_top_still_changes_its_view() -> None:
     members = in_view("ABC")
     for name in "ABC":
@@ -225,12 +234,57 @@ def test_a_merged_view_is_believed_of_a_stranger_only_if_a_merge_is_under_way() 
     before = members.view("A")
     assert before is not None
     merged = MergeView(ViewId(9, EVIL), (EVIL, A, B, C), (before,))
-    for counter, name in ((8, "B"), (0, "C")):               # an ordinary change, and one that a merge's leader decides
+    # An ordinary change, and one that a merge's leader decides.
+    for counter, name, by in ((8, "B", "evil"), (0, "C", "not in it"), (0, "C", "evil")):
         forge(members, "A", name, Prepare(flush, (A, B, C), ()),
               Cut(flush, (A, B, C), (), counter, {A: 1, B: 1, C: 1}, {}))
-        members[name].up(unicast("evil", name, headers=(Install(merged, (flush,), (), {}),)))
+        members[name].up(unicast(by, name, headers=(Install(merged, (flush,), (), {}),)))
+        assert (members.view(name) == before) == (by != "evil" or counter != 0)
     assert members.view("B") == before
     assert members.view("C") == merged
+
+
+def test_where_members_receive_is_learnt_from_views_that_are_believed_only() -> None:
+    members = in_view("ABC")
+    shown = members.gms("A").shown
+    assert shown is not None
+    later = Install(View(ViewId(9, A), (A, B)), (), (), {A: ("192.0.2.1", 9)})
+    members["C"].passed_down(AddressesKnown)
+    forge(members, "evil", "C", later)
+    assert members["C"].passed_down(AddressesKnown) == []
+    forge(members, "A", "C", later)
+    assert AddressesKnown(later.book) in members["C"].passed_down(AddressesKnown)
+
+
+def test_a_joiner_that_accepted_is_let_in_by_any_member_of_its_first_view() -> None:
+    members = Members("ABC")
+    members.join("AB")
+    members.fate = lambda flying: () if flying.dest == "C" and flying.has(Install) else (LATENCY_MS,)
+    members.connect("C")
+    members.run(30)
+    assert members.gms("C").mine.latest is not None
+    shown = members.gms("B").shown
+    assert shown is not None
+    forge(members, "evil", "C", shown)
+    assert members.view("C") is None
+    forge(members, "B", "C", shown)
+    assert members.agree("ABC")
+
+
+def test_answers_of_those_that_were_not_asked_change_nothing() -> None:
+    members = in_view("ABC")
+    before = members.view("A")
+    assert before is not None
+    forge(members, "evil", "A", State(ballot(members, "A", 0), 5, {}))
+    members.run(200)
+    assert members.view("A") == before, "no view change for a stranger that waits for a ballot"
+    members.fate = lambda _: ()
+    members.gms("A").chair.start()
+    flush = members.gms("A").chair.flush
+    assert flush is not None
+    forge(members, "evil", "A", State(flush.id, 1000, {}))
+    assert members.gms("A").known < 1000
+    assert count(members, "A", "answers_unasked") == 2
 
 
 def test_a_cut_without_a_promise_is_not_accepted() -> None:
