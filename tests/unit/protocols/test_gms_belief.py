@@ -350,6 +350,24 @@ def test_leaders_of_merges_that_fall_silent_leave_the_group_most_of_its_time() -
     assert members.agree("BC")
 
 
+def test_a_merge_that_succeeds_ends_the_caution() -> None:
+    members = in_view("ABCD")
+    split(members, "AB", "CD")
+    members.gms("C").merger.abandoned = 2
+    heal(members, "A", "C")
+    members.run(3000)
+    assert members.agree("ABCD")
+    assert members.gms("C").merger.abandoned == 0
+
+
+def test_few_groups_that_do_not_exist_are_remembered() -> None:
+    members = in_view("AB")
+    crowd = [address(f"X{number}") for number in range(3000)]
+    members["A"].up(MergeNeeded({member: ViewId(5, member) for member in crowd}))
+    merger = members.gms("A").merger
+    assert len(merger.wish) + (len(merger.merge.partners) if merger.merge is not None else 0) == 1000
+
+
 # --- joining ----------------------------------------------------------------------------------------------------------
 
 def stranger(number: int) -> str:
@@ -386,6 +404,32 @@ def test_a_token_is_for_one_joiner_at_one_place() -> None:
     assert not members.gms("A").joiners
     forge(members, "X", "A", JoinMe(address("X"), place, challenge.token))
     assert list(members.gms("A").joiners) == [address("X")]
+
+
+def test_a_joiner_answers_the_challenge_of_the_coordinator_that_it_asked_only() -> None:
+    members = Members("AB")
+    members.join("A")
+    members.fate = lambda flying: () if flying.src == "A" and flying.has(ComeBack) else (LATENCY_MS,)
+    members.connect("B")
+    members.run(20)
+    forge(members, "evil", "B", ComeBack(7))
+    seeker = members.gms("B").seeker
+    assert (seeker.coordinator, seeker.token) == (A, 0)
+    members.fate = members.usual
+    members.run(500)
+    assert members.agree("AB")
+
+
+def test_so_many_joiners_take_part_in_a_ballot_and_so_many_wait() -> None:
+    members = in_view("AB")
+    admission = members.gms("A").admission
+    for number in range(1100):
+        request = JoinMe(address(stranger(number)), ("192.0.2.1", 9), 0)
+        members["A"].up(unicast(stranger(number), "A", headers=(
+            JoinMe(request.member, request.physical, admission.token(request)),)))
+    assert len(members.gms("A").joiners) == 1024
+    assert count(members, "A", "joiners_refused") == 76
+    assert len(admission.next_ones()) == 256
 
 
 def test_joiners_that_answer_once_and_then_are_silent_leave_the_group_most_of_its_time() -> None:
