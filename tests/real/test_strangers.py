@@ -54,7 +54,7 @@ def test_a_strangers_view_is_not_installed_and_its_ballots_stop_nobody(group, st
             stranger.send(Prepare(flush, (a, b, c), ()), to=name)
             stranger.send(Cut(flush, (a, b, c), (), HIGHEST if round_ % 2 else 9, {a: 1, b: 1, c: 1}, {}), to=name)
             view = View(ViewId(1 << 50, NOBODY), (NOBODY, stranger.members[name]))
-            stranger.send(Install(view, (flush,), (), {}), to=name)
+            stranger.send(Install(view, (flush,), (), {}, {}), to=name)
         sleep(0.005)
     for name in "ABC":
         group[name].received_all({"A": 20_000}, timeout=20)

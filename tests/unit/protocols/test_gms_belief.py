@@ -57,7 +57,7 @@ def takeover(members: Members, owner: str, counter: int = 9) -> tuple[Prepare, C
     flush = ballot(members, owner)
     view = View(ViewId(counter, address(owner)), (address(owner), B))
     return (Prepare(flush, (B,), ()), Cut(flush, (B,), (), counter, {A: 1, B: 1, C: 1}, {}),
-            Install(view, (flush,), (), {}))
+            Install(view, (flush,), (), {}, {}))
 
 
 def test_a_strangers_ballot_has_no_effect() -> None:
@@ -206,7 +206,7 @@ def test_a_strangers_word_that_the_group_went_on_is_checked_with_the_group() -> 
     members = in_view("ABC")
     view = members.view("A")
     assert view is not None
-    lie = Install(View(ViewId(view.id.counter + 1, EVIL), (EVIL, A, B)), (ballot(members, "A"),), (), {})
+    lie = Install(View(ViewId(view.id.counter + 1, EVIL), (EVIL, A, B)), (ballot(members, "A"),), (), {}, {})
     forge(members, "evil", "C", lie)
     members.run(100)
     assert members.agree("ABC")
@@ -238,7 +238,7 @@ def test_a_merged_view_is_believed_of_a_stranger_only_if_a_merge_is_under_way() 
     for counter, name, by in ((8, "B", "evil"), (0, "C", "not in it"), (0, "C", "evil")):
         forge(members, "A", name, Prepare(flush, (A, B, C), ()),
               Cut(flush, (A, B, C), (), counter, {A: 1, B: 1, C: 1}, {}))
-        members[name].up(unicast(by, name, headers=(Install(merged, (flush,), (), {}),)))
+        members[name].up(unicast(by, name, headers=(Install(merged, (flush,), (), {}, {}),)))
         assert (members.view(name) == before) == (by != "evil" or counter != 0)
     assert members.view("B") == before
     assert members.view("C") == merged
@@ -248,7 +248,7 @@ def test_where_members_receive_is_learnt_from_views_that_are_believed_only() -> 
     members = in_view("ABC")
     shown = members.gms("A").shown
     assert shown is not None
-    later = Install(View(ViewId(9, A), (A, B)), (), (), {A: ("192.0.2.1", 9)})
+    later = Install(View(ViewId(9, A), (A, B)), (), (), {A: ("192.0.2.1", 9)}, {})
     members["C"].passed_down(AddressesKnown)
     forge(members, "evil", "C", later)
     assert members["C"].passed_down(AddressesKnown) == []
@@ -307,7 +307,7 @@ def test_a_view_that_arrives_during_a_ballot_of_ours_is_passed_on_to_those_whom_
         forge(members, "A", name, Prepare(flush, (A, B, C), ()), Cut(flush, (A, B, C), (), 8, digest, {}))
     members.gms("B").chair.start()
     members.crash("A")                                        # it told B alone what it decided
-    decided = Install(View(ViewId(8, A), (A, B, C)), (flush,), (), {})
+    decided = Install(View(ViewId(8, A), (A, B, C)), (flush,), (), {}, {})
     members["B"].up(unicast("A", "B", headers=(decided,)))
     members.run(1)
     assert members.view("B") == members.view("C") == decided.view
