@@ -28,6 +28,7 @@ wire codec batch address view        what is sent, and its bytes; of one subject
 texts logs                           which names are taken from others, how they are shown and logged            (pure)
 units errors counters members resolver strangers the rest of the vocabulary                                      (pure)
 units errors counters members resolver strangers jumps the rest of the vocabulary                                      (pure)
+units errors counters members resolver strangers jumps the rest of the vocabulary                            (pure)
 sim/                                 the other world: a virtual network and clock around the same nodes
 simulation/ pytest_plugin            an application on that world, from a test
 archive/ pipeline/                   what members recorded, as files; jobs on Spark that read them
