@@ -10,7 +10,7 @@ from jgroups_py.protocols.nakack.headers import Data as Multicast
 from jgroups_py.protocols.unicast import Data as Unicast
 from jgroups_py.view import View, ViewId
 from tests.real.members import Group
-from tests.real.stranger import NOBODY, Stranger, invented
+from tests.real.outsider import NOBODY, Stranger, invented
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.timeout(120)]
 
