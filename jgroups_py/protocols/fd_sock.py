@@ -355,7 +355,7 @@ class FdSock(Protocol):
         if member in self.gone:
             return self.pass_up(Suspect((member,), certain=True))
         if member not in self.places:
-            return self.pass_up(Suspect((member,)))
+            return self.pass_up(Suspect((member,), accused=True))
         before_ns = self.checked_ns.get(member)
         if before_ns is None or self.now_ns - before_ns >= self.config.repeat_ns // 2:
             self.count("checked")
@@ -380,7 +380,7 @@ class FdSock(Protocol):
         if event.refused:
             self.is_gone(member)
         else:
-            self.pass_up(Suspect((member,)))
+            self.pass_up(Suspect((member,), accused=True))
 
     def is_gone(self, member: Address) -> None:
         """We saw ourselves that its process is gone; whoever watches it tells the others."""

@@ -254,10 +254,10 @@ def test_an_accused_that_gives_no_answer_or_is_not_known_is_verified() -> None:
     bench = accused(C)
     (opened,) = opened_links(bench)
     bench.up(LinkDown(opened.link, refused=False))
-    assert bench.told(Suspect) == [Suspect((C,), False)]
+    assert bench.told(Suspect) == [Suspect((C,), False, accused=True)]
     unknown = ring()
     unknown.up(multicast("B", headers=(Suspected((C,), True),)))
-    assert unknown.told(Suspect) == [Suspect((C,), False)]
+    assert unknown.told(Suspect) == [Suspect((C,), False, accused=True)]
 
 
 def test_a_flood_of_accusations_opens_two_links_a_second() -> None:
@@ -375,6 +375,16 @@ def test_a_member_that_does_not_answer_is_suspected_after_the_timeout() -> None:
     assert [batch.dest for _, batch in bench.said(AreYouAlive)] == [B, B, B]
     bench.advance(1)
     assert bench.told(Suspect) == [Suspect((B,), True)]
+
+
+def test_who_is_accused_by_another_member_has_half_the_time_to_answer() -> None:
+    bench = verifier()
+    bench.up(Suspect((B,), accused=True))
+    bench.up(Suspect((C,)))
+    bench.advance(bench.stack.find(VerifySuspect).config.timeout_ns / 2e6)
+    assert bench.told(Suspect) == [Suspect((B,), certain=True)]
+    bench.advance(bench.stack.find(VerifySuspect).config.timeout_ns / 2e6)
+    assert bench.told(Suspect) == [Suspect((C,), certain=True)]
 
 
 def test_a_member_that_answers_is_acquitted() -> None:
