@@ -26,7 +26,7 @@ events outputs ports                 how layers speak with each other and with t
 wire codec batch address view        what is sent, and its bytes; of one subject:                            (pure)
     blockheaders recording topics
 texts logs                           which names are taken from others, how they are shown and logged            (pure)
-units errors counters members resolver strangers the rest of the vocabulary                                      (pure)
+units errors counters members resolver strangers jumps the rest of the vocabulary                                (pure)
 sim/                                 the other world: a virtual network and clock around the same nodes
 simulation/ pytest_plugin            an application on that world, from a test
 archive/ pipeline/                   what members recorded, as files; jobs on Spark that read them

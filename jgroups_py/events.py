@@ -146,10 +146,15 @@ class AddressesKnown(Event):
 
 @attrs.frozen
 class Suspect(Event):
-    """Up, from failure detectors. certain: its process is known to be gone, so nobody needs to verify."""
+    """Up, from failure detectors.
+
+    certain: we saw ourselves that its process is gone, so nobody needs to verify. accused: another member says that it
+    saw that, and we could not look for ourselves, so it is likely.
+    """
 
     members: tuple[Address, ...]
     certain: bool = False
+    accused: bool = False
 
 
 @attrs.frozen

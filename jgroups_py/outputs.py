@@ -129,6 +129,8 @@ class Unreachable(Output):
 class MessagesLost(Output):
     """Messages `first` to `stop` of `origin` at `site` will never be delivered here.
 
+    site "": told by NAKACK of a member of our own group, from whom everybody has forgotten what is missing here; then
+    the numbers are those of its multicasts in this view (a large message counts as its pieces), not those of RELAY.
     dest_site: where this is told at the origin's own site (they were delivered here), the other site that will never
     get them; else None.
     """

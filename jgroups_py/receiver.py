@@ -46,7 +46,8 @@ class Receiver:
 
     def messages_lost(self, loss: MessagesLost) -> None:
         """With RELAY: messages `first` to `stop` (half-open) of `origin` at `site` will never come here; or, where
-        `loss.dest_site` is given, they came here and will never reach that other site."""
+        `loss.dest_site` is given, they came here and will never reach that other site. With an empty `loss.site`, and
+        without RELAY too: so many multicasts of a member of our own group, which no member keeps any more."""
 
     def journal_failed(self, reason: str) -> None:
         """With RELAY's `hold_dir`: what is held for other sites is not written to disk any more; "": it is again."""

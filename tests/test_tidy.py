@@ -27,8 +27,8 @@ RATCHET: dict[str, int] = {}
 
 # Ring -> the modules and folders of jgroups_py that are in it.
 RING_NAMES = {
-    0: "address batch blockheaders codec counters disk errors events gossip logs members naming outputs plugins ports "
-       "recording resolver strangers streams swim_events texts topics units userevents view windows wire",
+    0: "address batch blockheaders codec counters disk errors events gossip jumps logs members naming outputs plugins "
+       "ports recording resolver strangers streams swim_events texts topics units userevents view windows wire",
     1: "base_transport protocol",
     2: "protocols",
     3: "config node road skipping stack",

@@ -3,12 +3,13 @@
 Each member holds a link to the listener of the next member in the view. A link that breaks is opened once more: if
 nobody listens there any more, or somebody else does, the process is gone (certain); if there is no answer at all,
 the suspicion needs to be verified. A suspicion is multicast, since only one member watches each, and repeated until
-the view changes. A certain suspect is skipped in the ring, so that neighbours that die together are found one after
-the other. A member that leaves says goodbye and is only suspected if it is still in the view a while later.
-Where they listen members tell each other when they meet (HereIs), since with a member dies also its knowledge of
-the next one; a neighbour that is not known is asked (WhereIs), and if it does not answer, all others are (WhoKnows):
-it may have died before it told, and only who knows where it listened finds out. Sits above the transport, below
-VERIFY_SUSPECT.
+the view changes. Who is told of a certain one looks for itself, by a link of its own to the suspect: only what a member
+sees itself is certain, or a single false word would exclude anybody. A certain suspect is skipped in the ring, so that
+neighbours that die together are found one after the other. A member that leaves says goodbye and is only suspected if
+it is still in the view a while later. Where they listen members tell each other when they meet (HereIs), since with a
+member dies also its knowledge of the next one; a neighbour that is not known is asked (WhereIs), and if it does not
+answer, all others are (WhoKnows): it may have died before it told, and only who knows where it listened finds out. Sits
+above the transport, below VERIFY_SUSPECT.
 Source: JGroups FD_SOCK2.java. Deviation: any free port, told by its owner, instead of a port computed from the
 transport's, so that nothing has to be configured.
 """
@@ -34,6 +35,7 @@ GOODBYE_NS = seconds(2)          # how long a member that said goodbye may still
 FEW = 2                          # so many members are told one by one rather than all at once
 RETRY_NS = seconds(1)             # when a neighbour that could not be reached is tried again
 RESET_RETRY_NS = millis(20)      # when a link that was reset at once is tried again
+MAX_STRANGERS = 1000             # of so many that are not members is kept where they listen: they may join
 MAX_RESETS = 5                   # after so many it is a suspicion like any other
 
 
@@ -51,7 +53,7 @@ class HereIs(Header):
 
 @wire.header(proto=FD_SOCK_ID, kind=3)
 class Suspected(Header):
-    """To all: the link to these members broke; certain: their processes are gone."""
+    """To all: the link to these members broke; certain: their processes are gone, see for yourselves."""
 
     members: tuple[Address, ...] = field(wire.sequence(wire.ADDRESS))
     certain: bool = field(wire.BOOL)
@@ -118,8 +120,10 @@ class FdSock(Protocol):
         self.opened_ns = 0                             # when the current link was last tried
         self.resets = 0                                # how often it broke at once since it last stood
         self.asked = 0                                 # how often the neighbour was asked
-        self.gone: dict[Address, None] = {}            # certain suspects in the view
-        self.witnessed: dict[Address, None] = {}       # those of them that we found out ourselves
+        self.gone: dict[Address, None] = {}            # certain suspects in the view, all found out by ourselves
+        self.witnessed: dict[Address, None] = {}       # those of them that we watched, and tell others of
+        self.checks: dict[int, Address] = {}           # link -> whom others accuse, and we look for
+        self.checked_ns: dict[Address, int] = {}       # when we looked for it last
         self.leaving: dict[Address, None] = {}         # who said goodbye
 
     @on(Connect)
@@ -157,6 +161,8 @@ class FdSock(Protocol):
         self.witnessed = {member: None for member in self.witnessed if member in self.members}
         self.leaving = {member: None for member in self.leaving if member in self.members}
         self.places = {member: place for member, place in self.places.items() if member in self.members}
+        self.checked_ns = {member: at_ns for member, at_ns in self.checked_ns.items() if member in self.members}
+        self.stop_checks()
         new = self.members if self.me in event.joined else event.joined
         # Layers below must know the view before we speak to its members.
         self.later(lambda: self.tell(new))
@@ -165,6 +171,7 @@ class FdSock(Protocol):
     @on(Left)
     def left(self, event: Left) -> None:
         self.members = ()
+        self.stop_checks()
         self.choose()
         self.cancel_timer("repeat")
 
@@ -237,11 +244,18 @@ class FdSock(Protocol):
 
     def learn(self, member: Address, place: PhysicalAddress) -> None:
         """It listens there; if it is the neighbour that we look for, watch it."""
+        if member not in self.members and member not in self.places and len(self.places) >= self.most_places():
+            return self.count("places_of_strangers_dropped")
         self.places[member] = place
         if member == self.neighbour and self.link is None:
             self.cancel_timer("ask")
             self.cancel_timer("find")
             self.connect()
+        return None
+
+    def most_places(self) -> int:
+        """How many places are kept: those of the view, and of some that may be in the next one."""
+        return len(self.members) + MAX_STRANGERS
 
     # --- the link -----------------------------------------------------------------------------------------------------
 
@@ -254,19 +268,24 @@ class FdSock(Protocol):
 
     @on(LinkUp)
     def link_up(self, event: LinkUp) -> None:
+        if event.link in self.checks:
+            return self.looked_up(event)
         if event.link != self.link or self.neighbour is None:
-            return
+            return None
         if event.peer == self.neighbour.raw:
             self.is_up, self.resets = True, 0
         else:
             self.emit(CloseLink(self.stack.net, self.link))
             self.link = None
             self.accuse(self.neighbour, certain=True)      # somebody else listens in its place
+        return None
 
     @on(LinkDown)
     def link_down(self, event: LinkDown) -> None:
+        if event.link in self.checks:
+            return self.looked_down(event)
         if event.link != self.link or self.neighbour is None:
-            return
+            return None
         broke, self.link, self.is_up = self.is_up, None, False
         if event.graceful:
             self.leaving[self.neighbour] = None
@@ -284,6 +303,7 @@ class FdSock(Protocol):
         else:
             self.set_timer("find", RETRY_NS)
             self.accuse(self.neighbour, certain=False)
+        return None
 
     @timer("goodbye")
     def overstayed(self, member: Address) -> None:
@@ -322,8 +342,54 @@ class FdSock(Protocol):
         if len(accused) < len(header.members):
             self.count("accused_ourselves")
         if header.certain:
-            self.gone.update(dict.fromkeys(accused))
-            self.choose()
-        if accused:
-            self.pass_up(Suspect(accused, header.certain))
+            for member in accused:
+                self.check(member)
+        elif accused:
+            self.pass_up(Suspect(accused))
         return None
+
+    # --- looking for ourselves ----------------------------------------------------------------------------------------
+
+    def check(self, member: Address) -> None:
+        """Another member says that the process of `member` is gone: knock there ourselves, now and then."""
+        if member in self.gone:
+            return self.pass_up(Suspect((member,), certain=True))
+        if member not in self.places:
+            return self.pass_up(Suspect((member,), accused=True))
+        before_ns = self.checked_ns.get(member)
+        if before_ns is None or self.now_ns - before_ns >= self.config.repeat_ns // 2:
+            self.count("checked")
+            self.checked_ns[member] = self.now_ns
+            self.numbers += 1
+            self.checks[self.numbers] = member
+            self.emit(OpenLink(self.stack.net, self.numbers, self.places[member], self.config.connect_timeout_ns))
+        return None
+
+    def looked_up(self, event: LinkUp) -> None:
+        """Somebody listens there."""
+        member = self.checks.pop(event.link)
+        self.emit(CloseLink(self.stack.net, event.link))
+        if event.peer == member.raw:
+            self.count("accusations_refuted")
+        else:
+            self.is_gone(member)
+
+    def looked_down(self, event: LinkDown) -> None:
+        """Nobody does, or there was no answer."""
+        member = self.checks.pop(event.link)
+        if event.refused:
+            self.is_gone(member)
+        else:
+            self.pass_up(Suspect((member,), accused=True))
+
+    def is_gone(self, member: Address) -> None:
+        """We saw ourselves that its process is gone; whoever watches it tells the others."""
+        self.gone[member] = None
+        self.pass_up(Suspect((member,), certain=True))
+        self.choose()
+
+    def stop_checks(self) -> None:
+        """Of members that are out of the view."""
+        for link in [link for link, member in self.checks.items() if member not in self.members]:
+            del self.checks[link]
+            self.emit(CloseLink(self.stack.net, link))

@@ -21,6 +21,7 @@ from jgroups_py import wire
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch, Header
 from jgroups_py.events import Digest, MessagesKnown, MessagesStable, ViewChange
+from jgroups_py.jumps import plausible
 from jgroups_py.ports import DigestSource
 from jgroups_py.protocol import MULTICASTS, Protocol, on, only, receives, timer
 from jgroups_py.units import duration, size
@@ -123,10 +124,13 @@ class Stable(Protocol):
         theirs = tuple(vote.digest.values())
         if any(map(lt, theirs, self.votes[batch.src])):
             return self.count("votes_overtaken")
+        mine = tuple(self.window.digest().values())
+        ahead = any(map(gt, theirs, mine))
+        if ahead and not all(map(plausible, theirs, mine)):
+            return self.count("votes_implausible")
         self.count("votes_received")
         self.votes[batch.src] = theirs
-        mine = tuple(self.window.digest().values())
-        if any(map(gt, theirs, mine)):
+        if ahead:
             self.pass_down(MessagesKnown(vote.digest))
         return self.decide(mine)
 

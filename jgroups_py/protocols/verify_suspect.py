@@ -1,9 +1,10 @@
 """VERIFY_SUSPECT: asks a suspected member whether it lives before the suspicion goes on.
 
-A suspicion that is certain (the process is known to be gone) passes at once. Any other is held back: the member is
-asked a few times within `timeout`, and every frame of it counts as an answer. Later, should a member be heard well
-after its suspicion went on, it is taken back (Unsuspect), whoever raised it. Sits above the failure detectors, below
-GMS. Source: JGroups VERIFY_SUSPECT2.java. Deviation: other traffic counts as an answer; a verdict that comes late
+A suspicion that is certain (we saw ourselves that the process is gone) passes at once. Any other is held back: the
+member is asked a few times within `timeout` (half of it if another member saw it and we could not), and every frame of
+it counts as an answer. Later, should a member be heard well after its suspicion went on, it is taken back (Unsuspect),
+whoever raised it. Sits above the failure detectors, below GMS.
+Source: JGroups VERIFY_SUSPECT2.java. Deviation: other traffic counts as an answer; a verdict that comes late
 because we ourselves did not run is not passed, the member is asked again.
 """
 from __future__ import annotations
@@ -59,6 +60,7 @@ class VerifySuspect(Protocol):
 
     def start(self) -> None:
         self.asked: dict[Address, int] = {}            # suspected member -> since when, ns
+        self.likely: dict[Address, None] = {}          # those of them that another member accuses
         self.members: tuple[Address, ...] = ()
         self.passed: dict[Address, int] = {}           # whose suspicion went on -> when, ns
 
@@ -71,29 +73,35 @@ class VerifySuspect(Protocol):
             return None
         for member in event.members:
             if member != self.me and member not in self.asked and member not in self.passed:
-                self.verify(member)
+                self.verify(member, likely=event.accused)
         return STOP
 
-    def verify(self, member: Address) -> None:
+    def verify(self, member: Address, likely: bool) -> None:
         self.asked[member] = self.now_ns
-        self.set_timer("verdict", self.config.timeout_ns, member)
+        if likely:
+            self.likely[member] = None
+        self.set_timer("verdict", self.patience_ns(member), member)
         self.ask(member)
+
+    def patience_ns(self, member: Address) -> int:
+        """How long it may take to answer: half as long if another member says that its process is gone."""
+        return self.config.timeout_ns // (2 if member in self.likely else 1)
 
     @timer("ask")
     def ask(self, member: Address) -> None:
         self.count("asked")
         self.send(AreYouAlive(), member)
-        self.set_timer("ask", max(1, self.config.timeout_ns // self.config.num_msgs), member)
+        self.set_timer("ask", max(1, self.patience_ns(member) // self.config.num_msgs), member)
 
     @timer("verdict")
     def verdict(self, member: Address) -> None:
-        since_ns = self.asked[member]
+        since_ns, patience_ns, likely = self.asked[member], self.patience_ns(member), member in self.likely
         heard_ns = self.hearing.heard_ns(member)
         self.drop(member)
         if heard_ns is not None and heard_ns > since_ns:
             self.pass_up(Unsuspect((member,)))
-        elif self.now_ns - since_ns > self.config.timeout_ns + LATE_NS:
-            self.verify(member)
+        elif self.now_ns - since_ns > patience_ns + LATE_NS:
+            self.verify(member, likely)
         else:
             self.count("confirmed")
             self.watch((member,))
@@ -102,6 +110,7 @@ class VerifySuspect(Protocol):
     def drop(self, member: Address) -> None:
         """Ask no more."""
         self.asked.pop(member, None)
+        self.likely.pop(member, None)
         self.cancel_timer("ask", member)
         self.cancel_timer("verdict", member)
 

@@ -17,17 +17,37 @@ class ReceiveWindow:
     """Runs of one sender.
 
     next: the number wanted next, everything below was taken; low: everything below is forgotten (low <= next);
-    stop: one above the highest number known to exist, received or announced (stop >= next).
+    stop: one above the highest number known to exist, received or announced (stop >= next); ahead_bytes: payload bytes
+    of what is kept and was not taken yet.
     """
 
-    __slots__ = ("keep", "low", "next", "runs", "stop")
+    __slots__ = ("ahead_bytes", "keep", "low", "next", "runs", "stop")
 
     def __init__(self, first: int = 1, *, keep: bool = False) -> None:
         self.low = first
         self.next = first
         self.stop = first
         self.keep = keep
+        self.ahead_bytes = 0
         self.runs = Runs()
+
+    def has_room(self, first: int, nbytes: int, most: int) -> bool:
+        """Whether a run may be kept so that not more than `most` bytes wait; the one that is wanted next always may."""
+        return first <= self.next or self.ahead_bytes + nbytes <= most
+
+    def make_room(self, first: int, nbytes: int, most: int) -> int:
+        """Drop what is furthest ahead, as far as that lets a run be kept (`has_room`); how many messages were dropped.
+
+        They are holes again: what comes first is worth more, since only it lets anything be delivered.
+        """
+        firsts, runs = self.runs.firsts, self.runs.runs
+        dropped = 0
+        while firsts and firsts[-1] > first and firsts[-1] >= self.next and self.ahead_bytes + nbytes > most:
+            run = runs.pop()
+            firsts.pop()
+            self.ahead_bytes -= run.nbytes
+            dropped += run.count
+        return dropped
 
     def add(self, first: int, run: Batch) -> int:
         """Keep `run`, whose first message has number `first`, as far as it is new; how many messages were new."""
@@ -38,7 +58,9 @@ class ReceiveWindow:
             run, first = run.cut(self.next - first, stop - first), self.next
         if stop > self.stop:
             self.stop = stop
-        return self.runs.add(first, run)
+        added = self.runs.add(first, run)
+        self.ahead_bytes += self.runs.added_bytes
+        return added
 
     def straight(self, first: int, run: Batch) -> bool:
         """Keep and take `run` if it is simply the next one and nothing else is known of: the ordinary case."""
@@ -57,6 +79,7 @@ class ReceiveWindow:
                 return []
             if firsts[-1] == self.next and self.keep:          # the ordinary case: one run, just arrived
                 self.next += len(runs[-1].payloads) or 1
+                self.ahead_bytes -= runs[-1].nbytes
                 return runs[-1:]
         elif below <= self.next:
             return []
@@ -67,6 +90,8 @@ class ReceiveWindow:
             self.next += len(runs[at].payloads) or 1
             at += 1
         taken = runs[start:at]
+        for run in taken:
+            self.ahead_bytes -= run.nbytes
         if not self.keep:
             del firsts[:at], runs[:at]
             self.low = self.next
@@ -76,6 +101,19 @@ class ReceiveWindow:
         """Messages up to `stop` (exclusive) are known to exist."""
         if stop > self.stop:
             self.stop = stop
+
+    def skip(self, below: int) -> list[Batch]:
+        """Nothing that is missing below `below` will come: what is kept below it, in order; it counts as taken."""
+        self.runs.split(below)
+        taken = [run for _, run in self.runs.between(self.next, below)]
+        for run in taken:
+            self.ahead_bytes -= run.nbytes
+        self.next = max(self.next, below)
+        self.announce(below)
+        if not self.keep:
+            self.low = self.next
+            self.runs.forget(below)
+        return taken
 
     def holes(self, stop: int | None = None) -> list[Range]:
         """What is missing, ascending: from the number wanted next to `stop`, by default to all known to exist."""

@@ -14,13 +14,17 @@ from jgroups_py.windows.ranges import Range
 
 
 class Runs:
-    """Runs by number. `firsts` and `runs` run in parallel; read them, change them only through the methods."""
+    """Runs by number. `firsts` and `runs` run in parallel; read them, change them only through the methods.
 
-    __slots__ = ("firsts", "runs")
+    added_bytes: payload bytes that were kept by the last `add`.
+    """
+
+    __slots__ = ("added_bytes", "firsts", "runs")
 
     def __init__(self) -> None:
         self.firsts: list[int] = []
         self.runs: list[Batch] = []
+        self.added_bytes = 0
 
     def __len__(self) -> int:
         """How many runs."""
@@ -42,12 +46,15 @@ class Runs:
         if not firsts or first >= firsts[-1] + (len(self.runs[-1].payloads) or 1):
             firsts.append(first)
             self.runs.append(run)
+            self.added_bytes = run.nbytes
             return len(run.payloads) or 1
-        added = 0
+        added = self.added_bytes = 0
         for begin, end in self.holes(first, first + run.count):
             at = bisect_left(firsts, begin)
             firsts.insert(at, begin)
-            self.runs.insert(at, run.cut(begin - first, end - first))
+            piece = run.cut(begin - first, end - first)
+            self.runs.insert(at, piece)
+            self.added_bytes += piece.nbytes
             added += end - begin
         return added
 

@@ -86,7 +86,7 @@ def test_a_host_that_is_none_is_a_frame_that_each_member_drops(group, host):
     """K-a, K-b: one datagram of 78 bytes ended all of them."""
     before = dropped(group)
     headers = [who_is_there(host), Here(EVIL, ("127.0.0.1", 7), None, None, None, {EVIL: (host, 7)}),
-               Info(ViewId(1, EVIL), (host, 7)), JoinMe(EVIL, (host, 7))]
+               Info(ViewId(1, EVIL), (host, 7)), JoinMe(EVIL, (host, 7), 0)]
     with Stranger(group) as stranger:
         for header in headers:
             stranger.send(header)

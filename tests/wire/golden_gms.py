@@ -4,6 +4,7 @@ from jgroups_py.protocols.gms.headers import (
     Ack,
     AskThere,
     Ballot,
+    ComeBack,
     Cut,
     Elsewhere,
     FlushId,
@@ -29,8 +30,10 @@ VIEW = View(ViewId(8, B), (B, A))
 MERGED = MergeView(VIEW.id, VIEW.members, (View(ViewId(6, A), (A,)), View(ViewId(5, B), (B,))))
 PLACE = ("10.0.0.1", 7800)
 CASES = [
-    (JoinMe(A, PLACE),
-     "000b 01 0000001f" + A16 + "000141000831302e302e302e311e78"),
+    (JoinMe(A, PLACE, 5),
+     "000b 01 00000027" + A16 + "000141000831302e302e302e311e780000000000000005"),
+    (ComeBack(5),
+     "000b 10 00000008" + "0000000000000005"),
     (AskThere(B, PLACE),
      "000b 02 00000020" + B16 + "00014201000831302e302e302e311e78"),
     (AskThere(B, None),

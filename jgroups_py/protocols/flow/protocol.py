@@ -25,7 +25,8 @@ from typing import Any, ClassVar
 
 from jgroups_py.address import Address
 from jgroups_py.batch import NO_FC, Batch
-from jgroups_py.events import ViewChange
+from jgroups_py.events import Tell, ViewChange
+from jgroups_py.outputs import MessagesLost
 from jgroups_py.protocol import MULTICASTS, UNICASTS, on, only, receives, timer
 from jgroups_py.protocols.flow.account import Account
 from jgroups_py.protocols.flow.answering import MAX_SENDERS, Answering
@@ -139,6 +140,7 @@ class Mfc(Flow):
     def start(self) -> None:
         super().start()
         self.account = Account()
+        self.lossy: dict[Address, None] = {}         # senders of whom messages are lost here, and perhaps marks
 
     @only(MULTICASTS)
     def down(self, batch: Batch) -> None:
@@ -155,6 +157,7 @@ class Mfc(Flow):
         account = self.account
         known, here = account.granted, account.position
         account.granted = {member: known.get(member, here) for member in event.view.members if member != self.me}
+        self.lossy.clear()
         self.forget_senders(event.left)
         self.renew(account)
         self.flush(account, None)
@@ -167,9 +170,18 @@ class Mfc(Flow):
     def granted(self, granted: MulticastGranted, batch: Batch) -> None:
         self.grant_to(self.account, None, batch.src, granted.position)
 
+    @on(Tell)
+    def messages_lost(self, event: Tell) -> None:
+        """NAKACK goes on without some messages of a member: marks among them will never pass."""
+        if isinstance(event.output, MessagesLost) and event.output.origin in self.account.granted:
+            self.lossy[event.output.origin] = None
+
     @receives(MulticastWanted)
     def wanted(self, wanted: MulticastWanted, batch: Batch) -> None:
-        self.credit_wanted(batch.src)
+        if batch.src in self.lossy and wanted.position > self.reached.get(batch.src, 0):
+            self.passed_mark(batch.src, wanted.position)       # its mark may be lost: take the sender's word
+        else:
+            self.credit_wanted(batch.src)
 
 
 class Ufc(Flow):

@@ -6,7 +6,7 @@ from typing import ClassVar
 import attrs
 
 from jgroups_py.errors import ConfigError
-from jgroups_py.units import size
+from jgroups_py.units import duration, size
 
 
 @attrs.frozen
@@ -28,8 +28,14 @@ class FragConfig:
         "256M", name="max_message_size", most="2G", doc="Largest message that is sent or put together; larger ones "
         "are dropped with an error in the log.")
     max_reassembly_bytes: int = size(
-        "1G", name="max_reassembly_size", doc="Bytes kept for messages of which pieces are still missing, all senders "
-        "together; when it is reached further large messages are dropped and counted.")
+        "1G", name="max_reassembly_size", doc="Bytes kept of messages of which pieces are still missing, all members "
+        "together; a message that would exceed it is dropped and counted.")
+    max_stranger_bytes: int = size(
+        "1M", least="64K", name="max_stranger_size", doc="The same for all that are not members of the view together, "
+        "a few hundred bytes a message included. Larger messages of theirs never arrive.")
+    stranger_timeout_ns: int = duration(
+        "10s", least="1ms", doc="After this time the message of somebody who is no member is dropped if pieces of it "
+        "are still missing. Lower gives others room sooner, higher spares slow networks.")
 
     def __attrs_post_init__(self) -> None:
         if self.max_reassembly_bytes < self.max_message_bytes:

@@ -5,6 +5,9 @@ from jgroups_py.address import Address
 from jgroups_py.batch import OOB, Batch, Header
 from jgroups_py.protocols.frag.headers import Fragment
 
+PARTIAL_BYTES = 512              # of a message of which nothing but its header is kept
+PIECE_BYTES = 64                 # of a piece beside its payload
+
 
 class Large:
     """A message on its way out, in pieces of `piece_bytes`.
@@ -46,11 +49,14 @@ class Large:
 
 
 class Partial:
-    """A message of which the first pieces arrived. next: the piece wanted next; headers: those above the fragments."""
+    """A message of which the first pieces arrived.
 
-    __slots__ = ("dest", "first", "headers", "kept_bytes", "next", "pieces", "src")
+    next: the piece wanted next; headers: those above the fragments; since_ns: when it began.
+    """
 
-    def __init__(self, first: Fragment, batch: Batch) -> None:
+    __slots__ = ("dest", "first", "headers", "kept_bytes", "next", "pieces", "since_ns", "src")
+
+    def __init__(self, first: Fragment, batch: Batch, since_ns: int) -> None:
         self.first = first
         self.src: Address = batch.src
         self.dest: Address | None = batch.dest
@@ -59,6 +65,12 @@ class Partial:
         self.next = 0
         self.pieces: list[bytes] = []
         self.kept_bytes = 0
+        self.since_ns = since_ns
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it takes, about: many small pieces take more than their bytes."""
+        return PARTIAL_BYTES + self.kept_bytes + PIECE_BYTES * len(self.pieces)
 
     def continues(self, header: Fragment) -> bool:
         """Whether these pieces are the ones wanted next."""

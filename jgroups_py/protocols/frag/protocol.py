@@ -12,8 +12,11 @@ under a new number; pieces of the old number that are still under way find no be
 its pieces had looped back, all of them will come in the new view, and it simply goes on. A view that only loses
 members changes nothing: all who are left have the same pieces.
 
-Unicasts are sent in one go; UFC paces them. What a member that left sent in part is dropped. Pieces of OOB messages
-travel in order. Place: above flow control (so that it sees small messages), below state transfer and RELAY.
+Unicasts are sent in one go; UFC paces them. What a member that left sent in part is dropped. What is announced is not
+believed: room is taken by pieces that came. Strangers to the view share a small room of their own, for a short time, or
+they would take the members' room; but while the view changes they have more, as they may be in the next one already.
+Pieces of OOB messages travel in order. Place: above flow control (so that it sees small messages), below state transfer
+and RELAY.
 Source: JGroups FRAG2; the pacing and the restart are ours (JGroups has no virtual synchrony).
 """
 from __future__ import annotations
@@ -24,10 +27,10 @@ from jgroups_py import wire
 from jgroups_py.address import Address
 from jgroups_py.batch import NO_RELIABILITY, Batch
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import ViewChange
+from jgroups_py.events import Frozen, ViewChange
 from jgroups_py.outputs import Note
 from jgroups_py.ports import FrameRoom
-from jgroups_py.protocol import Protocol, on, receives
+from jgroups_py.protocol import Protocol, on, receives, timer
 from jgroups_py.protocols.frag.config import FragConfig
 from jgroups_py.protocols.frag.headers import Fragment
 from jgroups_py.protocols.frag.pieces import Large, Partial
@@ -59,13 +62,17 @@ class Frag(Protocol):
         self.queue: deque[Batch] = deque()                   # multicasts behind it
         self.queued_bytes = 0
         self.partials: dict[Stream, Partial] = {}
-        self.reserved_bytes = 0                              # announced sizes of all partials
+        self.kept_bytes = 0                                  # of all partials
+        self.members: dict[Address, None] = {}               # of the view
+        self.changing = False                                # the view changes: strangers may be members already
+        self.strange: dict[Stream, None] = {}                # partials of strangers, oldest first
+        self.strange_bytes = 0                               # what these take
 
     def pending_bytes(self) -> int:
         return self.queued_bytes + (self.large.waiting_bytes if self.large is not None else 0)
 
     def stats(self) -> dict[str, float]:
-        return {**self.counters, "queued_bytes": self.pending_bytes(), "reassembly_bytes": self.reserved_bytes}
+        return {**self.counters, "queued_bytes": self.pending_bytes(), "reassembly_bytes": self.kept_bytes}
 
     # --- sending ----------------------------------------------------------------------------------------------------
 
@@ -170,8 +177,10 @@ class Frag(Protocol):
         partial = self.partials.get(stream)
         if partial is None:
             return self.count("headless_pieces_dropped", batch.count)
-        if not partial.continues(header) or not partial.add(batch):
+        if not partial.continues(header) or not self.add(stream, partial, batch):
             self.count("broken_messages_dropped")
+            return self.drop(stream)
+        if self.crowded(stream, partial):
             return self.drop(stream)
         if partial.complete:
             self.drop(stream)
@@ -181,33 +190,83 @@ class Frag(Protocol):
         return None
 
     def begins(self, stream: Stream, header: Fragment, batch: Batch) -> bool:
-        """A message begins; False if there is no room for it, or it makes no sense."""
+        """A message begins; False if it makes no sense."""
         if stream in self.partials:
             self.count("unfinished_messages_dropped")
             self.drop(stream)
         if not 0 < header.total <= header.nbytes <= self.config.max_message_bytes:
             self.count("nonsense_dropped")
             return False
-        if self.reserved_bytes + header.nbytes > self.config.max_reassembly_bytes:
-            self.count("no_room_dropped")
-            self.emit(Note("error", f"a message of {header.nbytes} bytes from {batch.src} was dropped: "
-                           f"max_reassembly_size ({self.config.max_reassembly_bytes}) is reached"))
+        partial = self.partials[stream] = Partial(header, batch, self.now_ns)
+        if batch.src not in self.members:
+            self.strange[stream] = None
+            self.strange_bytes += partial.memory_bytes
+            if not self.timer_is_set("strangers"):
+                self.set_timer("strangers", self.config.stranger_timeout_ns)
+        return True
+
+    def add(self, stream: Stream, partial: Partial, batch: Batch) -> bool:
+        """Keep pieces; False if there are more of them than the message has."""
+        kept, memory = partial.kept_bytes, partial.memory_bytes
+        whole = partial.add(batch)
+        self.kept_bytes += partial.kept_bytes - kept
+        if stream in self.strange:
+            self.strange_bytes += partial.memory_bytes - memory
+        return whole
+
+    def crowded(self, stream: Stream, partial: Partial) -> bool:
+        """Whether there is no room for what came of this message."""
+        if stream in self.strange and not self.changing and self.strange_bytes > self.config.max_stranger_bytes:
+            self.count("no_room_for_strangers_dropped")
+            return True
+        if self.kept_bytes <= self.config.max_reassembly_bytes:
             return False
-        self.reserved_bytes += header.nbytes
-        self.partials[stream] = Partial(header, batch)
+        self.count("no_room_dropped")
+        self.emit(Note("error", f"a message of {partial.first.nbytes} bytes from {partial.src} was dropped: "
+                       f"max_reassembly_size ({self.config.max_reassembly_bytes}) is reached"))
         return True
 
     def drop(self, stream: Stream) -> None:
-        self.reserved_bytes -= self.partials.pop(stream).first.nbytes
+        partial = self.partials.pop(stream)
+        self.kept_bytes -= partial.kept_bytes
+        self.no_stranger(stream, partial)
+
+    def no_stranger(self, stream: Stream, partial: Partial) -> None:
+        """It is a member's now, or dropped."""
+        if stream in self.strange:
+            del self.strange[stream]
+            self.strange_bytes -= partial.memory_bytes
+
+    @timer("strangers")
+    def forget_strangers(self) -> None:
+        """Drop what strangers began and did not end in time."""
+        timeout_ns = self.config.stranger_timeout_ns
+        for stream in [one for one in self.strange if self.partials[one].since_ns + timeout_ns <= self.now_ns]:
+            self.count("late_messages_dropped")
+            self.drop(stream)
+        oldest = next(iter(self.strange), None)
+        if oldest is not None:
+            self.set_timer("strangers", self.partials[oldest].since_ns + timeout_ns - self.now_ns)
 
     # --- views ------------------------------------------------------------------------------------------------------
 
+    @on(Frozen)
+    def frozen(self, event: Frozen) -> None:
+        """A view change is under way, and ends with a view."""
+        self.changing = True
+
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:
+        self.members, self.changing = dict.fromkeys(event.view.members), False
+        for stream in [stream for stream in self.strange if stream[0] in self.members]:
+            self.no_stranger(stream, self.partials[stream])
         left = dict.fromkeys(event.left)
         for stream in [stream for stream in self.partials if stream[0] in left or (event.joined and stream[1])]:
             self.count("unfinished_messages_dropped")
             self.drop(stream)
+        while self.strange_bytes > self.config.max_stranger_bytes:       # what came while the view changed
+            self.count("no_room_for_strangers_dropped")
+            self.drop(next(reversed(self.strange)))
         large = self.large
         if event.joined and large is not None and large.looped:
             self.count("restarted")

@@ -1,7 +1,10 @@
 """The answering side of view changes: promise, stop, fill up, accept, install; and find out that one was left out.
 
 Every message may be a late copy or of somebody who is not where we are; then the answer says where we are, mostly by
-showing what installed our view.
+showing what installed our view. What changes our view is believed of those only that may change it: Prepare and Cut of
+the owner of the ballot, if it is a member of our view, or while we join the coordinator that we asked; Install of a
+member of our view, or of whoever shows what we accepted from the coordinator that we asked, or for a merge. If anybody
+else claims that our group went on, we ask the group.
 """
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address
 from jgroups_py.events import AddressesKnown, Digest, FillTo, Freeze
+from jgroups_py.jumps import plausible
 from jgroups_py.protocols.gms.headers import Ack, Cut, Elsewhere, FlushId, Install, Installed, Outbid, Prepare, State
 from jgroups_py.protocols.gms.participant import Participant
 from jgroups_py.protocols.gms.states import IDLE, LEAVING, LEFT
-from jgroups_py.view import ViewId
+from jgroups_py.view import MergeView, View, ViewId
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.gms.gms import Gms
@@ -39,22 +43,33 @@ class Answerer:
         view_id = header.flush.view_id
         if self.out():
             return False
-        if gms.me in header.joiners:
+        if owner != header.flush.ballot.owner:
+            gms.count("ballots_of_others_refused")
+        elif gms.me in header.joiners:
             if gms.view is None and owner == gms.seeker.coordinator:
-                return True
+                return self.plausible(header, anew=True)
             gms.send(Elsewhere(view_id, None if gms.view is None else gms.view.id, True), owner)
         elif gms.me not in header.members:
             return False
         elif gms.view is None:
             gms.send(Elsewhere(view_id, None, gms.mine.latest is None), owner)
+        elif view_id == gms.view.id and owner not in gms.view:
+            gms.count("strangers_ballots_refused")
         elif view_id == gms.view.id:
-            gms.mine.saw(header.flush.ballot)
-            return True
+            return self.plausible(header, anew=False)
         elif view_id < gms.view.id and gms.shown is not None:
             gms.send(gms.shown, owner)
         else:
             gms.send(Elsewhere(view_id, gms.view.id, False), owner)
         return False
+
+    def plausible(self, header: Prepare | Cut, anew: bool) -> bool:
+        """Whether its numbers may follow those that we know of. anew: we are joining and know none."""
+        gms = self.gms
+        if not gms.mine.sees(header.flush.ballot, anew=anew):
+            gms.count("round_jumps_refused")
+            return False
+        return not isinstance(header, Cut) or gms.knows(header.counter)
 
     def outbids(self, flush: FlushId, owner: Address) -> bool:
         """Whether a higher ballot was promised; its owner is then told."""
@@ -111,8 +126,8 @@ class Answerer:
             return
         if flush != gms.mine.promised:
             return gms.count("cuts_without_promise")
-        gms.knows(header.counter)
         gms.mine.fill(flush, header.cut)
+        gms.mine.uniting = header.counter == 0
         if gms.view is None:
             self.accept(header.cut)
         else:
@@ -154,17 +169,40 @@ class Answerer:
         view = header.view
         if self.out():
             return
-        gms.pass_down(AddressesKnown(header.book))
         if gms.view is not None and view.id == gms.view.id:
             return gms.send(Installed(view.id), src)
         if gms.view is not None and view.id < gms.view.id:
             return gms.count("old_views_heard")
-        if gms.mine.may_install(header.flushes, src, gms.me):
+        if not plausible(view.id.counter, gms.known, anew=gms.view is None):
+            return gms.count("counter_jumps_refused")
+        believed = self.believes(header, src)
+        if believed:
+            gms.pass_down(AddressesKnown(header.book))
+        if believed and gms.mine.may_install(header.flushes, src, gms.me):
             self.follow(header, src)
         elif gms.me in view:
             self.cannot_follow(header, src)
-        elif gms.view is not None:
+        elif gms.view is not None and believed:
             self.left_behind(header, src)
+        elif gms.view is not None:
+            self.ask_group(header, gms.view)
+
+    def believes(self, header: Install, src: Address) -> bool:
+        """Whether `src` may say that this view was decided."""
+        gms = self.gms
+        latest = gms.mine.latest
+        accepted = latest is not None and latest in header.flushes and src in header.view
+        if gms.view is None:
+            return accepted or src == gms.seeker.coordinator
+        return src in gms.view or (accepted and gms.mine.uniting and isinstance(header.view, MergeView))
+
+    def ask_group(self, header: Install, view: View) -> None:
+        """A stranger says that our group went on without us: the first of us that it names will know."""
+        gms = self.gms
+        gms.count("strangers_views_refused")
+        leader = next((m for m in view.members if m != gms.me and m in header.view), None)
+        if leader is not None:
+            gms.send(Elsewhere(header.view.id, view.id, False), leader)
 
     def follow(self, header: Install, src: Address) -> None:
         """We accepted what decided this view."""
@@ -172,9 +210,12 @@ class Answerer:
         if gms.me in header.view:
             gms.install(header)
             gms.send(Installed(header.view.id), src)
-        elif gms.me in header.leavers:
+        elif gms.me in header.leavers and gms.state == LEAVING:
             gms.send(Installed(header.view.id), src)
             gms.leaver.go()
+        elif gms.view is not None:
+            gms.count("leaves_not_asked_for")            # somebody asked in our name: we are excluded, and come back
+            self.excluded(header)
         else:
             gms.count("odd_views_heard")
 

@@ -55,7 +55,8 @@ class Chair:
     def wanted(self) -> bool:
         """Whether our view should change."""
         gms = self.gms
-        return gms.acting() and bool(gms.joiners or gms.leavers or gms.suspects or gms.gone or gms.refresh)
+        return gms.acting() and bool(gms.leavers or gms.suspects or gms.gone or gms.refresh
+                                     or gms.admission.next_ones())
 
     def consider(self) -> None:
         """Something may have to be done; collect more of it for a moment, then start."""
@@ -79,7 +80,8 @@ class Chair:
         ballot = Ballot(gms.mine.rounds + 1, gms.me)
         gms.mine.saw(ballot)
         gms.cancel_timer("bundle")
-        self.flush = Flush(FlushId(gms.view.id, ballot), gms.view, members, gms.joiners, leavers, merge)
+        self.flush = Flush(FlushId(gms.view.id, ballot), gms.view, members, gms.admission.next_ones(), leavers,
+                           merge)
         gms.count("ballots")
         self.ask()
 
@@ -121,14 +123,16 @@ class Chair:
             if self.flush is not None and joiner in self.flush.joiners and self.flush.phase != READY:
                 self.restart(self.flush.merge)
 
-    def outbid(self, header: Outbid) -> None:
-        """Somebody promised a higher ballot: let that one try; `stuck` wakes us if it fails."""
+    def outbid(self, header: Outbid, src: Address) -> None:
+        """`src` promised a higher ballot: let that one try; `stuck` wakes us if it fails."""
         gms = self.gms
-        gms.mine.saw(header.promised)
+        if not gms.is_asked(src) or not gms.mine.sees(header.promised, anew=False):
+            return gms.count("outbids_refused")
         if self.flush is not None and header.flush == self.flush.id:
             gms.count("ballots_outbid")
             self.close()
             gms.answerer.progressed()
+        return None
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
@@ -160,8 +164,7 @@ class Chair:
         if flush.ticks >= SILENT_TICKS:
             self.give_up_on(waiting)
         elif silent_joiners:
-            for joiner in silent_joiners:
-                gms.joiners.pop(joiner, None)
+            gms.admission.silent(silent_joiners)
             self.restart(flush.merge)
         else:
             message = self.message()
@@ -175,10 +178,11 @@ class Chair:
         gms.count("silent_members", len(silent))
         spare = flush.phase == CUTTING and not self.second_try
         self.second_try = spare
+        silent_joiners = [member for member in silent if member in flush.joiners]
+        if silent_joiners:
+            gms.admission.silent(silent_joiners)
         for member in silent:
-            if member in flush.joiners:
-                gms.joiners.pop(member, None)
-            elif not spare and member != gms.me:
+            if member not in flush.joiners and not spare and member != gms.me:
                 gms.gone[member] = None
         self.restart()
 
@@ -186,12 +190,15 @@ class Chair:
         flush = self.flush
         if flush is None or header.flush != flush.id:
             return self.stale(header.flush, src)
-        self.gms.knows(header.counter)
+        if src not in flush.asked:
+            return self.gms.count("answers_unasked")
+        self.gms.knows(header.counter)         # one that jumps is not believed; how far the member is, is
         if flush.state(src, header.digest):
             counter = 0 if flush.merge is not None else self.gms.known + 1
             self.gms.knows(counter)
             flush.start_cut(counter)
             self.ask()
+        return None
 
     def ack_came(self, header: Ack, src: Address) -> None:
         flush = self.flush
@@ -213,6 +220,8 @@ class Chair:
         gms = self.gms
         if gms.view is None or gms.shown is None or gms.leaver.handed_over:
             return
+        if src not in gms.view and src not in gms.joiners and flush.view_id >= gms.view.id:
+            return gms.count("answers_unasked")
         if flush.view_id < gms.view.id:
             gms.send(gms.shown, src)
         elif flush.view_id == gms.view.id and self.flush is None and gms.acting():

@@ -34,6 +34,10 @@ class GmsConfig:
     max_join_attempts: int = count(
         10, least=0, doc="After so many searches without getting in, the joiner becomes a group of its own, which "
         "MERGE3 unites with others later; 0: never give up.")
+    join_pause_ns: int = duration(
+        "1s", doc="How long nobody is let in after a joiner did not answer a view change, in which nobody delivers; "
+        "twice as long each further time in a row, up to 16 times. Lower lets joiners in sooner beside broken ones; "
+        "higher leaves the group more time to deliver.")
     leave_timeout_ns: int = duration(
         "1s", doc="How long a leaver waits for the view without it, then it goes anyway.")
     merge_timeout_ns: int = duration(

@@ -35,14 +35,17 @@ from jgroups_py.events import (
     Unsuspect,
     ViewChange,
 )
+from jgroups_py.jumps import plausible
 from jgroups_py.ports import AddressBook, Membership, MulticastCounts
 from jgroups_py.protocol import Protocol, on, receives, timer
+from jgroups_py.protocols.gms.admission import Admission
 from jgroups_py.protocols.gms.answering import Answerer
 from jgroups_py.protocols.gms.chair import Chair
 from jgroups_py.protocols.gms.config import GmsConfig
 from jgroups_py.protocols.gms.headers import (
     Ack,
     AskThere,
+    ComeBack,
     Cut,
     Elsewhere,
     Install,
@@ -85,12 +88,13 @@ class Gms(Protocol, Membership):
         self.mine = Participant(None)
         self.suspects: dict[Address, None] = {}        # members that failure detection reported
         self.gone: dict[Address, None] = {}            # members known to have left our view behind, or silent
-        self.joiners: dict[Address, None] = {}         # who asked to join
+        self.joiners: dict[Address, None] = {}         # who asked to join, and showed that it exists
         self.leavers: dict[Address, None] = {}         # members that asked to leave
         self.refresh = False                           # a new view is wanted though nobody comes or goes
         self.state: str = IDLE
         self.answerer = Answerer(self)
         self.chair = Chair(self)
+        self.admission = Admission(self)
         self.seeker = Seeker(self)
         self.leaver = Leaver(self)
         self.merger = Merger(self)
@@ -118,9 +122,17 @@ class Gms(Protocol, Membership):
         return (self.view is not None and self.state in (MEMBER, LEAVING) and not self.leaver.handed_over
                 and self.present()[0] == self.me)
 
-    def knows(self, counter: int) -> None:
-        """A view of this number exists or is proposed somewhere."""
+    def knows(self, counter: int) -> bool:
+        """A view of this number exists or is proposed somewhere; False: not believed."""
+        if not plausible(counter, self.known, anew=self.view is None):
+            self.count("counter_jumps_refused")
+            return False
         self.known = max(self.known, counter)
+        return True
+
+    def is_asked(self, member: Address) -> bool:
+        """Whether `member` takes part in our ballots."""
+        return (self.view is not None and member in self.view) or member in self.joiners
 
     def book_of(self, members: Iterable[Address]) -> dict[Address, PhysicalAddress]:
         """Where they receive, as far as it is known."""
@@ -162,9 +174,9 @@ class Gms(Protocol, Membership):
 
     @on(RaiseView)
     def raise_view(self, event: RaiseView) -> None:
-        self.knows(event.above)
-        self.refresh = True
-        self.chair.consider()
+        if self.knows(event.above):
+            self.refresh = True
+            self.chair.consider()
 
     # --- failures ---------------------------------------------------------------------------------------------------
 
@@ -232,7 +244,7 @@ class Gms(Protocol, Membership):
 
     @receives(Outbid)
     def outbid(self, header: Outbid, batch: Batch) -> None:
-        self.chair.outbid(header)
+        self.chair.outbid(header, batch.src)
 
     @receives(Installed)
     def installed(self, header: Installed, batch: Batch) -> None:
@@ -256,6 +268,8 @@ class Gms(Protocol, Membership):
         if self.view is None or self.shown is None or header.asked != self.view.id:
             return self.count("elsewhere_about_other_view")
         if src not in self.view:
+            if header.mine is not None and not header.final and header.mine < self.view.id:
+                self.send(self.shown, src)             # it heard of our view from a stranger, and asks whether it is so
             self.chair.declined(src, header.final)
         elif header.final or (header.mine is not None and header.mine > self.view.id):
             self.is_gone(src)
@@ -284,7 +298,7 @@ class Gms(Protocol, Membership):
         if isinstance(view, MergeView) and previous is not None:
             shown = attrs.evolve(view, missed=lacking(header.sent, self.sums(), self.me))
         self.view, self.shown, self.mine = view, header, Participant(view.id)
-        self.knows(view.id.counter)
+        self.known = max(self.known, view.id.counter)
         if self.state == JOINING:
             self.state = MEMBER
             self.seeker.done()
@@ -311,6 +325,7 @@ class Gms(Protocol, Membership):
     def decided(self, header: Install) -> None:
         """As the owner of its ballot: everybody accepted, so the view is decided."""
         self.chair.announce(header)
+        self.admission.decided(header.view)
         if self.me in header.view:
             self.install(header)
         else:
@@ -344,19 +359,27 @@ class Gms(Protocol, Membership):
     def redirected(self, header: AskThere, batch: Batch) -> None:
         self.seeker.redirected(header, batch.src)
 
+    @receives(ComeBack)
+    def challenged(self, header: ComeBack, batch: Batch) -> None:
+        self.seeker.challenged(header, batch.src)
+
+    @timer("admit")
+    def admit(self) -> None:
+        self.chair.consider()
+
     @receives(JoinMe)
     def join_asked(self, header: JoinMe, batch: Batch) -> None:
+        if header.member != batch.src:
+            return self.count("joins_of_others_refused")
         self.pass_down(AddressesKnown({header.member: header.physical}))
         if self.view is None or self.shown is None or self.leaver.handed_over:
-            return
+            return None
         if batch.src in self.view:
             return self.send(self.shown, batch.src)
         if self.acting():
-            self.joiners[batch.src] = None
-            self.chair.consider()
-        else:
-            leader = self.present()[0]
-            self.send(AskThere(leader, self.addresses.physical_of(leader)), batch.src)
+            return self.admission.asked(header, batch.src)
+        leader = self.present()[0]
+        return self.send(AskThere(leader, self.addresses.physical_of(leader)), batch.src)
 
     # --- merging: see merging.py --------------------------------------------------------------------------------------
 

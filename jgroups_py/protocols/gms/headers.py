@@ -60,10 +60,14 @@ HOLDERS: wire.Codec[dict[Address, Address]] = wire.mapping(wire.ADDRESS, wire.AD
 
 @wire.header(proto=GMS_ID, kind=1)
 class JoinMe(Header):
-    """To a coordinator: let me in. `member` is the sender with its name, `physical` where it receives."""
+    """To a coordinator: let me in. `member` is the sender with its name, `physical` where it receives.
+
+    token: what the coordinator answered (ComeBack), 0 before.
+    """
 
     member: Address = field(wire.MEMBER)
     physical: PhysicalAddress = field(wire.PHYSICAL)
+    token: int = field(wire.U64)
 
 
 @wire.header(proto=GMS_ID, kind=2)
@@ -204,3 +208,10 @@ class MergePlease(Header):
     """To the coordinator that should lead: I coordinate `view_id` and would be merged."""
 
     view_id: ViewId = field(wire.VIEW_ID)
+
+
+@wire.header(proto=GMS_ID, kind=16)
+class ComeBack(Header):
+    """To a joiner: ask again with this token, which shows that you receive where you say."""
+
+    token: int = field(wire.U64)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address, PhysicalAddress
 from jgroups_py.events import AddressesKnown, FindMembers, Found
-from jgroups_py.protocols.gms.headers import AskThere, JoinMe
+from jgroups_py.protocols.gms.headers import AskThere, ComeBack, JoinMe
 from jgroups_py.protocols.gms.participant import Participant
 from jgroups_py.protocols.gms.states import JOINING
 from jgroups_py.units import millis
@@ -30,6 +30,7 @@ class Seeker:
         self.phase = OFF
         self.attempts = 0
         self.coordinator: Address | None = None        # whom we asked last; only its ballots are answered
+        self.token = 0                                 # what it wants to hear from us
         self.waited_ns = 0                             # since it last showed progress
 
     def begin(self) -> None:
@@ -79,13 +80,13 @@ class Seeker:
         """Ask to be let in."""
         gms = self.gms
         if coordinator != self.coordinator:
-            self.coordinator = coordinator
+            self.coordinator, self.token = coordinator, 0
             gms.mine = Participant(None)       # what the former coordinator does with us is void
         if physical is not None:
             gms.pass_down(AddressesKnown({coordinator: physical}))
         mine = gms.addresses.my_physical()
         assert mine is not None, "the sockets stand before we connect"
-        gms.send(JoinMe(gms.me, mine), coordinator)
+        gms.send(JoinMe(gms.me, mine, self.token), coordinator)
         gms.set_timer("seek", REPEAT_NS)
 
     def tick(self) -> None:
@@ -106,3 +107,9 @@ class Seeker:
         """`src` is not the coordinator."""
         if self.phase == ASKING and src == self.coordinator:
             self.ask(header.coordinator, header.physical)
+
+    def challenged(self, header: ComeBack, src: Address) -> None:
+        """`src` wants to see that we receive what it sends us."""
+        if self.phase == ASKING and src == self.coordinator and header.token != self.token:
+            self.token = header.token
+            self.ask(src, None)

@@ -23,6 +23,8 @@ from jgroups_py.view import MergeView, View, ViewId
 if TYPE_CHECKING:
     from jgroups_py.protocols.gms.gms import Gms
 
+MAX_WISHES = 1000          # groups to unite with; those left out are heard of again
+MAX_DOUBLINGS = 4          # of the pause after merges whose leader fell silent
 KEEP_ALIVE_TICKS = 4       # how often a group that waits for its leader shows its members that it lives
 
 
@@ -49,6 +51,8 @@ class Merger:
         self.number = 0
         self.merge: Merge | None = None
         self.wish: dict[Address, ViewId] = {}          # coordinators of other groups that we should unite with
+        self.abandoned = 0                             # merges in a row whose leader fell silent when we were ready
+        self.wary_until_ns = 0                         # until then we get ready for no leader
 
     # --- finding out --------------------------------------------------------------------------------------------------
 
@@ -58,7 +62,8 @@ class Merger:
         view = gms.view
         if view is None or gms.state != MEMBER:
             return
-        gms.knows(max((view_id.counter for view_id in views.values()), default=0))
+        for view_id in [view_id for member, view_id in views.items() if member in view]:
+            gms.knows(view_id.counter)                 # of others it is said when we merge, by those that we merge with
         for member, other in views.items():
             if member in view and other > view.id:
                 gms.is_gone(member)                    # it can only have gone on: it was here
@@ -79,7 +84,8 @@ class Merger:
             return
         leader = min(gms.me, *others)
         if leader == gms.me:
-            self.wish.update(others)
+            room = MAX_WISHES - len(self.wish)
+            self.wish.update(list(others.items())[:room])
             self.consider()
         else:
             gms.send(MergePlease(gms.view.id), leader)
@@ -87,7 +93,6 @@ class Merger:
     def pleaded(self, header: MergePlease, src: Address) -> None:
         """Another coordinator takes us for the leader."""
         gms = self.gms
-        gms.knows(header.view_id.counter)
         if gms.view is not None and src not in gms.view and gms.me < src:
             self.meet({src: header.view_id})
 
@@ -96,6 +101,8 @@ class Merger:
     def consider(self) -> None:
         """Start a merge if one is wished for and nothing else is under way."""
         gms = self.gms
+        if isinstance(gms.view, MergeView):
+            self.abandoned = 0
         if not self.wish or self.merge is not None or not self.may_merge() or gms.chair.flush is not None:
             return
         wish, self.wish = self.wish, {}
@@ -153,9 +160,9 @@ class Merger:
     def partner_ready(self, header: MergeReady, src: Address) -> None:
         """A partner's group is flushed."""
         gms, merge = self.gms, self.merge
-        gms.pass_down(AddressesKnown(header.book))
-        if merge is not None and header.number == merge.number and src in merge.partners:
-            gms.knows(header.counter)
+        asked = merge is not None and header.number == merge.number and src in merge.partners
+        if asked and merge is not None and gms.knows(header.counter):
+            gms.pass_down(AddressesKnown(header.book))
             merge.ready[src], merge.heard[src] = header, gms.now_ns
             self.flush_own(merge)
         elif gms.shown is not None and header.flush in gms.shown.flushes:
@@ -208,6 +215,9 @@ class Merger:
             gms.send(MergeOff(header.number, None), src)
         elif gms.view.id != header.view_id:
             gms.send(MergeOff(header.number, gms.view.id), src)
+        elif gms.now_ns < self.wary_until_ns:
+            gms.count("merges_put_off")
+            gms.send(MergeOff(header.number, None), src)
         elif flush is not None:
             if flush.merge == (src, header.number) and flush.phase == READY:
                 self.report(flush, flush.merge)
@@ -250,12 +260,21 @@ class Merger:
         assert flush.merge is not None
         if flush.ticks * repeat_ns(SILENT_TICKS, gms.config.silence_ns) > gms.config.merge_timeout_ns:
             gms.count("merges_abandoned")
+            self.be_wary()
             gms.refresh = True
             return gms.chair.restart()
         self.report(flush, flush.merge)
         if flush.ticks % KEEP_ALIVE_TICKS == 0:
             gms.tell(gms.chair.message(), flush.asked)
         return None
+
+    def be_wary(self) -> None:
+        """Nobody delivered while we waited. Once is an accident; if it goes on, leave the group time to deliver."""
+        gms = self.gms
+        if self.abandoned:
+            pause_ns = gms.config.merge_timeout_ns << min(self.abandoned - 1, MAX_DOUBLINGS)
+            self.wary_until_ns = gms.now_ns + pause_ns
+        self.abandoned += 1
 
 
 def plain(view: View) -> View:

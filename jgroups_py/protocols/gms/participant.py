@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from jgroups_py.address import Address
 from jgroups_py.events import Digest
+from jgroups_py.jumps import plausible
 from jgroups_py.protocols.gms.headers import Ballot, FlushId
 from jgroups_py.view import ViewId
 
@@ -27,6 +28,7 @@ class Participant:
         self.filling: FlushId | None = None        # whose cut is being delivered now
         self.accepted: list[FlushId] = []          # flushes with exactly this cut, oldest first
         self.rounds = 0                            # the highest round seen
+        self.uniting = False                       # the cut belongs to a merge: its leader decides
 
     @property
     def frozen(self) -> bool:
@@ -41,6 +43,13 @@ class Participant:
     def saw(self, ballot: Ballot) -> None:
         """Somebody uses this ballot in our view."""
         self.rounds = max(self.rounds, ballot.round)
+
+    def sees(self, ballot: Ballot, *, anew: bool) -> bool:
+        """The same for a ballot of a peer; False if its round is not believed. anew: we know nothing of rounds yet."""
+        if not plausible(ballot.round, self.rounds, anew=anew):
+            return False
+        self.saw(ballot)
+        return True
 
     def may_promise(self, flush: FlushId) -> bool:
         """Whether `flush` is not below the promise."""

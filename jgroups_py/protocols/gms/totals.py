@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from jgroups_py.address import Address
+from jgroups_py.jumps import TOP
 
 Sums = Mapping[Address, int]
 
@@ -23,11 +24,13 @@ DEPARTED = 64                 # as many as sit in a large group; 24 bytes each i
 def after_view(before: Sums, delivered: Sums) -> dict[Address, int]:
     """The sums at the end of a view: those `before` it, and what was delivered of each of its members in it.
 
-    The members of the view stand last; of the others only the last DEPARTED are kept.
+    The members of the view stand last; of the others only the last DEPARTED are kept. Sums stay below what the codec
+    takes, whatever a peer said.
     """
     departed = [sender for sender in before if sender not in delivered]
     kept = {sender: before[sender] for sender in departed[-DEPARTED:]}
-    return {**kept, **{sender: before.get(sender, 0) + number for sender, number in delivered.items()}}
+    now = {sender: before.get(sender, 0) + number for sender, number in delivered.items()}
+    return {sender: min(number, TOP) for sender, number in (kept | now).items()}
 
 
 def united(groups: Iterable[Sums], members: Iterable[Address]) -> dict[Address, int]:

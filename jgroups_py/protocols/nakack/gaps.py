@@ -8,7 +8,9 @@ ours, timed as TCP times retransmissions (RFC 6298), but counted from the first 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 
+from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.protocols.nakack.config import NakackConfig
 from jgroups_py.windows.ranges import Range, Ranges
@@ -59,10 +61,13 @@ class Gaps:
     """The requests for one sender's messages.
 
     seen: holes below this number were there in the previous round; fails: turns in a row that brought nothing of what
-    had been asked for; ends_ns: when the current turn ends; mean_bytes: what a message of this sender usually takes.
+    had been asked for; ends_ns: when the current turn ends; mean_bytes: what a message of this sender usually takes;
+    gone: member -> below this number it keeps nothing any more, as it said; tried: members that were asked for number
+    tried_for, which another does not keep any more -> how often.
     """
 
-    __slots__ = ("asked", "asked_before", "asks", "ends_ns", "fails", "mean_bytes", "pace", "seen")
+    __slots__ = ("asked", "asked_before", "asks", "ends_ns", "fails", "gone", "mean_bytes", "pace", "seen", "tried",
+                 "tried_for")
 
     def __init__(self, pace: Pace) -> None:
         self.pace = pace
@@ -70,6 +75,9 @@ class Gaps:
         self.fails = 0
         self.ends_ns = 0
         self.mean_bytes = USUAL_BYTES
+        self.gone: dict[Address, int] = {}
+        self.tried: dict[Address, int] = {}
+        self.tried_for = 0
         self.asked = Ranges()                  # in this turn
         self.asked_before = Ranges()           # in the turn before
         self.asks: deque[tuple[int, int, int]] = deque(maxlen=ASKS_KEPT)      # first, stop, when; oldest first
@@ -77,6 +85,19 @@ class Gaps:
     def is_asked(self, number: int) -> bool:
         """Whether an answer with this message may still be on its way."""
         return number in self.asked or number in self.asked_before
+
+    def next_to_try(self, number: int, members: Iterable[Address], times: int) -> Address | None:
+        """Whom to ask for `number`, which a member has forgotten: of those that have not the one asked least, if it was
+        not asked so many `times`."""
+        if number != self.tried_for:
+            self.tried, self.tried_for = {}, number
+        others = [member for member in members
+                  if self.gone.get(member, 0) <= number and self.tried.get(member, 0) < times]
+        if not others:
+            return None
+        other = min(others, key=lambda member: self.tried.get(member, 0))
+        self.tried[other] = self.tried.get(other, 0) + 1
+        return other
 
     def answered(self, first: int, run: Batch, now_ns: int) -> None:
         """A resent run came."""
@@ -92,7 +113,8 @@ class Gaps:
         fresh = [piece for hole in holes for rest in self.asked.holes(*hole)
                  for piece in self.asked_before.holes(*rest)]
         config = self.pace.config
-        room = min(config.max_xmit_req, max(1, config.ask_bytes // self.mean_bytes)) - (_total(holes) - _total(fresh))
+        most_bytes = min(config.ask_bytes, config.max_ahead_bytes)          # more could not be kept when it comes
+        room = min(config.max_xmit_req, max(1, most_bytes // self.mean_bytes)) - (_total(holes) - _total(fresh))
         due = []
         for first, stop in fresh:
             if room <= 0:

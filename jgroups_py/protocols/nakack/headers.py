@@ -47,3 +47,13 @@ class SentSoFar(Header):
 
     view: bytes = wire.field(_VIEW)
     stop: int = wire.field(wire.U64)
+
+
+@wire.header(proto=8, kind=5)
+class Gone(Header):
+    """Answer to Missing: I keep none of these messages of `sender` any more, as all members said that they had them."""
+
+    view: bytes = wire.field(_VIEW)
+    sender: Address = wire.field(wire.ADDRESS)
+    first: int = wire.field(wire.U64)
+    stop: int = wire.field(wire.U64)

@@ -35,11 +35,12 @@ from jgroups_py.events import (
     ViewChange,
 )
 from jgroups_py.ports import DigestSource, FrameRoom, MulticastCounts
-from jgroups_py.protocol import MULTICASTS, Protocol, on, only, receives, timer
+from jgroups_py.protocol import MULTICASTS, on, only, receives, timer
+from jgroups_py.protocols.nakack.asking import Asking
 from jgroups_py.protocols.nakack.config import NakackConfig
 from jgroups_py.protocols.nakack.early import Early
 from jgroups_py.protocols.nakack.gaps import Gaps, Pace
-from jgroups_py.protocols.nakack.headers import Data, Missing, Resent, SentSoFar
+from jgroups_py.protocols.nakack.headers import Data, Gone, Missing, Resent, SentSoFar
 from jgroups_py.protocols.nakack.resending import Between, Debts
 from jgroups_py.protocols.nakack.silence import Silence
 from jgroups_py.strangers import Strangers
@@ -48,18 +49,13 @@ from jgroups_py.windows.send import SendWindow
 
 COUNTER_BYTES = 8                    # a ViewId's counter stands first in its raw bytes
 MAX_AHEAD = 1 << 24                  # numbers further ahead than flow control allows anybody to send are no numbers
-RANGE_BYTES = 16                     # of a request, on the wire
-REQUEST_BYTES = 256                  # the rest of its frame, generously
-FAILS_BEFORE_OTHERS = 2              # unanswered turns after which somebody else is asked too
 
 
-class Nakack(Protocol, DigestSource, MulticastCounts):
+class Nakack(Asking, DigestSource, MulticastCounts):
     """See the module."""
 
     Config = NakackConfig
-    config: NakackConfig
     needs = {"frames": FrameRoom}
-    frames: FrameRoom
 
     def start(self) -> None:
         self.members: tuple[Address, ...] = ()
@@ -142,6 +138,9 @@ class Nakack(Protocol, DigestSource, MulticastCounts):
             self.pace.premature(self.now_ns)              # the original arrives after all
         if header.first > window.next + MAX_AHEAD:
             return self.count("implausible_dropped")
+        if not self.fits(window, header.first, batch):
+            window.announce(header.first + batch.count)
+            return self.look_after(sender, window)
         if not window.add(header.first, batch):
             return self.count("duplicates_dropped", batch.count)
         return self.settle(sender, window)
@@ -152,8 +151,10 @@ class Nakack(Protocol, DigestSource, MulticastCounts):
         window = self.theirs.get(sender)
         if header.view != self.view or window is None or batch.src not in self.theirs:
             return self.count("stale_resent_dropped")
-        if header.first > window.next + MAX_AHEAD:
-            return self.count("implausible_dropped")
+        if header.first + batch.count > window.stop:
+            return self.count("unasked_resent_dropped", batch.count)       # nobody told us of such numbers
+        if not self.fits(window, header.first, batch):
+            return None
         if not window.add(header.first, Batch(sender, None, batch.payloads, batch.headers, batch.flags)):
             return self.count("duplicates_dropped", batch.count)
         self.count("recovered", batch.count)
@@ -164,6 +165,16 @@ class Nakack(Protocol, DigestSource, MulticastCounts):
         if gaps is not None and window.next < gaps.seen and not gaps.is_asked(window.next):
             self.request(sender, window, gaps)     # what we asked for is here, so ask for the next chunk
         return None
+
+    def fits(self, window: ReceiveWindow, first: int, batch: Batch) -> bool:
+        """Whether a run may be kept; what is further ahead makes room for it."""
+        most = self.config.max_ahead_bytes
+        if window.has_room(first, batch.nbytes, most):
+            return True
+        dropped = window.make_room(first, batch.nbytes, most)
+        fits = window.has_room(first, batch.nbytes, most)
+        self.count("ahead_dropped", dropped if fits else dropped + batch.count)
+        return fits
 
     def settle(self, sender: Address, window: ReceiveWindow) -> None:
         """Deliver what may be delivered; look after what is missing."""
@@ -275,58 +286,7 @@ class Nakack(Protocol, DigestSource, MulticastCounts):
             if not self.lacking:
                 self.pass_up(Filled(cut))
 
-    # --- missing messages -------------------------------------------------------------------------------------------
-
-    def gaps_of(self, sender: Address) -> Gaps:
-        found = self.gaps.get(sender)
-        if found is None:
-            found = self.gaps[sender] = Gaps(self.pace)
-        return found
-
-    def look_after(self, sender: Address, window: ReceiveWindow) -> None:
-        """Something is missing; ask for it if it still is in a while."""
-        if not self.timer_is_set("ask", sender):
-            self.gaps_of(sender).seen = window.stop
-            self.set_timer("ask", self.pace.patience_ns, sender)
-
-    @timer("ask")
-    def ask(self, sender: Address) -> None:
-        """A round: ask for what was missing in the previous one too, and note what is missing now."""
-        window = self.theirs[sender]
-        gaps = self.gaps_of(sender)
-        below = self.wanted(sender, window)
-        self.request(sender, window, gaps)
-        if window.reach >= below:
-            self.gaps.pop(sender, None)
-            return self.cancel_timer("ask", sender)
-        news = gaps.seen < window.stop
-        gaps.seen = window.stop
-        patience_ns = self.pace.patience_ns
-        wait_ns = patience_ns if news else max(patience_ns, gaps.ends_ns - self.now_ns)
-        return self.set_timer("ask", wait_ns, sender)
-
-    def wanted(self, sender: Address, window: ReceiveWindow) -> int:
-        """Up to where we want the messages of `sender`."""
-        return window.stop if self.cut is None else self.cut.get(sender, window.next)
-
-    def request(self, sender: Address, window: ReceiveWindow, gaps: Gaps) -> None:
-        due = gaps.due(window.holes(min(gaps.seen, self.wanted(sender, window))), self.now_ns)
-        if not due:
-            return
-        source = self.source(sender, gaps)
-        most = max(1, (self.frames.max_frame_bytes() - REQUEST_BYTES) // RANGE_BYTES)
-        for at in range(0, len(due), most):
-            self.count("requests_sent")
-            self.send(Missing(self.view, sender, tuple(due[at:at + most])), source)
-
-    def source(self, sender: Address, gaps: Gaps) -> Address:
-        """Whom to ask: the sender (in a flush: who is said to hold it), now and then another member."""
-        likely = sender if self.cut is None else self.holders.get(sender, sender)
-        others = [member for member in self.theirs if member != likely]
-        elsewhere = gaps.fails == 0 if self.config.xmit_from_random_member and self.cut is None else False
-        if others and (elsewhere or (gaps.fails > FAILS_BEFORE_OTHERS and gaps.fails % 2)):
-            return self.rng.choice(others)
-        return likely if likely != self.me else sender
+    # --- answering ----------------------------------------------------------------------------------------------------
 
     @receives(Missing)
     def asked(self, header: Missing, batch: Batch) -> None:
@@ -335,6 +295,12 @@ class Nakack(Protocol, DigestSource, MulticastCounts):
             if batch.src not in self.theirs and header.view[:COUNTER_BYTES] <= self.view[:COUNTER_BYTES]:
                 self.strange(batch.src)
             return
+        window = self.mine if header.sender == self.me else self.theirs.get(header.sender)
+        gone = [(first, min(stop, window.low)) for first, stop in header.ranges
+                if first < window.low] if window is not None else []
+        if gone:
+            self.count("gone_told")
+            self.send(Gone(self.view, header.sender, gone[0][0], gone[-1][1]), batch.src)
         self.debts.ask(None if self.config.use_mcast_xmit else batch.src, header.sender, header.ranges)
         if not self.timer_is_set("resend"):
             self.resend()

@@ -49,6 +49,16 @@ class UnicastConfig:
     max_ahead: int = count(
         1 << 20, least=1000, doc="How far above the number wanted next a message is kept; messages further ahead are "
         "dropped and come again. Bounds what a broken sender can make us keep.")
+    max_ahead_bytes: int = size(
+        "8M", least="64K", name="max_ahead_size", doc="Most payload bytes kept of one member that cannot be delivered "
+        "yet, as something before them is missing; what comes beyond is dropped and comes again. Keep it above UFC's "
+        "max_credits and above max_resend_size, or recovery is slow.")
+    max_strangers: int = count(
+        1000, least=1, doc="Connections with so many that never were in the view are kept, the latest; an older one "
+        "goes on where it was when it speaks again. Bounds what others can make us remember.")
+    max_stranger_bytes: int = size(
+        "1M", least="64K", name="max_stranger_size", doc="Most payload bytes kept of all those together, beyond what "
+        "can be delivered at once.")
     conn_expiry_timeout_ns: int = duration(
         "2m", name="conn_expiry_timeout", doc="An idle connection is forgotten after once to twice this time; the "
         "next message opens a new one, which costs nothing. 0: never.")

@@ -20,27 +20,27 @@ from __future__ import annotations
 
 from jgroups_py.address import Address
 from jgroups_py.batch import NO_RELIABILITY, OOB, Batch
-from jgroups_py.events import ViewChange
-from jgroups_py.protocol import UNICASTS, Protocol, on, only, receives, timer
+from jgroups_py.jumps import plausible
+from jgroups_py.protocol import UNICASTS, only, receives, timer
+from jgroups_py.protocols.unicast.closing import Closing
 from jgroups_py.protocols.unicast.config import UnicastConfig
 from jgroups_py.protocols.unicast.headers import Ack, Base, Data, Missing
 from jgroups_py.protocols.unicast.state import Incoming, Outgoing, within
 
 FIRST_WAIT_DIVISOR = 8          # the first wait is this fraction of xmit_interval, then it doubles up to it
 MAX_RANGES = 512                # in one request: 8 KB of header, which fits every frame
-MAX_REMEMBERED = 4096           # closed incoming connections, about 0.5 MB
+MAX_EARLY_RUNS = 4096           # before the first view, however small they are
 
 
-class Unicast(Protocol):
+class Unicast(Closing):
     """Reliable FIFO unicasts."""
 
     Config = UnicastConfig
-    config: UnicastConfig
 
     def start(self) -> None:
+        super().start()
         self.outgoing: dict[Address, Outgoing] = {}
         self.incoming: dict[Address, Incoming] = {}
-        self.closed: dict[Address, tuple[int, int]] = {}     # sender -> (connection, next) of a forgotten Incoming
         self.owing: dict[Address, Incoming] = {}             # to whom an acknowledgement is owed
         self.owing_timer = False
         self.connections = 0                                 # the number given last; they only grow
@@ -86,14 +86,6 @@ class Unicast(Protocol):
             return False
         self.close_outgoing(dest)
         return True
-
-    def open(self, dest: Address) -> Outgoing:
-        """A new connection to `dest`, numbered above all earlier ones."""
-        self.connections += 1
-        out = self.outgoing[dest] = Outgoing(self.connections, self.first_wait_ns)
-        self.count("connections_opened")
-        self.close_later(dest)
-        return out
 
     def arm_anew(self, dest: Address, out: Outgoing) -> None:
         """Something is unacknowledged again."""
@@ -178,17 +170,24 @@ class Unicast(Protocol):
         if not batch.flags & OOB and inc.straight(header.first, len(batch.payloads) or 1):
             self.pass_up(batch)
             return self.owe(src, inc)
-        return self.out_of_order(header, batch, inc)
+        if src not in self.outsiders:
+            return self.out_of_order(header, batch, inc, self.config.max_ahead_bytes)
+        before = inc.window.ahead_bytes
+        self.out_of_order(header, batch, inc, self.config.max_stranger_bytes - self.outsider_bytes + before)
+        self.outsider_bytes += inc.window.ahead_bytes - before
+        return None
 
-    def out_of_order(self, header: Data, batch: Batch, inc: Incoming) -> None:
+    def out_of_order(self, header: Data, batch: Batch, inc: Incoming, most_bytes: int) -> None:
         """A run that is not simply the next one: OOB, double, behind a hole, or closing one."""
         window = inc.window
         if header.base > window.next:
-            if header.base > header.first:
+            if header.base > header.first or not plausible(header.base, window.next):
                 return self.count("malformed_dropped", batch.count)
             self.skip(inc, header.base)
         if header.first > window.next + self.config.max_ahead:
             return self.count("too_far_ahead_dropped", batch.count)
+        if not window.has_room(header.first, batch.nbytes, most_bytes):
+            return self.count("ahead_dropped", batch.count)
         if batch.flags & OOB:
             self.pass_up_fresh(inc, header.first, batch)
         opens_gap = header.first > window.stop
@@ -212,7 +211,7 @@ class Unicast(Protocol):
             return None
         src = batch.src
         known = self.incoming.get(src)
-        connection, first = (known.connection, known.window.next) if known else self.closed.get(src, (0, 0))
+        connection, first = (known.connection, known.window.next) if known else self.recall(src)
         if header.connection < connection:
             self.count("old_connection_dropped", batch.count)
             return None
@@ -222,8 +221,10 @@ class Unicast(Protocol):
         if header.connection > connection:
             first = header.base
             if known and known.window.runs.firsts:
+                self.outsider_bytes -= known.window.ahead_bytes if src in self.outsiders else 0
                 self.count("replaced_connection_dropped", sum(run.count for run in known.window.runs.runs))
         self.closed.pop(src, None)
+        self.closed_outsiders.pop(src, None)
         self.owing.pop(src, None)
         inc = self.incoming[src] = Incoming(header.connection, first)
         self.close_later(src)
@@ -231,14 +232,14 @@ class Unicast(Protocol):
 
     def keep_early(self, header: Data, batch: Batch) -> None:
         self.early_bytes += batch.nbytes
-        if self.early_bytes > self.config.max_early_bytes:
+        if self.early_bytes > self.config.max_early_bytes or len(self.early) >= MAX_EARLY_RUNS:
             return self.count("early_dropped", batch.count)
         return self.early.append((header, batch))
 
     def skip(self, inc: Incoming, base: int) -> None:
         """The sender holds nothing below `base`: an earlier Incoming of ours, forgotten since, acknowledged it."""
         self.count("skipped", base - inc.window.next)
-        self.deliver(inc, inc.skip(base))
+        self.deliver(inc, inc.window.skip(base))
 
     def deliver(self, inc: Incoming, runs: list[Batch]) -> None:
         for run in runs:
@@ -332,68 +333,13 @@ class Unicast(Protocol):
         inc = self.incoming.get(batch.src)
         if inc is None or inc.connection != base.connection:
             return self.count("stale_bases")
+        if not plausible(base.base, inc.window.next):
+            return self.count("malformed_dropped")
         if base.base > inc.window.next:
+            before = inc.window.ahead_bytes
             self.skip(inc, base.base)
             self.deliver(inc, inc.window.take())
+            if batch.src in self.outsiders:
+                self.outsider_bytes += inc.window.ahead_bytes - before
             self.owe(batch.src, inc)
         return None
-
-    # --- opening and closing ----------------------------------------------------------------------------------------
-
-    @on(ViewChange)
-    def view_changed(self, event: ViewChange) -> None:
-        self.members = dict.fromkeys(event.view.members)
-        for peer in [peer for peer in self.strangers if peer in self.members]:
-            del self.strangers[peer]
-            self.cancel_timer("close", peer)
-        for peer in [*self.outgoing, *self.incoming]:
-            self.close_later(peer)
-        early, self.early, self.early_bytes = self.early, [], 0
-        for header, batch in early:
-            self.data(header, batch)
-
-    def close_later(self, peer: Address) -> None:
-        """Keep the connections with somebody outside the view for `conn_close_timeout` only."""
-        if peer not in self.strangers and (self.members is None or peer not in self.members):
-            self.strangers[peer] = None
-            self.set_timer("close", self.config.conn_close_timeout_ns, peer)
-
-    @timer("close")
-    def close(self, peer: Address) -> None:
-        self.strangers.pop(peer, None)
-        self.close_outgoing(peer)
-        self.close_incoming(peer)
-
-    def close_outgoing(self, peer: Address) -> None:
-        out = self.outgoing.pop(peer, None)
-        if out is not None:
-            self.cancel_timer("resend", peer)
-            self.count("connections_closed")
-            if out.window:
-                self.count("unacknowledged_dropped", out.window.next - out.window.low)
-
-    def close_incoming(self, peer: Address) -> None:
-        """Forget the receiving end but for its numbers, which tell late retransmissions from new messages."""
-        inc = self.incoming.pop(peer, None)
-        if inc is None:
-            return
-        self.cancel_timer("ask", peer)
-        self.owing.pop(peer, None)
-        if inc.window.runs.firsts:
-            self.count("out_of_order_dropped", sum(run.count for run in inc.window.runs.runs))
-        self.closed[peer] = (inc.connection, inc.window.next)
-        if len(self.closed) > MAX_REMEMBERED:
-            del self.closed[next(iter(self.closed))]
-
-    @timer("expire")
-    def expire(self) -> None:
-        """Forget connections that were idle since the last sweep."""
-        for peer in [peer for peer, out in self.outgoing.items() if not out.used and not out.window]:
-            self.close_outgoing(peer)
-        for peer in [peer for peer, inc in self.incoming.items() if not inc.used and inc.window.complete]:
-            self.close_incoming(peer)
-        for out in self.outgoing.values():
-            out.used = False
-        for inc in self.incoming.values():
-            inc.used = False
-        self.set_timer("expire", self.config.conn_expiry_timeout_ns)

@@ -87,15 +87,6 @@ class Incoming:
             self.quota = min(2 * self.quota, most) or most
         self.asked = self.came = 0
 
-    def skip(self, base: int) -> list[Batch]:
-        """Nothing below `base` will come: what was kept below it, in order, now to be delivered."""
-        window = self.window
-        taken = [run for _, run in window.between(window.next, base)]
-        window.next = window.low = base
-        window.runs.forget(base)
-        window.announce(base)
-        return taken
-
 
 def within(ranges: list[tuple[int, int]], most: int) -> tuple[tuple[int, int], ...]:
     """The first ranges, as many as hold `most` numbers together.

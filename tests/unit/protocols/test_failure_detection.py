@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import pytest
 
+from jgroups_py.address import Address
 from jgroups_py.errors import ConfigError
 from jgroups_py.events import Connect, ExcludedHint, LinkDown, LinkUp, Listening, Suspect, Unsuspect
 from jgroups_py.outputs import CloseLink, Listen, OpenLink
@@ -209,12 +210,84 @@ def test_a_certain_suspicion_is_repeated_until_the_view_changes() -> None:
     assert [header for header, _ in bench.said(Suspected) if header.certain] == []
 
 
-def test_what_another_member_witnessed_is_passed_on_but_not_about_ourselves() -> None:
+def accused(*members: Address, by: str = "B") -> Bench:
+    """Member A of the ring, which knows where C listens and is told that these are gone."""
     bench = ring()
-    bench.up(multicast("C", headers=(Suspected((A, B), True),)))
-    assert bench.told(Suspect) == [Suspect((B,), True)]
-    bench.up(multicast("D", headers=(Suspected((C,), True),)))
+    bench.up(unicast("C", "A", headers=(HereIs(PLACE_C),)))
+    bench.up(multicast(by, headers=(Suspected(members, True),)))
+    return bench
+
+
+def test_who_is_accused_by_another_member_is_looked_for_and_its_refusal_is_certain() -> None:
+    bench = accused(A, C)                                     # that we are not ourselves, we know
     assert bench.told(Suspect) == []
+    (opened,) = opened_links(bench)
+    assert opened.to == PLACE_C
+    bench.up(LinkDown(opened.link, refused=True))
+    assert bench.told(Suspect) == [Suspect((C,), True)]
+    assert bench.said(Suspected) == []                        # whoever watches it tells the others
+    bench.up(multicast("B", headers=(Suspected((C,), True),)))
+    assert bench.told(Suspect) == [Suspect((C,), True)]
+    assert opened_links(bench) == []
+
+
+def test_another_process_in_the_place_of_the_accused_is_certain_too() -> None:
+    bench = accused(C)
+    (opened,) = opened_links(bench)
+    bench.up(LinkUp(opened.link, D.raw))
+    assert bench.told(Suspect) == [Suspect((C,), True)]
+
+
+def test_who_is_accused_falsely_is_not_suspected_and_stays_in_the_ring() -> None:
+    bench = accused(B, by="C")
+    (opened,) = opened_links(bench)
+    bench.up(LinkUp(opened.link, B.raw))
+    assert bench.told(Suspect) == []
+    assert bench.stats()["accusations_refuted"] == 1
+    assert [out.link for out in bench.outputs if isinstance(out, CloseLink)] == [opened.link]
+    (watching,) = [link for link in (1, 2) if link != opened.link]
+    bench.up(LinkDown(watching, refused=True))                # we still watch it
+    assert bench.told(Suspect) == [Suspect((B,), True)]
+
+
+def test_an_accused_that_gives_no_answer_or_is_not_known_is_verified() -> None:
+    bench = accused(C)
+    (opened,) = opened_links(bench)
+    bench.up(LinkDown(opened.link, refused=False))
+    assert bench.told(Suspect) == [Suspect((C,), False, accused=True)]
+    unknown = ring()
+    unknown.up(multicast("B", headers=(Suspected((C,), True),)))
+    assert unknown.told(Suspect) == [Suspect((C,), False, accused=True)]
+
+
+def test_a_flood_of_accusations_opens_two_links_a_second() -> None:
+    bench = accused(C)
+    for _ in range(200):
+        bench.advance(10)
+        bench.up(multicast("B", headers=(Suspected((C,), True),)))
+        bench.up(multicast("D", headers=(Suspected((C,), True),)))          # a stranger's word is nothing
+    assert len(opened_links(bench)) == 5
+    assert bench.stats()["accusers_outside_view"] == 200
+
+
+def test_a_check_ends_with_the_view_of_the_accused() -> None:
+    bench = accused(C)
+    (opened,) = opened_links(bench)
+    bench.down(change(view_of("A", "B", counter=2), ABC))
+    assert [out.link for out in bench.outputs if isinstance(out, CloseLink)] == [opened.link]
+    bench.up(LinkDown(opened.link, refused=True))
+    assert bench.told(Suspect) == []
+
+
+def test_where_strangers_listen_is_kept_of_so_many_only() -> None:
+    bench = ring()
+    for number in range(2000):
+        bench.up(unicast(f"X{number}", "A", headers=(HereIs(PLACE_C),)))
+    layer = bench.stack.find(FdSock)
+    assert isinstance(layer, FdSock)
+    assert len(layer.places) <= 1003
+    bench.up(unicast("C", "A", headers=(HereIs(PLACE_C),)))
+    assert layer.places[C] == PLACE_C
 
 
 # --- FD_ALL ---------------------------------------------------------------------------------------------------------
@@ -302,6 +375,16 @@ def test_a_member_that_does_not_answer_is_suspected_after_the_timeout() -> None:
     assert [batch.dest for _, batch in bench.said(AreYouAlive)] == [B, B, B]
     bench.advance(1)
     assert bench.told(Suspect) == [Suspect((B,), True)]
+
+
+def test_who_is_accused_by_another_member_has_half_the_time_to_answer() -> None:
+    bench = verifier()
+    bench.up(Suspect((B,), accused=True))
+    bench.up(Suspect((C,)))
+    bench.advance(bench.stack.find(VerifySuspect).config.timeout_ns / 2e6)
+    assert bench.told(Suspect) == [Suspect((B,), certain=True)]
+    bench.advance(bench.stack.find(VerifySuspect).config.timeout_ns / 2e6)
+    assert bench.told(Suspect) == [Suspect((C,), certain=True)]
 
 
 def test_a_member_that_answers_is_acquitted() -> None:

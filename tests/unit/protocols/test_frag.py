@@ -7,6 +7,7 @@ import pytest
 
 from jgroups_py.batch import NO_RELIABILITY, OOB, Batch
 from jgroups_py.errors import ConfigError
+from jgroups_py.events import Frozen
 from jgroups_py.protocol import Protocol
 from jgroups_py.protocols.frag import Frag, FragConfig, Fragment
 from jgroups_py.wire import AppHeaders
@@ -180,7 +181,7 @@ def test_a_view_that_only_loses_members_does_not_restart_anything() -> None:
 def test_what_a_departed_member_sent_in_part_is_dropped() -> None:
     b, _ = member("B")
     b.up(unicast("A", "B", body(1000), headers=(Fragment(1, 0, 3, 3000, 0),)))
-    assert b.stats()["reassembly_bytes"] == 3000
+    assert b.stats()["reassembly_bytes"] == 1000
     b.up(change(view_of("B", counter=2), V1))
     assert b.stats()["reassembly_bytes"] == 0
 
@@ -209,10 +210,102 @@ def test_nonsense_is_dropped_and_counted(header: Fragment) -> None:
 
 def test_reassembly_is_bounded() -> None:
     b, _ = member("B", max_message_bytes=10_000, max_reassembly_bytes=15_000)
-    for src in ("A", "C"):
-        b.up(unicast(src, "B", body(1000), headers=(Fragment(1, 0, 10, 10_000, 0),)))
+    b.up(change(W, V1))
+    for index in range(10):
+        for src in ("A", "J"):
+            if index < 9 or src == "A":
+                b.up(unicast(src, "B", body(1000), headers=(Fragment(1, index, 10, 10_000, 0),)))
     assert b.stats()["no_room_dropped"] == 1
-    assert b.stats()["reassembly_bytes"] == 10_000
+    assert b.payloads("A") == [body(1000) * 10]
+    assert b.stats()["reassembly_bytes"] == 0
+    assert [note.level for note in b.outputs] == ["error"]
+
+
+# --- strangers --------------------------------------------------------------------------------------------------------
+
+def first_piece(src: str, nbytes: int, announced: int = 1 << 20, index: int = 0) -> Batch:
+    """The first piece of somebody's large message."""
+    return unicast(src, "B", bytes(nbytes), headers=(Fragment(1, index, 1000, announced, 0),))
+
+
+def test_what_strangers_announce_costs_a_member_nothing() -> None:
+    b, _ = member("B", max_message_bytes="2M", max_reassembly_bytes="2M")
+    for number in range(5):
+        b.up(first_piece(f"X{number}", 10, 2 << 20))
+    for index in range(200):
+        b.up(unicast("A", "B", body(1000), headers=(Fragment(1, index, 200, 200_000, 0),)))
+    assert b.payloads("A") == [body(1000) * 200]
+    assert b.stats()["reassembly_bytes"] == 50
+
+
+def test_strangers_share_a_small_room() -> None:
+    b, _ = member("B", max_stranger_bytes="64K")
+    for number in range(1000):
+        b.up(first_piece(f"X{number}", 1))
+    assert b.stats()["no_room_for_strangers_dropped"] == 1000 - (64 << 10) // 577
+    assert b.outputs == [], "not a line in the log for each"
+    b.up(first_piece("Y", 100_000))
+    assert b.stats()["reassembly_bytes"] < 200
+
+
+def test_many_small_pieces_of_a_stranger_are_counted_as_what_they_take() -> None:
+    b, _ = member("B", max_stranger_bytes="64K")
+    for index in range(1000):
+        b.up(first_piece("X", 2, index=index))
+    assert b.stats()["no_room_for_strangers_dropped"] == 1
+    assert b.stats()["reassembly_bytes"] == 0
+
+
+def test_a_small_message_of_a_stranger_arrives() -> None:
+    b, _ = member("B")
+    for index in range(3):
+        b.up(unicast("X", "B", body(1000), headers=(Fragment(1, index, 3, 3000, 0),)))
+    assert b.payloads("X") == [body(1000) * 3]
+
+
+def test_what_a_stranger_does_not_end_is_dropped_after_a_while_each_in_its_time() -> None:
+    b, _ = member("B", stranger_timeout_ns="10s")
+    b.up(first_piece("X", 100))
+    b.up(first_piece("A", 100))
+    b.advance(6000)
+    b.up(first_piece("Y", 100))
+    b.advance(4000)
+    assert b.stats()["late_messages_dropped"] == 1
+    assert b.stats()["reassembly_bytes"] == 200
+    b.advance(6000)
+    assert b.stats()["late_messages_dropped"] == 2
+    b.advance(60_000)
+    assert b.stats()["reassembly_bytes"] == 100, "a member's message is kept"
+
+
+def test_a_stranger_that_becomes_a_member_keeps_what_it_began() -> None:
+    b, _ = member("B", max_stranger_bytes="64K")
+    b.up(first_piece("J", 1000, 100_000))
+    b.up(change(W, V1))
+    b.advance(60_000)
+    for index in range(1, 1000):
+        b.up(unicast("J", "B", bytes(1000 if index < 100 else 0), headers=(Fragment(1, index, 1000, 100_000, 0),)))
+    assert b.payloads("J") == [bytes(100_000)]
+    layer = b.stack.find(Frag)
+    assert isinstance(layer, Frag)
+    assert (layer.strange_bytes, layer.kept_bytes) == (0, 0)
+
+
+def test_while_the_view_changes_strangers_may_be_members_already() -> None:
+    b, _ = member("B", max_stranger_bytes="64K")
+    b.up(Frozen({}))
+    for src in ("J", "X"):
+        for index in range(10):
+            b.up(unicast(src, "B", bytes(20_000), headers=(Fragment(1, index, 11, 220_000, 0),)))
+    b.up(change(W, V1))
+    assert b.stats()["no_room_for_strangers_dropped"] == 1
+    for src in ("J", "X"):
+        b.up(unicast(src, "B", bytes(20_000), headers=(Fragment(1, 10, 11, 220_000, 0),)))
+    assert b.payloads() == [bytes(220_000)]
+    assert b.delivered[0].src == address("J")
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_message_that_is_too_large_is_refused_with_a_note() -> None:

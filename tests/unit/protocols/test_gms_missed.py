@@ -102,3 +102,10 @@ def test_of_senders_that_left_the_last_ones_are_kept() -> None:
 
 def test_groups_that_merge_keep_the_higher_number_of_each_sender() -> None:
     assert united([{A: 5, B: 2}, {B: 3, D: 7}], (A, B, C)) == {D: 7, A: 5, B: 3, C: 0}
+
+
+def test_sums_that_no_application_can_have_sent_never_exceed_what_the_codec_takes() -> None:
+    highest = (1 << 62) - 1
+    sums = after_view({A: highest, B: highest}, {A: highest})
+    assert max(sums.values()) < 1 << 62
+    assert max(united([sums, {A: highest}], [A]).values()) < 1 << 62

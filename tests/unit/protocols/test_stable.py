@@ -146,3 +146,13 @@ def test_three_flooding_members_keep_a_few_max_bytes_even_if_votes_get_lost() ->
         most = max([most, *(bench.stats()["kept_bytes"] for bench in group.alive)])
     assert 100_000 <= most <= 600_000
     assert all(len(bench.payloads()) == 6000 for bench in group.alive)
+
+
+def test_a_vote_far_ahead_of_what_is_known_is_refused() -> None:
+    bench, below = member()
+    below.digest_value = {A: 5, B: 5, C: 5}
+    bench.up(vote("B", 5 + (1 << 32) + 1, 5, 5))
+    bench.up(vote("C", 5, 5, 5))
+    assert bench.stats()["votes_implausible"] == 1
+    assert bench.passed_down(MessagesStable) == []
+    assert bench.passed_down(MessagesKnown) == []

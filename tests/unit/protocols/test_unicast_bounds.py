@@ -1,0 +1,124 @@
+"""UNICAST: strangers get few connections and little memory; nobody makes it keep more than a bound."""
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from jgroups_py.batch import Batch
+from jgroups_py.jumps import MAX_JUMP
+from jgroups_py.protocols.unicast import Base, Data, Unicast, UnicastConfig
+from tests.unit.harness import Bench, Group, change, unicast, view_of
+
+V1 = view_of("A", "B")
+
+
+def member(**config: object) -> Bench:
+    """A in a view with B."""
+    bench = Bench(Unicast(UnicastConfig(**config)))
+    bench.down(change(V1))
+    return bench
+
+
+def data(src: str, first: int, *payloads: bytes, base: int = 1, connection: int = 1) -> Batch:
+    """Numbered messages to A as they arrive."""
+    return unicast(src, "A", *payloads, headers=(Data(connection, first, base),))
+
+
+def test_a_flood_of_strangers_is_delivered_and_few_are_remembered() -> None:
+    a = member(max_strangers=100)
+    for number in range(5000):
+        a.up(data(f"X{number}", 1, b"x"))
+    assert len(a.payloads()) == 5000
+    assert a.stats()["connections"] <= 100
+    assert a.stats()["strangers_evicted"] == 4900
+    layer = a.stack.find(Unicast)
+    assert isinstance(layer, Unicast)
+    assert len(layer.strangers) == 100
+    assert len(layer.closed_outsiders) <= 4096
+    assert not layer.closed
+
+
+def test_a_stranger_that_was_dropped_for_others_goes_on_where_it_was() -> None:
+    a = member(max_strangers=10)
+    a.up(data("old", 1, b"1", b"2"))
+    for number in range(20):
+        a.up(data(f"X{number}", 1, b"x"))
+    a.up(data("old", 2, b"2", b"3", base=1))                  # it repeats what was not acknowledged
+    assert a.payloads("old") == [b"1", b"2", b"3"]
+
+
+def test_whom_we_owe_something_is_not_dropped_for_a_flood() -> None:
+    a = member(max_strangers=10)
+    a.down(unicast("A", "friend", b"unacknowledged"))
+    for number in range(50):
+        a.up(data(f"X{number}", 1, b"x"))
+    assert a.stats()["unacknowledged"] == 1
+    assert a.stats()["connections"] <= 11
+
+
+def test_connections_with_former_members_are_not_dropped_for_a_flood_of_strangers() -> None:
+    a = member(max_strangers=10)
+    a.up(data("B", 1, b"1"))
+    a.up(data("B", 3, b"3"))
+    a.down(change(view_of("A", counter=2), V1))
+    for number in range(50):
+        a.up(data(f"X{number}", 1, b"x"))
+    a.up(data("B", 2, b"2"))
+    assert a.payloads("B") == [b"1", b"2", b"3"]
+
+
+def test_strangers_together_get_little_memory_and_members_their_own() -> None:
+    a = member(max_stranger_bytes="64K", max_ahead_bytes="256K")
+    for number in range(100):
+        a.up(data(f"X{number}", 1, b"x"))
+        a.up(data(f"X{number}", 3, bytes(10_000)))
+    layer = a.stack.find(Unicast)
+    assert isinstance(layer, Unicast)
+    assert layer.outsider_bytes == 60_000
+    assert a.stats()["ahead_dropped"] == 94
+    a.up(data("X0", 2, b"closes the hole"))
+    assert len(a.payloads("X0")) == 3
+    assert layer.outsider_bytes == 50_000
+    for number in range(100):
+        a.up(data("B", 3 + 2 * number, bytes(10_000)))
+    assert layer.incoming[V1.members[1]].window.ahead_bytes == 260_000
+    a.up(data("X1", 1, b"new", connection=2))                 # what the old connection kept is gone
+    assert layer.outsider_bytes == 40_000
+    a.down(change(view_of("A", "B", "X2", counter=2), V1))     # one becomes a member
+    assert layer.outsider_bytes == 30_000
+    a.advance(1_000_000)
+    assert layer.outsider_bytes == 0
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_all_is_delivered_in_order_although_little_fits_ahead_of_a_hole(seed: int) -> None:
+    rng = Random(seed)
+    both = Group(lambda name: [Unicast(UnicastConfig(max_ahead_bytes="64K", max_resend_bytes="64K"))], "AB")
+    both.install(V1)
+    both.fate = lambda _: [rng.random() * 3 for _ in range(rng.random() > 0.2)]
+    sent = [b"%d" % number + bytes(9000) for number in range(100)]
+    for payload in sent:
+        both["A"].down(unicast("A", "B", payload))
+        both.run(0.2)
+    both.run(60_000)
+    assert both["B"].payloads("A") == sent
+    assert both["B"].stats()["ahead_dropped"] > 0, "the limit played its part"
+
+
+@pytest.mark.parametrize("jump", [MAX_JUMP + 3, (1 << 62) - 1])
+def test_a_base_that_jumps_far_is_refused(jump: int) -> None:
+    a = member()
+    a.up(data("B", 1, b"1"))
+    a.up(data("B", jump, b"far", base=jump))
+    a.up(unicast("B", "A", headers=(Base(1, jump),)))
+    assert a.stats()["malformed_dropped"] == 2
+    a.up(data("B", 2, b"2"))
+    assert a.payloads("B") == [b"1", b"2"]
+
+
+def test_empty_messages_before_the_first_view_are_bounded_in_number() -> None:
+    bench = Bench(Unicast(UnicastConfig()))
+    for number in range(1, 6000):
+        bench.up(unicast("B", "A", headers=(Data(1, number, 1),)))
+    assert bench.stats()["early_dropped"] == 5999 - 4096
