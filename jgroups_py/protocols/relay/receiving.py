@@ -82,8 +82,8 @@ class Receiving:
         relay = self.relay
         self.awaited = {member: None for member in relay.view.members if member != relay.me}
         self.sync_vector = copied(self.seen)
-        table = relay.table.rows()
-        relay.send(Sync(copied(self.seen), table, dict(relay.hold.trimmed)), dest=None, flags=RELIABLE)
+        sync = Sync(copied(self.seen), relay.table.rows(), dict(relay.hold.trimmed), relay.journal.clock.now_ns)
+        relay.send(sync, dest=None, flags=RELIABLE)
         wanted_again: Vector = {}                    # who has joined may want messages of which we have numbers only
         for origin, runs in self.in_flight.items():
             if relay.interests.outdated(runs):
@@ -104,6 +104,7 @@ class Receiving:
         if relay.is_relay:
             self.fresh = False
             return None
+        relay.journal.clock.heard(header.clock_ns)
         joined, self.fresh = self.fresh, False
         if joined:
             self.seen = copied(header.vector)
@@ -121,7 +122,8 @@ class Receiving:
         if gone:
             differs[relay.config.site] = gone     # how far we heard them: the relay may have been in another half
         held = {origin: relay.hold.ranges(origin) for origin in relay.hold.runs}
-        have = Have(relay.view.id, differs, relay.table.rows(), held, dict(relay.hold.trimmed), relay.journal.holders())
+        have = Have(relay.view.id, differs, relay.table.rows(), held, dict(relay.hold.trimmed), relay.journal.holders(),
+                    relay.journal.clock.now_ns)
         return relay.send(have, batch.src, flags=RELIABLE)
 
     def have(self, header: Have, batch: Batch) -> None:
@@ -133,7 +135,7 @@ class Receiving:
         self.haves[batch.src] = header
         relay.table.learn(header.table, header.trimmed, relay.hold.trimmed)
         relay.orders.overtaken()
-        relay.journal.hear_holders(header.holders)
+        relay.journal.heard(header)
         wanted = {}
         for origin, ranges in header.held.items():
             below = relay.hold.trimmed.get(origin, 1)
