@@ -47,7 +47,7 @@ class Leaver:
             self.go()
 
     def has_handed_over(self) -> bool:
-        """As relay: whether the others have all that we hold and shall; the last of a site tries to reach them first."""
+        """As relay: whether the others have all that we hold; the last of a site tries to reach them."""
         relay, sending = self.relay, self.relay.sending
         delivered = relay.numbers.get(relay.me, 1) == relay.next_number
         return sending.everything_acknowledged() and (not self.is_last or (delivered and sending.knows_all_peers()))
