@@ -19,6 +19,7 @@ pytestmark = pytest.mark.real
 MESSAGES, SIZE, RATE = 100_000, 200, 2500
 BEHIND_SECONDS = 1.2                     # how long the other site is stopped before the site is killed
 ALL_THERE_SECONDS = 40.0
+BEYOND_WINDOW = 10_000                   # bytes of each of 1,000 messages: more than a window, so most was never sent
 
 
 @pytest.fixture
@@ -121,7 +122,7 @@ def test_a_wall_clock_that_jumps_while_a_site_is_down_drops_nothing(
     nyc, sfo = sites
     for member in sfo.members.values():
         member.signal(signal.SIGSTOP)
-    nyc["A"].tell("flood 1000 100")
+    nyc["A"].tell(f"flood 1000 {BEYOND_WINDOW}")
     for member in nyc.members.values():
         member.received_all({"A": 1000})
     for member in nyc.members.values():
@@ -150,7 +151,7 @@ def test_a_site_that_is_stopped_as_planned_sends_on_what_it_held_when_it_is_back
     nyc, sfo = sites
     for member in sfo.members.values():
         member.signal(signal.SIGSTOP)
-    nyc["C"].tell("flood 1000 100")
+    nyc["C"].tell(f"flood 1000 {BEYOND_WINDOW}")
     for member in nyc.members.values():
         member.received_all({"C": 1000})
     for name in "CBA":                                   # a rolling stop, while nobody of SFO answers

@@ -229,7 +229,8 @@ def test_only_its_user_can_open_the_control_socket(company: Company) -> None:
 def test_garbage_on_the_socket_is_answered_and_harms_nobody(company: Company) -> None:
     questions = (b"{", b"[]", b"{}", b'{"command": "offline"}', b'{"command": "drain", "site": "SFO", "timeout": true}',
                  b'{"command": "offline", "site": 7}', b'{"command": "drain", "site": "SFO", "hold": 1}',
-                 b'{"command": "offline", "site": "SFO", "hold": true}', b'{"command": "status", "timeout": -1}', b"\xff\xfe" * 40_000)
+                 b'{"command": "offline", "site": "SFO", "hold": true}', b'{"command": "status", "timeout": -1}',
+                 b"\xff\xfe" * 40_000)
     with socket.socket(socket.AF_UNIX) as caller:
         caller.settimeout(10)
         caller.connect(str(company.operators["A"].path))

@@ -111,7 +111,7 @@ def test_what_reaches_hold_age_over_several_lives_is_told_as_lost_at_both_sites(
 
 
 def test_a_member_that_was_away_for_long_does_not_send_again_what_its_site_has_settled_meanwhile() -> None:
-    """Its disk has messages that the others had acknowledged before it could hear of it; both sites have forgotten them."""
+    """Its disk has messages whose acknowledgement it never heard of; both sites have forgotten their origin."""
     options = {"hold_dir": "/hold", "hold_age": "30s", "forget_after": "60s"}
     world = two_sites(1, **options)
     relay = world.view_of("A").coordinator.name
