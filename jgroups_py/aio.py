@@ -86,9 +86,11 @@ class AsyncChannel(BaseChannel):
         if self._session is not None:
             await self._end(self._session)
 
-    async def close(self) -> None:
+    async def close(self, *, forget: bool = False) -> None:
         """See JChannel.close."""
-        await self.disconnect()
+        self._may_forget(forget)
+        if self._session is not None:
+            await self._end(self._session, forget)
         self._state = ChannelState.CLOSED
 
     async def __aenter__(self) -> Self:
@@ -121,13 +123,13 @@ class AsyncChannel(BaseChannel):
         except TimeoutError:
             pass
 
-    async def _end(self, session: Session) -> None:
+    async def _end(self, session: Session, forget: bool = False) -> None:
         if self._ended is not None:
             if asyncio.current_task() is not self._consumer:
                 await asyncio.shield(self._ended)
             return
         self._ended = asyncio.get_running_loop().create_future()
-        session.host.leave()
+        session.host.leave(forget)
         await self._until(lambda: session.ended, LEAVE_SECONDS)
         if not session.ended:
             session.host.kill("left without the group's consent")

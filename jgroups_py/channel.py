@@ -98,9 +98,20 @@ class JChannel(BaseChannel):
         if session is not None:
             self._end(session)
 
-    def close(self) -> None:
-        """Leave the group and end the channel. Closing again does nothing."""
-        self.disconnect()
+    def close(self, *, forget: bool = False) -> None:
+        """Leave the group and end the channel. Closing again does nothing.
+
+        With RELAY, other sites hold for a site whose last member has left, as after a crash, until it is back.
+        forget: they are not to, as it does not come back: the last member leaves its site OFFLINE at once.
+
+        Raises:
+            ValueError: `forget` needs RELAY in the stack; nothing was done.
+        """
+        self._may_forget(forget)
+        with self._lock:
+            session = self._session
+        if session is not None:
+            self._end(session, forget)
         with self._lock:
             self._state = ChannelState.CLOSED
 
@@ -120,7 +131,7 @@ class JChannel(BaseChannel):
         with self._lock:
             self._lock.notify_all()
 
-    def _end(self, session: Session) -> None:
+    def _end(self, session: Session, forget: bool = False) -> None:
         """Leave, stop the thread; who comes second waits for the first, callbacks excepted."""
         thread = self._thread
         assert thread is not None, "a session has a thread"
@@ -130,7 +141,7 @@ class JChannel(BaseChannel):
                     self._lock.wait_for(lambda: self._ending is not session, LEAVE_SECONDS + STOP_SECONDS)
                 return
             self._ending = session
-        session.host.leave()
+        session.host.leave(forget)
         self._wait_ended(session, LEAVE_SECONDS)
         if not session.ended:
             session.host.kill("left without the group's consent")

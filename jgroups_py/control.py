@@ -10,8 +10,8 @@ RELAY, `jgroups site` on the same host:
 The socket is a UNIX domain socket that only its user can open (mode 0600, and the system is asked who is calling).
 Nothing listens unless a program opens one, and nothing is ever reachable over the network. One JSON object a line is
 a question, one an answer: {"command": "members" | "status"}, or {"command": "offline" | "online" | "drain", "site":
-"SFO", "timeout": 30}; the answer has "ok", and "error" or what was asked for. After {"command": "events"} a line
-follows for each change, until the caller hangs up.
+"SFO", "timeout": 30, "hold": false}; the answer has "ok", and "error" or what was asked for. After {"command":
+"events"} a line follows for each change, until the caller hangs up.
 """
 from __future__ import annotations
 
@@ -93,19 +93,22 @@ class SiteControl(Block):
         self.order("offline", site)
 
     def online(self, site: str) -> None:
-        """The site may return, from the current numbers on; raises as `offline`."""
+        """The site may return, from the current numbers on, or with all that was held by order; raises as `offline`."""
         self.order("online", site)
 
-    def drain(self, site: str, timeout: float = DRAIN_SECONDS) -> None:
+    def drain(self, site: str, timeout: float = DRAIN_SECONDS, *, hold: bool = False) -> None:
         """Wait until the site has all that is held for it now, send it nothing more, take it OFFLINE.
+
+        hold: do not take it OFFLINE but go on holding; `online` sends what came meanwhile, so nothing is lost. A site
+        without a relay on the bridge is not waited for.
 
         Raises as `offline`; SiteOrderError also if the site did not take all in `timeout` seconds: then nothing has
         changed and nothing is lost.
         """
-        self.order("drain", site, timeout)
+        self.order("hold" if hold else "drain", site, timeout)
 
     def order(self, verb: str, site: str, timeout: float = 0.0) -> None:
-        """One of ORDERS; see the methods above."""
+        """One of ORDERS, or "hold"; see the methods above."""
         number = next(self._numbers)
         with self._changed:
             self._answers[number] = None
@@ -223,7 +226,7 @@ class ControlSocket:
 
     def _answer(self, line: bytes) -> dict[str, Any]:
         try:
-            command, site, timeout = _parsed(line)
+            command, site, timeout, hold = _parsed(line)
             if command in ("members", "events"):
                 report = self._watched.report()
                 return {"ok": True, **report} if command == "members" else \
@@ -232,15 +235,15 @@ class ControlSocket:
                 return {"ok": False, "error": NO_SITES}
             if command == "status":
                 return {"ok": True, **self._sites.status()}
-            log.warning("%s: an operator orders: %s %s", self._sites.member, command, site)
-            self._sites.order(command, site, timeout if command == "drain" else 0.0)
+            log.warning("%s: an operator orders: %s %s%s", self._sites.member, command, site, " --hold" if hold else "")
+            self._sites.order("hold" if hold else command, site, timeout if command == "drain" else 0.0)
         except (ValueError, ChannelError) as error:
             return {"ok": False, "error": str(error)}
         return {"ok": True}
 
 
-def _parsed(line: bytes) -> tuple[str, str, float]:
-    """(command, site, timeout) of a question."""
+def _parsed(line: bytes) -> tuple[str, str, float, bool]:
+    """(command, site, timeout, hold) of a question."""
     try:
         question = json.loads(line)
     except ValueError:
@@ -254,7 +257,10 @@ def _parsed(line: bytes) -> tuple[str, str, float]:
         raise ValueError(f"{command} needs a site")
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout <= LONGEST_SECONDS:
         raise ValueError(f"a timeout is a number of seconds, {LONGEST_SECONDS:g} at most")
-    return command, site, float(timeout)
+    hold = question.get("hold", False)
+    if not isinstance(hold, bool) or (hold and command != "drain"):
+        raise ValueError("hold is true or false, and true with drain only")
+    return command, site, float(timeout), hold
 
 
 def _may_speak(caller: socket.socket) -> bool:

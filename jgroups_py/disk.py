@@ -64,10 +64,9 @@ class HoldDurability(Output):
 
 @attrs.frozen
 class JournalOpened(Event):
-    """Up: the journal is ours; its files in order, and the time of day, in ns since 1970."""
+    """Up: the journal is ours; its files in order."""
 
     names: tuple[str, ...]
-    wall_ns: int
 
 
 @attrs.frozen

@@ -338,9 +338,10 @@ class BridgeClosed(Event):
 
 @attrs.frozen
 class SiteCommand(Event):
-    """Down, from the channel: an operator wants another site "offline", "online", or to "drain" it (rule 14 of RELAY).
+    """Down, from the channel: an operator wants another site "offline", "online", to "drain" it, or to "hold" what
+    is for it (rule 14 of RELAY).
 
-    number: the caller's own, for the answer, output SiteCommandDone. timeout_ns: how long a drain may take.
+    number: the caller's own, for the answer, output SiteCommandDone. timeout_ns: how long a drain, or a hold, may take.
     """
 
     number: int
@@ -351,4 +352,9 @@ class SiteCommand(Event):
 
 @attrs.frozen
 class LeaveWanted(Event):
-    """To RELAY, from the node: the application disconnects; answer with the output ReadyToLeave."""
+    """To RELAY, from the node: the application disconnects; answer with the output ReadyToLeave.
+
+    forget: if no member of our site stays, other sites are to hold nothing for it.
+    """
+
+    forget: bool = False

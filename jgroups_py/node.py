@@ -150,10 +150,10 @@ class Node:
         """The application fell behind (on) or caught up."""
         self.inject(AppBusy(on), now_ns)
 
-    def disconnect(self, now_ns: int) -> None:
-        """Leave gracefully; the output Closed says when it is done."""
+    def disconnect(self, now_ns: int, *, forget: bool = False) -> None:
+        """Leave gracefully; the output Closed says when it is done. forget: as in LeaveWanted."""
         if self.relay is not None:
-            self.local.tell(self.relay, LeaveWanted(), now_ns)
+            self.local.tell(self.relay, LeaveWanted(forget), now_ns)
         else:
             self.local.inject(Disconnect(), now_ns)
         self._shuttle(now_ns)

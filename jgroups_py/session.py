@@ -219,6 +219,15 @@ class BaseChannel(Subscriber):
         """With RELAY: the members of all sites; None until it is known."""
         return self._global_view
 
+    def _may_forget(self, forget: bool) -> None:
+        """Refuse close(forget=True) where there are no other sites.
+
+        Raises:
+            ValueError: the stack has no RELAY.
+        """
+        if forget and self.site is None:
+            raise ValueError("close(forget=True) needs RELAY in the stack: it is about what other sites hold for ours")
+
     def __str__(self) -> str:
         return f"{self.name}@{self.cluster or '-'} ({self._state})"
 

@@ -28,14 +28,20 @@ def ignore_sigterm() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-def obey(commands: Commands, emit: Printer, failed: Callable[[], bool] = lambda: False) -> None:
-    """Do what the lines say; return at `leave`, at the end of input, or when a line comes after it `failed`."""
+def obey(commands: Commands, emit: Printer, failed: Callable[[], bool] = lambda: False) -> str:
+    """Do what the lines say; return at `leave`, at the end of input, or when a line comes after it `failed`.
+
+    The result is what stood behind `leave`, "" if nothing did.
+    """
     for line in sys.stdin:
         name, _, rest = line.strip().partition(" ")
-        if name == "leave" or failed():
-            return
+        if failed():
+            return ""
+        if name == "leave":
+            return rest.strip()
         if name:
             do(commands, emit, name, rest.strip())
+    return ""
 
 
 def do(commands: Commands, emit: Printer, name: str, rest: str) -> None:

@@ -47,7 +47,9 @@ COMMANDS = """commands on stdin, a line each:
   flood COUNT SIZE [RATE]    multicast COUNT numbered messages of SIZE bytes, RATE a second if given
   view  global  stats  sites print that event now
   partition A,B|C  heal      divide the group, with PARTITION in the stack; every member must be told
-  leave                      leave the group and exit (so do end of input and SIGTERM)
+  leave                      leave the group and exit (so do end of input and SIGTERM); with RELAY other sites hold
+                             for ours until it is back
+  leave forget               the same, but the last member of a site has other sites forget it: nothing is held for it
 """
 
 
@@ -105,6 +107,7 @@ class Member(Receiver):
         self.flooder = Flooder(channel, lambda text: self.emit("error", message=text))
         self.sent = 0                                        # besides floods
         self.failure: str | None = None
+        self.forget = False                                  # our site leaves for good
         self.floods: queue.Queue[tuple[int, int, float | None] | None] = queue.Queue()
         self.commands: dict[str, Callable[[str], None]] = {
             "send": self.send, "sendto": self.send_to, "flood": self.flood, "view": self.show_view,
@@ -124,7 +127,7 @@ class Member(Receiver):
             self.emit("ready", name=self.channel.name, address=address.raw.hex() if address else "", pid=os.getpid())
             threading.Thread(target=self._flood_all, name="flood", daemon=True).start()
             threading.Thread(target=self._progress, name="progress", daemon=True).start()
-            obey(self.commands, self.emit, lambda: self.failure is not None)
+            self._obey()
             self._finish_floods()
         except ChannelError as error:
             self.emit("error", message=str(error))
@@ -134,8 +137,16 @@ class Member(Receiver):
         ignore_sigterm()
         if self.channel.view is not None:
             self.show_stats("")
-        self.channel.close()
+        self.channel.close(forget=self.forget)
         return 1 if self.failure else 0
+
+    def _obey(self) -> None:
+        """Until a `leave` that makes sense, or the end."""
+        while how := obey(self.commands, self.emit, lambda: self.failure is not None):
+            if how == "forget" and self.channel.spec.config_of("RELAY") is not None:
+                self.forget = True
+                return
+            self.emit("error", message=f"`leave {how}`: it is `leave`, or `leave forget` with RELAY in the stack")
 
     def _flood_all(self) -> None:
         """Floods one after the other, on a thread of their own, so that other commands are obeyed meanwhile."""

@@ -49,7 +49,8 @@ class Node:
                 address = self.membership.address
                 assert address is not None, "it has joined"
                 self.emit("ready", name=self.membership.name, address=address.raw.hex(), pid=os.getpid())
-                obey(self.commands, self.emit)
+                while rest := obey(self.commands, self.emit):
+                    self.emit("error", message=f"it is `leave`, not `leave {rest}`: a membership has no other sites")
         except Ended:
             pass
         except ChannelError as error:

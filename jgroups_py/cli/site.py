@@ -21,8 +21,11 @@ EPILOG = """verbs:
                   numbered = acknowledged + held + lost. What is kept in memory (first line) includes messages
                   that are acknowledged, until all members know it
   offline SITE    hold nothing for the site any more: what it has not acknowledged is lost for it
-  drain SITE      wait until the site has all that is held for it now, send nothing more, then offline: nothing is lost
-  online SITE     let it return, from the current numbers on
+  drain SITE      wait until the site has all that is held for it now, send nothing more, then offline: nothing of that
+                  is lost; what is sent while it is offline is, and is told by range at both sites
+  drain SITE --hold   the same, but go on holding: what is sent meanwhile gets there after `online` (until hold_bytes
+                  are held; the time does not count for hold_age), so nothing is lost
+  online SITE     let it return: from the current numbers on, or after `drain --hold` with all that was held
 """
 FIGURES = ("numbered", "acknowledged", "held", "lost")
 
@@ -37,6 +40,7 @@ def add_parser(subparsers: Any) -> None:
     add_control_argument(parser)
     parser.add_argument("--timeout", type=float, default=DRAIN_SECONDS, metavar="SECONDS",
                         help="how long a drain may take (%(default)s); then the site stays as it was")
+    parser.add_argument("--hold", action="store_true", help="with drain: go on holding, for maintenance without loss")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(run=run)
 
@@ -49,7 +53,9 @@ def run(args: Namespace) -> int:
         return _wrong(f"{args.verb} needs a SITE")
     if args.timeout < 0:
         return _wrong("a timeout is not negative")
-    question = {"command": args.verb, "site": args.site or "", "timeout": args.timeout}
+    if args.hold and args.verb != "drain":
+        return _wrong("--hold goes with drain")
+    question = {"command": args.verb, "site": args.site or "", "timeout": args.timeout, "hold": args.hold}
     try:
         answer = ask(args.control, question, args.timeout + 2 * PATIENCE_SECONDS)
     except ChannelError as error:
@@ -76,8 +82,8 @@ def _show(args: Namespace, answer: dict[str, Any]) -> int:
     elif args.verb == "status":
         show(*as_text(answer, origins=bool(args.site)).split("\n"))
     else:
-        show(f"{args.site} may return, from the current numbers on" if args.verb == "online"
-             else f"{args.site} is OFFLINE")
+        show(f"{args.site} may return" if args.verb == "online" else f"nothing is sent to {args.site} until it is "
+             "ordered online; what is for it is held" if args.hold else f"{args.site} is OFFLINE")
     return 0
 
 
@@ -121,6 +127,6 @@ def rounded(nbytes: int) -> str:
 
 def _status(site: dict[str, Any]) -> str:
     notes = [note for note, holds in (
-        ("draining", site["draining"]), ("by order", site["forbidden"]),
+        ("draining", site["draining"]), ("by order", site["forbidden"]), ("on hold by order", site["on_hold"]),
         (f"takes us for {site['takes_us_for']}", site["takes_us_for"] not in (None, "UP"))) if holds]
     return str(site["status"]) + (f" ({', '.join(notes)})" if notes else "")

@@ -79,7 +79,7 @@ class Host:
         self.began = threading.Event()                       # the sockets stand, or it is over
         self.gathers = False                                 # the loop comes round soon: single messages wait for it
         self._looked = (0, 0, 0)                             # see `_queued`: when, how many were sent, by which thread
-        self._leaving = False                                # the application wants to leave
+        self._leaving = self._forget = False                 # the application wants to leave; its site for good
         self._leave_by_ns: int | None = None                 # it waits for the queue to empty, until then
         self._over = False
         self._reason = ""                                    # why it is over
@@ -99,9 +99,9 @@ class Host:
         self.inbox.caught_up = lambda: self.loop.call(self._caught_up)
         self.loop.call(self._start)
 
-    def leave(self) -> None:
-        """Leave the group gracefully; `ended` follows."""
-        self.loop.call(self._leave)
+    def leave(self, forget: bool = False) -> None:
+        """Leave the group gracefully; `ended` follows. forget: as in the event LeaveWanted."""
+        self.loop.call(lambda: self._leave(forget))
 
     def join(self) -> None:
         """After the end: wait until sockets and files are closed."""
@@ -220,10 +220,10 @@ class Host:
         if self.node is not None:
             self.node.notify(event, self.loop.now_ns, net)
 
-    def _leave(self) -> None:
+    def _leave(self, forget: bool) -> None:
         if self._over or self._leaving:
             return
-        self._leaving = True
+        self._leaving, self._forget = True, forget
         if self.node is None:
             return self._kill("left")
         self.sends.close(lambda: NotConnectedError("the channel is leaving its group"))
@@ -235,7 +235,7 @@ class Host:
         assert self._leave_by_ns is not None, "asked for only while leaving"
         if now_ns >= self._leave_by_ns or not (self.sends.nbytes or node.pending_bytes()):
             self._leave_by_ns = None
-            node.disconnect(now_ns)
+            node.disconnect(now_ns, forget=self._forget)
 
     # --- to the application -----------------------------------------------------------------------------------------
 

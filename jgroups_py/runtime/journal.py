@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
-from time import monotonic, sleep, time_ns
+from time import monotonic, sleep
 
 from jgroups_py.disk import JournalFailed, JournalOpened, SegmentRead, SegmentsSynced
 from jgroups_py.events import Event
@@ -119,7 +119,7 @@ class Journal:
             sleep(LOCK_PAUSE_SECONDS)
         self._lock = lock
         names = sorted(entry.name for entry in os.scandir(self._folder) if entry.name != LOCK_NAME)
-        return self._tell(JournalOpened(tuple(names), time_ns()))
+        return self._tell(JournalOpened(tuple(names)))
 
     def _read(self, name: str) -> None:
         with (self._folder / name).open("rb") as file:

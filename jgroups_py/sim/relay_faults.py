@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from jgroups_py.outputs import BRIDGE, LOCAL
-from jgroups_py.sim.faults import Action, Starter, pause_for, relay_of
+from jgroups_py.sim.faults import Action, Starter, is_up, pause_for, relay_of
 from jgroups_py.units import NS_PER_S, seconds
 
 if TYPE_CHECKING:
@@ -47,6 +47,32 @@ class LeaveOfFirst(Action):
 
     def words(self) -> str:
         return f"the coordinator of {self.name}'s group leaves"
+
+
+@attrs.frozen
+class PlannedStop(Action):
+    """All members of a site leave, one after the other, the relay last; for good, if other sites are to forget it."""
+
+    kind = "planned stop of a site"
+    names: tuple[str, ...]
+    apart_ns: int
+    forget: bool
+
+    def do(self, world: World, start: Starter) -> bool:
+        first = relay_of(world, self.names[0])
+        last = None if first is None else first.name
+        names = sorted((name for name in self.names if is_up(world, name)), key=lambda name: name == last)
+        for at, name in enumerate(names):
+            world.after(at * self.apart_ns, self._leave, world, name)
+        return bool(names)
+
+    def _leave(self, world: World, name: str) -> None:
+        if is_up(world, name):
+            world.leave(name, forget=self.forget)
+
+    def words(self) -> str:
+        how = "leave for good" if self.forget else "leave"
+        return f"{' '.join(self.names)} {how}, {self.apart_ns / NS_PER_S:.3f} s apart"
 
 
 @attrs.frozen
@@ -97,7 +123,7 @@ class Flapping(Action):
 
 @attrs.frozen
 class OperatorOrder(Action):
-    """An operator at a member orders a site offline or drained; later, at all members of its site, online."""
+    """An operator at a member orders a site offline, drained or held for; later, at all members of its site, online."""
 
     kind = "order of an operator"
     name: str

@@ -161,9 +161,10 @@ class Scenario:
             self.world.crash(name)
 
     def do_leave(self, *names: str) -> None:
-        """leave A B: gracefully, all at once."""
+        """leave A B [+forget]: gracefully, all at once; the last of a site has it forgotten."""
         for name in names:
-            self.world.leave(name)
+            if not name.startswith("+"):
+                self.world.leave(name, forget="+forget" in names)
 
     def do_pause(self, name: str) -> None:
         """pause A."""
@@ -178,7 +179,7 @@ class Scenario:
         self.world.get_state(name, provider or None)
 
     def do_order(self, name: str, verb: str, site: str, timeout: str = "30s") -> None:
-        """order A drain SFO [10s]: an operator at A wants SFO offline, online or drained."""
+        """order A drain SFO [10s]: an operator at A wants it offline, online, drained, or held for (hold)."""
         self.world.order(name, verb, site, parse_duration(timeout))
 
     # --- the network ------------------------------------------------------------------------------------------------

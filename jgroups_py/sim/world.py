@@ -7,6 +7,7 @@ Source: the simulators of TigerBeetle (VOPR) and FoundationDB. Disks exist for R
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from random import Random
 
 from jgroups_py.address import Address
@@ -225,7 +226,7 @@ class World(Engine):
         self.inject(name, GetState(to, timeout_ns))
 
     def order(self, name: str, verb: str, site: str, timeout_ns: int = seconds(30)) -> None:
-        """An operator at `name` orders a site "offline", "online" or to "drain" it."""
+        """An operator at `name` orders a site "offline", "online", to "drain" it or to "hold" what is for it."""
         self.order_count += 1
         process = self.processes[name]
         self.remark(f"an operator at {process.incarnation} orders: {verb} {site}")
@@ -237,13 +238,13 @@ class World(Engine):
         process.node.inject(item, self.now_ns)
         self._settle(process)
 
-    def leave(self, name: str) -> None:
-        """Disconnect gracefully; the process ends when the node says Closed."""
+    def leave(self, name: str, *, forget: bool = False) -> None:
+        """Disconnect gracefully; the process ends when the node says Closed. forget: as in LeaveWanted."""
         process = self.processes[name]
         if process.running and not process.leaving:
             process.leaving = True
             self.history.add(h.Leaving(self.now_ns, process.me))
-            self.when_awake(process, process.node.disconnect)
+            self.when_awake(process, partial(process.node.disconnect, forget=forget))
 
     # --- faults -----------------------------------------------------------------------------------------------------
 

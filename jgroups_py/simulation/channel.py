@@ -69,8 +69,9 @@ class SimulatedChannel(BaseChannel):
             self._state = ChannelState.CLOSED
             self._member.leave()
 
-    def close(self) -> None:
-        """Leave the group and end the channel."""
+    def close(self, *, forget: bool = False) -> None:
+        """Leave the group and end the channel. Raises ValueError for `forget`, which needs RELAY in the stack."""
+        self._may_forget(forget)
         self.disconnect()
 
     @property

@@ -2,6 +2,7 @@
 once and in order."""
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 from pathlib import Path
@@ -18,6 +19,7 @@ pytestmark = pytest.mark.real
 MESSAGES, SIZE, RATE = 100_000, 200, 2500
 BEHIND_SECONDS = 1.2                     # how long the other site is stopped before the site is killed
 ALL_THERE_SECONDS = 200.0
+BEYOND_WINDOW = 10_000                   # bytes of each of 1,000 messages: more than a window, so most was never sent
 
 
 @pytest.fixture
@@ -109,6 +111,61 @@ def test_all_members_of_a_site_are_killed_under_load_and_nothing_that_they_deliv
     while any(member.stats()["protocols"]["RELAY"]["held_messages"] for member in nyc.members.values()):
         assert monotonic() < until, f"the hold was not trimmed\n{nyc.told()}"
         sleep(0.5)
+
+
+@pytest.mark.parametrize("sites", ["none"], indirect=True)
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_wall_clock_that_jumps_while_a_site_is_down_drops_nothing(
+    sites: tuple[Group, Group], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int,
+):
+    """A host that starts again before its clock is set, as virtual machines do; `hold_age` is half an hour."""
+    nyc, sfo = sites
+    for member in sfo.members.values():
+        member.signal(signal.SIGSTOP)
+    nyc["A"].tell(f"flood 1000 {BEYOND_WINDOW}")
+    for member in nyc.members.values():
+        member.received_all({"A": 1000})
+    for member in nyc.members.values():
+        member.signal(signal.SIGKILL)
+    for member in sfo.members.values():
+        member.signal(signal.SIGCONT)
+    (tmp_path / "sitecustomize.py").write_text(
+        "import time\n"
+        f"right, right_ns, ahead_s = time.time, time.time_ns, {hours * 3600}\n"
+        "time.time = lambda: right() + ahead_s\n"
+        "time.time_ns = lambda: right_ns() + ahead_s * 10**9\n")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+    for name in "ABC":
+        nyc.spawn(name)
+    nyc.settle("ABC", 2 * STARTING_SECONDS)
+    for member in sfo.members.values():
+        found = member.received_all({"A": 1000}, ALL_THERE_SECONDS)["received"]["A"]
+        assert (found["count"], found["duplicates"], found["out_of_order"]) == (1000, 0, 0), member.name
+        assert not [event for event in member.events if event["event"] == "lost"]
+
+
+@pytest.mark.parametrize("sites", ["none"], indirect=True)
+def test_a_site_that_is_stopped_as_planned_sends_on_what_it_held_when_it_is_back(
+    sites: tuple[Group, Group], tmp_path: Path,
+):
+    nyc, sfo = sites
+    for member in sfo.members.values():
+        member.signal(signal.SIGSTOP)
+    nyc["C"].tell(f"flood 1000 {BEYOND_WINDOW}")
+    for member in nyc.members.values():
+        member.received_all({"C": 1000})
+    for name in "CBA":                                   # a rolling stop, while nobody of SFO answers
+        nyc[name].signal(signal.SIGTERM)
+        assert nyc[name].process.wait(30) == 0
+    for member in sfo.members.values():
+        member.signal(signal.SIGCONT)
+    for name in "BCA":
+        nyc.spawn(name)
+    nyc.settle("ABC", 2 * STARTING_SECONDS)
+    for member in sfo.members.values():
+        found = member.received_all({"C": 1000}, ALL_THERE_SECONDS)["received"]["C"]
+        assert (found["count"], found["duplicates"], found["out_of_order"]) == (1000, 0, 0), member.name
+        assert not [event for event in member.events if event["event"] == "lost"]
 
 
 @pytest.mark.parametrize("sites", ["none"], indirect=True)

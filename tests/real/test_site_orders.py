@@ -4,6 +4,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
 import stat
 import subprocess
@@ -139,6 +140,68 @@ def test_a_drain_of_a_site_that_does_not_answer_is_given_up_without_loss(company
     assert company.operators["B"].status()["sites"]["SFO"]["held"] == 1
 
 
+def test_maintenance_with_drain_hold_loses_nothing(company: Company) -> None:
+    b, operator = company.nyc["B"], company.operators["B"]
+    b.tell("send before")
+    done = operator.run("drain", "SFO", "--hold")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "nothing is sent to SFO until it is ordered online; what is for it is held\n"
+    assert company.said(company.sfo["D"], "before")
+    assert company.sfo["D"].leave() == 0
+    for number in range(5):
+        b.tell(f"send meanwhile {number}")
+    assert operator.until(lambda sfo: sfo["held"] == 5)["on_hold"]
+    assert "DOWN (on hold by order)" in operator.run("status", "SFO").stdout
+    company.sfo.spawn("D").ready()
+    operator.until(lambda sfo: sfo["status"] == "UP")
+    d = company.sfo["D"]
+    sleep(1)
+    assert not company.said(d, "meanwhile 0")
+    assert company.operators["A"].run("online", "SFO").returncode == 0
+    for number in range(5):
+        d.wait(lambda event, wanted=f"meanwhile {number}": event.get("payload") == wanted, "message of the maintenance")
+    book = operator.until(lambda sfo: sfo["held"] == 0)
+    assert (book["numbered"], book["acknowledged"], book["lost"], book["on_hold"]) == (6, 6, 0, False)
+    assert Operator.run(operator, "offline", "SFO", "--hold").returncode == 2
+
+
+@pytest.mark.parametrize("how", ["leave", "SIGTERM", "SIGKILL"])
+def test_a_site_that_stops_gets_what_was_sent_meanwhile(company: Company, how: str) -> None:
+    a, d, operator = company.nyc["A"], company.sfo["D"], company.operators["A"]
+    stopped = monotonic()
+    if how == "leave":
+        assert d.leave() == 0
+    else:
+        d.signal(signal.Signals[how])
+        d.process.wait(PATIENCE_S)
+    for number in range(5):
+        a.tell(f"send meanwhile {number}")
+    operator.until(lambda sfo: sfo["held"] == 5)
+    if how != "SIGKILL":
+        assert operator.until(lambda sfo: sfo["status"] != "UP")["status"] == "DOWN"
+        assert monotonic() - stopped < 9, "a planned stop is told: no wait of 10 s for site_down_after"
+    company.sfo.spawn("D").ready()
+    d = company.sfo["D"]
+    for number in range(5):
+        d.wait(lambda event, wanted=f"meanwhile {number}": event.get("payload") == wanted, "message sent meanwhile")
+    assert operator.until(lambda sfo: sfo["held"] == 0)["lost"] == 0
+
+
+def test_a_site_that_leaves_for_good_is_forgotten_at_once(company: Company) -> None:
+    a, d, operator = company.nyc["A"], company.sfo["D"], company.operators["A"]
+    d.tell("leave for ever")
+    d.wait(lambda event: event["event"] == "error" and "leave forget" in event["message"], "error")
+    d.tell("leave forget")
+    assert d.process.wait(PATIENCE_S) == 0
+    assert operator.until(lambda sfo: sfo["status"] != "UP")["status"] == "OFFLINE"
+    a.tell("send into the void")
+    assert operator.until(lambda sfo: sfo["lost"] == 1)["held"] == 0
+    company.sfo.spawn("D").ready()
+    operator.until(lambda sfo: sfo["status"] == "UP")
+    a.tell("send back again")
+    company.sfo["D"].wait(lambda event: event.get("payload") == "back again", "message after the return")
+
+
 def test_wrong_orders_are_refused_with_reasons(company: Company, tmp_path: Path) -> None:
     operator = company.operators["A"]
     for words, code, text in (
@@ -165,7 +228,9 @@ def test_only_its_user_can_open_the_control_socket(company: Company) -> None:
 
 def test_garbage_on_the_socket_is_answered_and_harms_nobody(company: Company) -> None:
     questions = (b"{", b"[]", b"{}", b'{"command": "offline"}', b'{"command": "drain", "site": "SFO", "timeout": true}',
-                 b'{"command": "offline", "site": 7}', b'{"command": "status", "timeout": -1}', b"\xff\xfe" * 40_000)
+                 b'{"command": "offline", "site": 7}', b'{"command": "drain", "site": "SFO", "hold": 1}',
+                 b'{"command": "offline", "site": "SFO", "hold": true}', b'{"command": "status", "timeout": -1}',
+                 b"\xff\xfe" * 40_000)
     with socket.socket(socket.AF_UNIX) as caller:
         caller.settimeout(PATIENCE_S)
         caller.connect(str(company.operators["A"].path))
@@ -196,6 +261,8 @@ def test_a_socket_is_not_put_in_the_place_of_something_else(tmp_path: Path) -> N
 def test_a_member_without_relay_has_no_orders_to_take(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no RELAY"):
         SiteControl(JChannel("udp", name="A"))
+    with pytest.raises(ValueError, match="needs RELAY"):
+        JChannel("udp", name="A").close(forget=True)
     with ControlSocket(JChannel("udp", name="A"), tmp_path / "s"):
         done = Operator(tmp_path / "s").run("status")
     assert done.returncode == 1

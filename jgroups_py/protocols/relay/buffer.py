@@ -126,6 +126,17 @@ class Hold:
                 return True
         return False
 
+    def has_since(self, since_ns: int) -> bool:
+        """Whether anything is held since later than `since_ns`."""
+        return any(run.since_ns > since_ns for held in self.runs.values() for run in held)
+
+    def older(self, origin: Address, until_ns: int, by_ns: int) -> None:
+        """What is held of an origin since `until_ns` at the latest is that much older."""
+        held = self.runs.get(origin, [])
+        for at, run in enumerate(held):
+            if run.since_ns <= until_ns:
+                held[at] = attrs.evolve(run, since_ns=run.since_ns - by_ns)
+
     def bytes_from(self, numbers: Numbers) -> int:
         """How many bytes are held at or above these numbers (absent: 1)."""
         return sum(run.cut(max(run.first, numbers.get(origin, 1)), run.stop).nbytes

@@ -49,7 +49,8 @@ class RelayConfig:
                            "furthest behind go OFFLINE and lose what was held for them. Make it some seconds of the "
                            "peak rate more than the longest break to survive.", name="hold_bytes")
     hold_age_ns: int = duration("30m", name="hold_age", doc="A site that has not acknowledged a message for this long "
-                                "goes OFFLINE, however little is held. Longer survives longer breaks.")
+                                "goes OFFLINE, however little is held; time counts in which members of our site "
+                                "run. Longer survives longer breaks.")
     on_full: str = choice(OFFLINE, allowed=(OFFLINE, BLOCK), doc="When hold_bytes are held: "
                           "offline gives up sites, senders never wait for another site; block lets senders of this "
                           "site wait until the others have acknowledged or hold_age is over.")
@@ -66,7 +67,8 @@ class RelayConfig:
     unicast_timeout_ns: int = duration("30s", name="unicast_timeout", doc="A unicast to another site that is not "
                                        "acknowledged in this time is told as unreachable.")
     leave_timeout_ns: int = duration("1500ms", name="leave_timeout", doc="A leaving relay waits this long at most "
-                                     "until the other sites have what it holds.")
+                                     "until the other sites have what it holds; the last member of a site "
+                                      "without hold_dir then declares the rest lost.")
     lost_after_ns: int = duration("30s", name="lost_after", doc="A run that no member holds is given up when its "
                                   "origin has been out of the view this long.")
     forget_after_ns: int = duration("1h", name="forget_after", doc="How long what is known of an origin is kept after "

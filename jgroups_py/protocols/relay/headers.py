@@ -29,7 +29,8 @@ class SiteRow:
 
     epoch: of the view whose `members` these are; acked: origin -> next number, below which the site has (or lost)
     everything; owed: origin -> the first number that was ever meant for the site (absent: 1); lost: what of it the site
-    lost; decree: odd if an operator wants the site OFFLINE, counts his changes of mind.
+    lost; decree: odd if an operator wants the site OFFLINE, counts changes of mind; paused: nothing is sent to it by
+    order, and all is held.
     """
 
     site: str
@@ -40,13 +41,15 @@ class SiteRow:
     owed: Numbers
     lost: Held = attrs.Factory(dict)
     decree: int = 0
+    paused: bool = False
 
 
-_ROW = wire.record(wire.NAME, wire.U8, EPOCH, wire.MEMBERS, NUMBERS, NUMBERS, HELD, wire.U32)
+_ROW = wire.record(wire.NAME, wire.U8, EPOCH, wire.MEMBERS, NUMBERS, NUMBERS, HELD, wire.U32, wire.BOOL)
 
 
 def _write_row(row: SiteRow, out: bytearray) -> None:
-    _ROW.write((row.site, row.status, row.epoch, row.members, row.acked, row.owed, row.lost, row.decree), out)
+    _ROW.write((row.site, row.status, row.epoch, row.members, row.acked, row.owed, row.lost, row.decree,
+                row.paused), out)
 
 
 def _read_row(reader: wire.Reader) -> SiteRow:
@@ -89,11 +92,12 @@ class Disseminate(Header):
 
 @wire.header(proto=PROTO, kind=3)
 class Sync(Header):
-    """The relay's first multicast in a view: what it has delivered, and the site table."""
+    """The relay's first multicast in a view: what it has delivered, the site table, and what its hold's clock shows."""
 
     vector: Vector = wire.field(VECTOR)
     table: tuple[SiteRow, ...] = wire.field(TABLE)
     trimmed: Numbers = wire.field(NUMBERS)
+    clock_ns: int = wire.field(wire.U64)
 
 
 @wire.header(proto=PROTO, kind=4)
@@ -103,7 +107,7 @@ class Have(Header):
     vector: with an entry for each site whose messages were meant for the member before; under its own site the next
     number of every origin of ours that it knows, as the view began.
     trimmed: origin -> below it the member keeps nothing any more. holders: the names of all that its journal knows to
-    hold, absent ones too; none without a journal of before.
+    hold, absent ones too; none without a journal of before. clock_ns: what its hold's clock shows.
     """
 
     view_id: ViewId = wire.field(wire.VIEW_ID)
@@ -112,6 +116,7 @@ class Have(Header):
     held: Held = wire.field(HELD)
     trimmed: Numbers = wire.field(NUMBERS)
     holders: tuple[str, ...] = wire.field(NAMES)
+    clock_ns: int = wire.field(wire.U64)
 
 
 @wire.header(proto=PROTO, kind=5)
@@ -156,10 +161,10 @@ class Confirm(Header):
 
 @wire.header(proto=PROTO, kind=9)
 class Order(Header):
-    """A member to the relay: an operator told it to take a site "offline", "online", or to "drain" it.
+    """A member to the relay: an operator told it to take a site "offline", "online", to "drain" or to "hold" it.
 
-    number: the member's own, for the answer. timeout_ns: how long a drain may take. decree: the site's where and when
-    the order was given.
+    number: the member's own, for the answer. timeout_ns: how long a drain (or hold) may take. decree: the site's
+    where and when the order was given.
     """
 
     number: int = wire.field(wire.U64)
@@ -241,11 +246,12 @@ class Need(Header):
 
 @wire.header(proto=PROTO, kind=15)
 class Goodbye(Header):
-    """The relay leaves gracefully; last: and its site is gone with it."""
+    """The relay leaves as planned; last: and with it all of its site; forget: nothing is to be held for that."""
 
     site: str = wire.field(wire.NAME)
     epoch: ViewId = wire.field(wire.VIEW_ID)
     last: bool = wire.field(wire.BOOL)
+    forget: bool = wire.field(wire.BOOL)
 
 
 @wire.header(proto=PROTO, kind=16)

@@ -29,8 +29,9 @@ from jgroups_py.disk import (
 from jgroups_py.events import Connect
 from jgroups_py.outputs import NodeFailed, Note
 from jgroups_py.protocol import Protocol, on, timer
-from jgroups_py.protocols.relay.headers import Numbers
-from jgroups_py.protocols.relay.records import State, owner_record, run_record, state_record
+from jgroups_py.protocols.relay.clock import STROKE_NS, HoldClock
+from jgroups_py.protocols.relay.headers import Have, Numbers
+from jgroups_py.protocols.relay.records import State, clock_record, owner_record, run_record, state_record
 from jgroups_py.protocols.relay.restore import Restore
 from jgroups_py.protocols.relay.segments import Segment, Span, segment_name
 from jgroups_py.units import millis, seconds
@@ -87,6 +88,10 @@ class JournalTalk(Protocol):
     def move_runs(self) -> None:
         self.journal.move()
 
+    @timer("journal_clock")
+    def journal_stroke(self) -> None:
+        self.journal.stroke()
+
     @timer("journal_retry")
     def retry_journal(self) -> None:
         self.journal.retry()
@@ -101,7 +106,7 @@ class Journal:
         self.restore = Restore(self)
         self.is_open = False                             # it was read: the hold is as it was, and is kept
         self.writing = False                             # open, and the disk does what it should
-        self.wall_offset_ns = 0                          # from our clock to the wall's
+        self.clock = HoldClock(relay)
         self.number = 0                                  # of the newest segment
         self.segments: list[Segment] = []                # oldest first; the last one is appended to
         self.state = State((), {}, ())                   # as the newest segment has it
@@ -124,6 +129,7 @@ class Journal:
         self.is_open = self.writing = True
         self.state = self.current_state()
         self.roll()
+        self.stroke()
         self.trimmed()
 
     # --- what enters the hold ---------------------------------------------------------------------------------------
@@ -133,6 +139,7 @@ class Journal:
         if not self.is_open:
             return
         stop = first + batch.count
+        self.relay.set_timer_once("journal_clock", STROKE_NS)
         if not self.writing:
             return self.missed.cover(origin, first, stop)
         if self.gated:
@@ -140,19 +147,19 @@ class Journal:
         return self.write_run(origin, first, batch, since_ns)
 
     def write_run(self, origin: Address, first: int, batch: Batch, since_ns: int) -> None:
-        data = run_record(origin, first, since_ns + self.wall_offset_ns, batch)
+        data = run_record(origin, first, since_ns + self.clock.offset_ns, batch)
         newest = self.segments[-1]
         if newest.nbytes + len(data) > SEGMENT_BYTES and newest.spans:
             self.roll()
         self.append(data)
         self.segments[-1].cover(origin, first, first + batch.count)
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes, *, sync: bool = True) -> None:
         """To the newest segment."""
         newest = self.segments[-1]
         newest.nbytes += len(data)
         self.relay.emit(AppendSegment(newest.name, data))
-        if self.sync_delay_ns is not None:
+        if sync and self.sync_delay_ns is not None:
             self.sync_again = True
             self.written.segments[newest.name] = newest
             if not self.syncing:
@@ -164,6 +171,20 @@ class Journal:
         self.segments.append(Segment(segment_name(self.number)))
         self.append(owner_record(self.restore.cluster, self.relay.config.site))
         self.append(state_record(self.state))
+        self.append(clock_record(self.clock.now_ns))
+
+    def stroke(self) -> None:
+        """On a timer while anything is held: write down what the hold's clock shows. No sync is worth it."""
+        if self.relay.hold.runs:
+            self.relay.set_timer("journal_clock", STROKE_NS)
+            if self.writing:
+                self.append(clock_record(self.clock.now_ns), sync=False)
+
+    def leaving(self) -> None:
+        """The member stops as planned, and keeps what it holds: say up to now for how long."""
+        if self.writing:
+            self.trimmed()
+            self.append(clock_record(self.clock.now_ns))
 
     def current_state(self) -> State:
         """What is to be known after a crash besides the runs."""
@@ -180,6 +201,11 @@ class Journal:
     def holders(self) -> tuple[str, ...]:
         """For the relay: who holds, as far as is known from before."""
         return self.current_state().holders if self.knows_holders else ()
+
+    def heard(self, header: Have) -> None:
+        """As relay, a member's answer to SYNC: how long our site has run, and who held before."""
+        self.clock.heard(header.clock_ns)
+        self.hear_holders(header.holders)
 
     def hear_holders(self, names: tuple[str, ...]) -> None:
         """As relay, from another member: who held before the last crash."""

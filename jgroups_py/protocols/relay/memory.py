@@ -1,13 +1,15 @@
 """Forgetting (rule 19): all state about an origin goes `forget_after` after it left its site's view.
 
 Runs on a timer of that length, in two strokes: what is found gone at one stroke and still gone at the next is
-forgotten, so state lives between one and two times `forget_after`.
+forgotten, so state lives between one and two times `forget_after`. Time in which a site is not UP does not count for
+its origins: nor does it count there for what the site holds, and sends again when it is back.
 """
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address
+from jgroups_py.protocols.relay.sites import UP
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.relay.relay import Relay
@@ -34,12 +36,20 @@ class Memory:
         """One stroke."""
         relay = self.relay
         present = dict.fromkeys([*relay.view.members, *relay.site_of_member])
+        for site in relay.table:
+            if site.status != UP:
+                present.update(dict.fromkeys(relay.receiving.seen.get(site.name, {})))
         gone = {origin: None for origin in self.known() if origin not in present}
         for origin in self.gone:
             if origin in gone and origin not in relay.hold.runs:
                 self.forget_origin(origin)
                 del gone[origin]
         self.gone = gone
+
+    def site_away(self, name: str) -> None:
+        """A site is no longer UP: its origins' time begins anew when it is."""
+        for origin in self.relay.receiving.seen.get(name, {}):
+            self.gone.pop(origin, None)
 
     def forget_origin(self, origin: Address) -> None:
         """Everything about one origin."""

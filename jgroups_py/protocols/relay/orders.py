@@ -1,4 +1,5 @@
-"""What an operator wants of another site: `offline`, `online`, `drain`. Works at any member; its relay carries it out.
+"""What an operator wants of another site: `offline`, `online`, `drain`, `hold`. Works at any member; its relay carries
+it out.
 
 A member passes the order to its coordinator and repeats it until it is answered, so it outlives a coordinator's crash;
 carrying out twice does no harm. An order says how many there had been about the site, as far as its member knew
@@ -6,7 +7,8 @@ carrying out twice does no harm. An order says how many there had been about the
 
 `offline` gives the site up at once. `drain` sends what was numbered when the order came, and nothing of what came
 later, waits until the site has it, and only then takes it OFFLINE: nothing of what was held is lost. Both forbid the
-site's return until `online`.
+site's return until `online`. `hold` (`drain --hold`) does the same but goes on holding: what comes meanwhile is sent
+after `online`, so nothing is lost at all, as far as `hold_bytes` reaches.
 """
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address
 from jgroups_py.events import SiteCommand
-from jgroups_py.outputs import SiteCommandDone
+from jgroups_py.outputs import Note, SiteCommandDone
 from jgroups_py.protocols.relay.headers import Order, OrderAnswer
 from jgroups_py.protocols.relay.receiving import RELIABLE
 from jgroups_py.protocols.relay.sites import OFFLINE, Site
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 AGAIN_NS = millis(500)           # an order without an answer is sent again this often
 ANSWER_NS = seconds(5)           # and given up when nobody answered for so long, besides what a drain may take
 OVERTAKEN = "another order about this site was carried out meanwhile; look at `jgroups site status`, then order again"
+VERBS = ("offline", "online", "drain", "hold")
 ANSWERS_KEPT = 100               # a relay remembers so many, for orders that cross their answers
 
 
@@ -36,6 +39,7 @@ class Orders:
         self.relay = relay
         self.given: dict[int, tuple[Order, int]] = {}               # number -> the order, until when an answer counts
         self.drains: dict[str, dict[tuple[Address, int], None]] = {}    # site -> (member, its number) that wait
+        self.holding: dict[str, None] = {}               # drains after which the site is to be held for
         self.answers: dict[tuple[Address, int], str] = {}               # of late, by (member, its number)
 
     # --- where the order was given ----------------------------------------------------------------------------------
@@ -88,12 +92,12 @@ class Orders:
             known = ", ".join(sorted(relay.table.sites)) or "none"
             what = "is our own site" if order.site == relay.config.site else "is no site that was ever heard of"
             return self.answer(src, order.number, f"{order.site} {what}; known: {known}")
-        if order.verb not in ("drain", "offline", "online"):
-            return self.answer(src, order.number, f"{order.verb!r} is not an order; known: offline, online, drain")
+        if order.verb not in VERBS:
+            return self.answer(src, order.number, f"{order.verb!r} is not an order; known: {', '.join(VERBS)}")
         if order.decree < site.decree:
-            is_so = site.forbidden if order.verb == "offline" else order.verb == "online" and site.open
+            is_so = {"offline": site.forbidden, "online": site.open, "hold": site.paused, "drain": False}[order.verb]
             return self.answer(src, order.number, "" if is_so else OVERTAKEN)
-        if order.verb == "drain":
+        if order.verb in ("drain", "hold"):
             return self.drain(site, order, src)
         if order.verb == "offline":
             self.offline(site)
@@ -115,27 +119,40 @@ class Orders:
     def offline(self, site: Site) -> None:
         """Give the site up, until `online`."""
         site.decree += not site.forbidden
+        site.paused = False
         if site.status != OFFLINE:
             self.relay.status.take_offline(site, "an operator said so", "warning")
             self.end_drain(site, "it was taken OFFLINE meanwhile")
         self.relay.status.tell_table()
 
     def online(self, site: Site) -> None:
-        """It may return; at once if its relay is on the bridge."""
+        """It may return, at once if its relay is on the bridge; what was held for it by order is sent."""
         relay = self.relay
         self.end_drain(site, "an operator ordered it online meanwhile")
         site.decree += 1 if site.forbidden else 2         # even where nothing was forbidden: a drain may be on its way
+        site.paused = False
+        relay.sending.pump()
         if site.status == OFFLINE and relay.sending.peers.accepted(site.name) is not None:
             relay.status.bring_back(site)
         relay.status.tell_table()
 
     def drain(self, site: Site, order: Order, src: Address) -> None:
-        """Send what is held now, then take the site OFFLINE."""
+        """Send what is held now, then take the site OFFLINE, or hold all that comes later."""
         relay = self.relay
         if site.status == OFFLINE:
             return self.answer(src, order.number, f"{site.name} is OFFLINE already; nothing is held for it")
+        hold = order.verb == "hold"
+        if hold and (site.paused or relay.sending.peers.accepted(site.name) is None):
+            self.pause(site)                      # nothing is being sent to it in any case
+            self.end_drain(site, "")
+            return self.answer(src, order.number, "")
+        if site.draining is not None and hold != (site.name in self.holding):
+            self.end_drain(site, OVERTAKEN)
         if site.draining is None:
             site.draining = relay.current_numbers()
+            if hold:
+                self.holding[site.name] = None
+            relay.sending.pump()
         self.drains.setdefault(site.name, {})[src, order.number] = None
         relay.set_timer_once("drain", order.timeout_ns, site.name)
         return self.check_drained(site)
@@ -143,9 +160,22 @@ class Orders:
     def check_drained(self, site: Site) -> None:
         """The site acknowledged something: maybe all that a drain waits for."""
         if site.draining is not None and all(site.acked.get(o, 1) >= stop for o, stop in site.draining.items()):
-            site.decree += not site.forbidden
-            self.relay.status.take_offline(site, "an operator drained it", "warning")
+            if site.name in self.holding:
+                self.pause(site)
+            else:
+                site.decree += not site.forbidden
+                site.paused = False
+                self.relay.status.take_offline(site, "an operator drained it", "warning")
             self.end_drain(site, "")
+
+    def pause(self, site: Site) -> None:
+        """Send nothing more to the site, and hold all, until `online`."""
+        if not site.paused:
+            site.paused = True
+            site.decree += 2                      # as after any order: one that was given before and comes late is void
+            self.relay.emit(Note("warning", f"nothing is sent to site {site.name} until it is ordered online: an "
+                                 "operator said so; what is for it is held"))
+            self.relay.status.tell_table()
 
     def drain_expired(self, name: str) -> None:
         """The site did not acknowledge all in time: it stays what it was, and gets the rest as ever."""
@@ -157,6 +187,7 @@ class Orders:
     def end_drain(self, site: Site, error: str) -> None:
         """Answer all who wait."""
         site.draining = None
+        self.holding.pop(site.name, None)
         self.relay.cancel_timer("drain", site.name)
         for src, number in self.drains.pop(site.name, {}):
             self.answer(src, number, error)
@@ -174,4 +205,4 @@ class Orders:
         """We are no longer the relay; who waits asks the next one."""
         for name in self.drains:
             self.relay.cancel_timer("drain", name)
-        self.drains = {}
+        self.drains, self.holding = {}, {}

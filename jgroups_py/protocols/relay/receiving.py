@@ -88,10 +88,10 @@ class Receiving:
         relay = self.relay
         self.awaited = {member: None for member in relay.view.members if member != relay.me}
         self.sync_vector = copied(self.seen)
-        table = relay.table.rows()
         vector = copied(self.seen)
         vector[relay.config.site] = dict(relay.numbers)      # where newcomers begin
-        relay.send(Sync(vector, table, dict(relay.hold.trimmed)), dest=None, flags=RELIABLE)
+        sync = Sync(vector, relay.table.rows(), dict(relay.hold.trimmed), relay.journal.clock.now_ns)
+        relay.send(sync, dest=None, flags=RELIABLE)
         wanted_again: Vector = {}                    # who has joined may want messages of which we have numbers only
         for origin, runs in self.in_flight.items():
             if relay.interests.outdated(runs):
@@ -112,6 +112,7 @@ class Receiving:
         if relay.is_relay:
             self.fresh = False
             return None
+        relay.journal.clock.heard(header.clock_ns)
         joined, self.fresh = self.fresh, False
         theirs = copied(header.vector)
         own = theirs.pop(relay.config.site, {})
@@ -134,7 +135,8 @@ class Receiving:
         if self.known_ends:
             differs[relay.config.site] = self.known_ends      # the relay may have been in another half, or founded it
         held = {origin: relay.hold.ranges(origin) for origin in relay.hold.runs}
-        have = Have(relay.view.id, differs, relay.table.rows(), held, dict(relay.hold.trimmed), relay.journal.holders())
+        have = Have(relay.view.id, differs, relay.table.rows(), held, dict(relay.hold.trimmed), relay.journal.holders(),
+                    relay.journal.clock.now_ns)
         return relay.send(have, batch.src, flags=RELIABLE)
 
     def adopt(self, vector: Vector) -> None:
@@ -159,7 +161,7 @@ class Receiving:
         relay.learn_ends(header.vector.get(relay.config.site, {}))
         relay.table.learn(header.table, header.trimmed, relay.hold.trimmed)
         relay.orders.overtaken()
-        relay.journal.hear_holders(header.holders)
+        relay.journal.heard(header)
         wanted = {}
         for origin, ranges in header.held.items():
             below = relay.hold.trimmed.get(origin, 1)

@@ -5,7 +5,7 @@ short or wrong ends the segment, since nothing says where the next record begins
 a write looks (a torn tail). A body that is wrong under a right head costs that record only. The first record of
 a segment says whose it is. Specified byte by byte in design/journal.md.
 
-Times are those of the wall clock, in ns since 1970, since they outlive the process.
+Times are those of the hold's clock, in ns (clock.py).
 """
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from jgroups_py.batch import Batch
 from jgroups_py.errors import WireError
 from jgroups_py.protocols.relay.headers import NUMBERS, TABLE, Numbers, SiteRow
 
-VERSION = 1
-OWNER, RUN, STATE = 1, 2, 3                      # kinds of records
+VERSION = 2
+OWNER, RUN, STATE, CLOCK = 1, 2, 3, 4                    # kinds of records
 _HEAD = struct.Struct(">BII")                    # kind, length of the body, checksum of the body
 _CHECK = struct.Struct(">I")                     # checksum of the head
 HEAD_BYTES = _HEAD.size + _CHECK.size
@@ -30,6 +30,7 @@ _MAGIC = b"JGHOLD"
 _OWNER = struct.Struct(">6sB")                   # magic, version
 NAMES = wire.sequence(wire.TEXT)
 _RUN = struct.Struct(">16sQQB")                  # origin, first number, held since, whether one length serves all
+_CLOCK = struct.Struct(">Q")
 
 
 @attrs.frozen
@@ -47,7 +48,7 @@ class Run:
 
     origin: Address
     first: int
-    since_wall_ns: int
+    since_ns: int
     batch: Batch
 
 
@@ -59,6 +60,13 @@ class State:
     table: tuple[SiteRow, ...]
     trimmed: Numbers
     holders: tuple[str, ...]
+
+
+@attrs.frozen
+class Clock:
+    """What the hold's clock showed when this was written."""
+
+    now_ns: int
 
 
 @attrs.define
@@ -76,7 +84,7 @@ class Damage:
         self.files += bool(other.cut_bytes or other.skipped)
 
 
-Record = Owner | Run | State
+Record = Owner | Run | State | Clock
 
 
 # --- writing --------------------------------------------------------------------------------------------------------
@@ -89,10 +97,10 @@ def owner_record(cluster: str, site: str) -> bytes:
     return _record(OWNER, [out])
 
 
-def run_record(origin: Address, first: int, since_wall_ns: int, batch: Batch) -> bytes:
-    """A held run."""
+def run_record(origin: Address, first: int, since_ns: int, batch: Batch) -> bytes:
+    """A held run; since_ns: by the hold's clock."""
     equal = batch.length >= 0
-    head = bytearray(_RUN.pack(origin.raw, first, max(0, since_wall_ns), equal))
+    head = bytearray(_RUN.pack(origin.raw, first, max(0, since_ns), equal))
     wire.TEXT.write(origin.name, head)
     return _record(RUN, [head, *wire.encode_body(batch, equal)])
 
@@ -104,6 +112,11 @@ def state_record(state: State) -> bytes:
     NUMBERS.write(state.trimmed, out)
     NAMES.write(state.holders, out)
     return _record(STATE, [out])
+
+
+def clock_record(now_ns: int) -> bytes:
+    """What the hold's clock shows."""
+    return _record(CLOCK, [bytearray(_CLOCK.pack(now_ns))])
 
 
 def _record(kind: int, parts: list[bytes | bytearray]) -> bytes:
@@ -152,13 +165,17 @@ def _read_owner(reader: wire.Reader) -> Owner | None:
 
 
 def _read_run(reader: wire.Reader) -> Run:
-    raw, first, since_wall_ns, equal = reader.unpack(_RUN)
+    raw, first, since_ns, equal = reader.unpack(_RUN)
     origin = reader.addresses.get(raw, wire.TEXT.read(reader))
-    return Run(origin, first, since_wall_ns, wire.decode_body(reader, origin, None, bool(equal)))
+    return Run(origin, first, since_ns, wire.decode_body(reader, origin, None, bool(equal)))
 
 
 def _read_state(reader: wire.Reader) -> State:
     return State(TABLE.read(reader), NUMBERS.read(reader), NAMES.read(reader))
 
 
-_READERS = {OWNER: _read_owner, RUN: _read_run, STATE: _read_state}
+def _read_clock(reader: wire.Reader) -> Clock:
+    return Clock(*reader.unpack(_CLOCK))
+
+
+_READERS = {OWNER: _read_owner, RUN: _read_run, STATE: _read_state, CLOCK: _read_clock}

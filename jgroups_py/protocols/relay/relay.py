@@ -33,7 +33,6 @@ from jgroups_py.outputs import (
     Note,
     OpenBridge,
     Output,
-    ReadyToLeave,
     SiteStatusChanged,
     ToBridge,
 )
@@ -48,6 +47,7 @@ from jgroups_py.protocols.relay.gate import Gate
 from jgroups_py.protocols.relay.headers import Numbered, Numbers, SiteRow
 from jgroups_py.protocols.relay.interests import Interests, InterestTalk
 from jgroups_py.protocols.relay.journal import Journal, JournalTalk
+from jgroups_py.protocols.relay.leaving import Leaver
 from jgroups_py.protocols.relay.memory import Memory
 from jgroups_py.protocols.relay.orders import Orders
 from jgroups_py.protocols.relay.post import Post
@@ -63,7 +63,6 @@ from jgroups_py.units import seconds
 from jgroups_py.view import GlobalView, MergeView, View
 
 REOPEN_NS = seconds(1)          # after the bridge failed; an address that is taken stays taken for a while
-BRIDGE_LEAVE_NS = seconds(1)    # a leaving relay waits this long for its leave of the bridge
 HOLES_NS = seconds(1)
 
 
@@ -85,7 +84,7 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
         self.site_of_member: dict[Address, str] = {}
         self.statuses: dict[str, int] = {}        # as the application knows them
         self.global_view: GlobalView | None = None
-        self.bridge_wanted = self.leaving = False
+        self.bridge_wanted = False
         self.receiving = Receiving(self)
         self.divergence = Divergence(self)
         self.copies = Copies(self)
@@ -99,6 +98,7 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
         self.journal = Journal(self)
         self.receipts = Receipts(self)
         self.states = States(self)
+        self.leaver = Leaver(self)
 
     # --- numbering and holding --------------------------------------------------------------------------------------
 
@@ -242,8 +242,10 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
                 self.statuses[site.name] = site.status
                 self.tell(SiteStatusChanged(site.name, STATUS_NAMES[site.status]))
                 if site.status != UP:
+                    self.memory.site_away(site.name)
                     self.post.resend()
         self.receipts.sites_changed()
+        self.leaving_check()
         if not (self.config.present_global_views and self.has_view):
             return
         sites: dict[str, tuple[Address, ...]] = {self.config.site: self.view.members}
@@ -310,8 +312,7 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
         """The bridge stack is gone; open it again unless that was wanted."""
         self.sending.stop()
         if self.leaving:
-            self.emit(ReadyToLeave())
-            self.cancel_timer("left_bridge")
+            self.leaver.left_bridge()
         elif self.is_relay and self.bridge_wanted and event.reason != "opened again":
             self.emit(Note("warning", f"the bridge closed ({event.reason}); it is opened again"))
             self.status.bridge_lost()
@@ -327,36 +328,26 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
 
     # --- leaving ----------------------------------------------------------------------------------------------------
 
+    @property
+    def leaving(self) -> bool:
+        """Whether the application wants to leave."""
+        return self.leaver.leaving
+
     @on(LeaveWanted)
     def leave_wanted(self, event: LeaveWanted) -> None:
-        """Rule 10: hand over what we hold, for `leave_timeout` at most, say GOODBYE, go."""
-        if self.leaving:
-            return
-        self.leaving = True
-        if not self.has_view:
-            return self.emit(ReadyToLeave())
-        self.set_timer("leave", self.config.leave_timeout_ns)
-        return self.leaving_check()
+        self.leaver.begin(event.forget)
 
     def leaving_check(self) -> None:
-        """Whether a leaving member has nothing left to wait for."""
-        if self.leaving and self.timer_is_set("leave") and not self.post.out.waiting and (
-                not self.is_relay or self.sending.everything_acknowledged()):
-            self.cancel_timer("leave")
-            self.leave()
+        """Something arrived that a leaving member may wait for."""
+        self.leaver.check()
 
     @timer("leave")
     def leave(self) -> None:
-        if not (self.is_relay and self.bridge_wanted):
-            return self.emit(ReadyToLeave())
-        self.sending.goodbye()
-        self.set_timer("left_bridge", BRIDGE_LEAVE_NS)
-        return self.emit(CloseBridge())
+        self.leaver.go()
 
     @timer("left_bridge")
     def left_bridge(self) -> None:
-        """The bridge did not let us go in time."""
-        self.emit(ReadyToLeave())
+        self.leaver.left_bridge()
 
     # --- timers -----------------------------------------------------------------------------------------------------
 

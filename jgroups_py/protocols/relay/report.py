@@ -28,6 +28,7 @@ def about(relay: Relay, site: Site, books: list[tuple[Any, Book]]) -> dict[str, 
     theirs = relay.status.takes_us_for.get(site.name)
     return {
         "status": STATUS_NAMES[site.status], "forbidden": site.forbidden, "draining": site.draining is not None,
+        "on_hold": site.paused,
         "takes_us_for": None if theirs is None else STATUS_NAMES.get(theirs),
         "members": [member.name for member in site.members],
         **total(book for _, book in books),

@@ -15,7 +15,7 @@ from jgroups_py.disk import JournalOpened, OpenJournal, ReadSegment, SegmentRead
 from jgroups_py.events import Connect
 from jgroups_py.outputs import NodeFailed, Note
 from jgroups_py.protocol import STOP
-from jgroups_py.protocols.relay.records import VERSION, Damage, Owner, Run, State, read_records
+from jgroups_py.protocols.relay.records import VERSION, Clock, Damage, Owner, Run, State, read_records
 from jgroups_py.protocols.relay.segments import Segment, folder_name, segment_number
 
 if TYPE_CHECKING:
@@ -31,10 +31,12 @@ class Restore:
         self.connect: Connect | None = None              # kept back
         self.cluster = ""
         self.unread: list[str] = []
+        self.runs: list[Run] = []                       # read, not yet held
         self.origins: dict[Address, None] = {}           # whose runs were restored
+        self.over_ns = self.relay.now_ns                 # when that was done: what is held since later is our own
+        self.clock_ns = 0                                # the latest date read
         self.state: State | None = None                  # the last one read
         self.damage = Damage()
-        self.expired = 0                                 # messages that were too old
         self.addresses = wire.Interner()
 
     def begin(self, connect: Connect) -> object:
@@ -49,7 +51,6 @@ class Restore:
     def opened(self, event: JournalOpened) -> None:
         """The folder is ours."""
         journal = self.journal
-        journal.wall_offset_ns = event.wall_ns - self.relay.now_ns
         self.unread = sorted(name for name in event.names if segment_number(name))
         journal.number = segment_number(self.unread[-1]) if self.unread else 0
         self.read_next()
@@ -68,6 +69,8 @@ class Restore:
                 self.take_run(record, segment)
             elif isinstance(record, State):
                 self.state = record
+            elif isinstance(record, Clock):
+                self.clock_ns = max(self.clock_ns, record.now_ns)
             elif not self.is_ours(record, event.name):
                 return
         self.damage.add(damage)
@@ -89,19 +92,19 @@ class Restore:
         return False
 
     def take_run(self, run: Run, segment: Segment) -> None:
-        """Hold a run again unless it is so old that other sites may have forgotten its origin (rule 19)."""
-        relay = self.relay
-        age_ns = max(0, relay.now_ns + self.journal.wall_offset_ns - run.since_wall_ns)
-        if age_ns >= relay.config.hold_age_ns:
-            self.expired += run.batch.count
-            return
+        """A run will be held again, once all are read and it is clear how old it is."""
         segment.cover(run.origin, run.first, run.first + run.batch.count)
-        relay.hold.add(run.origin, run.first, run.batch, relay.now_ns - age_ns)
-        self.origins[run.origin] = None
+        self.clock_ns = max(self.clock_ns, run.since_ns)
+        self.runs.append(run)
 
     def finish(self) -> None:
         """Everything is read: take the last site table, begin to write, join."""
-        relay = self.relay
+        relay, clock = self.relay, self.journal.clock
+        clock.resume(self.clock_ns)
+        self.over_ns = relay.now_ns
+        for run in self.runs:
+            relay.hold.add(run.origin, run.first, run.batch, relay.now_ns - max(0, clock.now_ns - run.since_ns))
+        self.runs.clear()
         if self.state is not None:
             self.journal.knows_holders, self.journal.absent = True, dict.fromkeys(self.state.holders)
             relay.table.learn([attrs.evolve(row, epoch=None, members=()) for row in self.state.table], {}, {})
@@ -110,6 +113,7 @@ class Restore:
             for origin, number in self.state.trimmed.items():
                 relay.hold.drop_below(origin, number)
         for origin in list(relay.hold.runs):
+            self.origins[origin] = None
             relay.numbers[origin] = relay.hold.end(origin)
             relay.divergence.from_disk[origin] = None
         self.report()
@@ -130,6 +134,23 @@ class Restore:
             relay.count("journal_records_skipped", damage.skipped)
             relay.emit(Note("warning", f"of the hold on disk {damage.cut_bytes} bytes at ends of files were incomplete "
                             f"and {damage.skipped} records damaged; they were left out"))
-        if self.expired:
-            relay.count("journal_messages_expired", self.expired)
-            relay.emit(Note("warning", f"{self.expired} messages held on disk were too old to be sent"))
+
+    def older(self, by_ns: int) -> None:
+        """Our site ran on for so long without us. What became too old by that is no longer ours to send: those who
+        stayed have sent it, or declared it lost, and other sites may have forgotten its origin (rule 19).
+        """
+        relay, hold = self.relay, self.relay.hold
+        left: list[str] = []
+        count = 0
+        for origin in list(self.origins):
+            hold.older(origin, self.over_ns, by_ns)
+            if origin in hold.runs and relay.now_ns - hold.runs[origin][-1].since_ns >= relay.config.hold_age_ns:
+                ranges = hold.ranges(origin)
+                count += sum(stop - first for first, stop in ranges)
+                left.append(f"{origin} " + " ".join(f"{first}..{stop - 1}" for first, stop in ranges))
+                relay.memory.forget_origin(origin)
+                del self.origins[origin]
+        if left:
+            relay.count("journal_messages_expired", count)
+            relay.emit(Note("warning", f"{count} messages held on disk are not sent: the site went on without this "
+                            f"member for longer than hold_age, and has settled them ({'; '.join(left)})"))

@@ -27,7 +27,7 @@ from jgroups_py.protocols.relay.headers import (
 )
 from jgroups_py.protocols.relay.namesakes import Namesakes
 from jgroups_py.protocols.relay.peers import Peer, Peers
-from jgroups_py.protocols.relay.sites import OFFLINE, Site
+from jgroups_py.protocols.relay.sites import UP, Site
 from jgroups_py.view import View as GroupView
 from jgroups_py.view import ViewId
 
@@ -48,6 +48,7 @@ class Sending:
         self.greeted: dict[Address, ViewId] = {}         # bridge address -> the epoch of our last HELLO to it
         self.early_views: dict[Address, View] = {}       # bridge address -> a VIEW whose HELLO has not come yet
         self.obeying: dict[str, ViewId] = {}             # site -> the epoch whose relay we obeyed last
+        self.parted = False                              # we have said GOODBYE, and introduce ourselves no more
 
     # --- on and off -------------------------------------------------------------------------------------------------
 
@@ -94,6 +95,8 @@ class Sending:
     def hello(self, to: Address, *, answer: bool) -> None:
         """HELLO and our VIEW."""
         relay = self.relay
+        if self.parted:
+            return
         site, epoch = relay.config.site, relay.view.id
         seen = {name: dict(numbers) for name, numbers in relay.receiving.acked_out.items()}
         # VIEW first: if members vanished, the grace must begin before what the rest has acknowledged counts.
@@ -121,6 +124,9 @@ class Sending:
             self.answered[src] = relay.view.id        # the other half of our split site: nothing to send there
             return
         site = self.site_of(header)
+        if site.farewell is not None and header.epoch <= site.farewell:
+            relay.count("hello_after_goodbye")            # it was under way, or answers ours while its sender goes
+            return
         seen = header.seen.get(relay.config.site, {})
         peer = self.peers.get(src)
         if peer is None:
@@ -146,6 +152,7 @@ class Sending:
         relay.status.tell_table()
         self.pump_to(peer)
         relay.receipts.peer_came(peer)
+        relay.leaving_check()
 
     def site_of(self, header: Hello) -> Site:
         """The site's entry. One never heard of starts at the current numbers."""
@@ -224,7 +231,7 @@ class Sending:
     def pump_to(self, peer: Peer) -> None:
         """Send one peer what its window allows, in order per origin."""
         relay = self.relay
-        if peer.site.status == OFFLINE or not relay.config.relay_multicasts:
+        if peer.site.silenced or not relay.config.relay_multicasts:
             return
         window_bytes = relay.config.window_bytes
         for origin, run in peer.next_runs(relay.hold, window_bytes, relay.now_ns, relay.journal.unsynced):
@@ -297,24 +304,29 @@ class Sending:
 
     # --- GOODBYE ----------------------------------------------------------------------------------------------------
 
-    def goodbye(self) -> None:
-        """Tell all relays that we go."""
+    def goodbye(self, *, last: bool, forget: bool) -> None:
+        """Tell all relays that we go as planned, with `last` that nobody of our site stays."""
         relay = self.relay
+        self.parted = True
         for peer in self.peers:
-            relay.to_bridge(peer.address, Goodbye(relay.config.site, relay.view.id, len(relay.view) == 1))
+            relay.to_bridge(peer.address, Goodbye(relay.config.site, relay.view.id, last, last and forget))
 
     def on_goodbye(self, header: Goodbye, src: Address) -> None:
         """A relay goes; with `last`, its site goes too."""
         peer = self.obeyed(header.site, header.epoch, src)
         if peer is None:
             return
+        peer.site.farewell = header.epoch
         self.peer_gone(peer, graceful=True)
         if header.last and not self.peers.of(header.site):
-            peer.site.members = ()
-            self.relay.status.take_offline(peer.site, "its last member left", "info")
+            self.relay.status.site_left(peer.site, header.forget)
 
     def everything_acknowledged(self) -> bool:
-        """Whether no peer lacks anything that we hold."""
+        """Whether no peer lacks anything that we hold, but for those to which an operator lets nothing be sent."""
         hold = self.relay.hold
-        return all(peer.acked.get(origin, peer.base(origin)) >= hold.end(origin)
+        return all(peer.site.paused or peer.acked.get(origin, peer.base(origin)) >= hold.end(origin)
                    for peer in self.peers for origin in hold.runs)
+
+    def knows_all_peers(self) -> bool:
+        """Whether each site that is UP has a relay among our peers."""
+        return all(site.status != UP or bool(self.peers.of(site.name)) for site in self.relay.table)

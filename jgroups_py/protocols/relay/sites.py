@@ -1,8 +1,9 @@
 """The site table: what this site knows of the others. The relay decides, tells by TRIM and SYNC; members follow.
 
-Statuses are UP, DOWN (no accepted relay for `site_down_after`: still held for) and OFFLINE (the hold was full, or an
-operator said so: nothing is held; its next HELLO makes it UP from the current numbers on, unless an operator forbids
-it). Epochs only grow, and so does what is settled: acknowledged or lost. Which of it is lost is kept by range.
+Statuses are UP, DOWN (no accepted relay for `site_down_after`, or its last member left: still held for) and OFFLINE
+(the hold was full, an operator said so, or it asked to be forgotten: nothing is held; its next HELLO makes it UP from
+the current numbers on, unless an operator forbids it). Epochs only grow, and so does what is settled: acknowledged or
+lost. Which of it is lost is kept by range.
 """
 from __future__ import annotations
 
@@ -56,6 +57,9 @@ class Site:
     graces: those that run, the oldest first: it keeps most, and ends first.
     decree: rises with what operators order about the site; odd: it is to be OFFLINE.
     draining: while an operator's drain runs at the relay, where to stop sending (None: no drain runs).
+    paused: by order nothing is sent to it, and all is held. resumed_ns: when that ended here: what was held meanwhile
+    could not be sent, so its age counts from then on.
+    farewell: the epoch in which its relay said GOODBYE last: no HELLO of this epoch counts any more.
     """
 
     name: str
@@ -70,6 +74,9 @@ class Site:
     graces: list[Grace] = attrs.Factory(list)
     decree: int = 0
     draining: Numbers | None = None
+    paused: bool = False
+    resumed_ns: int | None = None
+    farewell: ViewId | None = None
 
     @property
     def trimmable(self) -> Numbers:
@@ -83,8 +90,13 @@ class Site:
 
     @property
     def open(self) -> bool:
-        """Whether no operator wants it OFFLINE, now or when it has been drained."""
-        return not self.forbidden and self.draining is None
+        """Whether no operator wants it OFFLINE or paused, now or when it has been drained."""
+        return not self.forbidden and not self.paused and self.draining is None
+
+    @property
+    def silenced(self) -> bool:
+        """Whether nothing is sent to it: it is OFFLINE, or paused (unless a drain sends what was held before)."""
+        return self.status == OFFLINE or (self.paused and self.draining is None)
 
     def acknowledge(self, numbers: Numbers) -> bool:
         """Raise what is acknowledged; whether anything rose."""
@@ -156,7 +168,7 @@ class Site:
         """This site for the wire."""
         lost = {origin: tuple(ranges) for origin, ranges in self.lost.items()}
         return SiteRow(self.name, self.status, self.view_epoch, self.members, dict(self.acked), dict(self.owed), lost,
-                       self.decree)
+                       self.decree, self.paused)
 
     def learn(self, row: SiteRow) -> None:
         """Take over what was settled elsewhere; nothing that is settled here is taken back."""
@@ -222,7 +234,8 @@ class SiteTable:
             known = row.site in self.sites
             site = self.sites.setdefault(row.site, Site(row.site))
             site.status = row.status
-            site.decree = max(site.decree, row.decree)
+            if row.decree >= site.decree:
+                site.decree, site.paused = row.decree, row.paused
             if site.view_epoch is None or row.epoch == site.view_epoch or site.has_older_view(row.epoch):
                 site.see(row.epoch, row.members)
             site.learn(row)
@@ -241,7 +254,7 @@ class SiteTable:
             self.sites[row.site] = site
             if row.decree > site.decree:
                 # An operator spoke to the other half of our site; an odd decree asks for what a status cannot undo.
-                site.decree, site.draining = row.decree, None
+                site.decree, site.paused, site.draining = row.decree, row.paused, None
                 site.status = OFFLINE if site.forbidden else site.status
             if site.has_older_view(row.epoch):
                 site.see(row.epoch, row.members)

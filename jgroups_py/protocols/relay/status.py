@@ -1,7 +1,8 @@
 """What the relay decides about other sites: DOWN, OFFLINE and back, what is lost, what holders drop.
 
-DOWN is told by the bridge: no accepted relay for `site_down_after`; traffic has no say. OFFLINE is where memory ends:
-at `hold_bytes` and `hold_age` the sites furthest behind go first, or an operator decides. What is not acknowledged
+DOWN is told by the bridge: no accepted relay for `site_down_after`, or the GOODBYE of a site's last member; traffic has
+no say. OFFLINE is where memory ends: at `hold_bytes` and `hold_age` the sites furthest behind go first, or an operator
+decides, or a site that stops for good asks for it. What is not acknowledged
 then, and whatever is numbered until the site returns, is lost for it, declared by range at both sides. Only the
 coordinator decides (a fenced one and one without a bridge too) and tells its members by TRIM. Rules 7, 14 and 18.
 """
@@ -33,6 +34,7 @@ class Status:
         self.holes: dict[tuple[str, Address], tuple[int, int]] = {}     # (site, origin) -> the number that it lacks and
                                                                         # nobody holds, since when
         self.takes_us_for: dict[str, int] = {}           # site -> our status over there, where its relay said so
+        self.paused: dict[str, None] = {}                # sites that were paused when we looked last
 
     # --- UP and DOWN ------------------------------------------------------------------------------------------------
 
@@ -89,6 +91,17 @@ class Status:
         site = self.relay.table.get(name)
         if site is not None and site.status == UP and self.relay.sending.peers.accepted(name) is None:
             site.status = DOWN
+            self.tell_table()
+
+    def site_left(self, site: Site, forget: bool) -> None:
+        """The site's last member left as planned: held for as after a crash, unless it asked to be forgotten."""
+        if forget:
+            site.members = ()
+            self.take_offline(site, "its last member left for good", "warning")
+        elif site.status == UP:
+            self.relay.cancel_timer("site_down", site.name)
+            site.status = DOWN
+            self.relay.emit(Note("info", f"site {site.name} is DOWN: its last member left; what is for it is held"))
             self.tell_table()
 
     def relay_here(self, site: Site) -> None:
@@ -164,15 +177,34 @@ class Status:
     # --- limits -----------------------------------------------------------------------------------------------------
 
     def limit_age(self) -> None:
-        """What is older than `hold_age` is held for nobody: neither for a site that is behind nor for a grace."""
+        """What is older than `hold_age` is held for nobody: neither for a site that is behind nor for a grace.
+
+        Time in which an operator's order kept it back does not count.
+        """
         relay = self.relay
+        self.watch_pauses()
         before_ns = relay.now_ns - relay.config.hold_age_ns
         for site in relay.table:
             while site.graces and relay.hold.has_older(site.graces[0].kept, before_ns):
                 del site.graces[0]
                 self.tell_gone(site)
-            if site.status != OFFLINE and relay.hold.has_older(site.acked, before_ns):
+            if site.status != OFFLINE and not self.is_spared(site) and relay.hold.has_older(site.acked, before_ns):
                 self.take_offline(site, "it has not acknowledged for hold_age")
+
+    def watch_pauses(self) -> None:
+        """Note which sites are paused, and which are so no longer."""
+        for site in self.relay.table:
+            if site.paused:
+                self.paused[site.name] = None
+            elif site.name in self.paused:
+                del self.paused[site.name]
+                site.resumed_ns = self.relay.now_ns
+
+    def is_spared(self, site: Site) -> bool:
+        """Whether a site is paused, or was so too short a time ago to have what was held meanwhile."""
+        resumed_ns = site.resumed_ns
+        return site.paused or (
+            resumed_ns is not None and self.relay.now_ns - resumed_ns < self.relay.config.hold_age_ns)
 
     def limit_bytes(self) -> None:
         """A full hold ends graces first; then the sites furthest behind go OFFLINE, no more of them than needed."""
@@ -265,6 +297,7 @@ class Status:
         if batch.src != relay.view.coordinator:
             return relay.count("trim_of_no_coordinator")
         relay.follow_table(() if relay.is_relay else header.table, header.below)
+        self.watch_pauses()
         if relay.is_relay and self.full and not self.hold_is_full():
             self.tell_table()
         return relay.gate.shut(header.full)

@@ -1,17 +1,20 @@
-"""Profile operators: orders about sites, at any member, while relays die, leave and sleep."""
+"""Profile operators: orders about sites, at any member, while relays die, leave and sleep; planned stops of sites."""
 from __future__ import annotations
+
+from random import Random
 
 from jgroups_py.sim.faults import Action, Begin
 from jgroups_py.sim.profiles.base import Plan, span
 from jgroups_py.sim.profiles.relay import Relay
-from jgroups_py.sim.relay_faults import OperatorOrder
-from jgroups_py.units import millis
+from jgroups_py.sim.relay_faults import OperatorOrder, PlannedStop
+from jgroups_py.units import millis, seconds
 
 KINDS = ("relay crash", "crash", "leave", "pause", "site split", "bridge split", "storm")
 
 
 class Operators(Relay):
-    """What profile relay does, and a few orders; each is taken back after a while."""
+    """What profile relay does, and a few orders; each is taken back after a while. In some seeds all members of a site
+    leave, for good or not, and start again."""
 
     name = "operators"
     kinds = KINDS
@@ -27,8 +30,25 @@ class Operators(Relay):
             site = rng.choice([site for site in plan.sites if site != self.site_of[name]])
             orders.append(OperatorOrder(span(rng, 3, 12), name, rng.choice(("offline", "drain", "drain")), site,
                                         span(rng, 0.2, 8)))
+        orders += self.more_orders(plan, Random(f"{self.seed}/plan/operators/more"))
         begins = [action for action in plan.traffic if isinstance(action, Begin)]
         faults = sorted([*plan.faults, *orders], key=lambda fault: fault.at_ns)
         stop_ns = max(plan.stop_ns, *(order.at_ns + millis(10) for order in orders))
         traffic = (*begins, *self.talk(faults, stop_ns, rng.randint(20, 60), far_ratio=0.25))
         return Plan(plan.sites, tuple(faults), traffic, stop_ns)
+
+    def more_orders(self, plan: Plan, rng: Random) -> list[Action]:
+        """Maintenance of a site that is held for, and planned stops. From dice of their own, so that what is drawn
+        besides stays as it was."""
+        made: list[Action] = []
+        for _ in range(rng.choice((0, 1, 1, 2))):
+            name = rng.choice(self.members)
+            site = rng.choice([site for site in plan.sites if site != self.site_of[name]])
+            made.append(OperatorOrder(span(rng, 3, 14), name, "hold", site, span(rng, 0.2, 8)))
+        if rng.random() < 0.5:
+            names = plan.sites[rng.choice(list(plan.sites))]
+            at_ns, apart_ns = span(rng, 3, 14), rng.choice((0, millis(20), millis(500), seconds(3)))
+            made.append(PlannedStop(at_ns, names, apart_ns, rng.random() < 0.4))
+            back_ns = at_ns + len(names) * apart_ns + span(rng, 1.5, 8)
+            made += [Begin(back_ns + rng.randrange(millis(300)), name) for name in names]
+        return made

@@ -23,11 +23,8 @@ from jgroups_py.outputs import Deliver, NodeFailed, Note, Output
 from jgroups_py.protocol import Protocol, on
 from jgroups_py.protocols.relay import Relay
 from jgroups_py.protocols.relay.config import RelayConfig
-from jgroups_py.protocols.relay.headers import Numbered, SiteRow, Trim
+from jgroups_py.protocols.relay.headers import Numbered, SiteRow, Sync, Trim
 from jgroups_py.view import View, ViewId
-
-HOUR_NS = 3600 * 10**9
-NOON_NS = 1_700_000_000 * 10**9          # the wall clock when a test begins
 
 
 def address(name: str) -> Address:
@@ -74,9 +71,9 @@ class Holder:
 
     def __init__(
         self, disk: Disk, *, name: str = "A", incarnation: str = "1", cluster: str = "demo", now_ns: int = 0,
-        wall_ns: int = NOON_NS, **options: object,
+        **options: object,
     ) -> None:
-        self.disk, self.wall_ns = disk, wall_ns
+        self.disk = disk
         self.me = Address((name + incarnation).encode().ljust(16, b"\0"), name)
         config = RelayConfig(**{"site": "NYC", "bridge_props": "bridge.xml", "hold_dir": "/hold", **options})
         self.ground, self.relay = Ground(), Relay(config)
@@ -92,6 +89,13 @@ class Holder:
         self.notify(ViewChange(view, None, view.members, ()))
         self.trim({}, *([] if self.relay.table.get("SFO") else [site_row("SFO", {})]))
         return self
+
+    def join(self, clock_ns: int) -> None:
+        """A view whose coordinator's SYNC says what the site's hold clock shows, and has SFO in its table."""
+        other = address("Z")
+        view = View(ViewId(self.stack.now_ns // 10**9 + 2, other), (other, self.me))
+        self.notify(ViewChange(view, None, view.members, ()))
+        self.arrives(Batch(other, None, (), (Sync({}, (site_row("SFO", {}),), {}, clock_ns),)))
 
     # --- what happens to it -----------------------------------------------------------------------------------------
 
@@ -145,7 +149,7 @@ class Holder:
         disk = self.disk
         match output:
             case OpenJournal():
-                return JournalOpened((*disk.files, "lock", "notes.txt"), self.wall_ns)
+                return JournalOpened((*disk.files, "lock", "notes.txt"))
             case ReadSegment(name):
                 return SegmentRead(name, bytes(disk.files[name]))
             case AppendSegment(name, data):

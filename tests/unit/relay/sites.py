@@ -27,6 +27,7 @@ from jgroups_py.outputs import (
     Deliver,
     GlobalViewInstalled,
     MessagesLost,
+    Note,
     OpenBridge,
     ProvideState,
     ReadyToLeave,
@@ -76,6 +77,7 @@ class Member:
         self.got: list[tuple[str, bytes]] = []             # (sender, payload)
         self.unicasts: list[tuple[str, bytes]] = []
         self.told: list[object] = []
+        self.notes: list[Note] = []
         self.log: list[bytes] = []                         # the application's state: what it was given, once
         self.arriving: list[bytes] | None = None           # pieces of a state
         self.aside: list[bytes] = []                       # given after StateBegin: belongs after the state
@@ -117,6 +119,8 @@ class Member:
                 self.state_output(output)
             elif isinstance(output, ReadyToLeave):
                 self.ready_to_leave = True
+            elif isinstance(output, Note):
+                self.notes.append(output)
             elif isinstance(output, TOLD):
                 self.told.append(output)
 
@@ -319,9 +323,9 @@ class Sites:
                         member.drain()
         self.settle()
 
-    def leave(self, name: str) -> Member:
+    def leave(self, name: str, *, forget: bool = False) -> Member:
         member = self[name]
-        member.tell(LeaveWanted())
+        member.tell(LeaveWanted(forget))
         return member
 
 

@@ -2,15 +2,16 @@
 from __future__ import annotations
 
 import pytest
-from journal_disk import HOUR_NS, NOON_NS, Disk, Holder, address, holder, site_row
+from journal_disk import Disk, Holder, address, holder, site_row
 
+from jgroups_py.address import Address
 from jgroups_py.disk import AppendSegment
 from jgroups_py.events import LeaveWanted
-from jgroups_py.outputs import Deliver
+from jgroups_py.outputs import Deliver, MessagesLost
 from jgroups_py.protocols.relay.records import _OWNER, OWNER, VERSION, _record, owner_record
 from jgroups_py.protocols.relay.segments import segment_name, segment_number
 from jgroups_py.protocols.relay.sites import DOWN, OFFLINE, UP
-from jgroups_py.units import seconds
+from jgroups_py.units import millis, seconds
 
 BOB = address("bob")
 
@@ -84,10 +85,10 @@ def test_everything_held_comes_back_with_its_numbers_flags_and_age():
     first.say(b"mine")
     first.hear(BOB, 5, b"five", b"six")
     first.wait(seconds(100))
-    again = holder(first.disk.copied(), incarnation="2", now_ns=seconds(3), wall_ns=NOON_NS + seconds(160))
+    again = holder(first.disk.copied(), incarnation="2", now_ns=seconds(3))
     assert again.held() == {(first.me, 1): b"mine", (BOB, 5): b"five", (BOB, 6): b"six"}
     (run,) = again.relay.hold.runs[BOB]
-    assert again.stack.now_ns - run.since_ns == seconds(160)
+    assert again.stack.now_ns - run.since_ns == seconds(100)
     assert not again.delivered                     # old origins are not delivered to the new incarnation
     assert again.relay.stats()["restored_messages"] == 3
 
@@ -113,24 +114,90 @@ def test_the_site_table_comes_back_without_members_and_epoch():
     assert again.relay.current_numbers()[BOB] == 11
 
 
-def test_what_is_too_old_by_the_wall_clock_is_not_restored():
-    first = holder(hold_age_ns="10m")
-    first.say(b"old")
-    first.wait(seconds(400))
-    first.relay.hold.forget(first.me)                 # (it would go OFFLINE for SFO; here only the disk counts)
-    first.hear(BOB, 1, b"young")
-    again = holder(first.disk.copied(), incarnation="2", hold_age_ns="10m", wall_ns=NOON_NS + seconds(900))
-    assert again.held() == {(BOB, 1): b"young"}
-    assert "1 messages held on disk were too old" in again.warnings
+# --- ages -----------------------------------------------------------------------------------------------------------
+
+def age_ns(member: Holder, origin: Address) -> int:
+    """How long the first run of an origin has been held."""
+    return member.stack.now_ns - member.relay.hold.runs[origin][0].since_ns
 
 
-def test_a_wall_clock_that_was_set_back_makes_nothing_older():
+def test_a_held_run_grows_older_in_every_life_of_its_holder_and_not_in_between():
+    member = holder()
+    member.hear(BOB, 1, b"old")
+    for life in range(2, 6):
+        member.wait(seconds(100))
+        member = holder(member.disk.copied(), incarnation=str(life), now_ns=seconds(10_000 * life))
+    assert seconds(396) <= age_ns(member, BOB) <= seconds(400), "a crash costs what passed since the last stroke"
+
+
+def test_a_planned_stop_costs_nothing_of_an_age():
     first = holder()
-    first.say(b"one")
-    again = holder(first.disk.copied(), incarnation="2", wall_ns=NOON_NS - HOUR_NS)
-    (run,) = again.relay.hold.runs[first.me]
-    assert run.since_ns == 0
+    first.hear(BOB, 1, b"old")
+    first.wait(seconds(100) + millis(700))
+    first.stack.tell(first.relay, LeaveWanted(), first.stack.now_ns)
+    first.drain()
+    first.wait(first.relay.config.leave_timeout_ns)        # SFO is not to be reached
+    again = holder(first.disk.copied(), incarnation="2")
+    assert age_ns(again, BOB) == seconds(102) + millis(200), "to the moment, not to the last stroke"
 
+
+def test_what_reaches_hold_age_over_several_lives_is_declared_lost_by_range_and_stays_in_the_ledger():
+    member = holder(hold_age_ns="10m")
+    member.hear(BOB, 1, *[b"x"] * 13)
+    for life in range(2, 4):
+        member.wait(seconds(250))
+        member = holder(member.disk.copied(), incarnation=str(life), hold_age_ns="10m")
+    assert member.relay.table.sites["SFO"].status == DOWN, "held for"
+    member.wait(seconds(110))
+    assert member.relay.table.sites["SFO"].status == OFFLINE
+    assert [(loss.origin, loss.first, loss.stop, loss.dest_site) for loss in member.told(MessagesLost)] == [
+        (BOB, 1, 14, "SFO")]
+    book = member.relay.ledger()["SFO"][BOB]
+    assert (book.numbered, book.acknowledged, book.held, book.lost) == (13, 0, 0, 13)
+
+
+def away(age_s: int, **options: object) -> Holder:
+    """A member that starts again with something held for `age_s`, and is in no group yet."""
+    first = holder()
+    first.hear(BOB, 1, b"one", b"two")
+    first.wait(seconds(age_s))
+    return Holder(first.disk.copied(), incarnation="2", **options)
+
+
+def test_what_a_member_restored_is_older_by_the_time_its_site_ran_on_without_it():
+    again = away(100)
+    again.join(again.relay.journal.clock.now_ns + seconds(60))
+    assert age_ns(again, BOB) == seconds(160)
+    again.wait(seconds(40))
+    third = holder(again.disk.copied(), incarnation="3")
+    assert age_ns(third, BOB) == seconds(200)
+
+
+def test_what_is_too_old_because_the_site_ran_on_is_not_sent_by_the_member_that_comes_back_and_the_log_says_so():
+    again = away(100).found_group()
+    again.wait(seconds(1))
+    again.hear(address("carol"), 1, b"young")
+    again.join(again.relay.journal.clock.now_ns + seconds(30 * 60))
+    assert list(again.held().values()) == [b"young"], "what it took in itself is as young as before"
+    assert "2 messages held on disk are not sent" in again.warnings
+    assert "bob 1..2" in again.warnings
+    assert BOB not in again.relay.current_numbers(), "as relay it must not miss them, and declare them lost"
+    assert again.relay.stats()["journal_messages_expired"] == 2
+
+
+def test_a_clock_that_lags_is_set_forward_once():
+    again = away(100).found_group()
+    again.wait(seconds(1))
+    again.hear(address("carol"), 1, b"young")
+    site_clock_ns = again.relay.journal.clock.now_ns + seconds(60)
+    again.join(site_clock_ns)
+    again.join(site_clock_ns)
+    assert age_ns(again, BOB) == seconds(161)
+    again.join(again.relay.journal.clock.now_ns - seconds(500))
+    assert age_ns(again, BOB) == seconds(161), "another member's clock that is behind says nothing"
+
+
+# --- damage ---------------------------------------------------------------------------------------------------------
 
 def test_a_damaged_journal_gives_what_its_checksums_vouch_for_and_says_so():
     first = holder()

@@ -6,6 +6,7 @@ from random import Random
 import pytest
 from journal_disk import address, holder, site_row
 
+from jgroups_py.disk import JournalFailed
 from jgroups_py.protocols.relay import journal
 from jgroups_py.protocols.relay.segments import segment_name
 from jgroups_py.units import millis, seconds
@@ -194,6 +195,40 @@ def test_a_failed_disk_holds_nothing_back():
     member.disk.broken = "input/output error"
     member.say(b"two")
     assert member.relay.journal.unsynced(member.me) is None
+
+
+@pytest.mark.parametrize("sync", ["none", "interval"])
+def test_what_a_failed_disk_may_not_have_kept_is_written_once_more(sync, monkeypatch):
+    """The newest file, where a write broke off, and all that no finished sync covers."""
+    monkeypatch.setattr(journal, "SEGMENT_BYTES", 2000)
+    member = holder(hold_sync=sync, hold_sync_interval_ns="1s")
+    member.disk.lazy = True
+    member.hear(EVE, 1, bytes(1500))
+    member.wait(millis(1500))                                     # a sync is under way for this file,
+    member.hear(BOB, 1, bytes(1500))                              # not for this one,
+    member.say(bytes(1500))                                       # nor for the newest
+    member.notify(JournalFailed("input/output error"))
+    unsure = [member.me] if sync == "none" else [EVE, BOB, member.me]
+    assert sorted(member.relay.journal.missed.spans) == sorted(unsure)
+    before = list(member.disk.files)
+    member.wait(seconds(12))
+    disk = member.disk.copied()
+    for name in before if sync != "none" else before[-1:]:
+        disk.files.pop(name, None)                                # what was unsure is gone
+    assert holder(disk, incarnation="2").held() == member.held()
+
+
+def test_a_second_failure_of_a_disk_that_failed_changes_nothing():
+    """What was under way when it failed fails too: that is no failure of what is tried next."""
+    member = holder(hold_sync="every")
+    member.disk.lazy = True
+    member.say(b"one")
+    member.notify(JournalFailed("input/output error"))
+    member.wait(seconds(9))
+    member.notify(JournalFailed("the sync of then failed too"))
+    member.wait(seconds(2))
+    assert member.relay.journal.writing, "it is tried again 10 s after the first failure, not after the last"
+    assert member.durability == ["input/output error"]
 
 
 def test_segments_are_removed_from_a_full_disk_too(small_segments):

@@ -122,7 +122,7 @@ def test_a_site_never_heard_of_and_our_own_are_refused_with_what_is_known(world:
     world.run(seconds(1))
     assert answers(world["C"]) == [
         "LON is no site that was ever heard of; known: SFO", "NYC is our own site; known: SFO",
-        "'explode' is not an order; known: offline, online, drain"]
+        "'explode' is not an order; known: offline, online, drain, hold"]
 
 
 def test_a_drain_sends_what_is_held_then_takes_the_site_offline_without_loss(world: Sites) -> None:

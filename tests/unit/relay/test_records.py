@@ -50,7 +50,7 @@ def test_what_is_written_is_read_back():
     (owner, held, state), damage = read(data)
     assert owner == Owner(VERSION, "demo", "NYC")
     assert isinstance(held, Run)
-    assert (held.origin, held.origin.name, held.first, held.since_wall_ns) == (ALICE, "alice", 41, 17)
+    assert (held.origin, held.origin.name, held.first, held.since_ns) == (ALICE, "alice", 41, 17)
     assert held.batch.payloads == batch.payloads
     assert (held.batch.headers, held.batch.flags, held.batch.dest) == (headers, int(OOB), None)
     assert state == known

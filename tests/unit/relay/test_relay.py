@@ -219,13 +219,6 @@ def test_a_leaving_relay_hands_over_and_the_successor_loses_and_doubles_nothing(
         assert world[name].texts("c") == numbered(0, 60)
 
 
-def test_the_last_member_says_goodbye_for_its_site_which_is_offline_at_once() -> None:
-    world = Sites(NYC="A", SFO="DE").build()
-    world.leave("A")
-    world.run(millis(100))
-    assert [t.status for t in world["E"].told if isinstance(t, SiteStatusChanged)] == ["UP", "OFFLINE"]
-
-
 def test_a_stale_relay_is_refused_and_its_messages_come_after_the_merge(world: Sites) -> None:
     nyc = world.sites["NYC"]
     nyc.install(["A", "C"])                       # NYC splits: A's half first, B's half has the higher epoch
