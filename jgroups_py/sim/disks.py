@@ -26,7 +26,7 @@ from jgroups_py.disk import (
 from jgroups_py.outputs import LOCAL
 from jgroups_py.protocols.relay.records import Damage, Run, read_records
 from jgroups_py.sim.process import Process
-from jgroups_py.units import NS_PER_MS, NS_PER_S
+from jgroups_py.units import NS_PER_MS
 
 if TYPE_CHECKING:
     from jgroups_py.sim.engine import Engine
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 READ_NS = NS_PER_MS
 SYNC_NS = 2 * NS_PER_MS
 FLIP_RATIO = 0.3                         # of the files that a power cut tears
-EPOCH_NS = 1_700_000_000 * NS_PER_S      # the wall clock when a simulation begins
 
 
 @attrs.define(eq=False)
@@ -90,7 +89,7 @@ class Disks:
         if disk.owner is not None and disk.owner.running and disk.owner is not process:
             return self._fail(process, f"{asked.folder} is in use")
         disk.owner = process
-        event = JournalOpened(tuple(sorted(disk.files)), self.world.now_ns + EPOCH_NS)
+        event = JournalOpened(tuple(sorted(disk.files)), self.world.wall_ns(process.name))
         return self.world.after(READ_NS, self.world.tell, process, event, LOCAL)
 
     def read(self, process: Process, asked: ReadSegment) -> None:

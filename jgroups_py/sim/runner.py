@@ -119,6 +119,8 @@ def carry_out(world: World, setting: Profile, part: Part = WHOLE, injected: Coun
     def start(name: str) -> object:
         return setting.start(world, name)
 
+    for net, weather in setting.weather.items():
+        world.network.set_fair(net, weather)
     for name in setting.names:
         world.ip(name)                                    # addresses are handed out in order of names
     for number, action in part.actions(setting.plan):

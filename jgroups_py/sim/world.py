@@ -323,7 +323,7 @@ class World(Engine):
         for path in paths:
             backlog, path.backlog = path.backlog, []
             for socket, data in backlog:
-                for at_ns in path.arrivals(self.now_ns, True):
+                for at_ns in path.arrivals(self.now_ns, True, len(data)):
                     self._plan(at_ns, (socket, 0, data, None))
 
     def clear_up(self, net: int) -> None:

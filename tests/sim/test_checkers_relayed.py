@@ -8,7 +8,7 @@ import pytest
 from jgroups_py.batch import NO_RELAY
 from jgroups_py.sim import history as h
 from jgroups_py.sim.checkers import CHECKERS, check
-from jgroups_py.sim.checkers.relayed import RESENT_NS
+from jgroups_py.sim.checkers.relayed import GRACE_NS, RESENT_NS
 from jgroups_py.units import seconds
 from jgroups_py.view import ViewId
 from tests.sim.tale import Tale, broken
@@ -62,6 +62,20 @@ def test_a_declared_loss_is_no_hole() -> None:
     tale.heal()
     tale.end("ABDE")
     assert check(tale.history) == []
+
+
+def test_what_is_sent_before_the_other_site_was_ever_met_is_owed_to_nobody() -> None:
+    tale = Tale(NYC="AB", SFO="DE")
+    tale.group(1, "AB")
+    tale.group(1, "DE")
+    tale.at_ns += 2 * GRACE_NS                            # D and E are there for long
+    for name in "ABDE":
+        tale.sees(name, **({"NYC": "AB"} if name in "AB" else {"SFO": "DE"}))
+    tale.send("A", "a1")
+    tale.deliver("A", "a1", at="AB")
+    tale.heal()
+    tale.end("ABDE")
+    assert "R3" not in broken(tale)
 
 
 # --- planted violations -----------------------------------------------------------------------------------------------

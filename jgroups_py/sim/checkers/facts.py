@@ -172,6 +172,12 @@ class Facts:
         """When a member first heard of another site; what it multicast before was not meant for that site."""
         return self._met.get((member, site))
 
+    def both_met_ns(self, one: Address, other: Address) -> int:
+        """When the later of two members of different sites heard of the other's site; the end if one never did."""
+        end_ns = self.end.at_ns if self.end is not None else 0
+        met = (self.met_ns(one, self.site(other)), self.met_ns(other, self.site(one)))
+        return max(end_ns if at_ns is None else at_ns for at_ns in met)
+
     def may_lack(self, member: Address, message: Message) -> bool:
         """Whether there was a time when the member did not want what the message is about."""
         return bool(message.topic) and not all(

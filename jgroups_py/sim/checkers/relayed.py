@@ -106,7 +106,7 @@ def missing_numbers(facts: Facts, member: Address, messages: list[Message], got:
     told = [(lost.first, lost.stop) for lost in facts.lost
             if lost.who == member and lost.origin == messages[0].sender]
     sender = messages[0].sender
-    met_ns = max(facts.met_ns(sender, facts.site(member)) or 0, facts.met_ns(member, facts.site(sender)) or 0)
+    met_ns = facts.both_met_ns(sender, member)
     for message in messages:
         number = message.relay_number
         if number in got or any(start <= number < stop for start, stop in told) or facts.may_lack(member, message):

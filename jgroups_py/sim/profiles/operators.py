@@ -14,6 +14,7 @@ class Operators(Relay):
     """What profile relay does, and a few orders; each is taken back after a while."""
 
     name = "operators"
+    bursts = True
     kinds = KINDS
     reaches = ("sites OFFLINE", "sites back from OFFLINE", "losses told", "failovers")
 

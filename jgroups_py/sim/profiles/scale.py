@@ -14,6 +14,7 @@ class Scale(SitesProfile):
     """Each site has its own troubles, one member at a time; bridges between any of them fail."""
 
     name = "scale"
+    bursts = True
     lossless = True
     splits = True
     reaches = ("failovers", "overlapping failovers at two sites", "three sites failing over within ten seconds",

@@ -15,6 +15,7 @@ class SplitBrain(SitesProfile):
     """Two or three sites of three to five members; the first one splits, some seconds later perhaps another one."""
 
     name = "split-brain"
+    bursts = True
     settings = (("lost_after_ns", seconds(SPLIT_LIMIT_S + 2)),)
     splits = True
     reaches = ("splits", "halves that both relayed", "refused epochs", "merged sites", "views raised above a fence",

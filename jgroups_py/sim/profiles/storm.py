@@ -22,6 +22,7 @@ class RelayStorm(SitesProfile):
     """Sites of `backups` + 2 members or more, of which at most `backups` are missing at a time: so R3 applies."""
 
     name = "relay-storm"
+    bursts = True
     lossless = True
     splits = True
     reaches = ("failovers", "overlapping failovers at one site", "overlapping failovers at two sites",

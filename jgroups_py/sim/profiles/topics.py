@@ -8,7 +8,7 @@ from jgroups_py.outputs import LOCAL
 from jgroups_py.sim.faults import Action, Begin, CrashOfFirst, OneWay, PauseOf, Split, Storm, Talk, Want
 from jgroups_py.sim.network import Weather
 from jgroups_py.sim.process import Process
-from jgroups_py.sim.profiles.base import Plan, span, stack
+from jgroups_py.sim.profiles.base import Plan, in_order, span, stack
 from jgroups_py.sim.profiles.relay import Relay
 from jgroups_py.sim.profiles.sites import Replier
 from jgroups_py.sim.relay_faults import PauseOfFirst
@@ -30,6 +30,7 @@ class Topics(Relay):
     """
 
     name = "topics"
+    bursts = False
     reaches = ("failovers", "numbers sent for messages", "numbers delivered", "numbers refused", "interests heard",
                "halves that both relayed")
 
@@ -174,7 +175,3 @@ class Topics(Relay):
         port = PORT + list(self.plan.sites).index(site)
         return stack("topics", (("site", site), ("mcast_port", str(port)), ("topics", topics)))
 
-
-def in_order(actions: list[Action]) -> tuple[Action, ...]:
-    """By their times."""
-    return tuple(sorted(actions, key=lambda action: action.at_ns))
