@@ -142,6 +142,13 @@ class Unbalanced(Record):
 
 
 @attrs.frozen(eq=False)
+class Stalled(Record):
+    """Between the relay `who` and another one, which can talk, nothing moves (R12)."""
+
+    text: str
+
+
+@attrs.frozen(eq=False)
 class Covered(Record):
     """A state of another site was set that holds messages first to stop of `origin`; they are not delivered."""
 
@@ -304,6 +311,8 @@ class History:
                 return f"{self.name(who)} is told that it was too slow for {messages} messages of {self.name(origin)}"
             case Unbalanced(_, who, text):
                 return f"the ledger of {self.name(who)} does not add up: {text}"
+            case Stalled(_, who, text):
+                return f"{self.name(who)} stands still {text}"
             case Covered(_, who, site, origin, first, stop):
                 return f"{self.name(who)} has {first}..{stop} of {self.name(origin)} at {site} by a state"
             case Awaited(_, who, payload, sites):

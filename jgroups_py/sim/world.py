@@ -22,6 +22,7 @@ from jgroups_py.sim.books import Books
 from jgroups_py.sim.engine import Engine
 from jgroups_py.sim.network import NETS, Path, Weather
 from jgroups_py.sim.process import App, Process
+from jgroups_py.sim.stalls import Stalls
 from jgroups_py.topics import Interest, Subscribe, Unsubscribe, interest_in, topic_header
 from jgroups_py.units import millis, seconds
 from jgroups_py.view import View
@@ -44,6 +45,7 @@ class World(Engine):
         self.order_count = 0                                 # of operators
         self.cut_count = 0
         self.by_address: dict[Address, Process] = {}
+        self.stalls = Stalls(self)
         self._hosts: dict[str, str] = {}                     # name -> IP address
 
     # --- members ----------------------------------------------------------------------------------------------------
@@ -67,6 +69,7 @@ class World(Engine):
         process = Process(name, number, ip, site, node, app or App())
         if isinstance(node.relay, Relay):
             process.books = Books(self, node.relay)
+            self.stalls.begin()
         self.processes[name] = process
         self.all_processes.append(process)
         self.by_address[node.me] = process

@@ -75,6 +75,7 @@ class Facts:
         self.skipped_before: dict[int, int] = {}                     # id of a delivery -> told until then of its source
         self._skipped: dict[tuple[Address, Address], int] = {}       # (who, origin) -> told so far
         self.unbalanced: list[h.Unbalanced] = []
+        self.stalled: list[h.Stalled] = []
         self.obeyed: list[h.Obeyed] = []
         self.on_disk: list[h.OnDisk] = []
         self.unreached: list[h.Unreached] = []
@@ -126,6 +127,8 @@ class Facts:
                 self._skipped[who, origin] = self._skipped.get((who, origin), 0) + messages
             case h.Unbalanced():
                 self.unbalanced.append(entry)
+            case h.Stalled():
+                self.stalled.append(entry)
             case h.Interested(_, who, interest):
                 self.interests.setdefault(who, []).append(interest)
             case h.OnDisk():

@@ -1,4 +1,4 @@
-"""R1 to R9: what is guaranteed across sites.
+"""R1 to R9 and R12: what is guaranteed across sites.
 
 A message is known by (origin, number): its place among the multicasts of its origin that are relayed.
 """
@@ -285,3 +285,10 @@ def conservation(facts: Facts) -> Iterator[Violation]:
     """R9: numbered = acknowledged + held + lost, per destination site and origin, at every step (`sim/books.py`)."""
     for found in facts.unbalanced:
         yield Violation("R9", f"the ledger of {facts.name(found.who)} does not add up: {found.text}", found.at_ns)
+
+
+def progress(facts: Facts) -> Iterator[Violation]:
+    """R12: while the relays of two sites can talk, what one holds for the other is sent or declared lost in time, also
+    while other things fail (`sim/stalls.py`)."""
+    for found in facts.stalled:
+        yield Violation("R12", f"{facts.name(found.who)} stands still {found.text}", found.at_ns)
