@@ -95,8 +95,8 @@ def wait_of(mine: Relay, one: Process, other: Process, its: Relay) -> tuple[Any,
     config = mine.config
     bridge, its_bridge = mine.sending.bridge_view, its.sending.bridge_view
     ours, theirs = one.node.bridge, other.node.bridge
-    assert ours is not None and theirs is not None, "both have a bridge"
-    if bridge is None or its_bridge is None or theirs.me not in bridge or ours.me not in its_bridge:
+    if bridge is None or its_bridge is None or ours is None or theirs is None or theirs.me not in bridge or \
+            ours.me not in its_bridge:
         return "apart", MEETING_NS, "they are in no common view of the bridge"
     allowed_ns = max(config.lost_after_ns, config.site_down_after_ns, its.config.site_down_after_ns) + ALLOWED_NS
     site, back = mine.table.get(other.site), its.table.get(one.site)

@@ -84,12 +84,13 @@ class Facts:
         self.member_news: list[h.MemberSaid] = []
         self.global_installs: list[h.GlobalInstall] = []
         self.ordered: dict[tuple[Address, Address | None], list[Message]] = {}   # (sender, dest) -> from number 1
-        self.interests: dict[Address, list[Interest]] = {}           # member -> what it wanted, one after the other
+        self.interests: dict[Address, list[tuple[int, Interest]]] = {}       # member -> from when on it wanted what
         self.out: dict[Address, int] = {}                            # who left, is leaving or crashed -> when
         self.leaving: dict[Address, None] = {}                       # who asked to leave and is not out
         self.healed_ns: int | None = None
         self.end: h.End | None = None
         self._met: dict[tuple[Address, str], int] = {}
+        self._heard: dict[tuple[Address, Address, str], list[tuple[int, int]]] | None = None
         for entry in history.entries:
             self._add(entry)
 
@@ -129,8 +130,8 @@ class Facts:
                 self.unbalanced.append(entry)
             case h.Stalled():
                 self.stalled.append(entry)
-            case h.Interested(_, who, interest):
-                self.interests.setdefault(who, []).append(interest)
+            case h.Interested(at_ns, who, interest):
+                self.interests.setdefault(who, []).append((at_ns, interest))
             case h.OnDisk():
                 self.on_disk.append(entry)
             case h.Unreached():
@@ -182,9 +183,40 @@ class Facts:
         return max(end_ns if at_ns is None else at_ns for at_ns in met)
 
     def may_lack(self, member: Address, message: Message) -> bool:
-        """Whether there was a time when the member did not want what the message is about."""
-        return bool(message.topic) and not all(
-            interest.wants(message.topic) for interest in self.interests.get(member, ()))
+        """Whether the member's interests excuse that it never delivered the message.
+
+        They do if it did not want what the message is about when it was sent, or gave it up since. They do if it
+        subscribed in its life, up to the first message of that sender about that topic which it delivered after: by
+        that its subscription is known to have begun. Later ones it must have, and so must those who want it from
+        their start.
+        """
+        if not message.topic or member not in self.interests:
+            return False
+        changes = self.interests[member]
+        since_ns: int | None = None
+        for at_ns, interest in changes:
+            if interest.wants(message.topic):
+                since_ns = at_ns if since_ns is None else since_ns
+            else:
+                since_ns = None
+                if at_ns > message.at_ns:
+                    return True
+        if since_ns is None or since_ns == changes[0][0]:
+            return since_ns is None
+        began_ns = next((sent_ns for at_ns, sent_ns in self._about(member, message) if at_ns > since_ns), None)
+        return began_ns is None or message.at_ns <= began_ns
+
+    def _about(self, member: Address, message: Message) -> list[tuple[int, int]]:
+        """When the member delivered a message of that sender about that topic, and when that one was sent; in order."""
+        if self._heard is None:
+            self._heard = {}
+            for delivery in self.deliveries:
+                for payload in delivery.payloads if delivery.dest is None else ():
+                    known = self.messages.get(payload)
+                    if known is not None and known.topic and known.reliable and not known.flags & OOB:
+                        key = (delivery.who, known.sender, known.topic)
+                        self._heard.setdefault(key, []).append((delivery.at_ns, known.at_ns))
+        return self._heard.get((member, message.sender, message.topic), [])
 
     def site(self, member: Address) -> str:
         """The member's site, "" without RELAY."""

@@ -1,9 +1,10 @@
 """What all profiles have in common: a plan drawn from a seed, stacks, runs of messages."""
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from random import Random
+from types import MappingProxyType
 from typing import ClassVar
 
 import attrs
@@ -59,7 +60,7 @@ class Profile:
     lossless = False
     splits = False
     bursts = False                       # some seeds (BURSTY_SEEDS) have bursts of loss on single paths as well
-    weather: ClassVar[dict[int, Weather]] = {}           # net -> good weather, where it is not the usual (CLEAR)
+    weather: Mapping[int, Weather] = MappingProxyType({})    # net -> good weather, where it is not the usual (CLEAR)
     application = False                  # its members run an application, which the runner is told (APPLICATIONS)
 
     def __init__(self, seed: int) -> None:
@@ -143,7 +144,7 @@ def with_bursts(plan: Plan, rng: Random) -> Plan:
     changes = [fault for fault in plan.faults if isinstance(fault, Begin | CrashOf | CrashOfFirst | LeaveOf)]
     groups = [members for members in plan.sites.values() if len(members) > 1]
     for fault in rng.sample(changes, min(STREAMS, len(changes))):
-        for _ in range(2):
+        for _ in range(2 if groups else 0):
             src, dest = rng.sample(rng.choice(groups), 2)
             first_ns = max(0, fault.at_ns - millis(100))
             times = list(range(first_ns, first_ns + STREAM_NS, BURST_NS // 2))
