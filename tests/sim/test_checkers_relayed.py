@@ -182,6 +182,35 @@ def what_a_disk_had_never_comes(tale: Tale) -> None:
     tale.end("ABDE")
 
 
+def what_a_disk_had_is_forgotten(tale: Tale) -> None:
+    tale.sees("A", NYC="AB", SFO="DE")
+    tale.send("A", "a3")
+    tale.crash("A")
+    tale.history.add(h.OnDisk(tale.tick(), tale.who["A"], (b"a3",), complete=True))
+    tale.history.add(h.Ledger(tale.tick(), tale.who["B"], "SFO", {}, {}, {}))
+    tale.crash("D")
+    tale.crash("E")
+    tale.heal()
+    tale.end("AB")
+
+
+def what_a_disk_had_is_lost_in_silence(tale: Tale) -> None:
+    tale.sees("A", NYC="AB", SFO="DE")
+    tale.send("A", "a3")
+    tale.crash("A")
+    tale.history.add(h.OnDisk(tale.tick(), tale.who["A"], (b"a3",), complete=True))
+    me = tale.who["A"]
+    tale.history.add(h.Ledger(tale.tick(), tale.who["B"], "SFO", {me: 4}, {me: 4}, {me: ((3, 4),)}))
+    tale.crash("D")
+    tale.crash("E")
+    tale.heal()
+    tale.end("AB")
+
+
+def a_relay_sends_nothing_any_more(tale: Tale) -> None:
+    tale.history.add(h.Stalled(tale.tick(), tale.who["A"], "towards SFO: nothing has moved"))
+
+
 PLANTED_REMOTE = [
     ("R1", wrong_site), ("R1", no_proxy), ("R1", relayed_though_asked_not_to), ("R2", echo), ("R3", remote_twice),
     ("R3", remote_never), ("R4", remote_out_of_order), ("R4", remote_hole), ("R5", local_send_waits),
@@ -189,7 +218,8 @@ PLANTED_REMOTE = [
     ("R7", global_view_never_was),
     ("R7", global_view_does_not_converge), ("R8", stale_relay_is_obeyed),
     ("R8", a_lower_epoch_is_obeyed), ("R9", a_ledger_does_not_add_up),
-    ("R11", what_a_disk_had_never_comes),
+    ("R11", what_a_disk_had_never_comes), ("R11", what_a_disk_had_is_forgotten),
+    ("R11", what_a_disk_had_is_lost_in_silence), ("R12", a_relay_sends_nothing_any_more),
 ]
 
 
@@ -198,6 +228,14 @@ def test_a_violation_between_sites_is_found(guarantee: str, plant: Callable[[Tal
     tale = relayed()
     plant(tale)
     assert guarantee in broken(tale)
+
+
+def test_what_a_disk_had_and_was_declared_lost_is_no_violation() -> None:
+    tale = relayed()
+    what_a_disk_had_is_lost_in_silence(tale)
+    lost = h.Lost(0, tale.who["B"], "NYC", tale.who["A"], 3, 4, "SFO")
+    tale.history.entries.insert(0, lost)
+    assert "R11" not in broken(tale)
 
 
 def test_survivors_of_two_common_views_got_the_same_remote_messages() -> None:

@@ -76,6 +76,8 @@ class Facts:
         self._skipped: dict[tuple[Address, Address], int] = {}       # (who, origin) -> told so far
         self.unbalanced: list[h.Unbalanced] = []
         self.stalled: list[h.Stalled] = []
+        self.ledgers: list[h.Ledger] = []
+        self.lost_far: list[h.Lost] = []                             # told at the origin's site of another one
         self.obeyed: list[h.Obeyed] = []
         self.on_disk: list[h.OnDisk] = []
         self.unreached: list[h.Unreached] = []
@@ -116,10 +118,9 @@ class Facts:
                 self._met.setdefault((who, site), at_ns)
             case h.Obeyed():
                 self.obeyed.append(entry)
-            case h.Lost():
-                if entry.dest_site is None:
-                    self.lost.append(entry)
-            case h.Covered():
+            case h.Lost() if entry.dest_site is not None:
+                self.lost_far.append(entry)
+            case h.Lost() | h.Covered():
                 self.lost.append(entry)
             case h.Skipped(_, who, origin, messages):
                 current = self.final_view(who)
@@ -128,6 +129,8 @@ class Facts:
                 self._skipped[who, origin] = self._skipped.get((who, origin), 0) + messages
             case h.Unbalanced():
                 self.unbalanced.append(entry)
+            case h.Ledger():
+                self.ledgers.append(entry)
             case h.Stalled():
                 self.stalled.append(entry)
             case h.Interested(at_ns, who, interest):
