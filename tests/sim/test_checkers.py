@@ -63,7 +63,7 @@ def test_what_is_sent_to_a_member_that_was_gone_for_a_while_may_be_lost() -> Non
     tale.send("A", "a2")
     left, right = tale.install(tale.view(2, "AC"), "AC"), tale.install(tale.view(2, "B"), "B")
     tale.deliver("A", "a2", at="AC")
-    tale.install(tale.view(3, "ABC", (left, right)), "ABC")
+    tale.install(tale.view(3, "ABC", (left, right)), "ABC", B={"A": 1})
     tale.heal()
     tale.end("ABC")
     assert check(tale.history) == []

@@ -53,8 +53,8 @@ def _forgotten(facts: Facts) -> Iterator[Violation]:
                     else _wrong(facts, ledger, message)
                 if wrong:
                     yield Violation("R11", f"{facts.show(message.payload)} (number {message.relay_number}) of "
-                                    f"{facts.name(sender)} was on a disk of {ours} and came to nobody at {ledger.site}; "
-                                    f"{wrong}", ledger.at_ns)
+                                    f"{facts.name(sender)} was on a disk of {ours} and came to nobody at "
+                                    f"{ledger.site}; {wrong}", ledger.at_ns)
                     break                                 # the first one of an origin says enough
 
 
