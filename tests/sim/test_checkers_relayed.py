@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from jgroups_py.address import Address
 from jgroups_py.batch import NO_RELAY
 from jgroups_py.sim import history as h
 from jgroups_py.sim.checkers import CHECKERS, check
@@ -76,6 +77,34 @@ def test_what_is_sent_before_the_other_site_was_ever_met_is_owed_to_nobody() -> 
     tale.heal()
     tale.end("ABDE")
     assert "R3" not in broken(tale)
+
+
+def reborn(*, spoken: bool) -> Tale:
+    """SFO died as a whole, and D is back, which knows NYC from its disk; A sends before, or after, they speak again."""
+    tale = Tale(NYC="A", SFO="D")
+    tale.group(1, "A")
+    tale.sees("A", NYC="A", SFO="D")
+    tale.crash("D")
+    tale.who["D"] = Address(b"D2".rjust(16, b"0"), "D")
+    tale.views["D"] = None
+    tale.history.started(tale.tick(), tale.who["D"], "D#2", "SFO")
+    tale.group(1, "D")
+    tale.sees("D", NYC="A", SFO="D")
+    tale.at_ns += 2 * GRACE_NS
+    if spoken:
+        tale.history.add(h.Obeyed(tale.tick(), tale.who["D"], "NYC", ViewId(1, tale.who["A"])))
+    tale.send("A", "a1")
+    tale.deliver("A", "a1", at="A")
+    if not spoken:
+        tale.history.add(h.Obeyed(tale.tick(), tale.who["D"], "NYC", ViewId(1, tale.who["A"])))
+    tale.heal()
+    tale.end("AD")
+    return tale
+
+
+def test_a_site_that_died_as_a_whole_is_owed_what_is_sent_once_it_was_spoken_to_again() -> None:
+    assert "R3" not in broken(reborn(spoken=False))
+    assert "R3" in broken(reborn(spoken=True))
 
 
 # --- planted violations -----------------------------------------------------------------------------------------------

@@ -92,6 +92,9 @@ class Facts:
         self.healed_ns: int | None = None
         self.end: h.End | None = None
         self._met: dict[tuple[Address, str], int] = {}
+        self._running: dict[str, dict[Address, None]] = {}           # site -> its members that run
+        self._spoken: dict[str, dict[str, None]] = {}                # site that died as a whole -> obeyed since
+        self._reborn: dict[Address, dict[str, int]] = {}             # its members since -> when they heard each site
         self._heard: dict[tuple[Address, Address, str], list[tuple[int, int]]] | None = None
         for entry in history.entries:
             self._add(entry)
@@ -116,8 +119,14 @@ class Facts:
                     self._met.setdefault((who, site), at_ns)
             case h.SiteStatus(at_ns, who, site, _):
                 self._met.setdefault((who, site), at_ns)
-            case h.Obeyed():
+            case h.Start(at_ns, who, site):
+                self._started(at_ns, who, site)
+            case h.Obeyed(at_ns, who, site, _):
                 self.obeyed.append(entry)
+                self._spoken.get(self.site(who), {})[site] = None
+                for member in self._running.get(self.site(who), ()):
+                    if member in self._reborn:
+                        self._reborn[member].setdefault(site, at_ns)
             case h.Lost() if entry.dest_site is not None:
                 self.lost_far.append(entry)
             case h.Lost() | h.Covered():
@@ -150,10 +159,19 @@ class Facts:
             case h.End():
                 self.end = entry
 
+    def _started(self, at_ns: int, who: Address, site: str) -> None:
+        here = self._running.get(site)
+        if here is not None and not here:
+            self._spoken[site] = {}
+        if site in self._spoken:
+            self._reborn[who] = dict.fromkeys(self._spoken[site], at_ns)
+        self._running.setdefault(site, {})[who] = None
+
     def _left(self, entry: h.Leaving | h.Leave | h.Crash) -> None:
         if isinstance(entry, h.Leaving):
             self.leaving[entry.who] = None
         else:
+            self._running.get(self.site(entry.who), {}).pop(entry.who, None)
             self.leaving.pop(entry.who, None)
 
     def _add_messages(self, sent: h.Send) -> None:
@@ -179,10 +197,16 @@ class Facts:
         """When a member first heard of another site; what it multicast before was not meant for that site."""
         return self._met.get((member, site))
 
-    def both_met_ns(self, one: Address, other: Address) -> int:
-        """When the later of two members of different sites heard of the other's site; the end if one never did."""
+    def both_met_ns(self, sender: Address, member: Address) -> int:
+        """When the later of two members of different sites heard of the other's site; the end if one never did.
+
+        Where all members of the receiver's site had ended, a new one heard of the sender's when a relay of its site was
+        spoken to again: it may know that site from its disk, but nobody there knows what was meant for it before.
+        """
         end_ns = self.end.at_ns if self.end is not None else 0
-        met = (self.met_ns(one, self.site(other)), self.met_ns(other, self.site(one)))
+        met = [self.met_ns(sender, self.site(member)), self.met_ns(member, self.site(sender))]
+        if member in self._reborn:
+            met.append(self._reborn[member].get(self.site(sender)))
         return max(end_ns if at_ns is None else at_ns for at_ns in met)
 
     def may_lack(self, member: Address, message: Message) -> bool:
