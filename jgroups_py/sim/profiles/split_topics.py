@@ -6,7 +6,9 @@ from typing import ClassVar
 
 import attrs
 
-from jgroups_py.sim.faults import Action, Split, Talk, Want
+from jgroups_py.outputs import LOCAL
+from jgroups_py.sim.faults import Action, Split, Storm, Talk, Want
+from jgroups_py.sim.network import Weather
 from jgroups_py.sim.process import Process
 from jgroups_py.sim.profiles.base import Plan, in_order, span
 from jgroups_py.sim.profiles.scale import Scale
@@ -35,7 +37,29 @@ class Topical(SitesProfile):
         traffic: list[Action] = [self.about(action) if isinstance(action, Talk) else action for action in plan.traffic]
         for at_ns in self.stirring(plan):
             traffic += self.stir(at_ns)
-        return attrs.evolve(plan, traffic=in_order(traffic))
+        splits = [fault for fault in plan.faults if isinstance(fault, Split) and LOCAL in fault.nets]
+        faults = list(plan.faults)
+        if splits and rng.random() < 0.6:
+            traffic = self.first_words(rng.choice(splits), traffic)
+            if rng.random() < 0.6:
+                latency_ns = span(rng, 0.01, 0.08)
+                faults.append(Storm(millis(1500), Weather(latency_ns=latency_ns, jitter_ns=latency_ns // 4),
+                                    plan.stop_ns - millis(1500), LOCAL))
+        return attrs.evolve(plan, faults=in_order(faults), traffic=in_order(traffic))
+
+    def first_words(self, split: Split, traffic: list[Action]) -> list[Action]:
+        """Some members of other sites send their first message of all about a topic just after a site has split, when
+        nobody has noticed, and nothing more for long: one half acknowledges it for the other, which never heard of its
+        sender."""
+        rng = self.rng
+        away = self.site_of[split.groups[0][0]]
+        novices = dict.fromkeys(rng.sample(self.elsewhere(away), min(2, len(self.elsewhere(away)))))
+        again_ns = split.at_ns + split.for_ns + seconds(8)
+        kept = [action for action in traffic
+                if not (isinstance(action, Talk) and action.name in novices and not action.dest
+                        and action.at_ns < again_ns)]
+        return [*kept, *(Talk(split.at_ns + span(rng, 0, 6), name, "", 1, 0, topic=rng.choice(TOPICS))
+                         for name in novices)]
 
     def about(self, talk: Talk) -> Talk:
         """A run to all mostly has a topic."""
