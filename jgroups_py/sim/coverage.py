@@ -20,6 +20,8 @@ from jgroups_py.view import MergeView, View, ViewId
 
 FAILOVER_NS = seconds(3)
 TOGETHER_NS = seconds(10)
+LATE_NS = seconds(5)                     # after the start of a site another one that it meets is late
+LARGE_BYTES = 1_000_000
 REPLAYED = 50
 COUNTED = {"refused epochs": ("RELAY", "refused"), "messages read from disk": ("RELAY", "restored_messages"),
            "torn files": ("RELAY", "journal_damaged_files"), "disks that failed": ("RELAY", "journal_failures"),
@@ -69,6 +71,8 @@ class Coverage:
         self.arrived: dict[str, dict[bytes, int]] = {}   # site -> message of another site -> when it came first
         self.died: dict[str, list[int]] = {}             # site -> when its last member ended
         self.heard_of: dict[tuple[Address, str], h.MemberSaid] = {}      # (who, name) -> the latest of SWIM's news
+        self.started: dict[Address, int] = {}
+        self.met: dict[str, dict[str, None]] = {}        # site -> the sites that some member of it heard of
         self.on_disk: dict[bytes, None] = {}             # what was on the disk of a member that crashed
         for entry in history.entries:
             self._see(entry)
@@ -80,7 +84,8 @@ class Coverage:
 
     def _see(self, entry: h.Entry) -> None:
         match entry:
-            case h.Start(_, who, site):
+            case h.Start(at_ns, who, site):
+                self.started[who] = at_ns
                 self.alive.setdefault(site, {})[who] = None
             case h.Send():
                 self.sent.update(dict.fromkeys(entry.payloads, entry))
@@ -122,6 +127,7 @@ class Coverage:
             arrived = self.arrived.setdefault(self.history.sites[entry.who], {})
             for payload in entry.payloads:
                 arrived.setdefault(payload, entry.at_ns)
+                self.counts["large messages delivered far"] += len(payload) >= LARGE_BYTES
             if entry.view is not None:
                 self.relayed[entry.view.id] = None
 
@@ -136,6 +142,8 @@ class Coverage:
             self.counts["sites with seven members"] += 1
         if isinstance(view, MergeView):
             self.counts["merged sites"] += 1
+            self.counts["relays by a merge"] += bool(site) and any(
+                sub.coordinator != view.coordinator and len(sub) > 1 for sub in view.subgroups)
             self.counts["excluded members merged back"] += any(len(group) == 1 for group in view.subgroups)
         elif previous is not None:
             self._change(entry, site, previous)
@@ -164,6 +172,11 @@ class Coverage:
             self.died.setdefault(site, []).append(at_ns)
 
     def _status(self, entry: h.SiteStatus) -> None:
+        met = self.met.setdefault(self.history.sites[entry.who], {})
+        if entry.site not in met:
+            met[entry.site] = None
+            first_ns = min(self.started[member] for member in self.alive[self.history.sites[entry.who]])
+            self.counts["sites met late"] += entry.at_ns - first_ns > LATE_NS
         key = entry.who, entry.site
         if entry.status == "UP" and self.statuses.get(key) == "OFFLINE":
             self.counts["sites back from OFFLINE"] += 1
@@ -177,6 +190,7 @@ class Coverage:
             self.paused[name] = None
         elif what == "goes on":
             self.paused.pop(name, None)
+        self.counts["clocks moved"] += text.startswith("the wall clock of")
 
     # --- splits -----------------------------------------------------------------------------------------------------
 

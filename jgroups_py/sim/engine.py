@@ -15,6 +15,7 @@ from jgroups_py.outputs import LOCAL, Frame
 from jgroups_py.sim import history as h
 from jgroups_py.sim.archives import Archives
 from jgroups_py.sim.carry import Carrier
+from jgroups_py.sim.clocks import Clocks
 from jgroups_py.sim.disks import Disks
 from jgroups_py.sim.links import Links
 from jgroups_py.sim.network import STREAM_BACKLOG, Network, Weather, refusal_of, refusal_of_size
@@ -35,6 +36,7 @@ class Engine:
         self.network = Network(f"{seed}/network", weather)
         self.history = h.History()
         self.links = Links(self)
+        self.clocks = Clocks()
         self.disks = Disks(self, seed)
         self.archives = Archives(self)
         self.carrier = Carrier(self)
@@ -53,6 +55,10 @@ class Engine:
     def name_at(self, host: str) -> str:
         """The name of the process at an IP address, the address itself where nobody is."""
         return self._names.get(host, host)
+
+    def wall_ns(self, name: str) -> int:
+        """What the wall clock of a member's host shows, in ns since 1970."""
+        return self.clocks.of(name).read(self.now_ns)
 
     def free_port(self) -> int:
         """A port that nobody used before."""
@@ -221,5 +227,5 @@ class Engine:
                 path.backlog.append((socket, data))
             return
         physical = None if mine.stream else mine.physical
-        for at_ns in path.arrivals(self.now_ns, mine.stream):
+        for at_ns in path.arrivals(self.now_ns, mine.stream, len(data)):
             self._plan(at_ns, (socket, 0, data, physical))

@@ -15,7 +15,7 @@ from jgroups_py.errors import ChannelError
 from jgroups_py.outputs import BRIDGE, LOCAL
 from jgroups_py.sim.network import Weather
 from jgroups_py.sim.process import Process
-from jgroups_py.units import NS_PER_S
+from jgroups_py.units import NS_PER_MS, NS_PER_S
 
 if TYPE_CHECKING:
     from jgroups_py.sim.world import World
@@ -229,6 +229,27 @@ class Clog(Action):
     def words(self) -> str:
         return (f"path {self.src} -> {self.dest} on {NET_NAMES[self.net]} for {self.for_ns / NS_PER_S:.3f} s: "
                 f"{self.weather}")
+
+
+@attrs.frozen
+class Burst(Action):
+    """Total loss on one path, one direction, for some milliseconds."""
+
+    kind = "burst of loss"
+    src: str
+    dest: str
+    for_ns: int
+    net: int = LOCAL
+
+    def do(self, world: World, start: Starter) -> bool:
+        path = world.network.path(self.src, self.dest, self.net)
+        path.burst_ns = max(path.burst_ns, world.now_ns + self.for_ns)
+        world.remark(f"a burst of loss on {self.src} -> {self.dest}")
+        return True
+
+    def words(self) -> str:
+        return (f"all is lost from {self.src} to {self.dest} for {self.for_ns / NS_PER_MS:.1f} ms on "
+                f"{NET_NAMES[self.net]}")
 
 
 # --- traffic ----------------------------------------------------------------------------------------------------------

@@ -142,6 +142,24 @@ class Unbalanced(Record):
 
 
 @attrs.frozen(eq=False)
+class Ledger(Record):
+    """What the ledger of a relay says at the end of the run about one site: origin -> from where on nothing is
+    acknowledged nor lost, the number that comes next, and what is lost."""
+
+    site: str
+    acked: dict[Address, int]
+    numbers: dict[Address, int]
+    lost: dict[Address, tuple[tuple[int, int], ...]]
+
+
+@attrs.frozen(eq=False)
+class Stalled(Record):
+    """Between the relay `who` and another one, which can talk, nothing moves (R12)."""
+
+    text: str
+
+
+@attrs.frozen(eq=False)
 class Covered(Record):
     """A state of another site was set that holds messages first to stop of `origin`; they are not delivered."""
 
@@ -304,6 +322,11 @@ class History:
                 return f"{self.name(who)} is told that it was too slow for {messages} messages of {self.name(origin)}"
             case Unbalanced(_, who, text):
                 return f"the ledger of {self.name(who)} does not add up: {text}"
+            case Ledger(_, who, site, acked, numbers, _):
+                held = sum(max(0, number - acked.get(origin, 1)) for origin, number in numbers.items())
+                return f"the ledger of {self.name(who)} for {site} knows {len(numbers)} origins, {held} are held"
+            case Stalled(_, who, text):
+                return f"{self.name(who)} stands still {text}"
             case Covered(_, who, site, origin, first, stop):
                 return f"{self.name(who)} has {first}..{stop} of {self.name(origin)} at {site} by a state"
             case Awaited(_, who, payload, sites):

@@ -6,6 +6,9 @@ one path does not move the others. Datagram paths lose, duplicate and reorder as
 stream either goes on or is found to be reset and the waiting frames are lost. Weather with loss thins out streams as
 well, as connections that are reset do. What real sockets refuse is refused here too, and counted at the sender under
 the names of runtime/, so that a target or a frame that no socket takes is seen without one.
+
+A burst is total loss on one path for some milliseconds: datagrams are gone, streams come that much later, as TCP sends
+again. A path with a bandwidth has a queue: what would wait longer than `QUEUE_NS` is lost.
 """
 from __future__ import annotations
 
@@ -19,11 +22,12 @@ from jgroups_py.address import PhysicalAddress
 from jgroups_py.outputs import BRIDGE, LOCAL
 from jgroups_py.resolver import MAX_PORT
 from jgroups_py.texts import is_ipv4
-from jgroups_py.units import NS_PER_MS, NS_PER_US
+from jgroups_py.units import NS_PER_MS, NS_PER_S, NS_PER_US
 
 NETS = (LOCAL, BRIDGE)
 STREAM_BACKLOG = 1024                    # frames that wait in a cut stream; TcpConfig.send_queue's default
 RESET_RATIO = 0.5                        # how often a stream does not survive a cut
+QUEUE_NS = 3 * NS_PER_S                  # what waits longer for its turn on a path with a bandwidth is dropped
 
 LARGEST_DATAGRAM = 65507                 # UDP over IPv4
 LARGEST_FRAME = 16 << 20                 # ZeroMQ's limit in runtime/tcp.py: a peer that sends more is cut off
@@ -46,7 +50,10 @@ def refusal_of_size(nbytes: int, stream: bool) -> str:
 
 @attrs.frozen
 class Weather:
-    """What a path does to frames. Delays are uniform between latency and latency + jitter."""
+    """What a path does to frames. Delays are uniform between latency and latency + jitter.
+
+    bytes_per_s: how much it carries, 0 for any amount.
+    """
 
     latency_ns: int = 200 * NS_PER_US
     jitter_ns: int = 200 * NS_PER_US
@@ -54,13 +61,16 @@ class Weather:
     duplicate_ratio: float = 0.0
     reorder_ratio: float = 0.0           # such a frame is overtaken by those of the next `reorder_ns`
     reorder_ns: int = 5 * NS_PER_MS
+    bytes_per_s: int = 0
 
     def __str__(self) -> str:
         parts = [f"latency {self.latency_ns / NS_PER_MS:g}..{(self.latency_ns + self.jitter_ns) / NS_PER_MS:g} ms"]
         for word, ratio in (("loss", self.loss_ratio), ("duplicate", self.duplicate_ratio),
                             ("reorder", self.reorder_ratio)):
             if ratio:
-                parts.append(f"{word} {ratio:.0%}")
+                parts.append(f"{word} {ratio:.3g}" if ratio < 0.01 else f"{word} {ratio:.0%}")
+        if self.bytes_per_s:
+            parts.append(f"{self.bytes_per_s} bytes/s")
         return ", ".join(parts)
 
 
@@ -71,19 +81,29 @@ CLEAR = {LOCAL: Weather(), BRIDGE: Weather(latency_ns=2 * NS_PER_MS, jitter_ns=N
 class Path:
     """One direction between two processes on one net."""
 
-    __slots__ = ("backlog", "cut", "last_ns", "rng", "weather")
+    __slots__ = ("backlog", "burst_ns", "cut", "free_ns", "last_ns", "rng", "weather")
 
     def __init__(self, rng: Random, weather: Weather) -> None:
         self.rng = rng
         self.weather = weather
         self.cut = False
         self.last_ns = 0                                   # when the latest frame sent in order arrives
+        self.burst_ns = 0                                  # until then a burst of loss lasts
+        self.free_ns = 0                                   # when all that was sent before is on its way (bandwidth)
         self.backlog: list[tuple[Any, bytes]] = []      # frames of a cut stream: (receiving socket, data)
 
-    def arrivals(self, now_ns: int, stream: bool) -> tuple[int, ...]:
-        """When a frame sent now arrives: never, once, or twice."""
+    def arrivals(self, now_ns: int, stream: bool, nbytes: int = 0) -> tuple[int, ...]:
+        """When a frame of so many bytes sent now arrives: never, once, or twice."""
         weather = self.weather
         rand = self.rng.random
+        if now_ns < self.burst_ns:
+            if not stream:
+                return ()
+            now_ns = self.burst_ns
+        if weather.bytes_per_s:
+            if self.free_ns > now_ns + QUEUE_NS:
+                return ()
+            self.free_ns = now_ns = max(now_ns, self.free_ns) + nbytes * NS_PER_S // weather.bytes_per_s
         at_ns = now_ns + weather.latency_ns + int(weather.jitter_ns * rand())
         if weather.loss_ratio and rand() < weather.loss_ratio:
             return ()
@@ -128,6 +148,11 @@ class Network:
         for net in nets:
             self.cuts.setdefault((src, dest, net), {})[number] = None
             self.path(src, dest, net).cut = True
+
+    def set_fair(self, net: int, weather: Weather) -> None:
+        """What counts as good weather on a net, from now on."""
+        self.fair[net] = weather
+        self.set_weather(net, weather)
 
     def set_weather(self, net: int, weather: Weather) -> None:
         """The same weather on all paths of a net."""

@@ -119,6 +119,8 @@ def carry_out(world: World, setting: Profile, part: Part = WHOLE, injected: Coun
     def start(name: str) -> object:
         return setting.start(world, name)
 
+    for net, weather in setting.weather.items():
+        world.network.set_fair(net, weather)
     for name in setting.names:
         world.ip(name)                                    # addresses are handed out in order of names
     for number, action in part.actions(setting.plan):
@@ -133,6 +135,7 @@ def carry_out(world: World, setting: Profile, part: Part = WHOLE, injected: Coun
         last_words(world, setting)
         if setting.rested(world):
             break
+    write_ledgers(world, setting)
     live = {world.address(name): world.node(name).pending_bytes() for name in setting.live(world)}
     world.history.add(h.End(world.now_ns, live))
 
@@ -187,6 +190,18 @@ def owes(world: World, name: str) -> bool:
                (origin in site.lost or missing(((kept, acked),), hold.ranges(origin)))
                for origin, acked in site.acked.items() for kept in (site.trimmable.get(origin, 1),))
         for site in books.relay.table if site.status == UP)
+
+
+def write_ledgers(world: World, setting: Profile) -> None:
+    """What the relays of sites that hold on disk say became of everything."""
+    for name in setting.live(world):
+        books = world.process(name).books
+        if books is not None and books.relay.is_relay and world.disks.has_journal(name):
+            relay = books.relay
+            for site in relay.table:
+                lost = {origin: tuple(ranges) for origin, ranges in site.lost.items()}
+                world.history.add(h.Ledger(world.now_ns, relay.me, site.name, dict(site.acked),
+                                           relay.current_numbers(), lost))
 
 
 def letters(world: World, name: str) -> int:

@@ -23,6 +23,7 @@ from jgroups_py.sim.books import Books
 from jgroups_py.sim.engine import Engine
 from jgroups_py.sim.network import NETS, Path, Weather
 from jgroups_py.sim.process import App, Process
+from jgroups_py.sim.stalls import Stalls
 from jgroups_py.topics import Interest, Subscribe, Unsubscribe, interest_in, topic_header
 from jgroups_py.units import millis, seconds
 from jgroups_py.view import View
@@ -45,6 +46,7 @@ class World(Engine):
         self.order_count = 0                                 # of operators
         self.cut_count = 0
         self.by_address: dict[Address, Process] = {}
+        self.stalls = Stalls(self)
         self._hosts: dict[str, str] = {}                     # name -> IP address
 
     # --- members ----------------------------------------------------------------------------------------------------
@@ -68,6 +70,7 @@ class World(Engine):
         process = Process(name, number, ip, site, node, app or App())
         if isinstance(node.relay, Relay):
             process.books = Books(self, node.relay)
+            self.stalls.begin()
         self.processes[name] = process
         self.all_processes.append(process)
         self.by_address[node.me] = process
@@ -324,7 +327,7 @@ class World(Engine):
         for path in paths:
             backlog, path.backlog = path.backlog, []
             for socket, data in backlog:
-                for at_ns in path.arrivals(self.now_ns, True):
+                for at_ns in path.arrivals(self.now_ns, True, len(data)):
                     self._plan(at_ns, (socket, 0, data, None))
 
     def clear_up(self, net: int) -> None:

@@ -56,6 +56,19 @@ def test_unreliable_messages_may_be_lost_and_come_twice_and_oob_ones_overtake() 
     assert check(tale.history) == []
 
 
+def test_what_is_sent_to_a_member_that_was_gone_for_a_while_may_be_lost() -> None:
+    tale = Tale()
+    tale.group(1, "ABC")
+    tale.send("A", "a1", dest="B")
+    tale.send("A", "a2")
+    left, right = tale.install(tale.view(2, "AC"), "AC"), tale.install(tale.view(2, "B"), "B")
+    tale.deliver("A", "a2", at="AC")
+    tale.install(tale.view(3, "ABC", (left, right)), "ABC", B={"A": 1})
+    tale.heal()
+    tale.end("ABC")
+    assert check(tale.history) == []
+
+
 # --- planted violations -----------------------------------------------------------------------------------------------
 
 def not_in_its_view(tale: Tale) -> None:
@@ -205,6 +218,25 @@ def final_unicast_never_comes(tale: Tale) -> None:
     tale.end("AB")
 
 
+def unicast_is_lost_between_two_that_were_never_apart(tale: Tale) -> None:
+    tale.group(1, "ABC")
+    tale.send("A", "a1", dest="B")
+    tale.crash("C")
+    tale.group(2, "AB")
+    tale.heal()
+    tale.end("AB")
+
+
+def multicast_is_lost_between_two_that_were_never_apart(tale: Tale) -> None:
+    tale.group(1, "ABC")
+    tale.send("A", "a1")
+    tale.crash("C")
+    tale.group(2, "AB")
+    tale.deliver("A", "a1", at="A")
+    tale.heal()
+    tale.end("AB")
+
+
 def a_send_never_ends(tale: Tale) -> None:
     tale.group(1, "A")
     tale.heal()
@@ -228,8 +260,8 @@ PLANTED = [
     ("S8", merge_names_a_group_that_is_not_in_it), ("S9", merge_hides_what_was_missed), ("F", out_of_order),
     ("F", hole), ("F", unicast_hole),
     ("L", no_exact_view), ("L", own_message_never_comes), ("L", final_message_never_comes),
-    ("L", final_unicast_never_comes), ("L", a_send_never_ends),
-    ("L", a_leave_never_ends),
+    ("L", final_unicast_never_comes), ("L", unicast_is_lost_between_two_that_were_never_apart),
+    ("L", multicast_is_lost_between_two_that_were_never_apart), ("L", a_send_never_ends), ("L", a_leave_never_ends),
 ]
 
 

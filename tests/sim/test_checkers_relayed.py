@@ -5,10 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
+from jgroups_py.address import Address
 from jgroups_py.batch import NO_RELAY
 from jgroups_py.sim import history as h
 from jgroups_py.sim.checkers import CHECKERS, check
-from jgroups_py.sim.checkers.relayed import RESENT_NS
+from jgroups_py.sim.checkers.relayed import GRACE_NS, RESENT_NS
 from jgroups_py.units import seconds
 from jgroups_py.view import ViewId
 from tests.sim.tale import Tale, broken
@@ -62,6 +63,48 @@ def test_a_declared_loss_is_no_hole() -> None:
     tale.heal()
     tale.end("ABDE")
     assert check(tale.history) == []
+
+
+def test_what_is_sent_before_the_other_site_was_ever_met_is_owed_to_nobody() -> None:
+    tale = Tale(NYC="AB", SFO="DE")
+    tale.group(1, "AB")
+    tale.group(1, "DE")
+    tale.at_ns += 2 * GRACE_NS                            # D and E are there for long
+    for name in "ABDE":
+        tale.sees(name, **({"NYC": "AB"} if name in "AB" else {"SFO": "DE"}))
+    tale.send("A", "a1")
+    tale.deliver("A", "a1", at="AB")
+    tale.heal()
+    tale.end("ABDE")
+    assert "R3" not in broken(tale)
+
+
+def reborn(*, spoken: bool) -> Tale:
+    """SFO died as a whole, and D is back, which knows NYC from its disk; A sends before, or after, they speak again."""
+    tale = Tale(NYC="A", SFO="D")
+    tale.group(1, "A")
+    tale.sees("A", NYC="A", SFO="D")
+    tale.crash("D")
+    tale.who["D"] = Address(b"D2".rjust(16, b"0"), "D")
+    tale.views["D"] = None
+    tale.history.started(tale.tick(), tale.who["D"], "D#2", "SFO")
+    tale.group(1, "D")
+    tale.sees("D", NYC="A", SFO="D")
+    tale.at_ns += 2 * GRACE_NS
+    if spoken:
+        tale.history.add(h.Obeyed(tale.tick(), tale.who["D"], "NYC", ViewId(1, tale.who["A"])))
+    tale.send("A", "a1")
+    tale.deliver("A", "a1", at="A")
+    if not spoken:
+        tale.history.add(h.Obeyed(tale.tick(), tale.who["D"], "NYC", ViewId(1, tale.who["A"])))
+    tale.heal()
+    tale.end("AD")
+    return tale
+
+
+def test_a_site_that_died_as_a_whole_is_owed_what_is_sent_once_it_was_spoken_to_again() -> None:
+    assert "R3" not in broken(reborn(spoken=False))
+    assert "R3" in broken(reborn(spoken=True))
 
 
 # --- planted violations -----------------------------------------------------------------------------------------------
@@ -168,6 +211,35 @@ def what_a_disk_had_never_comes(tale: Tale) -> None:
     tale.end("ABDE")
 
 
+def what_a_disk_had_is_forgotten(tale: Tale) -> None:
+    tale.sees("A", NYC="AB", SFO="DE")
+    tale.send("A", "a3")
+    tale.crash("A")
+    tale.history.add(h.OnDisk(tale.tick(), tale.who["A"], (b"a3",), complete=True))
+    tale.history.add(h.Ledger(tale.tick(), tale.who["B"], "SFO", {}, {}, {}))
+    tale.crash("D")
+    tale.crash("E")
+    tale.heal()
+    tale.end("AB")
+
+
+def what_a_disk_had_is_lost_in_silence(tale: Tale) -> None:
+    tale.sees("A", NYC="AB", SFO="DE")
+    tale.send("A", "a3")
+    tale.crash("A")
+    tale.history.add(h.OnDisk(tale.tick(), tale.who["A"], (b"a3",), complete=True))
+    me = tale.who["A"]
+    tale.history.add(h.Ledger(tale.tick(), tale.who["B"], "SFO", {me: 4}, {me: 4}, {me: ((3, 4),)}))
+    tale.crash("D")
+    tale.crash("E")
+    tale.heal()
+    tale.end("AB")
+
+
+def a_relay_sends_nothing_any_more(tale: Tale) -> None:
+    tale.history.add(h.Stalled(tale.tick(), tale.who["A"], "towards SFO: nothing has moved"))
+
+
 PLANTED_REMOTE = [
     ("R1", wrong_site), ("R1", no_proxy), ("R1", relayed_though_asked_not_to), ("R2", echo), ("R3", remote_twice),
     ("R3", remote_never), ("R4", remote_out_of_order), ("R4", remote_hole), ("R5", local_send_waits),
@@ -175,7 +247,8 @@ PLANTED_REMOTE = [
     ("R7", global_view_never_was),
     ("R7", global_view_does_not_converge), ("R8", stale_relay_is_obeyed),
     ("R8", a_lower_epoch_is_obeyed), ("R9", a_ledger_does_not_add_up),
-    ("R11", what_a_disk_had_never_comes),
+    ("R11", what_a_disk_had_never_comes), ("R11", what_a_disk_had_is_forgotten),
+    ("R11", what_a_disk_had_is_lost_in_silence), ("R12", a_relay_sends_nothing_any_more),
 ]
 
 
@@ -184,6 +257,14 @@ def test_a_violation_between_sites_is_found(guarantee: str, plant: Callable[[Tal
     tale = relayed()
     plant(tale)
     assert guarantee in broken(tale)
+
+
+def test_what_a_disk_had_and_was_declared_lost_is_no_violation() -> None:
+    tale = relayed()
+    what_a_disk_had_is_lost_in_silence(tale)
+    lost = h.Lost(0, tale.who["B"], "NYC", tale.who["A"], 3, 4, "SFO")
+    tale.history.entries.insert(0, lost)
+    assert "R11" not in broken(tale)
 
 
 def test_survivors_of_two_common_views_got_the_same_remote_messages() -> None:

@@ -76,6 +76,10 @@ class Sending:
         self.relay.states.carrier.peer_gone(peer)
         if not graceful:
             self.relay.status.start_grace(peer.site)
+        # What only this one lacked is settled: the others said what they have, and may have nothing more to say.
+        if peer.site.acknowledge(self.peers.acknowledged(peer.site.name)):
+            self.relay.set_timer_once("trim", self.relay.config.trim_interval_ns)
+            self.relay.orders.check_drained(peer.site)
         self.relay.status.watch_absent()
 
     # --- HELLO ------------------------------------------------------------------------------------------------------

@@ -27,12 +27,13 @@ CHECKERS: dict[str, Checker] = {
     "R5": relayed.autonomy, "R6": relayed.replies, "R7": relayed.global_view, "R8": relayed.fencing,
     "W1": eventual.completeness, "W2": eventual.accuracy, "W3": eventual.incarnations, "W4": eventual.departures,
     "R9": relayed.conservation, "R10": receipts.receipts, "R11": durable.durability,
+    "R12": relayed.progress,
     "T1": topics.unwanted, "T2": topics.unbroken,
 }
 
 
 def check(history: History, names: Iterable[str] = CHECKERS) -> list[Violation]:
-    """All violations of the named guarantees, the first ones first. Without sites nothing is said of R1 to R11."""
+    """All violations of the named guarantees, the first ones first. Without sites nothing is said of R1 to R12."""
     facts = Facts(history)
     relayed_too = any(history.sites.values())
     found = [violation for name in names if relayed_too or not name.startswith("R")

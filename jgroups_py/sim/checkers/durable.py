@@ -7,6 +7,7 @@ from operator import attrgetter
 import attrs
 
 from jgroups_py.address import Address
+from jgroups_py.sim import history as h
 from jgroups_py.sim.checkers.facts import Facts, Message, Violation
 from jgroups_py.sim.checkers.relayed import missing_numbers
 
@@ -16,7 +17,8 @@ def durability(facts: Facts) -> Iterator[Violation]:
     delivered at every member of another site that was there all the time, or it was told of the loss. So was what
     such a holder had multicast and delivered to itself, unless its disk failed or had no power.
 
-    Once, and in order, is what R3 and R4 say of everything.
+    Once, and in order, is what R3 and R4 say of everything. And what no member of another site delivered stands in the
+    ledger of the site that had it on disk to the end: as held, or as lost, and then somebody there was told.
     """
     if facts.end is None or facts.healed_ns is None or not facts.on_disk:
         return
@@ -30,6 +32,42 @@ def durability(facts: Facts) -> Iterator[Violation]:
             if owed and facts.site(member) != facts.site(sender):
                 for found in missing_numbers(facts, member, owed, got.get((member, sender), set())):
                     yield attrs.evolve(found, guarantee="R11", text=f"{found.text}; its site had it on disk")
+    yield from _forgotten(facts)
+
+
+def _forgotten(facts: Facts) -> Iterator[Violation]:
+    """What was on disks that are whole, came nowhere, and is not in the ledger, or is lost there in silence."""
+    came: dict[tuple[str, Address], set[int]] = {}
+    for delivery, message in facts.remote_deliveries():
+        came.setdefault((facts.site(delivery.who), message.sender), set()).add(message.relay_number)
+    torn = dict.fromkeys(facts.site(entry.who) for entry in facts.on_disk if not entry.complete)
+    on_disk = _on_disk(facts)
+    for ledger in facts.ledgers:
+        ours = facts.site(ledger.who)
+        for sender, messages in on_disk.items():
+            met_ns = facts.met_ns(sender, ledger.site)
+            if facts.site(sender) != ours or ours in torn or met_ns is None:
+                continue
+            for message in messages:
+                wrong = "" if message.at_ns <= met_ns or message.relay_number in came.get((ledger.site, sender), ()) \
+                    else _wrong(facts, ledger, message)
+                if wrong:
+                    yield Violation("R11", f"{facts.show(message.payload)} (number {message.relay_number}) of "
+                                    f"{facts.name(sender)} was on a disk of {ours} and came to nobody at "
+                                    f"{ledger.site}; {wrong}", ledger.at_ns)
+                    break                                 # the first one of an origin says enough
+
+
+def _wrong(facts: Facts, ledger: h.Ledger, message: Message) -> str:
+    """What is wrong with the ledger about a message that never came; "" if nothing is."""
+    number, origin = message.relay_number, message.sender
+    if any(first <= number < stop for first, stop in ledger.lost.get(origin, ())):
+        told = any(lost.origin == origin and lost.dest_site == ledger.site and lost.first <= number < lost.stop
+                   for lost in facts.lost_far)
+        return "" if told else f"it is lost, but nobody at {facts.site(ledger.who)} was told"
+    if ledger.acked.get(origin, 1) <= number < ledger.numbers.get(origin, 1):
+        return ""
+    return f"the ledger of {facts.name(ledger.who)} has forgotten it"
 
 
 def _on_disk(facts: Facts) -> dict[Address, list[Message]]:

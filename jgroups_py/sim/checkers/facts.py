@@ -75,6 +75,9 @@ class Facts:
         self.skipped_before: dict[int, int] = {}                     # id of a delivery -> told until then of its source
         self._skipped: dict[tuple[Address, Address], int] = {}       # (who, origin) -> told so far
         self.unbalanced: list[h.Unbalanced] = []
+        self.stalled: list[h.Stalled] = []
+        self.ledgers: list[h.Ledger] = []
+        self.lost_far: list[h.Lost] = []                             # told at the origin's site of another one
         self.obeyed: list[h.Obeyed] = []
         self.on_disk: list[h.OnDisk] = []
         self.unreached: list[h.Unreached] = []
@@ -83,12 +86,16 @@ class Facts:
         self.member_news: list[h.MemberSaid] = []
         self.global_installs: list[h.GlobalInstall] = []
         self.ordered: dict[tuple[Address, Address | None], list[Message]] = {}   # (sender, dest) -> from number 1
-        self.interests: dict[Address, list[Interest]] = {}           # member -> what it wanted, one after the other
+        self.interests: dict[Address, list[tuple[int, Interest]]] = {}       # member -> from when on it wanted what
         self.out: dict[Address, int] = {}                            # who left, is leaving or crashed -> when
         self.leaving: dict[Address, None] = {}                       # who asked to leave and is not out
         self.healed_ns: int | None = None
         self.end: h.End | None = None
         self._met: dict[tuple[Address, str], int] = {}
+        self._running: dict[str, dict[Address, None]] = {}           # site -> its members that run
+        self._spoken: dict[str, dict[str, None]] = {}                # site that died as a whole -> obeyed since
+        self._reborn: dict[Address, dict[str, int]] = {}             # its members since -> when they heard each site
+        self._heard: dict[tuple[Address, Address, str], list[tuple[int, int]]] | None = None
         for entry in history.entries:
             self._add(entry)
 
@@ -112,12 +119,17 @@ class Facts:
                     self._met.setdefault((who, site), at_ns)
             case h.SiteStatus(at_ns, who, site, _):
                 self._met.setdefault((who, site), at_ns)
-            case h.Obeyed():
+            case h.Start(at_ns, who, site):
+                self._started(at_ns, who, site)
+            case h.Obeyed(at_ns, who, site, _):
                 self.obeyed.append(entry)
-            case h.Lost():
-                if entry.dest_site is None:
-                    self.lost.append(entry)
-            case h.Covered():
+                self._spoken.get(self.site(who), {})[site] = None
+                for member in self._running.get(self.site(who), ()):
+                    if member in self._reborn:
+                        self._reborn[member].setdefault(site, at_ns)
+            case h.Lost() if entry.dest_site is not None:
+                self.lost_far.append(entry)
+            case h.Lost() | h.Covered():
                 self.lost.append(entry)
             case h.Skipped(_, who, origin, messages):
                 current = self.final_view(who)
@@ -126,8 +138,12 @@ class Facts:
                 self._skipped[who, origin] = self._skipped.get((who, origin), 0) + messages
             case h.Unbalanced():
                 self.unbalanced.append(entry)
-            case h.Interested(_, who, interest):
-                self.interests.setdefault(who, []).append(interest)
+            case h.Ledger():
+                self.ledgers.append(entry)
+            case h.Stalled():
+                self.stalled.append(entry)
+            case h.Interested(at_ns, who, interest):
+                self.interests.setdefault(who, []).append((at_ns, interest))
             case h.OnDisk():
                 self.on_disk.append(entry)
             case h.Unreached():
@@ -143,10 +159,19 @@ class Facts:
             case h.End():
                 self.end = entry
 
+    def _started(self, at_ns: int, who: Address, site: str) -> None:
+        here = self._running.get(site)
+        if here is not None and not here:
+            self._spoken[site] = {}
+        if site in self._spoken:
+            self._reborn[who] = dict.fromkeys(self._spoken[site], at_ns)
+        self._running.setdefault(site, {})[who] = None
+
     def _left(self, entry: h.Leaving | h.Leave | h.Crash) -> None:
         if isinstance(entry, h.Leaving):
             self.leaving[entry.who] = None
         else:
+            self._running.get(self.site(entry.who), {}).pop(entry.who, None)
             self.leaving.pop(entry.who, None)
 
     def _add_messages(self, sent: h.Send) -> None:
@@ -172,10 +197,53 @@ class Facts:
         """When a member first heard of another site; what it multicast before was not meant for that site."""
         return self._met.get((member, site))
 
+    def both_met_ns(self, sender: Address, member: Address) -> int:
+        """When the later of two members of different sites heard of the other's site; the end if one never did.
+
+        Where all members of the receiver's site had ended, a new one heard of the sender's when a relay of its site was
+        spoken to again: it may know that site from its disk, but nobody there knows what was meant for it before.
+        """
+        end_ns = self.end.at_ns if self.end is not None else 0
+        met = [self.met_ns(sender, self.site(member)), self.met_ns(member, self.site(sender))]
+        if member in self._reborn:
+            met.append(self._reborn[member].get(self.site(sender)))
+        return max(end_ns if at_ns is None else at_ns for at_ns in met)
+
     def may_lack(self, member: Address, message: Message) -> bool:
-        """Whether there was a time when the member did not want what the message is about."""
-        return bool(message.topic) and not all(
-            interest.wants(message.topic) for interest in self.interests.get(member, ()))
+        """Whether the member's interests excuse that it never delivered the message.
+
+        They do if it did not want what the message is about when it was sent, or gave it up since. They do if it
+        subscribed in its life, up to the first message of that sender about that topic which it delivered after: by
+        that its subscription is known to have begun. Later ones it must have, and so must those who want it from
+        their start.
+        """
+        if not message.topic or member not in self.interests:
+            return False
+        changes = self.interests[member]
+        since_ns: int | None = None
+        for at_ns, interest in changes:
+            if interest.wants(message.topic):
+                since_ns = at_ns if since_ns is None else since_ns
+            else:
+                since_ns = None
+                if at_ns > message.at_ns:
+                    return True
+        if since_ns is None or since_ns == changes[0][0]:
+            return since_ns is None
+        began_ns = next((sent_ns for at_ns, sent_ns in self._about(member, message) if at_ns > since_ns), None)
+        return began_ns is None or message.at_ns <= began_ns
+
+    def _about(self, member: Address, message: Message) -> list[tuple[int, int]]:
+        """When the member delivered a message of that sender about that topic, and when that one was sent; in order."""
+        if self._heard is None:
+            self._heard = {}
+            for delivery in self.deliveries:
+                for payload in delivery.payloads if delivery.dest is None else ():
+                    known = self.messages.get(payload)
+                    if known is not None and known.topic and known.reliable and not known.flags & OOB:
+                        key = (delivery.who, known.sender, known.topic)
+                        self._heard.setdefault(key, []).append((delivery.at_ns, known.at_ns))
+        return self._heard.get((member, message.sender, message.topic), [])
 
     def site(self, member: Address) -> str:
         """The member's site, "" without RELAY."""

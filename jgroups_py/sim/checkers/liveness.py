@@ -1,17 +1,24 @@
-"""L: after all faults healed, the group comes to rest and everything sent arrives."""
+"""L: after all faults healed, the group comes to rest and everything sent arrives.
+
+What arrives is not only what is sent when all is well again. Members that live to the end and have each other in every
+view, from that of the send on, were never apart for the group: what one of them sent the other must have, whatever
+befell the others and the network meanwhile.
+"""
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from jgroups_py.address import Address
 from jgroups_py.sim.checkers.facts import Facts, Message, Violation
+from jgroups_py.sim.checkers.together import Together
 
 
 def liveness(facts: Facts) -> Iterator[Violation]:
     """L: after faults heal: one exact view, own messages delivered, every send terminates.
 
     Judged at the end of a run that healed; own messages are the reliable multicasts of members that still live. What
-    was sent in the final view reaches all its members; a unicast sent there reaches its destination.
+    was sent reaches the members of the view of the send, or the unicast's destination, that were together with the
+    sender from there on to the end. What was sent in the final view therefore reaches all its members.
     """
     end = facts.end
     if end is None or facts.healed_ns is None:
@@ -59,25 +66,24 @@ def _messages(facts: Facts) -> Iterator[str]:
             got[delivery.who].update(delivery.payloads)
     complained: dict[tuple[Address, Address], None] = {}
     gone: dict[tuple[Address, Address], int] = {}              # (sender, member) -> messages that it never got
+    together = Together(facts)
     for message in facts.messages.values():
         if message.sender not in live or not message.reliable:
             continue
-        for member in _must_have(facts, message, live):
-            if message.payload in got[member] or (message.sender, member) in complained or \
+        for member in _must_have(message, together):
+            if member not in live or message.payload in got[member] or (message.sender, member) in complained or \
                     facts.may_lack(member, message):
                 continue
             gone[message.sender, member] = gone.get((message.sender, member), 0) + (message.dest is None)
             if message.dest is not None or gone[message.sender, member] > facts.skipped(member, message.sender):
                 complained[message.sender, member] = None
                 yield (f"{facts.name(member)} never delivered {facts.show(message.payload)} of "
-                       f"{facts.name(message.sender)}")
+                       f"{facts.name(message.sender)}" + ("" if member == message.sender else
+                                                          ", though each was in every view of the other"))
 
 
-def _must_have(facts: Facts, message: Message, live: dict[Address, None]) -> list[Address]:
-    final = facts.final_view(message.sender)
-    settled = message.view is not None and message.view == final
-    if message.dest is None:
-        members = final.members if settled and final is not None else (message.sender,)
-    else:
-        members = (message.dest,) if settled and final is not None and message.dest in final else ()
-    return [member for member in members if member in live]
+def _must_have(message: Message, together: Together) -> list[Address]:
+    """Who was together with the sender, from the view of the send to the end, of those that it was sent to."""
+    view, sender = message.view, message.sender
+    wanted = (message.dest,) if message.dest is not None else view.members if view is not None else (sender,)
+    return [member for member in wanted if member == sender or together.since(sender, member, view)]

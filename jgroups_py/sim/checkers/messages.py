@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from jgroups_py.address import Address
 from jgroups_py.sim import history as h
 from jgroups_py.sim.checkers.facts import Facts, Message, Violation
+from jgroups_py.sim.checkers.together import Together
 from jgroups_py.view import View, ViewId
 
 
@@ -138,9 +139,11 @@ def reliable_fifo(facts: Facts) -> Iterator[Violation]:
     """F: per sender in send order, no holes within a view; regular multicasts and regular unicasts alike.
 
     What the receiver was told that it lost there, because it was too slow, is no hole (FLOW).
-    A unicast hole counts if both messages around it were sent in one view and delivered in one view: a sender that
-    saw the receiver leave and come back begins anew.
+    A unicast hole counts if sender and receiver had each other in all their views, from that in which the message
+    before it was sent to those in which the one after it was sent and delivered: a sender that saw the receiver leave
+    and come back begins anew.
     """
+    together = Together(facts)
     for unicast in (False, True):
         latest: dict[tuple[Address, Address], tuple[Message, h.Delivery]] = {}
         for delivery, message in facts.local_deliveries(unicast=unicast):
@@ -150,19 +153,20 @@ def reliable_fifo(facts: Facts) -> Iterator[Violation]:
             before = latest.get(key)
             latest[key] = (message, delivery)
             if before is not None:
-                yield from _follows(facts, before, (message, delivery))
+                yield from _follows(facts, together, before, (message, delivery))
 
 
 def _follows(
-    facts: Facts, before: tuple[Message, h.Delivery], after: tuple[Message, h.Delivery],
+    facts: Facts, together: Together, before: tuple[Message, h.Delivery], after: tuple[Message, h.Delivery],
 ) -> Iterator[Violation]:
     (earlier, previous), (later, delivery) = before, after
     who = facts.name(delivery.who)
     if later.number < earlier.number:
         yield Violation("F", f"{who} delivered {facts.show(later.payload)} after {facts.show(earlier.payload)}, which "
                         f"{facts.name(later.sender)} sent later", delivery.at_ns)
-    elif later.number > earlier.number + 1 and previous.view == delivery.view and (
-            later.dest is None or earlier.view == later.view):
+    elif later.number > earlier.number + 1 and (
+            previous.view == delivery.view if later.dest is None else
+            together.between(later.sender, later.dest, earlier.view, later.view, delivery.view)):
         between = facts.ordered[later.sender, later.dest][earlier.number:later.number - 1]
         number = len([message for message in between if not facts.may_lack(delivery.who, message)])
         if not number:

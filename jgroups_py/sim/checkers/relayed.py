@@ -1,4 +1,4 @@
-"""R1 to R9: what is guaranteed across sites.
+"""R1 to R9 and R12: what is guaranteed across sites.
 
 A message is known by (origin, number): its place among the multicasts of its origin that are relayed.
 """
@@ -106,7 +106,7 @@ def missing_numbers(facts: Facts, member: Address, messages: list[Message], got:
     told = [(lost.first, lost.stop) for lost in facts.lost
             if lost.who == member and lost.origin == messages[0].sender]
     sender = messages[0].sender
-    met_ns = max(facts.met_ns(sender, facts.site(member)) or 0, facts.met_ns(member, facts.site(sender)) or 0)
+    met_ns = facts.both_met_ns(sender, member)
     for message in messages:
         number = message.relay_number
         if number in got or any(start <= number < stop for start, stop in told) or facts.may_lack(member, message):
@@ -285,3 +285,10 @@ def conservation(facts: Facts) -> Iterator[Violation]:
     """R9: numbered = acknowledged + held + lost, per destination site and origin, at every step (`sim/books.py`)."""
     for found in facts.unbalanced:
         yield Violation("R9", f"the ledger of {facts.name(found.who)} does not add up: {found.text}", found.at_ns)
+
+
+def progress(facts: Facts) -> Iterator[Violation]:
+    """R12: while the relays of two sites can talk, what one holds for the other is sent or declared lost in time, also
+    while other things fail (`sim/stalls.py`)."""
+    for found in facts.stalled:
+        yield Violation("R12", f"{facts.name(found.who)} stands still {found.text}", found.at_ns)

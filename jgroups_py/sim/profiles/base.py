@@ -1,8 +1,10 @@
 """What all profiles have in common: a plan drawn from a seed, stacks, runs of messages."""
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from random import Random
+from types import MappingProxyType
 from typing import ClassVar
 
 import attrs
@@ -10,7 +12,8 @@ import attrs
 from jgroups_py.batch import NO_RELIABILITY, OOB
 from jgroups_py.config.load import load
 from jgroups_py.config.spec import StackSpec
-from jgroups_py.sim.faults import Action, Talk, is_up
+from jgroups_py.outputs import BRIDGE, LOCAL
+from jgroups_py.sim.faults import Action, Begin, Burst, CrashOf, CrashOfFirst, LeaveOf, Talk, is_up
 from jgroups_py.sim.network import Weather
 from jgroups_py.sim.process import Process
 from jgroups_py.sim.world import World
@@ -18,6 +21,10 @@ from jgroups_py.units import NS_PER_MS, NS_PER_S, millis, seconds
 
 STARTED_NS = seconds(1.5)                # faults begin when a first view can be expected
 REST_LIMIT_NS = seconds(60)              # how long a healed world may take to come to rest
+BURSTY_SEEDS, BURSTY_AMONG = (5, 8, 10, 15, 17), 20      # by seed % 20; those kept in test_found_seeds.py are none
+BURST_S = 0.15                           # the longest
+STREAMS = 4                              # of unicasts, beside bursts
+STREAM_NS, BURST_NS = seconds(2), millis(60)
 
 
 @attrs.frozen
@@ -52,12 +59,16 @@ class Profile:
     reaches: ClassVar[tuple[str, ...]] = ()
     lossless = False
     splits = False
+    bursts = False                       # some seeds (BURSTY_SEEDS) have bursts of loss on single paths as well
+    weather: Mapping[int, Weather] = MappingProxyType({})    # net -> good weather, where it is not the usual (CLEAR)
     application = False                  # its members run an application, which the runner is told (APPLICATIONS)
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.rng = Random(f"{seed}/plan/{self.name}")
         self.plan = self.make_plan()
+        if self.bursts and seed % BURSTY_AMONG in BURSTY_SEEDS:
+            self.plan = with_bursts(self.plan, Random(f"{seed}/bursts/{self.name}"))
         self.names = [name for names in self.plan.sites.values() for name in names]
 
     def make_plan(self) -> Plan:
@@ -113,3 +124,35 @@ def storm(rng: Random) -> Weather:
         jitter_ns=rng.choice((NS_PER_MS // 5, 2 * NS_PER_MS, 20 * NS_PER_MS)),
         loss_ratio=rng.choice((0.0, 0.02, 0.1, 0.3)), duplicate_ratio=rng.choice((0.0, 0.1, 0.3)),
         reorder_ratio=rng.choice((0.0, 0.1, 0.3)))
+
+
+def with_bursts(plan: Plan, rng: Random) -> Plan:
+    """The plan with bursts of total loss on single paths, many of them around its other faults, and with unicasts on
+    their way there all the time, so that a view change meets some that are not acknowledged.
+
+    All is drawn from a generator of its own, and only for some seeds: plans that are kept stay what they were.
+    """
+    names = [name for members in plan.sites.values() for name in members]
+    times = [rng.randrange(plan.stop_ns) for _ in range(rng.randint(5, 25))]
+    times += [max(0, fault.at_ns + span(rng, -0.1, 0.5)) for fault in plan.faults for _ in range(rng.choice((0, 2, 6)))]
+    bursts: list[Action] = []
+    for at_ns in times:
+        src, dest = rng.sample(names, 2)
+        near = any(src in members and dest in members for members in plan.sites.values())
+        bursts.append(Burst(at_ns, src, dest, span(rng, 0.001, BURST_S), LOCAL if near else BRIDGE))
+    letters: list[Action] = []
+    changes = [fault for fault in plan.faults if isinstance(fault, Begin | CrashOf | CrashOfFirst | LeaveOf)]
+    groups = [members for members in plan.sites.values() if len(members) > 1]
+    for fault in rng.sample(changes, min(STREAMS, len(changes))):
+        for _ in range(2 if groups else 0):
+            src, dest = rng.sample(rng.choice(groups), 2)
+            first_ns = max(0, fault.at_ns - millis(100))
+            times = list(range(first_ns, first_ns + STREAM_NS, BURST_NS // 2))
+            letters += [Talk(at_ns, src, dest, 1, 0) for at_ns in times]
+            bursts += [Burst(at_ns, src, dest, BURST_NS) for at_ns in times[::4]]
+    return attrs.evolve(plan, faults=in_order([*plan.faults, *bursts]), traffic=in_order([*plan.traffic, *letters]))
+
+
+def in_order(actions: Iterable[Action]) -> tuple[Action, ...]:
+    """By their times."""
+    return tuple(sorted(actions, key=lambda action: action.at_ns))

@@ -17,6 +17,7 @@ class Flow(Group):
     """Three to six members; each may be slow, and may have the tag that senders go by."""
 
     name = "flow"
+    bursts = False
     reaches = ("messages skipped", "receivers given up", "receivers back", "senders not connected")
 
     def make_plan(self) -> Plan:

@@ -13,6 +13,7 @@ class Group(OneGroup):
     """One group of three to six members, UDP and TCP by turns."""
 
     name = "group"
+    bursts = True
     sizes = 3, 6
     severity = Severity(faults=8, power_ratio=0.2, again_ratio=0.6, away_s=5, pause_s=9, split_s=9, one_way_s=9,
                         clog_s=5, storm_s=5)

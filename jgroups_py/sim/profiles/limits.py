@@ -15,6 +15,7 @@ class Limits(SitesProfile):
     """Two or three sites; one is away for long while the others send more than they may hold."""
 
     name = "limits"
+    bursts = True
     reaches = ("sites DOWN", "sites OFFLINE", "sites back from OFFLINE", "losses told", "sites that died as a whole",
                "views raised above a fence")
 

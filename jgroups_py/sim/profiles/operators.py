@@ -17,6 +17,7 @@ class Operators(Relay):
     leave, for good or not, and start again."""
 
     name = "operators"
+    bursts = True
     kinds = KINDS
     reaches = ("sites OFFLINE", "sites back from OFFLINE", "losses told", "failovers")
 

@@ -15,6 +15,7 @@ class Relay(SitesProfile):
     """Two or three sites of two or three members. At most one member of a site is missing at a time."""
 
     name = "relay"
+    bursts = True
     kinds: tuple[str, ...] = ()          # kinds of fault to draw from; empty: all
 
     def make_plan(self) -> Plan:

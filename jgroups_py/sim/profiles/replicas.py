@@ -14,6 +14,7 @@ class Replicas(Group):
     """Four to six members; what they do with their partitions is in jgroups_py/simulation/replicas.py."""
 
     name = "replicas"
+    bursts = False
     application = True
     sizes = (4, 6)
     kinds = (*GROUP_FAULTS, "coordinator")

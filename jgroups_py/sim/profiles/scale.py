@@ -1,6 +1,8 @@
 """Profile scale: three to five sites of three to seven members."""
 from __future__ import annotations
 
+from typing import ClassVar
+
 from jgroups_py.outputs import BRIDGE
 from jgroups_py.sim.faults import Action, Begin, CrashOf, CrashOfFirst, LeaveOf, PauseOf, Split, Storm
 from jgroups_py.sim.profiles.base import Plan, span, storm
@@ -14,6 +16,8 @@ class Scale(SitesProfile):
     """Each site has its own troubles, one member at a time; bridges between any of them fail."""
 
     name = "scale"
+    sizes: ClassVar[tuple[int, int]] = (3, 7)
+    bursts = True
     lossless = True
     splits = True
     reaches = ("failovers", "overlapping failovers at two sites", "three sites failing over within ten seconds",
@@ -21,7 +25,7 @@ class Scale(SitesProfile):
 
     def make_plan(self) -> Plan:
         rng = self.rng
-        sites = self.draw_sites(rng.randint(3, 5), 3, 7)
+        sites = self.draw_sites(rng.randint(3, 5), *self.sizes)
         stop_ns = span(rng, 8, 14)
         begins = [Begin(rng.randrange(millis(500)), name) for name in self.members]
         kinds = ["relay crash", *(kind for kind in KINDS if rng.random() < 0.5)]

@@ -41,7 +41,11 @@ class Replier(App):
 @lru_cache(maxsize=64)
 def site_stack(site: str, port: int, settings: tuple[tuple[str, object], ...]) -> StackSpec:
     """The shipped stack of a site, with RELAY set differently."""
-    spec = stack("nyc", (("site", site), ("mcast_port", str(port))))
+    return with_relay(stack("nyc", (("site", site), ("mcast_port", str(port)))), settings)
+
+
+def with_relay(spec: StackSpec, settings: tuple[tuple[str, object], ...]) -> StackSpec:
+    """A stack with RELAY set differently."""
     return StackSpec(tuple(
         attrs.evolve(layer, config=attrs.evolve(layer.config, **dict(settings))) if layer.name == "RELAY" else layer
         for layer in spec.layers), spec.source)

@@ -1,6 +1,8 @@
 """Profile split-brain: a site splits, both halves relay, one of them is fenced, and they merge."""
 from __future__ import annotations
 
+from typing import ClassVar
+
 from jgroups_py.outputs import BRIDGE, LOCAL
 from jgroups_py.sim.faults import Action, Begin, CrashOf, CrashOfFirst, Split, Storm
 from jgroups_py.sim.profiles.base import Plan, halves, span, storm
@@ -15,10 +17,12 @@ class SplitBrain(SitesProfile):
     """Two or three sites of three to five members; the first one splits, some seconds later perhaps another one."""
 
     name = "split-brain"
+    bursts = True
     settings = (("lost_after_ns", seconds(SPLIT_LIMIT_S + 2)),)
     splits = True
-    reaches = ("splits", "halves that both relayed", "refused epochs", "merged sites", "views raised above a fence",
-               "failovers in a half", "messages replayed: more than 50 at once")
+    reaches: ClassVar[tuple[str, ...]] = (
+        "splits", "halves that both relayed", "refused epochs", "merged sites", "views raised above a fence",
+        "failovers in a half", "messages replayed: more than 50 at once")
 
     def make_plan(self) -> Plan:
         rng = self.rng

@@ -4,6 +4,8 @@ In some seeds members hold on disk (`hold_dir`), and disks are slow to sync whil
 """
 from __future__ import annotations
 
+from typing import ClassVar
+
 from jgroups_py.outputs import BRIDGE
 from jgroups_py.sim.disk_faults import SlowDisk
 from jgroups_py.sim.faults import Action, Begin, Clog, CrashOfFirst, LeaveOf, Storm
@@ -22,11 +24,13 @@ class RelayStorm(SitesProfile):
     """Sites of `backups` + 2 members or more, of which at most `backups` are missing at a time: so R3 applies."""
 
     name = "relay-storm"
+    bursts = True
     lossless = True
     splits = True
-    reaches = ("failovers", "overlapping failovers at one site", "overlapping failovers at two sites",
-               "paused members excluded", "excluded members merged back", "messages replayed: more than 50 at once",
-               "refused epochs", "messages read from disk")
+    reaches: ClassVar[tuple[str, ...]] = (
+        "failovers", "overlapping failovers at one site", "overlapping failovers at two sites",
+        "paused members excluded", "excluded members merged back", "messages replayed: more than 50 at once",
+        "refused epochs", "messages read from disk")
 
     def make_plan(self) -> Plan:
         rng = self.rng

@@ -76,6 +76,7 @@ class SwimGroup(Group):
     """Profile group with the shipped stack `swim`."""
 
     name = "swim-group"
+    bursts = False
     reaches = ("members failed", "suspicions refuted")
 
     def make_plan(self) -> Plan:

@@ -1,6 +1,8 @@
 """Profile topics: sites whose members want different topics, some of them now and then, under what befalls relays."""
 from __future__ import annotations
 
+from functools import lru_cache
+
 import attrs
 
 from jgroups_py.config.spec import StackSpec
@@ -8,9 +10,9 @@ from jgroups_py.outputs import LOCAL
 from jgroups_py.sim.faults import Action, Begin, CrashOfFirst, OneWay, PauseOf, Split, Storm, Talk, Want
 from jgroups_py.sim.network import Weather
 from jgroups_py.sim.process import Process
-from jgroups_py.sim.profiles.base import Plan, span, stack
+from jgroups_py.sim.profiles.base import Plan, in_order, span, stack
 from jgroups_py.sim.profiles.relay import Relay
-from jgroups_py.sim.profiles.sites import Replier
+from jgroups_py.sim.profiles.sites import Replier, SitesProfile, with_relay
 from jgroups_py.sim.relay_faults import PauseOfFirst
 from jgroups_py.sim.world import World
 from jgroups_py.units import millis, seconds
@@ -30,6 +32,7 @@ class Topics(Relay):
     """
 
     name = "topics"
+    bursts = False
     reaches = ("failovers", "numbers sent for messages", "numbers delivered", "numbers refused", "interests heard",
                "halves that both relayed")
 
@@ -163,18 +166,19 @@ class Topics(Relay):
         return attrs.evolve(talk, topic=self.rng.choice(TOPICS))
 
     def start(self, world: World, name: str) -> Process:
-        site = self.site_of[name]
-        hosts = ",".join(f"{world.ip(other)}[7900]" for other in self.members)
-        bridge = stack("bridge", (("bridge_hosts", hosts), ("bridge_port_range", "0")))
-        spec = self.stack_of(site, self.wanted[name])
-        return world.start(name, spec, f"group of {site}", bridge=bridge, app=Replier())
-
-    def stack_of(self, site: str, topics: str) -> StackSpec:
-        """The shipped stack."""
-        port = PORT + list(self.plan.sites).index(site)
-        return stack("topics", (("site", site), ("mcast_port", str(port)), ("topics", topics)))
+        return member_with_topics(self, world, name, self.wanted[name])
 
 
-def in_order(actions: list[Action]) -> tuple[Action, ...]:
-    """By their times."""
-    return tuple(sorted(actions, key=lambda action: action.at_ns))
+def member_with_topics(profile: SitesProfile, world: World, name: str, topics: str) -> Process:
+    """Start a member with the shipped stack `topics`, RELAY set as the profile says."""
+    site = profile.site_of[name]
+    hosts = ",".join(f"{world.ip(other)}[7900]" for other in profile.members)
+    bridge = stack("bridge", (("bridge_hosts", hosts), ("bridge_port_range", "0")))
+    spec = topics_stack(site, PORT + list(profile.plan.sites).index(site), topics, profile.settings)
+    return world.start(name, spec, f"group of {site}", bridge=bridge, app=Replier())
+
+
+@lru_cache(maxsize=256)
+def topics_stack(site: str, port: int, topics: str, settings: tuple[tuple[str, object], ...]) -> StackSpec:
+    """The shipped stack, with RELAY set differently."""
+    return with_relay(stack("topics", (("site", site), ("mcast_port", str(port)), ("topics", topics))), settings)

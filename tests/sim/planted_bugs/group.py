@@ -41,6 +41,15 @@ def misses_nothing(agreed: Any, mine: Any, me: Any) -> dict[Any, int]:
     return {}
 
 
+view_changed = Unicast.view_changed
+
+
+def fresh_connections(self: Unicast, event: Any) -> None:
+    for peer in list(self.outgoing):
+        self.close_outgoing(peer)
+    view_changed(self, event)
+
+
 def guard(name: str, rule: str, left: str, owner: type, method: str, without: Any, breaks: str) -> Safeguard:
     """A safeguard of one method, shown by profile group."""
     return Safeguard(name, rule, left, (Patch(owner, method, without),), "group", breaks)
@@ -61,4 +70,6 @@ GROUP_SAFEGUARDS = (
     guard("windows of UNICAST", "UNICAST", "unicasts go up as they come", Unicast, "data", unicasts_as_they_come,
           "S2"),
     guard("resending unicasts", "UNICAST", "requests are ignored", Unicast, "asked_again", nothing, "L"),
+    Safeguard("unacknowledged unicasts outlive a view", "UNICAST", "a view change throws them away",
+              (Patch(Unicast, "view_changed", fresh_connections),), "relay", "L"),
 )

@@ -242,6 +242,14 @@ def guard(
     return Safeguard(name, f"RELAY {rule}", left, (Patch(owner, method, without), *more), profile, breaks)
 
 
+def stays_unsettled(self: Sending, peer: Any, *, graceful: bool) -> None:
+    self.peers.drop(peer.address)
+    self.relay.states.carrier.peer_gone(peer)
+    if not graceful:
+        self.relay.status.start_grace(peer.site)
+    self.relay.status.watch_absent()
+
+
 RELAY_SAFEGUARDS = (
     guard("numbers per origin", 1, "one number for all messages of a site", Relay, "down", one_number_for_a_site,
           "relay", "R3"),
@@ -299,6 +307,8 @@ RELAY_SAFEGUARDS = (
           "relay", "R3"),
     guard("the site table in SYNC", 17, "a relay takes what it knows of sites with it", Receiving, "sync", no_table,
           "interleavings", "R6"),
+    guard("what a lost relay lacked is settled", 7, "it counts on as not acknowledged when the relay is gone", Sending,
+          "peer_gone", stays_unsettled, "split-brain", "R12"),
     guard("LOST is final", 18, "a site that returns is sent what was declared lost", Site, "lose", lost_for_now,
           "limits", "R9"),
     guard("forget_after", 19, "an origin is forgotten a second after it left", Memory, "forget", forgotten_at_once,
