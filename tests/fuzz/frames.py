@@ -23,6 +23,7 @@ from jgroups_py import wire
 from jgroups_py.address import PhysicalAddress
 from jgroups_py.batch import Batch, Header
 from jgroups_py.outputs import BRIDGE, LOCAL
+from jgroups_py.protocol import CONTROL
 from jgroups_py.sim.process import Process
 from jgroups_py.sim.weighing import weigh
 from jgroups_py.stack import Stack
@@ -37,7 +38,7 @@ BURST_SECONDS = 20.0                     # of CPU, after which a burst counts as
 NODE_BYTES = 32 << 20                    # what a node may keep at the end of an attack
 EDGE_RATIOS = (0.0, 0.02, 0.05, 0.1, 0.3, 1.0)
 STEPS_NS = (NS_PER_MS // 5, NS_PER_MS // 5, millis(1), millis(1), millis(5), millis(50))
-RUN_FLAGS = (0, 0, 0, 0, 1, 4, 16, 64, 0x4000, 0x8000, 0xFFFF)
+RUN_FLAGS = (CONTROL, CONTROL, CONTROL, CONTROL, CONTROL, 0, 0, 0, 1, 4, 16, 64, 0x8000, 0xFFFF)
 FORMER_FRAMES = 12
 ATTACKER: PhysicalAddress = ("10.66.6.6", 6666)
 
