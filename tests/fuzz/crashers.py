@@ -14,10 +14,10 @@ from jgroups_py.protocols.frag.headers import Fragment
 from jgroups_py.protocols.gms.headers import AskThere, Ballot, Cut, FlushId, JoinMe, LeaveMe, Prepare
 from jgroups_py.protocols.nakack.headers import Data, Missing, Resent, SentSoFar
 from jgroups_py.protocols.unicast.headers import Data as UnicastData
+from jgroups_py.sim.attack.ink import Ink
+from jgroups_py.sim.attack.pen import header_pen, write_frame
 from jgroups_py.units import millis, seconds
 from tests.fuzz.frames import ATTACKER
-from tests.fuzz.ink import Ink
-from tests.fuzz.pen import header_pen, write_frame
 from tests.fuzz.worlds import Groups
 
 EVIL = Address(b"evil" * 4, "evil")
@@ -205,5 +205,5 @@ def strangers_joins(siege: Siege) -> None:
 
 
 CRASHERS: dict[str, Callable[[Siege], None]] = {attack.__name__: attack for attack in (
-    host_in_a_question, host_in_a_join, highest_round, highest_counter, time_bomb, forged_leave, forged_end, announced_fragments,
-    numbers_far_ahead, edge_numbers, strangers_unicasts, strangers_joins)}
+    host_in_a_question, host_in_a_join, highest_round, highest_counter, time_bomb, forged_leave, forged_end,
+    announced_fragments, numbers_far_ahead, edge_numbers, strangers_unicasts, strangers_joins)}

@@ -19,26 +19,18 @@ from types import FrameType
 
 import attrs
 
-from jgroups_py import wire
 from jgroups_py.address import PhysicalAddress
-from jgroups_py.batch import Batch, Header
 from jgroups_py.outputs import BRIDGE, LOCAL
-from jgroups_py.protocol import CONTROL
-from jgroups_py.sim.process import Process
+from jgroups_py.sim.attack.forging import Forger
 from jgroups_py.sim.weighing import weigh
-from jgroups_py.stack import Stack
 from jgroups_py.units import NS_PER_MS, millis
-from tests.fuzz.ink import Ink
-from tests.fuzz.pen import DRAW, header_pen, write_frame
 from tests.fuzz.worlds import Groups
 
 EPISODE_FRAMES = 2000
 FRAME_SECONDS = 0.25                     # of CPU, for one frame and what follows from it at once
 BURST_SECONDS = 20.0                     # of CPU, after which a burst counts as endless
 NODE_BYTES = 32 << 20                    # what a node may keep at the end of an attack
-EDGE_RATIOS = (0.0, 0.02, 0.05, 0.1, 0.3, 1.0)
 STEPS_NS = (NS_PER_MS // 5, NS_PER_MS // 5, millis(1), millis(1), millis(5), millis(50))
-RUN_FLAGS = (CONTROL, CONTROL, CONTROL, CONTROL, CONTROL, 0, 0, 0, 1, 4, 16, 64, 0x8000, 0xFFFF)
 FORMER_FRAMES = 12
 ATTACKER: PhysicalAddress = ("10.66.6.6", 6666)
 
@@ -95,7 +87,7 @@ def campaign(stack: str, seed: int, frames: int, tally: Tally, first: int = 0) -
 
 
 class Episode:
-    """One world under attack. classes: the headers that its layers know, of each wire."""
+    """One world under attack."""
 
     def __init__(self, stack: str, seed: int, number: int) -> None:
         self.rng = Random(f"{stack}/{seed}/{number}")
@@ -103,7 +95,7 @@ class Episode:
         self.groups = Groups(stack, f"{stack}/{seed}/{number}")
         self.world = self.groups.world
         self.fed: deque[str] = deque(maxlen=FORMER_FRAMES)
-        self.classes: dict[int, list[type[Header]]] = {}
+        self.forger = Forger(self.rng)
         self.bridge_ratio = 1.0 if stack == "bridge" else 0.3
         for ink in self.groups.inks.values():
             ink.large_ratio = 0.5 if self.rng.random() < 0.1 else 0.01
@@ -185,8 +177,7 @@ class Episode:
         if stack is None:
             return
         ink = self.groups.inks[net, process.site if net == LOCAL else ""]
-        ink.edge_ratio = EDGE_RATIOS[int(rng.random() * len(EDGE_RATIOS))]
-        frame = self.replayed(ink) if ink.raw and rng.random() < 0.05 else self.frame(ink, stack, process)
+        frame = self.forger.replayed(ink) if ink.raw and rng.random() < 0.05 else self.forger.frame(ink, stack)
         place = None if process.sockets.get(net) is not None and process.sockets[net].stream else (
             ATTACKER if rng.random() < 0.7 or not ink.places else rng.choice(ink.places))
         self.fed.append(f"{process.incarnation} net {net}: {frame[:4000].hex()}")
@@ -198,48 +189,6 @@ class Episode:
             tally.slowest_s = cost_s
         if cost_s > FRAME_SECONDS:
             raise Endless(f"a frame took {cost_s:.2f} s of CPU")
-
-    def frame(self, ink: Ink, stack: Stack, process: Process) -> bytes:
-        """A frame of headers that members send together, or of any header, with values replaced."""
-        rng = self.rng
-        classes = self.known(stack)
-        cls = classes[int(rng.random() * len(classes))]
-        examples = ink.recorded.get(cls)
-        headers = bytearray()
-        flags = RUN_FLAGS[int(rng.random() * len(RUN_FLAGS))]
-        if examples and rng.random() < 0.75:
-            example: Batch = examples[int(rng.random() * len(examples))]
-            wanted: list[tuple[type[Header], object]] = [(header.__class__, header) for header in example.headers]
-            flags = example.flags if rng.random() < 0.9 else flags
-        else:
-            wanted = [(cls, DRAW)]
-            while rng.random() < 0.3:
-                wanted.append((classes[int(rng.random() * len(classes))], DRAW))
-        for one, value in wanted:
-            header_pen(one)(ink, value, headers)
-        return write_frame(
-            stack.transport.cluster,                         # type: ignore[attr-defined]
-            ink.address(), self.destination(stack, ink), flags, len(wanted), headers, ink.payloads())
-
-    def destination(self, stack: Stack, ink: Ink) -> bytes | None:
-        draw = self.rng.random()
-        return None if draw < 0.5 else stack.me.raw if draw < 0.95 else ink.address()
-
-    def replayed(self, ink: Ink) -> bytes:
-        """A frame of a member once more, perhaps with a flipped bit."""
-        frame = bytearray(ink.pick(ink.raw))                 # type: ignore[arg-type]
-        if self.rng.random() < 0.3:
-            at = self.rng.randrange(8 * len(frame))
-            frame[at // 8] ^= 1 << at % 8
-        return bytes(frame)
-
-    def known(self, stack: Stack) -> list[type[Header]]:
-        """The headers that this stack's layers take."""
-        found = self.classes.get(stack.net)
-        if found is None:
-            taken = {cls: None for layer in stack.layers for cls in layer.receivers}
-            found = self.classes[stack.net] = [cls for cls in wire.known_headers() if cls in taken or cls.proto == 1]
-        return found
 
 
 def described(error: Exception) -> tuple[str, str]:

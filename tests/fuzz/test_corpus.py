@@ -26,5 +26,5 @@ def test_every_corpus_has_its_codec() -> None:
 
 @pytest.mark.parametrize("name", ["compounds-in-compounds", "bytes-multiplied"])
 def test_envelopes_of_a_packet_do_not_multiply(name: str) -> None:
-    with pytest.raises(WireError, match="hold too much"):
+    with pytest.raises(WireError):
         read_packet(read(FOLDER / "memberlist-packet" / f"{name}.hex"), OPEN)

@@ -1,4 +1,4 @@
-"""A short run of the edge fuzz, and what it says of a core that is wrong; `tox -e fuzz` feeds 500,000 frames a stack."""
+"""A short run of the edge fuzz, and what it finds in a core that is wrong; `tox -e fuzz` feeds 500,000 a stack."""
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -10,8 +10,8 @@ from jgroups_py import wire
 from jgroups_py.batch import Batch, Header
 from jgroups_py.errors import WireError
 from jgroups_py.protocols import KNOWN
-from tests.fuzz.ink import EDGES, Ink
-from tests.fuzz.pen import DRAW, header_pen, write_frame
+from jgroups_py.sim.attack.ink import EDGES, Ink
+from jgroups_py.sim.attack.pen import DRAW, header_pen, write_frame
 from tests.wire.collect import Case, collected
 
 CASES = [case for case in collected() if case[0].__class__.__module__.startswith("jgroups_py.")]

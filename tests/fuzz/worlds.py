@@ -16,10 +16,10 @@ from jgroups_py.outputs import BRIDGE, LOCAL, Frame
 from jgroups_py.ports import Membership
 from jgroups_py.sim import App, World
 from jgroups_py.sim import history as h
+from jgroups_py.sim.attack.ink import Ink
 from jgroups_py.sim.process import Process
 from jgroups_py.sim.profiles.swim import known_by
 from jgroups_py.units import millis, seconds
-from tests.fuzz.ink import Ink
 
 MARK = b"after the attack"
 HOST_NAME = re.compile(r"[A-Za-z0-9.-]{1,253}")

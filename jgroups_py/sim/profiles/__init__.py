@@ -9,6 +9,7 @@ from __future__ import annotations
 from jgroups_py.sim.profiles.base import REST_LIMIT_NS, Plan, Profile
 from jgroups_py.sim.profiles.flow import Flow
 from jgroups_py.sim.profiles.group import Group
+from jgroups_py.sim.profiles.hostile import Hostile
 from jgroups_py.sim.profiles.interleavings import Interleavings
 from jgroups_py.sim.profiles.limits import Limits
 from jgroups_py.sim.profiles.operators import Operators
@@ -24,6 +25,6 @@ from jgroups_py.sim.profiles.topics import Topics
 PROFILES: dict[str, type[Profile]] = {
     profile.name: profile for profile in (Group, Relay, RelayCrash, RelayStorm, SplitBrain, Limits, Scale, SiteCrash,
                                                   Operators, Interleavings, Topics, SwimAlone, SwimGroup, Replicas,
-                                                  Flow)}
+                                                  Flow, Hostile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "Group", "Plan", "Profile", "Relay"]

@@ -20,9 +20,9 @@ from jgroups_py import wire
 from jgroups_py.batch import Header
 from jgroups_py.protocols.relay.headers import SiteRow
 from jgroups_py.protocols.swim.headers import Alive
+from jgroups_py.sim.attack.ink import Ink
 from jgroups_py.topics import to_bits
 from jgroups_py.view import MergeView
-from tests.fuzz.ink import Ink
 
 Pen = Callable[[Ink, Any, bytearray], None]
 DRAW: Any = object()                     # in place of a value: draw one
@@ -51,7 +51,7 @@ def pen_of(codec: wire.Codec[Any]) -> Pen:
     if maker == "sequence":
         return _list_pen(pen_of(parts["codec"]))
     known = BY_WRITER.get(maker)
-    assert known is not None, f"tests/fuzz/pen.py does not know what {codec.write.__qualname__} writes: add it there"
+    assert known is not None, f"jgroups_py/sim/attack/pen.py does not know {codec.write.__qualname__}: add it"
     return known()
 
 

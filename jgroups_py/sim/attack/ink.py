@@ -47,10 +47,6 @@ class Ink:
         self.places: Sequence[PhysicalAddress] = ()
         self.strangers = [rng.randbytes(ADDRESS_BYTES) for _ in range(STRANGERS)]
 
-    def pick(self, choices: Sequence[object]) -> object:
-        """Any of them."""
-        return choices[int(self.random() * len(choices))]
-
     def number(self, bits: int) -> int:
         """An unsigned integer of so many bits."""
         random = self.random
@@ -65,6 +61,11 @@ class Ink:
         random = self.random
         if self.members and random() < 0.75:
             return self.members[int(random() * len(self.members))].raw
+        return self.stranger()
+
+    def stranger(self) -> bytes:
+        """16 bytes: of nobody."""
+        random = self.random
         if random() < 0.9:
             return self.strangers[int(random() * STRANGERS)]
         return (bytes(ADDRESS_BYTES), b"\xff" * ADDRESS_BYTES, self.rng.randbytes(ADDRESS_BYTES))[int(random() * 3)]
