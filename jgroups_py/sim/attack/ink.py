@@ -13,9 +13,9 @@ from jgroups_py.address import ADDRESS_BYTES, Address, PhysicalAddress
 from jgroups_py.batch import Batch, Header
 from jgroups_py.codec import Interner
 
-EDGES = (0, 1, 2, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 33, (1 << 62) - 1, 1 << 62, 1 << 63,
-         (1 << 64) - 3, (1 << 64) - 2, (1 << 64) - 1)
-NEAR = (-2, -1, 0, 0, 0, 1, 1, 2, 3, 60, 4096, 1 << 20)
+EDGES = (0, 1, 2, (1 << 31) - 1, 1 << 31, (1 << 32) - 1, 1 << 32, 1 << 33, 1 << 61, (1 << 62) - 2,
+         (1 << 62) - 1, 1 << 62, 1 << 63, (1 << 64) - 3, (1 << 64) - 2, (1 << 64) - 1)
+NEAR = (-2, -1, 0, 0, 0, 1, 1, 2, 3, 60, 4096, 1 << 20, (1 << 32) - 2, 1 << 32)
 MOST_TEXT = 0xFFFF
 TEXTS = ("", "\0", "a\0b", "x" * MOST_TEXT, "\u202eevil\u202c", "xn--\u0130\u2603", "a\nb",
          "\x1b[31mred\x1b]0;title\x07",

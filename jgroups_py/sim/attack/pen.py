@@ -221,7 +221,7 @@ BY_WRITER: dict[str, Callable[[], Pen]] = {
     "_write_address": lambda: _address, "_write_member": lambda: _member, "_write_physical": lambda: _physical,
     "_write_view_id": lambda: _view_id, "_write_digest": _digest, "_write_plain_view": _plain_view,
     "_write_view": _view, "_write_interest": _interest, "_write_ballot": _ballot, "_write_flush": _flush,
-    "_write_node_state": _node_state, "_write_row": _row,
+    "_write_node_state": _node_state, "_write_row": _row, "_write_number": lambda: _number_pen(64),
 }
 
 
