@@ -59,7 +59,7 @@ def test_a_core_that_is_wrong_is_found(
     assert any(found.startswith(cause) for found in attacked("udp", 4000).causes)
 
 
-@pytest.mark.parametrize("host", ["\0", "a b", "", "x" * 70, "a..b", "\u2603", "no such host;:"])
+@pytest.mark.parametrize("host", ["\0", "a b", "", "x" * 254, "\u2603", "no such host;:"])
 def test_places_that_sockets_refuse_are_refused(host: str) -> None:
     assert place_refusal((host, 7800))
     assert refusal(Frame(0, (host, 7800), [b"x"]), stream=True)

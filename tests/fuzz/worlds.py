@@ -10,19 +10,20 @@ from jgroups_py.address import PhysicalAddress
 from jgroups_py.batch import OOB, Batch
 from jgroups_py.config.load import load
 from jgroups_py.config.spec import StackSpec
-from jgroups_py.errors import ChannelError
+from jgroups_py.errors import ChannelError, WireError
 from jgroups_py.gossip import Broadcast, Peers
 from jgroups_py.outputs import BRIDGE, LOCAL, Frame
 from jgroups_py.ports import Membership
 from jgroups_py.sim import App, World
 from jgroups_py.sim import history as h
+from jgroups_py.sim.attack.forging import cluster_of
 from jgroups_py.sim.attack.ink import Ink
 from jgroups_py.sim.process import Process
 from jgroups_py.sim.profiles.swim import known_by
 from jgroups_py.units import millis, seconds
 
 MARK = b"after the attack"
-HOST_NAME = re.compile(r"[A-Za-z0-9.-]{1,253}")
+HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}")     # of which the resolver finds out whether there is such a host
 MOST_DATAGRAM = 65_507
 MOST_STREAM = 16 << 20
 SITES = {"NYC": "ABC", "SFO": "DE"}
@@ -63,7 +64,7 @@ def place_refusal(place: PhysicalAddress) -> str:
     try:
         ipaddress.ip_address(host)
     except ValueError:
-        if HOST_NAME.fullmatch(host) is None or any(not 0 < len(label) < 64 for label in host.split(".")):
+        if HOST_NAME.fullmatch(host) is None:
             return f"host {host[:40]!r}"
     return ""
 
@@ -95,7 +96,10 @@ class FuzzWorld(World):
         if ink is not None and stack is not None:
             data = b"".join(frame.data)
             ink.raw.append(data)
-            ink.learn(wire.decode_frame(data, stack.transport.cluster, ink.addresses))  # type: ignore[attr-defined]
+            try:
+                ink.learn(wire.decode_frame(data, cluster_of(stack), ink.addresses))
+            except WireError as error:
+                self.refused.append(f"unreadable by members: {error}")
 
 
 class Groups:
