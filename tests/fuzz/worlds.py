@@ -230,11 +230,13 @@ class Groups:
         """The attack is over: do members find together, and does a message of a fresh one reach all? "" if so."""
         world = self.world
         world.heal()
+        if not world.run_while(lambda: any(world.process(name).leaving for name in world.running()), seconds(60)):
+            return f"not out: {[name for name in world.running() if world.process(name).leaving]}"
         for name in self.site_of:
             if not (name in world.processes and world.processes[name].running):
                 self.start(name)
         if not world.run_while(lambda: not self.together(), seconds(180), millis(250)):
-            return f"no common view: { {name: world.view_names(name) for name in self.site_of} }"
+            return f"no common view: {self.shown()}"
         if self.stack in ALONE:
             return ""
         for site, names in self.sites.items():
@@ -259,6 +261,13 @@ class Groups:
             return ""
         seen = {name: world.process(name).site_status for name in self.site_of}
         return f"{sender}'s message does not get to the other site: {seen}"
+
+    def shown(self) -> dict[str, list[str]]:
+        """What each knows of the others, for a report."""
+        if self.stack == "membership":
+            return {name: [f"{member.name[:20]} {member.state} {member.incarnation}" for member in
+                           known_by(self.world, name)] for name in self.site_of}
+        return {name: self.world.view_names(name) for name in self.site_of}
 
     def together(self) -> bool:
         """Whether all know exactly each other."""
