@@ -11,9 +11,10 @@ from jgroups_py.ports import DigestSource
 from jgroups_py.protocol import CONTROL
 from jgroups_py.protocols.discovery.base import WhoIsThere
 from jgroups_py.protocols.frag.headers import Fragment
-from jgroups_py.protocols.gms.headers import AskThere, Ballot, Cut, FlushId, JoinMe, LeaveMe, Prepare
+from jgroups_py.protocols.gms.headers import AskThere, Ballot, Cut, FlushId, LeaveMe, Prepare
 from jgroups_py.protocols.nakack.headers import Data, Missing, Resent, SentSoFar
 from jgroups_py.protocols.unicast.headers import Data as UnicastData
+from jgroups_py.sim.attack.attacker import join_of
 from jgroups_py.sim.attack.ink import Ink
 from jgroups_py.sim.attack.pen import header_pen, write_frame
 from jgroups_py.units import millis, seconds
@@ -107,7 +108,7 @@ def host_in_a_question(siege: Siege) -> None:
 def host_in_a_join(siege: Siege) -> None:
     """The same in questions of GMS."""
     for host in HOSTS:
-        siege.hit_all(JoinMe(EVIL, (host, 7800)))
+        siege.hit_all(join_of(EVIL, (host, 7800)))
         siege.hit_all(AskThere(EVIL, (host, 1)))
         siege.pause()
 
@@ -200,7 +201,7 @@ def strangers_joins(siege: Siege) -> None:
     """E4: 230 requests a second to be let in, of members that do not exist, for three seconds."""
     for number in range(690):
         stranger = Address(number.to_bytes(16, "big"), f"n{number}")
-        siege.hit("A", JoinMe(stranger, ("10.9.9.9", 7800)), src=stranger)
+        siege.hit("A", join_of(stranger, ("10.9.9.9", 7800)), src=stranger)
         siege.pause(seconds(1) // 230)
 
 

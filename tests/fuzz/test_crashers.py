@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from jgroups_py.address import Address
-from jgroups_py.protocols.gms.headers import JoinMe
+from jgroups_py.sim.attack.attacker import join_of
 from jgroups_py.sim.weighing import weigh
 from jgroups_py.units import millis, seconds
 from tests.fuzz.crashers import CRASHERS, Siege
@@ -34,7 +34,7 @@ def test_joins_of_nobody_do_not_hold_up_deliveries() -> None:
     longest_ns, since_ns, heard = 0, world.now_ns, 0
     for number in range(FLOOD):
         stranger = Address(number.to_bytes(16, "big"), f"n{number}")
-        siege.hit("A", JoinMe(stranger, ("10.9.9.9", 7800)), src=stranger)
+        siege.hit("A", join_of(stranger, ("10.9.9.9", 7800)), src=stranger)
         world.send("A", None, [MARK + str(number).encode()])
         siege.pause(millis(5))
         if len(world.delivered("B")) > heard:

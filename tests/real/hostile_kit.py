@@ -21,10 +21,9 @@ from jgroups_py.address import Address
 from jgroups_py.config.load import load
 from jgroups_py.errors import WireError
 from jgroups_py.protocols.frag.headers import Fragment
-from jgroups_py.protocols.gms.headers import JoinMe
 from jgroups_py.protocols.unicast.headers import Data as Unicast
 from jgroups_py.runtime.tcp import make_hello
-from jgroups_py.sim.attack.attacker import written
+from jgroups_py.sim.attack.attacker import join_of, written
 from jgroups_py.sim.attack.forging import Forger
 from jgroups_py.sim.attack.ink import Ink
 from tests.real.members import Group
@@ -131,7 +130,7 @@ class Besieger:
                 return written(self.ink, self.stack, stranger.raw, dest, (Unicast(1, 1, 1),), (b"x" * 100,))
             case "joins" if self.ink.members:
                 dest = self.rng.choice(self.ink.members).raw
-                return written(self.ink, self.stack, stranger.raw, dest, (JoinMe(stranger, (LOOPBACK, 9)),), ())
+                return written(self.ink, self.stack, stranger.raw, dest, (join_of(stranger, (LOOPBACK, 9)),), ())
         return self.forger.frame(self.ink, self.stack)
 
     def _send(self, frame: bytes) -> None:

@@ -148,7 +148,7 @@ class Attacker:
             case "unicasts":
                 return written(ink, stack, stranger.raw, dest, (Unicast(1, 2, 1),), (rng.randbytes(1000),))
             case "joins":
-                return written(ink, stack, stranger.raw, dest, (JoinMe(stranger, PLACE),), ())
+                return written(ink, stack, stranger.raw, dest, (join_of(stranger, PLACE),), ())
             case "ahead":
                 if not ink.views or not ink.members:
                     return None
@@ -163,6 +163,12 @@ class Attacker:
                 nbytes = weigh(process.node, (self.world, process)) - process.node.pending_bytes()
                 if nbytes > NODE_BYTES:
                     self.excesses.append(Excess(self.world.now_ns, f"{process.incarnation} keeps {nbytes:,} bytes"))
+
+
+def join_of(member: Address, place: PhysicalAddress) -> JoinMe:
+    """A request of a member that does not exist; fields behind its name and place are drawn once and for all."""
+    fields = [field.name for field in attrs.fields(JoinMe)]            # type: ignore[arg-type]
+    return JoinMe(**dict(zip(fields, (member, place, 1), strict=False)))
 
 
 def written(
