@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from jgroups_py import wire
 from jgroups_py.protocols.gms.leaving import Leaver
 from jgroups_py.protocols.transport import Transport
 from tests.sim.planted_bugs.safeguard import Patch, Safeguard
@@ -21,12 +22,11 @@ def nothing_is_caught(self: Transport, data: bytes) -> None:
     self.count("frames_decoded")
     if len(data) < 1:
         return
-    from jgroups_py import wire
     return wire.decode_frame(data, self.cluster, self.addresses)      # type: ignore[return-value]
 
 
 HOSTILE_SAFEGUARDS = (
-    Safeguard("a leave is its sender's own affair", "GMS", "whoever is told of a leave leaves",
+    Safeguard("a leave is its sender's own affair", "GMS", "a member that is asked to let another go leaves itself",
               (Patch(Leaver, "asked", a_leave_is_obeyed),), "hostile", "H1"),
     Safeguard("frames are forgotten", "transport", "all frames are kept, and none is passed on",
               (Patch(Transport, "decoded", all_is_kept),), "hostile", "H2"),
