@@ -95,6 +95,43 @@ def texts(values: Sequence[T | None], text: Callable[[T], str]) -> list[str | No
 
 # --- from lines to rows ---------------------------------------------------------------------------------------------
 
+def is_sound(runs: Any, rows: int) -> bool:
+    """Whether a batch of lines that was read holds together and unfolds to so many rows.
+
+    A checksum says that bytes are those that were written, not that they make sense: Arrow follows offsets wherever
+    they point, and ends the process.
+    """
+    try:
+        runs.validate(full=True)
+    except pa.ArrowException:
+        return False
+    if any(runs.column(field.name).null_count for field in RUNS if not field.nullable):
+        return False
+    counts = runs.column("rows").to_numpy().astype(np.int64)
+    if np.any(counts < 0) or int(counts.sum()) != rows:
+        return False
+    sizes = runs.column("sizes")
+    values, offsets = sizes.values, sizes.offsets.to_numpy().astype(np.int64)
+    if values.null_count or np.any(values.to_numpy() < 0):
+        return False
+    numbers = np.diff(offsets)
+    if np.any((numbers > 1) & (numbers != counts)):
+        return False
+    return _payloads_fit(runs.column("payloads"), values.to_numpy().astype(np.int64), offsets, counts)
+
+
+def _payloads_fit(payloads: Any, sizes: Numbers, offsets: Numbers, counts: Numbers) -> bool:
+    """Whether each line's payloads are as long as its sizes say, and lines without any take no room."""
+    if payloads.null_count == len(payloads):
+        return True
+    lengths = np.diff(np.frombuffer(payloads.buffers()[1], np.int64, len(payloads) + 1, 8 * payloads.offset))
+    there = payloads.is_valid().to_numpy(zero_copy_only=False)
+    sums = np.concatenate(([0], np.cumsum(sizes)))
+    total = sums[offsets[1:]] - sums[offsets[:-1]]
+    total = np.where(np.diff(offsets) == 1, total * counts, total)
+    return bool(payloads.offset == 0 and np.all(lengths == np.where(there, total, 0)) and lengths.sum() < 1 << 31)
+
+
 def unfold(runs: Any, columns: Iterable[str] | None = None) -> Any:
     """The rows of a batch of lines, in order; `columns` of ROWS only, all by default.
 

@@ -16,7 +16,7 @@ import attrs
 from jgroups_py.archive import framing
 from jgroups_py.archive.arrow import pa, pq
 from jgroups_py.archive.layout import Segment, sealed_name, segments
-from jgroups_py.archive.runs import unfold
+from jgroups_py.archive.runs import is_sound, unfold
 from jgroups_py.archive.schema import ROWS, RUN_LENGTHS, RUNS
 from jgroups_py.filesystem import make_folder, new_file, sync_path
 
@@ -62,10 +62,14 @@ class OpenSegment:
         return [head for head in framing.heads(self.buffer, at) if head.kind == framing.BATCH]
 
     def runs(self, head: framing.Head) -> Any | None:
-        """The lines of a record; None if its checksum is wrong."""
+        """The lines of a record; None if its checksum is wrong, or what it says cannot be."""
         if not framing.is_whole(self.buffer, head):
             return None
-        return pa.ipc.read_record_batch(self.buffer.slice(head.at, head.stop - head.at), RUNS)
+        try:
+            runs = pa.ipc.read_record_batch(self.buffer.slice(head.at, head.stop - head.at), RUNS)
+        except (pa.ArrowException, OSError, EOFError):
+            return None
+        return runs if is_sound(runs, head.rows) else None
 
     def stop(self) -> int:
         """Where its last whole record ends; what follows is the torn tail."""
@@ -74,7 +78,8 @@ class OpenSegment:
     def damage(self) -> Damage:
         """What is wrong with it; reads all of it."""
         missing = tuple((head.first, head.first + head.rows) for head in framing.heads(self.buffer)
-                        if not framing.is_whole(self.buffer, head))
+                        if (self.runs(head) is None if head.kind == framing.BATCH else
+                            not framing.is_whole(self.buffer, head)))
         return Damage(self.nbytes - self.stop(), missing)
 
 

@@ -47,6 +47,7 @@ class Engine:
         self.names_ns = millis(5)                                # how long it takes
         self.frame_count = 0
         self.step_count = 0
+        self.tap: Callable[[Process, Frame, bytes], None] | None = None      # hears all that is sent (attack/)
         self._names: dict[str, str] = {}                         # IP address -> name of the (first) process there
         self._next_port = 49152
         self._due: dict[int, list[Due]] = {}                     # time -> what happens then
@@ -207,6 +208,8 @@ class Engine:
             return                                        # the sockets are not open yet, or gone
         data = b"".join(frame.data)
         self.frame_count += 1
+        if self.tap is not None:
+            self.tap(process, frame, data)
         if refusal := refusal_of_size(len(data), mine.stream):
             mine.counters.add(refusal)
         elif frame.to is not None:
@@ -219,6 +222,10 @@ class Engine:
             for socket in self.groups[mine.group]:
                 if socket is not mine:
                     self._towards(mine, socket, data)
+
+    def inject_frame(self, socket: Socket, data: bytes, physical: PhysicalAddress | None) -> None:
+        """A frame that no member sent arrives at a socket at the next tick."""
+        self._plan(self.now_ns + self.tick_ns, (socket, 0, data, physical))
 
     def _towards(self, mine: Socket, socket: Socket, data: bytes) -> None:
         path = self.network.path(mine.process.name, socket.process.name, mine.net)

@@ -111,7 +111,7 @@ def run_setting(setting: Profile, world: World, part: Part, judge: Judge, *, kee
 def judged(world: World, setting: Profile) -> list[Violation]:
     """What the checkers find; where nothing may be lost, also every loss that was declared."""
     undue = undue_losses(world.history, splits=setting.splits) if setting.lossless else ()
-    return [*check(world.history), *undue]
+    return setting.judged(world, [*check(world.history), *undue])
 
 
 def carry_out(world: World, setting: Profile, part: Part = WHOLE, injected: Counter[str] | None = None) -> None:

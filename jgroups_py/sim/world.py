@@ -129,10 +129,11 @@ class World(Engine):
 
     def agreed(self, names: Iterable[str]) -> bool:
         """Whether all of `names` have one and the same view with exactly them as members."""
-        wanted = sorted(names)
-        views = [self.processes[name].view for name in wanted]
+        processes = [self.processes[name] for name in names]
+        wanted = sorted(process.me for process in processes)
+        views = [process.view for process in processes]
         return views[0] is not None and all(
-            view == views[0] and view is not None and sorted(m.name for m in view.members) == wanted for view in views)
+            view == views[0] and view is not None and sorted(view.members) == wanted for view in views)
 
     def stats(self, name: str) -> dict[str, dict[str, float]]:
         """The counters of a member's protocols; what its sockets refused stands with the transport, as in runtime."""

@@ -10,6 +10,7 @@ from jgroups_py.sim.profiles.base import REST_LIMIT_NS, Plan, Profile
 from jgroups_py.sim.profiles.clocks import Clocks
 from jgroups_py.sim.profiles.flow import Flow
 from jgroups_py.sim.profiles.group import Group
+from jgroups_py.sim.profiles.hostile import Hostile
 from jgroups_py.sim.profiles.interleavings import Interleavings
 from jgroups_py.sim.profiles.large import Large
 from jgroups_py.sim.profiles.late import Late
@@ -29,6 +30,7 @@ from jgroups_py.sim.profiles.wan import Wan
 PROFILES: dict[str, type[Profile]] = {
     profile.name: profile for profile in (
         Group, Relay, RelayCrash, RelayStorm, SplitBrain, Limits, Scale, SiteCrash, Operators, Interleavings, Late,
-        Clocks, Wan, Large, Topics, SplitBrainTopics, StormTopics, ScaleTopics, SwimAlone, SwimGroup, Replicas, Flow)}
+        Clocks, Wan, Large, Topics, SplitBrainTopics, StormTopics, ScaleTopics, SwimAlone, SwimGroup, Replicas, Flow,
+        Hostile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "Group", "Plan", "Profile", "Relay"]

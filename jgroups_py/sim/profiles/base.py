@@ -13,6 +13,7 @@ from jgroups_py.batch import NO_RELIABILITY, OOB
 from jgroups_py.config.load import load
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.outputs import BRIDGE, LOCAL
+from jgroups_py.sim.checkers import Violation
 from jgroups_py.sim.faults import Action, Begin, Burst, CrashOf, CrashOfFirst, LeaveOf, Talk, is_up
 from jgroups_py.sim.network import Weather
 from jgroups_py.sim.process import Process
@@ -86,6 +87,10 @@ class Profile:
     def live(self, world: World) -> list[str]:
         """Who runs and wants to stay."""
         return [name for name in self.names if is_up(world, name)]
+
+    def judged(self, world: World, found: list[Violation]) -> list[Violation]:
+        """What counts of the violations that checkers found, and what the profile itself finds."""
+        return found
 
     def talk(self, faults: list[Action], stop_ns: int, number: int, far_ratio: float = 0.4) -> list[Talk]:
         """Runs of messages of all kinds at random times, and some more around each fault."""

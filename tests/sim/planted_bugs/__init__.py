@@ -6,6 +6,7 @@ safeguard goes by replacing methods while seeds run.
 from __future__ import annotations
 
 from tests.sim.planted_bugs.group import GROUP_SAFEGUARDS
+from tests.sim.planted_bugs.hostile import HOSTILE_SAFEGUARDS
 from tests.sim.planted_bugs.journal import JOURNAL_SAFEGUARDS
 from tests.sim.planted_bugs.receipts import RECEIPT_SAFEGUARDS
 from tests.sim.planted_bugs.relay import RELAY_SAFEGUARDS
@@ -15,6 +16,6 @@ from tests.sim.planted_bugs.swim import SWIM_SAFEGUARDS
 from tests.sim.planted_bugs.topics import TOPICS_SAFEGUARDS
 
 SAFEGUARDS = (*GROUP_SAFEGUARDS, *RELAY_SAFEGUARDS, *RECEIPT_SAFEGUARDS, *JOURNAL_SAFEGUARDS, *REPLICA_SAFEGUARDS,
-              *SWIM_SAFEGUARDS, *TOPICS_SAFEGUARDS)
+              *SWIM_SAFEGUARDS, *TOPICS_SAFEGUARDS, *HOSTILE_SAFEGUARDS)
 
 __all__ = ["SAFEGUARDS", "Patch", "Safeguard"]

@@ -159,6 +159,37 @@ def test_a_flipped_bit_costs_its_record_and_is_told(tmp_path):
     assert (sealed.first, sealed.stop) == (0, 20)
 
 
+def body_with(name: str, values: list[object]) -> bytes:
+    """Lines of which one column is another than they were written with."""
+    lines = run_batch(some_records(), 0, WALL_NS)
+    at = lines.schema.get_field_index(name)
+    return lines.set_column(at, lines.schema.field(at), pa.array(values, lines.schema.field(at).type)).serialize()
+
+
+@pytest.mark.parametrize(("name", "values"), [
+    ("rows", [1, 3, 3, 2, 2]), ("rows", [1, 3, -3, 8, 1]), ("rows", [1, 3, 3, 2, 1 << 30]),
+    ("sizes", [None, [1, 2, 3], [3], [0, 3], None]), ("sizes", [None, [1, 2, 3], [2], [0, 1 << 30], None]),
+    ("sizes", [None, [1, 2], [2], [0, 3], None]), ("sizes", [None, [1, 2, 3], [2], [6, -3], None]),
+    ("payloads", [None, b"x", b"abcdef", b"xyz", None]), ("payloads", [None, None, b"abc", b"xyz", None]),
+    ("kind", ["start", None, "delivered", "delivered", "lost"])])
+def test_lines_that_do_not_fit_together_are_missing_whatever_their_checksum_says(tmp_path, name, values):
+    path = write_open(tmp_path)
+    body = body_with(name, values)
+    with path.open("ab") as file:
+        file.writelines(framing.record(framing.BATCH, body, 10, 20))
+    with OpenSegment(path) as source:
+        assert source.damage() == Damage(missing=((20, 30),))
+    assert [row["row"] for row in read_all(tmp_path).to_pylist()] == list(range(20))
+
+
+def test_a_body_that_is_no_record_batch_is_missing(tmp_path):
+    path = write_open(tmp_path)
+    with path.open("ab") as file:
+        file.writelines(framing.record(framing.BATCH, bytes(64), 10, 20))
+    with OpenSegment(path) as source:
+        assert source.damage() == Damage(missing=((20, 30),))
+
+
 def test_of_a_segment_that_is_there_in_both_forms_the_sealed_one_counts(tmp_path):
     path = write_open(tmp_path)
     data = path.read_bytes()

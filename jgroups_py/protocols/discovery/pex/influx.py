@@ -167,33 +167,45 @@ def _read_message(data: bytes) -> InfluxMessage | None:
         if number == 1:
             found = InfluxPing(from_bits(_last_number(_bytes(value), 1)))
         elif number == 2:
-            body = _bytes(value)
-            peers = tuple(_read_peer(_bytes(part)) for at, part in _fields(body) if at == 1)
-            found = InfluxPong(peers, from_bits(_last_number(body, 2)))
+            found = _read_pong(_bytes(value))
         elif number == 3:
             found = _read_payload(_bytes(value))
     return found
 
 
+def _read_pong(data: bytes) -> InfluxPong:
+    # Fields are gone through once: a datagram has room for tens of thousands of tiny ones.
+    peers, bits = [], 0
+    for number, value in _fields(data):
+        if number == 1:
+            peers.append(_read_peer(_bytes(value)))
+        elif number == 2:
+            bits = _number_in(value)
+    return InfluxPong(tuple(peers), from_bits(bits))
+
+
 def _read_payload(data: bytes) -> InfluxPayload:
-    payload = b""
+    payload, bits = b"", 0
     for number, value in _fields(data):
         if number == 1:
             payload = _bytes(value)
-    bits = _last_number(data, 2)
+        elif number == 2:
+            bits = _number_in(value)
     if bits.bit_count() != 1:
         raise WireError("a broadcast is about one topic")
     return InfluxPayload(payload, bits.bit_length() - 1)
 
 
 def _read_peer(data: bytes) -> InfluxPeer:
-    identity, place = b"", b""
+    identity, place, bits = b"", b"", 0
     for number, value in _fields(data):
         if number == 1:
             identity = _bytes(value)
         elif number == 2:
             place = _bytes(value)
-    return InfluxPeer(_identity(identity), _place(place), from_bits(_last_number(data, 3)))
+        elif number == 3:
+            bits = _number_in(value)
+    return InfluxPeer(_identity(identity), _place(place), from_bits(bits))
 
 
 def _place(raw: bytes) -> PhysicalAddress:
@@ -211,10 +223,14 @@ def _last_number(data: bytes, wanted: int) -> int:
     found = 0
     for number, value in _fields(data):
         if number == wanted:
-            if not isinstance(value, int):
-                raise WireError("a number has the wrong type")
-            found = value
+            found = _number_in(value)
     return found
+
+
+def _number_in(value: int | bytes) -> int:
+    if not isinstance(value, int):
+        raise WireError("a number has the wrong type")
+    return value
 
 
 def _bytes(value: int | bytes) -> bytes:
@@ -248,6 +264,8 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    if at < len(data) and data[at] < 0x80:               # most are one byte
+        return data[at], at + 1
     value = 0
     for shift in range(MAX_VARINT_BYTES):
         if at >= len(data):

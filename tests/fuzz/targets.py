@@ -1,0 +1,271 @@
+"""Everything that reads bytes which others wrote: what to feed it, and what it may raise."""
+from __future__ import annotations
+
+import struct
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from zlib import crc32
+
+from jgroups_py import wire
+from jgroups_py.address import Address
+from jgroups_py.archive import framing
+from jgroups_py.archive.runs import plain, run_batch, unfold
+from jgroups_py.archive.sealing import OpenSegment
+from jgroups_py.batch import Batch
+from jgroups_py.blocks.replicas import messages as replicas
+from jgroups_py.config import load
+from jgroups_py.disk import Record
+from jgroups_py.errors import ConfigError
+from jgroups_py.protocols import KNOWN
+from jgroups_py.protocols.discovery.file_ping import file_of, parse_entry
+from jgroups_py.protocols.discovery.pex import influx
+from jgroups_py.protocols.names import res
+from jgroups_py.protocols.names.gossip import Gossip
+from jgroups_py.protocols.relay import records as journal
+from jgroups_py.protocols.relay.headers import SiteRow
+from jgroups_py.protocols.swim.headers import Ack, Alive, NodeState, Ping, PingFor, PushPull, Suspected, UserMessage
+from jgroups_py.protocols.swim.memberlist import serf
+from jgroups_py.protocols.swim.memberlist.messages import Dialect, Failure, address_of, write_message
+from jgroups_py.protocols.swim.memberlist.packet import read_packet, write_packet
+from jgroups_py.protocols.swim.memberlist.sealing import Key, Keyring
+from jgroups_py.protocols.swim.memberlist.stream import StreamReader, write_stream
+from jgroups_py.protocols.swim.metadata import unpack_tags
+from jgroups_py.topics import interest_in
+from jgroups_py.units import seconds
+from jgroups_py.view import ViewId
+from tests.fuzz.codecs import Target
+from tests.unit.blocks.test_replica_messages import GOLDEN as REPLICA_MESSAGES
+from tests.wire.collect import collected
+
+CLUSTER = wire.cluster_id("fuzz")
+ALICE, BOB = Address(b"a" * 16, "alice"), Address(b"b" * 16, "bob")
+PLACE = ("127.0.0.2", 27946)
+PIECES = 3
+FILE_SECONDS = 1.0                       # a stack file comes from our own disk, once; YAML reads some 500 KB a second
+OPEN = Dialect()
+SEALED = Dialect(keyring=Keyring((Key(b"k" * 16),), lambda: b"nonce" + bytes(7)))
+_HEAD = struct.Struct(">2sBBII")
+
+
+# --- our own frames ---------------------------------------------------------------------------------------------------
+
+def read_frame(data: bytes) -> object:
+    """A frame as it is."""
+    return wire.decode_frame(data, CLUSTER, wire.Interner())
+
+
+def read_resealed(data: bytes) -> object:
+    """A frame whose checksum is mended, and the length that it covers, if need be."""
+    if len(data) < wire.SOURCE_END:
+        return read_frame(data)
+    flags, length = data[3], min(int.from_bytes(data[8:12], "big"), len(data) - 8)
+    covered = length.to_bytes(4, "big") + CLUSTER + data[20:8 + length]
+    return read_frame(data[:4] + crc32(covered, flags).to_bytes(4, "big") + covered + data[8 + length:])
+
+
+def frames() -> tuple[bytes, ...]:
+    """A frame with each header, some with payloads of equal length, some of different ones."""
+    found = []
+    for at, (header, _) in enumerate(collected()):
+        payloads = ((), (b"one",), (b"one", b"two"), (b"", b"three"), (b"",) * 5)[at % 5]
+        batch = Batch(ALICE, BOB if at % 2 else None, payloads, (header,))
+        found.append(b"".join(wire.encode_frame(CLUSTER, batch)))
+    return tuple(found)
+
+
+def read_batch(data: bytes) -> object:
+    """A batch inside a message."""
+    return wire.unpack_batch(wire.Reader(data, wire.Interner()))
+
+
+def batches() -> tuple[bytes, ...]:
+    """Some of them."""
+    found = []
+    for at, (header, _) in enumerate(collected()[:12]):
+        out = bytearray()
+        wire.pack_batch(Batch(ALICE, BOB if at % 2 else None, ((), (b"x",), (b"x", b"yz"))[at % 3], (header,)), out)
+        found.append(bytes(out))
+    return tuple(found)
+
+
+# --- memberlist, Serf, Influx, Aeron ----------------------------------------------------------------------------------
+
+def alive(name: str, incarnation: int = 1) -> Alive:
+    """A node."""
+    return Alive(incarnation, name, PLACE, address_of(name, PLACE), None, b"\xff\x81\xa1k\xa1v")
+
+
+def packets(dialect: Dialect) -> tuple[bytes, ...]:
+    """Datagrams of every shape."""
+    said = [write_message(header, dialect) for header in (
+        Ping(1, "a", "b", PLACE), PingFor(2, "us", PLACE, address_of("us", PLACE), True, "b", PLACE), Ack(4, b"\1\2"),
+        Suspected(7, "us", "agent", 0), alive("us"), UserMessage(serf_message()))]
+    single = [write_packet([message], compress=compress, check=check)
+              for message in said for compress, check in ((False, False), (True, False), (False, True))]
+    whole = [*single, write_packet(said, compress=False, check=True), write_packet(said, compress=True, check=False)]
+    keyring = dialect.keyring
+    return tuple(whole if keyring is None else [keyring.sealed(packet) for packet in whole])
+
+
+def streams(dialect: Dialect) -> tuple[bytes, ...]:
+    """What goes over a stream."""
+    states = tuple(NodeState(alive(f"node{number}"), number % 4) for number in range(5))
+    return tuple(write_stream(header, dialect, compress=compress) for compress in (False, True) for header in (
+        PushPull(0, False, True, (), b""), PushPull(0, False, False, states, serf_state()), Ping(1, "a", "b", PLACE),
+        Ack(1, b""), UserMessage(b"x" * 300), Failure("no room")))
+
+
+def read_stream(dialect: Dialect) -> Callable[[bytes], object]:
+    """In pieces, as streams come."""
+    def read(data: bytes) -> None:
+        reader, size = StreamReader(dialect), len(data) // PIECES + 1
+        for at in range(0, len(data), size):
+            reader.feed(data[at:at + size])
+    return read
+
+
+def serf_message() -> bytes:
+    """An event."""
+    return serf.write_message(serf.Event(3, "deploy", b"payload", True))
+
+
+def serf_messages() -> tuple[bytes, ...]:
+    """All kinds."""
+    return tuple(map(serf.write_message, (serf.Join(1, "a"), serf.Leave(2, "b", True), serf.Event(3, "e", b"p"),
+                                          serf.Event((1 << 64) - 1, "deploy", b"", True))))
+
+
+def serf_state() -> bytes:
+    """What a push-pull carries."""
+    return serf.write_state(serf.State(9, {"a": 1, "b": 2}, ("b",), 4, (serf.Event(3, "e", b"p"),), 5))
+
+
+def influx_frames() -> tuple[bytes, ...]:
+    """Pings, pongs and payloads."""
+    peers = (influx.InfluxPeer(BOB, ("10.0.0.2", 8082), interest_in(1, 63)), influx.InfluxPeer(ALICE, ("::1", 80),
+                                                                                                interest_in(0)))
+    return tuple(influx.write_frame(influx.InfluxFrame(ALICE, said)) for said in (
+        (), (influx.InfluxPing(interest_in(0, 7)),), (influx.InfluxPong(peers, interest_in(3)),),
+        (influx.InfluxPayload(b"\0payload", 63), influx.InfluxPing(interest_in(5)))))
+
+
+def read_res(data: bytes) -> object:
+    """An Aeron frame, and what a participant makes of its entries."""
+    gossip = Gossip("me", ("127.0.0.1", 8050), seconds(10))
+    return [gossip.heard(entry, "10.0.0.1", seconds(100)) for entry in res.decode_frame(data)]
+
+
+def res_frames() -> tuple[bytes, ...]:
+    """With IPv4, IPv6, wildcards, several entries."""
+    entries = (res.Entry("B", "127.0.0.1", 8050, 0, True), res.Entry("name", "::1", 7800, 2040),
+               res.Entry("C", "0.0.0.0", 1, 5, True), res.Entry("x" * 40, "fe80::1", 65535, 100))
+    return tuple(frame for some in (entries, entries[:1], entries[1:2], entries[2:]) for frame in
+                 res.encode_frames(some))
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+def journal_records() -> tuple[bytes, ...]:
+    """A segment, and each of its records alone."""
+    row = SiteRow("SFO", 1, None, (ALICE,), {ALICE: 7}, {ALICE: 3}, {ALICE: ((3, 5),)}, 2)
+    held = Batch(ALICE, None, (b"one", b"", b"three"), (wire.AppHeaders({200: b"trace"}),), 1)
+    parts = (journal.owner_record("demo", "NYC"), journal.run_record(ALICE, 41, 17, held),
+             journal.state_record(journal.State((row,), {ALICE: 6}, ("A", "B"))))
+    return (b"".join(parts), *parts)
+
+
+def read_journal(data: bytes) -> object:
+    """A segment as it is."""
+    return list(journal.read_records(data, wire.Interner(), journal.Damage()))
+
+
+def read_journal_resealed(data: bytes) -> object:
+    """One record with right checksums around a mutated body: the first byte is its kind."""
+    if not data:
+        return read_journal(data)
+    body = data[journal.HEAD_BYTES:]
+    head = struct.pack(">BII", data[0] % 5, len(body), crc32(body))
+    return read_journal(head + struct.pack(">I", crc32(head)) + body)
+
+
+def archive_bodies() -> tuple[bytes, ...]:
+    """Arrow record batches of runs."""
+    view = ViewId(3, ALICE)
+    some = [Record("start", 5, None, detail={"pid": 7}),
+            Record("sent", 6, view, rows=3, origin=ALICE, stream="all", first=1, sizes=(1, 2, 3),
+                   headers=(wire.AppHeaders({200: b"h"}),)),
+            Record("delivered", 7, view, rows=3, origin=BOB, origin_site="SFO", stream="all", first=1, sizes=2,
+                   payloads=(b"ab", b"cd", b"ef")),
+            Record("lost", 9, view, count=5, origin=ALICE, stream="all", first=9)]
+    return tuple(run_batch(part, 0, 0).serialize().to_pybytes() for part in (some, some[1:3], some[:1]))
+
+
+def archive_file(*bodies: bytes) -> bytes:
+    """A segment whose checksums are right, whatever the bodies are."""
+    records = [framing.record(framing.BATCH, body + bytes(-len(body) % framing.ALIGNMENT), 8, 8 * at)
+               for at, body in enumerate(bodies)]
+    return framing.owner_record({"member": "A"}, 0) + b"".join(bytes(part) for record in records for part in record)
+
+
+def read_archive(data: bytes) -> None:
+    """All rows of a segment, as readers get them."""
+    path = scratch() / "segment"
+    path.unlink(missing_ok=True)                         # the former one may still be mapped
+    path.write_bytes(data)
+    with OpenSegment(path) as source:
+        source.damage()
+        for head in source.heads():
+            runs = source.runs(head)
+            if runs is not None:
+                plain(unfold(runs))
+
+
+@cache
+def scratch() -> Path:
+    """A folder for the run."""
+    return Path(tempfile.mkdtemp(prefix="jgroups_py-fuzz-"))
+
+
+def stack_files(ending: str) -> tuple[bytes, ...]:
+    """The packaged ones."""
+    return tuple(path.read_bytes() for path in sorted(load.stacks_folder().glob(f"*.{ending}")))
+
+
+def read_stack(ending: str) -> Callable[[bytes], object]:
+    """A stack file with this ending."""
+    path = load.stacks_folder() / f"fuzz.{ending}"
+    return lambda data: load.parse(load.decode(data, str(path)), str(path))
+
+
+@cache
+def targets() -> dict[str, Target]:
+    """All of them by name."""
+    for known in KNOWN.values():
+        known.load()
+    messages = tuple(replicas.encode(message) for message, _ in REPLICA_MESSAGES)
+    entries = file_of(ALICE, PLACE), file_of(BOB, ("10.0.0.1", 1))
+    return {target.name: target for target in (
+        Target("frame", read_frame, frames()), Target("frame-resealed", read_resealed, frames()),
+        Target("batch", read_batch, batches()),
+        Target("memberlist-packet", lambda data: read_packet(data, OPEN), packets(OPEN)),
+        Target("memberlist-sealed", lambda data: read_packet(data, SEALED), packets(SEALED)),
+        Target("memberlist-stream", read_stream(OPEN), streams(OPEN)),
+        Target("memberlist-sealed-stream", read_stream(SEALED), streams(SEALED)),
+        Target("serf-message", serf.read_message, serf_messages()),
+        Target("serf-state", serf.read_state, (serf_state(),)),
+        Target("tags", unpack_tags, (b"\xff\x82\xa4role\xa3web\xa2dc\xa1a", b"web"), ()),
+        Target("influx", influx.read_frame, influx_frames()),
+        Target("aeron-res", read_res, res_frames()),
+        Target("journal", read_journal, journal_records(), ()),
+        Target("journal-resealed", read_journal_resealed, journal_records(), ()),
+        Target("archive", read_archive, (archive_file(*archive_bodies()),), ()),
+        Target("archive-body", lambda data: read_archive(archive_file(data)), archive_bodies(), ()),
+        Target("file-ping", parse_entry, entries, ()),
+        Target("replicas", lambda data: replicas.decode(data, wire.Interner()), messages),
+        Target("stack-xml", read_stack("xml"), stack_files("xml"), (ConfigError,), FILE_SECONDS),
+        Target("stack-yaml", read_stack("yaml"), stack_files("yaml"), (ConfigError,), FILE_SECONDS),
+    )}
+
+

@@ -1,0 +1,72 @@
+"""A short run of the edge fuzz, and what it finds in a core that is wrong; `tox -e fuzz` feeds 500,000 a stack."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from jgroups_py.outputs import Frame
+from jgroups_py.protocols.fd_all import FdAll
+from jgroups_py.protocols.gms.gms import Gms
+from tests.fuzz.frames import Tally, campaign
+from tests.fuzz.worlds import STACKS, place_refusal, refusal
+
+FRAMES = 3000
+
+
+def attacked(stack: str, frames: int, seed: int = 0) -> Tally:
+    tally = Tally()
+    for _ in campaign(stack, seed, frames, tally):
+        pass
+    return tally
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stack", STACKS)
+def test_hostile_frames_end_nobody_cost_little_and_the_group_recovers(stack: str) -> None:
+    tally = attacked(stack, FRAMES)
+    assert not tally.causes, "\n".join(f"{escape.cause}\n{escape.command}\n{escape.detail}"
+                                       for escape in tally.first.values())
+    assert tally.frames == FRAMES
+
+
+def test_a_run_is_the_same_for_the_same_seed() -> None:
+    one, other = (attacked("udp", 500, seed=3) for _ in range(2))
+    assert (one.causes, one.episodes) == (other.causes, other.episodes)
+
+
+def raising(self: Any, *_: Any) -> None:
+    raise KeyError("planted")
+
+
+def endless(self: Any, *_: Any) -> None:
+    sum(range(20_000_000))
+
+
+def closing(self: Gms, *_: Any) -> None:
+    self.leaver.go()
+
+
+@pytest.mark.parametrize(("owner", "method", "planted", "cause"), [
+    (FdAll, "heard", raising, "exception: KeyError in"), (FdAll, "heard", endless, "exception: Endless in"),
+    (Gms, "leave_asked", closing, "ended: left")])
+def test_a_core_that_is_wrong_is_found(
+    owner: type, method: str, planted: Callable[..., None], cause: str, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    planted.__dict__.update(owner.__dict__[method].__dict__)
+    monkeypatch.setattr(owner, method, planted)
+    assert any(found.startswith(cause) for found in attacked("udp", 4000).causes)
+
+
+@pytest.mark.parametrize("host", ["\0", "a b", "", "x" * 254, "\u2603", "no such host;:"])
+def test_places_that_sockets_refuse_are_refused(host: str) -> None:
+    assert place_refusal((host, 7800))
+    assert refusal(Frame(0, (host, 7800), [b"x"]), stream=True)
+
+
+def test_other_places_are_not_refused() -> None:
+    assert [place_refusal((host, 7800)) for host in ("10.0.0.1", "::1", "a.example", "localhost")] == [""] * 4
+    assert place_refusal(("10.0.0.1", 0)) == "port 0"
+    assert refusal(Frame(0, None, [b"x" * 65_508]), stream=False)
+    assert not refusal(Frame(0, None, [b"x" * 65_508]), stream=True)
