@@ -52,5 +52,7 @@ def test_a_site_that_is_met_after_a_merge_gets_what_every_member_of_the_merged_g
             nyc[name].tell(f"send late of {name}")
         for name in "BCX":
             hears(d, f"late of {name}")
-        assert not [event for member in (d, *nyc.members.values()) for event in member.events
-                    if event["event"] == "lost"]
+        told = [(event["site"], event["origin"], event["first"], event["stop"]) for member in (d, *nyc.members.values())
+                for event in member.events if event["event"] == "lost"]
+        # B and C learn that they missed what X multicast while it was alone; nothing else is lost to anybody.
+        assert told == [("NYC", "X", 1, 2)] * 2
