@@ -364,7 +364,7 @@ class Receiving:
 
     def confirm(self) -> None:
         """As backup, on a timer: tell the relay what we have delivered."""
-        if self.unconfirmed and self.relay.view is not None:
+        if self.unconfirmed:
             vector, self.unconfirmed = self.unconfirmed, {}
             self.relay.send(Confirm(self.relay.view.id, vector), self.relay.view.coordinator, flags=RELIABLE)
 

@@ -60,7 +60,7 @@ from jgroups_py.protocols.relay.state import States, StateTalk
 from jgroups_py.protocols.relay.status import Status
 from jgroups_py.protocols.relay.talk import LocalTalk
 from jgroups_py.units import seconds
-from jgroups_py.view import GlobalView, MergeView, View
+from jgroups_py.view import GlobalView, MergeView, View, ViewId
 
 REOPEN_NS = seconds(1)          # after the bridge failed; an address that is taken stays taken for a while
 HOLES_NS = seconds(1)
@@ -73,7 +73,7 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
     config: RelayConfig
 
     def start(self) -> None:
-        self.view = View.__new__(View)            # replaced by the first ViewChange, which comes before anything else
+        self.view = View(ViewId(0, self.me), (self.me,))          # until the first ViewChange
         self.has_view = False
         self.is_relay = False
         self.next_number = 1                      # of our own multicasts

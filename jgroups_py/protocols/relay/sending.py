@@ -115,11 +115,6 @@ class Sending:
     def on_hello(self, header: Hello, src: Address) -> None:
         """A remote relay introduces itself: send it what its site lacks, from what it says it has seen."""
         relay = self.relay
-        if self.bridge_view is None or src not in self.bridge_view:
-            # It died, and this was under way; as a peer it would hold up TRIM for ever. (Or its view is not here yet:
-            # then we greet it when it is, and it answers.)
-            relay.count("hello_of_no_member")
-            return
         if header.answer and self.greeted.get(src) == relay.view.id:
             # An answer to the HELLO of an earlier view does not say that ours of this view arrives at all.
             self.answered[src] = relay.view.id

@@ -12,11 +12,13 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from jgroups_py.address import Address
+from jgroups_py.protocols.relay.headers import DOWN as DOWN
+from jgroups_py.protocols.relay.headers import OFFLINE as OFFLINE
+from jgroups_py.protocols.relay.headers import UP as UP
 from jgroups_py.protocols.relay.headers import Numbers, SiteRow
 from jgroups_py.view import ViewId
 from jgroups_py.windows.ranges import Ranges
 
-UP, DOWN, OFFLINE = 0, 1, 2
 STATUS_NAMES = {UP: "UP", DOWN: "DOWN", OFFLINE: "OFFLINE"}
 
 
