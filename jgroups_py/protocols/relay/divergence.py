@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
+from jgroups_py.jumps import MAX_JUMP, plausible
 from jgroups_py.outputs import MessagesLost
 from jgroups_py.protocols.relay.headers import Ends, Numbers
-from jgroups_py.protocols.relay.receiving import MAX_JUMP, RELIABLE
+from jgroups_py.protocols.relay.receiving import RELIABLE
 from jgroups_py.view import MergeView
 
 if TYPE_CHECKING:
@@ -48,13 +49,19 @@ class Divergence:
         for origin, number in numbers.items():
             self.relay.numbers.setdefault(origin, number)
 
-    def numbered(self, origin: Address, first: int) -> None:
-        """A multicast of our own site is next; what lies between it and the previous one will not come."""
+    def numbered(self, origin: Address, first: int) -> bool:
+        """A multicast of our own site is next; what lies between it and the previous one will not come.
+
+        False: nobody jumps so far, and the multicast is none.
+        """
         wanted = self.relay.numbers.get(origin)
+        if not plausible(first, wanted or 0, anew=wanted is None):
+            return False
         if wanted is None:
             self.first_heard[origin] = first
         elif first > wanted:
             self.missed(origin, wanted, first)
+        return True
 
     def announce(self) -> None:
         """As relay, when all members have answered SYNC: how far any of us knew each origin as this view began."""

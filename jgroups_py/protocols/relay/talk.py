@@ -123,6 +123,11 @@ class LocalTalk(Protocol):
     def hello_again(self) -> None:
         self.sending.introduce()
 
+    @timer("sync")
+    def sync_again(self) -> None:
+        if self.is_relay:
+            self.receiving.sync_again()
+
     @timer("ack")
     def acknowledge(self) -> None:
         if self.is_relay:
