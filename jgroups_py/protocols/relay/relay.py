@@ -141,7 +141,8 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
     def numbered(self, header: Numbered, batch: Batch) -> None:
         """A multicast of our own site."""
         origin = batch.src
-        if self.numbers.get(origin) != header.first and not self.divergence.numbered(origin, header.first):
+        if (self.numbers.get(origin) != header.first or self.divergence.forgotten) and \
+                not self.divergence.numbered(origin, header.first):
             return self.count("jumps_refused", batch.count)
         self.numbers[origin] = header.first + batch.count
         if self.is_relay or origin == self.me or self.is_backup(self.me):
