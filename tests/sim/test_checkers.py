@@ -71,7 +71,7 @@ def test_what_is_sent_to_a_member_that_was_gone_for_a_while_may_be_lost() -> Non
 
 
 def forgotten(kept: int, numbers: int) -> Tale:
-    """B misses a2 and a3, after it was told that nobody keeps so many `numbers` of A's; `kept`: messages that it gets."""
+    """B misses a2 and a3, told that nobody keeps so many `numbers` of A's. kept: messages that it gets."""
     tale = Tale(NYC="ABC")
     tale.group(1, "ABC")
     tale.send("A", "a1", "a2", "a3", "a4")
