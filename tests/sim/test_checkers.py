@@ -108,6 +108,15 @@ def test_it_excuses_no_more_than_it_has_numbers_and_no_number_of_relay() -> None
     assert "R4" in broken(far), "NAKACK's number 2 is not RELAY's"
 
 
+def test_a_forged_loss_of_very_many_numbers_is_judged_without_counting_them() -> None:
+    tale = Tale(NYC="AB")
+    tale.group(1, "AB")
+    for _ in range(2):
+        tale.history.add(h.Lost(tale.tick(), tale.who["B"], "NYC", tale.who["A"], 1, 1 << 61))
+    assert broken(tale) == ["S9"]
+    assert "told twice that it lost number 1 of A" in str(check(tale.history)[0])
+
+
 # --- planted violations -----------------------------------------------------------------------------------------------
 
 def not_in_its_view(tale: Tale) -> None:
