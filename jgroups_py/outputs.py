@@ -131,6 +131,8 @@ class MessagesLost(Output):
 
     site "": told by NAKACK of a member of our own group, from whom everybody has forgotten what is missing here; then
     the numbers are those of its multicasts in this view (a large message counts as its pieces), not those of RELAY.
+    With RELAY what it numbers is told by its own numbers, with our own site's name, when the origin's next one comes;
+    the rest then, or when the origin is gone, with site "" and the numbers of the view in which it was lost.
     dest_site: where this is told at the origin's own site (they were delivered here), the other site that will never
     get them; else None.
     """

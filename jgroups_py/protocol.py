@@ -145,6 +145,11 @@ class Protocol:
         """What `ch.stats()` shows for this layer: the counters and whatever a subclass adds."""
         return dict(self.counters)
 
+    def receiver(self, name: str) -> Callable[[Any, Batch], object]:
+        """The handler of a header as the stack calls it; one that believes only some senders wraps them all here."""
+        handler: Callable[[Any, Batch], object] = getattr(self, name)
+        return handler
+
     # --- what subclasses call ---------------------------------------------------------------------------------------
 
     @cached_property

@@ -36,7 +36,8 @@ class Handlers:
             if getattr(type(layer), way) is not getattr(Protocol, way):
                 handle = getattr(layer, way)
                 self.looks[way] = handle, only_of(handle)
-        self.receivers: dict[type, Receiver] = {cls: getattr(layer, name) for cls, name in layer.receivers.items()}
+        self.receivers: dict[type, Receiver] = {
+            cls: layer.receiver(name) for cls, name in layer.receivers.items()}
         self.observers: dict[type, Entry] = {cls: getattr(layer, name) for cls, name in layer.observers.items()}
 
 

@@ -20,9 +20,10 @@ LOST, UNREACHABLE = "lost", "unreachable"    # declared to the application
 PASSED = "passed"                            # numbers of topics that nobody at this site wants
 COVERED = "covered"                          # held by a state of another site that was set, so not delivered
 SKIPPING = "skipping"                        # FLOW begins or ceases to spare a slow application a sender's multicasts
+FORGOTTEN = "forgotten"                      # of NAKACK's numbers: nobody in the group keeps them any more
 GAP = "gap"                                  # what the recorder itself dropped
 KINDS: Final = (START, STOP, SENT, DELIVERED, VIEW, GLOBAL_VIEW, SITE, RELAY, LOST, UNREACHABLE, PASSED, COVERED,
-                SKIPPING, GAP)
+                SKIPPING, FORGOTTEN, GAP)
 MESSAGES: Final = (SENT, DELIVERED)
 
 STREAMS: Final = ("all", "local", "unreliable", "unicast")

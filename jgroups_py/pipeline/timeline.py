@@ -106,6 +106,8 @@ def text_of(kind: str, detail: dict[str, Any], count: int) -> str:
         return f"relay of {detail.get('site')}: {str(detail.get('relay'))[:8]}, epoch {detail.get('epoch')}"
     if kind in ("lost", "gap", "covered"):
         return f"{count} messages " + {"lost": "declared lost", "gap": "not recorded", "covered": "in a state"}[kind]
+    if kind == "forgotten":
+        return f"{count} numbers of a sender's multicasts are kept by nobody any more"
     if kind == "skipping":
         return "the slow application " + ("is spared a sender's multicasts" if detail["on"] else "gets all again")
     return {"start": "began to record", "stop": f"stopped: {detail.get('reason', '')}"}.get(kind, kind)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from jgroups_py.batch import NO_RELIABILITY, OOB
+from jgroups_py.sim import history as h
 from jgroups_py.sim.checkers import CHECKERS, check
 from jgroups_py.view import View, ViewId
 from tests.sim.tale import Tale, broken
@@ -67,6 +68,53 @@ def test_what_is_sent_to_a_member_that_was_gone_for_a_while_may_be_lost() -> Non
     tale.heal()
     tale.end("ABC")
     assert check(tale.history) == []
+
+
+def forgotten(kept: int, numbers: int) -> Tale:
+    """B misses a2 and a3, told that nobody keeps so many `numbers` of A's. kept: messages that it gets."""
+    tale = Tale(NYC="ABC")
+    tale.group(1, "ABC")
+    tale.send("A", "a1", "a2", "a3", "a4")
+    tale.deliver("A", "a1", "a2", "a3", "a4", at="AC")
+    tale.deliver("A", "a1", at="B")
+    tale.history.add(h.Lost(tale.tick(), tale.who["B"], "", tale.who["A"], 2, 2 + numbers))
+    tale.deliver("A", *("a2", "a3")[:kept], "a4", at="B")
+    return tale
+
+
+def test_what_nobody_keeps_any_more_is_no_hole_and_no_difference() -> None:
+    tale = forgotten(0, 2)
+    tale.history.add(h.Lost(tale.tick(), tale.who["B"], "NYC", tale.who["A"], 2, 4))       # RELAY's word for the same
+    left, right = tale.install(tale.view(2, "AB"), "AB"), tale.install(tale.view(2, "C"), "C")
+    tale.install(tale.view(3, "ABC", (left, right)), "ABC")
+    tale.heal()
+    tale.end("ABC")
+    assert check(tale.history) == []
+
+
+def test_it_excuses_no_more_than_it_has_numbers_and_no_number_of_relay() -> None:
+    tale = forgotten(0, 1)
+    tale.group(2, "ABC")
+    assert {"F", "S5", "S9"} <= set(broken(tale)), "of two, one was told; and RELAY did not say which"
+    far = Tale(NYC="AB", SFO="D")
+    far.group(1, "AB")
+    far.install(far.view(1, "D"), "D")
+    far.sees("D", NYC="AB", SFO="D")
+    far.send("A", "a1", "a2", "a3")
+    far.deliver("A", "a1", "a2", "a3", at="AB")
+    far.deliver(far.proxy("A", "A"), "a1", at="D")
+    far.history.add(h.Lost(far.tick(), far.who["D"], "", far.who["A"], 2, 3))
+    far.deliver(far.proxy("A", "A"), "a3", at="D")
+    assert "R4" in broken(far), "NAKACK's number 2 is not RELAY's"
+
+
+def test_a_forged_loss_of_very_many_numbers_is_judged_without_counting_them() -> None:
+    tale = Tale(NYC="AB")
+    tale.group(1, "AB")
+    for _ in range(2):
+        tale.history.add(h.Lost(tale.tick(), tale.who["B"], "NYC", tale.who["A"], 1, 1 << 61))
+    assert broken(tale) == ["S9"]
+    assert "told twice that it lost number 1 of A" in str(check(tale.history)[0])
 
 
 # --- planted violations -----------------------------------------------------------------------------------------------

@@ -119,7 +119,9 @@ def compare(traffic: Traffic, receiver: Recorder, world: World, due: Owed) -> It
         dropped = receiver.not_recorded(traffic.key, "delivered")
         yield from _each("declared_lost", "R3", common(missing, declared))
         yield from _each("unrecorded", "", without(common(missing, dropped), declared))
-        yield from _each("lost", "F" if local else "R3", without(missing, declared, dropped))
+        gone = forgotten(traffic, receiver, without(missing, dropped))
+        yield from _each("declared_lost", "F", without(gone, declared))
+        yield from _each("lost", "F" if local else "R3", without(missing, declared, dropped, gone))
         yield from _each("pending", "", due.pending)
         for (first, stop), span in got.late:
             yield Finding("out_of_order", "F" if local else "R4", first, stop, span.view_id, span.wall_ns)
@@ -127,6 +129,27 @@ def compare(traffic: Traffic, receiver: Recorder, world: World, due: Owed) -> It
     for (first, stop), span in got.twice:
         yield Finding("duplicated", "S2" if local else "R3", first, stop, span.view_id, span.wall_ns)
     yield from _each("not_sent", "S1" if local else "R1", unproven(traffic, got, world))
+
+
+def forgotten(traffic: Traffic, receiver: Recorder, missing: Ranges) -> Ranges:
+    """What of `missing` nobody in the group kept any more (rows `forgotten`).
+
+    Such a row stands where NAKACK went on without some of its numbers, each at most one message. So what is missing
+    behind the origin's last delivery before that row is covered by it, as many messages as it has numbers. It does not
+    say which of the origin's streams they were of: it covers as many in each.
+    """
+    found = Ranges()
+    if traffic.dest:
+        return found
+    mine = [span for span in traffic.delivered if span.incarnation == receiver.incarnation]
+    for row, count in receiver.forgotten.get(traffic.origin, ()):
+        before = max((span.stop for span in mine if span.row < row), default=0)
+        for first, stop in without(missing, found):
+            first, left = max(first, before), count
+            stop = min(stop, first + left)
+            found.add(first, stop)
+            count -= max(0, stop - first)
+    return found
 
 
 def _declared_at_origin(traffic: Traffic, receiver: Recorder, world: World) -> Iterator[Ranges]:
@@ -158,7 +181,7 @@ def other_sets(
     for view, successor in receiver.changes:
         expected = sets[receiver.cluster, receiver.site, view, successor]
         missing = without(expected, by_view.get(view, Ranges()), receiver.not_recorded(traffic.key, "delivered"))
-        for first, stop in missing:
+        for first, stop in without(missing, forgotten(traffic, receiver, missing)):
             yield Finding("other_set", "S5", first, stop, view)
 
 

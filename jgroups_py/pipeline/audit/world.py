@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from jgroups_py.archive.schema import COVERED, PASSED
+from jgroups_py.archive.schema import COVERED, FORGOTTEN, PASSED
 from jgroups_py.pipeline.spans import MESSAGES
 from jgroups_py.windows.ranges import Ranges
 
@@ -70,6 +70,7 @@ class Recorder:
     covered: dict[Stream, Ranges] = attrs.Factory(dict)    # not to be delivered: inside a state that it took, or
     #                                                        of topics that nobody at its site wants
     contact_ns: dict[str, int] = attrs.Factory(dict)       # site -> when it first heard of it
+    forgotten: dict[str, list[tuple[int, int]]] = attrs.Factory(dict)      # origin -> (row, numbers that nobody kept)
     coordinators: dict[str, str] = attrs.Factory(dict)     # view -> who relays in it what other sites send
     switches: dict[str, list[int]] = attrs.Factory(dict)   # sender -> rows where skipping began, ceased, began...
 
@@ -77,6 +78,10 @@ class Recorder:
     def changes(self) -> Iterator[tuple[str, str]]:
         """Views that it completed: (view, next view)."""
         return zip(self.views, self.views[1:], strict=False)
+
+    def forgot(self, origin: str, row: int, count: int) -> None:
+        """Nobody kept so many numbers of an origin's multicasts any more that it lacked."""
+        self.forgotten.setdefault(origin, []).append((row, count))
 
     def heard_of(self, site: str, wall_ns: int) -> None:
         """A message of that site was delivered, or the site was said to be up."""
@@ -169,6 +174,8 @@ def _learn(recorder: Recorder, span: Span) -> None:
         recorder.heard_of(detail["site"], span.wall_ns)
     elif span.kind == "skipping":
         recorder.switched(span.origin, span.row, bool(detail["on"]))
+    elif span.kind == FORGOTTEN:
+        recorder.forgot(span.origin, span.row, span.stop - span.first)
     elif span.kind == "lost":
         dest_site = detail.get("dest_site")
         if dest_site:

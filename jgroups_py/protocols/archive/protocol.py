@@ -141,6 +141,8 @@ class Archive(Protocol):
                 self.fact("site", {"site": site, "status": status})
             case RelayObeyed(site, epoch):
                 self.fact("relay", {"site": site, "relay": None, "epoch": view_text(epoch)})
+            case MessagesLost("") as loss:
+                self.forgotten(loss)
             case MessagesLost(site, origin, first, stop, dest_site):
                 self.fact("lost", {"dest_site": dest_site}, origin=origin, origin_site=site, stream=ALL, first=first,
                           count=stop - first)
@@ -152,13 +154,21 @@ class Archive(Protocol):
     @on(Tell)
     def told_in_order(self, event: Tell) -> None:
         """A state of another site is set, so what it holds is not delivered any more; or FLOW begins or ceases to spare
-        a slow application a sender's multicasts, which are delivered to us all the same."""
+        a slow application a sender's multicasts, which are delivered to us all the same; or nobody in the group keeps
+        any more what NAKACK lacks."""
         told = event.output
         if isinstance(told, StateEnd):
             for site, origin, first, stop in told.skipped:
                 self.fact("covered", {}, origin=origin, origin_site=site, stream=ALL, first=first, count=stop - first)
+        elif isinstance(told, MessagesLost) and self.site is None:
+            self.forgotten(told)                          # with RELAY it was recorded when RELAY heard of it
         elif isinstance(told, SkipMulticasts):
             self.fact("skipping", {"on": told.on}, origin=told.sender)
+
+    def forgotten(self, loss: MessagesLost) -> None:
+        """NAKACK's numbers, not those of a stream: how many messages they were, and of which stream, nobody can say."""
+        self.fact("forgotten", {"first": loss.first, "stop": loss.stop}, origin=loss.origin, origin_site=self.site,
+                  count=loss.stop - loss.first)
 
     # --- the recorder -----------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address
-from jgroups_py.batch import Batch, Header
+from jgroups_py.batch import NO_RELIABILITY, Batch, Header
 from jgroups_py.protocols.relay.headers import (
     Base,
     Forward,
@@ -28,8 +28,14 @@ if TYPE_CHECKING:
 
 
 def from_bridge(relay: Relay, batch: Batch) -> None:
-    """A message of another relay; claims (messages, unicasts) count only from the accepted one of its site."""
+    """A message of another relay; claims (messages, unicasts) count only from the accepted one of its site.
+
+    Nothing counts from one that is not on the bridge as we see it. It died while this was under way, and as a peer it
+    would hold up TRIM for ever; or our view of the bridge is late: when it comes we greet the other, and it answers.
+    """
     header, inner, src = batch.headers[-1], batch.pop(), batch.src
+    if batch.flags & NO_RELIABILITY or relay.sending.bridge_view is None or src not in relay.sending.bridge_view:
+        return relay.count("from_strangers")
     if isinstance(header, Forward):
         peer = relay.sending.obeyed(header.site, header.epoch, src)
         if peer is not None:
@@ -43,6 +49,7 @@ def from_bridge(relay: Relay, batch: Batch) -> None:
         relay.post.seen_onward(header)
     else:
         control(relay, header, src)
+    return None
 
 
 def control(relay: Relay, header: Header, src: Address) -> None:

@@ -101,7 +101,7 @@ class Hold:
         if at < 0 or held[at].stop <= number:
             return None
         run = held[at].cut(number, held[at].stop)
-        if run.nbytes <= max_bytes:
+        if run.nbytes <= max_bytes or run.batch.count == 1:       # one without payloads counts as one too
             return run
         used, stop = 0, number
         for payload in run.batch.payloads:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jgroups_py.protocols.relay.relay import Relay
 
 BEGIN_NS = 1 << 60               # what a site's first clock shows: dates before it (of copies) are no negative numbers
+END_NS = 1 << 61                 # no site runs for 36 years; there is room on the wire for what passes since
 STROKE_NS = seconds(1)           # written this often while anything is held; a crash sets the clock back by no more
 
 
@@ -43,6 +44,9 @@ class HoldClock:
         relay, restore = self.relay, self.relay.journal.restore
         behind_ns = theirs_ns - self.now_ns
         if behind_ns < STROKE_NS:
+            return
+        if theirs_ns > END_NS:
+            relay.count("clocks_refused")
             return
         restore.older(behind_ns)
         if not relay.hold.has_since(restore.over_ns):

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
+from jgroups_py.jumps import plausible
 from jgroups_py.protocols.relay.buffer import missing
 from jgroups_py.protocols.relay.headers import Copy, Fetch, Have
 from jgroups_py.protocols.relay.receiving import RELIABLE
 
 if TYPE_CHECKING:
     from jgroups_py.protocols.relay.relay import Relay
+
+OLDEST_NS = 1 << 60               # of a copy: 36 years
 
 
 class Copies:
@@ -48,8 +51,10 @@ class Copies:
 
     def copied(self, header: Copy, batch: Batch) -> None:
         """A held run from another holder."""
-        relay = self.relay
-        held = Batch(header.origin, None, batch.payloads, batch.headers, header.flags)
-        relay.hold_run(header.origin, header.first, held, relay.now_ns - header.age_ns)
-        if relay.is_relay:
-            relay.sending.pump()
+        relay, origin = self.relay, header.origin
+        known = max(relay.hold.end(origin), relay.numbers.get(origin, 0), relay.ends.get(origin, 0))
+        if not plausible(header.first, known, anew=known <= 1):
+            return relay.count("jumps_refused", batch.count)
+        held = Batch(origin, None, batch.payloads, batch.headers, header.flags)
+        relay.hold_run(origin, header.first, held, relay.now_ns - min(header.age_ns, OLDEST_NS))
+        return relay.sending.pump() if relay.is_relay else None

@@ -16,9 +16,12 @@ from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
+from jgroups_py.disk import Told
+from jgroups_py.events import Tell
+from jgroups_py.jumps import MAX_JUMP, plausible
 from jgroups_py.outputs import MessagesLost
 from jgroups_py.protocols.relay.headers import Ends, Numbers
-from jgroups_py.protocols.relay.receiving import MAX_JUMP, RELIABLE
+from jgroups_py.protocols.relay.receiving import RELIABLE
 from jgroups_py.view import MergeView
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ class Divergence:
         self.had_company = False                 # we were in a view with others before the last merge
         self.first_heard: Numbers = {}           # origins without an entry before it -> the first number heard since
         self.settled = True                      # ENDS came since the last merge
+        self.forgotten: dict[Address, list[Tell]] = {}       # what NAKACK lost: origin -> its news, not told yet
         self.from_disk: dict[Address, None] = {} # gone origins whose numbers a journal told us: none of our concern
 
     def view_changed(self, previous_members: int) -> None:
@@ -42,19 +46,27 @@ class Divergence:
             self.first_heard = {}
         if isinstance(self.relay.view, MergeView):
             self.settled = False
+        self.tell_of_the_gone()
 
     def joined(self, numbers: Numbers) -> None:
         """As a newcomer by an ordinary join: begin where the group stood when this view began."""
         for origin, number in numbers.items():
             self.relay.numbers.setdefault(origin, number)
 
-    def numbered(self, origin: Address, first: int) -> None:
-        """A multicast of our own site is next; what lies between it and the previous one will not come."""
+    def numbered(self, origin: Address, first: int) -> bool:
+        """A multicast of our own site is next; what lies between it and the previous one will not come.
+
+        False: nobody jumps so far, and the multicast is none.
+        """
         wanted = self.relay.numbers.get(origin)
+        if not plausible(first, wanted or 0, anew=wanted is None):
+            return False
         if wanted is None:
             self.first_heard[origin] = first
         elif first > wanted:
             self.missed(origin, wanted, first)
+        self.tell_forgotten(origin)
+        return True
 
     def announce(self) -> None:
         """As relay, when all members have answered SYNC: how far any of us knew each origin as this view began."""
@@ -84,6 +96,7 @@ class Divergence:
                     relay.numbers[origin] = number
             elif number > wanted and self.missed(origin, wanted, number):
                 relay.numbers[origin] = number
+        self.tell_of_the_gone()
         return relay.receipts.polls.settled_after_merge()
 
     def unmet(self, origin: Address, number: int) -> None:
@@ -103,4 +116,24 @@ class Divergence:
         relay.count("missed_in_site", stop - first)
         relay.receipts.polls.skipped(origin, first, stop)
         relay.tell(MessagesLost(relay.config.site, origin, first, stop))
+        self.forgotten.pop(origin, None)                 # told now, by the numbers that applications know
         return True
+
+    # --- what NAKACK lost ---------------------------------------------------------------------------------------------
+
+    def forget(self, news: Tell, origin: Address) -> None:
+        """Nobody keeps some numbers of NAKACK's any more. Whether they were multicasts that RELAY numbers shows the
+        origin's next one; then they are told by these numbers, once. ARCHIVE hears at once, and of the rest too."""
+        self.forgotten.setdefault(origin, []).append(news)
+        self.relay.pass_up(Told(news.output))
+
+    def tell_forgotten(self, origin: Address) -> None:
+        """None of them was ours to number, or nobody can say any more: told as NAKACK did."""
+        for news in self.forgotten.pop(origin, ()):
+            self.relay.pass_up(news)
+
+    def tell_of_the_gone(self) -> None:
+        """Of an origin that left nothing follows; but after a merge ENDS may still tell how far it had come."""
+        if self.settled:
+            for origin in [origin for origin in self.forgotten if origin not in self.relay.view]:
+                self.tell_forgotten(origin)

@@ -10,6 +10,7 @@ import attrs
 from jgroups_py import wire
 from jgroups_py.address import Address
 from jgroups_py.batch import Header
+from jgroups_py.errors import WireError
 from jgroups_py.view import ViewId
 
 PROTO = 16
@@ -21,6 +22,18 @@ NUMBERS = wire.mapping(wire.ADDRESS, wire.U64)
 VECTOR = wire.mapping(wire.NAME, NUMBERS)
 HELD = wire.mapping(wire.ADDRESS, wire.RANGES)
 EPOCH = wire.optional(wire.VIEW_ID)
+UP, DOWN, OFFLINE = 0, 1, 2
+
+
+def _read_status(reader: wire.Reader) -> int:
+    status = wire.U8.read(reader)
+    if status > OFFLINE:
+        raise WireError(f"a site's status {status} is unknown")
+    return status
+
+
+STATUS = wire.Codec(wire.U8.write, _read_status, 1)
+"""UP, DOWN or OFFLINE."""
 
 
 @attrs.frozen
@@ -44,7 +57,7 @@ class SiteRow:
     paused: bool = False
 
 
-_ROW = wire.record(wire.NAME, wire.U8, EPOCH, wire.MEMBERS, NUMBERS, NUMBERS, HELD, wire.U32, wire.BOOL)
+_ROW = wire.record(wire.NAME, STATUS, EPOCH, wire.MEMBERS, NUMBERS, NUMBERS, HELD, wire.U32, wire.BOOL)
 
 
 def _write_row(row: SiteRow, out: bytearray) -> None:
@@ -293,7 +306,7 @@ class Standing(Header):
 
     site: str = wire.field(wire.NAME)
     epoch: ViewId = wire.field(wire.VIEW_ID)
-    status: int = wire.field(wire.U8)
+    status: int = wire.field(STATUS)
     forbidden: bool = wire.field(wire.BOOL)
     missed: bool = wire.field(wire.BOOL)
 

@@ -14,6 +14,7 @@ import attrs
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
+from jgroups_py.jumps import plausible
 
 MOST_DOUBLINGS = 3
 
@@ -105,7 +106,7 @@ class Inbox:
     def take(self, origin: Address, first: int, base: int, batch: Batch) -> Batch | None:
         """The part of a run that is new and in order, if any; moves past what was given up."""
         wanted = self.wanted.get(origin, 1)
-        if base > wanted:
+        if base > wanted and plausible(base, wanted):
             wanted = self.wanted[origin] = base
         stop = first + batch.count
         if first > wanted or stop <= wanted:

@@ -118,7 +118,7 @@ class Orders:
 
     def offline(self, site: Site) -> None:
         """Give the site up, until `online`."""
-        site.decree += not site.forbidden
+        site.decide(not site.forbidden)
         site.paused = False
         if site.status != OFFLINE:
             self.relay.status.take_offline(site, "an operator said so", "warning")
@@ -129,7 +129,7 @@ class Orders:
         """It may return, at once if its relay is on the bridge; what was held for it by order is sent."""
         relay = self.relay
         self.end_drain(site, "an operator ordered it online meanwhile")
-        site.decree += 1 if site.forbidden else 2         # even where nothing was forbidden: a drain may be on its way
+        site.decide(1 if site.forbidden else 2)           # even where nothing was forbidden: a drain may be on its way
         site.paused = False
         relay.sending.pump()
         if site.status == OFFLINE and relay.sending.peers.accepted(site.name) is not None:
@@ -163,7 +163,7 @@ class Orders:
             if site.name in self.holding:
                 self.pause(site)
             else:
-                site.decree += not site.forbidden
+                site.decide(not site.forbidden)
                 site.paused = False
                 self.relay.status.take_offline(site, "an operator drained it", "warning")
             self.end_drain(site, "")
@@ -172,7 +172,7 @@ class Orders:
         """Send nothing more to the site, and hold all, until `online`."""
         if not site.paused:
             site.paused = True
-            site.decree += 2                      # as after any order: one that was given before and comes late is void
+            site.decide(2)                        # as after any order: one that was given before and comes late is void
             self.relay.emit(Note("warning", f"nothing is sent to site {site.name} until it is ordered online: an "
                                  "operator said so; what is for it is held"))
             self.relay.status.tell_table()

@@ -163,8 +163,10 @@ class Polls:
         return numbers.get(origin, 1)
 
     def _knows_gaps(self, key: Key) -> bool:
-        """After a merge virtual synchrony says nothing of the other half's messages before ENDS did."""
-        return key[0] != self.relay.config.site or self.relay.divergence.settled
+        """After a merge virtual synchrony says nothing of the other half's messages before ENDS did; nor can we say
+        which of its messages an origin has lost before its next one shows it."""
+        divergence = self.relay.divergence
+        return key[0] != self.relay.config.site or (divergence.settled and key[1] not in divergence.forgotten)
 
     def settled_after_merge(self) -> None:
         """What we lack of our own site's messages is known now."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address, ProxyUUID
 from jgroups_py.batch import Batch, Header
+from jgroups_py.jumps import TOP
 from jgroups_py.outputs import Unreachable
 from jgroups_py.protocols.relay.headers import Letter, LetterSeen
 from jgroups_py.protocols.relay.letters import Inbox, Outbox, Outboxes
@@ -111,6 +112,8 @@ class Post:
     def onward(self, header: Letter, batch: Batch) -> None:
         """One hop further: to our relay, or over the bridge, or to the destination."""
         relay = self.relay
+        if header.first > TOP:
+            return relay.count("jumps_refused", batch.count)
         if header.dest == relay.me:
             self.arrived(header, batch)
         elif header.dest_site == relay.config.site:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address, ProxyUUID
 from jgroups_py.batch import NO_FC, NO_RELAY, Batch
+from jgroups_py.jumps import MAX_JUMP, TOP
 from jgroups_py.outputs import MessagesLost
 from jgroups_py.protocols.relay.buffer import missing
 from jgroups_py.protocols.relay.headers import (
@@ -29,6 +30,7 @@ from jgroups_py.protocols.relay.headers import (
 )
 from jgroups_py.protocols.relay.peers import Peer
 from jgroups_py.protocols.relay.vectors import copied, differing, lower, overlaid, raised, unheard
+from jgroups_py.units import seconds
 from jgroups_py.view import MergeView
 
 if TYPE_CHECKING:
@@ -37,8 +39,8 @@ if TYPE_CHECKING:
 RELIABLE = NO_RELAY | NO_FC
 """Flags of RELAY's own messages in the local group: in order with the data, not numbered, not held up by credits."""
 
-MAX_JUMP = 1 << 32
-"""Further than so many numbers at once nothing is skipped, whoever says so: no site was without another for so long."""
+SYNC_AGAIN_NS = seconds(5)
+"""Until it is asked again a member has answered SYNC, unless it stands, or its connection to the relay is broken."""
 
 
 class Receiving:
@@ -48,6 +50,7 @@ class Receiving:
         self.relay = relay
         self.seen: Vector = {}                       # other site -> origin -> next number wanted
         self.fresh = True                            # no SYNC was ever received
+        self.joined = False                          # this view's was the first
         self.met: dict[str, None] = {}               # sites that have said from where on we are owed, to us or before
         self.meant: dict[str, None] = {}             # sites whose messages were meant for us before this view
         self.synced = False                          # the coordinator's SYNC came in this view
@@ -58,6 +61,7 @@ class Receiving:
         # The relay's:
         self.awaited: dict[Address, None] = {}       # members that have not answered SYNC
         self.sync_vector: Vector = {}                # what SYNC said in this view
+        self.said: Sync | None = None                # SYNC itself
         self.haves: dict[Address, Have] = {}
         self.confirmed: dict[Address, Vector] = {}   # member -> what it told in this view, where it told anything
         self.confirmers: list[Address] = []          # backups, and members that were behind
@@ -90,8 +94,9 @@ class Receiving:
         self.sync_vector = copied(self.seen)
         vector = copied(self.seen)
         vector[relay.config.site] = dict(relay.numbers)      # where newcomers begin
-        sync = Sync(vector, relay.table.rows(), dict(relay.hold.trimmed), relay.journal.clock.now_ns)
-        relay.send(sync, dest=None, flags=RELIABLE)
+        self.said = Sync(vector, relay.table.rows(), dict(relay.hold.trimmed), relay.journal.clock.now_ns)
+        relay.send(self.said, dest=None, flags=RELIABLE)
+        relay.set_timer("sync", SYNC_AGAIN_NS)
         wanted_again: Vector = {}                    # who has joined may want messages of which we have numbers only
         for origin, runs in self.in_flight.items():
             if relay.interests.outdated(runs):
@@ -103,17 +108,29 @@ class Receiving:
         if not self.awaited:
             self.sync_complete()
 
+    def sync_again(self) -> None:
+        """As relay, on a timer: ask those that have not answered once more, or nothing would cross in this view."""
+        if self.awaited and self.said is not None:
+            for member in self.awaited:
+                self.relay.count("syncs_again")
+                self.relay.send(self.said, member, flags=RELIABLE)
+            self.relay.set_timer("sync", SYNC_AGAIN_NS)
+
     def sync(self, header: Sync, batch: Batch) -> None:
         """The coordinator's SYNC: adopt (a joiner), or say where we differ."""
         relay = self.relay
         if batch.src != relay.view.coordinator:
             return relay.count("sync_of_no_coordinator")
-        self.synced = True
+        again, self.synced = self.synced, True
         if relay.is_relay:
             self.fresh = False
             return None
+        if again:
+            # Our answer did not arrive: the connection that it took is broken. NAKACK begins anew in each view.
+            return self.answer(header, None)
         relay.journal.clock.heard(header.clock_ns)
-        joined, self.fresh = self.fresh, False
+        joined = self.joined = self.fresh
+        self.fresh = False
         theirs = copied(header.vector)
         own = theirs.pop(relay.config.site, {})
         if joined:
@@ -123,6 +140,13 @@ class Receiving:
         self.met.update(dict.fromkeys(theirs))
         relay.table.not_known_by(header.table, header.trimmed)      # we do, from disk or from another half
         relay.follow_table(header.table, header.trimmed, joined=joined)
+        return self.answer(header, batch.src)
+
+    def answer(self, header: Sync, to: Address | None) -> None:
+        """HAVE: where we differ from the relay, and what we hold."""
+        relay = self.relay
+        theirs = copied(header.vector)
+        theirs.pop(relay.config.site, None)
         differs = differing(self.seen, theirs)
         for site, numbers in differs.items():
             for origin in [origin for origin, number in numbers.items() if number == 0]:
@@ -130,14 +154,14 @@ class Receiving:
                 self.seen.setdefault(site, {})[origin] = 1
         # After a merge others may have what neither the relay nor we have anything of.
         self.behind = bool(lower(differs, theirs)) or isinstance(relay.view, MergeView)
-        for site in () if joined else self.meant:
+        for site in () if self.joined else self.meant:
             differs.setdefault(site, {})
         if self.known_ends:
             differs[relay.config.site] = self.known_ends      # the relay may have been in another half, or founded it
         held = {origin: relay.hold.ranges(origin) for origin in relay.hold.runs}
         have = Have(relay.view.id, differs, relay.table.rows(), held, dict(relay.hold.trimmed), relay.journal.holders(),
                     relay.journal.clock.now_ns)
-        return relay.send(have, batch.src, flags=RELIABLE)
+        return relay.send(have, to, flags=RELIABLE)
 
     def adopt(self, vector: Vector) -> None:
         """Begin where the others are with sites of which nothing was meant for us before this view.
@@ -179,6 +203,7 @@ class Receiving:
         """As relay: every member has answered; the lowest entries are the site's vector."""
         relay = self.relay
         self.complete = True
+        relay.cancel_timer("sync")
         lowest = copied(self.sync_vector)
         for have in self.haves.values():
             for site, numbers in have.vector.items():
@@ -222,6 +247,8 @@ class Receiving:
     def forward(self, header: Forward, batch: Batch, peer: Peer) -> None:
         """A run from another site: multicast here what is new and in order, ask for what is missing."""
         relay = self.relay
+        if header.first > TOP:
+            return relay.count("jumps_refused", batch.count)
         if relay.states.carrier.puts_off(header.site, header.origin):
             return relay.count("forwards_put_off", batch.count)
         wanted = self.wanted(header.site, header.origin, header.base)
@@ -291,6 +318,8 @@ class Receiving:
         relay = self.relay
         if not self.synced or batch.src != relay.view.coordinator:
             return relay.count("disseminate_before_sync", batch.count)
+        if header.first > TOP:
+            return relay.count("jumps_refused", batch.count)
         self.met[header.site] = None
         numbers = self.seen.setdefault(header.site, {})
         wanted = numbers.get(header.origin)
@@ -364,7 +393,7 @@ class Receiving:
 
     def confirm(self) -> None:
         """As backup, on a timer: tell the relay what we have delivered."""
-        if self.unconfirmed and self.relay.view is not None:
+        if self.unconfirmed:
             vector, self.unconfirmed = self.unconfirmed, {}
             self.relay.send(Confirm(self.relay.view.id, vector), self.relay.view.coordinator, flags=RELIABLE)
 

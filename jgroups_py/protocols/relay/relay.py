@@ -26,6 +26,7 @@ from jgroups_py.events import (
     SiteCommand,
     ViewChange,
 )
+from jgroups_py.jumps import MAX_JUMP
 from jgroups_py.outputs import (
     CloseBridge,
     GlobalViewInstalled,
@@ -52,7 +53,7 @@ from jgroups_py.protocols.relay.memory import Memory
 from jgroups_py.protocols.relay.orders import Orders
 from jgroups_py.protocols.relay.post import Post
 from jgroups_py.protocols.relay.receipts import Receipts, ReceiptTalk
-from jgroups_py.protocols.relay.receiving import MAX_JUMP, Receiving
+from jgroups_py.protocols.relay.receiving import Receiving
 from jgroups_py.protocols.relay.report import report
 from jgroups_py.protocols.relay.sending import Sending
 from jgroups_py.protocols.relay.sites import OFFLINE, STATUS_NAMES, UP, Book, Site, SiteTable, total
@@ -60,7 +61,7 @@ from jgroups_py.protocols.relay.state import States, StateTalk
 from jgroups_py.protocols.relay.status import Status
 from jgroups_py.protocols.relay.talk import LocalTalk
 from jgroups_py.units import seconds
-from jgroups_py.view import GlobalView, MergeView, View
+from jgroups_py.view import GlobalView, MergeView, View, ViewId
 
 REOPEN_NS = seconds(1)          # after the bridge failed; an address that is taken stays taken for a while
 HOLES_NS = seconds(1)
@@ -73,7 +74,7 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
     config: RelayConfig
 
     def start(self) -> None:
-        self.view = View.__new__(View)            # replaced by the first ViewChange, which comes before anything else
+        self.view = View(ViewId(0, self.me), (self.me,))          # until the first ViewChange
         self.has_view = False
         self.is_relay = False
         self.next_number = 1                      # of our own multicasts
@@ -140,8 +141,9 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
     def numbered(self, header: Numbered, batch: Batch) -> None:
         """A multicast of our own site."""
         origin = batch.src
-        if self.numbers.get(origin) != header.first:
-            self.divergence.numbered(origin, header.first)
+        if (self.numbers.get(origin) != header.first or self.divergence.forgotten) and \
+                not self.divergence.numbered(origin, header.first):
+            return self.count("jumps_refused", batch.count)
         self.numbers[origin] = header.first + batch.count
         if self.is_relay or origin == self.me or self.is_backup(self.me):
             self.hold_run(origin, header.first, batch, self.now_ns)
@@ -153,7 +155,7 @@ class Relay(LocalTalk, StateTalk, ReceiptTalk, JournalTalk, InterestTalk, SiteRe
                     self.set_timer_once("trim", self.config.trim_interval_ns)
         self.pass_up(batch)
         self.receipts.polls.delivered(self.config.site, origin)
-        self.states.delivered()
+        return self.states.delivered()
 
     def hold_run(self, origin: Address, first: int, batch: Batch, since_ns: int) -> None:
         """Hold messages of our site until all others have them; on disk too, if there is one."""

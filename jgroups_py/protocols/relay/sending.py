@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address
 from jgroups_py.events import RaiseView
+from jgroups_py.jumps import MAX_JUMP
 from jgroups_py.outputs import RelayObeyed
 from jgroups_py.protocols.relay.buffer import HeldRun
 from jgroups_py.protocols.relay.headers import (
@@ -115,17 +116,15 @@ class Sending:
     def on_hello(self, header: Hello, src: Address) -> None:
         """A remote relay introduces itself: send it what its site lacks, from what it says it has seen."""
         relay = self.relay
-        if self.bridge_view is None or src not in self.bridge_view:
-            # It died, and this was under way; as a peer it would hold up TRIM for ever. (Or its view is not here yet:
-            # then we greet it when it is, and it answers.)
-            relay.count("hello_of_no_member")
-            return
         if header.answer and self.greeted.get(src) == relay.view.id:
             # An answer to the HELLO of an earlier view does not say that ours of this view arrives at all.
             self.answered[src] = relay.view.id
         if header.site == relay.config.site:
             self.namesakes.met(src, header.epoch)
             self.answered[src] = relay.view.id        # the other half of our split site: nothing to send there
+            return
+        if not (relay.table.get(header.site) or Site(header.site)).credible(header.epoch):
+            relay.count("jumps_refused")
             return
         site = self.site_of(header)
         if site.farewell is not None and header.epoch <= site.farewell:
@@ -209,7 +208,9 @@ class Sending:
 
     def refuse(self, site: Site, src: Address) -> None:
         """Tell a relay that a higher epoch of its site is known."""
-        assert site.epoch is not None, "only a known epoch refuses another"
+        if site.epoch is None:                        # it claims one that no site comes to
+            self.relay.count("jumps_refused")
+            return
         holder = self.peers.accepted(site.name)
         self.relay.count("refused")
         self.relay.to_bridge(src, Refused(site.epoch, holder.address if holder is not None else None))
@@ -223,7 +224,8 @@ class Sending:
         present = self.bridge_view is not None and header.relay is not None and header.relay in self.bridge_view
         if not present:
             relay.set_timer("raise", relay.config.hello_interval_ns)
-            relay.pass_down(RaiseView(header.epoch.counter))
+            # One that is far ahead of ours is reached in steps, or GMS would not believe it.
+            relay.pass_down(RaiseView(min(header.epoch.counter, relay.view.id.counter + MAX_JUMP)))
 
     # --- FORWARD ----------------------------------------------------------------------------------------------------
 

@@ -12,11 +12,17 @@ from collections.abc import Iterable, Iterator
 import attrs
 
 from jgroups_py.address import Address
+from jgroups_py.jumps import plausible
+from jgroups_py.protocols.relay.headers import DOWN as DOWN
+from jgroups_py.protocols.relay.headers import OFFLINE as OFFLINE
+from jgroups_py.protocols.relay.headers import UP as UP
 from jgroups_py.protocols.relay.headers import Numbers, SiteRow
 from jgroups_py.view import ViewId
 from jgroups_py.windows.ranges import Ranges
 
-UP, DOWN, OFFLINE = 0, 1, 2
+FIRST_EPOCH = 1 << 40            # up to here a site's epoch is believed that was never heard of
+LAST_DECREE = (1 << 32) - 1
+MAX_DECREES = 1 << 16            # so often operators may speak unheard
 STATUS_NAMES = {UP: "UP", DOWN: "DOWN", OFFLINE: "OFFLINE"}
 
 
@@ -157,10 +163,25 @@ class Site:
 
     def accepts(self, epoch: ViewId) -> bool:
         """Rule 11: whether what a relay of this epoch says is obeyed; remembers a higher epoch."""
-        if self.epoch is not None and epoch < self.epoch:
+        if (self.epoch is not None and epoch < self.epoch) or not self.credible(epoch):
             return False
         self.epoch = epoch
         return True
+
+    def credible(self, epoch: ViewId) -> bool:
+        """Whether the site may have come to this epoch: each view counts one more, and a fenced relay raises its own
+        above what fences it, MAX_JUMP at a time. A false one would fence the site off for ever."""
+        return epoch.counter <= FIRST_EPOCH or (
+            self.epoch is not None and plausible(epoch.counter, self.epoch.counter))
+
+    def decide(self, by: int) -> None:
+        """An operator has spoken: `decree` rises, but for the last ones that the wire holds."""
+        decree = self.decree + by
+        self.decree = decree if decree <= LAST_DECREE else LAST_DECREE - (LAST_DECREE - decree) % 2
+
+    def overruled(self, decree: int) -> bool:
+        """Whether operators have spoken elsewhere since: more often than here, but not beyond belief."""
+        return 0 < decree - self.decree <= MAX_DECREES
 
     # --- rows -------------------------------------------------------------------------------------------------------
 
@@ -188,6 +209,8 @@ class Site:
 
     def see(self, epoch: ViewId | None, members: tuple[Address, ...]) -> None:
         """The site's members in a view of theirs, its epoch."""
+        if epoch is not None and not self.credible(epoch):
+            return
         self.view_epoch, self.members = epoch, members
         if self.epoch is None or (epoch is not None and epoch > self.epoch):
             self.epoch = epoch
@@ -234,7 +257,7 @@ class SiteTable:
             known = row.site in self.sites
             site = self.sites.setdefault(row.site, Site(row.site))
             site.status = row.status
-            if row.decree >= site.decree:
+            if row.decree == site.decree or site.overruled(row.decree):
                 site.decree, site.paused = row.decree, row.paused
             if site.view_epoch is None or row.epoch == site.view_epoch or site.has_older_view(row.epoch):
                 site.see(row.epoch, row.members)
@@ -250,13 +273,12 @@ class SiteTable:
         self.not_known_by(rows, theirs)
         for row in rows:
             found = self.sites.get(row.site)
-            site = found or Site(row.site, row.status, row.epoch, row.epoch, row.members)
-            self.sites[row.site] = site
-            if row.decree > site.decree:
+            site = self.sites.setdefault(row.site, Site(row.site, row.status))
+            if site.overruled(row.decree):
                 # An operator spoke to the other half of our site; an odd decree asks for what a status cannot undo.
                 site.decree, site.paused, site.draining = row.decree, row.paused, None
                 site.status = OFFLINE if site.forbidden else site.status
-            if site.has_older_view(row.epoch):
+            if found is None or site.has_older_view(row.epoch):
                 site.see(row.epoch, row.members)
             site.learn(row)
             if found is None:

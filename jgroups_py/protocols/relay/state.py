@@ -21,7 +21,7 @@ import attrs
 from jgroups_py.address import Address, ProxyUUID
 from jgroups_py.batch import Batch
 from jgroups_py.events import Disconnect, GetState, StateBusy, StateChunk, Tell
-from jgroups_py.outputs import StateBegin, StateEnd, StatePart
+from jgroups_py.outputs import MessagesLost, StateBegin, StateEnd, StatePart
 from jgroups_py.protocol import STOP, Protocol, on, receives, timer
 from jgroups_py.protocols.relay.headers import Numbers, Vector
 from jgroups_py.protocols.relay.receiving import RELIABLE
@@ -319,11 +319,15 @@ class StateTalk(Protocol):
         self.states.fail_quest("the member leaves")
 
     @on(Tell)
-    def on_tell(self, event: Tell) -> None:
-        """A state that STATE_TRANSFER brings."""
+    def on_tell(self, event: Tell) -> object:
+        """A state that STATE_TRANSFER brings; what NAKACK lost, which RELAY tells by its own numbers."""
         if isinstance(event.output, StateBegin | StateEnd):
             self.states.local = isinstance(event.output, StateBegin)
             self.later(self.states.provider.delivered)
+        elif isinstance(event.output, MessagesLost):
+            self.states.relay.divergence.forget(event, event.output.origin)
+            return STOP
+        return None
 
     @receives(StateAsk)
     def on_state_ask(self, header: StateAsk, batch: Batch) -> None:

@@ -213,8 +213,8 @@ class StateRelay:
         route = self.routes.get(header.key)
         if route is None:
             return
-        if isinstance(header, StateOver):
-            del self.routes[header.key]
+        if isinstance(header, StateOver) or (isinstance(header, StatePiece) and header.last):
+            del self.routes[header.key]                  # the provider says no more about this try
         self.relay.to_bridge(route[0], header, payloads)
 
     def to_provider(self, header: Keyed) -> None:

@@ -1,9 +1,10 @@
 """What members of a site say to each other about relaying, and RELAY's timers, handed to the part that they concern."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
-from jgroups_py.batch import Batch
+from jgroups_py.batch import NO_RELIABILITY, Batch
 from jgroups_py.protocol import Protocol, receives, timer
 from jgroups_py.protocols.relay.headers import (
     Base,
@@ -46,12 +47,21 @@ class LocalTalk(Protocol):
     status: Status
     orders: Orders
 
-    def is_of_member(self, batch: Batch) -> bool:
-        """Whether a unicast comes from a member of our view: only those order, ask for what we hold, or add to it."""
-        if self.has_view and batch.src in self.view:
-            return True
-        self.count("from_no_member")
-        return False
+    def receiver(self, name: str) -> Callable[[Any, Batch], object]:
+        """All that has RELAY's headers in the local group is believed from members of our view only, and by number.
+
+        RELAY sends nothing unnumbered: what comes without reliability is of no RELAY, nor is what comes before the
+        first view. A numbered multicast is from a member of the view, or NAKACK had not passed it up.
+        """
+        handler = super().receiver(name)
+
+        def believed(header: Any, batch: Batch) -> object:
+            if batch.flags & NO_RELIABILITY or not self.has_view or (
+                    batch.dest is not None and batch.src not in self.view):
+                self.count("from_no_member")
+                return None
+            return handler(header, batch)
+        return believed
 
     @receives(Sync)
     def on_sync(self, header: Sync, batch: Batch) -> None:
@@ -63,13 +73,11 @@ class LocalTalk(Protocol):
 
     @receives(Fetch)
     def on_fetch(self, header: Fetch, batch: Batch) -> None:
-        if self.is_of_member(batch):
-            self.copies.fetched(header, batch)
+        self.copies.fetched(header, batch)
 
     @receives(Copy)
     def on_copy(self, header: Copy, batch: Batch) -> None:
-        if self.is_of_member(batch):
-            self.copies.copied(header, batch)
+        self.copies.copied(header, batch)
 
     @receives(Disseminate)
     def on_disseminate(self, header: Disseminate, batch: Batch) -> None:
@@ -82,8 +90,7 @@ class LocalTalk(Protocol):
 
     @receives(Confirm)
     def on_confirm(self, header: Confirm, batch: Batch) -> None:
-        if self.is_of_member(batch):
-            self.receiving.confirms(header, batch)
+        self.receiving.confirms(header, batch)
 
     @receives(Ends)
     def on_ends(self, header: Ends, batch: Batch) -> None:
@@ -95,8 +102,7 @@ class LocalTalk(Protocol):
 
     @receives(Order)
     def on_order(self, header: Order, batch: Batch) -> None:
-        if self.is_of_member(batch):
-            self.orders.obey(header, batch.src)
+        self.orders.obey(header, batch.src)
 
     @receives(OrderAnswer)
     def on_order_answer(self, header: OrderAnswer, batch: Batch) -> None:
@@ -116,6 +122,11 @@ class LocalTalk(Protocol):
     @timer("hello")
     def hello_again(self) -> None:
         self.sending.introduce()
+
+    @timer("sync")
+    def sync_again(self) -> None:
+        if self.is_relay:
+            self.receiving.sync_again()
 
     @timer("ack")
     def acknowledge(self) -> None:

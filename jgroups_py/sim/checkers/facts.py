@@ -74,6 +74,8 @@ class Facts:
         self.skipped_in: dict[tuple[Address, ViewId | None], dict[Address, int]] = {}    # (who, view) -> origin -> told
         self.skipped_before: dict[int, int] = {}                     # id of a delivery -> told until then of its source
         self._skipped: dict[tuple[Address, Address], int] = {}       # (who, origin) -> told so far
+        self.too_slow: dict[tuple[Address, Address], int] = {}       # ... because the application was too slow
+        self.forgotten: dict[tuple[Address, Address], int] = {}      # ... because nobody in the group kept them
         self.unbalanced: list[h.Unbalanced] = []
         self.stalled: list[h.Stalled] = []
         self.ledgers: list[h.Ledger] = []
@@ -129,13 +131,13 @@ class Facts:
                         self._reborn[member].setdefault(site, at_ns)
             case h.Lost() if entry.dest_site is not None:
                 self.lost_far.append(entry)
+            case h.Lost(_, who, site, origin, first, stop) if not site:
+                # NAKACK's numbers of a view: each at most one message, and not RELAY's numbers.
+                self._excused(who, origin, stop - first, self.forgotten)
             case h.Lost() | h.Covered():
                 self.lost.append(entry)
             case h.Skipped(_, who, origin, messages):
-                current = self.final_view(who)
-                told = self.skipped_in.setdefault((who, None if current is None else current.id), {})
-                told[origin] = told.get(origin, 0) + messages
-                self._skipped[who, origin] = self._skipped.get((who, origin), 0) + messages
+                self._excused(who, origin, messages, self.too_slow)
             case h.Unbalanced():
                 self.unbalanced.append(entry)
             case h.Ledger():
@@ -158,6 +160,13 @@ class Facts:
                 self.healed_ns = at_ns
             case h.End():
                 self.end = entry
+
+    def _excused(self, who: Address, origin: Address, messages: int, why: dict[tuple[Address, Address], int]) -> None:
+        why[who, origin] = why.get((who, origin), 0) + messages
+        current = self.final_view(who)
+        told = self.skipped_in.setdefault((who, None if current is None else current.id), {})
+        told[origin] = told.get(origin, 0) + messages
+        self._skipped[who, origin] = self._skipped.get((who, origin), 0) + messages
 
     def _started(self, at_ns: int, who: Address, site: str) -> None:
         here = self._running.get(site)
@@ -282,11 +291,12 @@ class Facts:
         return installs[-1].view if installs else None
 
     def skipped_between(self, before: h.Delivery, after: h.Delivery) -> int:
-        """How many messages of their source the receiver of both was told that it lost between them."""
+        """How many messages of their source the receiver of both was told that it lost between them, to be excused."""
         return self.skipped_before.get(id(after), 0) - self.skipped_before.get(id(before), 0)
 
     def skipped(self, who: Address, origin: Address) -> int:
-        """How many messages of `origin` a member was told in all that it lost, because it was too slow."""
+        """How many messages of `origin` a member was told in all that it lost: it was too slow, or nobody
+        kept them any more."""
         return self._skipped.get((who, origin), 0)
 
     def show(self, payload: bytes) -> str:

@@ -211,6 +211,17 @@ def test_what_relay_tells_is_recorded(member):
         "lost", FAR, "SFO", 5, 4, 1)
 
 
+def test_what_nobody_in_the_group_keeps_any_more_is_recorded_without_a_number_of_a_stream(member):
+    member.stack.notify(Told(MessagesLost("", BOB, 5, 9)), 0)
+    for relayed, rows in ((True, 1), (False, 2)):
+        member.archive.site = "NYC" if relayed else None     # RELAY told it already
+        member.stack.notify(Tell(MessagesLost("", BOB, 5, 9)), 0)
+        assert len(member.recorded()) == rows
+    for record in member.recorded():
+        assert (record.kind, record.origin, record.first, record.stream, record.count, record.detail) == (
+            "forgotten", BOB, None, None, 4, {"first": 5, "stop": 9})
+
+
 def test_from_where_to_where_a_slow_application_is_spared_a_sender_is_recorded(member):
     member.stack.notify(Tell(SkipMulticasts(BOB, True)), 0)
     member.stack.notify(Tell(SkipMulticasts(BOB, False)), 0)

@@ -3,8 +3,10 @@ from __future__ import annotations
 
 import pytest
 
-from jgroups_py.batch import Batch
-from jgroups_py.outputs import MessagesLost
+from jgroups_py.batch import NO_RELAY, Batch
+from jgroups_py.disk import Told
+from jgroups_py.events import Event, SendUntil, Tell
+from jgroups_py.outputs import MessagesLost, Receipt
 from jgroups_py.protocols.relay.divergence import Divergence
 from jgroups_py.protocols.relay.headers import Ends
 from jgroups_py.protocols.relay.receiving import RELIABLE
@@ -111,3 +113,109 @@ def test_ends_of_anybody_but_the_relay_are_not_believed() -> None:
         world["B"].hear(Batch(src, None, (), (Ends(relay.view.id, {world["C"].me: 9}),), RELIABLE))
     assert not missed(world["B"])
     assert relay.counters["ends_of_no_coordinator"] == 2
+
+
+# --- what NAKACK lost within a view -----------------------------------------------------------------------------------
+
+FORGOTTEN = ("", "C", 7, 9)                  # as NAKACK tells it, by its own numbers
+
+
+def loses(member: Member, text: bytes) -> list[MessagesLost]:
+    """NAKACK at this member tells that nobody keeps what has this payload; gives what ARCHIVE is told of losses."""
+    hear, stack, archived = member.hear, member.stack, []
+
+    def told_up(event: Event) -> None:
+        if isinstance(event, Told) and isinstance(event.output, MessagesLost):
+            archived.append(event.output)
+    stack.told = told_up                     # type: ignore[method-assign]
+
+    def lossy(batch: Batch) -> None:
+        if text not in batch.payloads:
+            return hear(batch)
+        stack.notify(Tell(MessagesLost("", batch.src, *FORGOTTEN[2:])), member.site.world.now_ns)
+        return member.drain()
+    member.hear = lossy                      # type: ignore[method-assign]
+    return archived
+
+
+def forgetting() -> tuple[Sites, list[MessagesLost]]:
+    """B misses c1 and c2, which nobody keeps any more."""
+    world = Sites(NYC="ABC", SFO="DE").build()
+    archived = loses(world["B"], b"c1")
+    world["C"].say("c0")
+    world["C"].say("c1", "c2")
+    world.run(millis(100))
+    return world, archived
+
+
+def test_what_nobody_keeps_any_more_is_told_once_and_by_the_numbers_of_relay() -> None:
+    world, archived = forgetting()
+    assert missed(world["B"]) == [], "which it were, the next multicast shows"
+    assert [loss.site for loss in archived] == [""], "ARCHIVE notes at once where it was"
+    world["C"].say("c3")
+    world["C"].say("c4")
+    world.run(seconds(1))
+    world.sites["NYC"].install(["A", "B", "C"])
+    world.sites["NYC"].install(["A", "B"])
+    world.run(seconds(1))
+    assert missed(world["B"]) == [("NYC", "C", 2, 4)]
+    assert [(loss.site, loss.first, loss.stop) for loss in archived] == [("", 7, 9), ("NYC", 2, 4)]
+    assert world["B"].texts("c") == ["c0", "c3", "c4"]
+    assert not missed(world["A"])
+
+
+def test_what_relay_does_not_number_is_told_as_nakack_tells_it_when_the_next_multicast_shows_no_hole() -> None:
+    world = Sites(NYC="ABC", SFO="DE").build()
+    archived = loses(world["B"], b"in the site only")
+    world["C"].say("c0")
+    world["C"].stack.inject(Batch(world["C"].me, None, (b"in the site only",), (), NO_RELAY), world.now_ns)
+    world["C"].drain()
+    world.run(millis(100))
+    assert missed(world["B"]) == []
+    world["C"].say("c1")
+    world["C"].say("c2")
+    world.run(seconds(1))
+    assert missed(world["B"]) == [FORGOTTEN]
+    assert len(archived) == 1
+
+
+def test_of_an_origin_that_is_gone_it_is_told_as_nakack_tells_it() -> None:
+    world, archived = forgetting()
+    world.sites["NYC"].install(["A", "B", "C"])
+    assert missed(world["B"]) == [], "C is there, and may say more"
+    world.sites["NYC"].crash("C")
+    world.run(seconds(1))
+    assert missed(world["B"]) == [FORGOTTEN]
+    assert len(archived) == 1
+
+
+def test_after_a_merge_ends_tells_it_of_an_origin_that_is_gone_and_nakack_does_not() -> None:
+    world, _ = forgetting()
+    nyc = world.sites["NYC"]
+    nyc.install(["A"])
+    nyc.install(["B"])
+    world.run(millis(100))
+    assert missed(world["B"]) == [FORGOTTEN], "alone it cannot know more"
+    world, _ = forgetting()
+    nyc = world.sites["NYC"]
+    nyc.install(["A", "C"])
+    nyc.install(["B", "C"])
+    nyc.install(["A", "B"])
+    world.run(seconds(1))
+    assert missed(world["B"]) == [("NYC", "C", 2, 4)]
+
+
+def test_who_does_not_know_what_it_lost_does_not_say_for_a_receipt_that_it_has_all() -> None:
+    world = Sites(NYC="ABC", SFO="DE").build()
+    loses(world["B"], b"until")
+    world["C"].say("c0")
+    world.run(millis(100))
+    world["C"].stack.inject(SendUntil(1, ("NYC",), b"until"), world.now_ns)
+    world["C"].drain()
+    world.run(seconds(1))
+    world.sites["NYC"].install(["A", "B", "C"])
+    world.run(seconds(1))
+    assert told(world["C"], Receipt) == []
+    world["C"].say("c2")
+    world.run(seconds(2))
+    assert [receipt.lost_for for receipt in told(world["C"], Receipt)] == ["NYC"]

@@ -41,6 +41,17 @@ def test_the_relay_of_the_providing_site_forgets_who_asked_when_the_provider_giv
     assert world["A"].relay.states.carrier.routes == {}
 
 
+def test_the_relay_of_the_providing_site_forgets_who_asked_when_the_state_is_complete(world: Sites) -> None:
+    world["B"].say("something")
+    world.run()
+    for asker in ("E", "F"):
+        world[asker].stack.inject(GetState(world["B"].me, seconds(5)), world.now_ns)
+        world[asker].drain()
+        world.run(seconds(2))
+        assert world[asker].state_ends[-1] == ""
+        assert world["A"].relay.states.carrier.routes == {}
+
+
 def fetching(world: Sites, timeout_ns: int = seconds(60)) -> StateRelay:
     """SFO's relay while a state of B comes for E and does not end."""
     world["B"].say("something")
