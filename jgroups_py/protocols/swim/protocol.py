@@ -154,7 +154,7 @@ class Swim(Exchange, MemberTable):
             self.drop(node)
         new = [name for name in members if name not in self.nodes]
         for name in new:
-            self.nodes[name] = Node(name, members[name], changed_ns=self.now_ns)
+            self.nodes[name] = Node(name, members[name], changed_ns=self.now_ns, since_ns=self.now_ns)
             self.ring.add(name)
             self.up_count += 1
         self.strangers.forget()
