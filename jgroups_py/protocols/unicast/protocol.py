@@ -228,7 +228,7 @@ class Unicast(Closing):
         if header.connection < connection:
             self.count("old_connection_dropped", batch.count)
             return None
-        if not 0 < header.base <= header.first:
+        if not 0 < header.base <= header.first or not plausible(header.base, first, anew=True):
             self.count("malformed_dropped", batch.count)
             return None
         if header.connection > connection:

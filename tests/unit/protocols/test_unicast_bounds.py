@@ -8,6 +8,7 @@ import pytest
 from jgroups_py.batch import Batch
 from jgroups_py.jumps import MAX_JUMP
 from jgroups_py.protocols.unicast import Base, Data, Unicast, UnicastConfig
+from jgroups_py.protocols.unicast.headers import Ack
 from jgroups_py.windows.receive import RUN_BYTES
 from tests.unit.harness import Bench, Group, address, change, unicast, view_of
 
@@ -124,6 +125,19 @@ def test_all_is_delivered_in_order_although_little_fits_ahead_of_a_hole(seed: in
     both.run(60_000)
     assert both["B"].payloads("A") == sent
     assert both["B"].stats()["ahead_dropped"] > 0, "the limit played its part"
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_connection_that_begins_near_the_limit_of_numbers_is_refused(known: bool) -> None:
+    """Its acknowledgement would name a number that no member reads."""
+    a = member()
+    if known:
+        a.up(data("B", 1, b"1"))
+    a.up(data("B", (1 << 62) - 1, b"last", connection=7, base=(1 << 62) - 1))
+    a.advance(1000)
+    assert a.stats()["malformed_dropped"] == 1
+    assert all(ack.next <= 2 for ack, _ in a.said(Ack))
+    assert a.payloads("B") == [b"1"] * known
 
 
 @pytest.mark.parametrize("jump", [MAX_JUMP + 3, (1 << 62) - 1])
