@@ -1,14 +1,15 @@
 """NAKACK: what it keeps is bounded, what nobody asked for is dropped, what nobody keeps any more is told as lost."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
 
 from jgroups_py.events import Filled, FillTo, Freeze, Frozen, MessagesKnown, MessagesStable
 from jgroups_py.outputs import MessagesLost
-from jgroups_py.protocols.flow import FlowConfig, Mfc
+from jgroups_py.protocol import Protocol
+from jgroups_py.protocols.flow import FlowConfig, FlowControl, FlowControlConfig, Mfc
 from jgroups_py.protocols.nakack import Nakack
 from jgroups_py.protocols.nakack.headers import Data, Gone, Missing, Resent, SentSoFar
 from jgroups_py.units import seconds
@@ -294,9 +295,16 @@ def test_that_something_is_gone_is_only_believed_as_an_answer() -> None:
     assert a.stats()["stale_gone_dropped"] == 1
 
 
-def test_credits_flow_again_although_the_mark_that_renews_them_is_lost() -> None:
-    config = FlowConfig(max_credits_bytes="64K", max_block_time_ns="100ms")
-    members = Group(lambda _: [Nakack(), Mfc(config)], "ABC")
+@pytest.mark.parametrize("new_view", [False, True])
+@pytest.mark.parametrize("layer", [
+    lambda: Mfc(FlowConfig(max_credits_bytes="64K", max_block_time_ns="100ms")),
+    lambda: FlowControl(FlowControlConfig(strategy="min", rrwm="1", window_bytes="64K", receiver_timeout_ns="60s")),
+], ids=["MFC", "FLOW"])
+def test_credits_flow_again_although_the_mark_that_renews_them_is_lost(
+    layer: Callable[[], Protocol], new_view: bool,
+) -> None:
+    """Also if the view changes before the sender asks for the answer."""
+    members = Group(lambda _: [Nakack(), layer()], "ABC")
     members.install(V1)
     members.fate = lose(Data, dest="C")
     members["A"].down(multicast("A", *[bytes(1000)] * 200))
@@ -306,7 +314,10 @@ def test_credits_flow_again_although_the_mark_that_renews_them_is_lost() -> None
         members[name].down(MessagesStable({A: sent}))
     members.fate = lambda _: (0.1,)
     members["C"].down(MessagesKnown({A: sent}))               # as STABLE's votes tell
-    members.run(1000)
+    members.run(10 if new_view else 1000)
     assert losses(members["C"])
+    if new_view:
+        members.install(V2)
+        members.run(1000)
     assert len(members["B"].payloads("A")) == 200
     assert members["A"].stats()["queued_bytes"] == 0
