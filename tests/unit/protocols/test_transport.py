@@ -8,8 +8,8 @@ from jgroups_py.address import Address
 from jgroups_py.batch import Batch, Header
 from jgroups_py.events import AddressesKnown, Connect, SendTo
 from jgroups_py.outputs import Frame
-from jgroups_py.protocols.nakack.headers import Data
 from jgroups_py.protocols.gms.headers import JoinMe
+from jgroups_py.protocols.nakack.headers import Data
 from jgroups_py.protocols.transport import MAX_STRANGERS, Udp, UdpConfig
 from jgroups_py.stack import Stack
 from jgroups_py.view import ViewId
