@@ -83,7 +83,7 @@ def test_sites_of_any_name_keep_their_line():
     ["member", "--stack", "{file}", "--cluster", "c"], ["bench", "multicast", "--stack", "{file}"],
 ])
 def test_texts_of_stack_files_and_arguments_steer_no_terminal(words, tmp_path, capsys):
-    file = tmp_path / "evil.yaml"
+    file = tmp_path / f"{EVIL}.yaml"
     file.write_text(f"- UDP: {{mcast_addr: {json.dumps(EVIL)}}}\n- PING: {{}}\n- {json.dumps(EVIL)}: {{}}\n",
                     encoding="utf-8")
     with contextlib.suppress(SystemExit):
