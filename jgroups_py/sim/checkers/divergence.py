@@ -7,6 +7,7 @@ from jgroups_py.address import Address
 from jgroups_py.sim import history as h
 from jgroups_py.sim.checkers.facts import Facts, Violation
 from jgroups_py.view import MergeView, ViewId
+from jgroups_py.windows.ranges import Ranges
 
 Counts = dict[Address, int]
 """Sender -> how many of its multicasts a member joined after, delivered, or was told that it missed."""
@@ -71,26 +72,25 @@ def _judge(facts: Facts, event: h.Install, mine: Counts, own: dict[tuple[Address
 def _ranges(facts: Facts) -> Iterator[Violation]:
     """With RELAY: between two relayed multicasts of its own site that a member delivers in one order, each one that it
     lacks is told by number (messages_lost with its own site), once; and none that it delivers."""
-    told: dict[tuple[Address, Address], dict[int, None]] = {}
+    told: dict[tuple[Address, Address], Ranges] = {}   # a forger may have had any number told
     for lost in facts.lost:
         if isinstance(lost, h.Lost) and lost.site == facts.history.sites.get(lost.who):
-            numbers = told.setdefault((lost.who, lost.origin), {})
-            for number in range(lost.first, lost.stop):
-                if number in numbers:
-                    yield Violation("S9", f"{facts.name(lost.who)} was told twice that it lost number {number} of "
-                                    f"{facts.name(lost.origin)}, of its own site", lost.at_ns)
-                numbers[number] = None
+            numbers = told.setdefault((lost.who, lost.origin), Ranges())
+            for first, stop in numbers.overlap(lost.first, lost.stop):
+                yield Violation("S9", f"{facts.name(lost.who)} was told twice that it lost numbers {first} to "
+                                f"{stop - 1} of {facts.name(lost.origin)}, of its own site", lost.at_ns)
+            numbers.add(lost.first, lost.stop)
     delivered: dict[tuple[Address, Address], dict[int, h.Delivery]] = {}
     for delivery, message in facts.local_deliveries(unicast=False):
         if message.relay_number:
             delivered.setdefault((delivery.who, message.sender), {})[message.relay_number] = delivery
     for (who, origin), numbers in told.items():
         theirs = delivered.get((who, origin), {})
-        for number in [number for number in numbers if number in theirs]:
+        for number in [number for number in theirs if number in numbers]:
             yield Violation("S9", f"{facts.name(who)} was told that it lost number {number} of "
                             f"{facts.name(origin)}, of its own site, and delivered it", theirs[number].at_ns)
     for (who, origin), deliveries in delivered.items():
-        lost_here = told.get((who, origin), {})
+        lost_here = told.get((who, origin), Ranges())
         for number in range(min(deliveries), max(deliveries)):
             if facts.history.sites.get(who) and number not in deliveries and number not in lost_here:
                 yield Violation("S9", f"{facts.name(who)} never got number {number} of {facts.name(origin)}, of its "
