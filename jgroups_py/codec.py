@@ -8,7 +8,7 @@ own members could not have, hosts that no socket takes.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 import attrs
@@ -31,29 +31,40 @@ class Interner:
     """16 bytes -> the one Address object this node uses for them, with the logical name once it is known.
 
     Equal objects compare by identity first, so interning makes dict look-ups by address fast. Bounded: beyond
-    `limit` it starts again (addresses stay valid, they are merely no longer the same object).
+    `limit` it starts again, but for `kept` (addresses stay valid, they are merely no longer the same object).
     """
 
-    __slots__ = ("limit", "table")
+    __slots__ = ("kept", "limit", "table")
 
-    def __init__(self, limit: int = 100_000) -> None:
+    def __init__(self, limit: int = 20_000) -> None:
         self.table: dict[bytes, Address] = {}
+        self.kept: dict[bytes, Address] = {}
         self.limit = limit
 
     def get(self, raw: bytes, name: str = "") -> Address:
-        """The Address of `raw`; a name given here is kept."""
+        """The Address of `raw`; a name given here is kept if none is known, and if another is, it is this object's."""
         found = self.table.get(raw)
         if found is None:
             if len(self.table) >= self.limit:
-                self.table.clear()
+                self.table = dict(self.kept)
             found = self.table[raw] = Address(raw, name)
-        elif name and not found.name:
+        elif name and name != found.name:
+            if found.name:
+                return Address(raw, name)
             found.name = name
         return found
 
     def adopt(self, address: Address) -> Address:
-        """Make `address` the one object for its bytes."""
-        return self.table.setdefault(address.raw, address)
+        """Make `address` the one object for its bytes, whatever comes."""
+        return self.kept.setdefault(address.raw, self.table.setdefault(address.raw, address))
+
+    def keep(self, addresses: Iterable[Address], own: Address) -> None:
+        """These and `own` are known for certain, with their names: whatever was heard of them before is forgotten."""
+        self.kept = {own.raw: own}
+        for address in addresses:
+            if address.raw != own.raw:
+                found = self.kept[address.raw] = self.table.setdefault(address.raw, address)
+                found.name = address.name or found.name
 
 
 class Reader:

@@ -23,6 +23,8 @@ def _imported(name: str, group: str) -> object:
     try:
         if ":" in name:
             module, _, attribute = name.partition(":")
+            if module.startswith("."):
+                raise ImportError("the name of a module does not begin with a dot")
             found: object = getattr(import_module(module), attribute)
             return found
         entry = next((entry for entry in entry_points(group=group) if entry.name == name), None)

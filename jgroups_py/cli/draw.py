@@ -16,6 +16,7 @@ from typing import Any
 import attrs
 
 from jgroups_py import events, ports, wire
+from jgroups_py.cli.showing import complain, reasons, show
 from jgroups_py.cli.stackfile import add_stack_arguments
 from jgroups_py.config.docs import changed, summary_of
 from jgroups_py.config.load import bridge_loader, load
@@ -59,13 +60,13 @@ def run(args: Namespace) -> int:
         relay = spec.config_of("RELAY")
         bridge = bridge_loader(spec)(relay.bridge_props) if relay is not None else None
     except ConfigError as error:
-        print(error, file=sys.stderr)
+        complain(*reasons(error))
         return 1
     stacks = [spec] if bridge is None else [spec, bridge]
     if args.json:
         print(json.dumps([as_json(stack) for stack in stacks], indent=2))
     else:
-        print("\n\n".join(draw(stack) for stack in stacks))
+        show(*"\n\n".join(map(draw, stacks)).split("\n"))
     return 0
 
 

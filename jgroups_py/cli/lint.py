@@ -8,6 +8,7 @@ import json
 from argparse import Namespace
 from typing import Any
 
+from jgroups_py.cli.showing import show
 from jgroups_py.cli.stackfile import add_stack_arguments
 from jgroups_py.config.load import load
 from jgroups_py.config.problems import StackError
@@ -28,7 +29,7 @@ def run(args: Namespace) -> int:
     if args.json:
         print(json.dumps(report, indent=2))
     else:
-        print("\n".join(as_lines(report)))
+        show(*as_lines(report))
     return 0 if report["ok"] else 1
 
 

@@ -26,6 +26,7 @@ from jgroups_py.cli.floods import FLOOD, Counts, Flooder, flood_arguments, plain
 from jgroups_py.cli.membership import COMMANDS as COMMANDS_ALONE
 from jgroups_py.cli.membership import Node
 from jgroups_py.cli.printer import Printer
+from jgroups_py.cli.showing import complain, reasons
 from jgroups_py.cli.stackfile import add_property_argument, recorded
 from jgroups_py.config.check import alone
 from jgroups_py.config.load import packaged
@@ -80,7 +81,8 @@ def run(args: Namespace) -> int:
         member = Membership(spec, name=args.name) if alone(spec.layers) else JChannel(spec, name=args.name)
         control = ControlSocket(member, args.control) if args.control else nullcontext()
     except (ConfigError, ValueError) as error:
-        print(f"jgroups member: {error}", file=sys.stderr)
+        complain(*(reasons(error, "jgroups member: ") if isinstance(error, ConfigError)
+                   else [f"jgroups member: {error}"]))
         return 2
     for warning in spec.warnings:
         log.warning("%s", warning)

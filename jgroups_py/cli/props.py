@@ -3,10 +3,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from argparse import Namespace
 from typing import Any
 
+from jgroups_py.cli import showing
+from jgroups_py.cli.showing import complain, reasons
 from jgroups_py.config.docs import ProtocolDoc, as_text, doc_of, known_names
 from jgroups_py.config.own import imported
 from jgroups_py.config.problems import did_you_mean
@@ -35,8 +36,8 @@ def run(args: Namespace) -> int:
         if name is None and "." in args.protocol:
             return show_own(args)
         if name is None:
-            print(f"jgroups props: no protocol {args.protocol!r}{did_you_mean(args.protocol, known_names())} "
-                  f"(known: {', '.join(KNOWN)})", file=sys.stderr)
+            complain(f"jgroups props: no protocol {args.protocol!r}{did_you_mean(args.protocol, known_names())} "
+                     f"(known: {', '.join(KNOWN)})")
             return WRONG_USE
         if name in MEANINGLESS:
             print(f"{name} is accepted in stack files and left out: {MEANINGLESS[name]}")
@@ -50,7 +51,7 @@ def show_own(args: Namespace) -> int:
     try:
         return show([doc_of(imported(args.protocol))], args)
     except ConfigError as error:
-        print(f"jgroups props: {error}", file=sys.stderr)
+        complain(*reasons(error, "jgroups props: "))
         return WRONG_USE
 
 
@@ -60,5 +61,5 @@ def show(docs: list[ProtocolDoc], args: Namespace) -> int:
         print(json.dumps([doc.as_json() for doc in docs], indent=2))
     else:
         width = max(MIN_WIDTH, min(MAX_WIDTH, shutil.get_terminal_size().columns))
-        print("\n\n".join(as_text(doc, width) for doc in docs))
+        showing.show(*"\n\n".join(as_text(doc, width) for doc in docs).split("\n"))
     return 0

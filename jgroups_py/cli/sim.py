@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction, Namespace
 from collections import Counter
@@ -17,6 +16,7 @@ from typing import Any
 
 import attrs
 
+from jgroups_py.cli import showing
 from jgroups_py.sim.parts import Part, parse_numbers
 from jgroups_py.sim.profiles import PROFILES
 from jgroups_py.sim.runner import Outcome, run_seed, run_seeds
@@ -221,6 +221,5 @@ def shortened(violations: tuple[str, ...]) -> Iterable[str]:
 
 
 def say(text: str) -> None:
-    """A line on stdout."""
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
+    """A line on stdout, or several; names of a scenario of others stand in them."""
+    showing.show(*text.split("\n"))

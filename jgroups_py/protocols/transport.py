@@ -28,6 +28,7 @@ from jgroups_py.protocol import on, timer
 from jgroups_py.resolver import parse_resolvers
 from jgroups_py.units import count, duration, flag, host, size, text
 
+MAX_STRANGERS = 2000                        # so many places outside the view are remembered
 MAX_DATAGRAM_BYTES = 65507                  # UDP over IPv4: 65535 - 20 (IP) - 8 (UDP)
 UNWRITABLE = (struct.error, OverflowError)
 THREADS = "threads of the Java transport; this one runs on one loop thread"
@@ -109,7 +110,7 @@ class TransportConfig:
         "costs less per message; smaller loses less when one frame is lost.")
     address_max_age_ns: int = duration(
         "2m", also=("physical_addr_max_age",), doc="How long the physical address of somebody outside the view is "
-        "remembered.")
+        "remembered; 2000 of those that spoke at most, the latest.")
 
 
 @attrs.frozen
@@ -201,12 +202,13 @@ class Transport(BaseTransport):
         for member, physical in event.book.items():
             if member != self.me:
                 self.book[self.addresses.get(member.raw, member.name)] = physical
+        if len(self.book) > len(self.members) + 2 * MAX_STRANGERS:
+            self.forget_most()
 
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:
         self.members = event.view.members
-        for member in self.members:
-            self.addresses.get(member.raw, member.name)
+        self.addresses.keep(self.members, self.me)           # names that were forged before go
 
     @on(SendTo)
     def send_to(self, event: SendTo) -> None:
@@ -230,6 +232,18 @@ class Transport(BaseTransport):
         for member in [m for m, heard_ns in self.heard.items() if m not in keep and heard_ns < oldest]:
             del self.heard[member]
         self.set_timer("age", self.config.address_max_age_ns)
+
+    def forget_most(self) -> None:
+        """There are too many strangers: keep the latest that spoke, and the latest of whom others told."""
+        keep, heard = dict.fromkeys(self.members), self.heard
+        speakers = sorted([member for member in heard if member not in keep], key=heard.__getitem__)
+        for member in speakers[:-MAX_STRANGERS // 2]:
+            del heard[member]
+            self.book.pop(member, None)
+        told = [member for member in self.book if member not in keep and member not in heard]
+        for member in told[:-MAX_STRANGERS // 2]:
+            del self.book[member]
+        self.count("strangers_forgotten", len(speakers[:-MAX_STRANGERS // 2]) + len(told[:-MAX_STRANGERS // 2]))
 
     # --- down -------------------------------------------------------------------------------------------------------
 
@@ -325,6 +339,8 @@ class Transport(BaseTransport):
                 batches.append(batch)
             else:
                 self.count("for_others_dropped")
+        if len(self.heard) > len(self.members) + MAX_STRANGERS:
+            self.forget_most()
         for batch in joined(batches) if len(batches) > 1 else batches:
             self.messages_received += len(batch.payloads)
             self.pass_up(batch)

@@ -17,13 +17,13 @@ from time import monotonic, sleep
 
 from jgroups_py.disk import JournalFailed, JournalOpened, SegmentRead, SegmentsSynced
 from jgroups_py.events import Event
-from jgroups_py.filesystem import sync_path
+from jgroups_py.filesystem import make_folder, sync_path
 
 LOCK_NAME = "lock"
 LOCK_SECONDS = 2.0              # a member that leaves and connects again may still be closing its files
 LOCK_PAUSE_SECONDS = 0.02
 MAX_BUFFERS = 512               # gathered by one system call; Linux takes 1024
-FOLDER_MODE, FILE_MODE = 0o700, 0o600
+FILE_MODE = 0o600
 
 Task = Callable[[], None]
 
@@ -108,7 +108,7 @@ class Journal:
                 self._tell(JournalFailed(f"{error.filename or self._folder}: {error.strerror}"))
 
     def _open(self) -> None:
-        self._folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+        make_folder(self._folder)
         sync_path(self._folder.parent)
         lock = os.open(self._folder / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         until = monotonic() + LOCK_SECONDS

@@ -12,6 +12,8 @@ from jgroups_py.batch import Batch
 from jgroups_py.windows.ranges import Range
 from jgroups_py.windows.runs import Runs
 
+RUN_BYTES = 256                      # of memory, that a kept run takes beside its payloads, about
+
 
 class ReceiveWindow:
     """Runs of one sender.
@@ -31,23 +33,23 @@ class ReceiveWindow:
         self.ahead_bytes = 0
         self.runs = Runs()
 
-    def has_room(self, first: int, nbytes: int, most: int) -> bool:
-        """Whether a run may be kept so that not more than `most` bytes wait; the one that is wanted next always may."""
-        return first <= self.next or self.ahead_bytes + nbytes <= most
+    @property
+    def ahead_weight(self) -> int:
+        """What is kept and was not taken yet, in bytes of memory: small runs take more than their payloads."""
+        firsts = self.runs.firsts
+        if not firsts or firsts[-1] < self.next:
+            return 0
+        return self.ahead_bytes + RUN_BYTES * (len(firsts) - bisect_left(firsts, self.next))
 
-    def make_room(self, first: int, nbytes: int, most: int) -> int:
-        """Drop what is furthest ahead, as far as that lets a run be kept (`has_room`); how many messages were dropped.
-
-        They are holes again: what comes first is worth more, since only it lets anything be delivered.
-        """
+    def drop_last(self, above: int = 0) -> Batch | None:
+        """Drop the run that is furthest ahead, if it begins above the number `above` and there is a hole before it."""
         firsts, runs = self.runs.firsts, self.runs.runs
-        dropped = 0
-        while firsts and firsts[-1] > first and firsts[-1] >= self.next and self.ahead_bytes + nbytes > most:
-            run = runs.pop()
-            firsts.pop()
-            self.ahead_bytes -= run.nbytes
-            dropped += run.count
-        return dropped
+        if not firsts or firsts[-1] <= above or firsts[-1] < self.reach:
+            return None
+        firsts.pop()
+        run = runs.pop()
+        self.ahead_bytes -= run.nbytes
+        return run
 
     def add(self, first: int, run: Batch) -> int:
         """Keep `run`, whose first message has number `first`, as far as it is new; how many messages were new."""
@@ -123,8 +125,13 @@ class ReceiveWindow:
     @property
     def reach(self) -> int:
         """The first number that is missing: everything below was received, taken or not."""
-        holes = self.holes()
-        return holes[0][0] if holes else max(self.next, self.stop)
+        firsts, runs = self.runs.firsts, self.runs.runs
+        number = self.next
+        for at in range(bisect_left(firsts, number), len(firsts)):
+            if firsts[at] != number:
+                break
+            number += runs[at].count
+        return number
 
     @property
     def complete(self) -> bool:

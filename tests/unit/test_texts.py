@@ -1,13 +1,15 @@
 """Texts of others: which names are taken, and that none of them steers a terminal or forges a line of a log."""
 from __future__ import annotations
 
+import contextlib
+import json
 import logging
 
 import pytest
 
 import jgroups_py as jg
 from jgroups_py import logs
-from jgroups_py.cli import events, members, site
+from jgroups_py.cli import events, main, members, site
 from jgroups_py.cli.showing import complain, show
 from jgroups_py.config.load import load
 from jgroups_py.errors import ConfigError
@@ -68,12 +70,28 @@ def test_members_of_any_name_keep_their_line_and_column():
 
 
 def test_sites_of_any_name_keep_their_line():
-    figures = dict.fromkeys((*site.FIGURES, "draining", "forbidden"), 0)
+    figures = dict.fromkeys((*site.FIGURES, "draining", "forbidden", "on_hold"), 0)
     row = {**figures, "status": EVIL, "takes_us_for": EVIL, "members": [EVIL], "origins": [{**figures, "origin": EVIL}]}
     text = site.as_text({"site": EVIL, "member": EVIL, "relay": EVIL, "held_messages": 0, "held_bytes": 0,
                          "hold_limit_bytes": 1, "sites": {EVIL: row}}, origins=True)
     assert len(text.split("\n")) == 4
     assert all(map(is_plain, text.split("\n")))
+
+
+@pytest.mark.parametrize("words", [
+    ["lint", "{file}"], ["draw", "{file}"], ["props", EVIL], ["props", f"a.{EVIL}"],
+    ["member", "--stack", "{file}", "--cluster", "c"], ["bench", "multicast", "--stack", "{file}"],
+])
+def test_texts_of_stack_files_and_arguments_steer_no_terminal(words, tmp_path, capsys):
+    file = tmp_path / f"{EVIL}.yaml"
+    file.write_text(f"- UDP: {{mcast_addr: {json.dumps(EVIL)}}}\n- PING: {{}}\n- {json.dumps(EVIL)}: {{}}\n",
+                    encoding="utf-8")
+    with contextlib.suppress(SystemExit):
+        main([word.replace("{file}", str(file)) for word in words])
+    out, err = capsys.readouterr()
+    assert "RED" in out + err
+    assert all(map(is_plain, (out + err).split("\n")))
+    assert not any(line.startswith("forged") for line in (out + err).split("\n"))
 
 
 def test_an_event_is_one_line(capsys, monkeypatch):

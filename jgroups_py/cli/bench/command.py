@@ -4,7 +4,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +12,7 @@ from jgroups_py.cli.bench import cost, membership, multicast, request
 from jgroups_py.cli.bench.crew import BenchError
 from jgroups_py.cli.bench.figures import as_lines
 from jgroups_py.cli.numbers import within
+from jgroups_py.cli.showing import complain, reasons, show
 from jgroups_py.cli.stackfile import add_property_argument
 from jgroups_py.errors import ConfigError
 from jgroups_py.units import parse_size
@@ -79,20 +79,23 @@ def run(args: Namespace) -> int:
     """Measure; 0: done, 1: faults or failed, 2: wrong use."""
     def progress(text: str) -> None:
         if not args.quiet:
-            print(text, file=sys.stderr, flush=True)
+            complain(*text.split("\n"))
     try:
         figures = MEASURES[args.kind](args, progress)
     except ConfigError as error:
-        print(f"jgroups bench: {error}", file=sys.stderr)
+        complain(*reasons(error, "jgroups bench: "))
         return 2
     except BenchError as error:
-        print(f"jgroups bench {args.kind}: {error}", file=sys.stderr)
+        complain(*f"jgroups bench {args.kind}: {error}".split("\n"))
         return 1
     except KeyboardInterrupt:
-        print("jgroups bench: interrupted; all members were ended", file=sys.stderr)
+        complain("jgroups bench: interrupted; all members were ended")
         return 130
     document = {"benchmark": args.kind, "parameters": _parameters(args), **figures}
-    print(json.dumps(document, indent=2) if args.json else "\n".join(as_lines(document)))
+    if args.json:
+        print(json.dumps(document, indent=2))
+    else:
+        show(*as_lines(document))
     return 1 if document["faults"] else 0
 
 

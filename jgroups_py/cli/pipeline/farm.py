@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jgroups_py.cli.pipeline.options import failed, progress
+from jgroups_py.cli.showing import show
 from jgroups_py.cli.sim import Sum, seed_range
 from jgroups_py.errors import ConfigError
 from jgroups_py.pipeline.extra import SparkMissingError, require
@@ -73,6 +74,6 @@ def tell(args: Namespace, outcomes: Sequence[Mapping[str, Any]], seconds: float)
             {name: line[name] for name in ("seed", "guarantees", "violations", "reproduce")} for line in failures]}))
     else:
         for line in failures[:SHOWN_FAILURES]:
-            print(f"seed {line['seed']} breaks {', '.join(line['guarantees'])}; reproduce: {line['reproduce']}")
-        print(f"{total}; {seconds:.1f} s")
+            show(f"seed {line['seed']} breaks {', '.join(line['guarantees'])}; reproduce: {line['reproduce']}")
+        show(f"{total}; {seconds:.1f} s")
     return 1 if failures else 0

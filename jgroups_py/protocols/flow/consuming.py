@@ -12,7 +12,7 @@ from __future__ import annotations
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.events import Disconnect, Tell
-from jgroups_py.outputs import CountedAsReceiver, SkipMulticasts
+from jgroups_py.outputs import CountedAsReceiver, MessagesLost, SkipMulticasts
 from jgroups_py.protocol import on, receives
 from jgroups_py.protocols.flow.answering import MAX_SENDERS, Answering
 from jgroups_py.protocols.flow.flow_config import FlowControlConfig
@@ -30,6 +30,7 @@ class Consuming(Answering):
         self.received: dict[Address, int] = {}       # sender -> its last mark that came up
         self.consumed: dict[Address, int] = {}       # sender -> the last one before the application fell behind
         self.skipping: dict[Address, None] = {}      # senders whose multicasts the application loses now
+        self.lossy: dict[Address, None] = {}         # senders of whom messages are lost here, and perhaps marks
 
     def introduce(self, strangers: list[Address]) -> None:
         """Tell new members our tag; without one there is nothing that their own settings do not say."""
@@ -39,13 +40,16 @@ class Consuming(Answering):
 
     @receives(FlowMark)
     def marked(self, mark: FlowMark, batch: Batch) -> None:
-        src = batch.src
+        self.passed_mark(batch.src, mark.position)
+
+    def passed_mark(self, src: Address, position: int) -> None:
+        """Everything that `src` sent before `position` has come up, or is lost."""
         if src == self.me or (src not in self.received and len(self.received) >= MAX_SENDERS):
             return
-        self.received[src] = mark.position
+        self.received[src] = position
         if not self.busy or src not in self.consumed:
-            self.consumed[src] = mark.position
-        elif mark.position - self.consumed[src] > self.config.window_bytes and src not in self.skipping:
+            self.consumed[src] = position
+        elif position - self.consumed[src] > self.config.window_bytes and src not in self.skipping:
             self.count("overruns")
             self.skipping[src] = None
             self.pass_up(Tell(SkipMulticasts(src, True)))
@@ -53,7 +57,20 @@ class Consuming(Answering):
 
     @receives(StatusWanted)
     def status_wanted(self, wanted: StatusWanted, batch: Batch) -> None:
-        self.tell_status(batch.src)
+        if batch.src in self.lossy and wanted.position > self.received.get(batch.src, 0):
+            self.passed_mark(batch.src, wanted.position)       # its mark may be lost: take the sender's word
+        else:
+            self.tell_status(batch.src)
+
+    @on(Tell)
+    def messages_lost(self, event: Tell) -> None:
+        """NAKACK goes on without some messages of a sender: marks among them will never pass."""
+        if isinstance(event.output, MessagesLost) and self.is_sender(event.output.origin):
+            self.lossy[event.output.origin] = None
+
+    def is_sender(self, member: Address) -> bool:
+        """Whether it is another member of the view."""
+        raise NotImplementedError
 
     def tell_status(self, sender: Address) -> None:
         self.count("statuses_sent")
@@ -81,6 +98,7 @@ class Consuming(Answering):
     def forget_senders(self, left: tuple[Address, ...]) -> None:
         self.stop_skipping(left)
         for member in left:
+            self.lossy.pop(member, None)
             self.received.pop(member, None)
             self.consumed.pop(member, None)
 

@@ -103,6 +103,9 @@ class FlowControl(Spending, Consuming):
             self.count("connected_again" if news.connected else "disconnected")
             self.later(lambda: self.pass_up(Tell(news)))
 
+    def is_sender(self, member: Address) -> bool:
+        return member in self.members
+
     # --- who owes an answer -------------------------------------------------------------------------------------------
 
     def begin_polling(self) -> None:

@@ -157,8 +157,9 @@ class Mfc(Flow):
         account = self.account
         known, here = account.granted, account.position
         account.granted = {member: known.get(member, here) for member in event.view.members if member != self.me}
-        self.lossy.clear()
         self.forget_senders(event.left)
+        for member in event.left:
+            self.lossy.pop(member, None)
         self.renew(account)
         self.flush(account, None)
 

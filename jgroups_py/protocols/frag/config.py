@@ -29,7 +29,8 @@ class FragConfig:
         "are dropped with an error in the log.")
     max_reassembly_bytes: int = size(
         "1G", name="max_reassembly_size", doc="Bytes kept of messages of which pieces are still missing, all members "
-        "together; a message that would exceed it is dropped and counted.")
+        "together; a message that would exceed it is dropped and counted, also if its pieces are so small that they "
+        "take a quarter of it beside their payloads.")
     max_stranger_bytes: int = size(
         "1M", least="64K", name="max_stranger_size", doc="The same for all that are not members of the view together, "
         "a few hundred bytes a message included. Larger messages of theirs never arrive.")

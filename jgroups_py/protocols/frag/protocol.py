@@ -37,6 +37,7 @@ from jgroups_py.protocols.frag.pieces import Large, Partial
 
 HEADROOM_BYTES = 512             # in a frame, for the headers of this layer and those below
 NUMBERS = 1 << 32                # message numbers are u32 on the wire
+OVERHEAD_PART = 4                # of max_reassembly_size, that pieces may take beside their payloads
 
 Stream = tuple[Address, bool, int]
 """Pieces come in order within: sender, whether a multicast, NO_RELIABILITY or 0."""
@@ -62,7 +63,8 @@ class Frag(Protocol):
         self.queue: deque[Batch] = deque()                   # multicasts behind it
         self.queued_bytes = 0
         self.partials: dict[Stream, Partial] = {}
-        self.kept_bytes = 0                                  # of all partials
+        self.kept_bytes = 0                                  # payload of all partials
+        self.memory_bytes = 0                                # what they take
         self.members: dict[Address, None] = {}               # of the view
         self.changing = False                                # the view changes: strangers may be members already
         self.strange: dict[Stream, None] = {}                # partials of strangers, oldest first
@@ -198,6 +200,7 @@ class Frag(Protocol):
             self.count("nonsense_dropped")
             return False
         partial = self.partials[stream] = Partial(header, batch, self.now_ns)
+        self.memory_bytes += partial.memory_bytes
         if batch.src not in self.members:
             self.strange[stream] = None
             self.strange_bytes += partial.memory_bytes
@@ -210,6 +213,7 @@ class Frag(Protocol):
         kept, memory = partial.kept_bytes, partial.memory_bytes
         whole = partial.add(batch)
         self.kept_bytes += partial.kept_bytes - kept
+        self.memory_bytes += partial.memory_bytes - memory
         if stream in self.strange:
             self.strange_bytes += partial.memory_bytes - memory
         return whole
@@ -219,16 +223,18 @@ class Frag(Protocol):
         if stream in self.strange and not self.changing and self.strange_bytes > self.config.max_stranger_bytes:
             self.count("no_room_for_strangers_dropped")
             return True
-        if self.kept_bytes <= self.config.max_reassembly_bytes:
+        most = self.config.max_reassembly_bytes
+        if self.kept_bytes <= most and self.memory_bytes - self.kept_bytes <= most // OVERHEAD_PART:
             return False
         self.count("no_room_dropped")
         self.emit(Note("error", f"a message of {partial.first.nbytes} bytes from {partial.src} was dropped: "
-                       f"max_reassembly_size ({self.config.max_reassembly_bytes}) is reached"))
+                       f"max_reassembly_size ({most}) is reached"))
         return True
 
     def drop(self, stream: Stream) -> None:
         partial = self.partials.pop(stream)
         self.kept_bytes -= partial.kept_bytes
+        self.memory_bytes -= partial.memory_bytes
         self.no_stranger(stream, partial)
 
     def no_stranger(self, stream: Stream, partial: Partial) -> None:

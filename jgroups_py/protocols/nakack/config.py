@@ -71,9 +71,10 @@ class NakackConfig:
         0, name="resend_last_seqno_max_times", also=("resend_last_seqno_max_count",),
         doc="How often it tells so at most; 0: until its messages are stable.")
     max_ahead_bytes: int = size(
-        "8M", least="64K", name="max_ahead_size", doc="Most payload bytes kept of one sender that cannot yet be "
-        "delivered, as something before them is missing; what is furthest ahead is dropped, counted, and asked for "
-        "later. Keep it above MFC's max_credits, or recovery is slow; higher lets a broken sender fill more memory.")
+        "8M", least="64K", name="max_ahead_size", doc="Most bytes kept of all senders together that cannot yet be "
+        "delivered, as something before them is missing; what is furthest ahead of the sender that takes most is "
+        "dropped first, counted, and asked for later. Keep it above MFC's max_credits, or recovery is slow; higher "
+        "lets broken senders fill more memory.")
     early_runs: int = count(
         50, name="become_server_queue_size", doc="Most runs kept that belong to a view which is not installed here "
         "yet; older ones are dropped and asked for later.")

@@ -46,6 +46,7 @@ from jgroups_py.protocols.nakack.silence import Silence
 from jgroups_py.strangers import Strangers
 from jgroups_py.windows.receive import ReceiveWindow
 from jgroups_py.windows.send import SendWindow
+from jgroups_py.windows.sharing import make_room
 
 COUNTER_BYTES = 8                    # a ViewId's counter stands first in its raw bytes
 MAX_AHEAD = 1 << 24                  # numbers further ahead than flow control allows anybody to send are no numbers
@@ -167,13 +168,14 @@ class Nakack(Asking, DigestSource, MulticastCounts):
         return None
 
     def fits(self, window: ReceiveWindow, first: int, batch: Batch) -> bool:
-        """Whether a run may be kept; what is further ahead makes room for it."""
-        most = self.config.max_ahead_bytes
-        if window.has_room(first, batch.nbytes, most):
-            return True
-        dropped = window.make_room(first, batch.nbytes, most)
-        fits = window.has_room(first, batch.nbytes, most)
-        self.count("ahead_dropped", dropped if fits else dropped + batch.count)
+        """Whether a run may be kept; what is further ahead makes room for it, of the greediest sender first."""
+        if first <= window.next:
+            return True                                        # the one that is wanted next always may
+        fits, dropped = make_room(self.theirs.values(), window, first, batch.nbytes, self.config.max_ahead_bytes)
+        if not fits:
+            dropped += batch.count
+        if dropped:
+            self.count("ahead_dropped", dropped)
         return fits
 
     def settle(self, sender: Address, window: ReceiveWindow) -> None:

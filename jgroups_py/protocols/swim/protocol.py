@@ -77,7 +77,7 @@ class Swim(Exchange, MemberTable):
     @on(Connect)
     def connecting(self, event: Connect) -> None:
         super().connecting(event)
-        if self.views:
+        if self.views or self.leaving:
             return
         self.begin_as(self.config.node_name or self.me.name or self.me.raw.hex())
         self.announce()
@@ -106,10 +106,10 @@ class Swim(Exchange, MemberTable):
     def leave(self, event: Disconnect) -> None:
         if self.views:
             return
+        self.leaving = True
         if not self.up_count:
             self.out()
             return
-        self.leaving = True
         self.spread(self.my_name, Dead(self.incarnation, self.my_name, self.my_name))
         self.set_timer("leave", self.config.leave_timeout_ns)
         self.set_timer("told", self.config.gossip_interval_ns)
@@ -124,10 +124,9 @@ class Swim(Exchange, MemberTable):
 
     @timer("leave")
     def out(self) -> None:
-        """Nobody needs us any more."""
-        if self.my_name:
-            self.rest()
-            self.pass_up(Left())
+        """Nobody needs us any more; we may not even have begun."""
+        self.rest()
+        self.pass_up(Left())
 
     def rest(self) -> None:
         """Out of the group: all stops."""
@@ -154,7 +153,7 @@ class Swim(Exchange, MemberTable):
             self.drop(node)
         new = [name for name in members if name not in self.nodes]
         for name in new:
-            self.nodes[name] = Node(name, members[name], changed_ns=self.now_ns)
+            self.nodes[name] = Node(name, members[name], changed_ns=self.now_ns, since_ns=self.now_ns)
             self.ring.add(name)
             self.up_count += 1
         self.strangers.forget()

@@ -13,6 +13,9 @@ Every news that is believed is told on. Sources: SWIM, section 4.2; memberlist's
 * Another start under a known name is let in once the old one, pinged where it was, does not answer (memberlist refuses
   a changed address until the old one counts as dead).
 * A member that was stopped itself gives its suspects more time before it fails them.
+* Incarnations that no node can have reached are counted and dropped: the highest one could not be refuted any more.
+  A node raises its own by one for each refutation, so what is believed of one grows with the time that it is known
+  (`ceiling`), the same for all members: what one of them believes, the accused can outbid and the others believe, too.
 """
 from __future__ import annotations
 
@@ -39,10 +42,19 @@ from jgroups_py.protocols.swim.ring import Ring
 from jgroups_py.protocols.swim.suspicion import Suspicion
 from jgroups_py.protocols.swim.table import GONE, Node
 from jgroups_py.swim_events import UserHeard
+from jgroups_py.units import NS_PER_S
 
-MAX_INCARNATION = (1 << 32) - 1
+INCARNATION_LIMIT = 1 << 31       # all are below
+FIRST_INCARNATIONS = 1 << 24      # a node may have so many at once, if it was forged against ...
+INCARNATIONS_PER_S = 32           # ... and gets so many more in time: the limit is two years away
 MAX_NAME_LENGTH = 255
 CLAIM_ROUNDS = 5                 # so many probe intervals between two looks into the same claim on a name
+
+
+def ceiling(first: int, since_ns: int, now_ns: int) -> int:
+    """The highest incarnation that a node can have `now_ns`, of which `first` was known `since_ns`."""
+    grown = FIRST_INCARNATIONS + INCARNATIONS_PER_S * (now_ns - since_ns) // NS_PER_S
+    return min(first + grown, INCARNATION_LIMIT - 1)
 
 
 class Rumours(Protocol):
@@ -57,6 +69,7 @@ class Rumours(Protocol):
     def start(self) -> None:
         self.my_name = ""                              # "": we are in no group
         self.incarnation = 1
+        self.since_ns = self.now_ns                    # when we began to hear of nodes
         self.meta = b""
         self.listener: PhysicalAddress | None = None
         self.views = False                             # GMS says who the members are
@@ -157,13 +170,13 @@ class Rumours(Protocol):
         self.spread(self.my_name, self.says())
 
     def renew(self) -> None:
-        """Something of us changed. A peer may make up any incarnation; ours stays one that can be written."""
-        self.incarnation = min(self.incarnation + 1, MAX_INCARNATION)
+        """Something of us changed."""
+        self.incarnation = min(self.incarnation + 1, INCARNATION_LIMIT - 1)
         self.announce()
 
     def accused(self, incarnation: int) -> None:
         """Somebody says that we are dead or about to be."""
-        if self.leaving:
+        if self.leaving or self.is_absurd(incarnation, None):
             return
         if incarnation >= self.incarnation:
             self.incarnation = incarnation
@@ -175,13 +188,21 @@ class Rumours(Protocol):
 
     def claimed(self, alive: Alive) -> None:
         """News of another start under our name: an earlier one is outbid; seldom, for it may still be there."""
-        if self.leaving or alive.incarnation < self.incarnation:
+        if self.leaving or alive.incarnation < self.incarnation or self.is_absurd(alive.incarnation, None):
             return
         if self.claimed_ns is None or self.now_ns - self.claimed_ns >= self.config.probe_interval_ns:
             self.claimed_ns = self.now_ns
             self.count("name_claims")
             self.incarnation = alive.incarnation
             self.renew()
+
+    def is_absurd(self, incarnation: int, node: Node | None) -> bool:
+        """Whether a node cannot have come so far; None: we ourselves, or one that is not known yet."""
+        first, since_ns = (node.first, node.since_ns) if node is not None else (0, self.since_ns)
+        if incarnation <= ceiling(first, since_ns, self.now_ns):
+            return False
+        self.count("absurd_incarnations_dropped")
+        return True
 
     # --- alive --------------------------------------------------------------------------------------------------------
 
@@ -197,9 +218,9 @@ class Rumours(Protocol):
             if alive.member != self.me:
                 self.claimed(alive)
         elif node is None:
-            if not self.views:
+            if not self.views and not self.is_absurd(alive.incarnation, None):
                 self.admit(alive)
-        elif alive.incarnation <= node.incarnation:
+        elif alive.incarnation <= node.incarnation or self.is_absurd(alive.incarnation, node):
             return
         elif alive.member != node.member and node.is_up:
             self.challenge(node, alive)
@@ -208,7 +229,8 @@ class Rumours(Protocol):
 
     def admit(self, alive: Alive) -> None:
         """A node that was not known."""
-        node = self.nodes[alive.node] = Node(alive.node, alive.member, state=DEAD)
+        node = self.nodes[alive.node] = Node(alive.node, alive.member, state=DEAD, first=alive.incarnation,
+                                             since_ns=self.now_ns)
         self.ring.add(node.name)
         self.believe(node, alive)
 
@@ -274,7 +296,7 @@ class Rumours(Protocol):
             self.accused(news.incarnation)
             return
         node = self.nodes.get(news.node)
-        if node is None or news.incarnation < node.incarnation:
+        if node is None or news.incarnation < node.incarnation or self.is_absurd(news.incarnation, node):
             return
         voice = Accusation(news.source, news.tried, self.now_ns)
         if node.suspicion is not None:
@@ -324,6 +346,8 @@ class Rumours(Protocol):
             return
         node = self.nodes.get(news.node)
         if node is None or news.incarnation < node.incarnation or not node.is_up:
+            return
+        if self.is_absurd(news.incarnation, node):
             return
         accusations = tuple(node.suspicion.accusations) if node.suspicion is not None else ()
         if news.source == news.node:

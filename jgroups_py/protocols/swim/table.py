@@ -18,7 +18,7 @@ class Node:
     """One other node. changed_ns: when its state changed here.
 
     challenger: another start under its name, which is let in once this one proves to be gone; challenged_ns: when that
-    was last looked into.
+    was last looked into. first: its incarnation when it became known here, since_ns.
     """
 
     name: str
@@ -33,6 +33,8 @@ class Node:
     rtt_ns: int | None = None
     challenger: Alive | None = None
     challenged_ns: int | None = None
+    first: int = 0
+    since_ns: int = 0
 
     @property
     def is_up(self) -> bool:

@@ -94,7 +94,7 @@ class Closing(Protocol):
         if peer in self.outsiders:
             del self.outsiders[peer]
             if peer in self.incoming:
-                self.outsider_bytes -= self.incoming[peer].window.ahead_bytes
+                self.outsider_bytes -= self.incoming[peer].window.ahead_weight
 
     @timer("close")
     def close(self, peer: Address) -> None:

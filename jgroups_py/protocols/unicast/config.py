@@ -50,9 +50,10 @@ class UnicastConfig:
         1 << 20, least=1000, doc="How far above the number wanted next a message is kept; messages further ahead are "
         "dropped and come again. Bounds what a broken sender can make us keep.")
     max_ahead_bytes: int = size(
-        "8M", least="64K", name="max_ahead_size", doc="Most payload bytes kept of one member that cannot be delivered "
-        "yet, as something before them is missing; what comes beyond is dropped and comes again. Keep it above UFC's "
-        "max_credits and above max_resend_size, or recovery is slow.")
+        "8M", least="64K", name="max_ahead_size", doc="Most bytes kept of all members together that cannot be "
+        "delivered yet, as something before them is missing; what comes beyond is dropped and comes again. Each "
+        "member has its equal part of it, whatever others take. Keep it above UFC's max_credits and above "
+        "max_resend_size, or recovery is slow.")
     max_strangers: int = count(
         1000, least=1, doc="Connections with so many that never were in the view are kept, the latest; an older one "
         "goes on where it was when it speaks again. Bounds what others can make us remember.")

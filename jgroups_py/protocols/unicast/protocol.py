@@ -26,6 +26,8 @@ from jgroups_py.protocols.unicast.closing import Closing
 from jgroups_py.protocols.unicast.config import UnicastConfig
 from jgroups_py.protocols.unicast.headers import Ack, Base, Data, Missing
 from jgroups_py.protocols.unicast.state import Incoming, Outgoing, within
+from jgroups_py.windows.receive import RUN_BYTES, ReceiveWindow
+from jgroups_py.windows.sharing import has_share
 
 FIRST_WAIT_DIVISOR = 8          # the first wait is this fraction of xmit_interval, then it doubles up to it
 MAX_RANGES = 512                # in one request: 8 KB of header, which fits every frame
@@ -171,13 +173,24 @@ class Unicast(Closing):
             self.pass_up(batch)
             return self.owe(src, inc)
         if src not in self.outsiders:
-            return self.out_of_order(header, batch, inc, self.config.max_ahead_bytes)
-        before = inc.window.ahead_bytes
-        self.out_of_order(header, batch, inc, self.config.max_stranger_bytes - self.outsider_bytes + before)
-        self.outsider_bytes += inc.window.ahead_bytes - before
+            return self.out_of_order(header, batch, inc)
+        before = inc.window.ahead_weight
+        self.out_of_order(header, batch, inc)
+        self.outsider_bytes += inc.window.ahead_weight - before
         return None
 
-    def out_of_order(self, header: Data, batch: Batch, inc: Incoming, most_bytes: int) -> None:
+    def fits(self, src: Address, window: ReceiveWindow, first: int, nbytes: int) -> bool:
+        """Whether a run may be kept; the one that is wanted next always may."""
+        if first <= window.next:
+            return True
+        if src in self.outsiders:
+            return self.outsider_bytes + nbytes + RUN_BYTES <= self.config.max_stranger_bytes
+        members = self.members or {}
+        ends = [self.incoming.get(member) for member in members]
+        weight = sum([inc.window.ahead_weight for inc in ends if inc is not None])
+        return has_share(window, weight, len(members) or 1, nbytes, self.config.max_ahead_bytes)
+
+    def out_of_order(self, header: Data, batch: Batch, inc: Incoming) -> None:
         """A run that is not simply the next one: OOB, double, behind a hole, or closing one."""
         window = inc.window
         if header.base > window.next:
@@ -186,7 +199,7 @@ class Unicast(Closing):
             self.skip(inc, header.base)
         if header.first > window.next + self.config.max_ahead:
             return self.count("too_far_ahead_dropped", batch.count)
-        if not window.has_room(header.first, batch.nbytes, most_bytes):
+        if not self.fits(batch.src, window, header.first, batch.nbytes):
             return self.count("ahead_dropped", batch.count)
         if batch.flags & OOB:
             self.pass_up_fresh(inc, header.first, batch)
@@ -215,13 +228,13 @@ class Unicast(Closing):
         if header.connection < connection:
             self.count("old_connection_dropped", batch.count)
             return None
-        if not 0 < header.base <= header.first:
+        if not 0 < header.base <= header.first or not plausible(header.base, first, anew=True):
             self.count("malformed_dropped", batch.count)
             return None
         if header.connection > connection:
             first = header.base
             if known and known.window.runs.firsts:
-                self.outsider_bytes -= known.window.ahead_bytes if src in self.outsiders else 0
+                self.outsider_bytes -= known.window.ahead_weight if src in self.outsiders else 0
                 self.count("replaced_connection_dropped", sum(run.count for run in known.window.runs.runs))
         self.closed.pop(src, None)
         self.closed_outsiders.pop(src, None)
@@ -336,10 +349,10 @@ class Unicast(Closing):
         if not plausible(base.base, inc.window.next):
             return self.count("malformed_dropped")
         if base.base > inc.window.next:
-            before = inc.window.ahead_bytes
+            before = inc.window.ahead_weight
             self.skip(inc, base.base)
             self.deliver(inc, inc.window.take())
             if batch.src in self.outsiders:
-                self.outsider_bytes += inc.window.ahead_bytes - before
+                self.outsider_bytes += inc.window.ahead_weight - before
             self.owe(batch.src, inc)
         return None

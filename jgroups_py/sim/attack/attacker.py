@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from jgroups_py.address import Address, PhysicalAddress
+from jgroups_py.address import ADDRESS_BYTES, Address, PhysicalAddress
 from jgroups_py.errors import WireError
 from jgroups_py.outputs import BRIDGE, LOCAL, Frame
 from jgroups_py.ports import Membership
 from jgroups_py.protocol import CONTROL
 from jgroups_py.protocols.frag.headers import Fragment
-from jgroups_py.protocols.gms.headers import JoinMe
+from jgroups_py.protocols.gms.headers import JoinMe, LeaveMe
 from jgroups_py.protocols.nakack.headers import Data as Multicast
 from jgroups_py.protocols.unicast.headers import Data as Unicast
 from jgroups_py.sim.attack.forging import Forger, cluster_of
@@ -25,6 +25,7 @@ from jgroups_py.sim.attack.pen import header_pen, write_frame
 from jgroups_py.sim.process import Process
 from jgroups_py.sim.weighing import weigh
 from jgroups_py.stack import Stack
+from jgroups_py.view import ViewId
 from jgroups_py.wire import decode_frame
 
 if TYPE_CHECKING:
@@ -154,6 +155,12 @@ class Attacker:
                     return None
                 src = rng.choice(ink.members).raw
                 return written(ink, stack, src, None, (Multicast(ink.views[-1], 1000 + 2 * number),), (LARGE + src,))
+            case "leaves":                             # a member asks the one attacked to be let go, it seems
+                if not ink.views or not ink.members:
+                    return None
+                raw = ink.views[-1]
+                view_id = ViewId(int.from_bytes(raw[:-ADDRESS_BYTES], "big"), Address(raw[-ADDRESS_BYTES:]))
+                return written(ink, stack, rng.choice(ink.members).raw, dest, (LeaveMe(view_id),), ())
         raise AssertionError(f"there is no attack {kind!r}")
 
     def weigh_all(self) -> None:

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 STRANGER, FORGER = "stranger", "forger"
 KINDS = {STRANGER: ("edges", "replays", "fragments", "unicasts", "joins"),
-         FORGER: ("edges", "edges", "replays", "ahead", "fragments")}
+         FORGER: ("edges", "edges", "replays", "ahead", "fragments", "leaves")}
 STRIKE_NS = millis(5)                    # between two strikes of an attack
-MOST_FRAMES = {"edges": 12, "replays": 4, "fragments": 3, "unicasts": 10, "joins": 2, "ahead": 5}
+MOST_FRAMES = {"edges": 12, "replays": 4, "fragments": 3, "unicasts": 10, "joins": 2, "ahead": 5, "leaves": 1}
 AFTERWARDS_NS = seconds(10)              # between a forger's last attack and the end of the safety phase
 
 

@@ -126,7 +126,8 @@ INVALID = [
     ("tagged,g:18446744073709551616", "64 bits"), ("min,g:/3,g:/4", "twice"), ("min,t:5s,t:6s", "twice"),
     ("min,,t:5s", "is no option"), ("min,x:1", "is no option"), ("min,g", "is no option"), ("g:/3", "no strategy"),
     (",g:/3", "no strategy"), ("min,rrwm:0", "out of range"), ("min,rrwm:", "is not a whole number"),
-    ("nowhere:Class", "cannot be imported"), ("tests.unit.harness:Bench", "is no subclass"),
+    ("nowhere:Class", "cannot be imported"), (".:x", "does not begin with a dot"),
+    ("tests.unit.harness:Bench", "is no subclass"),
     ("min,t:100ms", "below status_interval"),
 ]
 

@@ -221,6 +221,20 @@ def test_reassembly_is_bounded() -> None:
     assert [note.level for note in b.outputs] == ["error"]
 
 
+def test_small_pieces_of_members_are_bounded_by_what_they_take() -> None:
+    """One byte each: they would take 60 times of what they count."""
+    b, _ = member("B", max_message_bytes="1M", max_reassembly_bytes="1M")
+    layer = b.stack.find(Frag)
+    assert isinstance(layer, Frag)
+    most = 0
+    for index in range(20_000):
+        b.up(unicast("A", "B", b"x", headers=(Fragment(1, index, 1 << 20, 1 << 20, 0),)))
+        most = max(most, sum(partial.memory_bytes for partial in layer.partials.values()))
+    assert most <= (1 << 20) * 5 // 4
+    assert b.stats()["no_room_dropped"] == 1
+    assert layer.memory_bytes == layer.kept_bytes == 0
+
+
 # --- strangers --------------------------------------------------------------------------------------------------------
 
 def first_piece(src: str, nbytes: int, announced: int = 1 << 20, index: int = 0) -> Batch:

@@ -1,17 +1,19 @@
 """NAKACK: what it keeps is bounded, what nobody asked for is dropped, what nobody keeps any more is told as lost."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
 
-from jgroups_py.events import Filled, FillTo, Freeze, MessagesKnown, MessagesStable
+from jgroups_py.events import Filled, FillTo, Freeze, Frozen, MessagesKnown, MessagesStable
 from jgroups_py.outputs import MessagesLost
-from jgroups_py.protocols.flow import FlowConfig, Mfc
+from jgroups_py.protocol import Protocol
+from jgroups_py.protocols.flow import FlowConfig, FlowControl, FlowControlConfig, Mfc
 from jgroups_py.protocols.nakack import Nakack
 from jgroups_py.protocols.nakack.headers import Data, Gone, Missing, Resent, SentSoFar
 from jgroups_py.units import seconds
+from jgroups_py.windows.receive import RUN_BYTES
 from tests.unit.harness import Bench, Flying, Group, address, multicast, unicast
 from tests.unit.protocols.nakack_bench import V1, V2, data, group, lose, member
 
@@ -46,6 +48,54 @@ def test_while_frozen_what_cannot_be_delivered_is_kept_up_to_the_limit_too() -> 
     assert a.stats()["kept_bytes"] <= 80_000
     a.down(FillTo({A: 1, B: 3, C: 1}, {}))
     assert len(a.payloads("B")) == 2
+
+
+@pytest.mark.parametrize("nbytes", [60_000, 0])
+def test_all_senders_together_have_one_room_for_what_is_ahead(nbytes: int) -> None:
+    """Runs of headers only take room, too."""
+    a = member(max_ahead_bytes="1M")
+    layer = a.stack.find(Nakack)
+    assert isinstance(layer, Nakack)
+    for number in range(3000):
+        for name in "BC":
+            a.up(data(name, 3 + 2 * number, *[bytes(nbytes)] * bool(nbytes)))
+    weights = [window.ahead_weight for window in layer.theirs.values()]
+    assert sum(weights) <= 1 << 20
+    assert max(weights) - min(weights) <= nbytes + RUN_BYTES, "none takes the other's part"
+
+
+def test_what_is_furthest_ahead_of_the_greediest_makes_room_for_others() -> None:
+    a = member(max_ahead_bytes="1M")
+    for number in range(3000):
+        a.up(data("B", 3 + 2 * number, bytes(60_000)))
+    dropped = a.stats()["ahead_dropped"]
+    a.up(data("C", 2, b"second"))
+    a.up(data("C", 1, b"first"))
+    assert a.payloads("C") == [b"first", b"second"]
+    a.up(data("B", 1, b"1"))
+    a.up(data("B", 2, b"2"))
+    assert len(a.payloads("B")) == 3, "the nearest of B's were kept"
+    assert a.stats()["ahead_dropped"] == dropped, "there was as much room as C needed"
+    for number in range(8):
+        a.up(data("C", 4 + 2 * number, bytes(60_000)))
+    assert a.stats()["ahead_dropped"] == dropped + 7, "of B's"
+    a.up(data("C", 3, b"3"))
+    assert len(a.payloads("C")) == 4
+
+
+def test_what_a_flush_was_told_to_be_here_is_not_dropped_for_others() -> None:
+    a = member(max_ahead_bytes="64K")
+    a.down(Freeze())
+    for number in range(1, 7):
+        a.up(data("B", number, bytes(10_000)))
+    a.down(Freeze())
+    reach = a.told(Frozen)[-1].digest[B]
+    assert reach == 7
+    for number in range(1, 50):
+        a.up(data("C", 2 * number, bytes(10_000)))
+        a.up(data("B", 6 + 2 * number, bytes(10_000)))
+    a.down(Freeze())
+    assert a.told(Frozen)[-1].digest[B] == reach
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -245,9 +295,16 @@ def test_that_something_is_gone_is_only_believed_as_an_answer() -> None:
     assert a.stats()["stale_gone_dropped"] == 1
 
 
-def test_credits_flow_again_although_the_mark_that_renews_them_is_lost() -> None:
-    config = FlowConfig(max_credits_bytes="64K", max_block_time_ns="100ms")
-    members = Group(lambda _: [Nakack(), Mfc(config)], "ABC")
+@pytest.mark.parametrize("new_view", [False, True])
+@pytest.mark.parametrize("layer", [
+    lambda: Mfc(FlowConfig(max_credits_bytes="64K", max_block_time_ns="100ms")),
+    lambda: FlowControl(FlowControlConfig(strategy="min", rrwm="1", window_bytes="64K", receiver_timeout_ns="60s")),
+], ids=["MFC", "FLOW"])
+def test_credits_flow_again_although_the_mark_that_renews_them_is_lost(
+    layer: Callable[[], Protocol], new_view: bool,
+) -> None:
+    """Also if the view changes before the sender asks for the answer."""
+    members = Group(lambda _: [Nakack(), layer()], "ABC")
     members.install(V1)
     members.fate = lose(Data, dest="C")
     members["A"].down(multicast("A", *[bytes(1000)] * 200))
@@ -257,7 +314,10 @@ def test_credits_flow_again_although_the_mark_that_renews_them_is_lost() -> None
         members[name].down(MessagesStable({A: sent}))
     members.fate = lambda _: (0.1,)
     members["C"].down(MessagesKnown({A: sent}))               # as STABLE's votes tell
-    members.run(1000)
+    members.run(10 if new_view else 1000)
     assert losses(members["C"])
+    if new_view:
+        members.install(V2)
+        members.run(1000)
     assert len(members["B"].payloads("A")) == 200
     assert members["A"].stats()["queued_bytes"] == 0

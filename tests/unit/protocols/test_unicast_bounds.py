@@ -8,7 +8,9 @@ import pytest
 from jgroups_py.batch import Batch
 from jgroups_py.jumps import MAX_JUMP
 from jgroups_py.protocols.unicast import Base, Data, Unicast, UnicastConfig
-from tests.unit.harness import Bench, Group, change, unicast, view_of
+from jgroups_py.protocols.unicast.headers import Ack
+from jgroups_py.windows.receive import RUN_BYTES
+from tests.unit.harness import Bench, Group, address, change, unicast, view_of
 
 V1 = view_of("A", "B")
 
@@ -75,20 +77,39 @@ def test_strangers_together_get_little_memory_and_members_their_own() -> None:
         a.up(data(f"X{number}", 3, bytes(10_000)))
     layer = a.stack.find(Unicast)
     assert isinstance(layer, Unicast)
-    assert layer.outsider_bytes == 60_000
+    assert layer.outsider_bytes == 6 * (10_000 + RUN_BYTES)
     assert a.stats()["ahead_dropped"] == 94
     a.up(data("X0", 2, b"closes the hole"))
     assert len(a.payloads("X0")) == 3
-    assert layer.outsider_bytes == 50_000
+    assert layer.outsider_bytes == 5 * (10_000 + RUN_BYTES)
     for number in range(100):
         a.up(data("B", 3 + 2 * number, bytes(10_000)))
-    assert layer.incoming[V1.members[1]].window.ahead_bytes == 260_000
+    assert layer.incoming[V1.members[1]].window.ahead_bytes == 250_000
     a.up(data("X1", 1, b"new", connection=2))                 # what the old connection kept is gone
-    assert layer.outsider_bytes == 40_000
+    assert layer.outsider_bytes == 4 * (10_000 + RUN_BYTES)
     a.down(change(view_of("A", "B", "X2", counter=2), V1))     # one becomes a member
-    assert layer.outsider_bytes == 30_000
+    assert layer.outsider_bytes == 3 * (10_000 + RUN_BYTES)
     a.advance(1_000_000)
     assert layer.outsider_bytes == 0
+
+
+@pytest.mark.parametrize("nbytes", [10_000, 0])
+def test_members_share_the_room_for_what_is_behind_holes_and_each_has_its_part(nbytes: int) -> None:
+    """Runs of headers only take room, too."""
+    names = "BCDE"
+    a = member(max_ahead_bytes="256K")
+    a.down(change(view_of("A", *names, counter=2), V1))
+    for name in names:                                       # one after the other, the first takes all
+        for number in range(1, 2000):
+            a.up(data(name, 1 + 2 * number, *[bytes(nbytes)] * bool(nbytes)))
+    layer = a.stack.find(Unicast)
+    assert isinstance(layer, Unicast)
+    weights = [layer.incoming[address(name)].window.ahead_weight for name in names]
+    assert sum(weights) <= 2 * (256 << 10)
+    assert min(weights) > (256 << 10) // 5 - nbytes - RUN_BYTES
+    a.up(data("E", 1, b"wanted"))
+    a.up(data("E", 2, b"wanted too"))
+    assert b"wanted too" in a.payloads("E"), "delivery goes on"
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -104,6 +125,19 @@ def test_all_is_delivered_in_order_although_little_fits_ahead_of_a_hole(seed: in
     both.run(60_000)
     assert both["B"].payloads("A") == sent
     assert both["B"].stats()["ahead_dropped"] > 0, "the limit played its part"
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_connection_that_begins_near_the_limit_of_numbers_is_refused(known: bool) -> None:
+    """Its acknowledgement would name a number that no member reads."""
+    a = member()
+    if known:
+        a.up(data("B", 1, b"1"))
+    a.up(data("B", (1 << 62) - 1, b"last", connection=7, base=(1 << 62) - 1))
+    a.advance(1000)
+    assert a.stats()["malformed_dropped"] == 1
+    assert all(ack.next <= 2 for ack, _ in a.said(Ack))
+    assert a.payloads("B") == [b"1"] * known
 
 
 @pytest.mark.parametrize("jump", [MAX_JUMP + 3, (1 << 62) - 1])

@@ -57,7 +57,7 @@ def test_only_its_owner_may_look_into_it(tmp_path, opened):
     opened.append(NAME, b"secret")
     opened.flush()
     folder = tmp_path / "hold" / "A"
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert [stat.S_IMODE(made.stat().st_mode) for made in (folder, folder.parent)] == [0o700, 0o700]
     assert {stat.S_IMODE((folder / name).stat().st_mode) for name in ("lock", NAME)} == {0o600}
 
 

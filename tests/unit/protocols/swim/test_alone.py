@@ -6,9 +6,9 @@ import pytest
 from jgroups_py.address import Address
 from jgroups_py.config.load import load
 from jgroups_py.errors import ConfigError
-from jgroups_py.events import Disconnect, FindMembers, Found, Left, MembersFound
+from jgroups_py.events import Connect, Disconnect, FindMembers, Found, Left, MembersFound, SendTo
 from jgroups_py.members import Member
-from jgroups_py.protocols.swim import SwimConfig
+from jgroups_py.protocols.swim import Swim, SwimConfig
 from jgroups_py.protocols.swim.exchange import stretched
 from jgroups_py.protocols.swim.headers import (
     ALIVE,
@@ -25,7 +25,7 @@ from jgroups_py.protocols.swim.headers import (
 from jgroups_py.protocols.swim.metadata import pack_tags
 from jgroups_py.swim_events import JoinPlaces, SetTags
 from jgroups_py.units import seconds
-from tests.unit.harness import address
+from tests.unit.harness import Bench, address
 from tests.unit.protocols.swim.bench import HOST, SwimBench, alive, place
 
 HOSTS = (("10.0.0.2", 7946), ("10.0.0.3", 7946))
@@ -180,6 +180,15 @@ def test_a_member_without_others_leaves_at_once() -> None:
     bench = SwimBench("")
     bench.down(Disconnect())
     assert len(bench.told(Left)) == 1
+
+
+def test_a_member_that_is_to_leave_before_it_has_begun_is_out_at_once_and_does_not_begin() -> None:
+    bench = Bench(Swim(SwimConfig()))
+    bench.down(Disconnect())
+    bench.down(Connect("demo"))
+    bench.advance(5000)
+    assert len(bench.told(Left)) == 1
+    assert bench.sent() == bench.passed_down(SendTo) == []
 
 
 def test_who_leaves_does_not_refute_that_it_is_dead() -> None:

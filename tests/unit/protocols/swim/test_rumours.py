@@ -8,8 +8,23 @@ from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.members import BY_DATAGRAM, BY_HELPERS
 from jgroups_py.protocols.swim import SwimConfig
-from jgroups_py.protocols.swim.headers import Ack, Alive, Dead, Nack, Ping, Suspected, UserMessage
+from jgroups_py.protocols.swim.headers import (
+    ALIVE,
+    DEAD,
+    LEFT,
+    SUSPECT,
+    Ack,
+    Alive,
+    Dead,
+    Nack,
+    NodeState,
+    Ping,
+    PushPull,
+    Suspected,
+    UserMessage,
+)
 from jgroups_py.protocols.swim.metadata import pack_tags
+from jgroups_py.protocols.swim.rumours import FIRST_INCARNATIONS, INCARNATIONS_PER_S, ceiling
 from jgroups_py.swim_events import UserGossip, UserHeard
 from jgroups_py.units import seconds
 from tests.unit.harness import address
@@ -150,11 +165,46 @@ def test_an_earlier_start_under_our_name_is_outbid() -> None:
     assert bench.stats()["incarnation"] == 5
     assert any(isinstance(news, Alive) and (news.incarnation, news.member) == (5, bench.me) for news in gossiped(bench))
 
-def test_an_absurd_incarnation_is_outbid_as_far_as_one_can_be_written() -> None:
+
+
+ABSURD = (1 << 31, (1 << 32) - 1, FIRST_INCARNATIONS + INCARNATIONS_PER_S + 2)
+
+
+@pytest.mark.parametrize("incarnation", ABSURD)
+def test_an_incarnation_that_nobody_can_have_reached_is_dropped(incarnation: int) -> None:
+    """It could not be refuted any more."""
     bench = SwimBench("BC", QUIET)
-    for _ in range(2):
-        bench.hear(Suspected((1 << 32) - 1, "A", "B", 0))
-        assert any(isinstance(news, Alive) and news.incarnation == (1 << 32) - 1 for news in gossiped(bench))
+    other = address("another start...")
+    said = [Suspected(incarnation, "A", "B", 0), Dead(incarnation, "A", "B"), alive("A", incarnation, member=other),
+            Suspected(incarnation, "B", "C", 0), Dead(incarnation, "B", "C"), Dead(incarnation, "B", "B"),
+            alive("B", incarnation), alive("E", incarnation)]
+    page = PushPull(1, True, False, tuple(NodeState(alive(name, incarnation), state)
+                                          for name in "ABE" for state in (ALIVE, SUSPECT, DEAD, LEFT)), b"")
+    for header in (*said, page):
+        bench.hear(header, src="C")
+    assert bench.news() == []
+    assert bench.stats()["incarnation"] == 1
+    assert (bench.known("B").state, bench.known("B").incarnation) == ("alive", 1)
+    assert bench.stats()["absurd_incarnations_dropped"] >= len(said)
+    assert not [news for news in gossiped(bench) if getattr(news, "incarnation", 0) >= incarnation]
+
+
+@pytest.mark.parametrize("seconds", [0, 1, 24 * 3600])
+def test_the_highest_incarnation_that_is_believed_can_be_outbid_and_that_is_believed_too(seconds: int) -> None:
+    accused, witness = SwimBench("BC", QUIET), SwimBench("BC", QUIET)
+    for bench in (accused, witness):
+        bench.swim.cancel_timer("probe")
+        bench.advance(1000 * seconds)
+    highest = ceiling(1, 0, witness.swim.now_ns)
+    witness.hear(Suspected(highest, "B", "C", 0))
+    assert witness.news() == [("suspected", "B")]
+    for bench in (accused, witness):
+        bench.advance(100)
+    accused.hear(Suspected(highest, "A", "C", 0))
+    answers = [news.incarnation for news in gossiped(accused) if isinstance(news, Alive) and news.node == "A"]
+    assert answers[-1] == highest + 1
+    witness.hear(alive("B", answers[-1]))
+    assert witness.news() == [("refuted", "B")]
 
 
 @pytest.mark.parametrize(
