@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 MAX_WISHES = 1000          # groups to unite with; those left out are heard of again
 MAX_DOUBLINGS = 4          # of the pause after merges whose leader fell silent
-# A partner gets ready in 3 round trips if all are alike, in 5 if those within its group are the longest; it needs 3 more
-# if it is in the middle of a change.
+# A partner gets ready in 3 round trips if all are alike, in 5 if those within its group are the longest; it needs 3
+# more if it is in the middle of a change.
 PARTNER_TRIPS = 8
 MERGE_TRIPS = 2 * PARTNER_TRIPS          # then the leader's group gets ready, and the view has to come
 MOST_TIMEOUTS = 4          # no merge lasts longer than so many merge_timeouts, however far away others say they are
