@@ -72,7 +72,7 @@ class Ether(Network):
 class Unordered(Way):
     """Loses and delays; frames of different pairs do not wait for each other."""
 
-    def arrivals(self, now_ns: int, stream: bool) -> tuple[int, ...]:
+    def arrivals(self, now_ns: int, stream: bool, nbytes: int = 0) -> tuple[int, ...]:
         if self.rng.random() < self.weather.loss_ratio:
             return ()
         return (now_ns + self.weather.latency_ns + int(self.weather.jitter_ns * self.rng.random()),)
