@@ -122,17 +122,22 @@ class SendTo(Event):
 
 @attrs.frozen
 class Found:
-    """One answer of discovery: a member, where it is, and the view it has (None: it is not in a group yet)."""
+    """One answer of discovery: a member, where it is, and the view it has (None: it is not in a group yet).
+
+    trip_ns: how long after the question it came, 0: not known.
+    """
 
     member: Address
     physical: PhysicalAddress
     view_id: ViewId | None
     is_coordinator: bool
+    trip_ns: int = attrs.field(default=0, eq=False)
 
 
 @attrs.frozen
 class MembersFound(Event):
-    """Up, from discovery: who answered, in order of arrival. At least once a FindMembers, at its end."""
+    """Up, from discovery: who answered, in order of arrival. At least once a FindMembers, at its end; of a search for
+    everyone, also later for each that answers late."""
 
     found: tuple[Found, ...]
 

@@ -79,11 +79,19 @@ def test_what_is_sent_before_the_other_site_was_ever_met_is_owed_to_nobody() -> 
     assert "R3" not in broken(tale)
 
 
-def reborn(*, spoken: bool) -> Tale:
-    """SFO died as a whole, and D is back, which knows NYC from its disk; A sends before, or after, they speak again."""
+def reborn(*, spoken: bool, given_up: bool = False, before: bool = False) -> Tale:
+    """SFO died as a whole, and D is back, which knows NYC from its disk; A sends before, or after, they speak again.
+
+    given_up: A is told that this is lost for SFO; before: A sends before D dies, which delivers it in its first life.
+    """
     tale = Tale(NYC="A", SFO="D")
     tale.group(1, "A")
     tale.sees("A", NYC="A", SFO="D")
+    if before:
+        tale.group(1, "D")
+        tale.send("A", "a1")
+        tale.deliver("A", "a1", at="A")
+        tale.deliver(tale.proxy("A", "D"), "a1", at="D")
     tale.crash("D")
     tale.who["D"] = Address(b"D2".rjust(16, b"0"), "D")
     tale.views["D"] = None
@@ -93,8 +101,11 @@ def reborn(*, spoken: bool) -> Tale:
     tale.at_ns += 2 * GRACE_NS
     if spoken:
         tale.history.add(h.Obeyed(tale.tick(), tale.who["D"], "NYC", ViewId(1, tale.who["A"])))
-    tale.send("A", "a1")
-    tale.deliver("A", "a1", at="A")
+    if not before:
+        tale.send("A", "a1")
+        tale.deliver("A", "a1", at="A")
+    if given_up:
+        tale.history.add(h.Lost(tale.tick(), tale.who["A"], "NYC", tale.who["A"], 1, 2, "SFO"))
     if not spoken:
         tale.history.add(h.Obeyed(tale.tick(), tale.who["D"], "NYC", ViewId(1, tale.who["A"])))
     tale.heal()
@@ -102,9 +113,26 @@ def reborn(*, spoken: bool) -> Tale:
     return tale
 
 
-def test_a_site_that_died_as_a_whole_is_owed_what_is_sent_once_it_was_spoken_to_again() -> None:
-    assert "R3" not in broken(reborn(spoken=False))
+def test_a_site_that_died_as_a_whole_is_owed_what_nobody_was_told_is_lost_for_it() -> None:
+    assert "R3" in broken(reborn(spoken=False))
+    assert "R3" not in broken(reborn(spoken=False, given_up=True))
     assert "R3" in broken(reborn(spoken=True))
+    assert "R3" in broken(reborn(spoken=True, given_up=True))
+
+
+def test_a_site_that_died_as_a_whole_is_not_owed_again_what_its_dead_members_had() -> None:
+    assert "R3" not in broken(reborn(spoken=False, before=True))
+
+
+def test_a_site_that_is_torn_itself_may_wait_for_its_members_and_one_of_which_the_bridge_is_cut_may_not() -> None:
+    for sides, breaks in (("A | B", False), ("A B | D E", True), ("D | E", True)):
+        tale = relayed()
+        tale.at_ns += seconds(20)
+        tale.history.add(h.Remark(tale.tick(), f"partition {sides}"))
+        tale.send("A", "a3")
+        tale.at_ns += seconds(3)
+        tale.deliver("A", "a3", at="AB")
+        assert ("R5" in broken(tale)) == breaks
 
 
 # --- planted violations -----------------------------------------------------------------------------------------------

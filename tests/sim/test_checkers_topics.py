@@ -65,6 +65,17 @@ def test_who_wants_a_topic_all_the_time_must_not(
     assert set(guarantees) & set(broken(tale))
 
 
+@pytest.mark.parametrize(("topic", "forgotten"), [("y", False), ("x", True)])
+def test_a_ledger_may_forget_what_nobody_at_the_other_site_wants(tale: Wanting, topic: str, forgotten: bool) -> None:
+    payload = f"A>*/0@{topic}"
+    tale.send("A", payload)
+    tale.deliver("A", payload, at="A" if topic == "y" else "AB")
+    tale.history.add(h.OnDisk(tale.tick(), tale.who["A"], (payload.encode(),), complete=True))
+    tale.history.add(h.Ledger(tale.tick(), tale.who["A"], "SFO", {tale.who["A"]: 2}, {tale.who["A"]: 2}, {}))
+    tale.ends()
+    assert ("R11" in broken(tale)) == forgotten
+
+
 def test_t1_a_topic_that_was_given_up_is_delivered(tale: Wanting) -> None:
     tale.send("A", "A>*/0@x")
     tale.deliver("A", "A>*/0@x", at="A")

@@ -101,7 +101,10 @@ def said_last(world: World) -> list[bytes]:
 
 
 def lost(world: World) -> list[Lost]:
-    return [entry for entry in world.history.entries if isinstance(entry, Lost)]
+    """What is lost between sites. (What the halves of one site had not of each other, a merge tells by its name.)"""
+    sites = world.history.sites
+    return [entry for entry in world.history.entries
+            if isinstance(entry, Lost) and (entry.dest_site is not None or entry.site != sites[entry.who])]
 
 
 @pytest.mark.parametrize(("kind", "late"), [(FirstMeeting, "DE"), (ThirdSite, "FG")])

@@ -25,7 +25,8 @@ from jgroups_py.wire import field
 DISCOVERY_ID = 3
 FIRST_REPEAT_NS = millis(50)
 LONGEST_REPEAT_NS = millis(500)
-SEARCH_MEMORY_NS = seconds(3)          # whoever asked within this time is told when we become coordinator
+# Whoever asked within this time is told when we become coordinator; so long after a question its answer is expected.
+SEARCH_MEMORY_NS = seconds(3)
 MAX_SEARCHERS = 1000
 MAX_BOOK = 60                          # members in an answer: some 4 KB
 
@@ -87,6 +88,8 @@ class Discovery(Protocol):
         self.search: FindMembers | None = None
         self.found: dict[Address, Found] = {}          # who answered in this search
         self.repeat_ns = 0
+        self.began_ns = -SEARCH_MEMORY_NS              # when the latest search began
+        self.late: dict[Address, None] = {}            # whose answer came after the end of that, if it was for everyone
         self.searchers: dict[Address, int] = {}        # joiners that asked -> when, ns
 
     def reach(self, question: Batch) -> None:
@@ -97,7 +100,7 @@ class Discovery(Protocol):
 
     @on(FindMembers)
     def find(self, event: FindMembers) -> None:
-        self.search, self.found = event, {}
+        self.search, self.found, self.late, self.began_ns = event, {}, {}, self.now_ns
         self.repeat_ns = LONGEST_REPEAT_NS // 2 if event.everyone else FIRST_REPEAT_NS
         self.set_timer("end", event.within_ns)
         self.ask()
@@ -138,12 +141,26 @@ class Discovery(Protocol):
         for physical in book.values():
             self.met(physical)
         self.pass_down(AddressesKnown(book))
-        if self.search is None:
-            return
         is_coordinator = said.coordinator == said.member
-        self.found[said.member] = Found(said.member, said.physical, said.view_id, is_coordinator)
+        known = self.found.get(said.member)
+        trip_ns = known.trip_ns if known else 0
+        if isinstance(said, Here) and not trip_ns:
+            trip_ns = self.now_ns - self.began_ns
+        found = Found(said.member, said.physical, said.view_id, is_coordinator, trip_ns)
+        if self.search is None:
+            return self.came_late(said, found)
+        self.found[said.member] = found
         if is_coordinator and not self.search.everyone and self.config.break_on_coord_rsp:
             self.end()
+        return None
+
+    def came_late(self, said: WhoIsThere | Here, found: Found) -> None:
+        """Where a round trip takes longer than a search, its answers come when it is over: members want them still."""
+        timely = self.now_ns - self.began_ns <= SEARCH_MEMORY_NS
+        if (isinstance(said, Here) and timely and self.current_view() is not None and said.member not in self.found
+                and said.member not in self.late and len(self.late) < MAX_SEARCHERS):
+            self.late[said.member] = None
+            self.pass_up(MembersFound((found,)))
 
     # --- answering ----------------------------------------------------------------------------------------------------
 

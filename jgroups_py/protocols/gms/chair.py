@@ -29,6 +29,12 @@ def repeat_ns(ticks: int, silence_ns: int) -> int:
     return silence_ns // TICK_UNITS * min(ticks + 1, LONGEST_UNITS)
 
 
+def ticks_within(wait_ns: int, silence_ns: int) -> int:
+    """How many repetitions to wait that last `wait_ns` together, SILENT_TICKS at least."""
+    more_ns = max(0, wait_ns - silence_ns)
+    return SILENT_TICKS + -(-more_ns // repeat_ns(SILENT_TICKS, silence_ns))
+
+
 assert sum(min(tick + 1, LONGEST_UNITS) for tick in range(SILENT_TICKS)) == TICK_UNITS
 
 

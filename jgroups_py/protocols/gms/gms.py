@@ -66,6 +66,7 @@ from jgroups_py.protocols.gms.merging import Merger
 from jgroups_py.protocols.gms.participant import Participant
 from jgroups_py.protocols.gms.states import IDLE, JOINING, LEAVING, MEMBER
 from jgroups_py.protocols.gms.totals import after_view, lacking
+from jgroups_py.protocols.gms.trips import Trips
 from jgroups_py.view import MergeView, View, ViewId
 
 FEW = 2                   # so many receivers get a message each even where one multicast would reach them
@@ -98,6 +99,7 @@ class Gms(Protocol, Membership):
         self.seeker = Seeker(self)
         self.leaver = Leaver(self)
         self.merger = Merger(self)
+        self.trips = Trips()
 
     def current_view(self) -> View | None:
         return self.view
@@ -349,6 +351,7 @@ class Gms(Protocol, Membership):
 
     @on(MembersFound)
     def members_found(self, event: MembersFound) -> None:
+        self.trips.took(event.found, self.now_ns)
         self.seeker.found(event.found)
 
     @timer("seek")

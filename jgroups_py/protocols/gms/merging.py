@@ -4,7 +4,8 @@ The leader is the lowest address among the coordinators. It asks the others to f
 last (so that it does not stand still while others dawdle), then decides one MergeView over all flushes at once.
 A group is merged only if all members of its view take part; otherwise it first changes its view in the ordinary way
 and is asked again, so that whoever is in two groups' views at once (asymmetric partitions) is sorted out before.
-A group that is ready waits for its leader for merge_timeout, then goes on by itself with a higher ballot.
+A group that is ready waits for its leader for merge_timeout, then goes on by itself with a higher ballot. Where the
+members that discovery finds are far away, both wait longer (`patience_ns`): a merge takes up to ten round trips.
 """
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from jgroups_py.address import Address
 from jgroups_py.events import AddressesKnown
-from jgroups_py.protocols.gms.chair import SILENT_TICKS, repeat_ns
+from jgroups_py.protocols.gms.chair import SILENT_TICKS, repeat_ns, ticks_within
 from jgroups_py.protocols.gms.flush import READY, Flush, MergeKey
 from jgroups_py.protocols.gms.headers import FlushId, Install, MergeAsk, MergeOff, MergePlease, MergeReady
 from jgroups_py.protocols.gms.states import MEMBER
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 
 MAX_WISHES = 1000          # groups to unite with; those left out are heard of again
 MAX_DOUBLINGS = 4          # of the pause after merges whose leader fell silent
+# A partner gets ready in 3 round trips if all are alike, in 5 if those within its group are the longest; it needs 3
+# more if it is in the middle of a change.
+PARTNER_TRIPS = 8
+MERGE_TRIPS = 2 * PARTNER_TRIPS          # then the leader's group gets ready, and the view has to come
+MOST_TIMEOUTS = 4          # no merge lasts longer than so many merge_timeouts, however far away others say they are
 KEEP_ALIVE_TICKS = 4       # how often a group that waits for its leader shows its members that it lives
 
 
@@ -120,20 +126,27 @@ class Merger:
         gms = self.gms
         return gms.state == MEMBER and gms.acting() and gms.view is not None and gms.view.coordinator == gms.me
 
+    def patience_ns(self) -> int:
+        """How long a merge may last: merge_timeout, or longer where round trips are long."""
+        timeout_ns = self.gms.config.merge_timeout_ns
+        trips_ns = MERGE_TRIPS * self.gms.trips.longest_ns(self.gms.now_ns)
+        return min(max(timeout_ns, trips_ns), MOST_TIMEOUTS * timeout_ns)
+
     def ask_missing(self, merge: Merge) -> None:
         for partner in merge.missing():
             self.gms.send(MergeAsk(merge.number, merge.partners[partner]), partner)
 
     def tick(self) -> None:
-        """Ask again; go on without those who do not get ready; give up after merge_timeout."""
+        """Ask again; go on without those who do not get ready in time; give up when all of it lasts too long."""
         merge, gms = self.merge, self.gms
         if merge is None:
             return
-        if not self.may_merge() or gms.now_ns - merge.since_ns > gms.config.merge_timeout_ns:
+        if not self.may_merge() or gms.now_ns - merge.since_ns > self.patience_ns():
             return self.end(merge)
         merge.ticks += 1
         gms.set_timer("merge", repeat_ns(merge.ticks, gms.config.silence_ns))
-        if merge.ticks >= SILENT_TICKS:
+        partners_ns = min(PARTNER_TRIPS * gms.trips.longest_ns(gms.now_ns), self.patience_ns())
+        if merge.ticks >= ticks_within(partners_ns, gms.config.silence_ns):
             for partner in merge.missing():
                 del merge.partners[partner]
                 gms.send(MergeOff(merge.number, None), partner)
@@ -258,7 +271,7 @@ class Merger:
         """We wait for the leader's decision: remind it, and show our members that we live."""
         gms = self.gms
         assert flush.merge is not None
-        if flush.ticks * repeat_ns(SILENT_TICKS, gms.config.silence_ns) > gms.config.merge_timeout_ns:
+        if flush.ticks * repeat_ns(SILENT_TICKS, gms.config.silence_ns) > self.patience_ns():
             gms.count("merges_abandoned")
             self.be_wary()
             gms.refresh = True
@@ -272,8 +285,7 @@ class Merger:
         """Nobody delivered while we waited. Once is an accident; if it goes on, leave the group time to deliver."""
         gms = self.gms
         if self.abandoned:
-            pause_ns = gms.config.merge_timeout_ns << min(self.abandoned - 1, MAX_DOUBLINGS)
-            self.wary_until_ns = gms.now_ns + pause_ns
+            self.wary_until_ns = gms.now_ns + (self.patience_ns() << min(self.abandoned - 1, MAX_DOUBLINGS))
         self.abandoned += 1
 
 

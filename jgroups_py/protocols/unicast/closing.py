@@ -12,7 +12,7 @@ from jgroups_py.events import ViewChange
 from jgroups_py.protocol import Protocol, on, timer
 from jgroups_py.protocols.unicast.config import UnicastConfig
 from jgroups_py.protocols.unicast.headers import Data
-from jgroups_py.protocols.unicast.state import Incoming, Outgoing
+from jgroups_py.protocols.unicast.state import Incoming, Outgoing, RoundTrip
 
 MAX_REMEMBERED = 4096           # closed incoming connections of former members, and of outsiders: about 0.5 MB each
 
@@ -44,10 +44,15 @@ class Closing(Protocol):
     def open(self, dest: Address) -> Outgoing:
         """A new connection to `dest`, numbered above all earlier ones."""
         self.connections += 1
-        out = self.outgoing[dest] = Outgoing(self.connections, self.first_wait_ns)
+        out = self.outgoing[dest] = Outgoing(self.connections, self.first_wait_ns, self.trip_of(dest))
         self.count("connections_opened")
         self.close_later(dest)
         return out
+
+    def trip_of(self, peer: Address) -> RoundTrip:
+        """What is known of how long its answers take."""
+        end = self.outgoing.get(peer) or self.incoming.get(peer)
+        return end.watch.trip if end is not None else RoundTrip()
 
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:

@@ -30,8 +30,9 @@ class UnicastConfig:
 
     xmit_interval_ns: int = duration(
         "500ms", least="1ms", doc="Longest wait before something unanswered is sent again (a request for missing "
-        "messages, the last message when no acknowledgement came). The first wait is a fraction of it. Lower repairs "
-        "sooner, and repeats more where the network is slower than it.")
+        "messages, the last message when no acknowledgement came), or twice as long as answers usually take, up to 16 "
+        "times it. The first wait is a fraction of it, but longer than answers take. Lower repairs sooner, and repeats "
+        "more until it is known how long answers take.")
     ack_threshold: int = count(
         1000, least=1, doc="Messages received from a member that are acknowledged at once. Lower frees the sender's "
         "memory sooner and costs more acknowledgements.")

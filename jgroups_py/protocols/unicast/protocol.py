@@ -25,11 +25,13 @@ from jgroups_py.protocol import UNICASTS, only, receives, timer
 from jgroups_py.protocols.unicast.closing import Closing
 from jgroups_py.protocols.unicast.config import UnicastConfig
 from jgroups_py.protocols.unicast.headers import Ack, Base, Data, Missing
-from jgroups_py.protocols.unicast.state import Incoming, Outgoing, within
+from jgroups_py.protocols.unicast.state import Incoming, Outgoing, RoundTrip, within
 from jgroups_py.windows.receive import RUN_BYTES, ReceiveWindow
 from jgroups_py.windows.sharing import has_share
 
 FIRST_WAIT_DIVISOR = 8          # the first wait is this fraction of xmit_interval, then it doubles up to it
+MARGIN_PART = 4                 # a wait is a quarter longer than answers usually take
+MOST_INTERVALS = 16             # no wait is longer than so many xmit_intervals, however slow the peer
 MAX_RANGES = 512                # in one request: 8 KB of header, which fits every frame
 MAX_EARLY_RUNS = 4096           # before the first view, however small they are
 
@@ -51,6 +53,7 @@ class Unicast(Closing):
         self.early: list[tuple[Data, Batch]] = []            # what came before the first view
         self.early_bytes = 0
         self.first_wait_ns = max(self.config.xmit_interval_ns // FIRST_WAIT_DIVISOR, 2 * self.config.ack_delay_ns)
+        self.most_ns = MOST_INTERVALS * max(self.config.xmit_interval_ns, self.first_wait_ns)
         if self.config.conn_expiry_timeout_ns:
             self.set_timer("expire", self.config.conn_expiry_timeout_ns)
 
@@ -77,6 +80,8 @@ class Unicast(Closing):
         if self.strangers and dest in self.strangers and self.too_much(dest, out, batch):
             return None
         out.used = True
+        if not out.watch.number:
+            out.watch.begin(window.next - 1, self.now_ns)
         if not out.armed:
             self.arm_anew(dest, out)
         return self.pass_down(run)
@@ -92,7 +97,7 @@ class Unicast(Closing):
     def arm_anew(self, dest: Address, out: Outgoing) -> None:
         """Something is unacknowledged again."""
         out.moved_ns = self.now_ns
-        out.wait_ns = self.first_wait_ns
+        out.wait_ns = self.least_wait_ns(out.watch.trip)
         self.arm(dest, out)
 
     def arm(self, dest: Address, out: Outgoing) -> None:
@@ -115,11 +120,20 @@ class Unicast(Closing):
         patience_ns = self.config.max_retransmit_time_ns
         if patience_ns and dest in self.strangers and self.now_ns - out.moved_ns >= patience_ns:
             return self.close_outgoing(dest)
+        out.watch.again()
         for run in out.again(window.next - 1, window.next):
             self.count("highest_resent")
             self.pass_down(run)
-        out.wait_ns = min(2 * out.wait_ns, max(self.config.xmit_interval_ns, self.first_wait_ns))
+        out.wait_ns = min(2 * out.wait_ns, self.longest_wait_ns(out.watch.trip))
         self.arm(dest, out)
+
+    def least_wait_ns(self, trip: RoundTrip) -> int:
+        """How long to wait at first. Sooner than answers come would repeat what is under way, and fill a slow path."""
+        return min(max(self.first_wait_ns, trip.usual_ns + trip.usual_ns // MARGIN_PART), self.most_ns)
+
+    def longest_wait_ns(self, trip: RoundTrip) -> int:
+        """How long to wait at most."""
+        return min(max(self.config.xmit_interval_ns, self.first_wait_ns, 2 * trip.usual_ns), self.most_ns)
 
     @receives(Ack)
     def acknowledged(self, ack: Ack, batch: Batch) -> None:
@@ -131,6 +145,8 @@ class Unicast(Closing):
         if not out.window.forget(ack.next):
             return self.count("stale_acks")
         out.unheard_bytes = 0
+        if 0 < out.watch.number < ack.next:
+            out.watch.end(self.now_ns)
         return None
 
     @receives(Missing)
@@ -206,8 +222,7 @@ class Unicast(Closing):
         opens_gap = header.first > window.stop
         fresh = window.add(header.first, batch)
         doubled = batch.count - fresh
-        if header.first < inc.asked_stop:
-            inc.came += fresh
+        inc.came_ahead(header.first, header.first + batch.count, fresh, self.now_ns)
         if window.runs.firsts:
             self.deliver(inc, window.take())
         inc.used = True
@@ -239,7 +254,7 @@ class Unicast(Closing):
         self.closed.pop(src, None)
         self.closed_outsiders.pop(src, None)
         self.owing.pop(src, None)
-        inc = self.incoming[src] = Incoming(header.connection, first)
+        inc = self.incoming[src] = Incoming(header.connection, first, self.trip_of(src))
         self.close_later(src)
         return inc
 
@@ -323,7 +338,7 @@ class Unicast(Closing):
         inc.asked_stop = max(lower, inc.ask_stop)
         ranges = within(holes, inc.quota - inc.asked)
         if ranges:
-            inc.asked += sum(stop - first for first, stop in ranges)
+            inc.asks(ranges, self.now_ns)
             self.count("requests_sent")
             self.send(Missing(inc.connection, ranges), src)
         younger = inc.asked_stop < window.stop and window.runs.holes(inc.asked_stop, window.stop)
@@ -334,9 +349,10 @@ class Unicast(Closing):
         """All holes may be asked for again; the rounds become rarer while nothing is delivered, and smaller while most
         of what was asked for does not come."""
         inc.pace(self.config.max_xmit_req_size)
-        longest_ns = max(self.config.xmit_interval_ns, self.first_wait_ns)
+        inc.watch.again()
         moved = inc.window.next > inc.asked_next
-        inc.wait_ns = self.first_wait_ns if moved else min(2 * inc.wait_ns, longest_ns)
+        least_ns = self.least_wait_ns(inc.watch.trip)
+        inc.wait_ns = least_ns if moved else max(least_ns, min(2 * inc.wait_ns, self.longest_wait_ns(inc.watch.trip)))
         inc.asked_next = inc.window.next
         inc.asked_stop = 0
         inc.again_ns = self.now_ns + inc.wait_ns

@@ -36,7 +36,9 @@ def durability(facts: Facts) -> Iterator[Violation]:
 
 
 def _forgotten(facts: Facts) -> Iterator[Violation]:
-    """What was on disks that are whole, came nowhere, and is not in the ledger, or is lost there in silence."""
+    """What was on disks that are whole, came nowhere, and is not in the ledger, or is lost there in silence. What no
+    member of a site wants is acknowledged there without being delivered.
+    """
     came: dict[tuple[str, Address], set[int]] = {}
     for delivery, message in facts.remote_deliveries():
         came.setdefault((facts.site(delivery.who), message.sender), set()).add(message.relay_number)
@@ -49,13 +51,20 @@ def _forgotten(facts: Facts) -> Iterator[Violation]:
             if facts.site(sender) != ours or ours in torn or met_ns is None:
                 continue
             for message in messages:
-                wrong = "" if message.at_ns <= met_ns or message.relay_number in came.get((ledger.site, sender), ()) \
+                came_there = message.relay_number in came.get((ledger.site, sender), ())
+                wrong = "" if message.at_ns <= met_ns or came_there or _unwanted(facts, ledger.site, message) \
                     else _wrong(facts, ledger, message)
                 if wrong:
                     yield Violation("R11", f"{facts.show(message.payload)} (number {message.relay_number}) of "
                                     f"{facts.name(sender)} was on a disk of {ours} and came to nobody at "
                                     f"{ledger.site}; {wrong}", ledger.at_ns)
                     break                                 # the first one of an origin says enough
+
+
+def _unwanted(facts: Facts, site: str, message: Message) -> bool:
+    """Whether the interests of all members of a site that are left excuse that the message came to nobody there."""
+    here = [member for member in facts.live() if facts.site(member) == site]
+    return bool(here) and all(facts.may_lack(member, message) for member in here)
 
 
 def _wrong(facts: Facts, ledger: h.Ledger, message: Message) -> str:

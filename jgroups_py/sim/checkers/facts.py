@@ -97,6 +97,7 @@ class Facts:
         self._running: dict[str, dict[Address, None]] = {}           # site -> its members that run
         self._spoken: dict[str, dict[str, None]] = {}                # site that died as a whole -> obeyed since
         self._reborn: dict[Address, dict[str, int]] = {}             # its members since -> when they heard each site
+        self._had: dict[str, dict[bytes, None]] = {}                 # site -> what its members delivered
         self._heard: dict[tuple[Address, Address, str], list[tuple[int, int]]] | None = None
         for entry in history.entries:
             self._add(entry)
@@ -207,16 +208,36 @@ class Facts:
         return self._met.get((member, site))
 
     def both_met_ns(self, sender: Address, member: Address) -> int:
-        """When the later of two members of different sites heard of the other's site; the end if one never did.
-
-        Where all members of the receiver's site had ended, a new one heard of the sender's when a relay of its site was
-        spoken to again: it may know that site from its disk, but nobody there knows what was meant for it before.
-        """
-        end_ns = self.end.at_ns if self.end is not None else 0
+        """When the later of two members of different sites heard of the other's site; the end if one never did."""
         met = [self.met_ns(sender, self.site(member)), self.met_ns(member, self.site(sender))]
-        if member in self._reborn:
-            met.append(self._reborn[member].get(self.site(sender)))
-        return max(end_ns if at_ns is None else at_ns for at_ns in met)
+        return max(self._end_ns if at_ns is None else at_ns for at_ns in met)
+
+    def settled_before(self, member: Address, message: Message) -> bool:
+        """Whether a member of a site that had died as a whole missed a message by that, as other sites know.
+
+        It knows the sender's site from its disk at once, but not what the members before it had of that site. Until its
+        site is spoken to again, messages may have been given up for it, which the sender's side is told, or have been
+        delivered to a member before it. What the sender's site holds still, it is owed.
+        """
+        if member not in self._reborn:
+            return False
+        site = self.site(member)
+        if message.at_ns > self._reborn[member].get(self.site(message.sender), self._end_ns):
+            return False
+        return message.payload in self._delivered_in(site) or any(
+            lost.origin == message.sender and lost.dest_site == site and lost.first <= message.relay_number < lost.stop
+            for lost in self.lost_far)
+
+    def _delivered_in(self, site: str) -> dict[bytes, None]:
+        """What members of a site delivered."""
+        if site not in self._had:
+            self._had[site] = {payload: None for delivery in self.deliveries if self.site(delivery.who) == site
+                               for payload in delivery.payloads}
+        return self._had[site]
+
+    @property
+    def _end_ns(self) -> int:
+        return self.end.at_ns if self.end is not None else 0
 
     def may_lack(self, member: Address, message: Message) -> bool:
         """Whether the member's interests excuse that it never delivered the message.

@@ -111,7 +111,8 @@ def missing_numbers(facts: Facts, member: Address, messages: list[Message], got:
         number = message.relay_number
         if number in got or any(start <= number < stop for start, stop in told) or facts.may_lack(member, message):
             continue
-        if (first is None or number < first) and (message.at_ns < joined_ns or message.at_ns <= met_ns):
+        if (first is None or number < first) and (message.at_ns < joined_ns or message.at_ns <= met_ns
+                                                   or facts.settled_before(member, message)):
             continue
         yield Violation("R3", f"{facts.name(member)} never delivered {facts.show(message.payload)} (number {number}) "
                         f"of {facts.name(message.sender)} at {facts.site(message.sender)}, nor was it told of a loss",
@@ -159,7 +160,8 @@ def _declared(told: list[Window], first: int, stop: int) -> bool:
 def autonomy(facts: Facts) -> Iterator[Violation]:
     """R5: no local send or delivery waits on another site.
 
-    Judged by the sender's own delivery while its site's views stand and nothing else disturbs the site.
+    Judged by the sender's own delivery while its site's views stand and nothing else disturbs the site: that a member
+    in it cannot be reached also holds up flow control, from when it begins.
     """
     if not any(facts.history.sites.values()):
         return
@@ -170,6 +172,9 @@ def autonomy(facts: Facts) -> Iterator[Violation]:
         if text.startswith("site ") or " is paused" in text or " goes on" in text:
             for times in disturbed.values():
                 times.append(at_ns)
+        elif text.startswith("partition "):
+            for site in _torn(facts, text.removeprefix("partition ")):
+                disturbed.setdefault(site, []).append(at_ns)
     own = {payload: delivery.at_ns for delivery in facts.deliveries if delivery.src == delivery.who
            for payload in delivery.payloads}
     end_ns = facts.history.entries[-1].at_ns
@@ -182,6 +187,17 @@ def autonomy(facts: Facts) -> Iterator[Violation]:
                 -QUIET_NS < at_ns - message.at_ns < QUIET_NS for at_ns in disturbed[facts.site(message.sender)]):
             yield Violation("R5", f"{facts.show(message.payload)} waited {waited_ns / seconds(1):.1f} s for its own "
                             "sender's delivery in an undisturbed site", message.at_ns)
+
+
+def _torn(facts: Facts, sides: str) -> list[str]:
+    """The sites of which members are on more than one of the sides, as a remark names them ("A B | C D")."""
+    side_of = {name: number for number, side in enumerate(sides.split(" | ")) for name in side.split()}
+    found: dict[str, dict[int, None]] = {}
+    for member, site in facts.history.sites.items():
+        name = facts.name(member).partition("#")[0]
+        if name in side_of:
+            found.setdefault(site, {})[side_of[name]] = None
+    return [site for site, numbers in found.items() if len(numbers) > 1]
 
 
 def replies(facts: Facts) -> Iterator[Violation]:

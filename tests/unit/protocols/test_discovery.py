@@ -10,7 +10,7 @@ from jgroups_py.protocols.discovery.base import Discovery, Here, WhoIsThere
 from jgroups_py.protocols.discovery.file_ping import FilePing, FilePingConfig, file_of, parse_entry
 from jgroups_py.protocols.discovery.ping import Ping
 from jgroups_py.protocols.discovery.tcpping import TcpPing, TcpPingConfig, parse_hosts
-from jgroups_py.units import seconds
+from jgroups_py.units import millis, seconds
 from jgroups_py.view import View
 from tests.unit.harness import Bench, Fixed, address, change, multicast, unicast, view_of
 
@@ -48,6 +48,40 @@ def test_a_search_without_answers_ends_empty_when_its_time_is_over() -> None:
     assert bench.told(MembersFound) == []
     bench.advance(1)
     assert bench.told(MembersFound) == [MembersFound(())]
+
+
+def test_members_hear_of_answers_that_take_longer_than_a_search() -> None:
+    bench = bench_of(TcpPing(TcpPingConfig(initial_hosts="10.0.0.2[7800]")), view_of("A"), multicasts=False)
+    bench.down(FindMembers(millis(500), True))
+    bench.advance(900)
+    assert bench.told(MembersFound) == [MembersFound(())]
+    for _ in range(2):                                       # the question was repeated, and so is the answer
+        bench.up(here("B", PLACE_B, AB))                     # type: ignore[arg-type]
+    late, = bench.told(MembersFound)
+    assert late == MembersFound((Found(B, PLACE_B, AB.id, True),))
+    assert late.found[0].trip_ns == millis(900)
+    bench.advance(5000)
+    bench.up(here("C", PLACE_C, view_of("C")))               # type: ignore[arg-type]
+    assert bench.told(MembersFound) == []                    # nobody asked for so long
+
+
+def test_a_joiner_is_not_told_of_answers_that_are_late() -> None:
+    bench = bench_of(Ping())
+    bench.down(FindMembers(millis(500), True))
+    bench.advance(900)
+    bench.up(here("B", PLACE_B, AB))                         # type: ignore[arg-type]
+    assert bench.told(MembersFound) == [MembersFound(())]    # it has decided, and would take it for another search's
+
+
+def test_how_long_an_answer_took_is_counted_from_the_first_question() -> None:
+    bench = bench_of(Ping(), AB)
+    bench.down(FindMembers(seconds(1), True))
+    bench.advance(400)
+    bench.up(here("B", PLACE_B, AB))                         # type: ignore[arg-type]
+    bench.advance(300)
+    bench.up(here("B", PLACE_B, AB))                         # type: ignore[arg-type]
+    bench.advance(300)
+    assert [one.trip_ns for one in bench.told(MembersFound)[0].found] == [millis(400)]
 
 
 def test_the_question_is_repeated_since_datagrams_get_lost() -> None:

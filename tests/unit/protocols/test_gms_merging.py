@@ -7,8 +7,9 @@ import pytest
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Header
-from jgroups_py.events import Disconnect, ExcludedHint, ViewChange
+from jgroups_py.events import Disconnect, ExcludedHint, Found, MembersFound, ViewChange
 from jgroups_py.protocols.gms.headers import Cut, Install, MergeReady, Prepare, State
+from jgroups_py.units import millis
 from jgroups_py.view import MergeView
 from tests.unit.harness import Flying, address
 from tests.unit.protocols.gms_group import LATENCY_MS, crash_at, heal, in_view, split
@@ -43,6 +44,42 @@ def test_the_leader_of_a_merge_dies_at_any_step(header: type[Header], reached: i
         heal(members, *dict.fromkeys(members.names_in_view(name)[0] for name in "BCDE"))
         members.run(3000)
     assert members.agree("BCDE")
+
+
+def found(name: str, trip_ms: int) -> MembersFound:
+    """Discovery's answer of a member so far away."""
+    return MembersFound((Found(address(name), (f"10.0.0.{name}", 7800), None, False, millis(trip_ms)),))
+
+
+@pytest.mark.parametrize("one_way_ms", [100.0, 370.0, 600.0])
+@pytest.mark.parametrize("sides", [("A", "BC"), ("AB", "CD"), ("A", "BC", "DE")])
+def test_groups_far_apart_unite(sides: tuple[str, ...], one_way_ms: float) -> None:
+    members = in_view("ABCDE"[:len("".join(sides))])
+    split(members, *sides)
+    members.sides = []
+    members.fate = lambda _: (one_way_ms,)
+    names = "".join(sides)
+    for one in names:
+        for other in names:
+            members[one].up(found(other, int(2 * one_way_ms)))
+    leaders = "".join(side[0] for side in sides)
+    for _ in range(3):                                       # as MERGE3 would
+        heal(members, *leaders)
+        members.run(8000)
+        if members.agree(names):
+            break
+    assert members.agree(names)
+    led = members["A"].stats()["merges_led"]
+    assert led <= 2
+
+
+def test_members_that_say_they_are_far_away_do_not_stop_a_group_for_longer_than_four_timeouts() -> None:
+    members = in_view("AB")
+    gms = members.gms("A")
+    members["A"].up(found("Z", 3_600_000))
+    assert gms.merger.patience_ns() == 4 * gms.config.merge_timeout_ns
+    members.run(61_000)
+    assert gms.merger.patience_ns() == gms.config.merge_timeout_ns
 
 
 def test_a_partner_of_a_merge_goes_on_alone_when_the_leader_is_gone() -> None:

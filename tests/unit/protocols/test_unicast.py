@@ -8,6 +8,7 @@ import pytest
 
 from jgroups_py.batch import NO_RELIABILITY, OOB, Batch
 from jgroups_py.protocols.unicast import Ack, Base, Data, Missing, Unicast, UnicastConfig
+from jgroups_py.units import millis
 from tests.unit.harness import Bench, Flying, Group, address, change, unicast, view_of
 
 V1 = view_of("A", "B")
@@ -76,6 +77,41 @@ def test_a_network_that_brings_nothing_of_what_was_asked_for_is_asked_for_less_a
     both.fate = lambda flying: (0.0,)
     both.run(3000)
     assert both["B"].payloads() == list(numbered(0, 1001))
+
+
+def test_answers_that_take_longer_than_the_longest_interval_are_waited_for() -> None:
+    both = group()
+    lost = [*range(41, 80), 100]
+    both.fate = lambda flying: (450.0,)
+    both["A"].down(unicast("A", "B", b"first"))
+    both["B"].down(unicast("B", "A", b"first"))
+    both.run(3000)
+    before = both["A"].stats()["highest_resent"]
+
+    def fate(flying: Flying) -> tuple[float, ...]:
+        if flying.has(Data) and flying.batch.headers[-1].first in lost:
+            lost.remove(flying.batch.headers[-1].first)
+            return ()
+        return (450.0,)
+    both.fate = fate
+    for one in numbered(0, 200):
+        both["A"].down(unicast("A", "B", one))
+        both.run(50)
+    both.run(5000)
+    assert both["B"].payloads() == [b"first", *numbered(0, 200)]
+    assert both["A"].stats()["retransmitted"] <= 50                   # 40 were lost; every 500 ms were 76
+    assert both["A"].stats()["highest_resent"] - before <= 5
+
+
+def test_a_slow_path_does_not_starve_a_repair() -> None:
+    both = group(xmit_interval_ns=millis(200))
+    both.fate = lambda flying: () if flying.has(Data) and flying.batch.headers[-1].first <= 200 else (450.0,)
+    for one in numbered(0, 201):
+        both["A"].down(unicast("A", "B", one))
+    both.run(2000)
+    both.fate = lambda flying: (450.0,)
+    both.run(20_000)                                                  # one message a round were 37 in that time
+    assert both["B"].payloads() == list(numbered(0, 201))
 
 
 def test_a_lost_last_message_is_sent_again_unasked() -> None:
