@@ -174,6 +174,8 @@ class Answerer:
         if gms.view is not None and view.id < gms.view.id:
             return gms.count("old_views_heard")
         if not plausible(view.id.counter, gms.known, anew=gms.view is None):
+            if self.believes(header, src):
+                gms.approach(view.id.counter)
             return gms.count("counter_jumps_refused")
         believed = self.believes(header, src)
         if believed:

@@ -35,7 +35,7 @@ from jgroups_py.events import (
     Unsuspect,
     ViewChange,
 )
-from jgroups_py.jumps import plausible
+from jgroups_py.jumps import MAX_JUMP, TOP, plausible
 from jgroups_py.ports import AddressBook, Membership, MulticastCounts
 from jgroups_py.protocol import Protocol, on, receives, timer
 from jgroups_py.protocols.gms.admission import Admission
@@ -69,6 +69,7 @@ from jgroups_py.protocols.gms.totals import after_view, lacking
 from jgroups_py.protocols.gms.trips import Trips
 from jgroups_py.view import MergeView, View, ViewId
 
+STEP = MAX_JUMP // 2      # members that know of the view before a step believe the one after it
 FEW = 2                   # so many receivers get a message each even where one multicast would reach them
 
 
@@ -132,6 +133,18 @@ class Gms(Protocol, Membership):
         self.known = max(self.known, counter)
         return True
 
+    def approach(self, counter: int) -> None:
+        """Count up to `counter`, if it is not far, else one step towards it, and install a view that says so to all.
+
+        Where a false word raised the counter of one of two groups, which now merge, or of another site, which fences
+        ours, they would stay apart for ever otherwise.
+        """
+        if self.view is not None and counter <= TOP and self.acting() and self.known - self.view.id.counter < STEP:
+            self.count("counter_steps")
+            self.known = min(counter, self.known + STEP)
+            self.refresh = True
+            self.chair.consider()
+
     def is_asked(self, member: Address) -> bool:
         """Whether `member` takes part in our ballots."""
         return (self.view is not None and member in self.view) or member in self.joiners
@@ -176,7 +189,9 @@ class Gms(Protocol, Membership):
 
     @on(RaiseView)
     def raise_view(self, event: RaiseView) -> None:
-        if self.knows(event.above):
+        if event.above > self.known:
+            self.approach(event.above)
+        else:
             self.refresh = True
             self.chair.consider()
 

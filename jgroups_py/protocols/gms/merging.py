@@ -182,6 +182,9 @@ class Merger:
             gms.send(gms.shown, src)
         else:
             gms.send(MergeOff(header.number, None), src)
+            if asked and merge is not None:
+                self.end(merge)
+                gms.approach(header.counter)
 
     def partner_off(self, header: MergeOff, src: Address) -> None:
         """Leading: a partner has another view, or none. Following: our leader gave up."""
