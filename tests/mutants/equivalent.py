@@ -23,4 +23,8 @@ EQUIVALENT: dict[str, str] = {
         "whatever makes `present()` smaller than the view has called `consider` itself: the change is on its way",
     "jgroups_py/protocols/gms/answering.py::Answerer.concerns::RemoveStatement::return False::2":
         "the branches that are left end in the same `return False`",
+    "jgroups_py/windows/receive.py::ReceiveWindow.make_room::ReplaceComparisonOperator_GtE_Gt::while firsts and "
+    "firsts[-1] > first and firsts[-1] >= self.next and self.ahead_bytes + nbytes > most:::1":
+        "room is made only for what is ahead (`has_room`: first > next), and only what lies behind that goes: "
+        "`firsts[-1] > first > next`; the comparison is for callers that ask for less",
 }
