@@ -1,4 +1,4 @@
-"""NAKACK: what was seen of a sender is known to exist though there was no room for it, and is counted as it is delivered."""
+"""NAKACK: what there was no room for is known to exist and asked for; what waited for a hole is counted rightly."""
 from __future__ import annotations
 
 from jgroups_py.protocols.frag.headers import Fragment

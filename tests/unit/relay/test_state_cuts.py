@@ -8,7 +8,7 @@ from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.protocols.relay.headers import Sync
 from jgroups_py.protocols.relay.state_headers import StateFetch, StatePause
-from jgroups_py.units import seconds
+from jgroups_py.units import millis, seconds
 
 ORIGIN = Address(b"o".ljust(16, b"\0"), "o")
 
@@ -34,6 +34,19 @@ def test_a_provider_that_takes_part_in_a_state_for_its_own_site_gives_its_own_on
     assert list(b.states.provider.waiting) == [fetch.key], "but the state that it gets may hold more"
     b.states.end_taking("no state")
     assert list(b.states.provider.streams) == [fetch.key]
+
+
+def test_a_provider_that_waits_for_messages_of_its_own_site_gives_its_state_as_soon_as_it_has_them(
+    world: Sites,
+) -> None:
+    b = world["B"].relay
+    b.states.provider.asked(StateFetch(world["E"].me, 1, b.me, {"NYC": {world["A"].me: 3}}, seconds(30)))
+    world["A"].say("a1")
+    world.run(millis(100))
+    assert b.states.provider.streams == {}
+    world["A"].say("a2")
+    world.run(millis(100))
+    assert list(b.states.provider.streams) == [(world["E"].me, 1)]
 
 
 def test_a_provider_whose_application_is_taking_a_state_gives_none(world: Sites) -> None:
