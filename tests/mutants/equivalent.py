@@ -19,8 +19,8 @@ EQUIVALENT: dict[str, str] = {
     f"{STATE}::StateRelay.onward::RemoveStatement::del self.routes[header.key]::1":
         "the asking site answers a StateOver with its own, which removes the route too; so does its relay's leaving",
     "jgroups_py/protocols/gms/chair.py::Chair.start::RemoveStatement::gms.mine.saw(ballot)::1":
-        "`ask`, a few lines below, gives its Prepare to this member too, which notes the ballot (`sees`) before anything "
-        "else happens",
+        "`ask`, a few lines below, gives its Prepare to this member too, which notes the ballot (`sees`) before "
+        "anything else happens",
     "jgroups_py/protocols/gms/merging.py::Merger.asked::RemoveStatement::gms.chair.consider()                       "
     "# an ordinary change first, then we are asked again::1":
         "whatever makes `present()` smaller than the view has called `consider` itself: the change is on its way",
