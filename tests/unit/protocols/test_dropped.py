@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from jgroups_py.batch import Batch
-from jgroups_py.events import FillTo
+from jgroups_py.events import FillTo, GetState
 from jgroups_py.protocols.frag import Frag, FragConfig, Fragment
 from jgroups_py.protocols.gms.headers import Elsewhere, MergeAsk, Outbid
 from jgroups_py.protocols.nakack.headers import SentSoFar
