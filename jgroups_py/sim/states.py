@@ -25,7 +25,7 @@ from jgroups_py.view import View
 
 FITS, ENDS = "G", "L"                    # the guarantees
 SLOW_CHUNK_NS, READ_NS = millis(7), millis(30)
-FAILS_EVERY = 11                         # so many-th state of a provider of the kind that fails now and then
+FAILS_EVERY = 5                          # so many-th state of a provider of the kind that fails now and then
 ERROR = "the application has no state just now"
 
 

@@ -47,6 +47,9 @@ PROTOCOLS = "tests/unit/protocols/test_*.py"
 ROOMS = (
     Room("journal", ("jgroups_py/protocols/relay/journal.py", "jgroups_py/runtime/journal.py"),
          ("tests/unit/relay", "tests/unit/runtime/test_journal.py"), ("site-crash", "operators", "limits", "clocks")),
+    Room("site states", tuple(f"jgroups_py/protocols/relay/{name}.py"
+                              for name in ("state", "state_provider", "state_relay", "state_headers")),
+         ("tests/unit/relay",), ("site-states",)),
     Room("relay", ("jgroups_py/protocols/relay",),
          ("tests/unit/relay", "tests/unit/protocols/topics", "tests/unit/runtime/test_journal.py"), SITES),
     Room("gms", ("jgroups_py/protocols/gms",), (PROTOCOLS,), GROUP),

@@ -104,7 +104,8 @@ class Fetching(Profile):
 
 
 class States(Fetching, Group):
-    """Profile group, with states; in half of the seeds little of one may be on its way."""
+    """Profile group, with states; in half of the seeds little of one may be on its way, in a third little is kept ahead
+    of a hole."""
 
     name = "states"
     reaches = ("states of the own group", "states asked for again", "states refused or failed")
@@ -113,18 +114,18 @@ class States(Fetching, Group):
         plan = super().make_plan()
         self.slow = None                                  # an application that reads its state slowly is slow enough
         self.window_bytes = self.state_rng.choice((0, 1 << 16))
+        self.ahead_bytes = self.state_rng.choice((0, 0, 1 << 16))
         return plan
 
     def start(self, world: World, name: str) -> Process:
         return world.start(name, self.smaller(self.spec(world)), app=self.app())
 
     def smaller(self, spec: StackSpec) -> StackSpec:
-        """A stack with the window that was drawn."""
-        if not self.window_bytes:
-            return spec
-        return StackSpec(tuple(
-            attrs.evolve(layer, config=attrs.evolve(layer.config, window_bytes=self.window_bytes))
-            if layer.name == "STATE_TRANSFER" else layer for layer in spec.layers), spec.source)
+        """A stack with the limits that were drawn."""
+        limits = {"STATE_TRANSFER": {"window_bytes": self.window_bytes} if self.window_bytes else {},
+                  "NAKACK": {"max_ahead_bytes": self.ahead_bytes} if self.ahead_bytes else {}}
+        return StackSpec(tuple(attrs.evolve(layer, config=attrs.evolve(layer.config, **limits[layer.name]))
+                               if limits.get(layer.name) else layer for layer in spec.layers), spec.source)
 
 
 class SiteStates(Fetching, RelayCrash):
