@@ -4,7 +4,7 @@ A key is file::function::operator::text of the line::running number, as the resu
 """
 from __future__ import annotations
 
-JOINING, STATE = "jgroups_py/protocols/gms/joining.py", "jgroups_py/protocols/relay/state_relay.py"
+JOINING = "jgroups_py/protocols/gms/joining.py"
 SEEK = "the timer `seek` runs only while we ask a coordinator: `search` and `done` cancel it; the guard is for readers"
 
 EQUIVALENT: dict[str, str] = {
@@ -16,8 +16,6 @@ EQUIVALENT: dict[str, str] = {
     "if not self.gaps and not self.held and window.straight(header.first, batch):::1":
         "`straight` is a shorter road to what `add` and `settle` do; the mutant takes the long one where the short one "
         "is usual. Benchmarks see it, results do not differ",
-    f"{STATE}::StateRelay.onward::RemoveStatement::del self.routes[header.key]::1":
-        "the asking site answers a StateOver with its own, which removes the route too; so does its relay's leaving",
     "jgroups_py/protocols/gms/chair.py::Chair.start::RemoveStatement::gms.mine.saw(ballot)::1":
         "`ask`, a few lines below, gives its Prepare to this member too, which notes the ballot (`sees`) before "
         "anything else happens",
@@ -26,8 +24,4 @@ EQUIVALENT: dict[str, str] = {
         "whatever makes `present()` smaller than the view has called `consider` itself: the change is on its way",
     "jgroups_py/protocols/gms/answering.py::Answerer.concerns::RemoveStatement::return False::2":
         "the branches that are left end in the same `return False`",
-    "jgroups_py/windows/receive.py::ReceiveWindow.make_room::ReplaceComparisonOperator_GtE_Gt::while firsts and "
-    "firsts[-1] > first and firsts[-1] >= self.next and self.ahead_bytes + nbytes > most:::1":
-        "room is made only for what is ahead (`has_room`: first > next), and only what lies behind that goes: "
-        "`firsts[-1] > first > next`; the comparison is for callers that ask for less",
 }

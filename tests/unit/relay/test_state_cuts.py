@@ -6,6 +6,7 @@ from sites import Sites
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
+from jgroups_py.events import GetState
 from jgroups_py.protocols.relay.headers import Sync
 from jgroups_py.protocols.relay.state_headers import StateFetch, StatePause
 from jgroups_py.units import millis, seconds
@@ -80,3 +81,22 @@ def test_a_gone_origin_that_a_journal_told_of_is_nobodys_concern_until_it_is_for
     relay.divergence.from_disk[ORIGIN] = None
     relay.memory.forget_origin(ORIGIN)
     assert relay.divergence.from_disk == {}
+
+
+def test_the_way_of_a_state_is_forgotten_when_it_is_complete(
+    world: Sites, monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ways, provider = world["A"].relay.states.carrier.routes, world["B"]
+    meanwhile: list[object] = []
+    provide = provider.state_output
+
+    def watch(output: object) -> None:
+        meanwhile.extend(ways)
+        provide(output)
+    monkeypatch.setattr(provider, "state_output", watch)
+    world["E"].stack.inject(GetState(provider.me, seconds(5)), world.now_ns)
+    world["E"].drain()
+    world.run(seconds(2))
+    assert world["E"].state_ends == [""]
+    assert meanwhile == [(world["E"].me, 1)]
+    assert ways == {}
