@@ -28,7 +28,12 @@ COUNTED = {"refused epochs": ("RELAY", "refused"), "messages read from disk": ("
            "receivers given up": ("FLOW", "receivers_silent"), "receivers back": ("FLOW", "receivers_back"),
            "senders not connected": ("FLOW", "disconnected"),
            "numbers sent for messages": ("RELAY", "passed_by"), "numbers refused": ("RELAY", "passed_by_refused"),
-           "numbers delivered": ("TOPICS", "passed_by"), "interests heard": ("TOPICS", "heard")}
+           "numbers delivered": ("TOPICS", "passed_by"), "interests heard": ("TOPICS", "heard"),
+           "states of the own group": ("STATE_TRANSFER", "states_provided"),
+           "states asked for again": ("STATE_TRANSFER", "asked_again"),
+           "states refused or failed": ("STATE_TRANSFER", "transfers_failed"),
+           "states of other sites": ("RELAY", "states_installed"),
+           "states of other sites that failed": ("RELAY", "states_failed")}
 """State -> the protocol and its counter for it, of members that run at the end."""
 
 MEMBER_STATES = {FAILED: "members failed", REFUTED: "suspicions refuted", MEMBER_LEFT: "members left"}

@@ -25,12 +25,12 @@ def undue_losses(history: h.History, *, splits: bool) -> Iterator[Violation]:
         return
     unnoticed = Unnoticed(Facts(history)) if splits else None
     for loss in losses:
-        numbers = [number for number in range(loss.first, loss.stop)
-                   if unnoticed is None or not unnoticed.excuses(loss.who, loss.origin, number)]
-        if numbers:
+        undue = next((number for number in range(loss.first, loss.stop)
+                      if unnoticed is None or not unnoticed.excuses(loss.who, loss.origin, number)), None)
+        if undue is not None:
             yield Violation("R3", f"{history.name(loss.who)} was told that {loss.first}..{loss.stop} of "
                             f"{history.name(loss.origin)} at {loss.site} are lost, although the faults of this run are "
-                            f"none that may lose number {numbers[0]}", loss.at_ns)
+                            f"none that may lose number {undue}", loss.at_ns)
 
 
 class Unnoticed:

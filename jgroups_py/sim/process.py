@@ -59,6 +59,10 @@ class App:
     def news(self, output: Output) -> None:
         """A view, a site's status, a loss, the end, ...; only with `hears_news`."""
 
+    def state_wanted(self, request: int) -> None:
+        """The state is wanted: what was delivered up to here, and nothing else."""
+        self.world.answer_state(self.process, request)
+
     def state(self) -> bytes:
         """The state, for a joiner."""
         return b"".join(len(payload).to_bytes(4, "big") + payload for payload in self.log)
@@ -201,7 +205,7 @@ class Process:
             case Deliver(batch):
                 self.app.delivered(batch)
             case ProvideState(request):
-                world.answer_state(self, request)
+                self.app.state_wanted(request)
             case StateBegin():
                 self.app.state_begins()
             case StatePart(data):

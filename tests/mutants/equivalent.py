@@ -4,7 +4,7 @@ A key is file::function::operator::text of the line::running number, as the resu
 """
 from __future__ import annotations
 
-JOINING, STATE = "jgroups_py/protocols/gms/joining.py", "jgroups_py/protocols/relay/state_relay.py"
+JOINING = "jgroups_py/protocols/gms/joining.py"
 SEEK = "the timer `seek` runs only while we ask a coordinator: `search` and `done` cancel it; the guard is for readers"
 
 EQUIVALENT: dict[str, str] = {
@@ -16,8 +16,9 @@ EQUIVALENT: dict[str, str] = {
     "if not self.gaps and not self.held and window.straight(header.first, batch):::1":
         "`straight` is a shorter road to what `add` and `settle` do; the mutant takes the long one where the short one "
         "is usual. Benchmarks see it, results do not differ",
-    f"{STATE}::StateRelay.onward::RemoveStatement::del self.routes[header.key]::1":
-        "the asking site answers a StateOver with its own, which removes the route too; so does its relay's leaving",
+    "jgroups_py/protocols/gms/chair.py::Chair.start::RemoveStatement::gms.mine.saw(ballot)::1":
+        "`ask`, a few lines below, gives its Prepare to this member too, which notes the ballot (`sees`) before "
+        "anything else happens",
     "jgroups_py/protocols/gms/merging.py::Merger.asked::RemoveStatement::gms.chair.consider()                       "
     "# an ordinary change first, then we are asked again::1":
         "whatever makes `present()` smaller than the view has called `consider` itself: the change is on its way",

@@ -8,9 +8,10 @@ import attrs
 
 EVERYWHERE = ("tests/scenarios", "tests/wire", "tests/unit/test_stack.py")
 """Tests that go through every room."""
-GROUP = ("group", "split-brain", "limits", "flow", "interleavings", "relay-storm")
+GROUP = ("group", "split-brain", "limits", "flow", "interleavings", "relay-storm", "states")
 SITES = ("relay", "relay-crash", "relay-storm", "split-brain", "site-crash", "operators", "interleavings", "topics",
-         "limits", "scale", "late", "clocks", "wan", "large", "hostile")
+         "limits", "scale", "late", "clocks", "wan", "large", "hostile",
+         "site-states")
 NEVER = ("swim",)
 """Profiles of members without the rooms of a group."""
 
@@ -46,13 +47,17 @@ PROTOCOLS = "tests/unit/protocols/test_*.py"
 ROOMS = (
     Room("journal", ("jgroups_py/protocols/relay/journal.py", "jgroups_py/runtime/journal.py"),
          ("tests/unit/relay", "tests/unit/runtime/test_journal.py"), ("site-crash", "operators", "limits", "clocks")),
+    Room("site states", tuple(f"jgroups_py/protocols/relay/{name}.py"
+                              for name in ("state", "state_provider", "state_relay", "state_headers")),
+         ("tests/unit/relay",), ("site-states",)),
     Room("relay", ("jgroups_py/protocols/relay",),
          ("tests/unit/relay", "tests/unit/protocols/topics", "tests/unit/runtime/test_journal.py"), SITES),
     Room("gms", ("jgroups_py/protocols/gms",), (PROTOCOLS,), GROUP),
     Room("nakack", ("jgroups_py/protocols/nakack",), (PROTOCOLS,), GROUP),
     Room("unicast", ("jgroups_py/protocols/unicast",), (PROTOCOLS,), GROUP),
     Room("stable", ("jgroups_py/protocols/stable.py",), (PROTOCOLS,), GROUP),
-    Room("state_transfer", ("jgroups_py/protocols/state_transfer",), (PROTOCOLS, "tests/unit/relay"), GROUP),
+    Room("state_transfer", ("jgroups_py/protocols/state_transfer",), (PROTOCOLS, "tests/unit/relay"),
+         ("states", "site-states")),
     Room("frag", ("jgroups_py/protocols/frag",), (PROTOCOLS,), ("group", "flow", "large", "limits")),
     Room("windows", ("jgroups_py/windows",), ("tests/unit/windows", PROTOCOLS), GROUP),
 )

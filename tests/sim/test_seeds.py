@@ -15,7 +15,8 @@ from tests.sim.marathon import SHARES
 SEEDS = {"group": 300, "relay": 300, "relay-crash": 60, "relay-storm": 60, "split-brain": 60, "limits": 60,
          "scale": 16, "site-crash": 40, "operators": 40, "flow": 15, "interleavings": 15, "swim": 8,
          "swim-group": 12, "topics": 12, "replicas": 8, "late": 40, "clocks": 40, "wan": 30, "large": 25,
-         "split-brain-topics": 12, "storm-topics": 12, "scale-topics": 8, "hostile": 24}
+         "split-brain-topics": 12, "storm-topics": 12, "scale-topics": 8, "hostile": 24, "states": 40,
+         "site-states": 20}
 """As many as fit into `./test`: some three minutes of two cores."""
 
 

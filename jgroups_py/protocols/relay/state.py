@@ -189,6 +189,8 @@ class States:
         """More of our own site was delivered."""
         if self.taking is not None:
             self.begin()
+        if self.provider.waiting:
+            self.provider.delivered()
 
     def piece(self, header: StatePiece, payloads: tuple[bytes, ...]) -> None:
         """The next bytes."""

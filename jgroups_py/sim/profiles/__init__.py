@@ -22,6 +22,7 @@ from jgroups_py.sim.profiles.scale import Scale
 from jgroups_py.sim.profiles.site_crash import SiteCrash
 from jgroups_py.sim.profiles.split_brain import SplitBrain
 from jgroups_py.sim.profiles.split_topics import ScaleTopics, SplitBrainTopics, StormTopics
+from jgroups_py.sim.profiles.states import SiteStates, States
 from jgroups_py.sim.profiles.storm import RelayStorm
 from jgroups_py.sim.profiles.swim import SwimAlone, SwimGroup
 from jgroups_py.sim.profiles.topics import Topics
@@ -31,6 +32,6 @@ PROFILES: dict[str, type[Profile]] = {
     profile.name: profile for profile in (
         Group, Relay, RelayCrash, RelayStorm, SplitBrain, Limits, Scale, SiteCrash, Operators, Interleavings, Late,
         Clocks, Wan, Large, Topics, SplitBrainTopics, StormTopics, ScaleTopics, SwimAlone, SwimGroup, Replicas, Flow,
-        Hostile)}
+        Hostile, States, SiteStates)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "Group", "Plan", "Profile", "Relay"]

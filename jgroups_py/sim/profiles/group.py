@@ -1,6 +1,7 @@
 """Profile group: one group under everything a network and its hosts can do."""
 from __future__ import annotations
 
+from jgroups_py.config.spec import StackSpec
 from jgroups_py.sim.faults import Begin
 from jgroups_py.sim.process import App, Process
 from jgroups_py.sim.profiles.base import Plan, span, stack
@@ -36,10 +37,14 @@ class Group(OneGroup):
         return Plan({"": tuple(self.members)}, tuple(faults), traffic, stop_ns)
 
     def start(self, world: World, name: str) -> Process:
+        app = App(rate=300) if name == self.slow else None
+        return world.start(name, self.spec(world), app=app)
+
+    def spec(self, world: World) -> StackSpec:
+        """The shipped stack of all members."""
         properties = {} if self.transport == "udp" else {
             "initial_hosts": ",".join(f"{world.ip(other)}[7800]" for other in self.members[:3]), "port_range": "0"}
-        app = App(rate=300) if name == self.slow else None
-        return world.start(name, stack(self.transport, tuple(properties.items())), app=app)
+        return stack(self.transport, tuple(properties.items()))
 
     def rested(self, world: World) -> bool:
         live = self.live(world)

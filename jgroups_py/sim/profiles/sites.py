@@ -81,12 +81,16 @@ class SitesProfile(Profile):
         return attrs.evolve(talk, until=(wanted[at_ns // RECEIPT_EVERY % len(wanted)],))
 
     def start(self, world: World, name: str) -> Process:
+        return self.start_with(world, name, Replier())
+
+    def start_with(self, world: World, name: str, app: App) -> Process:
+        """Start a member that runs an application."""
         site = self.site_of[name]
         port = 45601 + list(self.plan.sites).index(site)
         hosts = ",".join(f"{world.ip(other)}[7900]" for other in self.members)
         local = site_stack(site, port, self.settings)
         bridge = stack("bridge", (("bridge_hosts", hosts), ("bridge_port_range", "0")))
-        return world.start(name, local, f"group of {site}", bridge=bridge, app=Replier())
+        return world.start(name, local, f"group of {site}", bridge=bridge, app=app)
 
     def rested(self, world: World) -> bool:
         live = self.live(world)

@@ -12,10 +12,11 @@ from tests.sim.planted_bugs.receipts import RECEIPT_SAFEGUARDS
 from tests.sim.planted_bugs.relay import RELAY_SAFEGUARDS
 from tests.sim.planted_bugs.replicas import REPLICA_SAFEGUARDS
 from tests.sim.planted_bugs.safeguard import Patch, Safeguard
+from tests.sim.planted_bugs.states import STATES_SAFEGUARDS
 from tests.sim.planted_bugs.swim import SWIM_SAFEGUARDS
 from tests.sim.planted_bugs.topics import TOPICS_SAFEGUARDS
 
 SAFEGUARDS = (*GROUP_SAFEGUARDS, *RELAY_SAFEGUARDS, *RECEIPT_SAFEGUARDS, *JOURNAL_SAFEGUARDS, *REPLICA_SAFEGUARDS,
-              *SWIM_SAFEGUARDS, *TOPICS_SAFEGUARDS, *HOSTILE_SAFEGUARDS)
+              *SWIM_SAFEGUARDS, *TOPICS_SAFEGUARDS, *HOSTILE_SAFEGUARDS, *STATES_SAFEGUARDS)
 
 __all__ = ["SAFEGUARDS", "Patch", "Safeguard"]

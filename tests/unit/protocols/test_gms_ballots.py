@@ -1,0 +1,54 @@
+"""GMS: ballots of one view differ, a door that was closed opens in time, partners are ready for one merge only."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import attrs
+
+from jgroups_py.batch import Batch
+from jgroups_py.protocols.gms.headers import MergeOff, MergeReady
+from tests.unit.harness import Flying, address
+from tests.unit.protocols.gms_group import heal, in_view, split
+
+
+def test_a_ballot_that_begins_anew_at_once_has_a_higher_round() -> None:
+    chair = in_view("ABC").gms("A").chair
+    chair.start()
+    assert chair.flush is not None
+    first = chair.flush.id
+    chair.restart()
+    assert chair.flush is not None
+    assert chair.flush.id.ballot.round == first.ballot.round + 1
+
+
+def test_joiners_are_let_in_from_the_end_of_a_pause_on() -> None:
+    members = in_view("AB")
+    gms = members.gms("A")
+    gms.joiners[address("X")] = None
+    gms.admission.silent([address("Y")])
+    assert gms.admission.next_ones() == ()
+    members["A"].stack.advance(gms.admission.closed_until_ns)
+    assert gms.now_ns == gms.admission.closed_until_ns
+    assert gms.admission.next_ones() == (address("X"),), "the timer that ends the pause fires just then"
+
+
+def test_a_partner_that_is_ready_for_an_earlier_merge_is_told_that_it_is_off() -> None:
+    members = in_view("ABCD")
+    split(members, "AB", "C", "D")
+    late: list[MergeReady] = []
+
+    def fate(flying: Flying) -> Sequence[float]:
+        if flying.has(MergeReady) and flying.src == "D":
+            late.extend(header for header in flying.batch.headers if isinstance(header, MergeReady))
+            return ()
+        return members.usual(flying)
+    members.fate = fate
+    heal(members, "A", "C", "D")
+    members.run(20)
+    a, merge = members["A"], members.gms("A").merger.merge
+    assert merge is not None
+    a.sent()
+    earlier = merge.number - 1
+    a.up(Batch(address("D"), address("A"), (), (attrs.evolve(late[0], number=earlier),)))
+    assert address("D") not in merge.ready
+    assert [(off.number, batch.dest) for off, batch in a.said(MergeOff)] == [(earlier, address("D"))]

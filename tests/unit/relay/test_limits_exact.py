@@ -1,0 +1,56 @@
+"""Limits and figures of RELAY, exactly: the largest jump that is believed, what was missed, which epochs are told."""
+from __future__ import annotations
+
+import pytest
+from sites import Sites
+
+from jgroups_py.outputs import Output, RelayObeyed
+from jgroups_py.protocols.relay.receiving import MAX_JUMP
+from jgroups_py.units import millis, seconds
+
+
+@pytest.mark.parametrize(("over", "refused"), [(0, 0), (1, 1)])
+def test_a_jump_of_a_number_is_believed_up_to_a_limit(over: int, refused: int) -> None:
+    world = Sites(NYC="ABC", SFO="D").build()
+    world["B"].say("one")
+    world.run(seconds(1))
+    relay, origin = world["A"].relay, world["B"].me
+    known = relay.numbers[origin]
+    relay.learn_ends({origin: known + MAX_JUMP + over})
+    assert relay.ends.get(origin, 0) == (known + MAX_JUMP if not over else 0)
+    assert relay.stats().get("jumps_refused", 0) == refused
+
+
+def test_what_a_split_kept_from_a_member_is_counted_by_messages() -> None:
+    world = Sites(NYC="ABC", SFO="D").build()
+    world["C"].say("c0")
+    world.run(millis(100))
+    nyc = world.sites["NYC"]
+    nyc.install(["A", "B"])
+    nyc.install(["C"])
+    world["C"].say("c1", "c2")
+    world.run(seconds(1))
+    nyc.install(["A", "B", "C"])
+    world.run(seconds(1))
+    assert world["A"].relay.stats()["missed_in_site"] == 2
+
+
+def test_a_relay_that_is_obeyed_is_told_once_and_its_successor_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = Sites(NYC="AB", SFO="DE").build()
+    relay, heard = world["A"].relay, list[RelayObeyed]()
+    tell = relay.tell
+
+    def listen(output: Output) -> None:
+        if isinstance(output, RelayObeyed):
+            heard.append(output)
+        tell(output)
+    monkeypatch.setattr(relay, "tell", listen)
+    relay.sending.obeying.clear()
+    for number in range(5):
+        world["D"].say(f"d{number}")
+        world.run(seconds(1))
+    first = world["D"].relay.view.id
+    assert [(output.site, output.epoch) for output in heard] == [("SFO", first)]
+    world.sites["SFO"].crash("D")
+    world.run(seconds(2))
+    assert [output.epoch for output in heard] == [first, world["E"].relay.view.id]
