@@ -53,9 +53,8 @@ class Pace:
     def turn_ns(self, fails: int) -> int:
         """How long a turn lasts after so many turns without an answer."""
         least = max(self.config.ask_again_ns, 2 * self.answer_ns)
-        # A request is repeated after two turns, so two turns make the longest interval; but never before an answer can
-        # have come, however far away the members are.
-        return min(least << min(fails, MOST_DOUBLINGS), max(self.config.xmit_interval_ns // 2, self.answer_ns))
+        # A request is repeated after two turns, so two turns make the longest interval.
+        return min(least << min(fails, MOST_DOUBLINGS), self.config.xmit_interval_ns // 2)
 
 
 class Gaps:

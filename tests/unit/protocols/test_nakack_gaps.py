@@ -43,13 +43,6 @@ def test_turns_get_twice_as_long_as_answers_take() -> None:
     assert Gaps(pace).due([(1, 2)], 0) == [(1, 2)]
 
 
-def test_nothing_is_asked_for_again_before_an_answer_from_far_away_can_have_come() -> None:
-    pace = Pace(NakackConfig(xmit_interval_ns=millis(200)))
-    for _ in range(10):
-        pace.answered(millis(900))
-    assert pace.turn_ns(0) == pace.turn_ns(5) == millis(900)
-
-
 def test_premature_requests_make_patient_and_answers_impatient_again() -> None:
     pace = Pace(CONFIG)
     pace.premature(0)
