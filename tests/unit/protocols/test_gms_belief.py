@@ -168,13 +168,15 @@ def test_counters_of_strangers_that_are_merely_heard_of_change_nothing() -> None
     assert members.gms("A").known < 10
 
 
-def test_a_view_is_not_raised_above_a_counter_that_jumps() -> None:
+def test_a_view_is_raised_towards_a_counter_that_jumps_by_no_more_than_members_believe() -> None:
     members = in_view("AB")
-    before = members.view("A")
     members["A"].down(RaiseView(2 * MAX_JUMP))
     members.run(200)
-    assert members.view("A") == before
-    assert count(members, "A", "counter_jumps_refused") == 1
+    assert members.agree("AB")
+    view = members.view("A")
+    assert view is not None
+    assert view.id.counter <= MAX_JUMP // 2 + 3
+    assert count(members, "A", "counter_steps") == 1
 
 
 def test_a_group_with_a_counter_near_the_top_still_changes_its_view() -> None:
