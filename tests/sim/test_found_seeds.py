@@ -37,6 +37,7 @@ FOUND = (
     ("wan", 129, "R12: a leader gave up merges just before its partner, 370 ms away, was ready"),
     ("storm-topics", 0, "R11: (checker) what nobody at the other site wanted was taken for forgotten"),
     ("large", 196, "R5: (checker) a split of the own site was no disturbance"),
+    ("site-states", 39, "G: a late answer to an earlier request for a state was taken for that to the next one"),
 )
 """Profile, seed, what it found. A seed shows its bug in the plan that it drew then: should plans change, replace it."""
 

@@ -56,7 +56,8 @@ GATE = "state"
 class Quest:
     """What our application asked for.
 
-    moved_ns: when something last came of it; begun: how many tries came as far as a state; why: the last failure.
+    moved_ns: when something last came of it; attempt: the present try (0: none yet); begun: how many tries came as far
+    as a state; why: the last failure.
     """
 
     site: str
@@ -87,6 +88,7 @@ class States:
         self.provider = Provider(relay)
         self.carrier = StateRelay(relay)
         self.quest: Quest | None = None
+        self.attempts = 0                    # of all requests: a late answer to an earlier one is none to the next
         self.taking: Taking | None = None
         self.open = False                    # the application was told StateBegin and not yet StateEnd
         self.local = False                   # STATE_TRANSFER is bringing a state just now
@@ -122,7 +124,8 @@ class States:
         """Try (again)."""
         quest, relay = self.quest, self.relay
         if quest is not None and self.taking is None:
-            quest.attempt += 1
+            self.attempts += 1
+            quest.attempt = self.attempts
             header = StateAsk(relay.me, quest.attempt, quest.site, quest.target, quest.timeout_ns)
             relay.send(header, relay.view.coordinator, flags=RELIABLE)
             relay.set_timer("state_ask", AGAIN_NS)

@@ -2,13 +2,13 @@
 from __future__ import annotations
 
 import pytest
-from sites import Sites
+from sites import Member, Sites
 
 from jgroups_py.address import Address
 from jgroups_py.batch import Batch
 from jgroups_py.events import GetState
 from jgroups_py.protocols.relay.headers import Sync
-from jgroups_py.protocols.relay.state_headers import StateFetch, StatePause
+from jgroups_py.protocols.relay.state_headers import StateCover, StateFetch, StatePause
 from jgroups_py.units import millis, seconds
 
 ORIGIN = Address(b"o".ljust(16, b"\0"), "o")
@@ -100,3 +100,34 @@ def test_the_way_of_a_state_is_forgotten_when_it_is_complete(
     assert world["E"].state_ends == [""]
     assert meanwhile == [(world["E"].me, 1)]
     assert ways == {}
+
+
+def test_a_late_answer_to_an_earlier_request_is_not_taken_for_the_answer_to_a_later_one(world: Sites) -> None:
+    asker, provider, late = world["E"], world["B"], list[tuple[Address | None, Batch]]()
+
+    def delay(src: Address | None, batch: Batch) -> bool:
+        if src != world["A"].bridge:
+            return False
+        late.append((src, batch))                     # in order, like all that a relay sends
+        return True
+    provider.say("before")
+    world.run()
+    world.lose = delay                                # type: ignore[assignment]
+    get_state(asker, provider, seconds(1))
+    world.run(seconds(3))
+    assert asker.state_ends == ["the other site does not send the state"]
+    assert any(isinstance(batch.headers[-1], StateCover) for _, batch in late), "an answer is on its way"
+    provider.say("between")
+    get_state(asker, provider, seconds(5))
+    world.run(millis(100))
+    world.lose = lambda src, batch: False
+    world.on_bridge.extend(late)
+    world.run(seconds(3))
+    assert asker.state_ends[1:] == [""]
+    for name in "DEF":
+        assert world[name].log == [b"before", b"between"]
+
+
+def get_state(asker: Member, provider: Member, timeout_ns: int) -> None:
+    asker.stack.inject(GetState(provider.me, timeout_ns), asker.site.world.now_ns)
+    asker.drain()
