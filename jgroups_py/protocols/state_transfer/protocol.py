@@ -113,8 +113,6 @@ class StateTransfer(Protocol):
             del self.sessions[number]
         for requester in [requester for requester in self.waiting if requester in event.left]:
             self.forget_waiting(requester)
-        for session in self.sessions.values():         # its requester may have been in views without this member
-            self.say(Part(session.attempt, False, ""), session.requester)
         if transfer is not None and (transfer.holding or transfer.provider not in event.view):
             self.cancel_timer("next_round")
             self.count("asked_again")
@@ -216,8 +214,8 @@ class StateTransfer(Protocol):
         transfer = self.from_provider(part.attempt, batch)
         if transfer is None:
             return None if part.last else self.unwanted(part.attempt, batch.src)
-        if transfer.phase is not Phase.RECEIVING:
-            return None
+        if transfer.phase is not Phase.RECEIVING or not (part.last or batch.payloads):
+            return None                                # without payloads: the provider asks whether it is still wanted
         transfer.moved_ns = self.now_ns
         for data in batch.payloads:
             transfer.received += len(data)
@@ -308,7 +306,17 @@ class StateTransfer(Protocol):
         self.requests += 1
         self.sessions[self.requests] = Session(requester, waiting.attempt)
         self.say(Cut(waiting.attempt, dict(self.delivered)), requester)
+        if not self.timer_is_set("still_wanted"):
+            self.set_timer("still_wanted", self.config.provide_timeout_ns)
         self.pass_up(Tell(ProvideState(self.requests)))
+
+    @timer("still_wanted")
+    def still_wanted(self) -> None:
+        """A requester that gave up, or never asked, may have been in no view with this member when it was answered."""
+        for session in self.sessions.values():
+            self.say(Part(session.attempt, False, ""), session.requester)
+        if self.sessions:
+            self.set_timer("still_wanted", self.config.provide_timeout_ns)
 
     @timer("refuse")
     def refuse(self, requester: Address) -> None:

@@ -96,30 +96,42 @@ def test_a_request_from_a_view_that_is_not_installed_here_yet_is_answered_in_tha
     assert [(cut.attempt, batch.dest) for cut, batch in provider.said(Cut)] == [(1, address("C"))]
 
 
-def test_a_provider_asks_in_a_new_view_whether_its_state_is_still_wanted() -> None:
+def test_a_provider_asks_from_time_to_time_whether_its_state_is_still_wanted() -> None:
     """The requester may have given up in a view of its own, in which there was no way to tell the provider."""
-    group = apps()
+    group = apps(provide_timeout_ns="1s")
     group["A"].log = [b"much"]
     group.fate = lambda flying: () if flying.has(Cut) else (0.0,)
     group["A"].up(unicast("C", "A", headers=(Ask(7, V1.id.raw, {}),)))
     group.settle()
     assert group["A"].stack.pending_bytes() == len(b"much")
     group.fate = lambda flying: (0.0,)
-    group.see(view_of("A", "B", "C", counter=2), V1)
+    group["C"].up(change(view_of("C", counter=2)))                 # asked while A is outside the view of C
+    group.run(1500)
+    assert group["A"].stack.pending_bytes() == len(b"much")
+    group["C"].up(change(view_of("A", "B", "C", counter=3)))
+    group.run(1000)
     assert group["A"].stack.pending_bytes() == 0
 
 
 def test_the_question_whether_a_state_is_still_wanted_does_not_disturb_one_that_arrives() -> None:
-    group = apps()
+    group = apps(provide_timeout_ns="200ms")
     group["A"].slow = True
     group["C"].down(GetState(address("A"), NS_PER_S))
     group.settle()
     ((request, _),) = group["A"].requests
     group["A"].down(StateChunk(request, b"first,"))
-    group.see(view_of("A", "B", "C", counter=2), V1)
+    group.run(900)
     group["A"].down(StateChunk(request, b"second", last=True))
     group.settle()
     assert (group["C"].begins, group["C"].ends, group["C"].log) == (1, [""], [b"first", b"second"])
+
+
+def test_the_question_whether_a_state_is_still_wanted_does_not_count_as_progress() -> None:
+    group = apps(provide_timeout_ns="200ms")
+    group["A"].slow = True
+    group["C"].down(GetState(address("A"), NS_PER_S))
+    group.run(1100)
+    assert group["C"].ends == ["no answer from A"]
 
 
 def test_enough_of_one_request_does_not_end_the_answer_to_another() -> None:
