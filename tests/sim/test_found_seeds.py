@@ -38,6 +38,7 @@ FOUND = (
     ("storm-topics", 0, "R11: (checker) what nobody at the other site wanted was taken for forgotten"),
     ("large", 196, "R5: (checker) a split of the own site was no disturbance"),
     ("site-states", 39, "G: a late answer to an earlier request for a state was taken for that to the next one"),
+    ("hostile", 114, "L: a state for a forged request was kept for as long as the member it named was in the view"),
 )
 """Profile, seed, what it found. A seed shows its bug in the plan that it drew then: should plans change, replace it."""
 

@@ -170,6 +170,11 @@ class StateTransfer(Protocol):
             return None
         return transfer
 
+    def unwanted(self, attempt: int, provider: Address) -> None:
+        """A member has a state for a request that is over, or never was: without an answer it would keep it."""
+        if self.view is not None and provider in self.view and provider != self.me:
+            self.say(Enough(attempt), provider)
+
     @receives(Refused)
     def refused(self, refused: Refused, batch: Batch) -> None:
         transfer = self.from_provider(refused.attempt, batch)
@@ -181,14 +186,16 @@ class StateTransfer(Protocol):
     @receives(Cut)
     def cut(self, cut: Cut, batch: Batch) -> None:
         transfer = self.from_provider(cut.attempt, batch)
-        if transfer is None or transfer.phase is not Phase.ASKING:
-            return
+        if transfer is None:
+            return self.unwanted(cut.attempt, batch.src)
+        if transfer.phase is not Phase.ASKING:
+            return None
         transfer.phase, transfer.cut, transfer.moved_ns = Phase.CATCHING_UP, cut.delivered, self.now_ns
         for held in transfer.release():
             rest = self.deliver_below(transfer, held)
             if rest is not None:
                 transfer.hold(rest)
-        self.begin_if_reached(transfer)
+        return self.begin_if_reached(transfer)
 
     def begin_if_reached(self, transfer: Transfer) -> None:
         """Once everything that the state holds is delivered, the state may come, and the rest after it."""
@@ -205,8 +212,10 @@ class StateTransfer(Protocol):
     @receives(Part)
     def part(self, part: Part, batch: Batch) -> None:
         transfer = self.from_provider(part.attempt, batch)
-        if transfer is None or transfer.phase is not Phase.RECEIVING:
-            return
+        if transfer is None:
+            return None if part.last else self.unwanted(part.attempt, batch.src)
+        if transfer.phase is not Phase.RECEIVING or not (part.last or batch.payloads):
+            return None                                # without payloads: the provider asks whether it is still wanted
         transfer.moved_ns = self.now_ns
         for data in batch.payloads:
             transfer.received += len(data)
@@ -216,6 +225,7 @@ class StateTransfer(Protocol):
             self.end(part.error)
         elif not self.app_behind:
             self.ask_more(transfer)
+        return None
 
     def ask_more(self, transfer: Transfer) -> None:
         stop = transfer.received + self.config.window_bytes
@@ -283,9 +293,10 @@ class StateTransfer(Protocol):
         return self.serve_waiting()
 
     def serve_waiting(self) -> None:
-        """Answer those requests that what was delivered here covers."""
+        """Answer those requests of members that what was delivered here covers."""
         for requester, waiting in list(self.waiting.items()):
-            if waiting.view == self.view_raw and covers(self.delivered, waiting.delivered):
+            if (waiting.view == self.view_raw and self.view is not None and requester in self.view
+                    and covers(self.delivered, waiting.delivered)):
                 self.forget_waiting(requester)
                 self.provide(requester, waiting)
 
@@ -295,7 +306,17 @@ class StateTransfer(Protocol):
         self.requests += 1
         self.sessions[self.requests] = Session(requester, waiting.attempt)
         self.say(Cut(waiting.attempt, dict(self.delivered)), requester)
+        if not self.timer_is_set("still_wanted"):
+            self.set_timer("still_wanted", self.config.provide_timeout_ns)
         self.pass_up(Tell(ProvideState(self.requests)))
+
+    @timer("still_wanted")
+    def still_wanted(self) -> None:
+        """A requester that gave up, or never asked, may have been in no view with this member when it was answered."""
+        for session in self.sessions.values():
+            self.say(Part(session.attempt, False, ""), session.requester)
+        if self.sessions:
+            self.set_timer("still_wanted", self.config.provide_timeout_ns)
 
     @timer("refuse")
     def refuse(self, requester: Address) -> None:
@@ -338,8 +359,10 @@ class StateTransfer(Protocol):
         waiting = self.waiting.get(batch.src)
         if waiting is not None and waiting.attempt == enough.attempt:
             self.forget_waiting(batch.src)
-        self.drop_sessions(batch.src)
+        self.drop_sessions(batch.src, enough.attempt)
 
-    def drop_sessions(self, requester: Address) -> None:
-        for number in [number for number, session in self.sessions.items() if session.requester == requester]:
+    def drop_sessions(self, requester: Address, attempt: int | None = None) -> None:
+        """Forget what is kept for `requester`; attempt: only for that request of its."""
+        for number in [number for number, session in self.sessions.items()
+                       if session.requester == requester and attempt in (None, session.attempt)]:
             del self.sessions[number]

@@ -1,11 +1,20 @@
-"""STATE_TRANSFER: answers to an earlier request do not count for the present one."""
+"""STATE_TRANSFER: answers to another request do not count for the present one, and are not kept for nobody."""
 from __future__ import annotations
 
-from jgroups_py.events import GetState
-from jgroups_py.protocols.state_transfer import Ask, Cut, Refused, StateTransfer, StateTransferConfig
+from jgroups_py.events import GetState, StateChunk
+from jgroups_py.protocols.state_transfer import (
+    Ask,
+    Cut,
+    Enough,
+    More,
+    Part,
+    Refused,
+    StateTransfer,
+    StateTransferConfig,
+)
 from jgroups_py.units import NS_PER_S
-from tests.unit.harness import address, change, multicast, unicast
-from tests.unit.protocols.state_apps import V1, App, Loop
+from tests.unit.harness import address, change, multicast, unicast, view_of
+from tests.unit.protocols.state_apps import V1, App, Loop, apps
 
 
 def test_what_a_provider_says_to_an_earlier_request_is_not_taken_for_an_answer_to_the_present_one() -> None:
@@ -54,3 +63,95 @@ def test_messages_that_were_kept_back_are_delivered_when_no_state_comes() -> Non
     assert member.log == [b"meanwhile"]
     member.up(multicast("B", b"later"))
     assert member.log == [b"meanwhile", b"later"]
+
+
+def test_a_state_that_nobody_asked_for_is_refused_so_that_its_provider_does_not_keep_it() -> None:
+    group = apps()
+    group["A"].log = [b"much"]
+    group["A"].up(unicast("C", "A", headers=(Ask(7, V1.id.raw, {}),)))       # in the name of C
+    group.settle()
+    assert group["A"].stats()["states_provided"] == 1
+    assert group["C"].stats()["stale_dropped"] == 1
+    assert group["A"].stack.pending_bytes() == 0
+
+
+def test_a_request_in_the_name_of_a_process_outside_the_view_makes_no_state() -> None:
+    alone, both = view_of("A", counter=1), view_of("A", "C", counter=2)
+    provider = App(Loop(), StateTransfer(), me="A")
+    provider.up(change(alone))
+    provider.up(unicast("C", "A", headers=(Ask(0, alone.id.raw, {}),)))
+    provider.up(change(both, alone))
+    assert provider.said(Cut) == []
+    assert provider.stack.pending_bytes() == 0
+    assert provider.log == []
+
+
+def test_a_request_from_a_view_that_is_not_installed_here_yet_is_answered_in_that_view() -> None:
+    alone, both = view_of("A", counter=1), view_of("A", "C", counter=2)
+    provider = App(Loop(), StateTransfer(), me="A")
+    provider.up(change(alone))
+    provider.up(unicast("C", "A", headers=(Ask(1, both.id.raw, {}),)))
+    assert provider.said(Cut) == []
+    provider.up(change(both, alone))
+    assert [(cut.attempt, batch.dest) for cut, batch in provider.said(Cut)] == [(1, address("C"))]
+
+
+def test_a_provider_asks_from_time_to_time_whether_its_state_is_still_wanted() -> None:
+    """The requester may have given up in a view of its own, in which there was no way to tell the provider."""
+    group = apps(provide_timeout_ns="1s")
+    group["A"].log = [b"much"]
+    group.fate = lambda flying: () if flying.has(Cut) else (0.0,)
+    group["A"].up(unicast("C", "A", headers=(Ask(7, V1.id.raw, {}),)))
+    group.settle()
+    assert group["A"].stack.pending_bytes() == len(b"much")
+    group.fate = lambda flying: (0.0,)
+    group["C"].up(change(view_of("C", counter=2)))                 # asked while A is outside the view of C
+    group.run(1500)
+    assert group["A"].stack.pending_bytes() == len(b"much")
+    group["C"].up(change(view_of("A", "B", "C", counter=3)))
+    group.run(1000)
+    assert group["A"].stack.pending_bytes() == 0
+
+
+def test_the_question_whether_a_state_is_still_wanted_does_not_disturb_one_that_arrives() -> None:
+    group = apps(provide_timeout_ns="200ms")
+    group["A"].slow = True
+    group["C"].down(GetState(address("A"), NS_PER_S))
+    group.settle()
+    ((request, _),) = group["A"].requests
+    group["A"].down(StateChunk(request, b"first,"))
+    group.run(900)
+    group["A"].down(StateChunk(request, b"second", last=True))
+    group.settle()
+    assert (group["C"].begins, group["C"].ends, group["C"].log) == (1, [""], [b"first", b"second"])
+
+
+def test_the_question_whether_a_state_is_still_wanted_does_not_count_as_progress() -> None:
+    group = apps(provide_timeout_ns="200ms")
+    group["A"].slow = True
+    group["C"].down(GetState(address("A"), NS_PER_S))
+    group.run(1100)
+    assert group["C"].ends == ["no answer from A"]
+
+
+def test_enough_of_one_request_does_not_end_the_answer_to_another() -> None:
+    provider = App(Loop(), StateTransfer(), me="A")
+    provider.slow = True
+    provider.up(change(V1))
+    provider.up(unicast("C", "A", headers=(Ask(2, V1.id.raw, {}),)))
+    ((request, _),) = provider.requests
+    provider.down(StateChunk(request, b"state", last=True))
+    provider.up(unicast("C", "A", headers=(Enough(1),)))
+    provider.said(Part)
+    provider.up(unicast("C", "A", headers=(More(2, 65536),)))
+    assert [(part.attempt, part.last) for part, _ in provider.said(Part)] == [(2, False), (2, True)]
+
+
+def test_strangers_get_no_answer_to_answers_that_nobody_asked_for() -> None:
+    member = App(Loop(), StateTransfer(), me="C")
+    member.up(change(V1))
+    for name in ("X", "C"):
+        member.up(unicast(name, "C", headers=(Cut(9, {}),)))
+        member.up(unicast(name, "C", b"data", headers=(Part(9, False, ""),)))
+    assert member.said(Enough) == []
+    assert member.stats()["stale_dropped"] == 4
