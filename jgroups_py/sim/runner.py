@@ -17,6 +17,7 @@ import attrs
 from jgroups_py.children import workers
 from jgroups_py.protocols.relay.buffer import missing
 from jgroups_py.protocols.relay.sites import UP
+from jgroups_py.protocols.unicast.protocol import Unicast
 from jgroups_py.sim import history as h
 from jgroups_py.sim.checkers import Violation, check
 from jgroups_py.sim.coverage import reached
@@ -170,11 +171,21 @@ def last_words(world: World, setting: Profile) -> None:
         wanted[f"{process.incarnation}>*/{first + FINAL_RUN - 1}".encode()] = None
 
     def unheard() -> bool:
-        return any(world.node(name).pending_bytes() or letters(world, name) or owes(world, name) for name in live) or \
+        return any(world.node(name).pending_bytes() or letters(world, name) or owes(world, name)
+                   or unacknowledged(world, name) for name in live) or \
             any(payload not in world.process(name).app.log for name in live for payload in wanted)
     world.run_while(unheard, ARRIVAL_LIMIT_NS, millis(200))
     world.run_for(LINGER_NS)
     world.run_while(lambda: not world.has_settled(), ARRIVAL_LIMIT_NS, millis(200))
+
+
+def unacknowledged(world: World, name: str) -> bool:
+    """Whether a unicast to a member of its view is still repeated: after a long cut seconds may pass in between."""
+    node, view = world.node(name), world.view_of(name)
+    unicast = node.local.find(Unicast)
+    running = [world.address(other) for other in world.running()]
+    return unicast is not None and view is not None and any(
+        out.window for peer, out in unicast.outgoing.items() if peer in view and peer in running)
 
 
 def owes(world: World, name: str) -> bool:

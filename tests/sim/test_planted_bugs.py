@@ -13,7 +13,7 @@ THOROUGH = ("SYNC before dissemination", "views of sites go forward", "losses vo
             "the site table is kept with the hold", "who knows a site only from disk", "a suspicion ends",
             "failed members are tried again", "starts of a name are told apart",
             "answers to older interests do not count", "a subscription begins with the relay's answer",
-            "graces are taken over", "late orders are refused")
+            "graces are taken over", "late orders are refused", "TRIM waits for all sites", "held ranges in HAVE")
 """Left to `tox -e safeguards`: these need more seeds."""
 OF_REPLICAS = ("a majority acknowledges", "votes go to newer logs", "one vote an epoch",
                "entries must follow on the log", "acknowledged after commit")

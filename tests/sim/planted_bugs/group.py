@@ -8,6 +8,7 @@ from jgroups_py.protocols.gms import gms as gms_module
 from jgroups_py.protocols.gms.flush import Flush
 from jgroups_py.protocols.gms.gms import Gms
 from jgroups_py.protocols.nakack.nakack import Nakack
+from jgroups_py.protocols.unicast.closing import Closing
 from jgroups_py.protocols.unicast.protocol import Unicast
 from tests.sim.planted_bugs.safeguard import Patch, Safeguard
 
@@ -41,7 +42,7 @@ def misses_nothing(agreed: Any, mine: Any, me: Any) -> dict[Any, int]:
     return {}
 
 
-view_changed = Unicast.view_changed
+view_changed = Closing.view_changed
 
 
 def fresh_connections(self: Unicast, event: Any) -> None:
@@ -71,5 +72,5 @@ GROUP_SAFEGUARDS = (
           "S2"),
     guard("resending unicasts", "UNICAST", "requests are ignored", Unicast, "asked_again", nothing, "L"),
     Safeguard("unacknowledged unicasts outlive a view", "UNICAST", "a view change throws them away",
-              (Patch(Unicast, "view_changed", fresh_connections),), "relay", "L"),
+              (Patch(Closing, "view_changed", fresh_connections),), "relay", "L"),
 )
