@@ -31,7 +31,7 @@ from jgroups_py.windows.sharing import has_share
 
 FIRST_WAIT_DIVISOR = 8          # the first wait is this fraction of xmit_interval, then it doubles up to it
 MARGIN_PART = 4                 # a wait is a quarter longer than answers usually take
-MOST_INTERVALS = 16             # no wait is longer than so many xmit_intervals, however slow the peer
+MOST_INTERVALS = 8              # no wait is longer than so many xmit_intervals, however slow the peer
 MAX_RANGES = 512                # in one request: 8 KB of header, which fits every frame
 MAX_EARLY_RUNS = 4096           # before the first view, however small they are
 
