@@ -17,7 +17,7 @@ from jgroups_py.sim.process import Process
 from jgroups_py.sim.profiles.base import stack
 from jgroups_py.sim.profiles.relay import Relay
 from jgroups_py.sim.profiles.sites import Replier, site_stack
-from jgroups_py.sim.profiles.topics import PORT, Topics, topics_stack
+from jgroups_py.sim.profiles.topics import Topics, member_with_topics
 from jgroups_py.sim.runner import carry_out
 from jgroups_py.sim.world import World
 from jgroups_py.topics import topic_of
@@ -132,12 +132,8 @@ class RecordedTopics(Topics):
     """The profile topics, every member recorded, below TOPICS."""
 
     def start(self, world: World, name: str) -> Process:
-        site = self.site_of[name]
-        hosts = ",".join(f"{world.ip(other)}[7900]" for other in self.members)
-        bridge = stack("bridge", (("bridge_hosts", hosts), ("bridge_port_range", "0")))
-        spec = topics_stack(site, PORT + list(self.plan.sites).index(site), self.wanted[name], self.settings)
-        below = attrs.evolve(spec, layers=(*spec.layers[:-1], ARCHIVE, spec.layers[-1]))
-        return world.start(name, below, f"group of {site}", bridge=bridge, app=Replier())
+        return member_with_topics(self, world, name, self.wanted[name], lambda spec: attrs.evolve(
+            spec, layers=(*spec.layers[:-1], ARCHIVE, spec.layers[-1])))
 
 
 def test_with_topics_what_a_site_does_not_want_is_recorded_as_passed_and_leaves_no_hole():

@@ -1,6 +1,7 @@
 """Profile topics: sites whose members want different topics, some of them now and then, under what befalls relays."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import attrs
@@ -169,12 +170,16 @@ class Topics(Relay):
         return member_with_topics(self, world, name, self.wanted[name])
 
 
-def member_with_topics(profile: SitesProfile, world: World, name: str, topics: str) -> Process:
-    """Start a member with the shipped stack `topics`, RELAY set as the profile says."""
+def member_with_topics(
+    profile: SitesProfile, world: World, name: str, topics: str,
+    changed: Callable[[StackSpec], StackSpec] | None = None,
+) -> Process:
+    """Start a member with the shipped stack `topics`, RELAY set as the profile says; `changed` may add to the stack."""
     site = profile.site_of[name]
     hosts = ",".join(f"{world.ip(other)}[7900]" for other in profile.members)
     bridge = stack("bridge", (("bridge_hosts", hosts), ("bridge_port_range", "0")))
     spec = topics_stack(site, PORT + list(profile.plan.sites).index(site), topics, profile.settings)
+    spec = changed(spec) if changed is not None else spec
     return world.start(name, spec, f"group of {site}", bridge=bridge, app=Replier())
 
 
