@@ -1,1 +1,1 @@
-"""One file per claim of the README: `python -m benchmarks.NAME`, or all of them with `tox -e bench`."""
+"""One file per claim of docs/reference/measured.md: `python -m benchmarks.NAME`, or all of them with `tox -e bench`."""

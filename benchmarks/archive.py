@@ -22,7 +22,7 @@ import attrs
 import pyarrow.compute as pc
 
 from jgroups_py.archive.reading import read_all
-from jgroups_py.cli.bench.crew import Crew, letters, properties_for
+from jgroups_py.cli.bench.group import BenchGroup, letters, properties_for
 from jgroups_py.cli.bench.multicast import Flood, Load, Round
 
 PLAIN = Path(__file__).parents[1] / "stacks" / "udp.xml"
@@ -61,12 +61,12 @@ def start(groups: ExitStack, folder: Path, name: str, args: Namespace) -> Group:
     """Start the processes of a group and let them join."""
     directory = folder / name.replace(" ", "-")
     stack = str(stack_file(folder, directory, GROUPS[name]))
-    crew = groups.enter_context(Crew())
+    group = groups.enter_context(BenchGroup())
     options = {"stack": stack, "properties": properties_for(stack, args.members, {}), "singly": False,
                "cluster": directory.name}
-    crowd = [crew.start(member, "", slow_us=0.0, **options) for member in letters(args.members)]
-    crew.connect(crowd)
-    return Group(name, directory, Flood(crew, crowd[:1], Load(args.size, PIECE, None, args.seconds, args.repeat)))
+    crowd = [group.start(member, "", slow_us=0.0, **options) for member in letters(args.members)]
+    group.connect(crowd)
+    return Group(name, directory, Flood(group, crowd[:1], Load(args.size, PIECE, None, args.seconds, args.repeat)))
 
 
 def measured(args: Namespace, folder: Path) -> list[Group]:

@@ -1,7 +1,8 @@
 """Runs `jgroups bench` with several sets of options and prints one line each; the other modules here say which.
 
-Each module beside this one measures one claim of README.md: `python -m benchmarks.throughput`, and so on. Options after
-the module's name go to every run: `--repeat 3`, `--seconds 1`, `--stack tcp`. With `--json` all documents are printed.
+Each module beside this one measures one claim of docs/reference/measured.md: `python -m benchmarks.throughput`, and so
+on. Options after the module's name go to every run: `--repeat 3`, `--seconds 1`, `--stack tcp`. With `--json` all
+documents are printed.
 """
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Claim: a flood between members keeps four fifths of its rate beside 2,000 hostile frames a second.
 
 `python -m benchmarks.hostile [--pairs 5] [--stack udp] [--rate 2000]`: three members; A floods with and without an
-attacker by turns (tests/real/hostile_kit.py: edge values, replays, strangers), so that what else the machine does meets
-both. The ratio is that of the medians; exits with 1 below 0.8. The attacker itself takes up to half a core.
+attacker by turns (tests/integration/hostile_kit.py: edge values, replays, strangers), so that what else the machine
+does meets both. The ratio is that of the medians; exits with 1 below 0.8. The attacker itself takes up to half a core.
 """
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from argparse import ArgumentParser
 from statistics import median
 from time import monotonic
 
-from tests.real.hostile_kit import Besieger
-from tests.real.members import Group
+from tests.integration.hostile_kit import Besieger
+from tests.integration.members import Group
 
 LEAST = 0.8
 MESSAGES, SIZE = 60_000, 1000
@@ -21,7 +21,7 @@ MESSAGES, SIZE = 60_000, 1000
 def flood(group: Group, total: int) -> float:
     """Messages a second until all members have `total` of A's, MESSAGES more than before."""
     began = monotonic()
-    group["A"].tell(f"flood {MESSAGES} {SIZE}")
+    group["A"].command(f"flood {MESSAGES} {SIZE}")
     for name in "ABC":
         group[name].received_all({"A": total}, timeout=120)
     return MESSAGES / (monotonic() - began)

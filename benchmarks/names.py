@@ -18,7 +18,7 @@ from queue import SimpleQueue
 from time import perf_counter
 
 import jgroups_py as jg
-from jgroups_py.resolver import NameResolver
+from jgroups_py.model.name_resolution import NameResolver
 
 MESSAGES = 500
 ARRIVAL_S = 20.0

@@ -22,10 +22,10 @@ from typing import Any
 import attrs
 
 from benchmarks.claims import measure
-from jgroups_py.batch import Batch
 from jgroups_py.config.load import load
-from jgroups_py.sim.process import App
-from jgroups_py.sim.world import World, millis, seconds
+from jgroups_py.model.batch import Batch
+from jgroups_py.simulator.process import App
+from jgroups_py.simulator.world import World, millis, seconds
 
 SIZES = (2, 4, 8, 16, 32, 64)
 PROCESSES = (2, 4, 8, 16, 32)

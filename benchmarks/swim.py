@@ -23,22 +23,22 @@ from typing import Any
 import attrs
 
 from jgroups_py import wire
-from jgroups_py.batch import Header
-from jgroups_py.codec import Interner
 from jgroups_py.config.load import load
 from jgroups_py.config.spec import StackSpec
-from jgroups_py.members import FAILED, SUSPECTED, UPDATED
-from jgroups_py.outputs import LOCAL, MemberChanged
+from jgroups_py.model.batch import Header
+from jgroups_py.model.events import SetTags
+from jgroups_py.model.outputs import LOCAL, MemberChanged
+from jgroups_py.model.swim_member import FAILED, SUSPECTED, UPDATED
+from jgroups_py.model.units import NS_PER_S, millis, seconds
 from jgroups_py.protocols.swim import Swim, SwimConfig
 from jgroups_py.protocols.swim.exchange import stretched
-from jgroups_py.protocols.swim.headers import Alive, Dead, Suspected
-from jgroups_py.protocols.swim.table import Node
-from jgroups_py.sim.network import Network, Weather
-from jgroups_py.sim.network import Path as Way
-from jgroups_py.sim.process import Process
-from jgroups_py.sim.world import World
-from jgroups_py.swim_events import SetTags
-from jgroups_py.units import NS_PER_S, millis, seconds
+from jgroups_py.protocols.swim.headers import Alive, Dead, SuspectedHeader
+from jgroups_py.protocols.swim.table import SwimNode
+from jgroups_py.simulator.network import Network, Weather
+from jgroups_py.simulator.network import Path as Way
+from jgroups_py.simulator.process import Process
+from jgroups_py.simulator.world import World
+from jgroups_py.wire.codec import Interner
 
 SIZES = (10, 32, 100, 320, 1000)
 LOSSES = {0.0: 1000, 0.1: 1000}          # loss -> the largest group: a second of 1,000 members and loss takes four
@@ -108,13 +108,13 @@ class Group(World):
         self.heard.append(Heard(self.now_ns, process.name, output.change, output.member.name))
 
     def _introduce(self) -> None:
-        """Everybody knows everybody, as after a long time together."""
+        """Fill all tables, as after a long time together."""
         swims = {name: swim_of(self, name) for name in self.members}
-        said = {name: swim.says() for name, swim in swims.items()}
+        alives = {name: swim.own_alive() for name, swim in swims.items()}
         for name, swim in swims.items():
-            for other, alive in said.items():
+            for other, alive in alives.items():
                 if other != name:
-                    swim.nodes[other] = Node(other, alive.member, alive.place, incarnation=alive.incarnation)
+                    swim.nodes[other] = SwimNode(other, alive.member, alive.place, incarnation=alive.incarnation)
             swim.ring.names = [other for other in self.members if other != name]
             swim.rng.shuffle(swim.ring.names)
             swim.up_count = len(swim.nodes)
@@ -182,7 +182,8 @@ def remembering() -> Iterator[None]:
             known = packed[id(header)] = header, packers[header.__class__](header)
         return known[1]
 
-    codecs: dict[type[Header], wire.HeaderCodec] = {kind: wire._by_class[kind] for kind in (Alive, Suspected, Dead)}
+    codecs: dict[type[Header], wire.HeaderCodec] = {
+        kind: wire._by_class[kind] for kind in (Alive, SuspectedHeader, Dead)}
     packers.update({kind: codec.pack for kind, codec in codecs.items()})
     wire._variable_header = quick_read
     wire._by_class.update({kind: attrs.evolve(codec, pack=quick_pack) for kind, codec in codecs.items()})

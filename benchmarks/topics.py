@@ -11,9 +11,9 @@ import json
 import sys
 
 from jgroups_py.config.load import load
-from jgroups_py.outputs import BRIDGE
-from jgroups_py.sim import World
-from jgroups_py.units import millis, seconds
+from jgroups_py.model.outputs import BRIDGE
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.simulator import World
 
 MESSAGES = 1000
 SIZE = 1000

@@ -1,4 +1,4 @@
-"""The same with asyncio: channels are async iterators of messages.
+"""A chat with asyncio: a channel is an async iterator of messages.
 
     python examples/async_chat.py
 """
@@ -14,16 +14,16 @@ async def talk() -> list[str]:
     async with AsyncChannel("udp", name="A") as alice, AsyncChannel("udp", name="B") as bob:
         await alice.connect(GROUP)
         await bob.connect(GROUP)
-        for line in ("hello", "is anybody there?", "bye"):
+        for line in ("hello", "any member there?", "bye"):
             await alice.send(None, line.encode())
-        heard = []
+        received = []
         async for message in bob:
-            heard.append(f"{message.src}: {message.payload.decode()}")
+            received.append(f"{message.src}: {message.payload.decode()}")
             if message.payload == b"bye":
-                return heard
+                return received
     return []
 
 
 lines = asyncio.run(asyncio.wait_for(talk(), timeout=20))
 print("\n".join(lines))
-assert lines == ["A: hello", "A: is anybody there?", "A: bye"]
+assert lines == ["A: hello", "A: any member there?", "A: bye"]

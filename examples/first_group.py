@@ -1,4 +1,4 @@
-"""Three members in one process: everybody gets every message, each sender's in order.
+"""Three members in one process: each of them receives every message, those of one sender in order.
 
     python examples/first_group.py
 """

@@ -3,14 +3,14 @@
     python examples/partitioned_log.py
 
 A producer appends under a key, which decides the partition; a consumer reads a partition from an offset on, from any of
-its three replicas. In the middle a member that leads partitions is closed without a word to the store: the others
-elect new leaders and copy its partitions to the members that are left. Nothing that was acknowledged is lost.
+its three replicas. In the middle a member that leads partitions is closed, and its store is not prepared for that: the
+others elect new leaders and copy its partitions to the members that are left. No acknowledged message is lost.
 """
 import json
 import os
 
 import jgroups_py as jg
-from jgroups_py.blocks.replicas import Machine, Options, Replicas, partition_of
+from jgroups_py.blocks.replication import Machine, Options, Replicas, partition_of
 
 GROUP = f"partitioned-log-{os.getpid()}"
 PARTITIONS, REPLICAS = 8, 3

@@ -1,10 +1,11 @@
-"""A number that every member may raise, and that is the same at all members in the end, whatever fails meanwhile.
+"""A counter that every member may raise, and that has the same value at all members in the end, whatever fails.
 
     python examples/replicated_counter.py
     pytest tests/test_replicated_counter.py --jgroups-seeds 200       # the same class under faults, simulated
 
-Each member tells what it has added so far, not what it adds now; whoever hears of it keeps the highest. So a message
-may come twice or be followed by a later one, and those who were apart only have to tell each other what they know.
+Each member multicasts its share, the sum of all that it has added so far; a receiver keeps the highest share of each
+member. So a share may arrive twice, or after a later one, and after a partition members only need to multicast all
+shares that they have.
 Source: the grow-only counter of Shapiro et al., "Convergent and Commutative Replicated Data Types" (2011).
 """
 import json
@@ -13,7 +14,7 @@ import time
 
 import jgroups_py as jg
 
-QUESTION = b"?"                                      # what do you know?
+QUESTION = b"?"                                      # a request for all shares
 
 
 class Counter(jg.Receiver):
@@ -32,9 +33,9 @@ class Counter(jg.Receiver):
         # Not the logical name: a member that crashed and is back begins with nothing, under a new address.
         me = self.channel.address.raw.hex()
         self.shares[me] = self.shares.get(me, 0) + amount
-        self.tell({me: self.shares[me]})
+        self.multicast({me: self.shares[me]})
 
-    def tell(self, shares: dict[str, int]) -> None:
+    def multicast(self, shares: dict[str, int]) -> None:
         if shares:
             self.channel.send(None, json.dumps(shares).encode())
 
@@ -46,21 +47,21 @@ class Counter(jg.Receiver):
             self.shares[member] = max(self.shares.get(member, 0), share)
 
     def view_accepted(self, view: jg.View) -> None:
-        """Who joins knows nothing, and who was apart knows what we do not."""
-        self.tell(self.shares)
+        """A new member has no shares yet, and after a partition the other half has shares that are missing here."""
+        self.multicast(self.shares)
 
     def global_view_accepted(self, view: jg.GlobalView) -> None:
         """The same between sites."""
         self.answer()
 
     def messages_lost(self, loss) -> None:
-        """A site was away for too long: ask the others what they know."""
+        """Shares were lost, as when a site was away for too long: request them from the others."""
         self.channel.send(None, QUESTION)
 
     def answer(self) -> None:
-        """Inside a site all know the same, so one speaks."""
+        """All members of a site have the same shares, so one of them answers."""
         if self.channel.is_coordinator:
-            self.tell(self.shares)
+            self.multicast(self.shares)
 
 
 def main() -> None:
@@ -71,7 +72,7 @@ def main() -> None:
     for _ in range(100):
         counters[0].add(1)
         counters[1].add(2)
-    counters[2].channel.connect(group)                # it hears what the others have
+    counters[2].channel.connect(group)                # it receives the shares of the others
     counters[2].add(3)
     deadline = time.monotonic() + 10
     while any(counter.value != 303 for counter in counters) and time.monotonic() < deadline:

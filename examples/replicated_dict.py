@@ -1,4 +1,4 @@
-"""A dictionary that every member has; a newcomer fetches the state and misses nothing that is sent meanwhile.
+"""A dictionary that every member has; a joiner fetches the state and misses nothing that is sent meanwhile.
 
     python examples/replicated_dict.py
 """
@@ -13,7 +13,7 @@ GROUP = f"replicated-dict-{os.getpid()}"
 
 
 class ReplicatedDict(jg.Receiver):
-    """Each change is multicast; everybody applies the changes in the order in which they come from their sender."""
+    """Each change is multicast; every member applies the changes of a sender in the order of sending."""
 
     def __init__(self, name: str) -> None:
         self.entries: dict[str, int] = {}

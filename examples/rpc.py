@@ -1,4 +1,4 @@
-"""Requests: one member asks another, all of them, and the rest of the group goes on as before.
+"""Requests: to one member, to all, to a majority; a thousand under way at once; a handler that fails.
 
     python examples/rpc.py
 """
@@ -24,7 +24,7 @@ class Account:
         if verb == "deposit":
             self.balance += int(amount)
         elif verb != "balance":
-            raise ValueError(f"what is {verb}?")
+            raise ValueError(f"unknown request {verb!r}")
         return str(self.balance).encode()
 
 
@@ -32,7 +32,7 @@ accounts = [Account(name) for name in "ABC"]
 first = accounts[0].rpc
 b = accounts[1].channel.address
 
-answers = first.request_many(None, b"deposit 30")                    # everybody, one multicast
+answers = first.request_many(None, b"deposit 30")                    # all members, one multicast
 print("after the deposit:", {str(member): value.decode() for member, value in answers.values.items()})
 assert answers.complete
 assert set(answers.values.values()) == {b"30"}
@@ -46,7 +46,7 @@ assert [int(reply.result()) for reply in replies] == list(range(31, 1031))
 try:
     first.request(b, b"overdraw 7")
 except RemoteError as error:
-    print(f"{error.member} says {error.kind}: {error.text}")
+    print(f"{error.member} answered {error.kind}: {error.text}")
     refused = error.kind
 for account in accounts:
     account.channel.close()

@@ -1,4 +1,4 @@
-"""Two sites, NYC and SFO, in one process; a relay dies and SFO misses nothing.
+"""Two sites, NYC and SFO, in one process; the relay of NYC leaves, and SFO receives every message once.
 
     python examples/two_sites.py
 """
@@ -12,8 +12,8 @@ GROUP = f"two-sites-{os.getpid()}"
 BRIDGE = {"bridge_port": PORT, "bridge_hosts": f"127.0.0.1[{PORT}]", "bridge_name": f"{GROUP}-bridge"}
 
 
-class Site(jg.Receiver):
-    """A member that keeps what comes and answers messages of the other site."""
+class Member(jg.Receiver):
+    """Keeps what it receives, and answers the first order from the other site."""
 
     def __init__(self, stack: str, name: str) -> None:
         self.got, self.answers = [], []
@@ -26,21 +26,21 @@ class Site(jg.Receiver):
             return
         self.got.append(message.payload)
         if message.is_relayed and message.payload == b"order 0":
-            self.channel.send(message.src, b"thanks")              # a ProxyUUID: over both relays to the sender
+            self.channel.send(message.src, b"thanks")        # src is a ProxyUUID: the answer goes over both relays
 
 
 def wait(what: str, condition) -> None:
     deadline = time.monotonic() + 20
     while not condition():
-        assert time.monotonic() < deadline, f"waited in vain: {what}"
+        assert time.monotonic() < deadline, f"not within 20 s: {what}"
         time.sleep(0.01)
 
 
-a, b, c = (Site("nyc", name) for name in "ABC")
-d, e = (Site("sfo", name) for name in "DE")
-everybody = [a, b, c, d, e]
-wait("all see both sites", lambda: all(
-    x.channel.global_view is not None and len(x.channel.global_view.members) == 5 for x in everybody))
+a, b, c = (Member("nyc", name) for name in "ABC")
+d, e = (Member("sfo", name) for name in "DE")
+members = [a, b, c, d, e]
+wait("all members of both sites in every global view", lambda: all(
+    x.channel.global_view is not None and len(x.channel.global_view.members) == 5 for x in members))
 print("global view:", c.channel.global_view)
 
 orders = [f"order {number}".encode() for number in range(1000)]
@@ -49,8 +49,9 @@ for number, order in enumerate(orders):
     if number == 500:
         print("the relay of NYC leaves while C goes on sending")
         a.channel.close()
-wait("everything in SFO", lambda: len(e.got) >= 1000 and len(d.got) >= 1000 and len(c.answers) >= 2)
-for member in everybody[1:]:
+wait("all orders in SFO, and two answers at C", lambda: (
+    len(e.got) >= 1000 and len(d.got) >= 1000 and len(c.answers) >= 2))
+for member in members[1:]:
     member.channel.close()
 print(f"D received {len(d.got)}, E received {len(e.got)}; C was thanked by {sorted(name for name, _ in c.answers)}")
 assert d.got == e.got == b.got == orders

@@ -8,29 +8,24 @@
 
 Read the package from the top and you follow a message down to the wire:
 
-channel.py aio.py                    JChannel and AsyncChannel: what an application holds
-arguments.py subscriber.py           what an application gives a channel, checked; the topics that it wants
-message.py receiver.py receipts.py   what is sent and received, whom to call, sends that wait until a site has it
-session.py delivery.py news.py       one connection to a group; calling the receiver, in order; its log
-duty.py aioduty.py                   which thread runs the loop of a channel
-block.py blocks/                     where building blocks hook into a channel; the blocks
-control.py watching.py reports.py    operators: what they are shown of a member, and order
-runtime/ filesystem.py children.py   the loop of a channel, sockets, links, files; processes that end with their parent
-node.py skipping.py                  one member: its local stack and RELAY's bridge stack; what it drops     (pure)
-stack.py road.py                     a stack of layers, and the roads through it                             (pure)
-protocol.py base_transport.py        the base of all layers, of all transports                               (pure)
-protocols/ windows/                  the layers, one room each; data structures that rooms share             (pure)
-config/ plugins.py                   stack files into a StackSpec; classes of others that they name          (pure)
-events outputs ports                 how layers speak with each other and with the world; of one subject:    (pure)
-    disk streams naming swim_events userevents gossip
-wire codec batch address view        what is sent, and its bytes; of one subject:                            (pure)
-    blockheaders recording topics
-texts logs                           which names are taken from others, how they are shown and logged            (pure)
-units errors counters members resolver strangers jumps the rest of the vocabulary                                (pure)
-sim/                                 the other world: a virtual network and clock around the same nodes
-simulation/ pytest_plugin            an application on that world, from a test
-archive/ pipeline/                   what members recorded, as files; jobs on Spark that read them
-cli/ __main__                        the `jgroups` command
+channel/      JChannel and AsyncChannel: what an application holds; its receiver, receipts, topics; the I/O thread
+blocks/       building blocks above a channel: requests, replicated tables and partitions, placement
+ops/          operators: what they see of a member, and their orders
+runtime/      the loop of a channel, sockets, links, files, names                            (the real world)
+simulator/    a virtual network and clock around the same nodes, faults, checkers            (the other world)
+node/         one member: its local stack and, while it is the relay, the bridge stack                   (pure)
+config/       stack files into a StackSpec                                                               (pure)
+protocols/    the layers, one room each                                                                  (pure)
+stack/        the base of layers, the stack and its routes                                               (pure)
+windows/      data structures that protocols share                                                       (pure)
+wire/         headers and frames, byte by byte                                                           (pure)
+model/        addresses, batches, views, events, outputs, ports, errors, units                           (pure)
+system/       files for this user alone, child processes, the log
+archive/ pipeline/   what members recorded, as files; jobs on Spark that read them
+testing/      a stack on a bench, applications on the simulator, the pytest plugin
+cli/          the `jgroups` command
+
+Two doors for authors: `jgroups_py.aio` (asyncio) and `jgroups_py.spi` (protocols of your own).
 
 The names below are loaded when they are first used, so that the tools of the pure part need no sockets.
 """
@@ -39,51 +34,53 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from jgroups_py.logs import escape_records
+from jgroups_py.system.logs import escape_records
 
 if TYPE_CHECKING:
-    from jgroups_py.address import Address as Address
-    from jgroups_py.address import ProxyUUID as ProxyUUID
-    from jgroups_py.aio import AsyncChannel as AsyncChannel
-    from jgroups_py.arguments import COORDINATOR as COORDINATOR
-    from jgroups_py.batch import Flag as Flag
-    from jgroups_py.channel import JChannel as JChannel
+    from jgroups_py.channel.aio import AsyncChannel as AsyncChannel
+    from jgroups_py.channel.base import ChannelState as ChannelState
+    from jgroups_py.channel.message import Message as Message
+    from jgroups_py.channel.message import MessageBatch as MessageBatch
+    from jgroups_py.channel.receiver import Receiver as Receiver
+    from jgroups_py.channel.sync import JChannel as JChannel
+    from jgroups_py.channel.validation import COORDINATOR as COORDINATOR
     from jgroups_py.config.spec import StackSpec as StackSpec
-    from jgroups_py.errors import ChannelClosedError as ChannelClosedError
-    from jgroups_py.errors import ChannelError as ChannelError
-    from jgroups_py.errors import ConfigError as ConfigError
-    from jgroups_py.errors import JoinTimeoutError as JoinTimeoutError
-    from jgroups_py.errors import MessageLostError as MessageLostError
-    from jgroups_py.errors import NotConnectedError as NotConnectedError
-    from jgroups_py.errors import ReceiptError as ReceiptError
-    from jgroups_py.errors import ReceiptTimeoutError as ReceiptTimeoutError
-    from jgroups_py.errors import ReceiversMissingError as ReceiversMissingError
-    from jgroups_py.errors import SendTimeoutError as SendTimeoutError
-    from jgroups_py.errors import SiteOrderError as SiteOrderError
-    from jgroups_py.errors import StateTransferError as StateTransferError
-    from jgroups_py.errors import UnknownSiteError as UnknownSiteError
-    from jgroups_py.errors import WireError as WireError
-    from jgroups_py.message import Message as Message
-    from jgroups_py.message import MessageBatch as MessageBatch
-    from jgroups_py.receiver import Receiver as Receiver
-    from jgroups_py.session import ChannelState as ChannelState
-    from jgroups_py.view import GlobalView as GlobalView
-    from jgroups_py.view import MergeView as MergeView
-    from jgroups_py.view import View as View
-    from jgroups_py.view import ViewId as ViewId
+    from jgroups_py.model.address import Address as Address
+    from jgroups_py.model.address import ProxyUUID as ProxyUUID
+    from jgroups_py.model.batch import Flag as Flag
+    from jgroups_py.model.errors import ChannelClosedError as ChannelClosedError
+    from jgroups_py.model.errors import ChannelError as ChannelError
+    from jgroups_py.model.errors import ConfigError as ConfigError
+    from jgroups_py.model.errors import JoinTimeoutError as JoinTimeoutError
+    from jgroups_py.model.errors import MessageLostError as MessageLostError
+    from jgroups_py.model.errors import NotConnectedError as NotConnectedError
+    from jgroups_py.model.errors import ReceiptError as ReceiptError
+    from jgroups_py.model.errors import ReceiptTimeoutError as ReceiptTimeoutError
+    from jgroups_py.model.errors import ReceiversMissingError as ReceiversMissingError
+    from jgroups_py.model.errors import SendTimeoutError as SendTimeoutError
+    from jgroups_py.model.errors import SiteOrderError as SiteOrderError
+    from jgroups_py.model.errors import StateTransferError as StateTransferError
+    from jgroups_py.model.errors import UnknownSiteError as UnknownSiteError
+    from jgroups_py.model.errors import WireError as WireError
+    from jgroups_py.model.view import GlobalView as GlobalView
+    from jgroups_py.model.view import MergeView as MergeView
+    from jgroups_py.model.view import View as View
+    from jgroups_py.model.view import ViewId as ViewId
 
 __version__ = "0.1.0"
 
 escape_records()
 
 _HOMES = {
-    "address": ("Address", "ProxyUUID"), "aio": ("AsyncChannel",), "arguments": ("COORDINATOR",), "batch": ("Flag",),
-    "channel": ("JChannel",), "config.spec": ("StackSpec",),
-    "errors": ("ChannelClosedError", "ChannelError", "ConfigError", "JoinTimeoutError", "MessageLostError",
-               "NotConnectedError", "ReceiptError", "ReceiptTimeoutError", "ReceiversMissingError", "SendTimeoutError",
-               "SiteOrderError", "StateTransferError", "UnknownSiteError", "WireError"),
-    "message": ("Message", "MessageBatch"), "receiver": ("Receiver",), "session": ("ChannelState",),
-    "view": ("GlobalView", "MergeView", "View", "ViewId"),
+    "channel.aio": ("AsyncChannel",), "channel.base": ("ChannelState",), "channel.message": ("Message", "MessageBatch"),
+    "channel.receiver": ("Receiver",), "channel.sync": ("JChannel",),
+    "channel.validation": ("COORDINATOR",), "config.spec": ("StackSpec",),
+    "model.address": ("Address", "ProxyUUID"), "model.batch": ("Flag",),
+    "model.errors": (
+        "ChannelClosedError", "ChannelError", "ConfigError", "JoinTimeoutError", "MessageLostError",
+        "NotConnectedError", "ReceiptError", "ReceiptTimeoutError", "ReceiversMissingError", "SendTimeoutError",
+        "SiteOrderError", "StateTransferError", "UnknownSiteError", "WireError"),
+    "model.view": ("GlobalView", "MergeView", "View", "ViewId"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -5,18 +5,38 @@ import signal
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
-REAL = ("real", "chaos", "netns", "spark")
+REAL = ("real", "chaos", "netns", "spark", "gmqtt")
+PAGES = Path(__file__).parent / "documents"
+"""Its tests have networks of their own, so with `--dist loadgroup` they run beside the other real ones."""
+SPARK = Path(__file__).parent / "integration" / "test_pipeline.py"
+"""Its tests wait for Spark, not for members, so they run with the pages."""
 CPU_SECONDS = 300
 """What a test that only computes may take of the processor, however long it waits for that on a busy machine."""
 CEILING_SECONDS = 900
 """After so long (by the clock on the wall) a test with real processes hangs; each of its waits is for an event."""
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:        # a script's `&` does that; who is interrupted in a test
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # would inherit it and never hear of it
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:        # a script's `&` does that; a process of a test
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # would inherit it and ignore the signal
+
+
+class OneAtATime(LoadScopeScheduling):  # type: ignore[misc]
+    """Real tests: the pages in one worker, all others in the other one, so that no two of them disturb each other."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = self.config.rootpath / nodeid.split("::")[0]
+        return "pages" if PAGES in path.parents or path == SPARK else "one at a time"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling | None:
+    """`--dist loadgroup` means OneAtATime."""
+    return OneAtATime(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 def is_real(item: pytest.Item) -> bool:

@@ -1,4 +1,4 @@
-"""Programs that are not ours and that tests need: how they are built and told of."""
+"""Programs of others that tests need: how they are built, and how that is reported."""
 from __future__ import annotations
 
 import os
@@ -40,16 +40,16 @@ def run(command: list[str], environment: Mapping[str, str]) -> None:
     """A step of a build, with this added to the environment.
 
     Raises:
-        RuntimeError: it failed; what it said.
+        RuntimeError: it failed; the text has its output.
     """
     try:
         done = subprocess.run(command, env={**os.environ, **environment}, timeout=BUILD_TIMEOUT_S, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        said, good = done.stdout, done.returncode == 0
+        output, good = done.stdout, done.returncode == 0
     except (OSError, subprocess.TimeoutExpired) as error:
-        said, good = str(error), False
+        output, good = str(error), False
     if not good:
-        raise RuntimeError(f"`{' '.join(command)}` failed:\n{said[-2000:]}")
+        raise RuntimeError(f"`{' '.join(command)}` failed:\n{output[-2000:]}")
 
 
 def tell_where(ensure: Callable[[], Path]) -> int:

@@ -1,4 +1,4 @@
-"""Documents say what the code has: each guarantee has its checker, each citation of a rule or law resolves."""
+"""Documents are true to the code: each guarantee has its checker, each citation of a rule or law resolves."""
 from __future__ import annotations
 
 import re
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from jgroups_py.sim import checkers
-from jgroups_py.sim.checkers import CHECKERS
+from jgroups_py.simulator import checkers
+from jgroups_py.simulator.checkers import CHECKERS
 
 ROOT = Path(__file__).parents[1]
 DESIGN = ROOT / "design"
@@ -18,7 +18,7 @@ CITING = ("jgroups_py", "tests", "design", "examples", "benchmarks")
 
 
 def rows() -> dict[str, str]:
-    """Guarantee -> what its row in design/guarantees.md says of its checker."""
+    """Guarantee -> the checker in its row of design/guarantees.md."""
     found: dict[str, str] = {}
     for row in ROW.finditer((DESIGN / "guarantees.md").read_text()):
         letter = row["names"][0]
@@ -38,9 +38,9 @@ def test_every_checker_has_a_row_among_the_guarantees_and_every_row_of_a_history
 
 @pytest.mark.parametrize("name", sorted(CHECKERS))
 def test_a_guarantee_names_the_function_that_checks_it(name: str) -> None:
-    told = re.findall(r"`(\w+)\.(\w+)`", rows()[name])
-    modules = [getattr(checkers, module) for module, _ in told if hasattr(checkers, module)]
-    named = [getattr(checkers, module).__dict__[function] for module, function in told if hasattr(checkers, module)]
+    found = re.findall(r"`(\w+)\.(\w+)`", rows()[name])
+    modules = [getattr(checkers, module) for module, _ in found if hasattr(checkers, module)]
+    named = [getattr(checkers, module).__dict__[function] for module, function in found if hasattr(checkers, module)]
     if not modules:
         assert "`eventual`" in rows()[name]
         return

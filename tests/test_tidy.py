@@ -1,4 +1,4 @@
-"""The house rules that a machine can check (architecture: rings; style: lengths, determinism, docs, leftovers).
+"""The house rules that a machine can check (style: lengths, determinism, docs, leftovers).
 
 Every finding reads `path:line: what: do this instead`. The ratchet holds what is over a limit today; entries may only
 shrink and go.
@@ -17,6 +17,9 @@ import pytest
 
 from jgroups_py import wire
 from jgroups_py.protocols import KNOWN
+from tests import test_architecture as architecture
+from tests.trees import freed as freed
+from tests.trees import parsed
 from tests.wire.collect import collected
 
 ROOT = Path(__file__).parents[1]
@@ -25,29 +28,6 @@ MAX_FUNCTION_LINES = 60
 RATCHET: dict[str, int] = {}
 """path::function -> lines of a function, where they exceed the limit. May only shrink."""
 
-# Ring -> the modules and folders of jgroups_py that are in it.
-RING_NAMES = {
-    0: "address batch blockheaders codec counters disk errors events gossip jumps logs members naming outputs plugins "
-       "ports recording resolver strangers streams swim_events texts topics units userevents view windows wire",
-    1: "base_transport protocol",
-    2: "protocols",
-    3: "config node road skipping stack",
-    4: "archive children filesystem runtime sim",
-    5: "aio aioduty arguments block channel control delivery duty message news receipts receiver reports session "
-       "subscriber watching",
-    6: "__init__ __main__ blocks cli pipeline pytest_plugin simulation",
-}
-RINGS = {name: ring for ring, names in RING_NAMES.items() for name in names.split()}
-PURE_RINGS = 3
-WORLDS = ("runtime", "sim")
-IMPURE = ("socket", "threading", "asyncio", "selectors", "select", "time", "os", "random", "zmq", "subprocess",
-          "multiprocessing", "concurrent", "uuid", "secrets", "datetime", "pathlib", "shutil", "tempfile", "signal")
-ALLOWED_IMPURE = {
-    # Random, the class: a seeded generator is handed in; the module's own functions stay forbidden.
-    ("random", "Random"): "",
-    # The one place that reads files.
-    ("pathlib", "Path"): "jgroups_py/config/load.py",
-}
 PRINTING = ("jgroups_py/cli/", "examples/", "benchmarks/")
 LEFTOVER = re.compile(r"\b(FIX" r"ME|X" r"XX|HA" r"CK)\b|\bTO" r"DO\b(?!.*#\d)")
 
@@ -58,7 +38,11 @@ class Source:
 
     path: str
     text: str
-    tree: ast.Module
+
+    @property
+    def tree(self) -> ast.Module:
+        """Parsed."""
+        return parsed(self.text)
 
     @property
     def module(self) -> str:
@@ -66,17 +50,13 @@ class Source:
         parts = Path(self.path).with_suffix("").parts
         return ".".join(parts[1:]) if parts[0] == "jgroups_py" else ""
 
-    @property
-    def ring(self) -> int:
-        return RINGS.get(self.module.partition(".")[0], 6) if self.module else 6
 
 
 def sources() -> list[Source]:
     found = []
     for folder in ("jgroups_py", "tests", "benchmarks", "examples"):
         for path in sorted((ROOT / folder).rglob("*.py")):
-            text = path.read_text(encoding="utf-8")
-            found.append(Source(path.relative_to(ROOT).as_posix(), text, ast.parse(text)))
+            found.append(Source(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")))
     return found
 
 
@@ -87,93 +67,6 @@ OURS = [source for source in SOURCES if source.module]
 def report(findings: Iterator[str]) -> None:
     found = list(findings)
     assert not found, "\n" + "\n".join(found)
-
-
-# --- imports --------------------------------------------------------------------------------------------------------
-
-def imports(source: Source) -> Iterator[tuple[int, str, str]]:
-    """(line, module, name) of every import that runs; what is for the type checker only does not count."""
-    hidden = {id(node) for test in ast.walk(source.tree) if isinstance(test, ast.If)
-              and "TYPE_CHECKING" in ast.dump(test.test) for node in ast.walk(test)}
-    for node in ast.walk(source.tree):
-        if id(node) in hidden:
-            continue
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield node.lineno, alias.name, ""
-        elif isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                yield node.lineno, node.module or "", alias.name
-
-
-def inner_module(module: str, name: str) -> str:
-    """The imported module below jgroups_py ("protocols.gms"), "" if it is none of ours."""
-    if module == "jgroups_py":
-        return name if name in RINGS else "__init__"
-    return module.removeprefix("jgroups_py.") if module.startswith("jgroups_py.") else ""
-
-
-def test_every_module_has_its_ring():
-    report(f"{source.path}:1: in no ring: add {source.module.partition('.')[0]!r} to RING_NAMES in tests/test_tidy.py"
-           for source in OURS if source.module.partition(".")[0] not in RINGS)
-
-
-def test_every_ring_holds_modules_that_exist():
-    there = {source.module.partition(".")[0]: None for source in OURS}
-    report(f"tests/test_tidy.py:1: {name!r} is gone: take it out of RING_NAMES" for name in RINGS if name not in there)
-
-
-def test_imports_point_inwards():
-    def findings() -> Iterator[str]:
-        for source in OURS:
-            for line, module, name in imports(source):
-                target = inner_module(module, name)
-                ring = RINGS.get(target.partition(".")[0], 0) if target else 0
-                if target and ring > source.ring:
-                    yield (f"{source.path}:{line}: ring {source.ring} imports {target} of ring {ring}: "
-                           "pass it in, or ask by a port or tell by an event")
-    report(findings())
-
-
-def test_rooms_do_not_import_rooms():
-    def findings() -> Iterator[str]:
-        for source in OURS:
-            if source.ring != RINGS["protocols"] or source.module == "protocols.__init__":
-                continue
-            room = source.module.split(".")[1]
-            for line, module, name in imports(source):
-                target = inner_module(module, name)
-                if target == "protocols" or (target.startswith("protocols.") and target.split(".")[1] != room):
-                    yield f"{source.path}:{line}: room {room} imports {target}: ask by a port or tell by an event"
-    report(findings())
-
-
-def test_runtime_and_simulator_do_not_know_each_other():
-    def findings() -> Iterator[str]:
-        for source in OURS:
-            mine = source.module.partition(".")[0]
-            if mine not in WORLDS:
-                continue
-            for line, module, name in imports(source):
-                target = inner_module(module, name).partition(".")[0]
-                if target in WORLDS and target != mine:
-                    yield f"{source.path}:{line}: {mine} imports {target}: move what both need inwards"
-    report(findings())
-
-
-def test_the_pure_rings_import_no_sockets_threads_clocks_or_chance():
-    def findings() -> Iterator[str]:
-        for source in OURS:
-            if source.ring > PURE_RINGS:
-                continue
-            for line, module, name in imports(source):
-                if module.partition(".")[0] not in IMPURE:
-                    continue
-                allowed = ALLOWED_IMPURE.get((module, name))
-                if allowed is None or allowed not in ("", source.path):
-                    yield (f"{source.path}:{line}: a pure ring imports {module}: time and chance come in as arguments "
-                           "(now_ns, self.rng), everything else goes out as an output")
-    report(findings())
 
 
 # --- lengths --------------------------------------------------------------------------------------------------------
@@ -291,15 +184,44 @@ def test_nothing_iterates_over_a_set():
     report(findings())
 
 
-def test_the_pure_rings_catch_no_exception_they_cannot_name():
+# --- unit tests -----------------------------------------------------------------------------------------------------
+
+OPENING = ("socket", "socketserver", "select", "selectors", "ssl", "threading", "_thread", "concurrent",
+           "multiprocessing", "subprocess", "asyncio", "signal", "sched", "queue", "time", "zmq")
+"""Modules of sockets, threads, processes, waiting and clocks. Files are allowed: some subjects are codecs of files."""
+OPENING_TESTS = ("runtime", "integration", "chaos", "spark", "fuzz", "documents", "aeron", "gmqtt")
+"""Folders of tests whose kits open something."""
+
+
+def opened_by(wanted: architecture.Import) -> str:
+    """What an import of a unit test may open, "" if nothing.
+
+    >>> opened_by(architecture.Import(1, "time", "sleep"))
+    'time'
+    >>> opened_by(architecture.Import(1, "jgroups_py.runtime", "loop"))
+    'jgroups_py.runtime.loop, which imports socket'
+    """
+    parts = wanted.module.split(".")
+    if parts[0] in OPENING:
+        return wanted.module
+    if parts[0] == "tests" and len(parts) > 1 and parts[1] in OPENING_TESTS:
+        return wanted.module
+    module = architecture.target(wanted)
+    if module is None:
+        return ""
+    inside = [other.module for other in module.imports if other.module.partition(".")[0] in OPENING]
+    return f"{module.name}, which imports {inside[0]}" if inside else ""
+
+
+def test_unit_tests_are_pure():
+    """By their imports; what an import does not show, tests/unit/conftest.py finds while they run."""
     def findings() -> Iterator[str]:
-        for source in OURS:
-            for node in ast.walk(source.tree):
-                if source.ring > PURE_RINGS or not isinstance(node, ast.ExceptHandler):
-                    continue
-                caught = ast.dump(node.type) if node.type is not None else "'BaseException'"
-                if "'Exception'" in caught or "'BaseException'" in caught:
-                    yield f"{source.path}:{node.lineno}: catches every exception: a bug must not be hidden; name them"
+        for source in SOURCES:
+            if source.path.startswith("tests/unit/") and source.path != "tests/unit/conftest.py":
+                for wanted in architecture.module_of(source.path, source.text).imports:
+                    if opened := opened_by(wanted):
+                        yield (f"{source.path}:{wanted.line}: a unit test imports {opened}: give it time and outputs "
+                               "as values, or move it to tests/runtime (one member) or tests/integration")
     report(findings())
 
 
@@ -308,7 +230,7 @@ def test_the_pure_rings_catch_no_exception_they_cannot_name():
 @pytest.mark.parametrize("name", list(KNOWN))
 def test_every_property_is_documented(name):
     config = KNOWN[name].load().Config
-    report(f"{config.__module__}: {config.__name__}.{field.name} has no doc: declare it with a helper of units.py"
+    report(f"{config.__module__}: {config.__name__}.{field.name} has no doc: declare it with a helper of model/units.py"
            for field in attrs.fields(config) if not field.metadata.get("doc"))
 
 
@@ -321,10 +243,14 @@ def test_every_protocol_has_a_design_note(name):
                     f"deviations of {name}")
 
 
-@pytest.mark.parametrize("source", OURS, ids=lambda source: source.path)
-def test_every_module_says_what_it_is_for(source):
-    if source.text.strip() and not ast.get_docstring(source.tree):
-        pytest.fail(f"{source.path}:1: no docstring: say the problem, the idea, the place, the source")
+def defines(tree: ast.Module) -> bool:
+    """Whether a module has functions or classes of its own; one that only passes on names needs no docstring."""
+    return any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) for node in tree.body)
+
+
+def test_every_module_has_a_docstring():
+    report(f"{source.path}:1: no docstring: say the problem, the idea, the place, the source"
+           for source in OURS if defines(source.tree) and not ast.get_docstring(source.tree))
 
 
 def test_every_header_has_golden_bytes():

@@ -65,11 +65,11 @@ def measure(archive: Path) -> dict[str, Any]:
     """All figures of one archive."""
     from jgroups_py.pipeline import session
     from jgroups_py.pipeline.batch import run_batch
-    from jgroups_py.pipeline.extent import auto_window
-    from jgroups_py.pipeline.job import Options
+    from jgroups_py.pipeline.job import JobOptions
     from jgroups_py.pipeline.jobs import JOBS
+    from jgroups_py.pipeline.time_range import auto_window
     spark = session.start("local[2]")
-    options = Options(window_ns=auto_window(archive))
+    options = JobOptions(window_ns=auto_window(archive))
     rows = spark.read.parquet(str(archive))
     total = rows.count()
     audit = list(JOBS["audit"].columns)

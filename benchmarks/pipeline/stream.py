@@ -18,8 +18,8 @@ import numpy as np
 
 from jgroups_py.archive.layout import recorders
 from jgroups_py.archive.reading import next_row
-from jgroups_py.cli.company import free_udp_port
-from jgroups_py.pipeline.spans import MESSAGES
+from jgroups_py.cli.process_group import free_udp_port
+from jgroups_py.pipeline.seqno_ranges import MESSAGES
 
 POINTS = 20                                  # of a span whose delay is looked at
 START_SECONDS = 60
@@ -92,11 +92,11 @@ def rows_of(archive: Path) -> int:
 
 def measuring(archive: Path, out: Path) -> Any:
     """A follower that notes, for each batch: when it was done, rows so far, rows behind, delays."""
-    from jgroups_py.pipeline.job import Options
+    from jgroups_py.pipeline.job import JobOptions
     from jgroups_py.pipeline.jobs import JOBS
-    from jgroups_py.pipeline.stream import Follower
+    from jgroups_py.pipeline.stream import StreamFollower
 
-    class Measuring(Follower):
+    class Measuring(StreamFollower):
         rows = 0
         seen: list[tuple[float, int, int, Any]] = []
 
@@ -111,7 +111,7 @@ def measuring(archive: Path, out: Path) -> Any:
             self.rows += int(count.sum())
             self.seen.append((now, self.rows, rows_of(archive) - self.rows, delays))
 
-    return Measuring(JOBS["audit"], out, Options())
+    return Measuring(JOBS["audit"], out, JobOptions())
 
 
 def report(seen: list[tuple[float, int, int, Any]], rows: int, args: Namespace, sent_until: float) -> None:

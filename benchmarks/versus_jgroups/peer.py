@@ -29,17 +29,17 @@ from typing import Any
 
 from benchmarks.versus_jgroups.streams import FLOOD, TAG_BYTES, Counts, tag_of
 from jgroups_py import JChannel
-from jgroups_py.address import Address
-from jgroups_py.aio import AsyncChannel
 from jgroups_py.blocks.rpc import AsyncRpc, Rpc
+from jgroups_py.channel.aio import AsyncChannel
+from jgroups_py.channel.base import BaseChannel
+from jgroups_py.channel.message import MessageBatch
+from jgroups_py.channel.receiver import Receiver
 from jgroups_py.cli.bench.figures import percentile
 from jgroups_py.cli.bench.requesters import of_coroutines, of_threads
 from jgroups_py.cli.numbered import numbered
-from jgroups_py.errors import ChannelError
-from jgroups_py.message import MessageBatch
-from jgroups_py.receiver import Receiver
-from jgroups_py.session import BaseChannel
-from jgroups_py.view import View
+from jgroups_py.model.address import Address
+from jgroups_py.model.errors import ChannelError
+from jgroups_py.model.view import View
 
 JOIN_TIMEOUT_S = 30.0
 SEND_TIMEOUT_S = 60.0

@@ -1,7 +1,7 @@
-"""pyarrow, or an error that says how to get it: the one place that imports it."""
+"""pyarrow, or an error that names the extra to install: the one place that imports it."""
 from __future__ import annotations
 
-from jgroups_py.errors import ConfigError
+from jgroups_py.model.errors import ConfigError
 
 try:
     import pyarrow as pa

@@ -1,9 +1,9 @@
 """Records of an open segment: length, checksums, rows, so that a torn tail is found and cut.
 
-A file begins with a record whose body is JSON and says whose the segment is; every other body is one Arrow record batch
-of runs. A head that is cut short or wrong, or a body that ends behind the file, is the torn tail of a crash (or of a
-write that is under way, to a reader that follows): nothing behind it counts. A body that is wrong under a right head is
-damage: its rows are known by number and reported missing. Specified byte by byte in design/archive.md.
+A file begins with a record whose body is JSON and names the recorder; every other body is one Arrow record batch of
+lines (schema.LINES). A head that is cut short or wrong, or a body that ends behind the file, is the torn tail of a
+crash, or of a write that is under way: nothing from there on counts. A wrong body under a right head is damage: its
+rows are known by number and reported missing. Specified byte by byte in design/archive.md.
 """
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ import attrs
 OWNER, BATCH = 1, 2                              # kinds of records
 _HEAD = struct.Struct(">2sBBIIIQ")               # magic, version, kind, the body's bytes and checksum, rows, first row
 _CHECK = struct.Struct(">I")                     # checksum of the head
-HEAD_BYTES = _HEAD.size + _CHECK.size + 4        # and four zeros: bodies begin at multiples of 8, as Arrow likes it
+HEAD_BYTES = _HEAD.size + _CHECK.size + 4        # and four zeros: Arrow needs bodies at multiples of 8
 MAGIC, VERSION = b"JA", 1
 ALIGNMENT = 8
 
 
 @attrs.frozen
 class Head:
-    """What stands before a body that lies at `at` to `stop` of the file."""
+    """The head of a record whose body is bytes `at` to `stop` of the file."""
 
     kind: int
     checksum: int
@@ -42,7 +42,7 @@ def owner_record(owner: dict[str, Any], first: int) -> bytes:
 
 
 def record(kind: int, body: Any, rows: int, first: int) -> list[Any]:
-    """A record as buffers to gather."""
+    """A record as buffers for a gathering write."""
     view = memoryview(body)
     assert view.nbytes % ALIGNMENT == 0, "bodies keep the alignment"
     head = _HEAD.pack(MAGIC, VERSION, kind, view.nbytes, crc32(view), rows, first)

@@ -1,18 +1,18 @@
-"""What a recorder dropped: ranges that become rows of kind `gap`, so that nothing is missing in silence."""
+"""What a recorder dropped: ranges that become rows of kind `gap`, so that every missing row is declared."""
 from __future__ import annotations
 
 from typing import Any
 
-from jgroups_py.disk import Record
+from jgroups_py.model.outputs import Record
 
-MAX_RANGES = 10_000              # beyond, neighbours of one stream are told as one range, with what lies between
-SLOW, FAILED = "slow", "failed"  # why: the disk was slower than the group, or did not write
+MAX_RANGES = 10_000              # beyond, neighbours of one stream become one range, with what lies between
+SLOW, FAILED = "slow", "failed"  # reasons: the disk was slower than the group, or did not write
 
 Key = tuple[Any, ...]
 
 
-class Gaps:
-    """Dropped records, the runs that continue each other as one."""
+class RecorderGaps:
+    """Dropped records; those that continue each other are one range."""
 
     def __init__(self) -> None:
         self._ranges: dict[Key, list[Record]] = {}
@@ -23,8 +23,8 @@ class Gaps:
         return bool(self._ranges)
 
     def add(self, record: Record, why: str) -> None:
-        """A record will not be written."""
-        if record.kind == "gap":                 # it was told before; it is told again
+        """Count a record that will not be written."""
+        if record.kind == "gap":                 # its own row was dropped, so the gap is declared again
             why, of = str((record.detail or {})["why"]), str((record.detail or {})["of"])
             messages = record.count
         else:
@@ -43,7 +43,7 @@ class Gaps:
             ranges.append(_gap(record, of, why, messages))
 
     def take(self) -> list[Record]:
-        """The rows that say what was dropped since the last time."""
+        """The gap rows for all that was dropped since the last call."""
         found = [record for ranges in self._ranges.values() for record in ranges]
         self._ranges, self._number, self.rows = {}, 0, 0
         return found

@@ -1,4 +1,4 @@
-"""Where segments lie: folders that Spark prunes by, file names that say which rows are inside.
+"""Paths of segments: folders that Spark prunes by, file names that give the rows inside.
 
 DIR/cluster=C/site=S/member=M/incarnation=I/date=2026-11-21/hour=20/
     seg-<first>-<stop>.parquet    sealed: rows first to stop (half-open), 20 digits each
@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 
 import attrs
 
-from jgroups_py.units import NS_PER_S
+from jgroups_py.model.units import NS_PER_S
 
 NO_SITE = "__HIVE_DEFAULT_PARTITION__"       # how Hive and Spark write null in a folder's name
 SEALED, OPEN = ".parquet", ".runs"
@@ -25,8 +25,8 @@ _NAME = re.compile(r"seg-(\d{20})-(\d{20})\.parquet|_open-(\d{20})\.runs")
 
 
 @attrs.frozen(order=True)
-class Recorder:
-    """Who recorded: one incarnation of a member. site "" without RELAY."""
+class RecorderId:
+    """One recorder: an incarnation of a member. site: "" without RELAY."""
 
     cluster: str
     site: str
@@ -35,17 +35,17 @@ class Recorder:
 
     @property
     def folder(self) -> str:
-        """Below the archive's directory; also the key of a recorder in stream offsets."""
+        """The folder below the archive's directory; also the key of a recorder in stream offsets."""
         site = escape(self.site) if self.site else NO_SITE
         return (f"cluster={escape(self.cluster)}/site={site}/member={escape(self.member)}/"
                 f"incarnation={self.incarnation}")
 
 
 @attrs.frozen(order=True)
-class Segment:
+class ArchiveSegment:
     """A file of the archive: rows `first` to `stop` (half-open); stop None: it is open, or was left open."""
 
-    recorder: Recorder
+    recorder: RecorderId
     first: int
     path: Path
     stop: int | None
@@ -57,12 +57,12 @@ class Segment:
 
     @property
     def date(self) -> str:
-        """Of its first row."""
+        """The UTC date of its first row, as 2026-11-21."""
         return self.path.parts[-3].partition("=")[2]
 
     @property
     def hour(self) -> int:
-        """Of its first row."""
+        """The UTC hour of its first row."""
         return int(self.path.parts[-2].partition("=")[2])
 
 
@@ -72,7 +72,7 @@ def escape(name: str) -> str:
 
 
 def hour_folder(wall_ns: int) -> str:
-    """The part of the path that says when."""
+    """The folders for date and hour (UTC) of a time."""
     return datetime.fromtimestamp(wall_ns // NS_PER_S, UTC).strftime("date=%Y-%m-%d/hour=%H")
 
 
@@ -86,16 +86,17 @@ def open_name(first: int) -> str:
     return f"_open-{first:020}{OPEN}"
 
 
-def recorders(directory: Path) -> list[Recorder]:
+def recorders(directory: Path) -> list[RecorderId]:
     """All recorders of an archive, in order; an archive that does not exist has none."""
     found = []
     for path in directory.glob("cluster=*/site=*/member=*/incarnation=*"):
         cluster, site, member, incarnation = (part.partition("=")[2] for part in path.parts[-4:])
-        found.append(Recorder(unquote(cluster), "" if site == NO_SITE else unquote(site), unquote(member), incarnation))
+        found.append(RecorderId(
+            unquote(cluster), "" if site == NO_SITE else unquote(site), unquote(member), incarnation))
     return sorted(found)
 
 
-def segments(directory: Path, recorder: Recorder) -> list[Segment]:
+def segments(directory: Path, recorder: RecorderId) -> list[ArchiveSegment]:
     """The segments of a recorder in order of their rows.
 
     Between the sealing of a segment and the removal of its open form both are there: then only the sealed one counts.
@@ -105,9 +106,9 @@ def segments(directory: Path, recorder: Recorder) -> list[Segment]:
     return sorted(segment for segment in found if segment.sealed or segment.first not in sealed)
 
 
-def _segments(folder: Path, recorder: Recorder) -> Iterator[Segment]:
+def _segments(folder: Path, recorder: RecorderId) -> Iterator[ArchiveSegment]:
     for path in folder.glob("date=*/hour=*/*"):
         match = _NAME.fullmatch(path.name)
         if match is not None:
             first, stop, open_first = match.groups()
-            yield Segment(recorder, int(first or open_first), path, int(stop) if stop else None)
+            yield ArchiveSegment(recorder, int(first or open_first), path, int(stop) if stop else None)

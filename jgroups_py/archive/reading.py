@@ -1,7 +1,7 @@
 """Reading an archive: sealed segments and open ones alike, from any row on, while it is being written.
 
-A position is (recorder, row): what was read once is never read again if the reader goes on from the next row, whether
-the segment has been sealed meanwhile or not. What a crash tore off was never a row.
+A position is (recorder, row). A reader that goes on from the next row reads each row once, whether its segment has been
+sealed meanwhile or not. What a crash tore off was never a row.
 """
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 
 from jgroups_py.archive.arrow import pa, pq
-from jgroups_py.archive.layout import Recorder, Segment, recorders, segments
-from jgroups_py.archive.runs import plain, unfold
+from jgroups_py.archive.layout import ArchiveSegment, RecorderId, recorders, segments
+from jgroups_py.archive.rows import plain, unfold
 from jgroups_py.archive.schema import ALL, PLACE, ROWS
 from jgroups_py.archive.sealing import OpenSegment
 
 BATCH_ROWS = 8192
 
 
-def next_row(directory: Path, recorder: Recorder) -> int:
-    """The row that will be written next: where a reader that is up to date stands."""
+def next_row(directory: Path, recorder: RecorderId) -> int:
+    """The row that will be written next: the position of a reader that is up to date."""
     found = segments(directory, recorder)
     return segment_stop(found[-1]) if found else 0
 
 
-def segment_stop(segment: Segment) -> int:
-    """The row behind the last of a segment, as far as it is whole now."""
+def segment_stop(segment: ArchiveSegment) -> int:
+    """One past the last whole row of a segment."""
     if segment.stop is not None:
         return segment.stop
     try:
@@ -40,7 +40,7 @@ def segment_stop(segment: Segment) -> int:
 
 
 def read(
-    directory: Path, recorder: Recorder, first: int = 0, stop: int | None = None,
+    directory: Path, recorder: RecorderId, first: int = 0, stop: int | None = None,
     columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS,
 ) -> Iterator[Any]:
     """Rows `first` to `stop` (None: to the end) of a recorder as record batches in ALL, or `columns` of it."""
@@ -50,10 +50,10 @@ def read(
 
 
 def read_segment(
-    segment: Segment, first: int = 0, stop: int | None = None, columns: Sequence[str] | None = None,
+    segment: ArchiveSegment, first: int = 0, stop: int | None = None, columns: Sequence[str] | None = None,
     batch_rows: int = BATCH_ROWS,
 ) -> Iterator[Any]:
-    """The same of one segment."""
+    """As `read`, of one segment."""
     wanted = ALL.names if columns is None else list(columns)
     inside = [name for name in wanted if name in ROWS.names]
     source = [*inside, *(["row"] if "row" not in inside else [])]
@@ -68,36 +68,36 @@ def read_segment(
 
 
 def read_all(directory: Path, columns: Sequence[str] | None = None) -> Any:
-    """The whole archive as one table, for small ones."""
+    """The whole archive as one table in memory; for small ones."""
     wanted = ALL if columns is None else pa.schema([ALL.field(name) for name in columns])
     batches = [batch for recorder in recorders(directory) for batch in read(directory, recorder, columns=columns)]
     return pa.Table.from_batches(batches, wanted)
 
 
-def _sealed(segment: Segment, columns: list[str], batch_rows: int) -> Iterator[Any]:
+def _sealed(segment: ArchiveSegment, columns: list[str], batch_rows: int) -> Iterator[Any]:
     with pq.ParquetFile(segment.path) as file:
         yield from file.iter_batches(batch_rows, columns=columns)
 
 
-def _open(segment: Segment, columns: list[str], first: int) -> Iterator[Any]:
+def _open(segment: ArchiveSegment, columns: list[str], first: int) -> Iterator[Any]:
     with OpenSegment(segment.path) as source:
         for head in source.heads():
             if head.first + head.rows > first:
-                runs = source.runs(head)
-                if runs is not None:
-                    yield plain(unfold(runs, columns))
+                lines = source.lines(head)
+                if lines is not None:
+                    yield plain(unfold(lines, columns))
 
 
 def _cut(batch: Any, first: int, stop: int | None) -> Any:
-    """What lies between the rows."""
+    """Rows `first` to `stop` of the batch."""
     rows = batch.column(batch.schema.get_field_index("row")).to_numpy()
     start = int(np.searchsorted(rows, first))
     end = len(batch) if stop is None else int(np.searchsorted(rows, stop))
     return batch.slice(start, max(0, end - start))
 
 
-def _pieces(batch: Any, segment: Segment, wanted: list[str], batch_rows: int) -> Iterator[Any]:
-    """With the columns of the folder, in batches that are not too large."""
+def _pieces(batch: Any, segment: ArchiveSegment, wanted: list[str], batch_rows: int) -> Iterator[Any]:
+    """The batch with the columns that the folder gives, in pieces of at most `batch_rows` rows."""
     recorder = segment.recorder
     place = {"cluster": recorder.cluster, "site": recorder.site or None, "member": recorder.member,
              "incarnation": recorder.incarnation, "date": segment.date, "hour": segment.hour}
@@ -109,7 +109,7 @@ def _pieces(batch: Any, segment: Segment, wanted: list[str], batch_rows: int) ->
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _again(segment: Segment) -> Segment | None:
-    """The segment with the same rows as it is now, wherever it is."""
+def _again(segment: ArchiveSegment) -> ArchiveSegment | None:
+    """The segment that has the same rows now: sealed since it was listed, or moved."""
     directory = segment.path.parents[6]
     return next((found for found in segments(directory, segment.recorder) if found.first == segment.first), None)

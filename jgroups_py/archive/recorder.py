@@ -1,11 +1,12 @@
-"""The recorder: one thread a member that writes what ARCHIVE emits, so that the loop never waits for the disk.
+"""The recorder: one thread per member that writes what ARCHIVE emits, so that the loop never waits for the disk.
 
-`put` queues a record and returns; the thread gathers for a moment, makes one batch of what came, appends it to the open
-segment, and brings it to the disk as `fsync` says. Full segments are made Parquet by another thread (sealer.py). When
-the disk is slower than the group, the queue fills up: then the group waits or records are dropped, as `on_slow` says.
-When the disk fails, everything is dropped until it works again. What was dropped becomes rows of kind gap.
+`put` queues a record and returns. The thread waits `flush_interval` for more, appends all queued records to the open
+segment as one Arrow record batch, and syncs according to `fsync`. Another thread makes Parquet of full segments
+(sealer.py). When the disk is slower than the group, the queue fills up: then the group waits or records are dropped, as
+`on_slow` says. When the disk fails, everything is dropped until it works again. What was dropped becomes rows of kind
+gap.
 
-Imported only by who records: it needs pyarrow.
+Needs pyarrow, so it is imported only where something is recorded.
 """
 from __future__ import annotations
 
@@ -19,73 +20,86 @@ from pathlib import Path
 from time import monotonic, monotonic_ns, time_ns
 from typing import Any
 
-from jgroups_py.archive.gaps import FAILED, SLOW, Gaps
-from jgroups_py.archive.layout import Recorder as Identity
+from jgroups_py.archive.gaps import FAILED, SLOW, RecorderGaps
+from jgroups_py.archive.layout import RecorderId as Identity
 from jgroups_py.archive.layout import hour_folder
-from jgroups_py.archive.runs import run_batch
+from jgroups_py.archive.rows import lines_of
 from jgroups_py.archive.schema import GAP, MESSAGES, START, STOP, VERSION
 from jgroups_py.archive.sealer import Sealer
 from jgroups_py.archive.segment import OpenFile
-from jgroups_py.disk import ArchiveBusy, ArchiveFailed, ArchiveOpened, OpenArchive, Record
-from jgroups_py.events import Event
+from jgroups_py.model.counters import declare, figure
+from jgroups_py.model.events import ArchiveBusy, ArchiveFailed, ArchiveOpened, Event
+from jgroups_py.model.outputs import OpenArchive, Record
+from jgroups_py.model.units import NS_PER_S, seconds
 from jgroups_py.protocols.archive.config import BLOCK, EVERY, INTERVAL, NONE, ArchiveConfig
-from jgroups_py.units import NS_PER_S, seconds
 
 log = logging.getLogger("jgroups_py")
 
 RECORD_COST = 256                            # bytes that a record takes in the queue besides its payloads
-BATCH_ROWS = 64 << 10                        # of one batch, about
+BATCH_ROWS = 64 << 10                        # of one Arrow record batch, about
 BATCH_BYTES = 8 << 20
-HURRY_RATIO = 4                              # a queue filled to one part in so many is written at once
+HURRY_RATIO = 4                              # a queue that is 1/HURRY_RATIO full is written at once
 RETRY_NS = seconds(1)
 IDLE_NS = seconds(60)                        # how long the thread sleeps at most with nothing to do
 CLOCK_READS = 5
 
 
 class Recorder:
-    """One member's recorder. `tell` passes an event to the node and may be called from any thread."""
+    """One member's recorder. `inject` passes an event to the node and may be called from any thread."""
 
-    def __init__(self, asked: OpenArchive, tell: Callable[[Event], None]) -> None:
-        config = asked.config
+    COUNTERS = declare(
+        figure("rows", "Rows recorded."),
+        figure("synced_rows", "Of these, on disk for good."),
+        figure("written_bytes", "Bytes written."),
+        figure("waiting_bytes", "Bytes that wait to be written."),
+        figure("dropped_rows", "Rows that were not recorded: the disk was too slow. The archive has a row with their "
+                               "number."),
+        figure("failed_rows", "Rows lost because the disk refused them."),
+        figure("failures", "How often the disk refused."),
+        figure("fails", "1 while it does."),
+    )
+
+    def __init__(self, wanted: OpenArchive, inject: Callable[[Event], None]) -> None:
+        config = wanted.config
         assert isinstance(config, ArchiveConfig), "ARCHIVE asks with its own configuration"
-        self.identity = Identity(asked.cluster, asked.site, asked.member, asked.incarnation)
+        self.identity = Identity(wanted.cluster, wanted.site, wanted.member, wanted.incarnation)
         self._config = config
         self._directory = Path(config.directory).expanduser()
-        self._tell = tell
+        self._inject = inject
         self._hurry_bytes = config.queue_bytes // HURRY_RATIO
         self._sealer = Sealer(self._directory, self.identity, config)
-        # Written by whoever is inside a round:
+        # Written by the thread that runs the round:
         self._put_bytes = 0
-        self._busy = False                                   # the group waits for us
+        self._busy = False                                   # the group waits: ArchiveBusy was injected
         self._dropping = False
-        self._dropped = Gaps()
+        self._dropped = RecorderGaps()
         self.dropped_rows = 0
-        # Written by the thread:
+        # Written by the recorder's thread:
         self._taken_bytes = 0
         self._file: OpenFile | None = None
         self._next_row = 0
         self._synced_row = 0
         self._sync_due_ns: int | None = None
-        self._failed = Gaps()                                # what the disk did not take
+        self._failed = RecorderGaps()                        # what the disk did not take
         self._failing = False
         self._retry_ns = 0
         self.failed_rows = self.written_bytes = self.failures = 0
         # Shared:
         self._queue: deque[Record] = deque()
-        self._asleep = self._gathering = False               # what a `wake` is for
-        self._closing: str | None = None                     # why
+        self._asleep = self._gathering = False               # what the thread waits for; `_wake` ends either
+        self._closing: str | None = None                     # the reason, once `close` was called
         self._dead = False                                   # the thread ended because of a bug
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._work, name="jgroups-archive", daemon=True)
 
     def start(self) -> None:
-        """Begin; ArchiveOpened or ArchiveFailed is told."""
+        """Start the thread, which injects ArchiveOpened or ArchiveFailed."""
         self._thread.start()
 
     # --- inside a round ---------------------------------------------------------------------------------------------
 
     def put(self, record: Record) -> None:
-        """Record it, or count it as dropped."""
+        """Queue a record, or count it as dropped; never waits."""
         if self._dead:
             self.dropped_rows += record.rows
             return
@@ -103,15 +117,19 @@ class Recorder:
         self._queue.append(record)
 
     def _refuses(self, record: Record, waiting_bytes: int) -> bool:
-        """The queue is full, or it was and is not half empty again. Facts are queued all the same."""
+        """Whether a record is dropped now that the queue is full, or was and is not half empty again.
+
+        Only messages are dropped: facts are few, and an audit without them proves nothing.
+        """
         if self._config.on_slow == BLOCK:
             if not self._busy:
-                self._tell(ArchiveBusy(waiting_bytes))       # first: the thread takes it back only once it is said
+                # Injected before the flag is set: the thread injects ArchiveBusy(0) once it sees the flag.
+                self._inject(ArchiveBusy(waiting_bytes))
                 self._busy = True
             return False
         if waiting_bytes <= self._config.queue_bytes // 2:
             self._dropping = False
-            self._tell_dropped()
+            self._append_gaps()
             return False
         self._dropping = True
         if record.kind not in MESSAGES:
@@ -120,14 +138,14 @@ class Recorder:
         self._dropped.add(record, SLOW)
         return True
 
-    def _tell_dropped(self) -> None:
+    def _append_gaps(self) -> None:
         for gap in self._dropped.take():
             self._append(gap, RECORD_COST)
 
     def close(self, reason: str) -> None:
         """Write what is queued, seal, and end; `join` waits for it."""
         if self._closing is None:
-            self._tell_dropped()
+            self._append_gaps()
             self._closing = reason
             self._wake.set()
 
@@ -153,19 +171,19 @@ class Recorder:
             self._begin()
         except OSError as error:
             self._sealer.close()
-            return self._tell(ArchiveFailed(f"cannot write to {self._directory}: {error.strerror or error}"))
-        self._tell(ArchiveOpened())
+            return self._inject(ArchiveFailed(f"cannot write to {self._directory}: {error.strerror or error}"))
+        self._inject(ArchiveOpened())
         try:
             while self._closing is None:
                 self._gather()
                 self._write_queued()
-                self._look_after()
+                self._run_due()
             self._end(self._closing)
-        except BaseException as error:           # a bug of ours: the group goes on, and is told
+        except BaseException as error:           # a bug here must not end the group: report it and stop recording
             log.exception("the recorder of %s ends because of a bug", self.identity.member)
-            self._tell(ArchiveFailed(f"{type(error).__name__}: {error}"))
+            self._inject(ArchiveFailed(f"{type(error).__name__}: {error}"))
             self._dead = True
-            self._tell(ArchiveBusy(0))           # nobody waits for us any more
+            self._inject(ArchiveBusy(0))         # the group must not wait for a thread that has ended
         finally:
             self._sealer.close()
         return None
@@ -179,10 +197,10 @@ class Recorder:
         self._write([clock_record(START, details)])
 
     def _gather(self) -> None:
-        """Sleep until there is something to do, then a moment longer, so that many runs are written together."""
+        """Sleep until there is something to do, then `flush_interval` longer, so that one write takes many records."""
         self._asleep = True
         if not self._queue and self._closing is None:
-            self._wake.wait(max(0, self._next_duty_ns() - monotonic_ns()) / NS_PER_S)
+            self._wake.wait(max(0, self._next_due_ns() - monotonic_ns()) / NS_PER_S)
         self._asleep = False
         self._wake.clear()
         self._gathering = True
@@ -191,7 +209,7 @@ class Recorder:
         self._gathering = False
         self._wake.clear()
 
-    def _next_duty_ns(self) -> int:
+    def _next_due_ns(self) -> int:
         due = [monotonic_ns() + IDLE_NS]
         if self._sync_due_ns is not None:
             due.append(self._sync_due_ns)
@@ -201,8 +219,8 @@ class Recorder:
             due.append(self._file.began_ns + self._config.segment_age_ns)
         return min(due)
 
-    def _look_after(self) -> None:
-        """What is due by time."""
+    def _run_due(self) -> None:
+        """Retry, sync, or end the segment, as far as that is due by time."""
         now_ns = monotonic_ns()
         if self._failing:
             if now_ns >= self._retry_ns:
@@ -218,7 +236,7 @@ class Recorder:
     # --- writing ----------------------------------------------------------------------------------------------------
 
     def _write_queued(self) -> None:
-        """All that is queued; a group that waits goes on when half of it is written."""
+        """Write all that is queued; a group that waits goes on once the queue is half empty."""
         while self._queue:
             records, cost = self._take()
             if self._failing:
@@ -227,12 +245,12 @@ class Recorder:
                 self._write(records)
             self._taken_bytes += cost
             if self._busy and self._put_bytes - self._taken_bytes <= self._config.queue_bytes // 2:
-                self._tell(ArchiveBusy(0))
+                self._inject(ArchiveBusy(0))
                 self._busy = False
-            self._look_after()
+            self._run_due()
 
     def _take(self) -> tuple[list[Record], int]:
-        """The next records, for one batch."""
+        """The next records for one Arrow record batch, and what they took in the queue."""
         records, rows, cost, queue = list[Record](), 0, 0, self._queue
         while queue and rows < BATCH_ROWS and cost < BATCH_BYTES:
             record = queue.popleft()
@@ -242,11 +260,11 @@ class Recorder:
         return records, cost
 
     def _write(self, records: list[Record]) -> bool:
-        """Append one batch. Returns whether the disk took it; if not, it is given up."""
+        """Append records. Returns whether the disk took them; if not, they become gaps."""
         try:
             self._roll_if_due()
             file = self._file if self._file is not None else self._open_file()
-            body = run_batch(records, self._next_row, time_ns() - monotonic_ns()).serialize()
+            body = lines_of(records, self._next_row, time_ns() - monotonic_ns()).serialize()
             file.append(body, sum(record.rows for record in records))
         except OSError as error:
             self._give_up(records)
@@ -274,14 +292,14 @@ class Recorder:
             self._synced_row = self._next_row
 
     def _roll_if_due(self) -> None:
-        """A segment ends when it is large or old, and with its hour."""
+        """End the segment if it is large or old, or its hour is over."""
         file = self._file
         if file is not None and (file.nbytes >= self._config.segment_bytes or hour_folder(time_ns()) != file.hour
                                  or monotonic_ns() >= file.began_ns + self._config.segment_age_ns):
             self._roll()
 
     def _roll(self) -> None:
-        """End the segment; the next batch begins another."""
+        """End the segment; the next write begins another."""
         if self._config.fsync != NONE:
             self._sync()
         file, self._file = self._file, None
@@ -296,7 +314,7 @@ class Recorder:
             self._failed.add(record, FAILED)
 
     def _fail(self, error: OSError) -> None:
-        """Go on without the disk, and try again soon, with a new segment: of this one nothing is sure any more."""
+        """Record nothing for RETRY_NS, then try a new segment: after an error the end of this one is not known."""
         self.failures += 1
         self._retry_ns = monotonic_ns() + RETRY_NS
         file, self._file, self._sync_due_ns = self._file, None, None
@@ -304,13 +322,13 @@ class Recorder:
             self._sealer.put(file)
         if not self._failing:
             self._failing = True
-            self._tell(ArchiveFailed(f"{error.filename or self._directory}: {error.strerror or error}"))
+            self._inject(ArchiveFailed(f"{error.filename or self._directory}: {error.strerror or error}"))
 
     def _retry(self) -> None:
-        """Write down what was given up; if the disk takes that, all is well again."""
+        """Write the gaps; if the disk takes them, recording goes on."""
         if self._write(self._failed.take()):
             self._failing = False
-            self._tell(ArchiveOpened())
+            self._inject(ArchiveOpened())
 
     def _end(self, reason: str) -> None:
         self._write_queued()
@@ -324,7 +342,7 @@ class Recorder:
 
 
 def cost_of(record: Record) -> int:
-    """What a record takes in the queue."""
+    """The bytes that a record counts for in the queue."""
     if not record.payloads:
         return RECORD_COST
     sizes = record.sizes

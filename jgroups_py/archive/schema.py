@@ -1,8 +1,8 @@
-"""The columns of the archive: one row a message sent or delivered, and one a fact that the member learnt.
+"""The columns of the archive: one row per message sent or delivered, and one per fact that the member recorded.
 
-A sealed segment holds rows in `ROWS`; the folder it lies in says cluster, site, member, incarnation, date and hour,
-which are not repeated inside (Spark takes them from the path); `ALL` is both, what readers give. The open segment holds
-*runs* (`RUNS`): one line for all messages of a run, so that recording costs per run; runs.py unfolds them.
+A sealed segment holds rows in `ROWS`. Its folder gives cluster, site, member, incarnation, date and hour, which are not
+repeated inside (Spark takes them from the path); readers return both, `ALL`. The open segment holds lines in `LINES`:
+one for all messages of a batch, so that recording costs per batch; rows.py unfolds them.
 """
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ VERSION: Final = 1
 START, STOP = "start", "stop"                # of a recorder; detail: the clock pair and what the recorder is
 SENT, DELIVERED = "sent", "delivered"        # messages, one row each
 VIEW, GLOBAL_VIEW = "view", "global_view"
-SITE, RELAY = "site", "relay"                # another site's status; which relay is obeyed
+SITE, RELAY = "site", "relay"                # another site's status; the relay of a site, with its epoch
 LOST, UNREACHABLE = "lost", "unreachable"    # declared to the application
-PASSED = "passed"                            # numbers of topics that nobody at this site wants
-COVERED = "covered"                          # held by a state of another site that was set, so not delivered
-SKIPPING = "skipping"                        # FLOW begins or ceases to spare a slow application a sender's multicasts
-FORGOTTEN = "forgotten"                      # of NAKACK's numbers: nobody in the group keeps them any more
+PASSED = "passed"                            # numbers of topics to which no member of this site subscribes
+COVERED = "covered"                          # contained in a state of another site that was installed: not delivered
+SKIPPING = "skipping"                        # FLOW starts or stops to drop a sender's multicasts for a slow application
+FORGOTTEN = "forgotten"                      # of NAKACK's numbers: no member keeps them any more
 GAP = "gap"                                  # what the recorder itself dropped
 KINDS: Final = (START, STOP, SENT, DELIVERED, VIEW, GLOBAL_VIEW, SITE, RELAY, LOST, UNREACHABLE, PASSED, COVERED,
                 SKIPPING, FORGOTTEN, GAP)
@@ -42,7 +42,7 @@ ROWS = pa.schema([
     pa.field("origin_name", pa.string()),                   # its logical name
     pa.field("stream", pa.string()),                        # which numbering `seqno` belongs to, see STREAMS
     pa.field("seqno", pa.int64()),                          # per origin and stream, from 1; lost, gap: the first
-    pa.field("count", pa.int64(), nullable=False),          # messages that the row speaks of: 1; lost, gap: how many
+    pa.field("count", pa.int64(), nullable=False),          # messages that the row stands for: 1; lost, gap: how many
     pa.field("dest", pa.string()),                          # null: all; else an incarnation, 32 hex digits
     pa.field("flags", pa.int32()),
     pa.field("headers", HEADERS),                           # the application's (200 and up) and blocks' (below)
@@ -61,17 +61,17 @@ PLACE = pa.schema([
     pa.field("date", pa.string(), nullable=False),          # "2026-11-21", UTC, of the segment's first row
     pa.field("hour", pa.int32(), nullable=False),
 ])
-"""What the folder of a segment says."""
+"""The columns that the folder of a segment gives."""
 
 ALL = pa.schema([*PLACE, *ROWS])
 
-RUNS = pa.schema([
+LINES = pa.schema([
     *(field for field in ROWS if field.name not in ("size", "payload")),
-    pa.field("rows", pa.int32(), nullable=False),           # what the run unfolds to: row, seqno go up by 1
+    pa.field("rows", pa.int32(), nullable=False),           # that the line unfolds to: row and seqno go up by 1
     pa.field("sizes", pa.list_(pa.int32())),                # one size for all rows, or one each; null: no payloads
     pa.field("payloads", pa.large_binary()),                # all payloads, one behind the other; null: not recorded
 ])
 """A line of the open segment; `row` and `seqno` are those of its first message."""
 
-RUN_LENGTHS = ("kind", "view_id", "origin_site", "origin", "origin_name", "stream", "dest", "topic", "detail")
+FEW_VALUES = ("kind", "view_id", "origin_site", "origin", "origin_name", "stream", "dest", "topic", "detail")
 """Columns with few values: dictionaries in sealed segments."""

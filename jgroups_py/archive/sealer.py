@@ -1,7 +1,7 @@
-"""The thread that makes Parquet of full segments and removes what is too old, so that recording goes on meanwhile.
+"""The thread that makes Parquet of full segments and removes expired ones while recording goes on.
 
-At its start it also seals what earlier incarnations of this member left open when they crashed. What cannot be sealed
-(the disk is full) stays as it is, readable, and is tried again with the next one.
+At its start it also seals what earlier incarnations of this member left open when they crashed. A segment that cannot
+be sealed (the disk is full) stays as it is, readable, and is tried again with the next one.
 """
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from time import time
 
 import attrs
 
-from jgroups_py.archive.layout import Recorder, Segment, recorders, segments
-from jgroups_py.archive.sealing import Damage, seal, seal_abandoned
+from jgroups_py.archive.layout import ArchiveSegment, RecorderId, recorders, segments
+from jgroups_py.archive.sealing import SegmentDamage, seal, seal_abandoned
 from jgroups_py.archive.segment import OpenFile
+from jgroups_py.model.counters import declare, figure
+from jgroups_py.model.units import NS_PER_S
 from jgroups_py.protocols.archive.config import ArchiveConfig
-from jgroups_py.units import NS_PER_S
 
 log = logging.getLogger("jgroups_py")
 
@@ -28,7 +29,14 @@ log = logging.getLogger("jgroups_py")
 class Sealer:
     """Seals segments of `recorder` in `directory`."""
 
-    def __init__(self, directory: Path, recorder: Recorder, config: ArchiveConfig) -> None:
+    COUNTERS = declare(
+        figure("segments", "Segments sealed."),
+        figure("segments_not_sealed", "Segments that could not be sealed; they are tried again."),
+        figure("segments_removed", "Segments removed because of their age or the space that they took."),
+        figure("torn_bytes", "Bytes of unfinished rows cut off after a crash."),
+    )
+
+    def __init__(self, directory: Path, recorder: RecorderId, config: ArchiveConfig) -> None:
         self._directory = directory
         self._recorder = recorder
         self._config = config
@@ -38,7 +46,7 @@ class Sealer:
         self._thread.start()
 
     def put(self, file: OpenFile) -> None:
-        """Seal a segment to which nothing is appended any more."""
+        """Queue a full segment to be sealed."""
         self._full.put(file)
 
     def close(self) -> None:
@@ -46,7 +54,7 @@ class Sealer:
         self._full.put(None)
 
     def join(self, timeout: float) -> bool:
-        """After `close`: wait for it. Returns whether it has ended."""
+        """After `close`: wait for the thread. Returns whether it has ended."""
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
@@ -71,7 +79,7 @@ class Sealer:
         self._counts["segments"] += 1
 
     def _attempt(self, work: Callable[[], None]) -> bool:
-        """Do what the disk may refuse. Returns whether it was done."""
+        """Run `work`, which may raise OSError: that is logged. Returns whether it was done."""
         try:
             work()
         except OSError as error:
@@ -88,7 +96,7 @@ class Sealer:
         for damage in seal_abandoned(self._directory, others, self._config.compression):
             self._note(damage)
 
-    def _note(self, damage: Damage) -> None:
+    def _note(self, damage: SegmentDamage) -> None:
         self._counts["torn_bytes"] += damage.cut_bytes
         if damage:
             log.warning("archive of %s: a crash tore %d bytes off, rows %s are damaged", self._recorder.member,
@@ -112,7 +120,7 @@ class Sealer:
             self._counts["segments_removed"] += 1
             remove_empty(segment.path.parent, self._directory)
 
-    def _sealed(self) -> list[tuple[Segment, float, int]]:
+    def _sealed(self) -> list[tuple[ArchiveSegment, float, int]]:
         """The sealed segments of this member, all incarnations, with time and size."""
         found = []
         for recorder in recorders(self._directory):
@@ -125,7 +133,7 @@ class Sealer:
 
 
 def remove_empty(folder: Path, directory: Path) -> None:
-    """Remove a folder and those above it, below `directory`, as far as they are empty."""
+    """Remove a folder and its parents below `directory`, as far as they are empty."""
     with contextlib.suppress(OSError):
         while folder != directory:
             folder.rmdir()

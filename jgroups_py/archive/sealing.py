@@ -1,6 +1,6 @@
-"""From an open segment to Parquet: written beside it, brought to the disk, renamed, then the open one is removed.
+"""Sealing: the rows of an open segment are written beside it as Parquet, synced, renamed, then the open one is removed.
 
-A crash leaves the open segment or both, never neither; who reads takes the sealed one where it is there.
+A crash leaves the open segment or both, never neither; readers prefer the sealed one.
 """
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ import attrs
 
 from jgroups_py.archive import framing
 from jgroups_py.archive.arrow import pa, pq
-from jgroups_py.archive.layout import Segment, sealed_name, segments
-from jgroups_py.archive.runs import is_sound, unfold
-from jgroups_py.archive.schema import ROWS, RUN_LENGTHS, RUNS
-from jgroups_py.filesystem import make_folder, new_file, sync_path
+from jgroups_py.archive.layout import ArchiveSegment, sealed_name, segments
+from jgroups_py.archive.rows import is_sound, unfold
+from jgroups_py.archive.schema import FEW_VALUES, LINES, ROWS
+from jgroups_py.system.filesystem import make_folder, new_file, sync_path
 
 GROUP_ROWS = 64 << 10                            # rows of a row group, at least, but for the last
 DELTAS = dict.fromkeys(("row", "wall_ns", "mono_ns", "seqno", "count", "size", "flags"), "DELTA_BINARY_PACKED")
 COUNTED = ("row", "kind", "wall_ns", "view_id", "origin", "stream", "seqno", "count", "dest", "flags", "detail")
 """Columns with statistics: readers leave out row groups, and columns of one value. They cost a sixth of writing."""
 COMPRESSION = "snappy"
-SEALED = pa.schema([field.with_type(pa.dictionary(pa.int32(), pa.string())) if field.name in RUN_LENGTHS else field
+SEALED = pa.schema([field.with_type(pa.dictionary(pa.int32(), pa.string())) if field.name in FEW_VALUES else field
                     for field in ROWS])
 """ROWS as they are written."""
 
 
 @attrs.frozen
-class Damage:
-    """What was wrong with an open segment. missing: ranges of rows whose record had a wrong checksum."""
+class SegmentDamage:
+    """Damage of an open segment. missing: ranges of rows whose record had a wrong checksum."""
 
     cut_bytes: int = 0
     missing: tuple[tuple[int, int], ...] = ()
@@ -61,29 +61,29 @@ class OpenSegment:
         """The heads of its records from `at` on, the owner's excepted."""
         return [head for head in framing.heads(self.buffer, at) if head.kind == framing.BATCH]
 
-    def runs(self, head: framing.Head) -> Any | None:
-        """The lines of a record; None if its checksum is wrong, or what it says cannot be."""
+    def lines(self, head: framing.Head) -> Any | None:
+        """The lines of a record; None if its checksum is wrong or its values are inconsistent."""
         if not framing.is_whole(self.buffer, head):
             return None
         try:
-            runs = pa.ipc.read_record_batch(self.buffer.slice(head.at, head.stop - head.at), RUNS)
+            lines = pa.ipc.read_record_batch(self.buffer.slice(head.at, head.stop - head.at), LINES)
         except (pa.ArrowException, OSError, EOFError):
             return None
-        return runs if is_sound(runs, head.rows) else None
+        return lines if is_sound(lines, head.rows) else None
 
     def stop(self) -> int:
-        """Where its last whole record ends; what follows is the torn tail."""
+        """The end of its last whole record; what follows is the torn tail."""
         return max((head.stop for head in framing.heads(self.buffer)), default=0)
 
-    def damage(self) -> Damage:
-        """What is wrong with it; reads all of it."""
+    def damage(self) -> SegmentDamage:
+        """Its damage; reads all of it."""
         missing = tuple((head.first, head.first + head.rows) for head in framing.heads(self.buffer)
-                        if (self.runs(head) is None if head.kind == framing.BATCH else
+                        if (self.lines(head) is None if head.kind == framing.BATCH else
                             not framing.is_whole(self.buffer, head)))
-        return Damage(self.nbytes - self.stop(), missing)
+        return SegmentDamage(self.nbytes - self.stop(), missing)
 
 
-def seal(segment: Segment, compression: str = COMPRESSION) -> tuple[Segment | None, Damage]:
+def seal(segment: ArchiveSegment, compression: str = COMPRESSION) -> tuple[ArchiveSegment | None, SegmentDamage]:
     """Make Parquet of an open segment and remove it; None if it held no row.
 
     Raises:
@@ -91,11 +91,11 @@ def seal(segment: Segment, compression: str = COMPRESSION) -> tuple[Segment | No
     """
     missing: list[tuple[int, int]] = []
 
-    def whole_runs(source: OpenSegment, heads: list[framing.Head]) -> Iterator[Any]:
+    def whole_lines(source: OpenSegment, heads: list[framing.Head]) -> Iterator[Any]:
         for head in heads:
-            runs = source.runs(head)
-            if runs is not None:
-                yield unfold(runs)
+            lines = source.lines(head)
+            if lines is not None:
+                yield unfold(lines)
             else:
                 missing.append((head.first, head.first + head.rows))
 
@@ -103,10 +103,10 @@ def seal(segment: Segment, compression: str = COMPRESSION) -> tuple[Segment | No
         heads = source.heads()
         cut_bytes = source.nbytes - source.stop()
         stop = heads[-1].first + heads[-1].rows if heads else segment.first
-        sealed = write_segment(segment.path.parent, segment.first, stop, whole_runs(source, heads),
+        sealed = write_segment(segment.path.parent, segment.first, stop, whole_lines(source, heads),
                                compression) if stop > segment.first else None
     segment.path.unlink()
-    damage = Damage(cut_bytes, tuple(missing))
+    damage = SegmentDamage(cut_bytes, tuple(missing))
     return None if sealed is None else attrs.evolve(segment, path=sealed, stop=stop), damage
 
 
@@ -120,7 +120,7 @@ def write_segment(
     try:
         new_file(draft)                                      # Arrow keeps the mode of a file that is there
         # Without Arrow's own schema in the file readers get strings, not the dictionaries that they are written from.
-        with pq.ParquetWriter(draft, SEALED, compression=compression, use_dictionary=list(RUN_LENGTHS),
+        with pq.ParquetWriter(draft, SEALED, compression=compression, use_dictionary=list(FEW_VALUES),
                               column_encoding=DELTAS, write_statistics=list(COUNTED), store_schema=False,
                               write_page_checksum=True) as writer:
             for table in _groups(batches):
@@ -153,7 +153,7 @@ def _table(batches: list[Any]) -> Any:
 
 
 def _unique(column: Any) -> Any:
-    """With each word once in its dictionary: of another one Parquet's writer makes plain strings, without a word."""
+    """The column with each value once in its dictionary; else Parquet's writer falls back to plain strings."""
     known = column.chunk(0).dictionary.dictionary_encode()
     if len(known.dictionary) == len(known):
         return column
@@ -162,7 +162,7 @@ def _unique(column: Any) -> Any:
 
 
 def is_abandoned(path: Path) -> bool:
-    """Whether nobody writes to an open segment any more: its writer holds a lock as long as it lives."""
+    """Whether the writer of an open segment is gone: it holds a lock on the file as long as it lives."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -176,7 +176,7 @@ def is_abandoned(path: Path) -> bool:
     return True
 
 
-def seal_abandoned(directory: Path, recorders: Iterable[Any], compression: str = COMPRESSION) -> list[Damage]:
-    """Seal what crashed recorders left open; what was wrong with each segment."""
+def seal_abandoned(directory: Path, recorders: Iterable[Any], compression: str = COMPRESSION) -> list[SegmentDamage]:
+    """Seal what crashed recorders left open; returns the damage of each segment."""
     return [seal(segment, compression)[1] for recorder in recorders for segment in segments(directory, recorder)
             if not segment.sealed and is_abandoned(segment.path)]

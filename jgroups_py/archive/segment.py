@@ -1,4 +1,4 @@
-"""The open segment of a recorder: appends records, brings them to the disk, cuts off what was written by half."""
+"""The open segment of a recorder: appends records, syncs them, and cuts off a record that was written in part."""
 from __future__ import annotations
 
 import fcntl
@@ -8,24 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from jgroups_py.archive import framing
-from jgroups_py.archive.layout import Recorder, Segment, hour_folder, open_name
-from jgroups_py.filesystem import FILE_MODE, make_folder, sync_path
+from jgroups_py.archive.layout import ArchiveSegment, RecorderId, hour_folder, open_name
+from jgroups_py.system.filesystem import FILE_MODE, make_folder, sync_path
 
-MAX_BUFFERS = 512                # gathered by one system call; Linux takes 1024
+MAX_BUFFERS = 512                # in one gathering write; Linux takes 1024
 
 
 class OpenFile:
-    """An open segment that is being written; locked as long as it is.
+    """An open segment that is being written; the file is locked meanwhile.
 
     Raises:
         OSError: the folder or the file cannot be made.
     """
 
-    def __init__(self, directory: Path, recorder: Recorder, first: int, wall_ns: int, mono_ns: int) -> None:
+    def __init__(self, directory: Path, recorder: RecorderId, first: int, wall_ns: int, mono_ns: int) -> None:
         self.hour = hour_folder(wall_ns)
         folder = directory / recorder.folder / self.hour
         make_folder(folder)
-        self.segment = Segment(recorder, first, folder / open_name(first), None)
+        self.segment = ArchiveSegment(recorder, first, folder / open_name(first), None)
         self.began_ns = mono_ns
         self.first = self.next_row = first
         self.nbytes = 0
@@ -43,7 +43,7 @@ class OpenFile:
             raise
 
     def append(self, body: Any, rows: int) -> None:
-        """Append a batch of runs that unfold to `rows` rows.
+        """Append lines that unfold to `rows` rows.
 
         Raises:
             OSError: the disk is full, or worse; the file ends where it did before.
@@ -60,10 +60,10 @@ class OpenFile:
         self.nbytes += sum(memoryview(buffer).nbytes for buffer in buffers)
 
     def sync(self) -> None:
-        """Bring what was appended to the disk itself.
+        """Sync what was appended.
 
         Raises:
-            OSError: it cannot be known any more what is on the disk.
+            OSError: it is unknown from now on what is on the disk.
         """
         os.fdatasync(self._descriptor)
         if not self._name_synced:
@@ -71,7 +71,7 @@ class OpenFile:
             self._name_synced = True
 
     def close(self) -> None:
-        """Give up the file and its lock."""
+        """Close the file, which releases its lock."""
         os.close(self._descriptor)
 
 

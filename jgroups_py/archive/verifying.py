@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from jgroups_py.archive.arrow import pa, pc, pq
-from jgroups_py.archive.layout import Recorder, Segment, segments
+from jgroups_py.archive.layout import ArchiveSegment, RecorderId, segments
 from jgroups_py.archive.reading import next_row, read, read_segment
 from jgroups_py.archive.schema import GAP, KINDS, MESSAGES, ROWS, STOP
 from jgroups_py.archive.sealing import OpenSegment, is_abandoned
@@ -19,10 +19,10 @@ RECORDING, ENDED, CRASHED = "recording", "ended", "crashed"
 
 @attrs.frozen
 class Summary:
-    """One recorder at a glance. began_ns, ended_ns: wall clock of its first and last row; first: its first row that is
-    still there."""
+    """One recorder in short. began_ns, ended_ns: wall clock of its first and last row; first: its first row that
+    retention has not removed."""
 
-    recorder: Recorder
+    recorder: RecorderId
     state: str
     first: int
     stop: int
@@ -35,10 +35,10 @@ class Summary:
 
 @attrs.frozen
 class Report:
-    """What was found in the archive of one recorder. missing: rows that should be there, by number; gaps: messages that
-    the recorder says it dropped; cut_bytes: torn off by a crash (no row is lost thereby)."""
+    """The result of verifying one recorder. missing: ranges of rows that are not there; gaps: messages that the
+    recorder declared as dropped; cut_bytes: torn tails of crashes (no row is lost thereby)."""
 
-    recorder: Recorder
+    recorder: RecorderId
     rows: int = 0
     messages: dict[str, int] = attrs.Factory(dict)
     problems: tuple[str, ...] = ()
@@ -48,12 +48,12 @@ class Report:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is damaged or missing, but for what the recorder itself declared."""
+        """Whether nothing is damaged or missing, except for gaps that the recorder declared."""
         return not (self.problems or self.missing)
 
 
-def summary(directory: Path, recorder: Recorder) -> Summary:
-    """A glance at a recorder's archive; reads its ends only."""
+def summary(directory: Path, recorder: RecorderId) -> Summary:
+    """The summary of a recorder; reads its first and last row only."""
     found = segments(directory, recorder)
     first = found[0].first if found else 0
     stop = next_row(directory, recorder)
@@ -64,13 +64,13 @@ def summary(directory: Path, recorder: Recorder) -> Summary:
         *(None if row is None else row["wall_ns"] for row in ends))
 
 
-def _row(directory: Path, recorder: Recorder, row: int) -> dict[str, Any] | None:
+def _row(directory: Path, recorder: RecorderId, row: int) -> dict[str, Any] | None:
     batches = read(directory, recorder, row, row + 1, ["row", "kind", "wall_ns"])
     return next((found for batch in batches for found in batch.to_pylist()), None)
 
 
-def _state(found: list[Segment], last: dict[str, Any] | None) -> str:
-    """What became of the recorder, as far as its files tell."""
+def _state(found: list[ArchiveSegment], last: dict[str, Any] | None) -> str:
+    """What became of the recorder, judged by its files."""
     if last is not None and last["kind"] == STOP:
         return ENDED
     if found and not found[-1].sealed and not is_abandoned(found[-1].path):
@@ -78,8 +78,8 @@ def _state(found: list[Segment], last: dict[str, Any] | None) -> str:
     return CRASHED
 
 
-def verify(directory: Path, recorder: Recorder) -> Report:
-    """Read everything of a recorder."""
+def verify(directory: Path, recorder: RecorderId) -> Report:
+    """Read and check everything of a recorder."""
     rows, gaps, cut_bytes = 0, 0, 0
     messages = dict.fromkeys(MESSAGES, 0)
     problems: list[str] = []
@@ -103,8 +103,8 @@ def verify(directory: Path, recorder: Recorder) -> Report:
     return Report(recorder, rows, messages, tuple(problems), tuple(missing), gaps, cut_bytes)
 
 
-def _checked(segment: Segment) -> tuple[list[str], int]:
-    """What is wrong with the records of an open segment, and how many bytes of it are no record."""
+def _checked(segment: ArchiveSegment) -> tuple[list[str], int]:
+    """Problems of the records of an open segment, and how many bytes at its end are no record."""
     if segment.sealed:
         return [], 0
     try:
@@ -117,8 +117,8 @@ def _checked(segment: Segment) -> tuple[list[str], int]:
             for first, stop in damage.missing], torn
 
 
-def _batches(segment: Segment, problems: list[str]) -> Iterator[Any]:
-    """The rows of a segment as far as they can be read."""
+def _batches(segment: ArchiveSegment, problems: list[str]) -> Iterator[Any]:
+    """The rows of a segment, as far as they can be read; else a problem is added."""
     try:
         if segment.sealed:
             with pq.ParquetFile(segment.path, page_checksum_verification=True) as file:
@@ -143,12 +143,12 @@ def _count(batch: Any, number: int, messages: dict[str, int], missing: list[tupl
 
 
 def _gaps(batch: Any) -> int:
-    """Messages that the recorder dropped."""
+    """How many messages the recorder declared as dropped."""
     kinds = batch.column(batch.schema.get_field_index("kind"))
     dropped = batch.filter(pc.equal(kinds, GAP))
     return pc.sum(dropped.column(dropped.schema.get_field_index("count"))).as_py() or 0
 
 
-def _unknown_kinds(batch: Any, segment: Segment) -> list[str]:
+def _unknown_kinds(batch: Any, segment: ArchiveSegment) -> list[str]:
     kinds = pc.unique(batch.column(batch.schema.get_field_index("kind"))).to_pylist()
     return [f"{segment.path.name}: unknown kind {kind!r}" for kind in kinds if kind not in KINDS]

@@ -1,1 +1,4 @@
-"""Building blocks above a channel: request/response (rpc)."""
+"""Building blocks above a channel: requests, replicated tables and partitions, placement, names.
+
+Ring 6.
+"""

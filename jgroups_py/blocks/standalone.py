@@ -1,7 +1,7 @@
-"""A stack without a group, on a host of its own: how SWIM alone (membership) and PEX alone (gossip) run in a program.
+"""A stack without a group: the base of Membership (SWIM alone) and Gossip (PEX alone).
 
-There is no channel, no view and no GMS. A thread of its own runs the loop, another one calls the application, one call
-at a time: a slow application delays nothing but itself.
+There is no channel, no view and no GMS. One thread runs the loop, another one calls the application, one call at a
+time, so that a slow application does not delay the protocols.
 """
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
-from jgroups_py.address import Address
-from jgroups_py.arguments import checked_name, default_name, loaded
+from jgroups_py.channel.io_thread import LoopThread
+from jgroups_py.channel.validation import checked_name, default_name, loaded
 from jgroups_py.config.load import Source
 from jgroups_py.config.spec import StackSpec
-from jgroups_py.duty import LoopThread
-from jgroups_py.errors import ChannelClosedError, NotConnectedError
-from jgroups_py.events import Event
-from jgroups_py.node import Node
-from jgroups_py.outputs import Closed, Output
+from jgroups_py.model.address import Address
+from jgroups_py.model.errors import ChannelClosedError, NotConnectedError
+from jgroups_py.model.events import Event
+from jgroups_py.model.outputs import Closed, Output
+from jgroups_py.node.node import Node
 from jgroups_py.runtime.host import Host
 from jgroups_py.runtime.inbox import Inbox
 
-LOOK_SECONDS = 0.1                       # who waits for an answer of the loop looks so often whether that has ended
+LOOK_SECONDS = 0.1                       # how often a thread that waits for the loop checks whether the loop has ended
 
 
 class Standalone:
-    """From its beginning to its end, once. Any thread may call it.
+    """One incarnation, from its start to its end. Any thread may call it.
 
-    begins: the method that begins it; leave_seconds: how long the stack may take to say goodbye.
+    begins: the name of the method that starts it; leave_seconds: how long a graceful leave may take.
     """
 
     begins: ClassVar[str]
@@ -54,7 +54,7 @@ class Standalone:
 
     @property
     def address(self) -> Address | None:
-        """Who we are, another one each time; None before we are."""
+        """The address of this incarnation; None before its start."""
         return None if self._host is None or self._host.node is None else self._host.node.me
 
     def stats(self) -> dict[str, dict[str, float]]:
@@ -62,16 +62,16 @@ class Standalone:
         host = self._host
         return {} if host is None else self._ask(host.stats) or {}
 
-    # --- the beginning and the end ------------------------------------------------------------------------------------
+    # --- start and end ------------------------------------------------------------------------------------------------
 
     def _begin(self, cluster: str) -> None:
-        """Be there from now on; the sockets stand when this returns.
+        """Start; the sockets are open when this returns.
 
         Raises:
-            ChannelClosedError: they could not be opened; or it was there before: identities are not used again.
+            ChannelClosedError: the sockets could not be opened, or it was started before: an address is used once.
         """
         if self._host is not None:
-            raise ChannelClosedError(f"a {type(self).__name__} begins once; make another one")
+            raise ChannelClosedError(f"a {type(self).__name__} starts once; make another one")
         self._cluster = cluster
         self._host = Host(self.spec, cluster, self.name, self._inbox, self._host_ended)
         self._host.start()
@@ -82,19 +82,19 @@ class Standalone:
         self._running()
 
     def _end(self) -> None:
-        """Say goodbye and stop; the application is called no more once this returns. A second time it does nothing."""
+        """Leave and stop; the application is not called any more once this returns. A second call does nothing."""
         host = self._host
         if host is None:
             return
         host.leave()
         if not self._ended.wait(self.leave_seconds):
-            host.kill("left without having told everybody")
+            host.kill("left before all members could be informed")
             self._ended.wait(self.leave_seconds)
         host.loop.join()
         if self._caller is not None and self._caller is not threading.current_thread():
             self._caller.join(self.leave_seconds)
 
-    def _host_ended(self, reason: str, unasked: bool) -> None:
+    def _host_ended(self, reason: str, unrequested: bool) -> None:
         self._reason = reason
         self._ended.set()
 
@@ -111,7 +111,7 @@ class Standalone:
         self._running().sends.put_event(event, 0, None)
 
     def _ask(self, question: Callable[[Node], Any]) -> Any:
-        """What the loop answers; None if it has ended meanwhile."""
+        """Run a function of the node in the loop and return its result; None if the loop has ended meanwhile."""
         answered, found = threading.Event(), list[Any]()
 
         def answer(what: Any) -> None:
@@ -131,8 +131,13 @@ class Standalone:
             for output in self._inbox.take(None):
                 if isinstance(output, Closed):
                     return
-                self._call(output)
+                try:
+                    self._call(output)
+                except BaseException:                        # as SystemExit: this thread ends, so the member must leave
+                    if self._host is not None:
+                        self._host.leave()
+                    raise
 
     def _call(self, output: Output) -> None:
-        """Tell the application."""
+        """Call the application."""
         raise NotImplementedError

@@ -1,6 +1,8 @@
-"""The `jgroups` command: one module a subcommand, loaded only when it is asked for.
+"""The `jgroups` command: one module per subcommand, loaded only when it is used.
 
 Each module has `add_parser(subparsers)` and `run(args) -> int`. Exit codes: 0 done, 1 a claim failed, 2 wrong use.
+
+Ring 6.
 """
 from __future__ import annotations
 
@@ -13,13 +15,15 @@ from importlib import import_module
 SUBCOMMANDS = {
     "member": ("member", "run one member of a group as a process, driven by stdin"),
     "demo": ("demo", "two sites replicate a file while their coordinators are killed"),
-    "members": ("members", "show the members that a running member knows"),
+    "members": ("members", "show the members known to a running member"),
     "events": ("events", "follow what changes at a running member"),
-    "site": ("site", "ask a running member about other sites, take them offline, online, or drain them"),
+    "site": ("site", "show the other sites of a running member, take them offline, online, or drain them"),
     "lint": ("lint", "check a stack file"),
     "draw": ("draw", "show a stack as text"),
     "props": ("props", "list the properties of protocols: default, unit, meaning"),
+    "counters": ("counters", "list what protocols count, and what they drop"),
     "bench": ("bench", "measure throughput, requests, relay, membership and the cost of the layers"),
+    "mqtt": ("mqtt", "run an MQTT broker, check its file, make its passwords"),
     "archive": ("archive", "list, check, show and replay what members recorded"),
     "pipeline": ("pipeline", "check and analyse archives on Spark: audit, lag, timeline, traffic, simulator farm"),
     "sim": ("sim", "run the protocols on a virtual network under faults, and check what is guaranteed"),
@@ -36,13 +40,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130                                           # as shells report an end by Ctrl-C
     except BrokenPipeError:
-        # Whoever read our output is gone; Python would complain once more when it flushes at exit.
+        # The reader of stdout is gone. Python would report that once more when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
 
 def build_parser(wanted: str) -> ArgumentParser:
-    """The parser, with the arguments of subcommand `wanted`; of the others it knows a line of help."""
+    """The parser with the arguments of subcommand `wanted`, and a line of help for each of the others."""
     from jgroups_py import __version__
     parser = ArgumentParser(prog="jgroups", description="Group communication for Python. "
                             "Every subcommand has --help.")

@@ -1,37 +1,50 @@
-"""What a member that runs as a process obeys: commands on stdin, a line each, until `leave`, the end, or SIGTERM."""
+"""Commands of a member that runs as a process: on stdin, one per line, until `leave`, the end of input, or SIGTERM."""
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 from collections.abc import Callable, Mapping
 
 from jgroups_py.cli.printer import Printer
-from jgroups_py.errors import ChannelError, ConfigError
+from jgroups_py.model.errors import ChannelError, ConfigError
+from jgroups_py.system.drops import drop_log
 
 Commands = Mapping[str, Callable[[str], None]]
-"""Name -> what does it, called with the rest of the line."""
+"""Name -> its function, called with the rest of the line."""
 
 
 class Ended(Exception):
-    """SIGTERM, which a member whose channel closed by itself sends itself."""
+    """SIGTERM was received. A member whose channel closed by itself sends it to its own process."""
 
 
 def watch_sigterm() -> None:
-    """From now on SIGTERM raises Ended on the main thread."""
+    """Make SIGTERM raise Ended on the main thread."""
     def terminated(*_: object) -> None:
         raise Ended
     signal.signal(signal.SIGTERM, terminated)
 
 
 def ignore_sigterm() -> None:
-    """From now on SIGTERM does nothing: the member is leaving."""
+    """Make SIGTERM do nothing: the member is leaving already."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
-def obey(commands: Commands, emit: Printer, failed: Callable[[], bool] = lambda: False) -> str:
-    """Do what the lines say; return at `leave`, at the end of input, or when a line comes after it `failed`.
+def log_drops(switch: str) -> None:
+    """The command `drops on` or `drops off`: log each drop with its reason to stderr, or stop that.
 
-    The result is what stood behind `leave`, "" if nothing did.
+    Raises:
+        ValueError: `switch` is neither.
+    """
+    if switch not in ("on", "off"):
+        raise ValueError("drops takes on or off")
+    drop_log.setLevel(logging.DEBUG if switch == "on" else logging.NOTSET)
+
+
+def obey(commands: Commands, emit: Printer, failed: Callable[[], bool] = lambda: False) -> str:
+    """Execute commands; return at `leave`, at the end of input, or at the first line after `failed()` became true.
+
+    Returns the argument of `leave`, "" if there was none.
     """
     for line in sys.stdin:
         name, _, rest = line.strip().partition(" ")
@@ -45,7 +58,7 @@ def obey(commands: Commands, emit: Printer, failed: Callable[[], bool] = lambda:
 
 
 def do(commands: Commands, emit: Printer, name: str, rest: str) -> None:
-    """One command; the event `error` says what is wrong with it."""
+    """Execute one command; its error becomes the event `error`."""
     known = commands.get(name)
     if known is None:
         return emit("error", message=f"unknown command {name!r}; known: {', '.join(commands)}, leave")

@@ -1,7 +1,7 @@
 """`jgroups draw STACK`: a text picture of a stack, top to bottom, with what each layer adds.
 
-Per layer: its headers on the wire, the ports it answers (provides) and asks (needs), the events it observes (sees)
-and makes (tells), and the properties that are not at their default. All of it is read off the classes.
+Per layer: its headers on the wire, the ports that it provides and needs, the events that it observes and emits, and the
+properties that are not at their default. All of it is read from the classes.
 """
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from typing import Any
 
 import attrs
 
-from jgroups_py import events, ports, wire
+from jgroups_py import wire
 from jgroups_py.cli.showing import complain, reasons, show
-from jgroups_py.cli.stackfile import add_stack_arguments
+from jgroups_py.cli.stack_file import add_stack_arguments
 from jgroups_py.config.docs import changed, summary_of
 from jgroups_py.config.load import bridge_loader, load
 from jgroups_py.config.spec import LayerSpec, StackSpec
-from jgroups_py.errors import ConfigError
-from jgroups_py.events import Event
-from jgroups_py.protocol import Protocol
+from jgroups_py.model import events, ports
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.events import Event
 from jgroups_py.protocols import KNOWN
+from jgroups_py.stack.protocol import Protocol
 
 WIDTH = 110
 LABEL_WIDTH = 10
@@ -41,7 +42,7 @@ class LayerPicture:
     provides: tuple[str, ...]
     needs: tuple[str, ...]
     sees: tuple[str, ...]
-    tells: tuple[str, ...]
+    emits: tuple[str, ...]
     properties: dict[str, tuple[str, str | None]]
 
 
@@ -71,7 +72,7 @@ def run(args: Namespace) -> int:
 
 
 def picture(layer: LayerSpec) -> LayerPicture:
-    """What a layer adds, read off its class."""
+    """What a layer adds to a stack, read from its class."""
     cls = layer.protocol()
     wire_id = wire_id_of(layer, cls)
     return LayerPicture(
@@ -79,25 +80,25 @@ def picture(layer: LayerSpec) -> LayerPicture:
         provides=tuple(base.__name__ for base in cls.__mro__ if base.__module__ == ports.__name__),
         needs=tuple(port.__name__ for port in cls.needs.values()),
         sees=tuple(event.__name__ for event in cls.observers),
-        tells=events_made(cls), properties=changed(layer))
+        emits=events_made(cls), properties=changed(layer))
 
 
 def wire_id_of(layer: LayerSpec, cls: type[Protocol]) -> int:
-    """The id of a protocol's headers, 0 if it has none; one of our own package has it in the table of protocols."""
+    """The id of a protocol's headers, 0 if it has none; packaged protocols have theirs in the table of protocols."""
     if layer.own is None:
         return KNOWN[layer.name].wire_id
     return next((header.proto for header in wire.known_headers() if header.__module__ == cls.__module__), 0)
 
 
 def headers_of(cls: type[Protocol], wire_id: int) -> tuple[str, ...]:
-    """The headers of a protocol's wire id that come from its own room (three discovery protocols share an id)."""
+    """The headers of a protocol's wire id that its own package declares (three discovery protocols share an id)."""
     found = [header for header in wire.known_headers() if header.proto == wire_id]
     own = [header for header in found if header.__module__ == cls.__module__]
     return tuple(header.__name__ for header in (own or found))
 
 
 def events_made(cls: type[Protocol]) -> tuple[str, ...]:
-    """The events that the room of a protocol makes, found by reading its source."""
+    """The events that the package of a protocol constructs, found by parsing its source."""
     known = {name for name, member in vars(events).items() if isinstance(member, type) and issubclass(member, Event)}
     made: dict[str, None] = {}
     for path in room_files(cls):
@@ -108,7 +109,7 @@ def events_made(cls: type[Protocol]) -> tuple[str, ...]:
 
 
 def room_files(cls: type[Protocol]) -> list[Path]:
-    """The source files of a protocol's room: its module, or all modules of its folder."""
+    """The source files of a protocol: its module, or all modules of its package."""
     where = next((known.where for known in KNOWN.values() if known.load() is cls), None)
     if where is None:
         return [Path(str(sys.modules[cls.__module__].__file__))]
@@ -138,8 +139,8 @@ def box(layer: LayerPicture) -> list[str]:
         ("adds", f"header {', '.join(layer.headers)} (id {layer.wire_id})" if layer.headers else ""),
         ("provides", ", ".join(layer.provides)),
         ("needs", ", ".join(layer.needs)),
-        ("sees", ", ".join(layer.sees)),
-        ("tells", ", ".join(layer.tells)),
+        ("observes", ", ".join(layer.sees)),
+        ("emits", ", ".join(layer.emits)),
         ("set", ", ".join(f"{name}={value}" + ("" if default is None else f" (not {default or 'empty'})")
                           for name, (value, default) in layer.properties.items())),
     ]

@@ -1,9 +1,9 @@
-"""`jgroups events`: what changes at a running member from now on, a line each, until it ends or Ctrl-C.
+"""`jgroups events`: prints the changes at a running member from now on, a line each, until it ends or Ctrl-C.
 
 joined, failed, left, updated (and suspected, refuted, with the evidence, where SWIM is in the stack); view in a group;
-site and global_view with RELAY; user_event with SERF. In a group, who is out of a view has failed if this member's
-own failure detection had reported it by then, else left. The member must have a control socket, as for
-`jgroups members`.
+site and global_view with RELAY; user_event with SERF. In a group, a member that is no longer in the view has failed
+if this member's own failure detection had reported it by then; otherwise it left. The member must have a control
+socket, as for `jgroups members`.
 """
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import time
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from typing import Any
 
-from jgroups_py.cli.controlled import WHICH, add_control_argument, wrong
+from jgroups_py.cli.control_client import WHICH, add_control_argument, wrong
 from jgroups_py.cli.showing import show
-from jgroups_py.control import follow
-from jgroups_py.errors import ChannelError
+from jgroups_py.model.errors import ChannelError
+from jgroups_py.ops.control import follow
 
 SHOWN_OF = {
     "following": ("member", "cluster"),
@@ -39,7 +39,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Follow; 0 when the member ended, 2 if there is nobody to follow."""
+    """Print events; 0 when the member ended, 2 if no member listens at the control socket."""
     if not args.control:
         return wrong("events", WHICH)
     try:
@@ -51,14 +51,14 @@ def run(args: Namespace) -> int:
 
 
 def as_text(facts: dict[str, Any]) -> str:
-    """A line for a person."""
+    """An event as a line of text."""
     clock = time.strftime("%H:%M:%S", time.localtime(facts["at"])) if "at" in facts else "        "
     shown = [in_words(facts[key]) for key in SHOWN_OF.get(facts["event"], SHOWN_OF_A_MEMBER) if facts.get(key)]
     return " ".join([clock, f"{facts['event']:<10}", *shown]).rstrip()
 
 
 def in_words(value: Any) -> str:
-    """Texts as they are, lists and maps without the signs of JSON."""
+    """A value as text: strings as they are, lists and maps without the syntax of JSON."""
     if isinstance(value, dict):
         return " ".join(f"{key}={in_words(item)}" for key, item in sorted(value.items()))
     if isinstance(value, list):

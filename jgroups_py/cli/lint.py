@@ -1,4 +1,4 @@
-"""`jgroups lint STACK`: is this stack file right? Every error with its line, and what is allowed instead.
+"""`jgroups lint STACK`: checks a stack file. Prints every error with its line, and what is allowed instead.
 
 Loads the stack as a channel would, RELAY's bridge included. Exit 0 right (warnings allowed), 1 wrong.
 """
@@ -9,10 +9,10 @@ from argparse import Namespace
 from typing import Any
 
 from jgroups_py.cli.showing import show
-from jgroups_py.cli.stackfile import add_stack_arguments
+from jgroups_py.cli.stack_file import add_stack_arguments
 from jgroups_py.config.load import load
 from jgroups_py.config.problems import StackError
-from jgroups_py.errors import ConfigError
+from jgroups_py.model.errors import ConfigError
 
 
 def add_parser(subparsers: Any) -> None:
@@ -34,7 +34,7 @@ def run(args: Namespace) -> int:
 
 
 def check(stack: str, properties: dict[str, str]) -> dict[str, Any]:
-    """What is wrong with a stack, and what its reader should know."""
+    """The errors and warnings of a stack."""
     report: dict[str, Any] = {"stack": stack, "ok": True, "errors": [], "warnings": [], "layers": []}
     try:
         spec = load(stack, properties)
@@ -51,7 +51,7 @@ def check(stack: str, properties: dict[str, str]) -> dict[str, Any]:
 
 
 def as_lines(report: dict[str, Any]) -> list[str]:
-    """The report for people."""
+    """The report as lines of text."""
     lines = [f"{error['file']}{':' + str(error['line']) if error['line'] else ''}: error: {error['text']}"
              for error in report["errors"]]
     lines += [f"{warning} (warning)" for warning in report["warnings"]]

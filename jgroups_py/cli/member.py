@@ -1,5 +1,5 @@
-"""`jgroups member`: one member of a group as a process. Commands come in on stdin, a line each; events go out on
-stdout, a JSON object a line, flushed. `leave`, end of input and SIGTERM end it.
+"""`jgroups member`: one member of a group as a process. It reads commands from stdin, one per line, and prints
+events to stdout, one JSON object per line, flushed. `leave`, end of input and SIGTERM end it.
 """
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from jgroups_py.address import Address
-from jgroups_py.arguments import checked_name
-from jgroups_py.blocks.membership import Membership
-from jgroups_py.channel import JChannel
-from jgroups_py.cli.commands import Ended, ignore_sigterm, obey, watch_sigterm
-from jgroups_py.cli.floods import FLOOD, Counts, Flooder, flood_arguments, plain_name
+from jgroups_py.blocks.swim_membership import Membership
+from jgroups_py.channel.message import MessageBatch
+from jgroups_py.channel.receiver import Receiver
+from jgroups_py.channel.sync import JChannel
+from jgroups_py.channel.validation import checked_name
+from jgroups_py.cli.commands import Ended, ignore_sigterm, log_drops, obey, watch_sigterm
+from jgroups_py.cli.load import FLOOD, Counts, Flooder, flood_arguments, plain_name
 from jgroups_py.cli.membership import COMMANDS as COMMANDS_ALONE
-from jgroups_py.cli.membership import Node
+from jgroups_py.cli.membership import MembershipCommands
 from jgroups_py.cli.printer import Printer
 from jgroups_py.cli.showing import complain, reasons
-from jgroups_py.cli.stackfile import add_property_argument, recorded
+from jgroups_py.cli.stack_file import add_property_argument, recorded
 from jgroups_py.config.check import alone
 from jgroups_py.config.load import packaged
-from jgroups_py.control import ControlSocket
-from jgroups_py.errors import ChannelError, ConfigError
-from jgroups_py.events import SetPartition
-from jgroups_py.message import MessageBatch
-from jgroups_py.outputs import MessagesLost
+from jgroups_py.model.address import Address
+from jgroups_py.model.errors import ChannelError, ConfigError
+from jgroups_py.model.events import SetPartition
+from jgroups_py.model.outputs import MessagesLost
+from jgroups_py.model.view import GlobalView, MergeView, View
+from jgroups_py.ops.control import ControlSocket
 from jgroups_py.protocols.faults.partition import groups_of
-from jgroups_py.receiver import Receiver
-from jgroups_py.view import GlobalView, MergeView, View
 
 log = logging.getLogger("jgroups_py")
 
@@ -47,9 +47,10 @@ COMMANDS = """commands on stdin, a line each:
   sendto NAME TEXT           unicast to the member with that logical name, NAME@SITE for one of another site
   flood COUNT SIZE [RATE]    multicast COUNT numbered messages of SIZE bytes, RATE a second if given
   view  global  stats  sites print that event now
-  partition A,B|C  heal      divide the group, with PARTITION in the stack; every member must be told
+  drops on|off               log each dropped message with its reason to stderr, or stop that
+  partition A,B|C  heal      divide the group, with PARTITION in the stack; give it to every member
   leave                      leave the group and exit (so do end of input and SIGTERM); with RELAY other sites hold
-                             for ours until it is back
+                             for this site until it is back
   leave forget               the same, but the last member of a site has other sites forget it: nothing is held for it
 """
 
@@ -73,7 +74,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Be a member until told to leave; 1 if the group could not be joined, 2 if the stack is wrong."""
+    """Run a member until it is ended; 1 if the group could not be joined, 2 if the stack is wrong."""
     logging.basicConfig(level=logging.INFO if args.verbose else logging.WARNING, stream=sys.stderr,
                         format="%(asctime)s %(name)s %(levelname)s %(message)s")
     try:
@@ -87,9 +88,9 @@ def run(args: Namespace) -> int:
     for warning in spec.warnings:
         log.warning("%s", warning)
     if isinstance(member, Membership):
-        return Node(member, Printer()).run(args.cluster, control)
+        return MembershipCommands(member, Printer()).run(args.cluster, control)
     with control:
-        return Member(member).run(args.cluster, args.timeout)
+        return MemberCommands(member).run(args.cluster, args.timeout)
 
 
 def a_name(text: str) -> str:
@@ -99,29 +100,29 @@ def a_name(text: str) -> str:
     return checked_name(text, "it")
 
 
-class Member(Receiver):
-    """A channel, driven by stdin, telling on stdout."""
+class MemberCommands(Receiver):
+    """A channel that is controlled by stdin and prints events to stdout."""
 
     def __init__(self, channel: JChannel) -> None:
         self.channel = channel
         self.counts = Counts()
         self.emit = Printer()
         self.flooder = Flooder(channel, lambda text: self.emit("error", message=text))
-        self.sent = 0                                        # besides floods
+        self.sent = 0                                        # without floods
         self.failure: str | None = None
-        self.forget = False                                  # our site leaves for good
+        self.forget = False                                  # `leave forget`: this site leaves for good
         self.floods: queue.Queue[tuple[int, int, float | None] | None] = queue.Queue()
         self.commands: dict[str, Callable[[str], None]] = {
             "send": self.send, "sendto": self.send_to, "flood": self.flood, "view": self.show_view,
             "global": self.show_global, "stats": self.show_stats, "sites": self.show_sites,
-            "partition": self.partition, "heal": self.heal,
+            "drops": log_drops, "partition": self.partition, "heal": self.heal,
         }
         channel.receiver = self
 
-    # --- the course of things ---------------------------------------------------------------------------------------
+    # --- life cycle -------------------------------------------------------------------------------------------------
 
     def run(self, cluster: str, timeout: float) -> int:
-        """Join, obey, leave."""
+        """Join, execute commands, leave; returns the exit code."""
         watch_sigterm()
         try:
             self.channel.connect(cluster, timeout)
@@ -143,7 +144,7 @@ class Member(Receiver):
         return 1 if self.failure else 0
 
     def _obey(self) -> None:
-        """Until a `leave` that makes sense, or the end."""
+        """Execute commands until a valid `leave` or the end of input."""
         while how := obey(self.commands, self.emit, lambda: self.failure is not None):
             if how == "forget" and self.channel.spec.config_of("RELAY") is not None:
                 self.forget = True
@@ -151,7 +152,7 @@ class Member(Receiver):
             self.emit("error", message=f"`leave {how}`: it is `leave`, or `leave forget` with RELAY in the stack")
 
     def _flood_all(self) -> None:
-        """Floods one after the other, on a thread of their own, so that other commands are obeyed meanwhile."""
+        """Send the queued floods, one after the other, on a thread of their own: commands do not wait for them."""
         while (wanted := self.floods.get()) is not None:
             try:
                 self.flooder.flood(*wanted)
@@ -165,12 +166,12 @@ class Member(Receiver):
         self.floods.join()
 
     def _progress(self) -> None:
-        told = 0
+        printed = 0
         while True:
             time.sleep(PROGRESS_SECONDS)
             total = self.counts.total
-            if total != told:
-                told = total
+            if total != printed:
+                printed = total
                 self.emit("progress", received=self.counts.as_dict())
 
     # --- commands ---------------------------------------------------------------------------------------------------
@@ -208,7 +209,7 @@ class Member(Receiver):
         self.emit("global_view", sites={} if view is None else _names_by_site(view))
 
     def show_sites(self, _: str) -> None:
-        """A site event for each site that we have an opinion of."""
+        """A site event for each known site."""
         for site, status in self.channel.sites.items():
             self.emit("site", site=site, status=status)
 
@@ -218,19 +219,19 @@ class Member(Receiver):
                   protocols=self.channel.stats(), rss_mb=rss_mb(), cpu_s=round(time.process_time(), 3))
 
     def partition(self, rest: str) -> None:
-        """Divide the group, as far as this member is concerned."""
+        """Partition the group, as seen by this member."""
         if self.channel.spec.config_of("PARTITION") is None:
             raise ValueError("the stack has no PARTITION")
         self.channel.inject(SetPartition(groups_of(rest)))
 
     def heal(self, _: str) -> None:
-        """Hear everybody again."""
+        """End the partition."""
         self.partition("")
 
     # --- events -----------------------------------------------------------------------------------------------------
 
     def receive_batch(self, batch: MessageBatch) -> None:
-        """Count floods, print the rest."""
+        """Count floods, print other messages."""
         if FLOOD in batch.headers:
             return self.counts.add(batch)
         src, unicast = plain_name(batch.src), batch.dest is not None
@@ -264,11 +265,11 @@ class Member(Receiver):
                   dest_site=loss.dest_site)
 
     def archive_failed(self, reason: str) -> None:
-        """Print it; "": it records again."""
+        """Print it; reason "": recording works again."""
         self.emit("archive", error=reason)
 
     def channel_closed(self, reason: str) -> None:
-        """Say why, and end."""
+        """Print the reason, and end the process."""
         self.failure = reason
         self.emit("error", message=f"the channel closed: {reason}")
         os.kill(os.getpid(), signal.SIGTERM)
@@ -283,7 +284,7 @@ def _names_by_site(view: GlobalView) -> dict[str, list[str]]:
 
 
 def rss_mb() -> float:
-    """Resident memory of this process now (its peak where the system does not tell), in MB."""
+    """Resident memory of this process in MB: now, or its peak where the system reports no more."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:

@@ -1,8 +1,8 @@
-"""`jgroups members`: who is there, as a running member sees it.
+"""`jgroups members`: the members known to a running member.
 
-The member must have a control socket (`jgroups member --control PATH`, or jgroups_py.control.ControlSocket in a
+The member must have a control socket (`jgroups member --control PATH`, or jgroups_py.ops.control.ControlSocket in a
 program), and run as the same user on this host. In a group (GMS) the members are those of its view, and a round-trip
-time is known where SWIM detects failures; SWIM alone also knows who failed or left lately, and tags.
+time is known where SWIM detects failures; SWIM alone also lists members that failed or left lately, and tags.
 """
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import json
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from typing import Any
 
-from jgroups_py.cli.controlled import CLAIM_FAILED, WHICH, add_control_argument, wrong
+from jgroups_py.cli.control_client import CLAIM_FAILED, WHICH, add_control_argument, wrong
 from jgroups_py.cli.showing import complain, show
-from jgroups_py.control import PATIENCE_SECONDS, ask
-from jgroups_py.errors import ChannelError
-from jgroups_py.texts import escaped
+from jgroups_py.model.errors import ChannelError
+from jgroups_py.model.text import escaped
+from jgroups_py.ops.control import ANSWER_SLACK_SECONDS, ask
 
 COLUMNS = ("name", "address", "state", "incarnation", "tags", "rtt")
 TO_THE_RIGHT = ("incarnation", "rtt")
@@ -23,19 +23,19 @@ TO_THE_RIGHT = ("incarnation", "rtt")
 def add_parser(subparsers: Any) -> None:
     """Add `members` to the command line."""
     parser: ArgumentParser = subparsers.add_parser(
-        "members", help="show the members that a running member knows", description=__doc__,
+        "members", help="show the members known to a running member", description=__doc__,
         formatter_class=RawDescriptionHelpFormatter)
     add_control_argument(parser)
-    parser.add_argument("--json", action="store_true", help="what the member says, as JSON")
+    parser.add_argument("--json", action="store_true", help="the answer of the member as JSON")
     parser.set_defaults(run=run)
 
 
 def run(args: Namespace) -> int:
-    """Ask and show; 1 if the member is in no group, 2 if there is nobody to ask."""
+    """Print the members; 1 if the member is in no group, 2 if no member listens at the control socket."""
     if not args.control:
         return wrong("members", WHICH)
     try:
-        answer = ask(args.control, {"command": "members"}, PATIENCE_SECONDS)
+        answer = ask(args.control, {"command": "members"}, ANSWER_SLACK_SECONDS)
     except ChannelError as error:
         return wrong("members", str(error))
     if args.json:
@@ -48,7 +48,7 @@ def run(args: Namespace) -> int:
 
 
 def as_text(report: dict[str, Any]) -> str:
-    """The report for a person."""
+    """The report as text."""
     view = "" if report["view"] is None else f", view {report['view']}"
     rows = [COLUMNS, *(tuple(map(escaped, row_of(member))) for member in report["members"])]
     widths = [max(len(row[at]) for row in rows) for at in range(len(COLUMNS))]

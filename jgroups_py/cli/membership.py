@@ -1,4 +1,4 @@
-"""`jgroups member` with a stack of SWIM alone: one member of a membership without views, driven by stdin."""
+"""`jgroups member` with a stack of SWIM alone: one member of a membership without views, controlled by stdin."""
 from __future__ import annotations
 
 import os
@@ -8,25 +8,26 @@ from contextlib import AbstractContextManager
 from queue import SimpleQueue
 from typing import Any
 
-from jgroups_py.blocks.membership import Membership
-from jgroups_py.cli.commands import Ended, ignore_sigterm, obey, watch_sigterm
+from jgroups_py.blocks.swim_membership import Membership
+from jgroups_py.cli.commands import Ended, ignore_sigterm, log_drops, obey, watch_sigterm
 from jgroups_py.cli.printer import Printer
-from jgroups_py.errors import ChannelError
-from jgroups_py.outputs import Output
+from jgroups_py.model.errors import ChannelError
+from jgroups_py.model.outputs import Output
+from jgroups_py.ops.reports import Changes
 from jgroups_py.protocols.swim.config import parse_places, parse_tags
-from jgroups_py.reports import Changes
 
 COMMANDS = """commands on stdin with a stack of SWIM alone, a line each:
   members  stats             print that event now
+  drops on|off               log each drop with its reason to stderr, or stop that
   join HOST:PORT,...         look for members there too
-  tags KEY=VALUE,...         these are our tags from now on
+  tags KEY=VALUE,...         set this member's tags
   event NAME [TEXT]          spread a user event (with SERF in the stack)
   leave                      leave and exit (so do end of input and SIGTERM)
 """
 
 
-class Node:
-    """A Membership, driven by stdin, telling on stdout."""
+class MembershipCommands:
+    """A Membership that is controlled by stdin and prints events to stdout."""
 
     def __init__(self, membership: Membership, emit: Printer) -> None:
         self.membership = membership
@@ -34,14 +35,14 @@ class Node:
         self.changes = Changes(views=False)
         self.commands: dict[str, Callable[[str], None]] = {
             "members": self.show_members, "stats": self.show_stats, "join": self.join, "tags": self.set_tags,
-            "event": self.send_event,
+            "event": self.send_event, "drops": log_drops,
         }
         self.outputs: SimpleQueue[Output] = SimpleQueue()
         membership.watch(self.outputs.put)
         threading.Thread(target=self.print_all, name="printer", daemon=True).start()
 
     def run(self, cluster: str, control: AbstractContextManager[Any]) -> int:
-        """Join, obey, leave."""
+        """Join, execute commands, leave; returns the exit code."""
         watch_sigterm()
         try:
             with control:
@@ -71,22 +72,22 @@ class Node:
         self.emit("stats", protocols=self.membership.stats())
 
     def join(self, places: str) -> None:
-        """Look for members."""
+        """Look for members at more addresses."""
         self.membership.look_at(parse_places(places))
 
     def set_tags(self, tags: str) -> None:
-        """Ours."""
+        """Set this member's tags."""
         self.membership.set_tags(parse_tags(tags))
 
     def send_event(self, rest: str) -> None:
-        """A user event."""
+        """Spread a user event."""
         name, _, text = rest.partition(" ")
         self.membership.send_event(name, text.encode())
 
     # --- events -------------------------------------------------------------------------------------------------------
 
     def print_all(self) -> None:
-        """What the member tells, as it comes; on a thread of its own, as printing may have to wait."""
+        """Print the events of the member; on a thread of its own, since printing may block."""
         while True:
             for facts in self.changes.of(self.outputs.get()):
                 self.emit(**facts)

@@ -1,4 +1,4 @@
-"""What a member of ours that runs as a process says on stdout."""
+"""The events that a member process prints on stdout."""
 from __future__ import annotations
 
 import json
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Printer:
-    """Events as JSON lines on stdout, whole and flushed, from any thread."""
+    """Prints events as JSON lines on stdout, whole and flushed; any thread may call."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -12,7 +12,7 @@ from jgroups_py.config.docs import ProtocolDoc, as_text, doc_of, known_names
 from jgroups_py.config.own import imported
 from jgroups_py.config.problems import did_you_mean
 from jgroups_py.config.properties import canonical
-from jgroups_py.errors import ConfigError
+from jgroups_py.model.errors import ConfigError
 from jgroups_py.protocols import KNOWN, MEANINGLESS
 
 WRONG_USE = 2

@@ -1,8 +1,8 @@
 """`jgroups sim`: run the production core on a virtual network under faults, and check what is guaranteed.
 
 Every seed is a world of its own: its members, faults and traffic follow from the number. A failing seed is shrunk to
-the few actions that still break the same guarantee, and printed with one command that runs just them and a picture of
-what happened. `--only` and `--until` are that command's; by hand they try a variation.
+the few actions that still break the same guarantee, and printed with a command that runs only these and a picture of
+what happened. That command uses `--only` and `--until`; by hand they try a variation.
 """
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from typing import Any
 import attrs
 
 from jgroups_py.cli import showing
-from jgroups_py.sim.parts import Part, parse_numbers
-from jgroups_py.sim.profiles import PROFILES
-from jgroups_py.sim.runner import Outcome, run_seed, run_seeds
-from jgroups_py.sim.shrink import shrink_seed, story
-from jgroups_py.simulation import replicas as replicas  # it brings an application of its own
-from jgroups_py.units import NS_PER_S, parse_duration
+from jgroups_py.model.units import NS_PER_S, parse_duration
+from jgroups_py.simulator.plan_parts import PlanPart, parse_numbers
+from jgroups_py.simulator.profiles import PROFILES
+from jgroups_py.simulator.runner import Outcome, run_seed, run_seeds
+from jgroups_py.simulator.shrink import shrink_seed, story
+from jgroups_py.testing.simulation import mqtt as mqtt  # registers the application of its profile
+from jgroups_py.testing.simulation import replicas as replicas  # likewise
 
 SHOWN_VIOLATIONS = 5
 SHRINK_SECONDS = 30.0
@@ -31,7 +32,7 @@ SECONDS_AN_HOUR = 3600
 
 @attrs.define
 class Sum:
-    """What all seeds add up to."""
+    """The sums over all seeds."""
 
     seeds: int = 0
     failed: int = 0
@@ -76,12 +77,12 @@ class Sum:
                 "sim_hours": self.sim_s / SECONDS_AN_HOUR, "group_s_per_core_s": self.speed}
 
     def kinds(self) -> str:
-        """How many faults of each kind were done."""
+        """How many faults of each kind were injected."""
         return "faults by kind: " + (", ".join(f"{kind} {number}" for kind, number in self.by_kind.most_common())
                                      or "none")
 
     def states(self) -> str:
-        """How often the runs got into which state."""
+        """How often each counted state was reached."""
         return "reached: " + (", ".join(f"{state} {number}" for state, number in sorted(self.reached.items())) or "-")
 
     def __str__(self) -> str:
@@ -155,28 +156,28 @@ def run(args: Namespace) -> int:
         least, took_s = shrunk(outcome, shrink_s)
         shrink_s -= took_s
         if args.json:
-            say(json.dumps(as_json(outcome, least)))
+            print_text(json.dumps(as_json(outcome, least)))
         else:
             show(outcome, least, args)
     if args.json:
-        say(json.dumps(total.as_json()))
+        print_text(json.dumps(total.as_json()))
     else:
-        say(total.kinds())
-        say(total.states())
-        say(str(total))
+        print_text(total.kinds())
+        print_text(total.states())
+        print_text(str(total))
     return 1 if total.failed else 0
 
 
 def outcomes(args: Namespace) -> Iterable[Outcome]:
     """The outcomes, with histories if they are to be shown."""
-    part = Part(args.only, args.until)
+    part = PlanPart(args.only, args.until)
     if args.history or args.picture:
         return (run_seed(args.profile, seed, part, keep=True) for seed in args.seeds)
     return run_seeds(args.profile, args.seeds, min(args.jobs, len(args.seeds)), part)
 
 
 def shrunk(outcome: Outcome, limit_s: float) -> tuple[Outcome | None, float]:
-    """The shrunk outcome of a failing seed, and how long it took; None where there is nothing to shrink, or no time."""
+    """The shrunk outcome of a failing seed, and the seconds it took; None if there is nothing to shrink, or no time."""
     if not outcome.violations or limit_s <= 0:
         return None, 0.0
     began_s = time.monotonic()
@@ -200,17 +201,17 @@ def as_json(outcome: Outcome, least: Outcome | None) -> dict[str, object]:
 
 
 def show(outcome: Outcome, least: Outcome | None, args: Namespace) -> None:
-    """What is broken and how to see it again, for a failing seed; its history, where that was asked for."""
+    """Print what a failing seed breaks and how to reproduce it, and the history of a seed if wanted."""
     if outcome.violations:
-        say(f"seed {outcome.seed} breaks {', '.join(outcome.guarantees)}; reproduce: {outcome.command}")
+        print_text(f"seed {outcome.seed} breaks {', '.join(outcome.guarantees)}; reproduce: {outcome.command}")
         for text in shortened(outcome.violations):
-            say(f"  {text}")
+            print_text(f"  {text}")
     if least is not None:
-        say("\n".join([*story(outcome, least, least.command), "", *least.picture, ""]))
+        print_text("\n".join([*story(outcome, least, least.command), "", *least.picture, ""]))
     elif args.picture:
-        say("\n".join(outcome.picture))
+        print_text("\n".join(outcome.picture))
     if args.history:
-        say("\n".join(outcome.history))
+        print_text("\n".join(outcome.history))
 
 
 def shortened(violations: tuple[str, ...]) -> Iterable[str]:
@@ -220,6 +221,6 @@ def shortened(violations: tuple[str, ...]) -> Iterable[str]:
         yield f"and {len(violations) - SHOWN_VIOLATIONS} more"
 
 
-def say(text: str) -> None:
-    """A line on stdout, or several; names of a scenario of others stand in them."""
+def print_text(text: str) -> None:
+    """Print lines to stdout; they contain names from scenario files, so control characters are escaped."""
     showing.show(*text.split("\n"))

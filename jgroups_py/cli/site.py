@@ -1,6 +1,6 @@
-"""`jgroups site`: ask a running member about the other sites, or give it orders about them.
+"""`jgroups site`: show the other sites as known to a running member, or give orders about them.
 
-The member must have a control socket (`jgroups member --control PATH`, or jgroups_py.control.ControlSocket in a
+The member must have a control socket (`jgroups member --control PATH`, or jgroups_py.ops.control.ControlSocket in a
 program), and run as the same user on this host. An order works at any member of a site; it is carried out by the
 site's coordinator and holds for the whole site until the opposite order.
 """
@@ -10,21 +10,21 @@ import json
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from typing import Any
 
-from jgroups_py.cli.controlled import CLAIM_FAILED, WHICH, add_control_argument, wrong
+from jgroups_py.cli.control_client import CLAIM_FAILED, WHICH, add_control_argument, wrong
 from jgroups_py.cli.showing import complain, show
-from jgroups_py.control import DRAIN_SECONDS, PATIENCE_SECONDS, ask
-from jgroups_py.errors import ChannelError
-from jgroups_py.texts import escaped
+from jgroups_py.model.errors import ChannelError
+from jgroups_py.model.text import escaped
+from jgroups_py.ops.control import ANSWER_SLACK_SECONDS, DRAIN_SECONDS, ask
 
 EPILOG = """verbs:
-  status [SITE]   how it stands with the other sites, and what became of the messages for them:
-                  numbered = acknowledged + held + lost. What is kept in memory (first line) includes messages
-                  that are acknowledged, until all members know it
-  offline SITE    hold nothing for the site any more: what it has not acknowledged is lost for it
-  drain SITE      wait until the site has all that is held for it now, send nothing more, then offline: nothing of that
-                  is lost; what is sent while it is offline is, and is told by range at both sites
-  drain SITE --hold   the same, but go on holding: what is sent meanwhile gets there after `online` (until hold_bytes
-                  are held; the time does not count for hold_age), so nothing is lost
+  status [SITE]   status of the other sites, and the ledger of the messages for them:
+                  numbered = acknowledged + held + lost. The first line counts messages in memory, also
+                  acknowledged ones until all members have that number
+  offline SITE    stop holding for the site: what it has not acknowledged is declared lost for it
+  drain SITE      wait until the site has all that is held for it now, then take it offline: nothing of that is lost;
+                  what is sent while it is offline is declared lost, by range, at both sites
+  drain SITE --hold   the same, but keep holding: what is sent meanwhile is sent there after `online` (until
+                  hold_bytes are held; the time does not count for hold_age), so nothing is lost
   online SITE     let it return: from the current numbers on, or after `drain --hold` with all that was held
 """
 FIGURES = ("numbered", "acknowledged", "held", "lost")
@@ -46,7 +46,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Ask; 1 if the order was not carried out, 2 if there is nobody to ask."""
+    """Send the question or order; 1 if it was not carried out, 2 if no member listens at the control socket."""
     if not args.control:
         return _wrong(WHICH)
     if args.verb != "status" and not args.site:
@@ -57,7 +57,7 @@ def run(args: Namespace) -> int:
         return _wrong("--hold goes with drain")
     question = {"command": args.verb, "site": args.site or "", "timeout": args.timeout, "hold": args.hold}
     try:
-        answer = ask(args.control, question, args.timeout + 2 * PATIENCE_SECONDS)
+        answer = ask(args.control, question, args.timeout + 2 * ANSWER_SLACK_SECONDS)
     except ChannelError as error:
         return _wrong(str(error))
     if not answer.pop("ok"):
@@ -74,7 +74,7 @@ def _show(args: Namespace, answer: dict[str, Any]) -> int:
     if args.verb == "status" and args.site:
         if args.site not in sites:
             known = ", ".join(sorted(sites)) or "none"
-            complain(f"jgroups site: {answer['site']} has not heard of {args.site}; known: {known}")
+            complain(f"jgroups site: {answer['site']} does not know site {args.site}; known: {known}")
             return CLAIM_FAILED
         answer["sites"] = {args.site: sites[args.site]}
     if args.json:
@@ -92,7 +92,7 @@ def _wrong(text: str) -> int:
 
 
 def as_text(report: dict[str, Any], *, origins: bool = False) -> str:
-    """The report for a person; with `origins` a row for each origin too."""
+    """The report as text; with `origins` with a row for each origin."""
     kept = (f"{report['held_messages']} messages kept, {rounded(report['held_bytes'])} of "
             f"{rounded(report['hold_limit_bytes'])}")
     lines = [escaped(f"{report['site']}, as {report['member']} sees it (relay {report['relay']}): {kept}")]
@@ -103,7 +103,7 @@ def as_text(report: dict[str, Any], *, origins: bool = False) -> str:
             rows += [[f"  from {entry['origin']}", "", *(str(entry[figure]) for figure in FIGURES), ""]
                      for entry in site["origins"]]
     if len(rows) == 1:
-        return "\n".join([*lines, "no other site was heard of yet"])
+        return "\n".join([*lines, "no other site is known yet"])
     rows = [[escaped(cell) for cell in row] for row in rows]
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     for row in rows:
@@ -114,7 +114,7 @@ def as_text(report: dict[str, Any], *, origins: bool = False) -> str:
 
 
 def rounded(nbytes: int) -> str:
-    """A size for a person.
+    """A size in short.
 
     >>> rounded(1973412), rounded(256 << 20), rounded(0)
     ('1.9M', '256M', '0')
@@ -128,5 +128,5 @@ def rounded(nbytes: int) -> str:
 def _status(site: dict[str, Any]) -> str:
     notes = [note for note, holds in (
         ("draining", site["draining"]), ("by order", site["forbidden"]), ("on hold by order", site["on_hold"]),
-        (f"takes us for {site['takes_us_for']}", site["takes_us_for"] not in (None, "UP"))) if holds]
+        (f"regards this site as {site['takes_us_for']}", site["takes_us_for"] not in (None, "UP"))) if holds]
     return str(site["status"]) + (f" ({', '.join(notes)})" if notes else "")

@@ -1,4 +1,4 @@
-"""From names and texts to a checked StackSpec: the one road for XML, YAML and Python.
+"""From names and texts to a checked StackSpec: the one way for XML, YAML and Python.
 
 Every problem is gathered with its file and line (problems.py), so that one run shows them all. Protocols of
 JGroups' own files that mean nothing here are left out with a warning; so are properties of Java threads and buffers.
@@ -15,9 +15,9 @@ from jgroups_py.config.properties import PACKAGES, Property, PropertyTable, cano
 from jgroups_py.config.raw import RawLayer, RawProperty
 from jgroups_py.config.spec import LayerSpec
 from jgroups_py.config.substitute import Substitution, text_of
-from jgroups_py.errors import ConfigError
-from jgroups_py.protocol import Protocol
+from jgroups_py.model.errors import ConfigError
 from jgroups_py.protocols import ALIASES, KNOWN, MEANINGLESS
+from jgroups_py.stack.protocol import Protocol
 
 NOT_OFFERED = (
     "AUTH", "ASYM_ENCRYPT", "BPING", "CENTRAL_LOCK", "COMPRESS", "COUNTER", "DAISYCHAIN", "DH_KEY_EXCHANGE", "DNS_PING",
@@ -41,7 +41,7 @@ def build_layers(raw: Iterable[RawLayer], fill: Substitution, problems: Problems
 
 
 def build_layer(raw: RawLayer, fill: Substitution, problems: Problems) -> LayerSpec | None:
-    """One layer; None if it is left out or wrong (then `problems` says so)."""
+    """One layer; None if it is left out, or wrong and reported to `problems`."""
     if canonical(raw.name) in MEANINGLESS:
         problems.warn(raw.place, f"{raw.name} is left out: {MEANINGLESS[str(canonical(raw.name))]}")
         return None
@@ -139,7 +139,7 @@ def converted(
 
 
 def unknown_protocol(name: str) -> str:
-    """What to say about a protocol that is not known."""
+    """The text about a protocol that is not known."""
     short = name.rpartition(".")[2]
     if short in NOT_OFFERED:
         return f"{name} is a protocol of JGroups that is not offered here; take it out or use another stack"

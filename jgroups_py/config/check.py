@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from jgroups_py.config.problems import Place, Problems
 from jgroups_py.config.spec import PYTHON, LayerSpec
-from jgroups_py.ports import FrameRoom
+from jgroups_py.model.ports import FrameRoom
+from jgroups_py.model.units import show_size
 from jgroups_py.protocols import KNOWN
-from jgroups_py.units import show_size
 
 DISCOVERY = ("PING", "TCPPING", "FILE_PING", "PEX")
 MULTICAST_FLOW = ("MFC", "FLOW")
@@ -20,7 +20,7 @@ FRAME_ROOM_BYTES = 1024
 """What the headers of all layers above and below FRAG may take of a frame, with room to spare."""
 
 NEEDED: tuple[tuple[tuple[str, ...], str], ...] = (
-    (DISCOVERY, "nobody would be found"),
+    (DISCOVERY, "no other member would be found"),
     (("NAKACK",), "multicasts would get lost"),
     (("UNICAST",), "unicasts would get lost"),
     (("GMS",), "no group would be formed"),
@@ -30,7 +30,7 @@ NEEDED: tuple[tuple[tuple[str, ...], str], ...] = (
 OF_VIEWS = ("GMS", "NAKACK", "UNICAST", "STABLE", "FRAG", "STATE_TRANSFER", "RELAY")
 """Where one of these is, the stack is to form groups."""
 
-SAYS_ONLY = {"MEMBERLIST": ("SWIM", "SERF"), "INFLUX": ("PEX",)}
+SENDS_ONLY = {"MEMBERLIST": ("SWIM", "SERF"), "INFLUX": ("PEX",)}
 
 WANTED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("FD_ALL", "FD_SOCK", "SWIM"), "a crashed member is never noticed"),
@@ -45,12 +45,12 @@ ABOVE: tuple[tuple[str, tuple[str, ...], str], ...] = (
     *((name, ("NAMES",), "discovery asks NAMES, below it, where hosts are") for name in DISCOVERY),
     ("GMS", DISCOVERY, "GMS asks discovery, below it, for members"),
     ("MERGE3", DISCOVERY, "MERGE3 asks discovery, below it, where members are"),
-    ("GMS", ("MERGE3",), "MERGE3 tells GMS, above it, about other groups"),
+    ("GMS", ("MERGE3",), "MERGE3 reports other groups to GMS, above it"),
     ("VERIFY_SUSPECT", ("FD_SOCK", "FD_ALL"), "suspicions go up, and VERIFY_SUSPECT checks those from below"),
     ("GMS", ("FD_SOCK", "FD_ALL", "VERIFY_SUSPECT", "SWIM"), "suspicions go up to GMS"),
     ("GMS", ("NAKACK",), "GMS freezes and fills NAKACK, below it, before it installs a view"),
-    ("GMS", ("UNICAST",), "UNICAST, below it, must know a view before anybody sends in it"),
-    ("STABLE", ("NAKACK",), "STABLE tells NAKACK, below it, what may be forgotten"),
+    ("GMS", ("UNICAST",), "UNICAST, below it, must know a view before any member sends in it"),
+    ("STABLE", ("NAKACK",), "STABLE reports to NAKACK, below it, what may be forgotten"),
     ("MFC", ("NAKACK", "UNICAST"), "marks and credits must arrive, in order with the messages"),
     ("UFC", ("NAKACK", "UNICAST"), "marks and credits must arrive, in order with the messages"),
     ("FRAG", ("NAKACK", "UNICAST"), "fragments must arrive all and in order"),
@@ -81,7 +81,7 @@ def check_layers(layers: Sequence[LayerSpec], problems: Problems) -> None:
     check_detectors(layers, problems)
     check_ports(layers, problems)
     check_multicast(layers, problems)
-    if layers[0].name in SAYS_ONLY:
+    if layers[0].name in SENDS_ONLY:
         check_foreign(layers, problems)
     elif not alone(layers):
         check_sizes(layers, problems)
@@ -116,12 +116,12 @@ def check_complete(layers: Sequence[LayerSpec], problems: Problems) -> None:
 
 
 def check_foreign(layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """Another system's frames carry nothing but what it says."""
+    """Another system's frames carry only its own messages."""
     transport = layers[0].name
     for layer in layers[1:]:
-        if layer.name not in (*SAYS_ONLY[transport], *FAULTS):
-            problems.add(layer.place, f"{layer.name} cannot stand on {transport}, whose frames carry nothing but what "
-                                      f"{' and '.join(SAYS_ONLY[transport])} say")
+        if layer.name not in (*SENDS_ONLY[transport], *FAULTS):
+            problems.add(layer.place, f"{layer.name} cannot stand on {transport}, whose frames carry only what "
+                                      f"{' and '.join(SENDS_ONLY[transport])} send")
 
 
 def check_twice(layers: Sequence[LayerSpec], problems: Problems) -> None:
@@ -139,7 +139,7 @@ def check_twice(layers: Sequence[LayerSpec], problems: Problems) -> None:
 
 
 def check_order(layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """Who must stand above whom."""
+    """Layers that must stand above others."""
     height = {layer.name: at for at, layer in enumerate(layers)}
     for upper, lowers, reason in ABOVE:
         for lower in lowers:
@@ -150,7 +150,7 @@ def check_order(layers: Sequence[LayerSpec], problems: Problems) -> None:
 
 
 def check_top(layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """Who stands above all others, in the order of TOP."""
+    """Layers that stand above all others, in the order of TOP."""
     rest = list(layers)
     for name, reason in TOP:
         mine = next((layer for layer in rest if layer.name == name), None)
@@ -164,12 +164,12 @@ def check_detectors(layers: Sequence[LayerSpec], problems: Problems) -> None:
     """Links belong to one failure detector."""
     names = {layer.name: layer for layer in layers}
     if "SWIM" in names and "FD_SOCK" in names and names["SWIM"].config.link_pings:
-        problems.add(names["SWIM"].place, "SWIM stands in place of FD_SOCK, whose links it would take for its own; "
-                     f"take FD_SOCK out ({names['FD_SOCK'].place}) or set SWIM's link_pings=false")
+        problems.add(names["SWIM"].place, "SWIM stands in place of FD_SOCK, whose links it would mistake for its own; "
+                     f"remove FD_SOCK ({names['FD_SOCK'].place}) or set SWIM's link_pings=false")
 
 
 def check_ports(layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """Every question that a layer asks is answered by another layer."""
+    """Every port that a layer needs is implemented by another layer."""
     classes = [layer.protocol() for layer in layers]
     for at, layer in enumerate(layers):
         for port in classes[at].needs.values():
@@ -207,8 +207,8 @@ def check_sizes(layers: Sequence[LayerSpec], problems: Problems) -> None:
         if layer.name in ("MFC", "UFC"):
             check_credits(layer, frag_bytes, problems)
         if layer.name == "ARCHIVE" and any(other.name == "FLOW" for other in layers):
-            problems.warn(layer.place, "ARCHIVE beside FLOW records as delivered what the application was too slow for "
-                                       "and was told that it lost")
+            problems.warn(layer.place, "ARCHIVE beside FLOW records messages as delivered that FLOW dropped for a slow "
+                                       "application and reported to it as skipped")
         if layer.name == "FLOW" and layer.config.mark_every_bytes < frag_bytes:
             apart = show_size(layer.config.mark_every_bytes)
             problems.warn(layer.place, f"FLOW: a third of window, {apart}, is below FRAG's frag_size, "

@@ -13,8 +13,8 @@ import attrs
 
 from jgroups_py.config.properties import PropertyTable, table_of
 from jgroups_py.config.spec import LayerSpec
-from jgroups_py.protocol import Protocol
 from jgroups_py.protocols import ALIASES, KNOWN
+from jgroups_py.stack.protocol import Protocol
 
 _UNITS = {"time": 'time, like "1.5s" or "300ms"; a bare number is ms', "bytes": 'bytes, like "64K" or "4M"'}
 

@@ -19,8 +19,8 @@ from jgroups_py.config.problems import Place, Problems, did_you_mean, shown, sto
 from jgroups_py.config.raw import Include, RawItem, RawLayer, RawProperty
 from jgroups_py.config.spec import PYTHON, LayerSpec, StackSpec
 from jgroups_py.config.substitute import Substitution
-from jgroups_py.errors import ConfigError
-from jgroups_py.protocol import Protocol
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.stack.protocol import Protocol
 
 Source = str | Path | StackSpec | Sequence[Any]
 FORMATS: dict[str, Callable[[str, str], list[RawItem]]] = {

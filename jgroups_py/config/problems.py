@@ -10,7 +10,7 @@ from difflib import get_close_matches
 
 import attrs
 
-from jgroups_py.errors import ConfigError
+from jgroups_py.model.errors import ConfigError
 
 MAX_SHOWN = 60
 
@@ -60,7 +60,7 @@ class Problems:
         self.found.append(Problem(place, text))
 
     def warn(self, place: Place, text: str) -> None:
-        """Something is allowed but the user should know; said once."""
+        """Allowed, but worth a warning to the user, once."""
         warning = f"{place}: {text}"
         if warning not in self.warnings:
             self.warnings.append(warning)

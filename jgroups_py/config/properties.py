@@ -1,6 +1,6 @@
 """The properties of a protocol, read off its configuration class: names, converters, units, defaults, docs.
 
-One attrs declaration (units.py) is the only place where a property is described; this module turns it into what
+One attrs declaration (model/units.py) is the only place where a property is described; this module turns it into what
 the builder, the documentation and the tools look up.
 """
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 
 import attrs
 
-from jgroups_py.protocol import Protocol
+from jgroups_py.model.units import property_name, show_duration, show_size
 from jgroups_py.protocols import ALIASES, KNOWN, MEANINGLESS
-from jgroups_py.units import property_name, show_duration, show_size
+from jgroups_py.stack.protocol import Protocol
 
 PACKAGES = ("org.jgroups.protocols.", "pbcast.", "relay.")
 
@@ -63,7 +63,7 @@ class PropertyTable:
 
 
 def show_value(kind: str, value: Any) -> str:
-    """A value of a kind of field (units.py) in human units.
+    """A value of a kind of field (model/units.py) in human units.
 
     >>> show_value("duration", 1_500_000_000), show_value("size", 65536), show_value("flag", True)
     ('1.5s', '64K', 'true')
@@ -114,7 +114,7 @@ def _table(protocol: str, config: Any) -> PropertyTable:
 def _property(field: attrs.Attribute[Any]) -> Property:
     meta = field.metadata
     convert: Any = field.converter
-    assert "doc" in meta, f"{field.name} is made by a helper of units.py"
+    assert "doc" in meta, f"{field.name} is made by a helper of model/units.py"
     required = field.default is attrs.NOTHING
     return Property(property_name(field), field.name, meta["kind"], meta["unit"], meta["doc"], meta["also"],
                     None if required else meta.get("default", field.default), required, convert)

@@ -1,4 +1,4 @@
-"""What a stack source says, before anything is checked: names and texts with their places.
+"""The contents of a stack source, before anything is checked: names and texts with their places.
 
 XML, YAML and Python lists all give a list of RawLayer and Include, lowest protocol first; build.py does the rest.
 """
@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from jgroups_py.config.problems import Place
-from jgroups_py.protocol import Protocol
+from jgroups_py.stack.protocol import Protocol
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""StackSpec: what a stack file says, checked, independent of the format it was written in."""
+"""StackSpec: the contents of a stack file, checked, independent of the format it was written in."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -7,8 +7,8 @@ from typing import Any
 import attrs
 
 from jgroups_py.config.problems import Place
-from jgroups_py.protocol import Protocol
 from jgroups_py.protocols import KNOWN
+from jgroups_py.stack.protocol import Protocol
 
 PYTHON = Place("python")
 

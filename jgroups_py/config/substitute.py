@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jgroups_py.errors import ConfigError
+from jgroups_py.model.errors import ConfigError
 
 OPEN, CLOSE = "${", "}"
 MAX_DEPTH = 16
 
 
 class Substitution:
-    """Fills values and remembers which names were asked for.
+    """Fills values and records which names the sources use.
 
     properties: name -> value, turned into text; None: as if it was not given. asked: the names that the sources
     mention, in their order.

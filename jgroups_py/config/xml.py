@@ -39,7 +39,7 @@ def parse(text: str, file: str) -> list[RawItem]:
     parser.setContentHandler(reader)
     source = InputSource()
     source.setByteStream(BytesIO(data))
-    source.setEncoding("utf-8")                       # whatever the declaration says: the text was decoded already
+    source.setEncoding("utf-8")                       # in any case: the text was decoded already
     try:
         parser.parse(source)
     except StackError:

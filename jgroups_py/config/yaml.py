@@ -25,9 +25,21 @@ def parse(text: str, file: str) -> list[RawItem]:
     Raises:
         StackError: not YAML, or YAML that is no list of protocols.
     """
+    node = compose(text, file, EXAMPLE)
+    if not isinstance(node, yaml.SequenceNode):
+        raise stop(Place(file, 1), EXAMPLE)
+    return [entry(child, file) for child in node.value]
+
+
+def compose(text: str, file: str, example: str) -> yaml.Node | None:
+    """The nodes of a YAML file of plain data, None: it is empty. example: what is wanted instead of what is refused.
+
+    Raises:
+        StackError: not YAML, or more than plain data.
+    """
     try:
-        check_plain(text, file)
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        check_plain(text, file, example)
+        return yaml.compose(text, Loader=yaml.SafeLoader)
     except StackError:
         raise
     except yaml.MarkedYAMLError as error:
@@ -36,12 +48,9 @@ def parse(text: str, file: str) -> list[RawItem]:
         raise stop(place, f"not well-formed YAML: {error.problem}") from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:      # PyYAML lets chr() of odd escapes through
         raise stop(Place(file), f"not well-formed YAML: {' '.join(str(error).split())[:100]}") from None
-    if not isinstance(node, yaml.SequenceNode):
-        raise stop(Place(file, 1), EXAMPLE)
-    return [entry(child, file) for child in node.value]
 
 
-def check_plain(text: str, file: str) -> None:
+def check_plain(text: str, file: str, example: str = EXAMPLE) -> None:
     """Refuse what could make much out of little: anchors, aliases, tags, deep nesting."""
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
@@ -51,11 +60,11 @@ def check_plain(text: str, file: str) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > MAX_DEPTH:
-            raise stop(place, f"nested too deep; {EXAMPLE}")
+            raise stop(place, f"nested too deep; {example}")
         if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
-            raise stop(place, "anchors and aliases are refused in stack files")
+            raise stop(place, "anchors and aliases are refused: write it out")
         if getattr(event, "tag", None) is not None:
-            raise stop(place, "tags are refused in stack files")
+            raise stop(place, "tags are refused: write plain values")
 
 
 def entry(node: yaml.Node, file: str) -> RawItem:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from jgroups_py.archive.layout import Segment
-from jgroups_py.pipeline.job import Job, Options
+from jgroups_py.archive.layout import ArchiveSegment
+from jgroups_py.pipeline.job import Job, JobOptions
+from jgroups_py.pipeline.partitioning import shares
 from jgroups_py.pipeline.progress import Progress, watched
 from jgroups_py.pipeline.scan import all_segments, scan
-from jgroups_py.pipeline.shares import shares
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,7 +25,7 @@ MOST_SEGMENTS = 8                        # of a task, so that progress shows
 LAST_TASKS = 8                           # of a worker, if all were as small as the last ones
 
 
-def digests(rows: DataFrame, job: Job, options: Options) -> DataFrame:
+def digests(rows: DataFrame, job: Job, options: JobOptions) -> DataFrame:
     """The state that a DataFrame of rows makes (unfolded); works on streams too."""
     def digest(batches: Iterator[Any]) -> Iterator[Any]:
         keep_imports()
@@ -36,7 +36,7 @@ def digests(rows: DataFrame, job: Job, options: Options) -> DataFrame:
 
 
 def digests_of_archive(
-    spark: SparkSession, segments: Sequence[Segment], tasks: Sequence[range], job: Job, options: Options,
+    spark: SparkSession, segments: Sequence[ArchiveSegment], tasks: Sequence[range], job: Job, options: JobOptions,
 ) -> DataFrame:
     """The same of segments, read where they are digested; tasks: the segments of each."""
     def digest(batches: Iterator[Any]) -> Iterator[Any]:
@@ -50,7 +50,7 @@ def digests_of_archive(
     return spark.range(0, len(tasks), 1, max(1, len(tasks))).mapInArrow(digest, spark_schema(job.state))
 
 
-def folded(state: DataFrame, job: Job, options: Options) -> DataFrame:
+def folded(state: DataFrame, job: Job, options: JobOptions) -> DataFrame:
     """The state folded by key, on the workers."""
     def fold(table: Any) -> Any:
         return job.fold(table, options, True)
@@ -58,9 +58,9 @@ def folded(state: DataFrame, job: Job, options: Options) -> DataFrame:
     return state.groupBy(*job.fold_by).applyInArrow(fold, spark_schema(job.state))
 
 
-def table_of(rows: DataFrame, job: Job, name: str, options: Options | None = None) -> DataFrame:
+def table_of(rows: DataFrame, job: Job, name: str, options: JobOptions | None = None) -> DataFrame:
     """One of a job's tables, as a DataFrame made of a DataFrame of rows."""
-    chosen = options or Options()
+    chosen = options or JobOptions()
     schema = job.tables(job.state.empty_table(), chosen)[name].schema
 
     def judge(batches: Iterator[Any]) -> Iterator[Any]:
@@ -71,7 +71,7 @@ def table_of(rows: DataFrame, job: Job, name: str, options: Options | None = Non
 
 
 def run_batch(
-    spark: SparkSession, archive: Path, job: Job, options: Options, progress: Progress | None = None,
+    spark: SparkSession, archive: Path, job: Job, options: JobOptions, progress: Progress | None = None,
 ) -> Mapping[str, Any]:
     """All tables of a job over an archive, as Arrow tables."""
     segments = all_segments(archive)
@@ -104,7 +104,7 @@ def spark_schema(schema: pa.Schema) -> Any:
 
 
 def tasks_done(spark: SparkSession, tasks: int) -> Callable[[], int]:
-    """What says how many of the tasks that read (so many, in a job that begins after this) are done."""
+    """A function that returns how many of the reading `tasks`, of a job that begins after this call, are done."""
     tracker = spark.sparkContext.statusTracker()
     known = set(tracker.getJobIdsForGroup(None) or [])
 

@@ -19,12 +19,12 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from jgroups_py.model.units import NS_PER_S
 from jgroups_py.pipeline.output import publish
+from jgroups_py.pipeline.partitioning import shares
 from jgroups_py.pipeline.progress import Progress, watched
-from jgroups_py.pipeline.shares import shares
-from jgroups_py.sim.runner import Outcome, run_seeds
-from jgroups_py.sim.sources import digest_of_sources
-from jgroups_py.units import NS_PER_S
+from jgroups_py.simulator.runner import Outcome, run_seeds
+from jgroups_py.simulator.sources import digest_of_sources
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

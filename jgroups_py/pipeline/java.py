@@ -20,7 +20,7 @@ from pathlib import Path
 
 import attrs
 
-from jgroups_py.pipeline.extra import SparkMissingError, require
+from jgroups_py.pipeline.optional_dependency import SparkMissingError, require
 
 OLDEST_JAVA = 17
 CACHE_NAME = "jgroups_py"
@@ -41,7 +41,7 @@ exec "{java}" "$@"
 
 @attrs.frozen
 class Java:
-    """A Java to run Spark with. home: what JAVA_HOME is to be; version: what `java -version` says in its first line."""
+    """A Java to run Spark with. home: what JAVA_HOME is to be; version: the first line of `java -version`."""
 
     home: Path
     version: str
@@ -63,15 +63,15 @@ def cache_directory() -> Path:
 def version_of(executable: Path) -> str | None:
     """The first line of `java -version`; None if it does not run."""
     try:
-        said = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=VERSION_SECONDS,
+        output = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=VERSION_SECONDS,
                               check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return next((line for line in said.stderr.splitlines() if "version" in line), None)
+    return next((line for line in output.stderr.splitlines() if "version" in line), None)
 
 
 def major(version: str) -> int:
-    """The number that Javas are called by.
+    """The major version of a Java.
 
     >>> major('openjdk version "17.0.15" 2025-04-15'), major('java version "1.8.0_292"'), major("?")
     (17, 8, 0)
@@ -120,14 +120,14 @@ def wrapped(home: Path) -> Java:
                              check=True).stdout
     if DROPPED.partition("=")[2] in modules:
         return Java(home, version)
-    ours = cache_directory() / f"java-{digest(str(real), version)}"
-    script = ours / "bin" / "java"
+    wrapper = cache_directory() / f"java-{digest(str(real), version)}"
+    script = wrapper / "bin" / "java"
     script.parent.mkdir(parents=True, exist_ok=True)
     fresh = script.with_name(f"java.{os.getpid()}")
     fresh.write_text(WRAPPER.format(java=real, dropped=DROPPED))
     fresh.chmod(0o755)
     fresh.replace(script)
-    return Java(ours, version)
+    return Java(wrapper, version)
 
 
 def digest(*words: str) -> str:

@@ -1,7 +1,7 @@
 """A job as three pure functions, which batch and streaming share: digest, fold, tables.
 
 digest: a record batch of rows -> a small batch of state; runs in Spark's Python workers, one pass, no shuffle.
-fold: state -> less state of the same meaning, whatever pieces it came in: fold(fold(a) + b) says what fold(a + b) says.
+fold: state -> less state with the same meaning, however it was split: fold(fold(a) + b) means what fold(a + b) means.
 tables: folded state -> the result, by name.
 
 Batch: digest everything, fold once by key on the workers. Streaming: digest each micro-batch, fold it into the state of
@@ -17,8 +17,8 @@ import pyarrow as pa
 
 
 @attrs.frozen
-class Options:
-    """What may be set. settle_ns: see audit.owed; window_ns: of lag and traffic over time; pause_ns: a shorter time
+class JobOptions:
+    """The options. settle_ns: see audit.owed; window_ns: of lag and traffic over time; pause_ns: a shorter time
     without a delivery is no gap."""
 
     settle_ns: int = 1_000_000_000
@@ -29,12 +29,12 @@ class Options:
 @attrs.frozen
 class Job:
     """One job. columns: of the rows, what the digest needs; fold_by: what has to agree in these has to meet in fold;
-    fold's third argument says that nothing will follow, so nothing has to be kept for it."""
+    fold's third argument: whether nothing will follow, so nothing has to be kept for it."""
 
     name: str
     columns: Sequence[str]
     state: pa.Schema
     fold_by: Sequence[str]
-    digest: Callable[[Any, Options], Any]
-    fold: Callable[[Any, Options, bool], Any]
-    tables: Callable[[Any, Options], Mapping[str, Any]]
+    digest: Callable[[Any, JobOptions], Any]
+    fold: Callable[[Any, JobOptions, bool], Any]
+    tables: Callable[[Any, JobOptions], Mapping[str, Any]]

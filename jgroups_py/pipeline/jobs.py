@@ -4,17 +4,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from jgroups_py.pipeline import spans, timeline, traffic
+from jgroups_py.pipeline import seqno_ranges as spans
+from jgroups_py.pipeline import timeline, traffic
 from jgroups_py.pipeline.audit.judge import judge
 from jgroups_py.pipeline.audit.missing import missing
-from jgroups_py.pipeline.job import Job, Options
+from jgroups_py.pipeline.job import Job, JobOptions
 from jgroups_py.pipeline.lag import digest as lag_digest
 from jgroups_py.pipeline.lag import state as lag_state
 from jgroups_py.pipeline.lag.fold import fold as fold_lag
 from jgroups_py.pipeline.lag.tables import tables as lag_tables
 
 
-def _audit_tables(state: Any, options: Options) -> Mapping[str, Any]:
+def _audit_tables(state: Any, options: JobOptions) -> Mapping[str, Any]:
     found = spans.fold(state)
     pairs, findings = judge(found, options.settle_ns)
     return {"pairs": pairs, "findings": findings, "missing": missing(found, options.settle_ns)}

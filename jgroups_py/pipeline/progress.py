@@ -1,4 +1,4 @@
-"""Telling somebody how far a job on Spark is while the driver waits for it."""
+"""Reports how far a job on Spark is while the driver waits for it."""
 from __future__ import annotations
 
 import threading
@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Progress = Callable[[int, int], None]
-"""Told (how many are done, of how many)."""
+"""Called with (how many are done, of how many)."""
 LOOK_SECONDS = 0.3
 
 
 @contextmanager
 def watched(total: int, done: Callable[[], int], progress: Progress | None) -> Iterator[None]:
-    """Tell `progress` now and then what `done` says."""
+    """Call `progress` now and then with the result of `done`."""
     if progress is None:
         yield
         return

@@ -2,7 +2,7 @@
 
 Rows that are digested where they are read never cross to Java: for the audit of a sealed archive this is several times
 as fast as Spark's own reader followed by a Python function (benchmarks/pipeline). A column that has one value in a row
-group, as its statistics say, is not read: of those that a digest needs that is every second one, most of the time.
+group, by its statistics, is not read: of those that a digest needs that is every second one, most of the time.
 """
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jgroups_py.archive.layout import Recorder, Segment, recorders, segments
+from jgroups_py.archive.layout import ArchiveSegment, RecorderId, recorders, segments
 from jgroups_py.archive.reading import read_segment
-from jgroups_py.archive.schema import ALL, PLACE, RUN_LENGTHS
-from jgroups_py.errors import ConfigError
+from jgroups_py.archive.schema import ALL, FEW_VALUES, PLACE
+from jgroups_py.model.errors import ConfigError
 
 BATCH_ROWS = 1 << 18
 
 
-def check_archive(directory: Path) -> list[Recorder]:
+def check_archive(directory: Path) -> list[RecorderId]:
     """The recorders of an archive.
 
     Raises:
@@ -34,13 +34,14 @@ def check_archive(directory: Path) -> list[Recorder]:
     return found
 
 
-def all_segments(directory: Path) -> list[Segment]:
+def all_segments(directory: Path) -> list[ArchiveSegment]:
     """Every segment of an archive, by recorder and row."""
     return [segment for recorder in check_archive(directory) for segment in segments(directory, recorder)]
 
 
 def scan(
-    segment: Segment, columns: Sequence[str], first: int = 0, stop: int | None = None, batch_rows: int = BATCH_ROWS,
+    segment: ArchiveSegment, columns: Sequence[str], first: int = 0, stop: int | None = None,
+    batch_rows: int = BATCH_ROWS,
 ) -> Iterator[Any]:
     """Rows `first` to `stop` of a segment, as record batches with these columns (names of archive.schema.ALL)."""
     if not segment.sealed:
@@ -53,10 +54,10 @@ def scan(
 
 
 def _sealed(
-    segment: Segment, columns: Sequence[str], first: int, stop: int | None, batch_rows: int,
+    segment: ArchiveSegment, columns: Sequence[str], first: int, stop: int | None, batch_rows: int,
 ) -> Iterator[Any]:
     needed = list(dict.fromkeys([*(name for name in columns if name not in PLACE.names), "row"]))
-    with pq.ParquetFile(segment.path, read_dictionary=list(RUN_LENGTHS)) as file:
+    with pq.ParquetFile(segment.path, read_dictionary=list(FEW_VALUES)) as file:
         for number in range(file.metadata.num_row_groups):
             known = {**_of_folder(segment), **_constants(file.metadata.row_group(number), set(columns) - {"row"})}
             read = [name for name in needed if name not in known]
@@ -79,7 +80,7 @@ def _constants(group: Any, columns: Container[str]) -> dict[str, Any]:
     return found
 
 
-def _cut(batch: Any, segment: Segment, first: int, stop: int | None) -> Any:
+def _cut(batch: Any, segment: ArchiveSegment, first: int, stop: int | None) -> Any:
     """What lies between the rows."""
     if first <= segment.first and (stop is None or (segment.stop is not None and segment.stop <= stop)):
         return batch
@@ -89,8 +90,8 @@ def _cut(batch: Any, segment: Segment, first: int, stop: int | None) -> Any:
     return batch.slice(begin, max(0, end - begin))
 
 
-def _of_folder(segment: Segment) -> dict[str, Any]:
-    """What the folder says."""
+def _of_folder(segment: ArchiveSegment) -> dict[str, Any]:
+    """The values that the folder names."""
     recorder = segment.recorder
     return {"cluster": recorder.cluster, "site": recorder.site or None, "member": recorder.member,
             "incarnation": recorder.incarnation, "date": segment.date, "hour": segment.hour}

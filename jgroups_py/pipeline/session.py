@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import jgroups_py
-from jgroups_py.filesystem import private_folder
-from jgroups_py.pipeline.extra import require
 from jgroups_py.pipeline.java import class_data_options, find_java
+from jgroups_py.pipeline.optional_dependency import require
+from jgroups_py.system.filesystem import private_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,12 +86,12 @@ def settings(master: str = "local[*]") -> dict[str, str]:
 
 def python_path() -> str:
     """PYTHONPATH for workers: what is pickled by reference, they import."""
-    ours = str(Path(jgroups_py.__file__).resolve().parent.parent)
-    return os.pathsep.join(filter(None, [ours, os.environ.get("PYTHONPATH", "")]))
+    package = str(Path(jgroups_py.__file__).resolve().parent.parent)
+    return os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))
 
 
 def start(master: str = "local[*]", name: str = "jgroups", more: Mapping[str, str] | None = None) -> SparkSession:
-    """A session (the one that exists already, if there is one); `more`: properties on top of ours.
+    """A session (the one that exists already, if there is one); `more`: additional properties.
 
     Raises:
         SparkMissingError: PySpark, PyArrow or Java is not installed.

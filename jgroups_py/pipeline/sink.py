@@ -5,8 +5,8 @@
 The payload is the column `payload` (binary or string) where there is one, else the row as JSON. Each worker process
 joins the group once and stays in it for the tasks to come. A task ends only when what it sent is safe: with RELAY,
 stable at its own and at all other sites (`until`); without, delivered at the member itself, whose process goes on
-resending.
-Tasks and batches that run twice send twice; every message carries its row, and receivers drop doubles (once.py).
+retransmitting.
+Tasks and batches that run twice send twice; every message carries its row, and receivers drop duplicates (dedup.py).
 
 | option | |
 |---|---|
@@ -33,11 +33,11 @@ from pyspark import TaskContext
 from pyspark.sql import Row as SparkRow
 from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, WriterCommitMessage
 
-from jgroups_py.channel import JChannel
-from jgroups_py.errors import ConfigError
-from jgroups_py.message import Message
-from jgroups_py.pipeline.once import HEADER_ID, Row
-from jgroups_py.session import ChannelState
+from jgroups_py.channel.base import ChannelState
+from jgroups_py.channel.message import Message
+from jgroups_py.channel.sync import JChannel
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.pipeline.dedup import HEADER_ID, Row
 
 PREFIX = "property."
 PAYLOAD = "payload"
@@ -79,7 +79,7 @@ class Target:
 
 
 @attrs.define(eq=False)
-class Membership:
+class SinkMember:
     """This process's member of a group, kept from task to task."""
 
     channel: JChannel
@@ -99,16 +99,16 @@ class Membership:
             return self.arrived.wait_for(lambda: self.own >= number, timeout_s)
 
 
-_memberships: dict[tuple[int, Target], Membership] = {}
+_memberships: dict[tuple[int, Target], SinkMember] = {}
 
 
-def membership(target: Target) -> Membership:
+def membership(target: Target) -> SinkMember:
     """This process's member; joins if it is the first time."""
     key = (os.getpid(), target)
     known = _memberships.get(key)
     if known is None or known.channel.state is not ChannelState.CONNECTED:
         channel = JChannel(target.stack, name=f"{target.name}-{os.getpid()}", properties=dict(target.properties))
-        found = _memberships[key] = Membership(channel)
+        found = _memberships[key] = SinkMember(channel)
         channel.receiver = found.receive
         channel.connect(target.cluster, timeout=target.timeout_s)
     return _memberships[key]

@@ -6,7 +6,7 @@
 
 Rows are those of archive.schema.ALL, sealed and open segments alike, as Arrow batches. A stream's offset is
 {recorder: next row}; since a row keeps its number when its segment is sealed, a query that goes on from a checkpoint
-reads each row exactly once. Spark passes no column pruning to Python sources, so `columns` says what is read. Filters
+reads each row exactly once. Spark passes no column pruning to Python sources, so `columns` lists what is read. Filters
 on cluster, site, member, incarnation, date and hour leave out whole segments (option `filters`, because Spark refuses a
 source that takes filters unless spark.sql.python.filterPushdown.enabled is set; session.settings sets it).
 
@@ -14,7 +14,7 @@ source that takes filters unless spark.sql.python.filterPushdown.enabled is set;
 |---|---|
 | path | the archive (or the argument of load) |
 | columns | names with commas between; all by default |
-| filters | "true": take filters |
+| filters | "true": accept filters |
 | maxRowsPerBatch | streaming: at most so many rows a batch |
 | startingOffsets | streaming: earliest (default) or latest |
 | job, jobOptions | instead of rows the digests of a job (jobs.py), made where the rows are read |
@@ -45,11 +45,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from jgroups_py.archive.layout import Recorder, Segment, recorders, segments
+from jgroups_py.archive.layout import ArchiveSegment, RecorderId, recorders, segments
 from jgroups_py.archive.reading import next_row
 from jgroups_py.archive.schema import ALL
-from jgroups_py.errors import ConfigError
-from jgroups_py.pipeline.job import Job, Options
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.pipeline.job import Job, JobOptions
 from jgroups_py.pipeline.jobs import JOBS
 from jgroups_py.pipeline.scan import BATCH_ROWS, all_segments, check_archive, scan
 from jgroups_py.pipeline.sink import GroupStreamWriter, GroupWriter, Target
@@ -61,16 +61,16 @@ Offset = dict[str, int]
 
 
 @attrs.frozen
-class Wish:
+class ReadRequest:
     """What is to be read: an archive, and its rows' columns or a job's digests."""
 
     archive: Path
     columns: tuple[str, ...]
     job: str
-    options: Options
+    options: JobOptions
 
     @classmethod
-    def of(cls, options: Mapping[str, str]) -> Wish:
+    def of(cls, options: Mapping[str, str]) -> ReadRequest:
         """From the options of a reader.
 
         Raises:
@@ -85,7 +85,7 @@ class Wish:
         job = options.get("job", "")
         if job and job not in JOBS:
             raise ConfigError(f"option job: {job!r} is none of {', '.join(JOBS)}")
-        of_job = Options(**json.loads(options.get("jobOptions", "{}")))
+        of_job = JobOptions(**json.loads(options.get("jobOptions", "{}")))
         return cls(Path(options["path"]).resolve(), columns, job, of_job)
 
     @property
@@ -93,7 +93,7 @@ class Wish:
         """Of what is read."""
         return JOBS[self.job].state if self.job else pa.schema([ALL.field(name) for name in self.columns])
 
-    def read(self, segment: Segment, first: int = 0, stop: int | None = None) -> Iterator[Any]:
+    def read(self, segment: ArchiveSegment, first: int = 0, stop: int | None = None) -> Iterator[Any]:
         """Record batches of a part of a segment."""
         job: Job | None = JOBS.get(self.job)
         for batch in scan(segment, job.columns if job else self.columns, first, stop, BATCH_ROWS):
@@ -112,19 +112,19 @@ class JGroupsSource(DataSource):
 
     def schema(self) -> StructType:
         """Of the rows."""
-        found: StructType = from_arrow_schema(Wish.of(self.options).schema)
+        found: StructType = from_arrow_schema(ReadRequest.of(self.options).schema)
         return found
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For spark.read."""
-        wish = Wish.of(self.options)
-        check_archive(wish.archive)
+        request = ReadRequest.of(self.options)
+        check_archive(request.archive)
         taking = str(self.options.get("filters", "false")).lower() == "true"
-        return FilteringReader(wish) if taking else ArchiveReader(wish)
+        return FilteringReader(request) if taking else ArchiveReader(request)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """For spark.readStream."""
-        return ArchiveStream(Wish.of(self.options), self.options)
+        return ArchiveStream(ReadRequest.of(self.options), self.options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """For df.write; a group cannot be overwritten."""
@@ -142,7 +142,7 @@ class JGroupsSource(DataSource):
 class Work(InputPartition):
     """Rows `first` to `stop` of some segments of one recorder."""
 
-    def __init__(self, found: Sequence[Segment], first: int = 0, stop: int | None = None) -> None:
+    def __init__(self, found: Sequence[ArchiveSegment], first: int = 0, stop: int | None = None) -> None:
         super().__init__(None)
         self.segments, self.first, self.stop = list(found), first, stop
 
@@ -150,20 +150,20 @@ class Work(InputPartition):
 class ArchiveReader(DataSourceReader):
     """One partition a segment."""
 
-    def __init__(self, wish: Wish) -> None:
-        self.wish = wish
+    def __init__(self, request: ReadRequest) -> None:
+        self.request = request
         self.wanted: list[tuple[str, tuple[Any, ...]]] = []
 
     def partitions(self) -> Sequence[InputPartition]:
         """What is to be read, less what filters leave out."""
-        return [Work([segment]) for segment in all_segments(self.wish.archive)
+        return [Work([segment]) for segment in all_segments(self.request.archive)
                 if all(place(segment)[name] in values for name, values in self.wanted)] or [Work([])]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of a partition."""
         assert isinstance(partition, Work), "partitions are our own"
         for segment in partition.segments:
-            yield from self.wish.read(segment)
+            yield from self.request.read(segment)
 
 
 class FilteringReader(ArchiveReader):
@@ -181,8 +181,8 @@ class FilteringReader(ArchiveReader):
                 yield found
 
 
-def place(segment: Segment) -> dict[str, Any]:
-    """What a segment's folder says."""
+def place(segment: ArchiveSegment) -> dict[str, Any]:
+    """The attributes that a segment's folder names."""
     recorder = segment.recorder
     return {"cluster": recorder.cluster, "site": recorder.site or None, "member": recorder.member,
             "incarnation": recorder.incarnation, "date": segment.date, "hour": segment.hour}
@@ -193,8 +193,8 @@ def place(segment: Segment) -> dict[str, Any]:
 class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows an archive; recorders may come at any time."""
 
-    def __init__(self, wish: Wish, options: Mapping[str, str]) -> None:
-        self.wish = wish
+    def __init__(self, request: ReadRequest, options: Mapping[str, str]) -> None:
+        self.request = request
         self.limit = row_limit(options)
         self.from_latest = starts_latest(options)
         self.first: Offset | None = None
@@ -221,15 +221,15 @@ class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def ends(self) -> Offset:
         """The next row of every recorder."""
-        directory = self.wish.archive
+        directory = self.request.archive
         return {recorder.folder: next_row(directory, recorder) for recorder in recorders(directory)}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """One or more a recorder."""
         found: list[InputPartition] = []
-        for recorder in recorders(self.wish.archive):
+        for recorder in recorders(self.request.archive):
             first, stop = start.get(recorder.folder, 0), end.get(recorder.folder, 0)
-            found += [Work(covering(self.wish.archive, recorder, at, min(stop, at + PARTITION_ROWS)), at,
+            found += [Work(covering(self.request.archive, recorder, at, min(stop, at + PARTITION_ROWS)), at,
                            min(stop, at + PARTITION_ROWS)) for at in range(first, stop, PARTITION_ROWS)]
         return found
 
@@ -237,7 +237,7 @@ class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The rows of a partition."""
         assert isinstance(partition, Work), "partitions are our own"
         for segment in partition.segments:
-            yield from self.wish.read(segment, partition.first, partition.stop)
+            yield from self.request.read(segment, partition.first, partition.stop)
 
     def commit(self, end: Offset) -> None:
         """Nothing to do: retention is the recorder's."""
@@ -269,7 +269,7 @@ def starts_latest(options: Mapping[str, str]) -> bool:
     return text == "latest"
 
 
-def covering(directory: Path, recorder: Recorder, first: int, stop: int) -> list[Segment]:
+def covering(directory: Path, recorder: RecorderId, first: int, stop: int) -> list[ArchiveSegment]:
     """The segments that have some of the rows."""
     return [segment for segment in segments(directory, recorder)
             if segment.first < stop and (segment.stop is None or segment.stop > first)]

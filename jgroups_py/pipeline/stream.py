@@ -1,6 +1,6 @@
 """Jobs while the archive grows: digests of each micro-batch folded into the state of the one before.
 
-State and tables belong to a batch number. A batch that is run again, because the driver died between writing and
+State and tables belong to a batch number. A batch that is run again, because the driver crashed between writing and
 Spark's commit, starts from the state of the number before and reads the same rows (offsets are in the checkpoint), so
 it writes the same again. Old states go only once a newer one is committed. The folder holds, for each job:
 
@@ -11,6 +11,7 @@ it writes the same again. Old states go only once a newer one is committed. The 
 from __future__ import annotations
 
 import json
+import logging
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +22,8 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jgroups_py.errors import ConfigError
-from jgroups_py.pipeline.job import Job, Options
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.pipeline.job import Job, JobOptions
 from jgroups_py.pipeline.output import publish, write
 from jgroups_py.pipeline.source import NAME, JGroupsSource
 
@@ -32,14 +33,17 @@ if TYPE_CHECKING:
 
 _STATE = re.compile(r"state-(\d{12})\.parquet")
 KEPT_STATES = 2                                    # the last committed one, and the one that may be run again
-Told = Callable[[str], None]
+WORKER_LATE = "Python worker failed to connect back"   # Spark grants 10 s, not configurable (PythonWorkerFactory)
+GIVE_UP_SECONDS = 300.0                            # without a batch, while workers are late
+_log = logging.getLogger(__name__)
+Progress = Callable[[str], None]
 
 
-class Follower:
+class StreamFollower:
     """One job's state over micro-batches."""
 
-    def __init__(self, job: Job, out: Path, options: Options, told: Told | None = None) -> None:
-        self.job, self.out, self.options, self.told = job, out, options, told
+    def __init__(self, job: Job, out: Path, options: JobOptions, progress: Progress | None = None) -> None:
+        self.job, self.out, self.options, self.progress = job, out, options, progress
         self.folder = out / job.name / "stream"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.document: dict[str, Any] = {}
@@ -63,8 +67,8 @@ class Follower:
         state = self.job.fold(pa.concat_tables([self.state_before(batch), self.news]), self.options, False)
         self.keep(batch, state)
         self.document = write(self.out, self.job.name, self.job.tables(state, self.options))
-        if self.told is not None:
-            self.told(f"{self.job.name}: batch {batch}, state of {len(state)} lines, "
+        if self.progress is not None:
+            self.progress(f"{self.job.name}: batch {batch}, state of {len(state)} lines, "
                       f"{time.monotonic() - began:.2f} s{_verdict(self.document)}")
 
     def state_before(self, batch: int) -> Any:
@@ -82,7 +86,7 @@ class Follower:
             self._path(number).unlink()
 
     def states(self) -> list[int]:
-        """The batches whose state is there."""
+        """The batches whose state exists."""
         found = [_STATE.fullmatch(path.name) for path in self.folder.iterdir()]
         return sorted(int(match.group(1)) for match in found if match)
 
@@ -90,7 +94,7 @@ class Follower:
         return self.folder / f"state-{batch:012}.parquet"
 
     def start(self, spark: SparkSession, archive: Path, once: bool, max_rows: int | None) -> StreamingQuery:
-        """Begin, or go on where the checkpoint says."""
+        """Begin, or continue at the checkpoint."""
         rows = (spark.readStream.format(NAME).option("job", self.job.name)
                 .option("jobOptions", json.dumps(attrs.asdict(self.options))))
         if max_rows is not None:
@@ -115,17 +119,45 @@ def _verdict(document: Mapping[str, Any]) -> str:
 
 
 def follow(
-    spark: SparkSession, archive: Path, out: Path, jobs: Sequence[Job], options: Options, *,
-    once: bool = False, max_rows: int | None = None, told: Told | None = None,
+    spark: SparkSession, archive: Path, out: Path, jobs: Sequence[Job], options: JobOptions, *,
+    once: bool = False, max_rows: int | None = None, progress: Progress | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Run jobs as streams until Ctrl-C, or with `once` until all that is there is taken; job -> its document."""
     spark.dataSource.register(JGroupsSource)
-    followers = [Follower(job, out, options, told) for job in jobs]
-    queries = [each.start(spark, archive, once, max_rows) for each in followers]
+    followers = [StreamFollower(job, out, options, progress) for job in jobs]
+
+    def start(follower: StreamFollower) -> StreamingQuery:
+        return follower.start(spark, archive, once, max_rows)
+
+    queries = {each.job.name: start(each) for each in followers}
     try:
-        for query in queries:
-            query.awaitTermination()
+        for each in followers:
+            _await(each, queries, start)
     except KeyboardInterrupt:
-        for query in queries:
+        for query in queries.values():
             query.stop()
     return {each.job.name: each.latest() for each in followers}
+
+
+def _await(
+    follower: StreamFollower, queries: dict[str, StreamingQuery], start: Callable[[StreamFollower], StreamingQuery],
+) -> None:
+    """Wait for the end of a stream; on a busy machine, where Spark gave up on its worker, start it again.
+
+    The checkpoint makes that safe: offsets and state go on where they were. Raises what ended the stream otherwise,
+    and after GIVE_UP_SECONDS in which no attempt added a state.
+    """
+    name, states, since = follower.job.name, follower.states(), time.monotonic()
+    while True:
+        try:
+            queries[name].awaitTermination()
+            return
+        except Exception as error:
+            if WORKER_LATE not in str(error):
+                raise
+            if follower.states() != states:
+                states, since = follower.states(), time.monotonic()
+            if time.monotonic() - since >= GIVE_UP_SECONDS:
+                raise
+            _log.warning("%s: Spark's Python worker did not start within 10 s; the stream is started again", name)
+            queries[name] = start(follower)

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from jgroups_py.model.units import NS_PER_S
 from jgroups_py.pipeline.grouping import column, numbers
-from jgroups_py.pipeline.job import Options
+from jgroups_py.pipeline.job import JobOptions
 from jgroups_py.pipeline.lag.digest import key_of, pauses, table, texts
 from jgroups_py.pipeline.lag.fold import Line, edges
 from jgroups_py.pipeline.lag.state import EDGE, PAUSE, STATE
-from jgroups_py.pipeline.spans import RECORDER, is_message
-from jgroups_py.units import NS_PER_S
+from jgroups_py.pipeline.seqno_ranges import RECORDER, is_message
 
 COLUMNS = (*RECORDER, "row", "kind", "wall_ns", "mono_ns", "view_id", "origin_site", "seqno", "count", "detail")
 FACT = "fact"
@@ -34,14 +34,14 @@ VIEWS = pa.schema([*(pa.field(name, pa.string()) for name in ("cluster", "site",
                    pa.field("joined", pa.string()), pa.field("left", pa.string())])
 LIVES = pa.schema([*(pa.field(name, pa.string()) for name in RECORDER), pa.field("begin_ns", pa.int64()),
                    pa.field("end_ns", pa.int64()), pa.field("stopped", pa.bool_())])
-GAPS = pa.schema([pa.field("wall_ns", pa.int64()), pa.field("what", pa.string()), pa.field("who", pa.string()),
+GAPS = pa.schema([pa.field("wall_ns", pa.int64()), pa.field("what", pa.string()), pa.field("members", pa.string()),
                   pa.field("at_site", pa.string()), pa.field("origin_site", pa.string()),
                   pa.field("site", pa.string()), pa.field("begin_ns", pa.int64()), pa.field("gap_ns", pa.int64())])
 PAUSES = pa.schema([*(pa.field(name, pa.string()) for name in (*RECORDER, "origin_site")),
                     pa.field("begin_ns", pa.int64()), pa.field("length_ns", pa.int64())])
 
 
-def digest(rows: Any, options: Options) -> Any:
+def digest(rows: Any, options: JobOptions) -> Any:
     """Facts and pauses of a record batch of rows."""
     facts = rows.filter(pa.array(~is_message(column(rows, "kind"))))
     parts = [*([_facts(facts)] if len(facts) else []), *pauses(rows, options)]
@@ -56,7 +56,7 @@ def _facts(facts: Any) -> Any:
         "least": pa.array(numbers(facts, "wall_ns")), "n": pa.array(numbers(facts, "count"))})
 
 
-def fold(state: Any, options: Options, final: bool) -> Any:
+def fold(state: Any, options: JobOptions, final: bool) -> Any:
     """Edges of a recorder's deliveries become one; the rest stays."""
     lines = state.to_pylist()
     found = [line for line in lines if line["sort"] != EDGE]
@@ -64,7 +64,7 @@ def fold(state: Any, options: Options, final: bool) -> Any:
     return pa.Table.from_pylist(found, STATE)
 
 
-def tables(state: Any, options: Options) -> Mapping[str, Any]:
+def tables(state: Any, options: JobOptions) -> Mapping[str, Any]:
     """All tables, by name."""
     lines = state.to_pylist()
     facts = sorted((line for line in lines if line["sort"] == FACT),
@@ -107,7 +107,7 @@ def text_of(kind: str, detail: dict[str, Any], count: int) -> str:
     if kind in ("lost", "gap", "covered"):
         return f"{count} messages " + {"lost": "declared lost", "gap": "not recorded", "covered": "in a state"}[kind]
     if kind == "forgotten":
-        return f"{count} numbers of a sender's multicasts are kept by nobody any more"
+        return f"{count} numbers of a sender's multicasts are kept by no member any more"
     if kind == "skipping":
         return "the slow application " + ("is spared a sender's multicasts" if detail["on"] else "gets all again")
     return {"start": "began to record", "stop": f"stopped: {detail.get('reason', '')}"}.get(kind, kind)
@@ -157,30 +157,32 @@ def lives(facts: Iterable[Line], ends: Iterable[Line]) -> list[Line]:
     return list(found.values())
 
 
-def gaps(facts: Iterable[Line], found: Iterable[Line], people: Iterable[Line], idle: Iterable[Line]) -> Iterator[Line]:
+def gaps(
+    facts: Iterable[Line], found: Iterable[Line], known_lives: Iterable[Line], idle: Iterable[Line],
+) -> Iterator[Line]:
     """Around each loss of a member: the longest pause from and at each site."""
-    ended = [person for person in people if not person["stopped"]]
+    ended = [life for life in known_lives if not life["stopped"]]
     for before, after, left in _departures(facts, {(each["cluster"], each["site"], each["view_id"]): each
                                                    for each in found}):
         failover = before["coordinator"] != after["coordinator"]
-        crashed = [person for person in ended if person["incarnation"] in left
-                   and person["end_ns"] <= after["begin_ns"] + BEFORE_NS]
-        begin_ns = max((person["end_ns"] for person in crashed), default=after["begin_ns"])
+        crashed = [life for life in ended if life["incarnation"] in left
+                   and life["end_ns"] <= after["begin_ns"] + BEFORE_NS]
+        begin_ns = max((life["end_ns"] for life in crashed), default=after["begin_ns"])
         what = ("failover: coordinator " if failover else "") + ("crashed" if crashed else "left")
         for (origin_site, site), pause in sorted(_longest(idle, begin_ns).items()):
-            yield {"wall_ns": begin_ns, "what": what, "who": after["left"], "at_site": after["site"],
+            yield {"wall_ns": begin_ns, "what": what, "members": after["left"], "at_site": after["site"],
                    "origin_site": origin_site, "site": site, "begin_ns": pause["least"], "gap_ns": pause["most"]}
 
 
 def _departures(facts: Iterable[Line], known: Mapping[ViewKey, Line]) -> Iterator[tuple[Line, Line, list[str]]]:
-    """(view, the next one, addresses of those who left), each once, as the first member saw it."""
-    told: dict[ViewKey, None] = {}
+    """(view, the next one, addresses of those that left), each once, as the first member saw it."""
+    reported: dict[ViewKey, None] = {}
     for line in facts:
         detail = _detail(line) if line["kind"] == "view" else {}
         place = (line["cluster"], line["site"] or "")
         after, before = (*place, line["origin_name"] or ""), (*place, detail.get("previous") or "")
-        if detail.get("left") and before in known and after not in told:
-            told[after] = None
+        if detail.get("left") and before in known and after not in reported:
+            reported[after] = None
             yield known[before], known[after], detail["left"]
 
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute
 
 from jgroups_py.pipeline.grouping import column, group, numbers, take
-from jgroups_py.pipeline.job import Options
-from jgroups_py.pipeline.spans import MESSAGES, is_message
+from jgroups_py.pipeline.job import JobOptions
+from jgroups_py.pipeline.seqno_ranges import MESSAGES, is_message
 
 COLUMNS = ("cluster", "site", "member", "kind", "wall_ns", "origin_site", "origin_name", "topic", "size")
 _BY = ("cluster", "site", "member", "kind", "origin_site", "origin_name", "topic")
@@ -24,7 +24,7 @@ STATE = pa.schema([
 FOLD_BY: Sequence[str] = ("member", "kind", "origin_name")
 
 
-def digest(rows: Any, options: Options) -> Any:
+def digest(rows: Any, options: JobOptions) -> Any:
     """Sums of a record batch of rows."""
     found = rows.filter(pa.array(is_message(column(rows, "kind"))))
     size = numbers(found, "size")
@@ -54,13 +54,13 @@ def _sums(table: Any, window: Any, below: Any, messages: Any, nbytes: Any, large
         pa.array(np.maximum.reduceat(largest[order], starts))], schema=STATE)
 
 
-def fold(state: Any, options: Options, final: bool) -> Any:
+def fold(state: Any, options: JobOptions, final: bool) -> Any:
     """Sums of sums."""
     table = state.combine_chunks()
     return _sums(table, *(numbers(table, name) for name in ("window", "size_below", "messages", "bytes", "largest")))
 
 
-def tables(state: Any, options: Options) -> Mapping[str, Any]:
+def tables(state: Any, options: JobOptions) -> Mapping[str, Any]:
     """All tables, by name."""
     state = fold(state, options, True)
     begin = pa.array(numbers(state, "window") * options.window_ns)

@@ -1,6 +1,8 @@
 """The known protocols: XML name, where its class is, its wire id, and other names under which it is accepted.
 
 Wire ids are given once and never used again for anything else (design/wire.md). Id 1 is the application's headers.
+
+Pure. Ring 2.
 """
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from importlib import import_module
 
 import attrs
 
-from jgroups_py.protocol import Protocol
+from jgroups_py.stack.protocol import Protocol
 
 
 @attrs.frozen
@@ -37,7 +39,7 @@ def _load(name: str, where: str) -> type[Protocol]:
 KNOWN: dict[str, Known] = {known.name: known for known in (
     Known("UDP", "transport:Udp", 2),
     Known("TCP", "transport:Tcp", 2, ("TCP_NIO2",)),
-    Known("NAMES", "names:Names", 25),
+    Known("NAMES", "name_service:Names", 25),
     Known("PING", "discovery.ping:Ping", 3),
     Known("TCPPING", "discovery.tcpping:TcpPing", 3),
     Known("FILE_PING", "discovery.file_ping:FilePing", 3),

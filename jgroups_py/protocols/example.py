@@ -1,27 +1,36 @@
-"""EXAMPLE: greets the group from time to time and counts who greets back. A template: copy it, rename it, fill it.
+"""EXAMPLE: greets the group at times and counts the members that greet back. A template: copy it, rename it, fill it.
 
-A module's head says what problem the protocol solves, by which idea, where in the stack it stands, where it comes
-from and where it departs from there. Here: who of the group is responsive? Each member multicasts a numbered greeting
-on a timer; whoever gets it greets back by unicast; a round in which all of the view have greeted back is counted as
+A module's head states the problem that the protocol solves, the idea, the place in the stack, the source and the
+deviations from it. Here: which members of the group are responsive? Each member multicasts a numbered greeting on a
+timer; a member that gets it greets back by unicast; a round in which all of the view have greeted back is counted as
 complete. Greetings may get lost, so a new round simply starts. Place: anywhere above the transport and below GMS (it
-learns of views on their way down) or above (on their way up). Source: made up for this purpose. See also
+observes views on their way down) or above (on their way up). Source: made up for this purpose. See also
 design/protocols/example.md, and tests/unit/protocols/test_example.py, which runs what you read here.
 """
 from __future__ import annotations
 
 import attrs
 
-from jgroups_py import wire
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch, Header
-from jgroups_py.events import ViewChange
-from jgroups_py.protocol import Protocol, on, receives, timer
-from jgroups_py.units import duration
+from jgroups_py.spi import (
+    Address,
+    Batch,
+    Header,
+    Protocol,
+    ViewChange,
+    counter,
+    declare,
+    drop,
+    duration,
+    on,
+    receives,
+    timer,
+    wire,
+)
 
 
 @attrs.frozen
 class ExampleConfig:
-    """Every field says what raising and lowering it costs; a stack file writes <EXAMPLE round="2s"/>."""
+    """The doc of a field states what raising and lowering it costs; a stack file writes <EXAMPLE round="2s"/>."""
 
     round_ns: int = duration("1s", least="1ms", doc="Time from one round of greetings to the next. Lower notices "
                              "an unresponsive member sooner and sends more.")
@@ -46,11 +55,16 @@ class Example(Protocol):
 
     Config = ExampleConfig
     config: ExampleConfig
+    COUNTERS = declare(
+        counter("rounds", "Rounds that were begun."),
+        counter("complete_rounds", "Rounds in which every member greeted back."),
+        drop("late_thanks", "Answers to a round that is over, or of a process outside the view."),
+    )
 
     def start(self) -> None:
         self.members: tuple[Address, ...] = ()
         self.number = 0                                    # of the current round, 0: none yet
-        self.greeted: dict[Address, None] = {}             # who has greeted back in it; a dict, for its order
+        self.greeted: dict[Address, None] = {}             # members that greeted back in it; a dict, for its order
 
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:
@@ -62,7 +76,7 @@ class Example(Protocol):
         self.number += 1
         self.greeted = {self.me: None}
         self.count("rounds")
-        self.send(Greeting(self.number), None)             # a multicast of a layer's own does not come back to it
+        self.send(Greeting(self.number), None)             # a layer's own multicast does not come back to it
         self.count_if_complete()
         self.set_timer("round", self.config.round_ns)
 
@@ -73,9 +87,9 @@ class Example(Protocol):
     @receives(Thanks)
     def thanks(self, thanks: Thanks, batch: Batch) -> None:
         if thanks.number != self.number or batch.src not in self.members:
-            return self.count("late_thanks")               # what does not fit is counted, never ignored in silence
+            return self.drop("late_thanks", batch, "another round, or not from a member", thanks)     # never in silence
         if batch.src in self.greeted:
-            return None                                    # the network may double messages
+            return None                                    # the network may duplicate messages
         self.greeted[batch.src] = None
         return self.count_if_complete()
 

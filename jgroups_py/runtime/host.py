@@ -1,54 +1,58 @@
-"""Hosts one node on its loop: feeds it what the application queued, and carries out what it asks of the world.
+"""Hosts one node on its loop: feeds it what the application queued, and carries out its outputs.
 
 Everything here runs inside a round or a combined step of the loop, hence one thread at a time, but for what stands
-under "from any thread". An exception that comes out of the node, or out of the sockets' own code, is a bug of ours: it
-ends this host with the reason and its traceback in the log, and no other channel notices.
+under "from any thread". An exception that comes out of the node, or out of the sockets' own code, is a bug in this
+package: it ends this host with the reason and its traceback in the log, and no other channel is affected.
 """
 from __future__ import annotations
 
 import logging
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from jgroups_py.batch import Batch
 from jgroups_py.config.load import bridge_loader
 from jgroups_py.config.spec import StackSpec
-from jgroups_py.counters import Counters
-from jgroups_py.errors import ChannelClosedError, ChannelError, ConfigError, NotConnectedError
-from jgroups_py.events import Event, FolderRead, StateBusy
-from jgroups_py.naming import Resolve
-from jgroups_py.node import Node
-from jgroups_py.outputs import (
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.counters import Counters, counter, declare, figure, table
+from jgroups_py.model.errors import ChannelClosedError, ChannelError, ConfigError, NotConnectedError
+from jgroups_py.model.events import Event, FolderRead, StateBusy
+from jgroups_py.model.outputs import (
     LOCAL,
     Closed,
     CloseTransport,
     Frame,
     GroupConnected,
     Listen,
-    Note,
+    LogEntry,
     OpenTransport,
     Output,
     ReadFolder,
+    Resolve,
     StoreEntry,
+    Traced,
 )
-from jgroups_py.runtime.durable import Durable
-from jgroups_py.runtime.files import read_folder, store_entry
+from jgroups_py.model.units import millis
+from jgroups_py.node.node import Node
+from jgroups_py.runtime.disk.disk import Durable
+from jgroups_py.runtime.disk.shared_folder import read_folder, store_entry
 from jgroups_py.runtime.inbox import HIGH_BYTES, LOW_BYTES, Inbox
 from jgroups_py.runtime.loop import Loop, clock
-from jgroups_py.runtime.net import LINKS_AND_STREAMS, LinkOrStream, Net
-from jgroups_py.runtime.resolving import Resolving
-from jgroups_py.runtime.sends import FULL_BYTES, MESSAGE_COST, RUN_BYTES, Run, SendQueue
-from jgroups_py.runtime.udp import Frames
-from jgroups_py.units import millis
+from jgroups_py.runtime.name_resolution.resolver_threads import Resolving
+from jgroups_py.runtime.send_queue import BATCH_BYTES, FULL_BYTES, MESSAGE_COST, QueuedBatch, SendQueue
+from jgroups_py.runtime.sockets.stack_sockets import LINKS_AND_STREAMS, LinkOrStream, Net
+from jgroups_py.runtime.sockets.udp import Frames
+from jgroups_py.runtime.trace_log import drops_are_logged, requested_trace, write
 
 log = logging.getLogger("jgroups_py")
 
-TAKE_BYTES = RUN_BYTES                      # what one round takes from the send queue, at most
-CHECK_BYTES = 64 << 10                      # after so many bytes layers are asked what they keep back
+TAKE_BYTES = BATCH_BYTES                      # what one round takes from the send queue, at most
+CHECK_BYTES = 64 << 10                      # after so many bytes `pending_bytes` is read again
 PENDING_BYTES = 1 << 20                     # while layers keep back more than this, nothing is taken
-SPARSE_NS = millis(0.05)                    # who sends so seldom, on average since it was looked at, sends at once
+SPARSE_NS = millis(0.05)                    # a thread that sends so seldom since the last look sends at once
+LOG_LOOK_NS = millis(100)                   # how often the level of the log of drops is looked at
 FLUSH_NS = millis(500)                      # how long a leaving member sends what its application queued before
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -56,8 +60,17 @@ LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNI
 class Host:
     """One node and its sockets.
 
-    ended: called once, inside a round, when the node is done: the reason, and whether nobody had asked for it.
+    ended: called once, inside a round, when the node is done: the reason, and whether it was not requested.
     """
+
+    COUNTERS = declare(
+        counter("entries_not_stored", "Files of FILE_PING that could not be written."),
+        figure("send_queue_bytes", "Bytes that wait in the send queue, with what they cost besides."),
+        figure("backlog_bytes", "Bytes received that the application has not taken yet."),
+        figure("messages_queued", "Messages that were ever sent by the application."),
+        figure("kept_back_bytes", "Bytes that the application sent and the layers keep back: no credit, or a view "
+                                  "change."),
+    )
 
     def __init__(
         self, spec: StackSpec, cluster: str, name: str, inbox: Inbox, ended: Callable[[str, bool], None],
@@ -66,20 +79,22 @@ class Host:
         self.sends = SendQueue(self._queued)
         self.inbox = inbox
         self.node: Node | None = None
-        self.counters = Counters()
+        self.counters = Counters(table(self.COUNTERS))
         self._spec = spec
         self._cluster = cluster
         self._name = name
         self._ended = ended
         self._nets: dict[int, Net] = {}
-        self._news: list[Output] = []
+        self._for_application: list[Output] = []
+        self._interests: deque[Event] = deque()              # changes of the topics that are wanted, not yet applied
         self._held_back = False
-        self._unchecked_bytes = 0                            # taken since layers were asked what they keep back
+        self._unchecked_bytes = 0                            # taken since `pending_bytes` was read
+        self._log_look_ns = 0                                # when the level of the log is checked next
         self.breathe: Callable[[], object] = lambda: None    # a round, by a callback that sends more than it may
         self.began = threading.Event()                       # the sockets stand, or it is over
         self.gathers = False                                 # the loop comes round soon: single messages wait for it
         self._looked = (0, 0, 0)                             # see `_queued`: when, how many were sent, by which thread
-        self._leaving = self._forget = False                 # the application wants to leave; its site for good
+        self._leaving = self._forget = False                 # the application has disconnected; its site for good
         self._leave_by_ns: int | None = None                 # it waits for the queue to empty, until then
         self._over = False
         self._reason = ""                                    # why it is over
@@ -87,7 +102,7 @@ class Host:
         self._carriers: dict[type[Output], Callable[[Any], None]] = {
             OpenTransport: self._open_transport, CloseTransport: self._close_transport, Listen: self._listen,
             **dict.fromkeys(LINKS_AND_STREAMS, self._to_net), StoreEntry: self._store_entry,
-            ReadFolder: self._read_folder, Note: self._note_output, Closed: self._closed,
+            ReadFolder: self._read_folder, LogEntry: self._note_output, Traced: self._traced, Closed: self._closed,
             GroupConnected: self._group_connected, Resolve: self._resolving.ask,
         }
         self._durable = Durable(lambda event: self.loop.call(lambda: self._notify(LOCAL, event)), self._carriers)
@@ -100,7 +115,7 @@ class Host:
         self.loop.call(self._start)
 
     def leave(self, forget: bool = False) -> None:
-        """Leave the group gracefully; `ended` follows. forget: as in the event LeaveWanted."""
+        """Leave the group gracefully; `ended` follows. forget: as in the event LeaveRequested."""
         self.loop.call(lambda: self._leave(forget))
 
     def join(self) -> None:
@@ -109,15 +124,20 @@ class Host:
         self._durable.join()
 
     def kill(self, reason: str) -> None:
-        """Close the sockets without a word to the group; `ended` follows."""
+        """Close the sockets without leaving the group gracefully; `ended` follows."""
         self.loop.call(lambda: self._kill(reason))
 
+    def change_interest(self, change: Event) -> None:
+        """Subscribe or unsubscribe. What is sent after this call returns meets the change: frames wait for it."""
+        self._interests.append(change)
+        self.loop.call(self._apply_interests)
+
     def ask(self, question: Callable[[Node], Any], answer: Callable[[Any], None]) -> None:
-        """Call `answer`, inside a round, with what `question` says about the node (None: there is none)."""
+        """Call `answer`, inside a round, with what `question` returns for the node (None: there is none)."""
         self.loop.call(lambda: answer(None if self.node is None else question(self.node)))
 
     def _queued(self) -> None:
-        """Something was queued: the sender carries it down to the socket himself, or the loop is woken to do it.
+        """Something was queued: the sending thread carries it down to the socket itself, or the loop is woken to do it.
 
         A whole frame goes at once and without a change of threads, and so does a message now and then of the only
         thread that sends. Floods of small messages, and those of many threads, are left to the loop: while it wakes up
@@ -125,7 +145,7 @@ class Host:
         with) may raise there at any time, and a node must not be left in the middle of something.
         """
         sends = self.sends
-        if not self.wants_round:
+        if not self.needs_round:
             if sends.nbytes > sends.limit_bytes and sends.owner == threading.get_ident():
                 self.breathe()
             return
@@ -140,7 +160,7 @@ class Host:
     # --- the loop's guest -------------------------------------------------------------------------------------------
 
     @property
-    def wants_round(self) -> bool:
+    def needs_round(self) -> bool:
         """Whether something was queued that the node may have now."""
         return self.sends.nbytes > 0 and not self._held_back and not self._over and self.node is not None
 
@@ -153,9 +173,12 @@ class Host:
             self._take(node, now_ns)
         if self._leave_by_ns is not None:
             self._leave_when_sent(node, now_ns)
+        if now_ns >= self._log_look_ns:                      # its level may be changed while the member runs
+            self._log_look_ns = now_ns + LOG_LOOK_NS
+            node.explain(drops_are_logged())
         node.advance(now_ns)
         self._settle(node, now_ns)
-        return now_ns if self.sends.nbytes and self.wants_round else self._deadline(node)
+        return now_ns if self.sends.nbytes and self.needs_round else self._deadline(node)
 
     def send_queued(self, now_ns: int) -> int | None:
         """Take what was queued, carry out what follows from it alone."""
@@ -167,11 +190,11 @@ class Host:
         return self._deadline(node)
 
     def _settle(self, node: Node, now_ns: int) -> None:
-        """Carry out all that the node asks, and tell the application."""
+        """Carry out all outputs of the node, and hand the rest to the application."""
         while node.outputs:
             self._carry_out(node.drain())
-        if self._news:
-            self._tell(node, now_ns)
+        if self._for_application:
+            self._hand_over(node, now_ns)
 
     def _deadline(self, node: Node) -> int | None:
         deadline_ns, leave_by_ns = node.next_deadline_ns, self._leave_by_ns
@@ -180,7 +203,7 @@ class Host:
         return leave_by_ns if deadline_ns is None else min(deadline_ns, leave_by_ns)
 
     def fail(self, error: BaseException) -> None:
-        """Something of this host raised."""
+        """A part of this host raised: log the traceback, and close with the reason."""
         log.error("channel %s of cluster %s closes because of a bug", self._name, self._cluster, exc_info=error)
         self._kill(f"{type(error).__name__}: {error}")
 
@@ -191,7 +214,9 @@ class Host:
             return
         try:
             self.node = Node(self._spec, self._cluster, self._name, os.urandom(16).hex(), self.loop.now_ns,
-                             load_bridge=bridge_loader(self._spec))
+                             load_bridge=bridge_loader(self._spec), trace=requested_trace(),
+                             explains=drops_are_logged())
+            self._apply_interests()
         except ConfigError as error:
             return self._kill(str(error))
         return None
@@ -205,14 +230,23 @@ class Host:
                 return
         me = node.me
         for item in self.sends.take(TAKE_BYTES):
-            if isinstance(item, Run):
+            if isinstance(item, QueuedBatch):
                 payloads = tuple(item.payloads)
                 batch = Batch(me, item.dest, payloads, item.headers, item.flags)
                 node.send(batch.counted(item.nbytes - MESSAGE_COST * len(payloads)), now_ns)
             else:
                 node.inject(item[0], now_ns)
 
+    def _apply_interests(self) -> None:
+        """Before the node exists they wait: its stack file has the interests as they were when it was made."""
+        while self.node is not None and self._interests:
+            self.node.inject(self._interests.popleft(), self.loop.now_ns)
+
     def _received(self, net: int, frames: Frames) -> None:
+        if self._interests:
+            # They changed before these frames were read, perhaps before they were sent. Applied after the frames, the
+            # change would drop messages that another member sent after `subscribe` had returned.
+            self._apply_interests()
         if self.node is not None:
             self.node.receive(frames, self.loop.now_ns, net)
 
@@ -232,21 +266,21 @@ class Host:
 
     def _leave_when_sent(self, node: Node, now_ns: int) -> None:
         """What was sent before leaving goes out first, if the group takes it in time."""
-        assert self._leave_by_ns is not None, "asked for only while leaving"
+        assert self._leave_by_ns is not None, "called only while leaving"
         if now_ns >= self._leave_by_ns or not (self.sends.nbytes or node.pending_bytes()):
             self._leave_by_ns = None
             node.disconnect(now_ns, forget=self._forget)
 
     # --- to the application -----------------------------------------------------------------------------------------
 
-    def _tell(self, node: Node, now_ns: int) -> None:
-        news, self._news = self._news, []
+    def _hand_over(self, node: Node, now_ns: int) -> None:
+        outputs, self._for_application = self._for_application, []
         inbox = self.inbox
-        inbox.put(news)
+        inbox.put(outputs)
         if not inbox.busy and inbox.backlog_bytes > HIGH_BYTES:
             inbox.busy = True
             node.app_busy(True, now_ns)
-            # The consumer may have caught up before it could see the flag; then nobody else would lower it.
+            # The consumer may have caught up before it could see the flag; then nothing else would lower it.
             if inbox.backlog_bytes <= LOW_BYTES:
                 self._caught_up()
         if not inbox.state_busy and inbox.state_backlog_bytes > HIGH_BYTES:
@@ -269,8 +303,8 @@ class Host:
     # --- carrying out -----------------------------------------------------------------------------------------------
 
     def _carry_out(self, outputs: list[Output]) -> None:
-        nets, carriers, news = self._nets, self._carriers, self._news
-        for output in outputs:
+        nets, carriers, rest = self._nets, self._carriers, self._for_application
+        for output in self._durable.write_ahead(outputs):
             kind = output.__class__
             if kind is Frame:
                 net = nets.get(output.net)                   # type: ignore[attr-defined]
@@ -279,17 +313,16 @@ class Host:
                 continue
             carrier = carriers.get(kind)
             if carrier is None:
-                news.append(output)
+                rest.append(output)
             else:
                 carrier(output)
-        self._durable.flush()                                # before the application gets what was delivered
 
-    def _open_transport(self, asked: OpenTransport) -> None:
-        assert self.node is not None, "a node asks"
-        number, now_ns = asked.net, self.loop.now_ns
+    def _open_transport(self, request: OpenTransport) -> None:
+        assert self.node is not None, "a node emits it"
+        number, now_ns = request.net, self.loop.now_ns
 
         try:
-            net = Net(self.loop, asked, lambda frames: self._received(number, frames),
+            net = Net(self.loop, request, lambda frames: self._received(number, frames),
                       lambda event: self._notify(number, event), self._note)
         except (OSError, ConfigError) as error:
             return self.node.bind_failed(number, str(error), now_ns)
@@ -297,46 +330,49 @@ class Host:
         self.began.set()
         return self.node.bound(number, net.sockets.physical, now_ns)
 
-    def _close_transport(self, asked: CloseTransport) -> None:
-        net = self._nets.pop(asked.net, None)
+    def _close_transport(self, request: CloseTransport) -> None:
+        net = self._nets.pop(request.net, None)
         if net is not None:
-            net.close(asked.graceful)
+            net.close(request.graceful)
 
-    def _listen(self, asked: Listen) -> None:
-        net = self._nets.get(asked.net)
+    def _listen(self, request: Listen) -> None:
+        net = self._nets.get(request.net)
         if net is None:
             return
         try:
-            net.links.listen(asked)
+            net.links.listen(request)
         except (OSError, ConfigError) as error:
             self._note("warning", f"no listener for FD_SOCK: {error}")
 
-    def _to_net(self, asked: LinkOrStream) -> None:
-        net = self._nets.get(asked.net)
+    def _to_net(self, request: LinkOrStream) -> None:
+        net = self._nets.get(request.net)
         if net is not None:
-            net.carry_out(asked)
+            net.carry_out(request)
 
-    def _store_entry(self, asked: StoreEntry) -> None:
+    def _store_entry(self, request: StoreEntry) -> None:
         try:
-            store_entry(asked.folder, asked.name, asked.data)
+            store_entry(request.folder, request.name, request.data)
         except OSError as error:
             self.counters.add("entries_not_stored")
-            self._note("warning", f"cannot write {asked.name!r} to {asked.folder}: {error}")
+            self._note("warning", f"cannot write {request.name!r} to {request.folder}: {error}")
 
-    def _read_folder(self, asked: ReadFolder) -> None:
+    def _read_folder(self, request: ReadFolder) -> None:
         try:
-            entries = read_folder(asked.folder)
+            entries = read_folder(request.folder)
         except OSError as error:
-            self._note("warning", f"cannot read {asked.folder}: {error}")
+            self._note("warning", f"cannot read {request.folder}: {error}")
             entries = ()
-        self._notify(asked.net, FolderRead(asked.folder, entries))
+        self._notify(request.net, FolderRead(request.folder, entries))
 
-    def _group_connected(self, news: GroupConnected) -> None:
-        self.sends.connected(news)
-        self._news.append(news)
+    def _group_connected(self, group: GroupConnected) -> None:
+        self.sends.connected(group)
+        self._for_application.append(group)
 
-    def _note_output(self, note: Note) -> None:
+    def _note_output(self, note: LogEntry) -> None:
         self._note(note.level, note.text)
+
+    def _traced(self, traced: Traced) -> None:
+        write(f"{self._name}@{self._cluster}", traced)
 
     def _note(self, level: str, text: str) -> None:
         log.log(LEVELS.get(level, logging.WARNING), "%s@%s: %s", self._name, self._cluster, text)
@@ -348,7 +384,7 @@ class Host:
             self._closed(Closed(reason))
 
     def _closed(self, closed: Closed) -> None:
-        """The node is done (its sockets were closed by outputs before this one, unless we were killed)."""
+        """The node is done (outputs before this one closed its sockets, unless `kill` did)."""
         if self._over:
             return
         self._over = True
@@ -359,8 +395,8 @@ class Host:
         self.sends.close(self._refusal)
         self._ended(closed.reason, not self._leaving)
         self.began.set()
-        self.inbox.put([*self._news, closed])
-        self._news = []
+        self.inbox.put([*self._for_application, closed])
+        self._for_application = []
         self.loop.stop()
 
     def _refusal(self) -> ChannelError:

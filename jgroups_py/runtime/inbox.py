@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from time import monotonic
 
-from jgroups_py.outputs import Deliver, Output, StatePart
-from jgroups_py.runtime.sends import MESSAGE_COST
+from jgroups_py.model.outputs import Deliver, Output, StatePart
+from jgroups_py.runtime.send_queue import MESSAGE_COST
 
 HIGH_BYTES = 2 << 20
 LOW_BYTES = HIGH_BYTES // 2

@@ -5,12 +5,13 @@ so that no socket starves the others), runs calls and timers, and lets the host 
 advance its node and carry out what the node asks. It never waits to fill a batch: what is there when it comes round is
 the batch, so load makes batches. Source: Aeron's duty cycle.
 
-Which thread it is does not matter to a round: the reader's (one at a time, see duty.py), or, for sending alone, that of
-whoever queued a message while no round was running (`combine`; the idea is flat combining, Hendler et al. 2010). The
-step lock makes them take turns. A channel has a loop of its own, so no channel waits for another's application.
+Which thread it is does not matter to a round: the reader's (one at a time, see channel/io_state.py), or, for sending
+alone, that of whatever thread queued a message while no round was running (`combine`; the idea is flat combining,
+Hendler et al. 2010). The step lock makes them take turns. A channel has a loop of its own, so no channel waits for
+another's application.
 
-A host that was late (the process was stopped, the machine was suspended) reads on before its timers may fire:
-otherwise a member that slept would find everybody else silent.
+After a stall (the process was stopped, the machine was suspended) the loop reads on before timers may fire: the
+heartbeats of the other members are in the sockets' buffers, and a timer that fired first would suspect all of them.
 """
 from __future__ import annotations
 
@@ -25,19 +26,19 @@ from collections.abc import Callable
 from time import monotonic_ns
 from typing import Protocol
 
+from jgroups_py.model.units import NS_PER_S, millis, seconds
 from jgroups_py.runtime.memory import keep_freed_memory
 from jgroups_py.runtime.poller import READ, Poller, new_poller
-from jgroups_py.units import NS_PER_S, millis, seconds
 
 log = logging.getLogger("jgroups_py")
 
-LATE_NS = millis(500)                       # a round this much after its deadline finds the sockets full
-CATCH_UP_ROUNDS = 200                       # then so many rounds may only read, at most
+LATE_NS = millis(500)                       # a round this late after its deadline was held up: see _work
+CATCH_UP_ROUNDS = 200                       # rounds that may only read before timers fire again, at most
 LONGEST_SLEEP_NS = seconds(3600)
 NEVER_NS = 1 << 62
 STOP_SECONDS = 2.0
-AT_ONCE_NS = millis(0.01)                   # what is readable sooner than this was readable before we asked
-COMBINED_STEPS = 4                          # how often a sender may send what others queued meanwhile
+AT_ONCE_NS = millis(0.01)                   # a poll that returned sooner did not wait
+COMBINED_STEPS = 4                          # how often a sender sends what others queued meanwhile
 SWITCH_SECONDS = 0.0005
 """How long another thread of Python may make the loop wait, at most.
 
@@ -59,10 +60,10 @@ class Guest(Protocol):
         """Send what was queued, and no more: no timer fires. The next deadline, as `step`."""
 
     def fail(self, error: BaseException) -> None:
-        """Something of this host raised: close it, tell the application why. Must not raise."""
+        """Something of this host raised: close it, with the reason. Must not raise."""
 
     @property
-    def wants_round(self) -> bool:
+    def needs_round(self) -> bool:
         """Whether something was queued for it since its last step."""
 
 
@@ -83,7 +84,7 @@ class Loop:
     """The I/O of `guest`.
 
     `call`, `wake`, `combine`, `stop`, `overdue` and `join` are for any thread; a thread that runs rounds must know that
-    no other does; everything else is for whoever is inside a round.
+    no other does; everything else is for the thread inside a round.
     """
 
     def __init__(self, guest: Guest) -> None:
@@ -103,8 +104,8 @@ class Loop:
         self._asleep = False
         self._stopping = False
         self._over = threading.Event()
-        self._step = threading.Lock()                        # held by whoever is inside the guest
-        self._reader_waits = False                           # the reader waits for it: senders let it pass
+        self._step = threading.Lock()                        # held by the thread that is inside the guest
+        self._reader_waits = False                           # the reader waits for the lock: senders do not compete
         self.alarm: Callable[[], None] = self.ring           # how to wake the reader
         self._on_stop: list[Callable[[], None]] = []
         self._waker, self._woken = socket.socketpair()
@@ -120,16 +121,16 @@ class Loop:
         self.wake()
 
     def wake(self) -> None:
-        """Come round again: something was queued. Costs a system call only if the reader is asleep."""
+        """Run another round: something was queued. Costs a system call only if the reader is asleep."""
         if self._asleep:
             self._asleep = False
             self.alarm()
 
     def combine(self) -> None:
-        """Send what was queued on this thread, unless somebody is inside the guest: he looks at the queue afterwards.
+        """Send what was queued, on this thread; if another is inside the guest, that one checks the queue afterwards.
 
-        Queueing comes first and looking at the lock second; whoever holds the lock gives it back first and looks at
-        the queue second. So nothing that was queued stays behind.
+        A sender queues first and tries the lock second; the thread that holds the lock releases it first and checks the
+        queue second. So nothing that was queued is left.
         """
         guest, step = self._guest, self._step
         for _ in range(COMBINED_STEPS):
@@ -139,18 +140,18 @@ class Loop:
                 self._send_queued(guest)
             finally:
                 step.release()
-            if not guest.wants_round:
+            if not guest.needs_round:
                 return
-        self.wake()                                          # others queue without end; it is not ours to serve them
+        self.wake()                                          # others keep queueing: the reader takes over
 
     def stop(self) -> None:
-        """Not needed any more: the reader closes everything."""
+        """End the loop: the reader closes everything in its next round."""
         self._stopping = True
         self._asleep = False
         self.alarm()
 
     def overdue(self) -> bool:
-        """Whether a deadline has passed that nobody has looked after."""
+        """Whether a deadline has passed without a round."""
         return clock() > self._deadline_ns
 
     def join(self) -> None:
@@ -162,7 +163,7 @@ class Loop:
         try:
             self._waker.send(b"\0")
         except BlockingIOError:
-            pass                                             # it is ringing already
+            pass                                             # its buffer is full of wake-ups
         except OSError:
             assert self._stopping, "the waker lives as long as the loop"
 
@@ -170,11 +171,14 @@ class Loop:
         self.now_ns = clock()
         try:
             deadline_ns = guest.send_queued(self.now_ns)
-        except Exception as error:                           # noqa: BLE001  a bug of ours, told to the application
+        except Exception as error:                           # noqa: BLE001  a bug in this package: the guest closes
             return guest.fail(error)
+        except BaseException as error:                       # a round was cut short: the state of the node is unknown
+            guest.fail(error)
+            raise
         if deadline_ns is not None and deadline_ns < self._deadline_ns:
             self._deadline_ns = deadline_ns
-            self.wake()                                      # it sleeps for longer than that
+            self.wake()                                      # the reader sleeps past the new deadline
         return None
 
     # --- inside a round ---------------------------------------------------------------------------------------------
@@ -182,10 +186,10 @@ class Loop:
     def watch(self, fd: socket.socket | int, events: int, handler: Callable[[], None]) -> None:
         """Call `handler` whenever `fd` is readable (or writable, as `events` says), and no other any more."""
         self._poller.set(fd, events, Task(handler))
-        self.wake()                                          # not every kind of poller notices while it waits
+        self.wake()                                          # some pollers do not notice a change while they wait
 
     def unwatch(self, fd: socket.socket | int) -> None:
-        """Watch `fd` no more; to be called before it is closed."""
+        """Stop watching `fd`; to be called before it is closed."""
         self._poller.remove(fd)
 
     def later(self, delay_ns: int, function: Callable[[], None]) -> Task:
@@ -212,8 +216,8 @@ class Loop:
     def round(self, due: Callable[[], bool], longest_ns: int = LONGEST_SLEEP_NS) -> bool:
         """Wait until there is something to do, `longest_ns` at most, and do it; do not wait if `due()`.
 
-        Who makes `due()` true calls `wake` afterwards, so that no wake-up is lost. Returns whether something was
-        readable.
+        A thread that makes `due()` true calls `wake` afterwards, so that no wake-up is lost. Returns whether something
+        was readable.
         """
         timeout = self.rest(due, longest_ns)
         ready = self._poller.poll(timeout)
@@ -233,23 +237,27 @@ class Loop:
         return bool(ready)
 
     def rest(self, due: Callable[[], bool], longest_ns: int = LONGEST_SLEEP_NS) -> float:
-        """For how many seconds there is nothing to do, unless somebody wakes us or something is readable.
+        """For how many seconds there is nothing to do, unless it is woken or something is readable.
 
         The flag is up first, then the queues are looked at, so no wake-up is lost.
         """
         self._asleep = True
         now_ns = self._rested_ns = clock()
         sleep_ns = min(self._deadline_ns - now_ns, longest_ns)
-        if sleep_ns <= 0 or self._calls or self._stopping or self._guest.wants_round or due():
+        if sleep_ns <= 0 or self._calls or self._stopping or self._guest.needs_round or due():
             self._asleep = False
             return 0.0
         return sleep_ns / NS_PER_S
 
     def turn(self) -> None:
         """A round that neither waits nor reads: for what was queued since the last one."""
-        if (self._calls or self._guest.wants_round) and not self._late(clock()):
+        if (self._calls or self._guest.needs_round) and not self._late(clock()):
             with self._step:
-                self._work([])
+                try:
+                    self._work([])
+                except BaseException as error:               # as in `round`
+                    self._guest.fail(error)
+                    raise
 
     def _late(self, now_ns: int) -> bool:
         return 0 < self._deadline_ns < now_ns - LATE_NS
@@ -260,10 +268,12 @@ class Loop:
         for task in ready:
             self._run(task)
         if late and self._caught_up_rounds < CATCH_UP_ROUNDS and ready:
+            # The deadline stays in the past, so the next round reads at once. Bounded: under a flood there is always
+            # something to read, and a member without timers would fall silent itself.
             self._caught_up_rounds += 1
             return
         self._caught_up_rounds = 0
-        for _ in range(len(self._calls)):
+        for _ in range(len(self._calls)):                    # a call that queues another one does not starve the timers
             self._run(self._calls.popleft())
         timers = self._timers
         while timers and timers[0][0] <= now_ns:
@@ -271,17 +281,17 @@ class Loop:
         self._deadline_ns = self._step_guest(now_ns)
 
     def _run(self, task: Task) -> None:
-        """Make the call; whatever it raises ends the guest."""
+        """Make the call; an Exception ends the guest; SystemExit and KeyboardInterrupt also leave the round."""
         if task.function is not None:
             try:
                 task.function()
-            except Exception as error:                       # noqa: BLE001  a bug of ours, told to the application
+            except Exception as error:                       # noqa: BLE001  a bug in this package: the guest closes
                 self._guest.fail(error)
 
     def _step_guest(self, now_ns: int) -> int:
         try:
             deadline_ns = self._guest.step(now_ns)
-        except Exception as error:                           # noqa: BLE001  a bug of ours, told to the application
+        except Exception as error:                           # noqa: BLE001  a bug in this package: the guest closes
             self._guest.fail(error)
             deadline_ns = None
         if deadline_ns is None:

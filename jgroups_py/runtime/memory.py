@@ -4,7 +4,7 @@ A flood allocates 64 KB for each datagram and as much again for its messages, an
 returns what is free at the top of its heap from 128 KB on, so a receiver of 10 KB messages took 44,000 page faults a
 second for memory that it had had a moment before: a tenth of its time. glibc raises that limit to twice the size of
 the largest block that it had mapped by itself and that was freed (mallopt(3), M_MMAP_THRESHOLD, "dynamic"), so
-freeing one such block, never touched, is enough; who sets MALLOC_TRIM_THRESHOLD_ or a like variable keeps what he set.
+freeing one such block, never touched, is enough; a MALLOC_TRIM_THRESHOLD_ in the environment takes precedence.
 """
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which descriptors can be read or written: epoll itself where the system has it, else what `selectors` finds.
+"""Readiness of descriptors: epoll where the system has it, else what `selectors` chooses.
 
 `selectors` hides the differences of systems behind a named tuple for each event, looked up and made in Python; on
-epoll that costs three times what asking the system costs, once a round.
+epoll that costs three times the system call itself, once a round.
 """
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ T = TypeVar("T")
 
 
 class Poller(Protocol[T]):
-    """Descriptors and what is kept with each of them."""
+    """Descriptors, each with a value that `poll` returns when it is ready."""
 
     def set(self, fd: socket.socket | int, events: int, kept: T) -> None:
         """Watch `fd` for `events` from now on, whether it was watched before or not."""
 
     def remove(self, fd: socket.socket | int) -> None:
-        """Watch it no more. Raises KeyError if it was not watched."""
+        """Stop watching `fd`. Raises KeyError if it was not watched."""
 
     def poll(self, seconds: float) -> list[T]:
-        """What is kept with those that are ready; waits so long at most."""
+        """The values of the descriptors that are ready; waits `seconds` at most."""
 
     def fileno(self) -> int:
         """A descriptor that is readable when one of them is ready. Raises AttributeError: there is none."""
 
     def close(self) -> None:
-        """Forget all."""
+        """Release the descriptor; nothing is watched any more."""
 
 
 class Epoll(Generic[T]):
-    """Linux."""
+    """A poller on epoll (Linux)."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -63,14 +63,14 @@ class Epoll(Generic[T]):
 
     def poll(self, seconds: float) -> list[T]:
         """See Poller."""
-        # epoll counts in milliseconds, and waiting for too short a time would be waiting for several times.
+        # epoll rounds down to milliseconds: a wait that is too short would be followed by others until the deadline.
         found = self._poll(math.ceil(seconds * 1e3) * 1e-3 if seconds else 0)
         kept = self._kept
         return [kept[number] for number, _ in found if number in kept]
 
 
 class Selector(Generic[T]):
-    """Anywhere."""
+    """A poller on `selectors` (any system)."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -96,5 +96,5 @@ class Selector(Generic[T]):
 
 
 def new_poller() -> Poller[T]:
-    """The best of this system."""
+    """The fastest poller of this system."""
     return Epoll() if hasattr(select, "epoll") else Selector()

@@ -1,7 +1,7 @@
-"""A set of numbers kept as half-open ranges: which seqnos were seen, asked for, acknowledged.
+"""A set of numbers kept as half-open ranges: which seqnos were received, requested, acknowledged.
 
-The ranges are disjoint, ascending, and neighbours that touch are one. Every operation is a binary search plus the
-ranges it touches.
+The ranges are disjoint and ascending, and ranges that touch are joined. Every operation is a binary search plus the
+ranges that it concerns.
 """
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Ranges:
         return at >= 0 and stop <= self._stops[at]
 
     def add(self, first: int, stop: int) -> None:
-        """Put `first` to `stop` in; an empty range changes nothing."""
+        """Add `first` to `stop`; an empty range changes nothing."""
         if first >= stop:
             return
         left = bisect_left(self._stops, first)                # first range that reaches `first`, touching counts
@@ -74,7 +74,7 @@ class Ranges:
         self._stops[left:right] = [stop]
 
     def subtract(self, first: int, stop: int) -> None:
-        """Take `first` to `stop` out, as far as they are in."""
+        """Remove `first` to `stop`, as far as they are in the set."""
         if first >= stop:
             return
         left = bisect_right(self._stops, first)               # first range with something above `first`

@@ -51,7 +51,7 @@ class RawReceiver:
         self.initial_term, self.term_bytes = 0, 0
 
     def ask_for_setup(self) -> None:
-        """Learn the stream's first term from the SETUP frame that the driver sends when it is asked."""
+        """Read the stream's first term from the SETUP frame that the driver sends on request."""
         self._send(SEND_SETUP, 0, 0, 0)
         while True:
             data = self.socket.recv(2048)

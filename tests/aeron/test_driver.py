@@ -6,10 +6,10 @@ from time import monotonic, sleep
 
 import pyaeron
 
-from jgroups_py.blocks.names import NameService
-from jgroups_py.errors import ConfigError
+from jgroups_py.blocks.name_service import NameService
+from jgroups_py.model.errors import ConfigError
 from jgroups_py.protocols.flow import FlowControlConfig
-from jgroups_py.protocols.flow.strategies import Min, Settings
+from jgroups_py.protocols.flow.strategies import Min, StrategySettings
 from tests.aeron.driver import RawReceiver, driver, free_port
 
 WINDOW = 131_072
@@ -33,7 +33,7 @@ def opens(client: object, channel: str) -> bool:
     return True
 
 
-def test_accept_4_1_a_driver_resolves_our_name_and_we_resolve_its() -> None:
+def test_accept_4_1_a_driver_resolves_a_members_name_and_the_member_the_drivers() -> None:
     ours, theirs = free_port(), free_port()
     with driver(name="aeron", interface=f"127.0.0.1:{theirs}", bootstrap_neighbor=f"127.0.0.1:{ours}") as client:
         assert not opens(client, "aeron:udp?endpoint=jgroups:24325")
@@ -45,7 +45,7 @@ def test_accept_4_1_a_driver_resolves_our_name_and_we_resolve_its() -> None:
             assert names.counters.get("frames_malformed", 0) == 0
 
 
-def test_accept_4_1_through_a_driver_two_of_ours_find_each_other() -> None:
+def test_accept_4_1_through_a_driver_two_members_find_each_other() -> None:
     ports = [free_port() for _ in range(3)]
     with driver(name="aeron", interface=f"127.0.0.1:{ports[0]}", bootstrap_neighbor="127.0.0.1:1"), \
             NameService("one", f"127.0.0.1:{ports[1]}", bootstrap=f"127.0.0.1:{ports[0]}") as one, \
@@ -54,9 +54,9 @@ def test_accept_4_1_through_a_driver_two_of_ours_find_each_other() -> None:
         within(5.0, lambda: two.find("one") == ("127.0.0.1", ports[1]))
 
 
-def test_accept_4_12_a_group_of_three_is_connected_with_the_third_as_ours_is() -> None:
+def test_accept_4_12_a_group_of_three_is_connected_with_the_third_as_a_group_of_this_package_is() -> None:
     port = free_port()
-    ours = Min(Settings(WINDOW, None, 3), 0)
+    ours = Min(StrategySettings(WINDOW, None, 3), 0)
     with driver() as client:
         publication = client.add_publication(
             f"aeron:udp?control=127.0.0.1:{port}|control-mode=dynamic|fc=min,g:/3", 1002)
@@ -95,7 +95,7 @@ def ours_takes(fc: str) -> bool:
     return True
 
 
-def test_accept_4_12_what_fc_may_say_is_what_aeron_takes_but_for_what_is_listed() -> None:
+def test_accept_4_12_the_property_fc_takes_what_aeron_takes_but_for_what_is_listed() -> None:
     forms = [*ALIKE, *ONLY_AERON, *ONLY_OURS]
     with driver() as client:
         taken = {fc: opens(client, f"aeron:udp?control=127.0.0.1:{free_port()}|control-mode=dynamic|fc={fc}")

@@ -1,6 +1,6 @@
 """The bridge through toxiproxy: each member that may become relay is reached by proxies only, and they turn toxic.
 
-A member has two proxies, one before its TCP port and one before FD_SOCK's listener; what others are told is the
+A member has two proxies, one before its TCP port and one before FD_SOCK's listener; what it announces is the
 proxies' addresses. A connection carries frames towards the owner of the proxy, so toxics at the proxies of one site
 harm one direction: what is sent to that site.
 """
@@ -16,7 +16,7 @@ from toxiproxy import Proxy
 
 from tests.chaos.sites import NAMES, SITES
 from tests.chaos.toxiproxy import Server, add_toxic, port_of
-from tests.real.members import free_range
+from tests.integration.members import free_range
 
 STACK = Path(__file__).parent / "stacks" / "bridge.xml"
 STREAMS = ("upstream", "downstream")
@@ -48,7 +48,7 @@ TOXICS = {toxic.name: toxic for toxic in (
 
 
 class ProxiedBridge:
-    """Everybody on loopback; `server` stands between those on the bridge."""
+    """All members on loopback; `server` stands between the relays on the bridge."""
 
     def __init__(self, server: Server, seed: int = 0) -> None:
         self.server = server

@@ -19,7 +19,7 @@ from typing import Any
 
 import attrs
 
-from jgroups_py.children import end_with_parent
+from jgroups_py.system.child_processes import end_with_parent
 
 TUNSETIFF = 0x400454CA
 IFF_TAP, IFF_NO_PI = 0x0002, 0x1000
@@ -94,10 +94,10 @@ class Forwarder:
                 if descriptor in self.directions:
                     self.take(self.directions[descriptor], os.read(descriptor, FRAME_BYTES))
                     continue
-                said = os.read(descriptor, FRAME_BYTES)
-                if not said:
+                received = os.read(descriptor, FRAME_BYTES)
+                if not received:
                     return
-                *lines, commands = (commands + said).split(b"\n")
+                *lines, commands = (commands + received).split(b"\n")
                 for line in lines:
                     self.command(**json.loads(line))
             self.deliver()

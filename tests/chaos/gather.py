@@ -2,7 +2,7 @@
 
 The records of all files and the director's own (starts of faults, crashes, the end) are merged by time. What a
 history of the simulator has and this one has not: which epochs a relay obeys (Obeyed), for the public API does not
-tell it; R8 is judged here by who brings remote messages.
+tell it; R8 is judged here by which member brings remote messages.
 """
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from jgroups_py.address import Address, ProxyUUID
-from jgroups_py.sim import history as h
-from jgroups_py.view import GlobalView, MergeView, View, ViewId
+from jgroups_py.model.address import Address, ProxyUUID
+from jgroups_py.model.view import GlobalView, MergeView, View, ViewId
+from jgroups_py.simulator import history as h
 from tests.chaos import payloads
 
 COUNTER_BYTES = 8                    # of a view id: counter, then the coordinator's address
@@ -29,7 +29,7 @@ def read(path: Path) -> list[Line]:
 
 
 class Member:
-    """One file while it is being read: what was said so far by one incarnation."""
+    """One file while it is being read: what one incarnation has recorded so far."""
 
     def __init__(self, gathered: Gathered, unsent: set[bytes]) -> None:
         self.gathered = gathered
@@ -38,14 +38,14 @@ class Member:
         self.view: View | None = None
 
     def entry(self, line: Line) -> h.Entry | None:
-        """The entry of a record; None: it tells of no event."""
+        """The entry of a record; None: it is no event."""
         at_ns, kind, *fields = line
         entry: h.Entry | None = getattr(self, "on_" + kind)(at_ns, *fields)
         return entry
 
     @property
-    def who(self) -> Address:
-        """Whose file it is."""
+    def address(self) -> Address:
+        """The member whose file it is."""
         assert self.me is not None, "a file begins with a start"
         return self.me
 
@@ -63,19 +63,19 @@ class Member:
         if isinstance(shown, MergeView):
             lacks = {self.gathered.address(sender): number for sender, number in missed.items()}
             shown = MergeView(shown.id, shown.members, shown.subgroups, lacks)
-        return h.Install(at_ns, self.who, shown, previous)
+        return h.InstalledView(at_ns, self.address, shown, previous)
 
     def on_send(self, at_ns: int, dest: str | None, runs: list[payloads.Run], flags: int, view_id: str) -> h.Entry:
         names = tuple(name for name in self.gathered.names(runs) if name not in self.unsent)
         to = None if dest is None else self.gathered.address(dest)
-        return h.Send(at_ns, self.who, to, names, flags, self.gathered.views.get(view_id))
+        return h.MessageSent(at_ns, self.address, to, names, flags, self.gathered.views.get(view_id))
 
     def on_unsent(self, at_ns: int, runs: list[payloads.Run], why: str) -> h.Entry:
-        return h.Remark(at_ns, f"{self.gathered.history.name(self.who)} could not send "
+        return h.Remark(at_ns, f"{self.gathered.history.name(self.address)} could not send "
                                f"{h.show_payloads(tuple(payloads.names(runs)))}: {why}")
 
     def on_late(self, at_ns: int, seconds: float) -> h.Entry:
-        return h.Remark(at_ns, f"{self.gathered.history.name(self.who)} is paused by the machine for {seconds} s")
+        return h.Remark(at_ns, f"{self.gathered.history.name(self.address)} is paused by the machine for {seconds} s")
 
     def on_deliver(
         self, at_ns: int, src: str, site: str | None, relay: str | None, unicast: bool, runs: list[payloads.Run],
@@ -84,37 +84,37 @@ class Member:
         sender = self.gathered.address(src)
         if site is not None:
             sender = ProxyUUID(sender, None if relay is None else self.gathered.address(relay), site)
-        return h.Delivery(at_ns, self.who, sender, self.who if unicast else None, self.gathered.names(runs), flags,
-                          self.view)
+        dest = self.address if unicast else None
+        return h.MessageDelivered(at_ns, self.address, sender, dest, self.gathered.names(runs), flags, self.view)
 
     def on_global(self, at_ns: int, sites: dict[str, list[str]]) -> h.Entry:
-        return h.GlobalInstall(at_ns, self.who, GlobalView(
+        return h.GlobalInstall(at_ns, self.address, GlobalView(
             {site: tuple(map(self.gathered.address, members)) for site, members in sites.items()}))
 
     def on_site(self, at_ns: int, site: str, status: str) -> h.Entry:
-        return h.SiteStatus(at_ns, self.who, site, status)
+        return h.SiteStatusSeen(at_ns, self.address, site, status)
 
     def on_unreachable(self, at_ns: int, dest: str) -> h.Entry:
-        return h.Unreached(at_ns, self.who, self.gathered.address(dest))
+        return h.Unreached(at_ns, self.address, self.gathered.address(dest))
 
     def on_lost(self, at_ns: int, site: str, origin: str, first: int, stop: int) -> h.Entry:
-        return h.Lost(at_ns, self.who, site, self.gathered.address(origin), first, stop)
+        return h.Lost(at_ns, self.address, site, self.gathered.address(origin), first, stop)
 
     def on_leaving(self, at_ns: int) -> h.Entry | None:
         return h.Leaving(at_ns, self.me) if self.me is not None else None
 
     def on_left(self, at_ns: int) -> h.Entry | None:
-        return h.Leave(at_ns, self.me, "left") if self.me is not None else None
+        return h.MemberLeft(at_ns, self.me, "left") if self.me is not None else None
 
     def on_closed(self, at_ns: int, reason: str) -> h.Entry:
-        return h.Leave(at_ns, self.who, f"closed: {reason}")
+        return h.MemberLeft(at_ns, self.address, f"closed: {reason}")
 
 
 class Gathered:
     """The history of a run, made of its files."""
 
-    def __init__(self, files: Iterable[Path], told: Iterable[h.Entry]) -> None:
-        """`told`: what the director knows, in order of time; what comes after its End does not belong to the run."""
+    def __init__(self, files: Iterable[Path], added: Iterable[h.Entry]) -> None:
+        """`added`: entries of the director, in order of time; what comes after its End does not belong to the run."""
         self.history = h.History()
         self.views: dict[str, View] = {}
         self._addresses: dict[str, Address] = {}
@@ -123,7 +123,7 @@ class Gathered:
         for line in (line for lines in records for line in lines if line[1] == "view"):
             self.view(*line[2:5])                        # a send may name a view that its sender records later
         streams = [self._entries(lines) for lines in records]
-        for entry in heapq.merge(*streams, told, key=lambda entry: entry.at_ns):
+        for entry in heapq.merge(*streams, added, key=lambda entry: entry.at_ns):
             self.history.add(entry)
             if isinstance(entry, h.End):
                 break

@@ -1,4 +1,4 @@
-"""netem: bad weather made by the kernel itself, where it has the module; what tc(8) is told, and whether it obeys."""
+"""netem: bad weather made by the kernel itself, where it has the module; the command for tc(8), and its outcome."""
 from __future__ import annotations
 
 import subprocess

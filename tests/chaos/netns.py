@@ -6,7 +6,7 @@
     C --- TAP pair --+                                   +-- TAP pair --- F
 
 The WAN and the links of C and F go through a forwarder (forwarder.py) that loses, delays, doubles, reorders and damages
-frames; with netem in the kernel the WAN's weather is netem's. Each member drops by nft what it shall not hear (one
+frames; with netem in the kernel the WAN's weather is netem's. Each member drops by nft what it shall not receive (one
 source, which cuts one direction; or at random), and tbf may narrow its link. All names begin with one that no other
 run has; everything is undone at the end, whatever happened.
 """
@@ -69,15 +69,15 @@ def missing() -> str:
     return f"no nft: {ruled.stderr.strip()}" if ruled.returncode else ""
 
 
-def do(*words: str, say: str = "") -> None:
-    """Run a command. Raises RuntimeError with what it said if it fails."""
-    done = subprocess.run(words, input=say, text=True, capture_output=True, timeout=COMMAND_TIMEOUT_S)
+def do(*words: str, stdin_text: str = "") -> None:
+    """Run a command. Raises RuntimeError with its output if it fails."""
+    done = subprocess.run(words, input=stdin_text, text=True, capture_output=True, timeout=COMMAND_TIMEOUT_S)
     if done.returncode:
-        raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}\n{say}")
+        raise RuntimeError(f"{' '.join(words)}: {done.stderr.strip()}\n{stdin_text}")
 
 
 def sweep() -> None:
-    """Remove the namespaces of runs whose process was killed, so that it could not do it itself."""
+    """Remove the namespaces that killed runs have left behind."""
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S).stdout
     for namespace in (line.split()[0] for line in listed.splitlines() if line):
         owner = OWNER.match(namespace)
@@ -223,15 +223,15 @@ class Hosts:
         self._forwarder.stdin.flush()
 
     def rules(self, name: str, deaf_to: Iterable[str] = (), loss: float = 0.0) -> None:
-        """What a member does not hear: nothing of some members, and a share of everything."""
+        """What a member drops: all frames of some members, and a share of all others."""
         rule = LOSS_RULE.format(permille=round(loss * 1000)) if loss else ""
         text = RULES.format(loss=rule) + "flush set inet chaos deaf\n"
         for other in deaf_to:
             text += f"add element inet chaos deaf {{ {address_of(other)} }}\n"
-        do("ip", "netns", "exec", self.namespace(name), "nft", "-f", "-", say=text)
+        do("ip", "netns", "exec", self.namespace(name), "nft", "-f", "-", stdin_text=text)
 
     def split(self, *groups: Iterable[str]) -> None:
-        """No member hears members of other groups than its own; who is in no group hears and is heard."""
+        """Members of different groups receive nothing from each other; a member in no group is not cut off."""
         lists = [list(group) for group in groups]
         for mine in lists:
             others = [other for group in lists if group is not mine for other in group]

@@ -1,8 +1,8 @@
 """Two sites of real member processes, the faults done to them, and the verdict of the simulator's checkers.
 
-A run: start everybody, let them send, do harm for a while, heal, wait until all have one view and everything said
+A run: start all members, let them send, do harm for a while, heal, wait until all have one view and everything sent
 last has arrived everywhere, end. Then the histories that all processes wrote are judged. What comes to rest too late
-is not waited for any longer: the checker of liveness says what is missing.
+is not waited for any longer: the checker of liveness reports what is missing.
 """
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from typing import Any, Protocol, Self
 
 import attrs
 
-from jgroups_py.address import Address
-from jgroups_py.cli import company
-from jgroups_py.sim import history as h
+from jgroups_py.cli import process_group
+from jgroups_py.model.address import Address
+from jgroups_py.simulator import history as h
 from tests.chaos.gather import Gathered
 from tests.chaos.verdict import Verdict, judge
 
@@ -32,7 +32,7 @@ STACKS = {"NYC": "nyc", "SFO": "sfo"}
 START_LIMIT_S = 60.0
 REST_LIMIT_S = 60.0
 ARRIVAL_LIMIT_S = 40.0
-LAST_GASP_S = 0.3                    # until what a process said when it died has been read
+LAST_GASP_S = 0.3                    # until the last output of an ended process has been read
 LINGER_S = 1.0                       # late duplicates may still come
 FINAL_RUN = 3                        # messages of each member once all is at rest
 REST_ROUNDS = 2                      # a member that was about to leave may have disturbed the first
@@ -57,8 +57,8 @@ class Place(Protocol):
 
 
 @attrs.define(eq=False)
-class Person(company.Person):
-    """One incarnation, and what it told last; members by their addresses in hex."""
+class MemberProcess(process_group.WorkerProcess):
+    """One incarnation, and what it reported last; members by their addresses in hex."""
 
     address: str = ""
     view: list[str] = attrs.Factory(list)
@@ -66,23 +66,23 @@ class Person(company.Person):
     last: dict[str, int] = attrs.Factory(dict)           # prefix -> highest number delivered
     kept_back: int = 0                                   # bytes
     letters: int = 0                                     # unicasts to other sites that wait for an answer
-    said: dict[str, int] | None = None                   # its last words
+    final: dict[str, int] | None = None                  # numbers of its final messages, by stream
     paused: bool = False
     samples: list[tuple[float, float, int]] = attrs.Factory(list)    # (seconds, resident MB, descriptors)
     reports: int = 0
 
 
-class Crew(company.Company[Person]):
+class Crew(process_group.ProcessGroup[MemberProcess]):
     """The processes; each may run in a place of its own."""
 
     def __init__(self, place: Place) -> None:
-        super().__init__(WORKER, Person)
+        super().__init__(WORKER, MemberProcess)
         self.place = place
 
-    def command(self, options: dict[str, Any]) -> list[str]:
+    def command_line(self, options: dict[str, Any]) -> list[str]:
         """From whatever folder this runs in, the tests can be imported."""
         name = options["tag"].partition("#")[0]
-        return [*self.place.prefix(name), "env", f"PYTHONPATH={ROOT}", *super().command(options)]
+        return [*self.place.prefix(name), "env", f"PYTHONPATH={ROOT}", *super().command_line(options)]
 
 
 class Sites:
@@ -95,12 +95,12 @@ class Sites:
         self.out = out
         self.seed = seed
         self.crew = Crew(place)
-        self.told: list[h.Entry] = []                    # what goes into the history from here
+        self.added: list[h.Entry] = []                    # what goes into the history from here
         self.files: list[Path] = []
         self.failures: list[str] = []
         self.rate = 0.0
         self.cluster = f"chaos-{os.getpid()}"
-        self.mcast_ports = {site: company.free_udp_port() for site in SITES}
+        self.mcast_ports = {site: process_group.free_udp_port() for site in SITES}
         self.began_s = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -109,26 +109,26 @@ class Sites:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
     ) -> None:
-        for person in self.crew.people:
-            if person.process.poll() is None and person.paused:
-                person.process.kill()                    # it would not hear that its input ended
+        for member in self.crew.workers:
+            if member.process.poll() is None and member.paused:
+                member.process.kill()                    # a stopped process does not notice the end of its input
         self.crew.end()
 
     # --- members ----------------------------------------------------------------------------------------------------
 
     def start_all(self) -> None:
-        """Everybody up, and everybody sees everybody."""
+        """Start all members; each has all in its global view."""
         for names in SITES.values():
             self.start(names[0])
         self.wait("the first member of each site", START_LIMIT_S, lambda: len(self.crew.up()) == len(SITES))
         for name in NAMES:
-            if not any(person.name == name for person in self.crew.people):
+            if not any(member.name == name for member in self.crew.workers):
                 self.start(name)
         self.wait("all members see both sites", START_LIMIT_S, self.rested)
 
-    def start(self, name: str) -> Person:
+    def start(self, name: str) -> MemberProcess:
         """Start a member, or start it again."""
-        number = sum(1 for person in self.crew.people if person.name == name) + 1
+        number = sum(1 for member in self.crew.workers if member.name == name) + 1
         tag, site = f"{name}#{number}", site_of(name)
         history = self.out / f"{tag.replace('#', '-')}.jsonl"
         self.files.append(history)
@@ -140,59 +140,59 @@ class Sites:
                 "site": site, "mcast_port": str(self.mcast_ports[site]), "bridge_name": f"{self.cluster}-bridge",
                 **self.place.properties(name, site)}})
 
-    def up(self, site: str | None = None) -> list[Person]:
-        """Who takes part."""
+    def up(self, site: str | None = None) -> list[MemberProcess]:
+        """The members that run."""
         return self.crew.up(site)
 
-    def relay(self, site: str) -> Person:
+    def relay(self, site: str) -> MemberProcess:
         """The coordinator of a site, as most of its members see it."""
-        firsts = [person.view[0] for person in self.up(site) if person.view]
-        found = [person for person in self.up(site) if person.address in firsts]
+        firsts = [member.view[0] for member in self.up(site) if member.view]
+        found = [member for member in self.up(site) if member.address in firsts]
         if not found:
             raise Chaos(f"{site} has no coordinator: {self.where()}")
-        return max(found, key=lambda person: firsts.count(person.address))
+        return max(found, key=lambda member: firsts.count(member.address))
 
     def load(self, rate: float) -> None:
-        """Everybody multicasts so many messages a second from now on."""
+        """All members multicast so many messages a second from now on."""
         self.rate = rate
-        for person in self.up():
-            person.tell("load", rate=rate)
+        for member in self.up():
+            member.command("load", rate=rate)
 
     # --- faults -----------------------------------------------------------------------------------------------------
 
     def remark(self, text: str) -> None:
         """For the reader of the history."""
-        self.told.append(h.Remark(time.monotonic_ns(), text))
+        self.added.append(h.Remark(time.monotonic_ns(), text))
 
-    def kill(self, person: Person) -> None:
+    def kill(self, member: MemberProcess) -> None:
         """SIGKILL."""
-        self.remark(f"{person.tag} is killed")
-        self.crew.kill(person)
-        person.process.wait()
-        if person.address:
-            self.told.append(h.Crash(time.monotonic_ns(), Address(bytes.fromhex(person.address))))
+        self.remark(f"{member.tag} is killed")
+        self.crew.kill(member)
+        member.process.wait()
+        if member.address:
+            self.added.append(h.Crash(time.monotonic_ns(), Address(bytes.fromhex(member.address))))
 
-    def pause(self, person: Person) -> None:
+    def pause(self, member: MemberProcess) -> None:
         """SIGSTOP."""
-        self.remark(f"{person.tag} is paused")
-        person.paused = True
-        os.kill(person.process.pid, signal.SIGSTOP)
+        self.remark(f"{member.tag} is paused")
+        member.paused = True
+        os.kill(member.process.pid, signal.SIGSTOP)
 
-    def resume(self, person: Person) -> None:
+    def resume(self, member: MemberProcess) -> None:
         """SIGCONT, if it is paused."""
-        if person.paused:
-            person.paused = False
-            os.kill(person.process.pid, signal.SIGCONT)
-            self.remark(f"{person.tag} goes on")
+        if member.paused:
+            member.paused = False
+            os.kill(member.process.pid, signal.SIGCONT)
+            self.remark(f"{member.tag} goes on")
 
-    def leave(self, person: Person) -> None:
+    def leave(self, member: MemberProcess) -> None:
         """Ask a member to leave."""
-        person.state = "leaving"
-        person.tell("leave")
+        member.state = "leaving"
+        member.command("leave")
 
     def missing(self) -> list[str]:
         """The members that do not run just now."""
-        running = [person.name for person in self.crew.people if person.state in ("starting", "up", "leaving")]
+        running = [member.name for member in self.crew.workers if member.state in ("starting", "up", "leaving")]
         return [name for name in NAMES if name not in running]
 
     def go_on(self, seconds: float, tick: Callable[[], object] = lambda: None) -> None:
@@ -207,74 +207,74 @@ class Sites:
     def finish(self) -> Verdict:
         """Heal, rest, last words, and the verdict."""
         self.place.heal()
-        for person in self.crew.people:
-            self.resume(person)
+        for member in self.crew.workers:
+            self.resume(member)
         for name in self.missing():
             self.start(name)
-        self.told.append(h.Healed(time.monotonic_ns()))
+        self.added.append(h.Healed(time.monotonic_ns()))
         self.load(0)
         for _ in range(REST_ROUNDS):
             if self.until(REST_LIMIT_S, self.rested):
-                self.last_words()
+                self.final_messages()
             if self.rested():
                 break
         self.go_on(LINGER_S)
         self.report()
-        self.told.append(h.End(time.monotonic_ns(), {
-            Address(bytes.fromhex(person.address)): person.kept_back for person in self.up()}))
+        self.added.append(h.End(time.monotonic_ns(), {
+            Address(bytes.fromhex(member.address)): member.kept_back for member in self.up()}))
         self.crew.end()
-        for person in self.crew.people:
-            self.look_at_complaints(person)
+        for member in self.crew.workers:
+            self.look_at_complaints(member)
         return self.judge()
 
     def rested(self) -> bool:
-        """Whether all six run, each site has one view of its own, and everybody sees both."""
-        if any(person.state in ("starting", "leaving") for person in self.crew.people) or self.missing():
+        """Whether all six run, each site has one view of its own, and each member has both in its global view."""
+        if any(member.state in ("starting", "leaving") for member in self.crew.workers) or self.missing():
             return False
-        whole = {site: sorted(person.address for person in self.up(site)) for site in SITES}
-        return all(sorted(person.view) == whole[person.site] and person.view == self.up(person.site)[0].view and
-                   {site: sorted(members) for site, members in person.global_view.items()} == whole
-                   for person in self.up())
+        whole = {site: sorted(member.address for member in self.up(site)) for site in SITES}
+        return all(sorted(member.view) == whole[member.site] and member.view == self.up(member.site)[0].view and
+                   {site: sorted(members) for site, members in member.global_view.items()} == whole
+                   for member in self.up())
 
-    def last_words(self) -> None:
-        """Everybody says something in the final view; wait until all have heard it."""
+    def final_messages(self) -> None:
+        """All members send in the final view; wait until all of that is delivered."""
         for site in SITES:
             here = self.up(site)
-            for person, following in zip(here, [*here[1:], *here[:1]], strict=True):
-                person.said = None
-                person.tell("words", count=FINAL_RUN, to=following.address)
-        self.until(ARRIVAL_LIMIT_S, lambda: all(person.said is not None for person in self.up()))
-        self.until(ARRIVAL_LIMIT_S, self.all_heard)
+            for member, following in zip(here, [*here[1:], *here[:1]], strict=True):
+                member.final = None
+                member.command("final", count=FINAL_RUN, to=following.address)
+        self.until(ARRIVAL_LIMIT_S, lambda: all(member.final is not None for member in self.up()))
+        self.until(ARRIVAL_LIMIT_S, self.all_delivered)
 
-    def all_heard(self) -> bool:
-        """Whether the last words of all are with everybody they were for, and nothing else is still under way."""
+    def all_delivered(self) -> bool:
+        """Whether all final messages are delivered at all their destinations, and nothing else is under way."""
         self.report()
-        for person in self.up():
-            for prefix, count in (person.said or {}).items():
+        for member in self.up():
+            for prefix, count in (member.final or {}).items():
                 dest = prefix.partition(">")[2].rstrip("/")
                 if not all(other.last.get(prefix, -1) >= count - 1
                            for other in self.up() if dest == "*" or other.address.startswith(dest)):
                     return False
-        return not any(person.kept_back or person.letters for person in self.up())
+        return not any(member.kept_back or member.letters for member in self.up())
 
     def report(self) -> None:
-        """Fresh figures of everybody that can answer."""
-        asked = {person.tag: person.reports for person in self.up() if not person.paused}
-        people = [person for person in self.up() if not person.paused]
-        for person in people:
-            person.tell("report")
-        self.until(5.0, lambda: all(person.reports > asked[person.tag] for person in people))
+        """Fresh figures of all members that can answer."""
+        asked = {member.tag: member.reports for member in self.up() if not member.paused}
+        members = [member for member in self.up() if not member.paused]
+        for member in members:
+            member.command("report")
+        self.until(5.0, lambda: all(member.reports > asked[member.tag] for member in members))
 
     def judge(self) -> Verdict:
         """Read all files, ask all checkers."""
-        history = Gathered(self.files, self.told).history
+        history = Gathered(self.files, self.added).history
         (self.out / "history.txt").write_text("\n".join(history.lines()) + "\n")
         return judge(history, self.failures, time.monotonic() - self.began_s)
 
-    def look_at_complaints(self, person: Person) -> None:
+    def look_at_complaints(self, member: MemberProcess) -> None:
         """A traceback on its stderr is a failure."""
-        if any("Traceback" in line for line in person.errors):
-            self.failures.append(f"{person.tag} complained: " + " | ".join(person.errors))
+        if any("Traceback" in line for line in member.errors):
+            self.failures.append(f"{member.tag} complained: " + " | ".join(member.errors))
 
     # --- events -----------------------------------------------------------------------------------------------------
 
@@ -295,66 +295,66 @@ class Sites:
             raise Chaos(f"failed while waiting for {what}: {self.failures[0]}")
 
     def where(self) -> str:
-        """Who sees what, for an error message."""
+        """The views of all members, for an error message."""
         return "; ".join(f"{p.tag} ({p.address[:8]}) {p.state}, view {[m[:8] for m in p.view]}, global "
                          f"{ {s: len(m) for s, m in p.global_view.items()} } {' '.join(p.errors[-3:])}"
-                         for p in self.crew.people)
+                         for p in self.crew.workers)
 
     def pump(self, timeout_s: float) -> None:
         """Take the events that are there, waiting for the first one."""
         try:
-            person, event = self.crew.events.get(timeout=timeout_s)
+            member, event = self.crew.events.get(timeout=timeout_s)
             while True:
-                getattr(self, "on_" + event["event"])(person, event)
-                person, event = self.crew.events.get_nowait()
+                getattr(self, "on_" + event["event"])(member, event)
+                member, event = self.crew.events.get_nowait()
         except queue.Empty:
             return
 
-    def on_address(self, person: Person, event: dict[str, Any]) -> None:
+    def on_address(self, member: MemberProcess, event: dict[str, Any]) -> None:
         """It is in a view, so it exists."""
-        person.address = event["address"]
+        member.address = event["address"]
 
-    def on_ready(self, person: Person, event: dict[str, Any]) -> None:
+    def on_ready(self, member: MemberProcess, event: dict[str, Any]) -> None:
         """It is connected."""
-        person.state = "up"
+        member.state = "up"
         if self.rate:
-            person.tell("load", rate=self.rate)
+            member.command("load", rate=self.rate)
 
-    def on_view(self, person: Person, event: dict[str, Any]) -> None:
+    def on_view(self, member: MemberProcess, event: dict[str, Any]) -> None:
         """Its local view changed."""
-        person.view = event["members"]
+        member.view = event["members"]
 
-    def on_global_view(self, person: Person, event: dict[str, Any]) -> None:
+    def on_global_view(self, member: MemberProcess, event: dict[str, Any]) -> None:
         """Its global view changed."""
-        person.global_view = event["sites"]
+        member.global_view = event["sites"]
 
-    def on_words(self, person: Person, event: dict[str, Any]) -> None:
-        """What it said last."""
-        person.said = event["said"]
+    def on_final(self, member: MemberProcess, event: dict[str, Any]) -> None:
+        """It has sent its final messages."""
+        member.final = event["sent"]
 
-    def on_report(self, person: Person, event: dict[str, Any]) -> None:
+    def on_report(self, member: MemberProcess, event: dict[str, Any]) -> None:
         """Its figures."""
-        person.last, person.kept_back, person.letters = event["last"], event["kept_back"], event["letters"]
-        person.samples.append((event["at"], event["rss_mb"], event["descriptors"]))
-        person.reports += 1
+        member.last, member.kept_back, member.letters = event["last"], event["kept_back"], event["letters"]
+        member.samples.append((event["at"], event["rss_mb"], event["descriptors"]))
+        member.reports += 1
 
-    def on_left(self, person: Person, event: dict[str, Any]) -> None:
+    def on_left(self, member: MemberProcess, event: dict[str, Any]) -> None:
         """It is out."""
-        person.state = "left"
+        member.state = "left"
 
-    def on_error(self, person: Person, event: dict[str, Any]) -> None:
+    def on_error(self, member: MemberProcess, event: dict[str, Any]) -> None:
         """It could not go on."""
-        person.errors.append(event["message"])
-        self.failures.append(f"{person.tag}: {event['message']}")
+        member.errors.append(event["message"])
+        self.failures.append(f"{member.tag}: {event['message']}")
 
-    def on_ended(self, person: Person, event: dict[str, Any]) -> None:
+    def on_ended(self, member: MemberProcess, event: dict[str, Any]) -> None:
         """Its process ended; expected only of the killed and the left."""
-        if person.state not in ("killed", "left", "leaving"):
+        if member.state not in ("killed", "left", "leaving"):
             time.sleep(LAST_GASP_S)
-            self.failures.append(f"{person.tag} ended unexpectedly, exit {person.process.wait(5)}: "
-                                 + " | ".join(person.errors))
-        if person.state != "killed":
-            person.state = "left"
+            self.failures.append(f"{member.tag} ended unexpectedly, exit {member.process.wait(5)}: "
+                                 + " | ".join(member.errors))
+        if member.state != "killed":
+            member.state = "left"
 
 
 def site_of(name: str) -> str:

@@ -3,7 +3,7 @@
 `python -m tests.chaos.soak [--minutes 30] [--seed N]` (tox -e soak). Half of the time one site is hunted: its members,
 relays above all, are killed, leave, or stand still for longer than others bear; the other half the other site. In the
 site that is not hunted members only stand still for moments, so they keep their roles and their memory and descriptors
-tell of leaks: the slope of a straight line through their samples (of memory: after free memory is handed back). The
+show leaks: the slope of a straight line through their samples (of memory: after free memory is handed back). The
 bridge turns toxic all the time. Ends with the histories of all processes before the simulator's checkers; exit 1 if a
 claim does not hold.
 """
@@ -24,7 +24,7 @@ from time import monotonic
 import attrs
 
 from tests.chaos.bridge import TOXICS, ProxiedBridge
-from tests.chaos.sites import SITES, Chaos, Person, Sites
+from tests.chaos.sites import SITES, Chaos, MemberProcess, Sites
 from tests.chaos.toxiproxy import Server
 from tests.chaos.verdict import Verdict, show
 
@@ -35,12 +35,12 @@ HUNT_S = (15.0, 40.0)                # between two harms to the hunted site
 NAP_S = (10.0, 40.0)                 # between two naps in the other one
 TOXIC_S = (5.0, 15.0)                # how long the bridge is toxic
 CLEAN_S = (2.0, 15.0)                # and how long not
-MISSING_S = (0.5, 8.0)               # how long who was killed or has left is missing
+MISSING_S = (0.5, 8.0)               # how long a member that was killed or has left is away
 STILL_S = (1.0, 9.0)                 # how long a hunted member stands still
 NAP_LENGTH_S = (0.2, 2.0)
 MAX_MB_PER_10_MIN = 1.0
 MAX_DESCRIPTORS_PER_10_MIN = 5.0
-MIN_SAMPLES = 60                     # five minutes: less says nothing of growth
+MIN_SAMPLES = 60                     # five minutes: fewer show no growth
 LEAST_MINUTES = 15.0                 # of a soak that shows something of it
 WHOLE_LIMIT_S = 60.0
 RELAY_SHARE = 0.7                    # of the harms to the hunted site hit its relay
@@ -98,7 +98,7 @@ class Soak:
         """Both halves."""
         self.clean()
         for hunted, calm in (("SFO", "NYC"), ("NYC", "SFO")):
-            say(f"{hunted} is hunted for {self.half_s / 60:.1f} minutes")
+            print_line(f"{hunted} is hunted for {self.half_s / 60:.1f} minutes")
             self.half(hunted, calm)
 
     def half(self, hunted: str, calm: str) -> None:
@@ -115,19 +115,19 @@ class Soak:
                 self.sites.report()
         self.hunted = ""                 # ends the chains of this half; the other one begins its own
         settled = began + WARM_UP_SHARE * self.half_s
-        for person in watched:
-            samples = [sample for sample in person.samples if sample[0] > settled]
+        for member in watched:
+            samples = [sample for sample in member.samples if sample[0] > settled]
             if len(samples) >= MIN_SAMPLES:
-                self.trends.append(trend(person.tag, samples))
+                self.trends.append(trend(member.tag, samples))
             else:
-                self.unwatched.append(f"{person.tag} ({len(samples)})")
+                self.unwatched.append(f"{member.tag} ({len(samples)})")
         self.sites.wait("the site is whole again", WHOLE_LIMIT_S, self.whole)
 
     def whole(self) -> bool:
-        """Whether everybody runs; what is due meanwhile is done."""
+        """Whether all members run; what is due meanwhile is done."""
         self.step()
         return not self.sites.missing() and not any(
-            person.paused or person.state == "starting" for person in self.sites.crew.people)
+            member.paused or member.state == "starting" for member in self.sites.crew.workers)
 
     # --- what happens when ------------------------------------------------------------------------------------------
 
@@ -160,9 +160,9 @@ class Soak:
         """Harm one member, unless one of the site is missing."""
         if site != self.hunted:
             return
-        people = [person for person in self.sites.up(site) if not person.paused]
-        if len(people) == len(SITES[site]) and not self.sites.missing():
-            victim = self.victim(site, people)
+        members = [member for member in self.sites.up(site) if not member.paused]
+        if len(members) == len(SITES[site]) and not self.sites.missing():
+            victim = self.victim(site, members)
             harm = self.rng.choice(("SIGKILL", "SIGKILL", "SIGSTOP", "leave"))
             self.harms[harm] += 1
             match harm:
@@ -177,31 +177,31 @@ class Soak:
                     self.at(MISSING_S, lambda: self.bring_back(victim))
         self.at(HUNT_S, lambda: self.hunt(site))
 
-    def victim(self, site: str, people: list[Person]) -> Person:
+    def victim(self, site: str, members: list[MemberProcess]) -> MemberProcess:
         """The relay, most of the time."""
-        return self.sites.relay(site) if self.rng.random() < RELAY_SHARE else self.rng.choice(people)
+        return self.sites.relay(site) if self.rng.random() < RELAY_SHARE else self.rng.choice(members)
 
-    def bring_back(self, person: Person) -> None:
+    def bring_back(self, member: MemberProcess) -> None:
         """Start it again, once it is gone."""
-        if person.state in ("killed", "left"):
-            self.sites.start(person.name)
+        if member.state in ("killed", "left"):
+            self.sites.start(member.name)
         else:
-            self.at(MISSING_S, lambda: self.bring_back(person))
+            self.at(MISSING_S, lambda: self.bring_back(member))
 
     def nap(self, site: str) -> None:
         """A member of the calm site stands still for a moment."""
         if self.hunted in ("", site):
             return
-        person = self.rng.choice(self.sites.up(site))
-        if not person.paused:
+        member = self.rng.choice(self.sites.up(site))
+        if not member.paused:
             self.harms["nap"] += 1
-            self.sites.pause(person)
-            self.at(NAP_LENGTH_S, lambda: self.sites.resume(person))
+            self.sites.pause(member)
+            self.at(NAP_LENGTH_S, lambda: self.sites.resume(member))
         self.at(NAP_S, lambda: self.nap(site))
 
 
-def say(text: str) -> None:
-    """A line for whoever watches."""
+def print_line(text: str) -> None:
+    """A line of progress."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
@@ -227,12 +227,12 @@ def run(minutes: float, seed: int, out: Path, *, trace: bool = False) -> tuple[V
             sites.load(RATE)
             soak = Soak(sites, bridge, seed, minutes * 30)
             soak.perform()
-            say("healing, then judging")
+            print_line("healing, then judging")
             return sites.finish(), soak
 
 
 def main() -> int:
-    """Parse, run, tell."""
+    """Parse, run, report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=30.0, help="how long, default 30")
     parser.add_argument("--seed", type=int, help="of the nemeses; default: drawn, and printed")
@@ -241,24 +241,24 @@ def main() -> int:
                         help="one member of each site writes what its memory is used for into --out")
     options = parser.parse_args()
     seed = SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
-    say(f"seed {seed}, {options.minutes:g} minutes")
+    print_line(f"seed {seed}, {options.minutes:g} minutes")
     with folder(options.out) as out:
         try:
             verdict, soak = run(options.minutes, seed, out, trace=options.trace)
         except Chaos as error:
-            say(f"the soak could not go on: {error}; histories: {out}")
+            print_line(f"the soak could not go on: {error}; histories: {out}")
             sys.exit(1)
         if soak.bridge.server.replaced:
-            say(f"toxiproxy locked itself and was replaced {soak.bridge.server.replaced} times")
-        say("harms: " + ", ".join(f"{name} {number}" for name, number in sorted(soak.harms.items())))
+            print_line(f"toxiproxy locked itself and was replaced {soak.bridge.server.replaced} times")
+        print_line("harms: " + ", ".join(f"{name} {number}" for name, number in sorted(soak.harms.items())))
         for one in soak.trends:
-            say(str(one))
+            print_line(str(one))
         if soak.unwatched:
-            say(f"fewer than {MIN_SAMPLES} samples, which say nothing of memory: {', '.join(soak.unwatched)}; "
+            print_line(f"fewer than {MIN_SAMPLES} samples, too few for a slope of memory: {', '.join(soak.unwatched)}; "
                 f"ask for {LEAST_MINUTES:g} minutes at least")
         shown = not soak.unwatched or options.minutes < LEAST_MINUTES
         good = verdict.ok and not verdict.lost and shown and all(one.flat for one in soak.trends)
-        say(str(verdict) if good else show(verdict, out))
+        print_line(str(verdict) if good else show(verdict, out))
         if not good:
             sys.exit(1)                  # the histories stay
     return 0

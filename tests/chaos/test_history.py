@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.address import Address
-from jgroups_py.sim import history as h
-from jgroups_py.sim.checkers import check
+from jgroups_py.model.address import Address
+from jgroups_py.simulator import history as h
+from jgroups_py.simulator.checkers import check
 from tests.chaos import payloads
 from tests.chaos.gather import Gathered
 
@@ -41,8 +41,8 @@ def judged(records: Records, folder: Path) -> list[str]:
         text = "".join(json.dumps(line) + "\n" for line in lines)
         (folder / name).write_text(text + '[99,"deliver","half a li')       # a kill -9 cuts the last line
     live = {Address(bytes.fromhex(address)): 0 for address in (A, B, D)}
-    told: list[h.Entry] = [h.Healed(50), h.End(60, live)]
-    history = Gathered([folder / name for name in records], told).history
+    added: list[h.Entry] = [h.Healed(50), h.End(60, live)]
+    history = Gathered([folder / name for name in records], added).history
     return sorted({violation.guarantee for violation in check(history, names=[
         "M1", "M2", "M3", "M4", "S1", "S2", "S4", "S5", "S7", "F", "L", "R1", "R2", "R3", "R4", "R8"])})
 
@@ -79,7 +79,7 @@ def forge(records: Records) -> None:
     records["B"].append([40, "deliver", A, None, None, False, [["ff00"]], 0])
 
 
-def bring_by_a_stranger(records: Records) -> None:
+def bring_by_a_non_member(records: Records) -> None:
     records["D"][2][4] = A
 
 
@@ -93,7 +93,7 @@ def leave_out_of_a_view(records: Records) -> None:
 
 @pytest.mark.parametrize(("harm", "broken"), [
     (lose_locally, "L"), (double_locally, "S2"), (lose_at_the_other_site, "R3"), (double_at_the_other_site, "R3"),
-    (change_order, "R4"), (damage, "S1"), (forge, "S1"), (bring_by_a_stranger, "R8"), (echo, "R2"),
+    (change_order, "R4"), (damage, "S1"), (forge, "S1"), (bring_by_a_non_member, "R8"), (echo, "R2"),
     (leave_out_of_a_view, "M1")])
 def test_what_is_wrong_in_records_is_found(harm: Callable[[Records], None], broken: str, tmp_path: Path):
     records = a_run()
@@ -122,5 +122,5 @@ def test_payloads_are_named_by_their_runs(size: int):
 
 @pytest.mark.parametrize("payload", [
     b"", b".", b"A#1>*/", b"A#1>*/17.x", b"A#1>*/017", b"\xff>*/1", b"no slash 5", b"A#1>*/17\x00..."])
-def test_a_payload_that_nobody_made_is_kept_as_it_is(payload: bytes):
+def test_a_payload_that_no_sender_makes_is_kept_as_it_is(payload: bytes):
     assert payloads.runs_of([payload]) == [[payload.hex()]]

@@ -1,7 +1,8 @@
 """Two sites on hosts of their own (network namespaces): bad links, partitions, also of one direction, and dead relays.
 
 Every run ends with the histories of all processes before the checkers of the simulator. Needs root, iproute2 and
-nftables; where they are missing it says so, and is skipped, but fails in CI. The short selection runs in ./test, all by
+nftables; where they are missing it is skipped with the reason, but fails in CI. The short selection runs in ./test,
+all by
 `tox -e netns`.
 """
 from __future__ import annotations
@@ -86,13 +87,13 @@ def split_sites(hosts: Hosts, sites: Sites) -> None:
 
 
 def deaf_relay(hosts: Hosts, sites: Sites) -> None:
-    """The relay of NYC hears nobody of its site, who hear it."""
+    """The relay of NYC receives nothing from its site, which receives its frames."""
     relay = sites.relay("NYC").name
     hosts.rules(relay, [name for name in SITES["NYC"] if name != relay])
 
 
 def mute_relay(hosts: Hosts, sites: Sites) -> None:
-    """Nobody of its site hears the relay of NYC, which hears them."""
+    """No member of NYC receives frames of its relay, which receives theirs."""
     relay = sites.relay("NYC").name
     for name in SITES["NYC"]:
         if name != relay:
@@ -100,13 +101,13 @@ def mute_relay(hosts: Hosts, sites: Sites) -> None:
 
 
 def one_way_bridge(hosts: Hosts, sites: Sites) -> None:
-    """SFO hears nothing of NYC, which hears SFO."""
+    """SFO receives nothing from NYC, which receives frames of SFO."""
     for name in SITES["SFO"]:
         hosts.rules(name, SITES["NYC"])
 
 
 def one_pair(hosts: Hosts, sites: Sites) -> None:
-    """The two relays do not hear each other; all others reach everybody."""
+    """The two relays receive nothing from each other; all other paths work."""
     one, other = sites.relay("NYC").name, sites.relay("SFO").name
     hosts.split([one], [other])
 
@@ -129,8 +130,8 @@ SCENES: dict[str, Scene] = {
     "NYC's relay is deaf to its site": Scene(deaf_relay, lossless=False),
     "NYC's relay is mute to its site": Scene(mute_relay, lossless=False),
     "the sites are apart": Scene(split_sites),
-    "SFO does not hear NYC": Scene(one_way_bridge),
-    "the relays do not hear each other": Scene(one_pair),
+    "SFO receives nothing from NYC": Scene(one_way_bridge),
+    "the relays receive nothing from each other": Scene(one_pair),
 }
 
 
@@ -155,7 +156,7 @@ def run(scene: Scene, victims: str, out: Path) -> Verdict:
 
 def judge(name: str, victims: str, out: Path, noted: Noted) -> None:
     verdict = noted(run(SCENES[name], victims, out))
-    sys.stdout.write(f"{name}, {f'relay of {victims} killed' if victims else 'nobody killed'}: {verdict}\n")
+    sys.stdout.write(f"{name}, {f'relay of {victims} killed' if victims else 'none killed'}: {verdict}\n")
     assert verdict.ok, show(verdict, out)
     assert not (SCENES[name].lossless and verdict.lost), show(verdict, out)
     assert verdict.delivered > 3 * verdict.sent > 0, show(verdict, out)
@@ -187,13 +188,13 @@ for _ in range(5):
 """
 
 
-def hears(hosts: Hosts, listener: str, speaker: str) -> bool:
+def receives(hosts: Hosts, receiver: str, sender: str) -> bool:
     """Whether a member gets any of five datagrams of another one."""
-    with subprocess.Popen([*hosts.prefix(listener), sys.executable, "-c", LISTEN], stdout=subprocess.PIPE,
+    with subprocess.Popen([*hosts.prefix(receiver), sys.executable, "-c", LISTEN], stdout=subprocess.PIPE,
                           text=True) as process:
         assert process.stdout is not None, "opened as a pipe"
         assert process.stdout.readline() == "ready\n"
-        subprocess.run([*hosts.prefix(speaker), sys.executable, "-c", SPEAK, netns.address_of(listener)], check=True,
+        subprocess.run([*hosts.prefix(sender), sys.executable, "-c", SPEAK, netns.address_of(receiver)], check=True,
                        timeout=20)
         return process.stdout.readline() == "hello\n"
 
@@ -221,20 +222,20 @@ def test_two_networks_side_by_side_do_not_meet_and_leave_nothing_behind():
 
 
 @pytest.mark.real
-def test_what_a_member_shall_not_hear_is_dropped_in_that_direction_only(hosts: Hosts):
+def test_frames_are_dropped_in_the_configured_direction_only(hosts: Hosts):
     hosts.rules("F", ["A"])
-    assert not hears(hosts, "F", "A")
-    assert hears(hosts, "A", "F")
-    assert hears(hosts, "F", "B")
+    assert not receives(hosts, "F", "A")
+    assert receives(hosts, "A", "F")
+    assert receives(hosts, "F", "B")
     hosts.heal()
-    assert hears(hosts, "F", "A")
+    assert receives(hosts, "F", "A")
 
 
 @pytest.mark.real
 def test_weather_between_the_sites_spares_the_inside_of_a_site(hosts: Hosts):
     hosts.weather(WAN, Weather(loss=1.0))
-    assert not hears(hosts, "D", "A")
-    assert hears(hosts, "B", "A")
+    assert not receives(hosts, "D", "A")
+    assert receives(hosts, "B", "A")
 
 
 @pytest.mark.netns

@@ -13,13 +13,35 @@ from time import monotonic, sleep
 import pytest
 import requests
 
+from jgroups_py.cli.process_group import ProcessGroup
 from tests import programs
 from tests.chaos import toxiproxy
 from tests.chaos.forwarder import HEADER_BYTES, Direction, Weather
+from tests.chaos.sites import ROOT, WORKER, Crew, MemberProcess
 from tests.chaos.soak import trend
 
 FRAME = bytes(range(200))
 FRAMES = 4000
+
+
+class Elsewhere:
+    """A place whose members run in it."""
+
+    def properties(self, name: str, site: str) -> dict[str, str]:
+        return {}
+
+    def prefix(self, name: str) -> list[str]:
+        return ["in", name]
+
+    def heal(self) -> None:
+        """Nothing is broken."""
+
+
+def test_members_run_in_their_place_and_import_the_tests():
+    started = Crew(Elsewhere()).command_line({"tag": "A#2"})
+    assert started[:4] == ["in", "A", "env", f"PYTHONPATH={ROOT}"]
+    assert started[4:7] == [sys.executable, "-m", WORKER]
+    assert ProcessGroup(WORKER, MemberProcess).command_line({"tag": "A#2"}) == started[4:]
 
 
 def through(weather: Weather, seed: str = "x") -> list[list[tuple[float, bytes]]]:
@@ -40,7 +62,7 @@ def test_the_same_seed_means_the_same_fate():
 
 
 @pytest.mark.parametrize("ratio", [0.01, 0.2])
-def test_ratios_are_what_they_say(ratio: float):
+def test_ratios_are_as_configured(ratio: float):
     lost = sum(not copies for copies in through(Weather(loss=ratio)))
     doubled = sum(len(copies) == 2 for copies in through(Weather(duplicate=ratio)))
     early = sum(delay_s == 0 for [(delay_s, _)] in through(Weather(delay_ms=10, reorder=ratio)))
@@ -75,7 +97,7 @@ def test_growth_is_found_and_noise_is_not():
 
 CHILD = """
 import time
-from jgroups_py.children import end_with_parent
+from jgroups_py.system.child_processes import end_with_parent
 end_with_parent()
 print("ready", flush=True)
 time.sleep(60)
@@ -104,7 +126,7 @@ def test_a_process_that_stands_still_ends_with_its_killed_parent():
 
 POOL = """
 import time
-from jgroups_py.children import workers
+from jgroups_py.system.child_processes import workers
 with workers(2) as pool:
     print(*[process.pid for process in pool._pool], flush=True)
     time.sleep(60)
@@ -125,14 +147,14 @@ def test_workers_end_with_their_killed_parent():
 
 
 def runs(pid: int) -> bool:
-    """Whether a process exists and is no mere entry that nobody has waited for."""
+    """Whether a process runs (an ended one that was not waited for does not)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
 
 
-def test_a_toxiproxy_that_cannot_be_had_fails_and_says_how_to_get_it(monkeypatch, tmp_path: Path):
+def test_a_missing_toxiproxy_is_an_error_with_the_way_to_get_it(monkeypatch, tmp_path: Path):
     monkeypatch.setattr(toxiproxy, "server_path", lambda: tmp_path / "bin" / "toxiproxy")
     monkeypatch.setattr(programs, "find_go", lambda: "/nonexistent/go")
     with pytest.raises(RuntimeError, match=r"GOBIN=DIR go install github.com/Shopify/toxiproxy.*v2\.12\.0"):

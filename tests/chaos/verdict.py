@@ -7,10 +7,10 @@ from pathlib import Path
 
 import attrs
 
-from jgroups_py.address import ProxyUUID
-from jgroups_py.sim import history as h
-from jgroups_py.sim.checkers import Violation, check
-from jgroups_py.units import NS_PER_S
+from jgroups_py.model.address import ProxyUUID
+from jgroups_py.model.units import NS_PER_S
+from jgroups_py.simulator import history as h
+from jgroups_py.simulator.checkers import Violation, check
 
 SHOWN_LINES = 60
 SHOWN_VIOLATIONS = 20
@@ -27,7 +27,7 @@ class Verdict:
     delivered: int
     lost: list[h.Lost]                   # declared
     unreachable: int
-    silence_s: dict[str, float]          # site -> the longest time in which none of it heard the other site
+    silence_s: dict[str, float]          # site -> the longest time in which it received nothing from the other site
     seconds: float
 
     @property
@@ -58,8 +58,8 @@ def judge(history: h.History, failures: list[str], seconds: float) -> Verdict:
     """Ask all checkers, count."""
     entries = history.entries
     return Verdict(
-        history, check(history), failures, sum(len(e.payloads) for e in entries if isinstance(e, h.Send)),
-        sum(len(e.payloads) for e in entries if isinstance(e, h.Delivery)),
+        history, check(history), failures, sum(len(e.payloads) for e in entries if isinstance(e, h.MessageSent)),
+        sum(len(e.payloads) for e in entries if isinstance(e, h.MessageDelivered)),
         [e for e in entries if isinstance(e, h.Lost)], sum(isinstance(e, h.Unreached) for e in entries),
         longest_silence(history), seconds)
 
@@ -69,8 +69,8 @@ def longest_silence(history: h.History) -> dict[str, float]:
     before: dict[str, int] = {}
     longest = dict.fromkeys(sorted(set(history.sites.values())), 0.0)
     for entry in history.entries:
-        if isinstance(entry, h.Delivery) and isinstance(entry.src, ProxyUUID):
-            site = history.sites[entry.who]
+        if isinstance(entry, h.MessageDelivered) and isinstance(entry.src, ProxyUUID):
+            site = history.sites[entry.member]
             silence_s = (entry.at_ns - before.get(site, entry.at_ns)) / NS_PER_S
             longest[site] = max(longest[site], silence_s)
             before[site] = entry.at_ns

@@ -18,13 +18,13 @@ from random import Random
 from typing import Any
 
 import jgroups_py as jg
-from jgroups_py.children import end_with_parent
 from jgroups_py.cli.printer import Printer
+from jgroups_py.system.child_processes import end_with_parent
 from tests.chaos import growth, payloads
 
 TICK_S = 0.02                        # the sender wakes up so often and sends what is due
 LATE_S = 0.5                         # later than this it counts as paused: the machine did not run it
-LATE_COUNTS_S = 10.0                 # for so long after that nobody wonders about a loop that does not answer
+LATE_COUNTS_S = 10.0                 # for so long after, a loop that does not answer is no error
 UNKNOWN = -1
 REPLY_EVERY = 7                      # so many-th messages of other sites are answered by a unicast
 LOCAL_EVERY = 11                     # and after so many multicasts a local member gets a unicast
@@ -48,7 +48,7 @@ class Recorder:
 
 
 class Watcher(jg.Receiver):
-    """Records what the channel tells; passes on what the sender has to answer."""
+    """Records what the channel delivers and reports; passes on what the sender has to answer."""
 
     def __init__(self, worker: Worker) -> None:
         self.worker = worker
@@ -76,17 +76,17 @@ class Watcher(jg.Receiver):
         self.worker.begin()
         self.worker.view = view
         subgroups = view.subgroups if isinstance(view, jg.MergeView) else None
-        missed = {who.raw.hex(): n for who, n in view.missed.items()} if isinstance(view, jg.MergeView) else {}
+        missed = {member.raw.hex(): n for member, n in view.missed.items()} if isinstance(view, jg.MergeView) else {}
         self.record.write("view", *plain(view), None if subgroups is None else [plain(group) for group in subgroups],
                           missed)
-        self.worker.say("view", members=plain(view)[1])
+        self.worker.report("view", members=plain(view)[1])
 
     def global_view_accepted(self, view: jg.GlobalView) -> None:
         """A view of all sites; the first one comes before the first local view."""
         self.worker.begin()
         sites = {site: [member.raw.hex() for member in members] for site, members in view.sites.items()}
         self.record.write("global", sites)
-        self.worker.say("global_view", sites=sites)
+        self.worker.report("global_view", sites=sites)
 
     def site_status(self, site: str, status: str) -> None:
         """An opinion of another site."""
@@ -103,7 +103,7 @@ class Watcher(jg.Receiver):
     def channel_closed(self, reason: str) -> None:
         """The channel ended by itself."""
         self.record.write("closed", reason)
-        self.worker.say("error", message=f"the channel closed: {reason}")
+        self.worker.report("error", message=f"the channel closed: {reason}")
 
 
 def plain(view: jg.View) -> tuple[str, list[str]]:
@@ -120,7 +120,7 @@ class Worker:
         self.cluster: str = options["cluster"]
         self.rng = Random(f"{options['seed']}/{self.tag}")
         self.record = Recorder(options["history"])
-        self.errands: queue.SimpleQueue[jg.Address] = queue.SimpleQueue()    # to whom a unicast is due
+        self.errands: queue.SimpleQueue[jg.Address] = queue.SimpleQueue()    # members to which a unicast is due
         self.view: jg.View | None = None
         self.begun = False
         self.late_s = -LATE_COUNTS_S             # when the machine last did not run the sender in time
@@ -129,24 +129,24 @@ class Worker:
         self.rate = 0.0                          # multicasts a second
         self.ending = threading.Event()
         self.sending = threading.Lock()
-        self.say = Printer()
+        self.report = Printer()
         self.watcher = Watcher(self)
         self.channel = jg.JChannel(options["stack"], name=self.tag.partition("#")[0], properties=options["properties"])
         self.channel.receiver = self.watcher
 
     def begin(self) -> None:
-        """Once, before anything else is recorded: who this is."""
+        """Once, before anything else is recorded: name and address of this member."""
         if not self.begun:
             self.begun = True
             address = self.channel.address
             assert address is not None, "a channel that is in a view has an address"
             self.record.write("start", address.raw.hex(), self.tag, self.site)
-            self.say("address", address=address.raw.hex())
+            self.report("address", address=address.raw.hex())
 
     def run(self) -> None:
-        """Connect, then do as told until the end of input."""
+        """Connect, then carry out commands until the end of input."""
         self.channel.connect(self.cluster, timeout=CONNECT_S)
-        self.say("ready")
+        self.report("ready")
         threading.Thread(target=self.send_on, daemon=True).start()
         for line in sys.stdin:
             command = json.loads(line)
@@ -159,13 +159,13 @@ class Worker:
         """Multicast at this rate from now on; 0 ends it."""
         self.rate = rate
 
-    def do_words(self, count: int, to: str) -> None:
-        """Last words: so many multicasts, and a unicast to a member by its address."""
+    def do_final(self, count: int, to: str) -> None:
+        """Send the final messages: so many multicasts, and a unicast to a member by its address."""
         with self.sending:
-            said = [self.send(None, count)]
+            counts = [self.send(None, count)]
             if to:
-                said.append(self.send(self.known(to), 1))
-        self.say("words", said=dict(said))
+                counts.append(self.send(self.known(to), 1))
+        self.report("final", sent=dict(counts))
 
     def do_report(self) -> None:
         """How things stand."""
@@ -173,10 +173,10 @@ class Worker:
         if not stats and time.monotonic() - self.late_s > LATE_COUNTS_S:
             with self.stacks.open("a") as file:
                 faulthandler.dump_traceback(file)
-            self.say("error", message=f"its loop does not answer; its threads stand in {self.stacks.name}")
-        self.say("report", last=self.watcher.last, sent=self.sent, at=time.monotonic(),
+            self.report("error", message=f"its loop does not answer; its threads stand in {self.stacks.name}")
+        self.report("report", last=self.watcher.last, sent=self.sent, at=time.monotonic(),
                  kept_back=stats.get("channel", {}).get("kept_back_bytes", 0 if stats else UNKNOWN),
-                 letters=stats.get("RELAY", {}).get("letters_waiting", 0),
+                 letters=stats.get("RELAY", {}).get("unicasts_waiting", 0),
                  rss_mb=growth.settled_mb(), descriptors=len(os.listdir("/proc/self/fd")))
 
     def do_leave(self) -> None:
@@ -186,7 +186,7 @@ class Worker:
             self.record.write("leaving")
         self.channel.close()
         self.record.write("left")
-        self.say("left")
+        self.report("left")
         sys.exit(0)
 
     # --- sending ----------------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ class Worker:
 def main() -> None:
     """Run the member that the first argument describes."""
     end_with_parent()
-    faulthandler.enable()                # a process that aborts says where
+    faulthandler.enable()                # a process that aborts prints where
     options = json.loads(sys.argv[1])
     if options["trace"]:
         growth.trace(Path(options["trace"]))
@@ -250,7 +250,7 @@ def main() -> None:
     try:
         worker.run()
     except (jg.ChannelError, jg.ConfigError) as error:
-        worker.say("error", message=f"{type(error).__name__}: {error}")
+        worker.report("error", message=f"{type(error).__name__}: {error}")
         sys.exit(1)
 
 

@@ -17,7 +17,7 @@ from tests.fuzz.worlds import STACKS
 SHOWN_FRAMES = 3
 
 
-def say(text: str) -> None:
+def show(text: str) -> None:
     """A line on stdout."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
@@ -27,11 +27,11 @@ def report(tally: Tally, detail: bool) -> None:
     """The escapes, most frequent cause first."""
     for cause, number in tally.causes.most_common():
         first = tally.first[cause]
-        say(f"  {number} x {cause}\n      {first.command}")
+        show(f"  {number} x {cause}\n      {first.command}")
         if detail:
-            say(first.detail)
+            show(first.detail)
             for frame in first.frames[-SHOWN_FRAMES:]:
-                say(f"      {frame[:1000]}")
+                show(f"      {frame[:1000]}")
 
 
 def frames(args: Namespace) -> int:
@@ -45,8 +45,8 @@ def frames(args: Namespace) -> int:
             for _ in campaign(stack, args.seed, args.iterations, tally):
                 pass
         rate = tally.frames / tally.cpu_s if tally.cpu_s else 0.0
-        say(f"{stack:<11} {tally.frames:>8,} frames in {tally.episodes} worlds, {rate:,.0f} a second of CPU, slowest "
-            f"{1000 * tally.slowest_s:.0f} ms, heaviest node {tally.heaviest / (1 << 20):.1f} MB, "
+        show(f"{stack:<11} {tally.frames:>8,} frames in {tally.episodes} worlds, {rate:,.0f} a second of CPU, slowest "
+             f"{1000 * tally.slowest_s:.0f} ms, heaviest node {tally.heaviest / (1 << 20):.1f} MB, "
             f"{sum(tally.causes.values())} escapes")
         report(tally, args.detail or args.episode is not None)
         escapes += sum(tally.causes.values())
@@ -59,15 +59,15 @@ def codecs(args: Namespace) -> int:
     for name in args.codec or targets():
         result = fuzz(targets()[name], args.seed, args.iterations, corpus_of(name))
         rate = result.inputs / result.cpu_s if result.cpu_s else 0.0
-        say(f"{name:<25} {result.inputs:>8,} inputs, {result.refused:,} refused, {rate:,.0f} a second of CPU, slowest "
+        show(f"{name:<25} {result.inputs:>8,} inputs, {result.refused:,} refused, {rate:,.0f} a second of CPU, slowest "
             f"{1000 * result.slowest_s:.1f} ms, {sum(result.causes.values())} escapes")
         for cause, number in result.causes.most_common():
             found = result.first[cause]
-            say(f"  {number} x {cause}, for one by {len(found.data)} bytes: {found.data[:100].hex()}")
+            show(f"  {number} x {cause}, for one by {len(found.data)} bytes: {found.data[:100].hex()}")
             if args.detail:
-                say(found.detail)
+                show(found.detail)
             if args.keep:
-                say(f"      kept as {keep(name, found.data)}")
+                show(f"      kept as {keep(name, found.data)}")
         escapes += sum(result.causes.values())
     return 1 if escapes else 0
 

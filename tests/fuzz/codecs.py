@@ -1,7 +1,7 @@
 """Codec fuzz: mutated inputs for everything that reads bytes which others wrote, and a bound on what one may cost.
 
 A target reads an input and may raise its documented errors, nothing else. Where a checksum guards the input, a second
-target mends the checksum after the mutation, because who forges an input can do so too. An input that costs more than
+target mends the checksum after the mutation, because an attacker can do so too. An input that costs more than
 CPU_SECONDS of CPU (three times in a row: collecting garbage is not its fault) or MEMORY_BYTES of memory is a finding.
 """
 from __future__ import annotations
@@ -16,7 +16,7 @@ from time import process_time
 
 import attrs
 
-from jgroups_py.errors import WireError
+from jgroups_py.model.errors import WireError
 from tests.fuzz.mutate import mutated
 
 CPU_SECONDS = 0.05

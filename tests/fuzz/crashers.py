@@ -4,20 +4,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Header
-from jgroups_py.outputs import LOCAL
-from jgroups_py.ports import DigestSource
-from jgroups_py.protocol import CONTROL
-from jgroups_py.protocols.discovery.base import WhoIsThere
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Header
+from jgroups_py.model.outputs import LOCAL
+from jgroups_py.model.ports import DigestSource
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.protocols.discovery.base import DiscoveryRequest
 from jgroups_py.protocols.frag.headers import Fragment
-from jgroups_py.protocols.gms.headers import AskThere, Ballot, Cut, FlushId, LeaveMe, Prepare
-from jgroups_py.protocols.nakack.headers import Data, Missing, Resent, SentSoFar
-from jgroups_py.protocols.unicast.headers import Data as UnicastData
-from jgroups_py.sim.attack.attacker import join_of
-from jgroups_py.sim.attack.ink import Ink
-from jgroups_py.sim.attack.pen import header_pen, write_frame
-from jgroups_py.units import millis, seconds
+from jgroups_py.protocols.gms.headers import Ballot, CoordinatorHint, CutHeader, FlushId, LeaveRequest, Prepare
+from jgroups_py.protocols.nakack.headers import LastSeqno, MulticastData, Retransmission, RetransmitRequest
+from jgroups_py.protocols.unicast.headers import UnicastData
+from jgroups_py.simulator.attack.attacker import join_of
+from jgroups_py.simulator.attack.frame_writer import header_writer, write_frame
+from jgroups_py.simulator.attack.value_pool import ValuePool
+from jgroups_py.stack.protocol import CONTROL
 from tests.fuzz.frames import ATTACKER
 from tests.fuzz.worlds import Groups
 
@@ -26,7 +26,7 @@ HOSTS = ("\0", "xn--\u0130\u2603", "no such host;:", "x" * 70, "a..b", "", "255.
 MOST = (1 << 64) - 1
 
 
-class Exact(Ink):
+class Exact(ValuePool):
     """Writes what it is given."""
 
     def __init__(self) -> None:
@@ -36,12 +36,12 @@ class Exact(Ink):
 
 
 class Siege:
-    """A group of A, B and C in one view, and somebody who sends it frames."""
+    """A group of A, B and C in one view, and an attacker that sends it frames."""
 
     def __init__(self, stack: str = "udp", seed: str = "siege") -> None:
         self.groups = Groups(stack, seed)
         self.world = self.groups.world
-        self.ink = Exact()
+        self.pool = Exact()
         for name in self.groups.site_of:
             self.groups.start(name)
         assert self.world.run_while(lambda: not self.world.agreed("ABC"), seconds(20)), "the group forms"
@@ -56,17 +56,17 @@ class Siege:
         payloads: tuple[bytes, ...] = (), flags: int | None = None,
     ) -> None:
         """A frame to one member; with payloads of messages unless `flags` say otherwise, else of control."""
-        run_flags = flags if flags is not None else 0 if payloads else CONTROL
+        batch_flags = flags if flags is not None else 0 if payloads else CONTROL
         process = self.world.process(name)
         stack = process.stack(LOCAL)
         if stack is None:
             return
         out = bytearray()
         for header in headers:
-            header_pen(header.__class__)(self.ink, header, out)
+            header_writer(header.__class__)(self.pool, header, out)
         frame = write_frame(
             stack.transport.cluster,                         # type: ignore[attr-defined]
-            src.raw, None if multicast else process.me.raw, run_flags, len(headers), bytes(out), payloads)
+            src.raw, None if multicast else process.me.raw, batch_flags, len(headers), bytes(out), payloads)
         socket = process.sockets[LOCAL]
         process.node.receive(((frame, None if socket.stream else ATTACKER),), self.world.now_ns)
         self.world._settle(process)
@@ -100,8 +100,8 @@ class Siege:
 def host_in_a_question(siege: Siege) -> None:
     """K-a, K-b: a discovery question from a place that no socket sends to."""
     for host in HOSTS:
-        siege.hit_all(WhoIsThere(EVIL, (host, 7800), None, None, None, True), multicast=True)
-        siege.hit_all(WhoIsThere(EVIL, (host, 0), None, None, (host, 0), True), multicast=True)
+        siege.hit_all(DiscoveryRequest(EVIL, (host, 7800), None, None, None, True), multicast=True)
+        siege.hit_all(DiscoveryRequest(EVIL, (host, 0), None, None, (host, 0), True), multicast=True)
         siege.pause()
 
 
@@ -109,7 +109,7 @@ def host_in_a_join(siege: Siege) -> None:
     """The same in questions of GMS."""
     for host in HOSTS:
         siege.hit_all(join_of(EVIL, (host, 7800)))
-        siege.hit_all(AskThere(EVIL, (host, 1)))
+        siege.hit_all(CoordinatorHint(EVIL, (host, 1)))
         siege.pause()
 
 
@@ -124,7 +124,7 @@ def highest_counter(siege: Siege) -> None:
     """K-d: a cut whose view would have counter 2^64-1."""
     members = (siege.me("B"), EVIL)
     siege.hit("B", Prepare(siege.flush(), members, ()))
-    siege.hit("B", Cut(siege.flush(), members, (), MOST, {siege.me("B"): 1, EVIL: 1}, {}))
+    siege.hit("B", CutHeader(siege.flush(), members, (), MOST, {siege.me("B"): 1, EVIL: 1}, {}))
     siege.pause(seconds(3))
 
 
@@ -135,7 +135,7 @@ def time_bomb(siege: Siege) -> None:
         for counter in (MOST - 2, (1 << 62) - 1, 1 << 62, 1 << 63):
             flush = siege.flush(11, owner)
             siege.hit_all(Prepare(flush, members, ()), src=owner)
-            siege.hit_all(Cut(flush, members, (), counter, dict.fromkeys(members, 1), {}), src=owner)
+            siege.hit_all(CutHeader(flush, members, (), counter, dict.fromkeys(members, 1), {}), src=owner)
             siege.pause(millis(200))
     siege.pause(seconds(5))
     siege.world.crash("C")
@@ -145,24 +145,24 @@ def time_bomb(siege: Siege) -> None:
 def forged_leave(siege: Siege) -> None:
     """K-f: a LEAVE as C. It leaves the view, perhaps, but its process goes on."""
     assert siege.view is not None
-    siege.hit_all(LeaveMe(siege.view.id), src=siege.me("C"))
+    siege.hit_all(LeaveRequest(siege.view.id), src=siege.me("C"))
     siege.pause(seconds(5))
 
 
 def forged_end(siege: Siege) -> None:
-    """The same from one who does not wait for the others' permission."""
-    siege.hit_all(LeaveMe(None), src=siege.me("C"))
+    """The same, with a Cut that does not wait for promises."""
+    siege.hit_all(LeaveRequest(None), src=siege.me("C"))
     siege.pause(seconds(5))
 
 
 def announced_fragments(siege: Siege) -> None:
-    """E2: first fragments of messages of 256 MB, from strangers; what was reserved for them has to be there again."""
+    """E2: first fragments of messages of 256 MB, from non-members; what was reserved for them has to be there again."""
     for number in range(20):
-        stranger = Address(bytes((66, number)) * 8)
+        non_member = Address(bytes((66, number)) * 8)
         fragment = Fragment(number, 0, 4096, 256 << 20, 0)
         for name in "ABC":
-            siege.hit(name, fragment, UnicastData(1, 1, 1), src=stranger, payloads=(b"x" * 20,))
-            siege.hit(name, fragment, src=stranger, payloads=(b"x" * 20,), flags=16)
+            siege.hit(name, fragment, UnicastData(1, 1, 1), src=non_member, payloads=(b"x" * 20,))
+            siege.hit(name, fragment, src=non_member, payloads=(b"x" * 20,), flags=16)
     siege.pause()
 
 
@@ -171,7 +171,7 @@ def numbers_far_ahead(siege: Siege) -> None:
     assert siege.view is not None
     first = siege.following("B", "A")
     for ahead in range(2, 1600, 2):
-        siege.hit("B", Data(siege.view.id.raw, first + ahead), src=siege.me("A"), multicast=True,
+        siege.hit("B", MulticastData(siege.view.id.raw, first + ahead), src=siege.me("A"), multicast=True,
                   payloads=(ahead.to_bytes(2, "big") * 30_000,))
     siege.pause()
 
@@ -182,26 +182,27 @@ def edge_numbers(siege: Siege) -> None:
     view = siege.view.id.raw
     for number in (0, 1 << 31, 1 << 32, 1 << 62, 1 << 63, MOST - 1, MOST):
         for src in (EVIL, siege.me("A")):
-            for header in (Data(view, number), SentSoFar(view, number), Resent(view, siege.me("B"), number),
-                           Missing(view, siege.me("A"), ((1, number), (number, MOST)))):
+            for header in (MulticastData(view, number), LastSeqno(view, number),
+                           Retransmission(view, siege.me("B"), number),
+                           RetransmitRequest(view, siege.me("A"), ((1, number), (number, MOST)))):
                 siege.hit("C", header, src=src, multicast=True, payloads=(b"edge",))
                 siege.hit("C", header, src=src, payloads=(b"edge", b"edge"))
         siege.pause()
 
 
 def strangers_unicasts(siege: Siege) -> None:
-    """E3: a unicast each of many strangers."""
+    """E3: a unicast from each of many non-members."""
     for number in range(6000):
-        stranger = Address(number.to_bytes(16, "big"))
-        siege.hit("B", UnicastData(1, 2, 1), src=stranger, payloads=(number.to_bytes(2, "big") * 500,))
+        non_member = Address(number.to_bytes(16, "big"))
+        siege.hit("B", UnicastData(1, 2, 1), src=non_member, payloads=(number.to_bytes(2, "big") * 500,))
     siege.pause()
 
 
 def strangers_joins(siege: Siege) -> None:
     """E4: 230 requests a second to be let in, of members that do not exist, for three seconds."""
     for number in range(690):
-        stranger = Address(number.to_bytes(16, "big"), f"n{number}")
-        siege.hit("A", join_of(stranger, ("10.9.9.9", 7800)), src=stranger)
+        non_member = Address(number.to_bytes(16, "big"), f"n{number}")
+        siege.hit("A", join_of(non_member, ("10.9.9.9", 7800)), src=non_member)
         siege.pause(seconds(1) // 230)
 
 

@@ -2,7 +2,7 @@
 
 An episode is one simulated world that is attacked with some thousand frames while members start, crash, split, send and
 leave; then the attack stops and the group has to work again. Everything follows from the stack, the seed and the
-episode's number. What counts as an escape: an exception (an assertion is one), a member that ends though nobody asked
+episode's number. What counts as an escape: an exception (an assertion is one), a member that ends without an order
 it to, a frame that costs more CPU than it may, a node that keeps more bytes than it may, something for the sockets that
 they would refuse, a group that does not recover.
 """
@@ -20,11 +20,11 @@ from types import FrameType
 
 import attrs
 
-from jgroups_py.address import PhysicalAddress
-from jgroups_py.outputs import BRIDGE, LOCAL
-from jgroups_py.sim.attack.forging import Forger
-from jgroups_py.sim.weighing import weigh
-from jgroups_py.units import NS_PER_MS, millis
+from jgroups_py.model.address import PhysicalAddress
+from jgroups_py.model.outputs import BRIDGE, LOCAL
+from jgroups_py.model.units import NS_PER_MS, millis
+from jgroups_py.simulator.attack.forging import Forger
+from jgroups_py.simulator.object_sizes import weigh
 from tests.fuzz.worlds import Groups
 
 EPISODE_FRAMES = 2000
@@ -42,7 +42,7 @@ class Endless(Exception):
 
 @attrs.frozen
 class Escape:
-    """Something that hostile frames must not bring about. where: tells causes apart; frames: the last ones fed."""
+    """Something that hostile frames must not bring about. where: distinguishes causes; frames: the last ones fed."""
 
     kind: str
     where: str
@@ -98,8 +98,8 @@ class Episode:
         self.fed: deque[str] = deque(maxlen=FORMER_FRAMES)
         self.forger = Forger(self.rng)
         self.bridge_ratio = 1.0 if stack == "bridge" else 0.3
-        for ink in self.groups.inks.values():
-            ink.large_ratio = 0.5 if self.rng.random() < 0.1 else 0.01
+        for pool in self.groups.pools.values():
+            pool.large_ratio = 0.5 if self.rng.random() < 0.1 else 0.01
 
     def run(self, frames: int, tally: Tally) -> None:
         """Attack with so many frames, see what the group does afterwards."""
@@ -177,10 +177,10 @@ class Episode:
         stack = process.stack(net)
         if stack is None:
             return
-        ink = self.groups.inks[net, process.site if net == LOCAL else ""]
-        frame = self.forger.replayed(ink) if ink.raw and rng.random() < 0.05 else self.forger.frame(ink, stack)
+        pool = self.groups.pools[net, process.site if net == LOCAL else ""]
+        frame = self.forger.replayed(pool) if pool.raw and rng.random() < 0.05 else self.forger.frame(pool, stack)
         place = None if process.sockets.get(net) is not None and process.sockets[net].stream else (
-            ATTACKER if rng.random() < 0.7 or not ink.places else rng.choice(ink.places))
+            ATTACKER if rng.random() < 0.7 or not pool.places else rng.choice(pool.places))
         self.fed.append(f"{process.incarnation} net {net}: {frame[:4000].hex()}")
         gc.disable()                                # a collection costs what all tests before have left in memory
         began_s = process_time()

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from jgroups_py.sim.attack.ink import EDGES, TEXTS
+from jgroups_py.simulator.attack.value_pool import EDGES, TEXTS
 
 MOST_BYTES = 70_000
 BYTES = (0, 1, 0x7F, 0x80, 0x90, 0xA0, 0xC0, 0xC1, 0xCF, 0xD9, 0xDC, 0xDD, 0xDE, 0xDF, 0xFE, 0xFF)

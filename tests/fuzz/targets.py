@@ -4,38 +4,69 @@ from __future__ import annotations
 import struct
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from random import Random
 from zlib import crc32
 
 from jgroups_py import wire
-from jgroups_py.address import Address
 from jgroups_py.archive import framing
-from jgroups_py.archive.runs import plain, run_batch, unfold
+from jgroups_py.archive.rows import lines_of, plain, unfold
 from jgroups_py.archive.sealing import OpenSegment
-from jgroups_py.batch import Batch
-from jgroups_py.blocks.replicas import messages as replicas
+from jgroups_py.blocks.mqtt.decoder import Decoder, decode
+from jgroups_py.blocks.mqtt.encoder import encode
+from jgroups_py.blocks.mqtt.federation_sessions import QueuedDelivery, SessionMoved, SessionOffer
+from jgroups_py.blocks.mqtt.federation_wire import decode_frame, encode_frame, read_message, split_events
+from jgroups_py.blocks.mqtt.gmqtt_wire import (
+    ack_bytes,
+    client_hello_bytes,
+    read_ack,
+    read_client_hello,
+    read_event,
+    read_server_hello,
+    server_hello_bytes,
+)
+from jgroups_py.blocks.mqtt.packets import ConnectPacket, MqttError, ProtocolVersion, SentBy
+from jgroups_py.blocks.replication import messages as replicas
 from jgroups_py.config import load
-from jgroups_py.disk import Record
-from jgroups_py.errors import ConfigError
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.outputs import Record
+from jgroups_py.model.topics import interest_in
+from jgroups_py.model.units import seconds
+from jgroups_py.model.view import ViewId
 from jgroups_py.protocols import KNOWN
 from jgroups_py.protocols.discovery.file_ping import file_of, parse_entry
 from jgroups_py.protocols.discovery.pex import influx
-from jgroups_py.protocols.names import res
-from jgroups_py.protocols.names.gossip import Gossip
-from jgroups_py.protocols.relay import records as journal
+from jgroups_py.protocols.name_service import res
+from jgroups_py.protocols.name_service.gossip import NameGossip
 from jgroups_py.protocols.relay.headers import SiteRow
-from jgroups_py.protocols.swim.headers import Ack, Alive, NodeState, Ping, PingFor, PushPull, Suspected, UserMessage
+from jgroups_py.protocols.relay.journal import records as journal
+from jgroups_py.protocols.swim.headers import (
+    Alive,
+    NodeState,
+    PingFor,
+    PingHeader,
+    ProbeAck,
+    PushPull,
+    SuspectedHeader,
+    UserMessage,
+)
 from jgroups_py.protocols.swim.memberlist import serf
-from jgroups_py.protocols.swim.memberlist.messages import Dialect, Failure, address_of, write_message
+from jgroups_py.protocols.swim.memberlist.messages import CodecContext, StreamFailure, address_of, write_message
 from jgroups_py.protocols.swim.memberlist.packet import read_packet, write_packet
 from jgroups_py.protocols.swim.memberlist.sealing import Key, Keyring
 from jgroups_py.protocols.swim.memberlist.stream import StreamReader, write_stream
 from jgroups_py.protocols.swim.metadata import unpack_tags
-from jgroups_py.topics import interest_in
-from jgroups_py.units import seconds
-from jgroups_py.view import ViewId
+from tests.fuzz import brokers
 from tests.fuzz.codecs import Target
+from tests.unit.blocks.mqtt.random_packets import random_packet
+from tests.unit.blocks.mqtt.test_federation_wire import EVENTS as FEDERATION_EVENTS
+from tests.unit.blocks.mqtt.test_federation_wire import GOLDEN as FEDERATION_FRAMES
+from tests.unit.blocks.mqtt.test_federation_wire import SESSIONS as FEDERATION_SESSIONS
+from tests.unit.blocks.mqtt.test_gmqtt_wire import GOLDEN as GMQTT_EVENTS
 from tests.unit.blocks.test_replica_messages import GOLDEN as REPLICA_MESSAGES
 from tests.wire.collect import collected
 
@@ -43,9 +74,10 @@ CLUSTER = wire.cluster_id("fuzz")
 ALICE, BOB = Address(b"a" * 16, "alice"), Address(b"b" * 16, "bob")
 PLACE = ("127.0.0.2", 27946)
 PIECES = 3
+WRITTEN_AGAIN = 20
 FILE_SECONDS = 1.0                       # a stack file comes from our own disk, once; YAML reads some 500 KB a second
-OPEN = Dialect()
-SEALED = Dialect(keyring=Keyring((Key(b"k" * 16),), lambda: b"nonce" + bytes(7)))
+OPEN = CodecContext()
+SEALED = CodecContext(keyring=Keyring((Key(b"k" * 16),), lambda: b"nonce" + bytes(7)))
 _HEAD = struct.Struct(">2sBBII")
 
 
@@ -97,30 +129,32 @@ def alive(name: str, incarnation: int = 1) -> Alive:
     return Alive(incarnation, name, PLACE, address_of(name, PLACE), None, b"\xff\x81\xa1k\xa1v")
 
 
-def packets(dialect: Dialect) -> tuple[bytes, ...]:
+def packets(context: CodecContext) -> tuple[bytes, ...]:
     """Datagrams of every shape."""
-    said = [write_message(header, dialect) for header in (
-        Ping(1, "a", "b", PLACE), PingFor(2, "us", PLACE, address_of("us", PLACE), True, "b", PLACE), Ack(4, b"\1\2"),
-        Suspected(7, "us", "agent", 0), alive("us"), UserMessage(serf_message()))]
+    messages = [write_message(header, context) for header in (
+        PingHeader(1, "a", "b", PLACE), PingFor(2, "us", PLACE, address_of("us", PLACE), True, "b", PLACE),
+        ProbeAck(4, b"\1\2"),
+        SuspectedHeader(7, "us", "agent", 0), alive("us"), UserMessage(serf_message()))]
     single = [write_packet([message], compress=compress, check=check)
-              for message in said for compress, check in ((False, False), (True, False), (False, True))]
-    whole = [*single, write_packet(said, compress=False, check=True), write_packet(said, compress=True, check=False)]
-    keyring = dialect.keyring
+              for message in messages for compress, check in ((False, False), (True, False), (False, True))]
+    whole = [*single, write_packet(messages, compress=False, check=True),
+             write_packet(messages, compress=True, check=False)]
+    keyring = context.keyring
     return tuple(whole if keyring is None else [keyring.sealed(packet) for packet in whole])
 
 
-def streams(dialect: Dialect) -> tuple[bytes, ...]:
+def streams(context: CodecContext) -> tuple[bytes, ...]:
     """What goes over a stream."""
     states = tuple(NodeState(alive(f"node{number}"), number % 4) for number in range(5))
-    return tuple(write_stream(header, dialect, compress=compress) for compress in (False, True) for header in (
-        PushPull(0, False, True, (), b""), PushPull(0, False, False, states, serf_state()), Ping(1, "a", "b", PLACE),
-        Ack(1, b""), UserMessage(b"x" * 300), Failure("no room")))
+    return tuple(write_stream(header, context, compress=compress) for compress in (False, True) for header in (
+        PushPull(0, False, True, (), b""), PushPull(0, False, False, states, serf_state()),
+        PingHeader(1, "a", "b", PLACE), ProbeAck(1, b""), UserMessage(b"x" * 300), StreamFailure("no room")))
 
 
-def read_stream(dialect: Dialect) -> Callable[[bytes], object]:
+def read_stream(context: CodecContext) -> Callable[[bytes], object]:
     """In pieces, as streams come."""
     def read(data: bytes) -> None:
-        reader, size = StreamReader(dialect), len(data) // PIECES + 1
+        reader, size = StreamReader(context), len(data) // PIECES + 1
         for at in range(0, len(data), size):
             reader.feed(data[at:at + size])
     return read
@@ -128,41 +162,87 @@ def read_stream(dialect: Dialect) -> Callable[[bytes], object]:
 
 def serf_message() -> bytes:
     """An event."""
-    return serf.write_message(serf.Event(3, "deploy", b"payload", True))
+    return serf.write_message(serf.SerfEvent(3, "deploy", b"payload", True))
 
 
 def serf_messages() -> tuple[bytes, ...]:
     """All kinds."""
-    return tuple(map(serf.write_message, (serf.Join(1, "a"), serf.Leave(2, "b", True), serf.Event(3, "e", b"p"),
-                                          serf.Event((1 << 64) - 1, "deploy", b"", True))))
+    return tuple(map(serf.write_message, (
+        serf.SerfJoin(1, "a"), serf.SerfLeave(2, "b", True), serf.SerfEvent(3, "e", b"p"),
+        serf.SerfEvent((1 << 64) - 1, "deploy", b"", True))))
 
 
 def serf_state() -> bytes:
     """What a push-pull carries."""
-    return serf.write_state(serf.State(9, {"a": 1, "b": 2}, ("b",), 4, (serf.Event(3, "e", b"p"),), 5))
+    return serf.write_state(serf.SerfState(9, {"a": 1, "b": 2}, ("b",), 4, (serf.SerfEvent(3, "e", b"p"),), 5))
 
 
 def influx_frames() -> tuple[bytes, ...]:
     """Pings, pongs and payloads."""
     peers = (influx.InfluxPeer(BOB, ("10.0.0.2", 8082), interest_in(1, 63)), influx.InfluxPeer(ALICE, ("::1", 80),
                                                                                                 interest_in(0)))
-    return tuple(influx.write_frame(influx.InfluxFrame(ALICE, said)) for said in (
+    return tuple(influx.write_frame(influx.InfluxFrame(ALICE, entries)) for entries in (
         (), (influx.InfluxPing(interest_in(0, 7)),), (influx.InfluxPong(peers, interest_in(3)),),
         (influx.InfluxPayload(b"\0payload", 63), influx.InfluxPing(interest_in(5)))))
 
 
 def read_res(data: bytes) -> object:
     """An Aeron frame, and what a participant makes of its entries."""
-    gossip = Gossip("me", ("127.0.0.1", 8050), seconds(10))
-    return [gossip.heard(entry, "10.0.0.1", seconds(100)) for entry in res.decode_frame(data)]
+    gossip = NameGossip("me", ("127.0.0.1", 8050), seconds(10))
+    return [gossip.take(entry, "10.0.0.1", seconds(100)) for entry in res.decode_frame(data)]
 
 
 def res_frames() -> tuple[bytes, ...]:
     """With IPv4, IPv6, wildcards, several entries."""
-    entries = (res.Entry("B", "127.0.0.1", 8050, 0, True), res.Entry("name", "::1", 7800, 2040),
-               res.Entry("C", "0.0.0.0", 1, 5, True), res.Entry("x" * 40, "fe80::1", 65535, 100))
+    entries = (res.NameEntry("B", "127.0.0.1", 8050, 0, True), res.NameEntry("name", "::1", 7800, 2040),
+               res.NameEntry("C", "0.0.0.0", 1, 5, True), res.NameEntry("x" * 40, "fe80::1", 65535, 100))
     return tuple(frame for some in (entries, entries[:1], entries[1:2], entries[2:]) for frame in
                  res.encode_frames(some))
+
+
+# --- MQTT -------------------------------------------------------------------------------------------------------------
+
+def read_federation_events(data: bytes) -> object:
+    """The events of one frame between brokers."""
+    return [read_message(body, 0) for _, body in split_events(data)]
+
+
+def mqtt_packets(version: ProtocolVersion) -> tuple[bytes, ...]:
+    """Packets of every type."""
+    rng = Random(version)
+    return tuple(encode(random_packet(rng, version), version) for _ in range(200))
+
+
+def read_mqtt(version: ProtocolVersion | None) -> Callable[[bytes], object]:
+    """A stream in pieces; some packets, drawn by the input, are written again, and are the same then.
+
+    version: None for what a client sends.
+    """
+    def read(data: bytes) -> None:
+        decoder = Decoder(SentBy.EITHER if version else SentBy.CLIENT, version)
+        size, now, rng = len(data) // PIECES + 1, version, Random(crc32(data))
+        for at in range(0, len(data), size):
+            packets = decoder.feed(data[at:at + size])
+            for packet in rng.sample(packets, min(len(packets), WRITTEN_AGAIN)):
+                now = packet.version if isinstance(packet, ConnectPacket) else now
+                assert now is not None
+                assert decode(encode(packet, now), now) == packet
+            assert decoder.pending_bytes <= len(data)
+    return read
+
+
+def mqtt_connections() -> tuple[bytes, ...]:
+    """CONNECT and what a client may send after it."""
+    found = []
+    for version in ProtocolVersion:
+        sent = []
+        for data in mqtt_packets(version):
+            with suppress(MqttError):
+                decoder = Decoder(SentBy.CLIENT, version)
+                sent += [data] if decoder.feed(data) else []
+        connect = encode(ConnectPacket("fuzz", version), version)
+        found += [connect + b"".join(sent[at:at + 5]) for at in range(0, len(sent), 5)]
+    return tuple(found)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
@@ -171,14 +251,14 @@ def journal_records() -> tuple[bytes, ...]:
     """A segment, and each of its records alone."""
     row = SiteRow("SFO", 1, None, (ALICE,), {ALICE: 7}, {ALICE: 3}, {ALICE: ((3, 5),)}, 2)
     held = Batch(ALICE, None, (b"one", b"", b"three"), (wire.AppHeaders({200: b"trace"}),), 1)
-    parts = (journal.owner_record("demo", "NYC"), journal.run_record(ALICE, 41, 17, held),
-             journal.state_record(journal.State((row,), {ALICE: 6}, ("A", "B"))))
+    parts = (journal.owner_record("demo", "NYC"), journal.batch_record(ALICE, 41, 17, held),
+             journal.state_record(journal.StateRecord((row,), {ALICE: 6}, ("A", "B"))))
     return (b"".join(parts), *parts)
 
 
 def read_journal(data: bytes) -> object:
     """A segment as it is."""
-    return list(journal.read_records(data, wire.Interner(), journal.Damage()))
+    return list(journal.read_records(data, wire.Interner(), journal.JournalDamage()))
 
 
 def read_journal_resealed(data: bytes) -> object:
@@ -199,7 +279,7 @@ def archive_bodies() -> tuple[bytes, ...]:
             Record("delivered", 7, view, rows=3, origin=BOB, origin_site="SFO", stream="all", first=1, sizes=2,
                    payloads=(b"ab", b"cd", b"ef")),
             Record("lost", 9, view, count=5, origin=ALICE, stream="all", first=9)]
-    return tuple(run_batch(part, 0, 0).serialize().to_pybytes() for part in (some, some[1:3], some[:1]))
+    return tuple(lines_of(part, 0, 0).serialize().to_pybytes() for part in (some, some[1:3], some[:1]))
 
 
 def archive_file(*bodies: bytes) -> bytes:
@@ -217,9 +297,9 @@ def read_archive(data: bytes) -> None:
     with OpenSegment(path) as source:
         source.damage()
         for head in source.heads():
-            runs = source.runs(head)
-            if runs is not None:
-                plain(unfold(runs))
+            lines = source.lines(head)
+            if lines is not None:
+                plain(unfold(lines))
 
 
 @cache
@@ -263,6 +343,21 @@ def targets() -> dict[str, Target]:
         Target("archive", read_archive, (archive_file(*archive_bodies()),), ()),
         Target("archive-body", lambda data: read_archive(archive_file(data)), archive_bodies(), ()),
         Target("file-ping", parse_entry, entries, ()),
+        Target("mqtt-3.1.1", read_mqtt(ProtocolVersion.MQTT_3_1_1), mqtt_packets(ProtocolVersion.MQTT_3_1_1),
+               (MqttError,)),
+        Target("mqtt-5", read_mqtt(ProtocolVersion.MQTT_5), mqtt_packets(ProtocolVersion.MQTT_5), (MqttError,)),
+        Target("mqtt-connection", read_mqtt(None), mqtt_connections(), (MqttError,)),
+        Target("gmqtt", read_event, tuple(map(bytes.fromhex, GMQTT_EVENTS.values()))),
+        Target("gmqtt-ack", read_ack, (ack_bytes(0), ack_bytes(300))),
+        Target("gmqtt-client-hello", read_client_hello, (client_hello_bytes("5f0c2a"),)),
+        Target("gmqtt-server-hello", read_server_hello, (server_hello_bytes(True, 0), server_hello_bytes(False, 300))),
+        Target("mqtt-federation", decode_frame, tuple(encode_frame(frame) for frame, _ in FEDERATION_FRAMES)),
+        Target("mqtt-session-offer", SessionOffer.decode, (FEDERATION_SESSIONS[0][0],)),
+        Target("mqtt-session-queued", lambda data: QueuedDelivery.decode(data, 0),
+               (FEDERATION_SESSIONS[1][0], FEDERATION_SESSIONS[2][0])),
+        Target("mqtt-session-moved", SessionMoved.decode, (FEDERATION_SESSIONS[3][0],)),
+        Target("mqtt-federation-events", read_federation_events, (FEDERATION_EVENTS, FEDERATION_EVENTS * 3)),
+        *(Target(name, read, seeds) for name, read, seeds in brokers.attacks()),
         Target("replicas", lambda data: replicas.decode(data, wire.Interner()), messages),
         Target("stack-xml", read_stack("xml"), stack_files("xml"), (ConfigError,), FILE_SECONDS),
         Target("stack-yaml", read_stack("yaml"), stack_files("yaml"), (ConfigError,), FILE_SECONDS),

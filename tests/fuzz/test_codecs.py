@@ -1,9 +1,9 @@
-"""A short run of the codec fuzz, and what it says of readers that are wrong; `tox -e fuzz` tries 200,000 a codec."""
+"""A short run of the codec fuzz, and its findings with wrong readers; `tox -e fuzz` tries 200,000 a codec."""
 from __future__ import annotations
 
 import pytest
 
-from jgroups_py.errors import WireError
+from jgroups_py.model.errors import WireError
 from tests.fuzz.codecs import Result, Target, attempt, fuzz
 from tests.fuzz.targets import targets
 
@@ -31,7 +31,7 @@ def endless(data: bytes) -> None:
 
 def undocumented(data: bytes) -> None:
     if data[:1] == b"!":
-        raise KeyError("nobody said so")
+        raise KeyError("unexpected")
     raise WireError("as documented")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jgroups_py.errors import WireError
+from jgroups_py.model.errors import WireError
 from jgroups_py.protocols.swim.memberlist.packet import read_packet
 from tests.fuzz.codecs import Result, attempt
 from tests.fuzz.corpus import FOLDER, files, read

@@ -1,12 +1,12 @@
-"""The crashers of the attacks on real processes, in-process: nobody ends, little is kept, the group works on."""
+"""The hostile frames of attacks on real processes, here in one process: no member ends, and the group works on."""
 from __future__ import annotations
 
 import pytest
 
-from jgroups_py.address import Address
-from jgroups_py.sim.attack.attacker import join_of
-from jgroups_py.sim.weighing import weigh
-from jgroups_py.units import millis, seconds
+from jgroups_py.model.address import Address
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.simulator.attack.attacker import join_of
+from jgroups_py.simulator.object_sizes import weigh
 from tests.fuzz.crashers import CRASHERS, Siege
 from tests.fuzz.worlds import MARK
 
@@ -16,7 +16,7 @@ FLOOD = 600                              # requests, 200 a second
 
 @pytest.mark.parametrize("stack", ["udp", "tcp"])
 @pytest.mark.parametrize("attack", CRASHERS)
-def test_a_crasher_ends_nobody_and_the_group_works_on(attack: str, stack: str) -> None:
+def test_a_hostile_frame_ends_no_member_and_the_group_works_on(attack: str, stack: str) -> None:
     siege = Siege(stack)
     nodes = {name: siege.world.node(name) for name in "ABC"}
     before = {name: weigh(node, (siege.world,)) for name, node in nodes.items()}
@@ -28,17 +28,17 @@ def test_a_crasher_ends_nobody_and_the_group_works_on(attack: str, stack: str) -
     assert siege.harm() == []
 
 
-def test_joins_of_nobody_do_not_hold_up_deliveries() -> None:
+def test_joins_from_addresses_that_do_not_exist_do_not_delay_deliveries() -> None:
     siege = Siege()
     world = siege.world
-    longest_ns, since_ns, heard = 0, world.now_ns, 0
+    longest_ns, since_ns, delivered = 0, world.now_ns, 0
     for number in range(FLOOD):
-        stranger = Address(number.to_bytes(16, "big"), f"n{number}")
-        siege.hit("A", join_of(stranger, ("10.9.9.9", 7800)), src=stranger)
+        non_member = Address(number.to_bytes(16, "big"), f"n{number}")
+        siege.hit("A", join_of(non_member, ("10.9.9.9", 7800)), src=non_member)
         world.send("A", None, [MARK + str(number).encode()])
         siege.pause(millis(5))
-        if len(world.delivered("B")) > heard:
-            heard, since_ns = len(world.delivered("B")), world.now_ns
+        if len(world.delivered("B")) > delivered:
+            delivered, since_ns = len(world.delivered("B")), world.now_ns
         longest_ns = max(longest_ns, world.now_ns - since_ns)
     siege.pause(seconds(1))
     assert len(world.delivered("B")) == FLOOD

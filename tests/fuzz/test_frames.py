@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.outputs import Frame
-from jgroups_py.protocols.fd_all import FdAll
-from jgroups_py.protocols.gms.gms import Gms
+from jgroups_py.model.outputs import Frame
+from jgroups_py.protocols.fd_all.protocol import FdAll
+from jgroups_py.protocols.gms.leave import LeaveClient
 from tests.fuzz.frames import Tally, campaign
 from tests.fuzz.worlds import STACKS, place_refusal, refusal
 
@@ -24,7 +24,7 @@ def attacked(stack: str, frames: int, seed: int = 0) -> Tally:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stack", STACKS)
-def test_hostile_frames_end_nobody_cost_little_and_the_group_recovers(stack: str) -> None:
+def test_hostile_frames_end_no_member_cost_little_and_the_group_recovers(stack: str) -> None:
     tally = attacked(stack, FRAMES)
     assert not tally.causes, "\n".join(f"{escape.cause}\n{escape.command}\n{escape.detail}"
                                        for escape in tally.first.values())
@@ -44,13 +44,13 @@ def endless(self: Any, *_: Any) -> None:
     sum(range(20_000_000))
 
 
-def closing(self: Gms, *_: Any) -> None:
-    self.leaver.go()
+def closing(self: LeaveClient, *_: Any) -> None:
+    self.layer.leave_group()
 
 
 @pytest.mark.parametrize(("owner", "method", "planted", "cause"), [
     (FdAll, "heard", raising, "exception: KeyError in"), (FdAll, "heard", endless, "exception: Endless in"),
-    (Gms, "leave_asked", closing, "ended: left")])
+    (LeaveClient, "on_leave_request", closing, "ended: left")])
 def test_a_core_that_is_wrong_is_found(
     owner: type, method: str, planted: Callable[..., None], cause: str, monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -6,21 +6,21 @@ import re
 from random import Random
 
 from jgroups_py import wire
-from jgroups_py.address import ADDRESS_BYTES, PhysicalAddress
-from jgroups_py.batch import OOB, Batch
 from jgroups_py.config.load import load
 from jgroups_py.config.spec import StackSpec
-from jgroups_py.errors import ChannelError, WireError
-from jgroups_py.gossip import Broadcast, Peers
-from jgroups_py.outputs import BRIDGE, LOCAL, Frame
-from jgroups_py.ports import Membership
-from jgroups_py.sim import App, World
-from jgroups_py.sim import history as h
-from jgroups_py.sim.attack.forging import cluster_of
-from jgroups_py.sim.attack.ink import Ink
-from jgroups_py.sim.process import Process
-from jgroups_py.sim.profiles.swim import known_by
-from jgroups_py.units import millis, seconds
+from jgroups_py.model.address import ADDRESS_BYTES, PhysicalAddress
+from jgroups_py.model.batch import OOB, Batch
+from jgroups_py.model.errors import ChannelError, WireError
+from jgroups_py.model.events import Broadcast
+from jgroups_py.model.outputs import BRIDGE, LOCAL, Frame
+from jgroups_py.model.ports import Membership, Peers
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.simulator import App, World
+from jgroups_py.simulator import history as h
+from jgroups_py.simulator.attack.forging import cluster_of
+from jgroups_py.simulator.attack.value_pool import ValuePool
+from jgroups_py.simulator.process import Process
+from jgroups_py.simulator.profiles.swim import known_by
 
 MARK = b"after the attack"
 HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}")     # of which the resolver finds out whether there is such a host
@@ -38,8 +38,8 @@ class Listener(App):
     """Keeps what is sent after the attack, and nothing else."""
 
     def delivered(self, batch: Batch) -> None:
-        heard = [payload for payload in batch.payloads if payload.startswith(MARK)]
-        (self.log if batch.dest is None else self.unicasts).extend(heard)
+        marked = [payload for payload in batch.payloads if payload.startswith(MARK)]
+        (self.log if batch.dest is None else self.unicasts).extend(marked)
 
 
 class NoHistory(h.History):
@@ -71,12 +71,12 @@ def place_refusal(place: PhysicalAddress) -> str:
 
 
 class FuzzWorld(World):
-    """inks: (net, site) -> what learns from the frames on that wire. refused: what sockets would not have sent."""
+    """inks: (net, site) -> the values seen in the frames on that wire. refused: what sockets would not have sent."""
 
-    def __init__(self, seed: str, inks: dict[tuple[int, str], Ink]) -> None:
+    def __init__(self, seed: str, pools: dict[tuple[int, str], ValuePool]) -> None:
         super().__init__(seed)
         self.history = NoHistory()
-        self.inks = inks
+        self.pools = pools
         self.rng = Random(f"{seed}/learning")
         self.refused: list[str] = []
 
@@ -93,14 +93,14 @@ class FuzzWorld(World):
 
     def _learn(self, process: Process, frame: Frame) -> None:
         stack = process.stack(frame.net)
-        ink = self.inks.get((frame.net, process.site if frame.net == LOCAL else ""))
-        if ink is not None and stack is not None:
+        pool = self.pools.get((frame.net, process.site if frame.net == LOCAL else ""))
+        if pool is not None and stack is not None:
             data = b"".join(frame.data)
-            ink.raw.append(data)
+            pool.raw.append(data)
             try:
-                ink.learn(wire.decode_frame(data, cluster_of(stack), ink.addresses))
+                pool.record(wire.decode_frame(data, cluster_of(stack), pool.addresses))
             except WireError as error:
-                # What is answered to a stranger in its own absurd numbers harms nobody.
+                # An answer to a non-member with its own absurd numbers harms no member.
                 if data[3] & wire.MULTICAST or data[DEST] in self.members_raw():
                     self.refused.append(f"unreadable by members: {error}")
 
@@ -120,8 +120,8 @@ class Groups:
         self.sites = SITES if self.has_sites else {"": "ABC"}
         self.site_of = {name: site for site, names in self.sites.items() for name in names}
         wires = [(LOCAL, site) for site in self.sites] + ([(BRIDGE, "")] if self.has_sites else [])
-        self.inks = {wire: Ink(Random(f"{seed}/{wire}")) for wire in wires}
-        self.world = FuzzWorld(seed, self.inks)
+        self.pools = {wire: ValuePool(Random(f"{seed}/{wire}")) for wire in wires}
+        self.world = FuzzWorld(seed, self.pools)
         self.former_views: dict[bytes, None] = {}
         self.started = 0
         self.mend_ns: int | None = None
@@ -138,7 +138,7 @@ class Groups:
             hosts = ",".join(f"{world.ip(other)}[7900]" for other in self.site_of)
             bridge = load("bridge", {"bridge_hosts": hosts, "bridge_port_range": "0"})
         process = world.start(name, self.spec(site), f"group of {site}", bridge=bridge, app=Listener())
-        process.books = None                           # what forged frames do to the ledger is not judged here
+        world.stop_audit(name)                         # what forged frames do to the ledger is not judged here
         return process
 
     def spec(self, site: str) -> StackSpec:
@@ -166,22 +166,22 @@ class Groups:
 
     def refresh(self) -> None:
         """What frames are made of: the members, views and places of this moment."""
-        for (net, site), ink in self.inks.items():
+        for (net, site), pool in self.pools.items():
             stacks = [stack for name in self.running() if net == BRIDGE or self.site_of[name] == site
                       for stack in (self.world.process(name).stack(net),) if stack is not None]
-            ink.members = [stack.me for stack in stacks]
+            pool.members = [stack.me for stack in stacks]
             if net == BRIDGE:
-                ink.members += [process.me for process in self.world.all_processes[-8:]]
+                pool.members += [process.me for process in self.world.all_processes[-8:]]
             else:
-                ink.members += [process.me for process in self.world.all_processes[-4:] if process.site == site]
+                pool.members += [process.me for process in self.world.all_processes[-4:] if process.site == site]
             for stack in stacks:
                 membership = stack.find(Membership)
                 view = membership.current_view() if membership is not None else None
                 if view is not None:
                     self.former_views[view.id.raw] = None
-                    ink.numbers.append(view.id.counter)
-            ink.views = list(self.former_views)[-6:]
-            ink.places = [place for place, socket in self.world.sockets.items() if socket.net == net]
+                    pool.numbers.append(view.id.counter)
+            pool.views = list(self.former_views)[-6:]
+            pool.places = [place for place, socket in self.world.sockets.items() if socket.net == net]
 
     # --- what happens meanwhile ---------------------------------------------------------------------------------------
 
@@ -248,7 +248,7 @@ class Groups:
         if self.stack in ALONE:
             return ""
         for site, names in self.sites.items():
-            problem = self.heard(site, names)
+            problem = self.undelivered(site, names)
             if problem:
                 return problem
         return self.heard_across() if self.has_sites else ""
@@ -271,14 +271,14 @@ class Groups:
         return f"{sender}'s message does not get to the other site: {seen}"
 
     def shown(self) -> dict[str, list[str]]:
-        """What each knows of the others, for a report."""
+        """The members that each lists, for a report."""
         if self.stack == "membership":
             return {name: [f"{member.name[:20]} {member.state} {member.incarnation}" for member in
                            known_by(self.world, name)] for name in self.site_of}
         return {name: self.world.view_names(name) for name in self.site_of}
 
     def together(self) -> bool:
-        """Whether all know exactly each other."""
+        """Whether all list exactly each other."""
         world, names = self.world, list(self.site_of)
         match self.stack:
             case "membership":
@@ -289,7 +289,7 @@ class Groups:
                 return all(len(world.node(name).local.find(Peers).known_peers()) >= len(names) - 1 for name in names)
         return all(world.agreed(members) for members in self.sites.values())
 
-    def heard(self, site: str, names: str) -> str:
+    def undelivered(self, site: str, names: str) -> str:
         """Start a member of this site anew; what it sends then, large and small, reaches its site's members."""
         world, sender = self.world, names[-1]
         world.crash(sender)
@@ -305,5 +305,5 @@ class Groups:
                 not world.process(names[0]).app.unicasts
         if not world.run_while(unheard, seconds(30), millis(100)):
             got = {name: [len(payload) for payload in world.process(name).app.log] for name in names}
-            return f"{sender}'s message is not heard by all: {got}"
+            return f"{sender}'s message is not delivered at all: {got}"
         return ""

@@ -52,8 +52,8 @@ def by_hand() -> Iterator[Given]:
 def place(text: str) -> tuple[str, int]:
     """FILE:LINE; FILE below the project, `jgroups_py/` may be left out.
 
-    >>> place("protocols/stable.py:90")
-    ('jgroups_py/protocols/stable.py', 90)
+    >>> place("protocols/stable/protocol.py:90")
+    ('jgroups_py/protocols/stable/protocol.py', 90)
     """
     path, _, line = text.rpartition(":")
     path = path if path.startswith("jgroups_py/") else f"jgroups_py/{path}"
@@ -104,7 +104,7 @@ def judge(workshop: Workshop, change: Change, known: Record | None, survey: Base
 
 def judge_all(todo: list[tuple[Change, Record | None]], state: State, args: Namespace) -> Iterator[Record]:
     """Records as they are done, from so many processes at a time."""
-    survey = baseline(args.jobs, args.survey, say, seeds_too="sim" in args.judges)
+    survey = baseline(args.jobs, args.survey, print_line, seeds_too="sim" in args.judges)
     free: SimpleQueue[Workshop] = SimpleQueue()
     workshops = [Workshop() for _ in range(min(args.jobs, len(todo)))]
     for workshop in workshops:
@@ -154,16 +154,16 @@ def main(words: list[str]) -> int:
     changes, results, state = asked_for(args), Results(args.results), today()
     known = {change.key: results.of(change, state, args.budget) for change in changes}
     todo = [(change, known[change.key]) for change in changes if not complete(known[change.key], args)]
-    say(f"{len(changes)} mutants, {len(changes) - len(todo)} of them judged before")
+    print_line(f"{len(changes)} mutants, {len(changes) - len(todo)} of them judged before")
     if todo and not args.show:
         for record in judge_all(todo, state, args):
             results.add(record)
             known[record.key] = record
-            say(line_of(record))
+            print_line(line_of(record))
     found = [record for record in known.values() if record is not None]
-    say("\n".join(summary(found)))
+    print_line("\n".join(summary(found)))
     if args.table:
-        say("\n".join(table(found)))
+        print_line("\n".join(table(found)))
     return 0 if good(found) and len(found) == len(changes) else 1
 
 
@@ -174,14 +174,14 @@ def complete(record: Record | None, args: Namespace) -> bool:
 
 def line_of(record: Record) -> str:
     """A record in a few lines."""
-    said = [f"{name}: {verdict.kind} {verdict.by} ({verdict.cpu_s:.0f} s of CPU, {verdict.reaching} reach it"
+    verdicts = [f"{name}: {verdict.kind} {verdict.by} ({verdict.cpu_s:.0f} s of CPU, {verdict.reaching} reach it"
             + (f", {verdict.seeds} seeds run, {verdict.other} went another way)" if name == "sim" else ")")
             for name, verdict in (("unit", record.unit), ("sim", record.sim)) if verdict is not None]
     change = [f"    {line[0]} {line[1:].strip()}" for line in record.change]
-    return "\n".join([f"{record.path}:{record.line}: {record.verdict}", *change, *(f"  {text}" for text in said)])
+    return "\n".join([f"{record.path}:{record.line}: {record.verdict}", *change, *(f"  {text}" for text in verdicts)])
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """A line on stdout."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()

@@ -15,7 +15,8 @@ from typing import Any
 
 import attrs
 
-from jgroups_py.sim.profiles import PROFILES
+from jgroups_py.simulator.profiles import PROFILES
+from jgroups_py.simulator.sources import code_of
 from tests.mutants import lines
 from tests.mutants.recording import RECORD
 from tests.mutants.rooms import NEVER, ROOMS, Room, profiles_for, sources
@@ -24,16 +25,17 @@ from tests.mutants.workshop import ROOT, Workshop
 KEPT = ROOT / ".mutants"
 SURVEY_LIMIT_S = 900.0
 JUDGES = ("tests/unit", "tests/scenarios", "tests/wire")
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 def digest_of(*folders: str, root: Path = ROOT) -> str:
-    """Changes with every file below the folders."""
+    """Changes with the code of every file below the folders; not with comments and docstrings."""
     found = hashlib.blake2b(digest_size=8)
     for path in sorted(path for folder in folders for path in (root / folder).rglob("*")):
         inside = path.relative_to(root)
         if path.suffix in (".py", ".txt", ".xml", ".yaml") and "mutants" not in inside.parts:
-            found.update(inside.as_posix().encode() + b"\0" + path.read_bytes())
+            text = path.read_text()
+            found.update(f"{inside.as_posix()}\0{code_of(text) if path.suffix == '.py' else text}".encode())
     return found.hexdigest()
 
 
@@ -82,28 +84,28 @@ def simulated() -> list[str]:
     return [name for name in PROFILES if name not in NEVER]
 
 
-def baseline(jobs: int, seconds: float, say: Say, *, seeds_too: bool = True) -> Baseline:
+def baseline(jobs: int, seconds: float, print_line: PrintLine, *, seeds_too: bool = True) -> Baseline:
     """The survey of today's sources, as it is kept or made now; `seconds` of CPU time for each profile."""
     package, tests = package_digest(), tests_digest()
     with marked_workshop() as workshop, ThreadPoolExecutor(jobs) as pool:
         asked = {profile: pool.submit(kept, f"{profile}-{package}-{seconds:g}",
-                                      lambda profile=profile: survey_seeds(workshop, profile, seconds), say)
+                                      lambda profile=profile: survey_seeds(workshop, profile, seconds), print_line)
                  for profile in (simulated() if seeds_too else ())}
-        unit = pool.submit(kept, f"unit-{package}-{tests}", lambda: survey_tests(workshop), say).result()
+        unit = pool.submit(kept, f"unit-{package}-{tests}", lambda: survey_tests(workshop), print_line).result()
         seeds = {profile: future.result() for profile, future in asked.items()}
     for seed in chain.from_iterable(seeds.values()):
         if seed["failed"]:
-            say(f"judges nothing, for it fails by itself: jgroups sim --profile {seed['profile']} --seed "
+            print_line(f"judges nothing, for it fails by itself: jgroups sim --profile {seed['profile']} --seed "
                 f"{seed['seed']}: {seed['failed'][0]}")
     return Baseline(tuple(sorted(unit, key=lambda test: (test["cpu_s"], test["test"]))),
                     {profile: tuple(seed for seed in found if not seed["failed"]) for profile, found in seeds.items()})
 
 
-def kept(name: str, make: Callable[[], list[dict[str, Any]]], say: Say) -> list[dict[str, Any]]:
+def kept(name: str, make: Callable[[], list[dict[str, Any]]], print_line: PrintLine) -> list[dict[str, Any]]:
     """A part of the survey, from its file if there is one."""
     path = KEPT / f"{name}.jsonl"
     if not path.exists():
-        say(f"survey: {name}")
+        print_line(f"survey: {name}")
         found = make()
         KEPT.mkdir(exist_ok=True)
         new = path.with_suffix(".new")
@@ -113,7 +115,7 @@ def kept(name: str, make: Callable[[], list[dict[str, Any]]], say: Say) -> list[
 
 
 def marked_workshop() -> Workshop:
-    """A workshop whose sources say what they execute."""
+    """A workshop whose sources record what they execute."""
     workshop = Workshop()
     for path in sources(workshop.root):
         workshop.put(path, lines.marked(path, workshop.read(path)))

@@ -56,7 +56,7 @@ class Verdict:
 
 
 def statement(change: Change, source: str) -> int | None:
-    """The line by which the survey knows the place; None where it is of no function, but runs on import."""
+    """The line by which the survey identifies the place; None where it is of no function, but runs on import."""
     line, inside = statement_at(source, change.line)
     return line if inside else None
 
@@ -78,14 +78,14 @@ def by_units(workshop: Workshop, change: Change, baseline: Baseline) -> Verdict:
 
 
 def unit_verdict(ended: Ended, reaching: int) -> Verdict:
-    """What a run of pytest says."""
+    """The verdict of a run of pytest."""
     cpu_s = round(ended.cpu_s, 2)
     if ended.over:
         return Verdict("timeout", "the tests of its room", f"over the limit: {ended.over}", cpu_s, reaching)
     if ended.code == PASSED:
         return Verdict("survived", cpu_s=cpu_s, reaching=reaching)
     if ended.code == FOUND_NO_TESTS:
-        raise RuntimeError(f"pytest ran none of the tests that it knew before:\n{ended.output}")
+        raise RuntimeError(f"pytest ran none of the tests of the survey:\n{ended.output}")
     first = FAILED.search(ended.output)
     by, what = (first[1], first[2] or "") if first else ("", ended.output[-SHOWN:])
     return Verdict("timeout" if "Overrun" in what else "killed", by, what[:SHOWN], cpu_s, reaching)
@@ -105,12 +105,12 @@ def by_seeds(workshop: Workshop, change: Change, baseline: Baseline, budget_s: f
 
 
 def seed_verdict(ended: Ended, reaching: int) -> Verdict:
-    """What a run of seeds says."""
+    """The verdict of a run of seeds."""
     cpu_s = round(ended.cpu_s, 2)
     if ended.over:
         return Verdict("timeout", "seeds", f"over the limit: {ended.over}", cpu_s, reaching)
     last = ended.output.rstrip().rpartition("\n")[2]
     if ended.code or not last.startswith("{"):
         return Verdict("killed", "seeds", last[-SHOWN:], cpu_s, reaching)       # it does not even start
-    said: dict[str, Any] = json.loads(last)
-    return Verdict(said["kind"], said["by"], said["what"], cpu_s, reaching, said["seeds"], said["other"])
+    verdict: dict[str, Any] = json.loads(last)
+    return Verdict(verdict["kind"], verdict["by"], verdict["what"], cpu_s, reaching, verdict["seeds"], verdict["other"])

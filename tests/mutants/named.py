@@ -66,32 +66,33 @@ def extent(source: str, function: str) -> tuple[int, int]:
     return first, stop
 
 
-RELAY, GMS = "jgroups_py/protocols/relay", "jgroups_py/protocols/gms"
+RELAY, GMS, NAKACK = "jgroups_py/protocols/relay", "jgroups_py/protocols/gms", "jgroups_py/protocols/nakack"
 NAMED = (
-    Named("a Resent of any view is taken", "jgroups_py/protocols/nakack/nakack.py", "Nakack.resent",
+    Named("a retransmission of any view is taken", f"{NAKACK}/protocol.py", "Nakack.on_retransmission",
           "header.view != self.view or ", ""),
-    Named("what a failed disk lost is not kept as missed", f"{RELAY}/journal.py", "Journal.failed",
+    Named("what a failed disk lost is not kept as missed", f"{RELAY}/journal/journal.py", "HoldJournal.failed",
           "self.missed.cover(origin, first, stop)", "pass"),
-    Named("a failure while nothing is written is handled anew", f"{RELAY}/journal.py", "Journal.failed",
+    Named("a failure while nothing is written is handled anew", f"{RELAY}/journal/journal.py", "HoldJournal.failed",
           "if not self.writing:", "if False:"),
-    Named("a Cut is taken without a promise", f"{GMS}/answering.py", "Answerer.cut",
-          "if flush != gms.mine.promised:", "if False:"),
-    Named("those asked do not learn a view decided elsewhere", f"{GMS}/chair.py", "Chair.moves",
-          "if flush is not None and self.news is None and install.flushes:", "if False:"),
-    Named("a silent partner is merged with", f"{GMS}/merging.py", "Merger.decide",
+    Named("a Cut is taken without a promise", f"{GMS}/acceptor.py", "ViewAcceptor.on_cut",
+          "if flush != self.promises.promised:", "if False:"),
+    Named("members with a Prepare get no view that another ballot decided", f"{GMS}/proposer.py",
+          "ViewProposer.view_follows",
+          "if flush is not None and self.announcement is None and install.flushes:", "if False:"),
+    Named("a silent partner is merged with", f"{GMS}/merge.py", "MergeCoordinator.decide",
           "if silent or any(", "if any("),
-    Named("what is owed is taken as the row says", f"{RELAY}/sites.py", "Site.learn",
+    Named("what is owed is taken as the row says", f"{RELAY}/sites/table.py", "Site.combine",
           "owed = min(owed, self.owed.get(origin, 1))", "pass"),
-    Named("what is owed is compared for origins not known", f"{RELAY}/sites.py", "Site.learn",
+    Named("what is owed is compared for unknown origins", f"{RELAY}/sites/table.py", "Site.combine",
           "if origin in self.acked:", "if origin not in self.acked:"),
-    Named("HELLO before VIEW", f"{RELAY}/sending.py", "Sending.hello",
-          """        relay.to_bridge(to, View(site, epoch, relay.view.members))
-        relay.to_bridge(to, Hello(site, epoch, seen, answer))
-""", """        relay.to_bridge(to, Hello(site, epoch, seen, answer))
-        relay.to_bridge(to, View(site, epoch, relay.view.members))
+    Named("HELLO before VIEW", f"{RELAY}/outbound/introducer.py", "Introducer.hello",
+          """        self.bridge.send_to(to, ViewHeader(site, epoch, self.group.view.members))
+        self.bridge.send_to(to, HelloHeader(site, epoch, seen, answer))
+""", """        self.bridge.send_to(to, HelloHeader(site, epoch, seen, answer))
+        self.bridge.send_to(to, ViewHeader(site, epoch, self.group.view.members))
 """),
-    Named("confirmations of any view count", f"{RELAY}/receiving.py", "Receiving.confirms",
-          "if not relay.is_relay or header.view_id != relay.view.id:", "if not relay.is_relay:"),
+    Named("confirmations of any view count", f"{RELAY}/inbound/acknowledger.py", "Acknowledger.confirms",
+          "if not self.group.is_relay or header.view_id != self.group.view.id:", "if not self.group.is_relay:"),
 )
 
 

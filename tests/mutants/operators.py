@@ -1,7 +1,7 @@
 """Which changes make a mutant: those of cosmic-ray that turn conditions and arithmetic round, and three of our own.
 
 cosmic-ray's `ReplaceComparisonOperator_Eq_Is` and the like are left out: they change how equality is asked, not what is
-asked, and nearly all of them are equivalent. Its operators know neither `in` nor the filters of comprehensions nor
+asked, and nearly all of them are equivalent. Its operators have neither `in` nor the filters of comprehensions nor
 removed statements, so those are written here against its `Operator` interface.
 """
 from __future__ import annotations

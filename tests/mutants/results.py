@@ -1,7 +1,7 @@
 """Verdicts on mutants: a file with a line of JSON for each judgement, what they add up to, and the table of survivors.
 
 A kill holds as long as the package is the same. That a unit test did not notice holds as long as the tests are too, so
-survivors are judged by them again after tests were added; what the simulator said of them is kept.
+survivors are judged by them again after tests were added; the verdicts of the simulator are kept.
 """
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Record:
 
     @property
     def verdict(self) -> str:
-        """Who noticed: unit, sim, both, none."""
+        """The judges that noticed it: unit, sim, both, none."""
         unit, sim = (verdict is not None and verdict.killed for verdict in (self.unit, self.sim))
         return "both" if unit and sim else "unit" if unit else "sim" if sim else "none"
 
@@ -114,7 +114,7 @@ def summary(records: Iterable[Record]) -> Iterator[str]:
 
 
 def kills(records: Iterable[Record]) -> tuple[int, int]:
-    """(how many are killed, how many of them by the simulator, whatever unit tests say)."""
+    """(how many are killed, how many of them by the simulator, with or without unit tests)."""
     found = [record for record in records if record.killed]
     return len(found), sum(record.verdict in ("sim", "both") for record in found)
 

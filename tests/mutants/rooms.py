@@ -28,7 +28,7 @@ class Room:
     def files(self, root: Path) -> Iterator[str]:
         """Its sources below `root`, in order."""
         for source in self.sources:
-            found = sorted((root / source).glob("*.py")) if (root / source).is_dir() else [root / source]
+            found = sorted((root / source).rglob("*.py")) if (root / source).is_dir() else [root / source]
             yield from (path.relative_to(root).as_posix() for path in found)
 
     def test_files(self, root: Path) -> Iterator[str]:
@@ -45,17 +45,16 @@ class Room:
 
 PROTOCOLS = "tests/unit/protocols/test_*.py"
 ROOMS = (
-    Room("journal", ("jgroups_py/protocols/relay/journal.py", "jgroups_py/runtime/journal.py"),
-         ("tests/unit/relay", "tests/unit/runtime/test_journal.py"), ("site-crash", "operators", "limits", "clocks")),
-    Room("site states", tuple(f"jgroups_py/protocols/relay/{name}.py"
-                              for name in ("state", "state_provider", "state_relay", "state_headers")),
+    Room("journal", ("jgroups_py/protocols/relay/journal", "jgroups_py/runtime/disk/journal.py"),
+         ("tests/unit/relay", "tests/runtime/test_journal.py"), ("site-crash", "operators", "limits", "clocks")),
+    Room("site states", ("jgroups_py/protocols/relay/state", "jgroups_py/protocols/relay/headers/state.py"),
          ("tests/unit/relay",), ("site-states",)),
     Room("relay", ("jgroups_py/protocols/relay",),
-         ("tests/unit/relay", "tests/unit/protocols/topics", "tests/unit/runtime/test_journal.py"), SITES),
+         ("tests/unit/relay", "tests/unit/protocols/topics", "tests/runtime/test_journal.py"), SITES),
     Room("gms", ("jgroups_py/protocols/gms",), (PROTOCOLS,), GROUP),
     Room("nakack", ("jgroups_py/protocols/nakack",), (PROTOCOLS,), GROUP),
     Room("unicast", ("jgroups_py/protocols/unicast",), (PROTOCOLS,), GROUP),
-    Room("stable", ("jgroups_py/protocols/stable.py",), (PROTOCOLS,), GROUP),
+    Room("stable", ("jgroups_py/protocols/stable/protocol.py",), (PROTOCOLS,), GROUP),
     Room("state_transfer", ("jgroups_py/protocols/state_transfer",), (PROTOCOLS, "tests/unit/relay"),
          ("states", "site-states")),
     Room("frag", ("jgroups_py/protocols/frag",), (PROTOCOLS,), ("group", "flow", "large", "limits")),

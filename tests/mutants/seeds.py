@@ -13,8 +13,9 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from jgroups_py.sim.runner import Outcome, run_seed, seldom_collecting
-from jgroups_py.simulation import replicas as replicas  # it brings an application of its own
+import jgroups_py.testing.simulation.mqtt
+import jgroups_py.testing.simulation.replicas  # noqa: F401  the applications of profiles `mqtt` and `replicas`
+from jgroups_py.simulator.runner import Outcome, rare_collections, run_seed
 from tests.mutants import lines
 from tests.mutants.patience import Overrun, at_most
 
@@ -69,7 +70,7 @@ def verdict(kind: str, by: str, what: str, run: int, other: int, began_s: float)
 
 def main(words: list[str]) -> int:
     """The command."""
-    with seldom_collecting():
+    with rare_collections():
         if words[0] == "survey":
             for found in survey(words[1], float(words[2])):
                 sys.stdout.write(json.dumps(found) + "\n")

@@ -21,7 +21,7 @@ from types import TracebackType
 
 import attrs
 
-from jgroups_py.children import end_with_parent
+from jgroups_py.system.child_processes import end_with_parent
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("jgroups_py", "tests", "stacks", "benchmarks")

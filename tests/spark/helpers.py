@@ -1,4 +1,4 @@
-"""What tests on real Spark have in common, those of ./test (tests/real/test_pipeline.py) and the longer ones."""
+"""What tests on real Spark have in common, those of ./test (tests/integration/test_pipeline.py) and the longer ones."""
 from __future__ import annotations
 
 import json
@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from jgroups_py.pipeline import session
-from jgroups_py.pipeline.job import Options
+from jgroups_py.pipeline.job import JobOptions
 from jgroups_py.pipeline.synthetic import Fault
 from tests.unit.pipeline.made import archive
 
-OPTIONS = Options(window_ns=500_000_000)
+OPTIONS = JobOptions(window_ns=500_000_000)
 
 
 @contextmanager

@@ -7,9 +7,9 @@ import pytest
 
 import jgroups_py as jg
 from jgroups_py.archive.reading import read_all
-from jgroups_py.pipeline.once import Once
-from tests.real.members import free_ports, free_range
-from tests.unit.runtime.helpers import eventually
+from jgroups_py.pipeline.dedup import Deduplicator
+from tests.integration.members import free_ports, free_range
+from tests.runtime.helpers import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 PLACES = {"A": "nyc", "B": "sfo", "C": "sfo"}
@@ -21,19 +21,19 @@ PATIENCE_SECONDS = 30.0
 
 
 class Taker(jg.Receiver):
-    """Takes each row once; `told` gets every message."""
+    """Takes each row once; `on_message` gets every message."""
 
-    def __init__(self, told):
-        self.once, self.numbers, self.told = Once(), [], told
+    def __init__(self, on_message):
+        self.once, self.numbers, self.on_message = Deduplicator(), [], on_message
 
     def receive(self, message):
         if self.once.is_new(message.headers):
             self.numbers.append(int(message.payload))
-        self.told(message)
+        self.on_message(message)
 
 
 class Sites:
-    """A at NYC, where the sink joins; B and C at SFO. All take what comes; A's `told` may be replaced."""
+    """A at NYC, where the sink joins; B and C at SFO. All take every message; A's `on_message` may be replaced."""
 
     def __init__(self):
         first = free_range(10)
@@ -128,7 +128,7 @@ def test_a_sink_s_member_that_is_killed_in_its_task_loses_no_row_and_sends_none_
                 time.sleep(0.01)
             yield batch
 
-    sites.takers["A"].told = kill
+    sites.takers["A"].on_message = kill
     write(spark, made, sites, tmp_path / "checkpoint", waits_for_its_death)
     sites.have(expected)
     assert all(taker.once.doubles for taker in sites.takers.values()), "the first attempt had sent something"

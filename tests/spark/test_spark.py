@@ -11,13 +11,13 @@ import pytest
 
 import jgroups_py as jg
 from jgroups_py.archive.reading import read_all
-from jgroups_py.cli.company import free_ports
+from jgroups_py.cli.process_group import free_ports
 from jgroups_py.pipeline import frames, session
 from jgroups_py.pipeline.batch import run_batch
+from jgroups_py.pipeline.dedup import Deduplicator
 from jgroups_py.pipeline.jobs import JOBS
-from jgroups_py.pipeline.once import Once
+from tests.runtime.helpers import eventually
 from tests.spark.helpers import OPTIONS, lines
-from tests.unit.runtime.helpers import eventually
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -38,7 +38,7 @@ class Taker(jg.Receiver):
     """Takes each row of a sink once."""
 
     def __init__(self):
-        self.once, self.numbers = Once(), []
+        self.once, self.numbers = Deduplicator(), []
 
     def receive(self, message):
         if self.once.is_new(message.headers):

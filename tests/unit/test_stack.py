@@ -7,12 +7,12 @@ import attrs
 import pytest
 
 from jgroups_py import wire
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch, Header
-from jgroups_py.events import Event
-from jgroups_py.outputs import Deliver
-from jgroups_py.protocol import MULTICASTS, STOP, UNICASTS, Protocol, on, only, receives, timer
-from jgroups_py.stack import Stack
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch, Header
+from jgroups_py.model.events import Event
+from jgroups_py.model.outputs import Deliver
+from jgroups_py.stack.protocol import MULTICASTS, STOP, UNICASTS, Protocol, on, only, receives, timer
+from jgroups_py.stack.stack import Stack
 
 ME, OTHER = Address(b"M" * 16, "me"), Address(b"O" * 16, "other")
 
@@ -38,16 +38,16 @@ class Watcher(Protocol):
     control_only = True
 
     def start(self) -> None:
-        self.heard: list[str] = []
+        self.observed: list[str] = []
 
     @on(News)
     def news(self, event: News) -> object:
-        self.heard.append(event.text)
+        self.observed.append(event.text)
         return STOP if event.text == "secret" else None
 
     @receives(Talk)
     def talk(self, header: Talk, batch: Batch) -> None:
-        self.heard.append("talk")
+        self.observed.append("talk")
         self.pass_up(News("talked"))
 
 
@@ -84,7 +84,7 @@ class Ticker(Protocol):
 
 
 class Multicasts(Recorder):
-    """Wants no unicasts, either way."""
+    """Takes no unicasts, either way."""
 
     @only(MULTICASTS)
     def up(self, batch: Batch) -> None:
@@ -122,7 +122,7 @@ def stack(*layers: Protocol) -> Stack:
     return Stack([Bottom(), *layers], ME)
 
 
-def hear(made: Stack, *items: Batch | Event) -> None:
+def feed(made: Stack, *items: Batch | Event) -> None:
     """Several items at once, as one reading of the sockets brings them."""
     for item in items:
         made.layers[0].pass_up(item)
@@ -136,7 +136,7 @@ def delivered(made: Stack) -> list[str]:
 def test_batches_and_events_keep_their_order_past_layers_that_only_watch() -> None:
     recorder = Recorder()
     made = stack(Watcher(), Watcher(), recorder, Watcher())
-    hear(made, message("1"), News("a"), message("2"), News("b"), message("3"))
+    feed(made, message("1"), News("a"), message("2"), News("b"), message("3"))
     assert recorder.seen == ["1", "a", "2", "b", "3"]
     assert delivered(made) == ["1", "2", "3"]
 
@@ -144,38 +144,38 @@ def test_batches_and_events_keep_their_order_past_layers_that_only_watch() -> No
 def test_every_layer_of_a_shared_step_observes_an_event_lowest_first() -> None:
     watchers = [Watcher(), Watcher()]
     made = stack(*watchers, Recorder())
-    hear(made, News("a"))
-    assert [watcher.heard for watcher in watchers] == [["a"], ["a"]]
+    feed(made, News("a"))
+    assert [watcher.observed for watcher in watchers] == [["a"], ["a"]]
 
 
 def test_an_observer_may_keep_an_event_back() -> None:
     above, recorder = Watcher(), Recorder()
     made = stack(Watcher(), above, recorder)
-    hear(made, News("secret"))
-    assert above.heard == recorder.seen == []
+    feed(made, News("secret"))
+    assert above.observed == recorder.seen == []
 
 
-def test_a_message_of_a_watching_layer_goes_to_it_and_what_it_tells_goes_to_the_layers_above() -> None:
+def test_a_message_of_a_watching_layer_goes_to_it_and_its_events_go_to_the_layers_above() -> None:
     talker, above = Watcher(), Recorder()
     made = stack(talker, above)
-    hear(made, message("x", Talk()))
-    assert talker.heard == ["talk"]
+    feed(made, message("x", Talk()))
+    assert talker.observed == ["talk"]
     assert above.seen == ["talked"]
 
 
 def test_a_control_only_layer_that_passes_a_batch_up_is_a_bug_that_shows() -> None:
     made = stack(Leaky(), Recorder())
     with pytest.raises(AssertionError, match="control_only"):
-        hear(made, message("x", Talk()))
+        feed(made, message("x", Talk()))
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_a_layer_sees_only_the_kind_of_batches_that_it_wants(together: bool) -> None:
+def test_a_layer_gets_only_the_kind_of_batches_that_it_declares(together: bool) -> None:
     multicasts, unicasts = Multicasts(), Unicasts()
     made = stack(multicasts, Watcher(), unicasts)
     items = [message("1"), unicast("2"), message("3"), unicast("4")]
     for group in [items] if together else [[item] for item in items]:
-        hear(made, *group)
+        feed(made, *group)
     assert multicasts.seen == ["1", "3"]
     assert unicasts.seen == ["2", "4"]
     assert delivered(made) == ["1", "2", "3", "4"]
@@ -184,11 +184,11 @@ def test_a_layer_sees_only_the_kind_of_batches_that_it_wants(together: bool) -> 
     assert multicasts.seen == ["1", "3", "6"]
 
 
-def test_a_lone_batch_finds_the_layer_that_takes_its_header_beyond_those_that_do_not_want_it() -> None:
+def test_a_lone_batch_finds_the_layer_that_takes_its_header_beyond_those_that_do_not() -> None:
     recorder = Recorder()
     made = stack(Multicasts(), Opener(), Unicasts(), Watcher(), recorder)
-    hear(made, unicast("x", Talk()))
-    hear(made, message("y", Talk()))
+    feed(made, unicast("x", Talk()))
+    feed(made, message("y", Talk()))
     assert recorder.seen == delivered(made) == ["x", "y"]
     assert [output.batch.headers for output in made.outputs if isinstance(output, Deliver)] == [(), ()]
 
@@ -202,7 +202,7 @@ def test_what_a_lone_batch_causes_keeps_its_order() -> None:
 
     recorder = Recorder()
     made = stack(Herald(), Multicasts(), Watcher(), recorder)
-    hear(made, unicast("x"))
+    feed(made, unicast("x"))
     assert recorder.seen == ["before", "x", "after"]
 
 

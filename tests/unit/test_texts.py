@@ -8,14 +8,14 @@ import logging
 import pytest
 
 import jgroups_py as jg
-from jgroups_py import logs
-from jgroups_py.cli import events, main, members, site
+from jgroups_py.cli import main, members, site
 from jgroups_py.cli.showing import complain, show
 from jgroups_py.config.load import load
-from jgroups_py.errors import ConfigError
-from jgroups_py.protocols.fd_sock import FdSockConfig
-from jgroups_py.protocols.transport import UdpConfig
-from jgroups_py.texts import escaped, is_host, is_name, is_plain
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.text import escaped, is_host, is_name, is_plain
+from jgroups_py.protocols.fd_sock.protocol import FdSockConfig
+from jgroups_py.protocols.transport.protocol import UdpConfig
+from jgroups_py.system import logs
 
 EVIL = "\x1b[31mRED\x1b]0;title\x07\nforged\u202egpj"
 SHOWN = "\\x1b[31mRED\\x1b]0;title\\x07\\x0aforged\\u202egpj"
@@ -40,7 +40,7 @@ def test_names_have_1_to_255_bytes():
         False, True, True, False, True, False]
 
 
-def test_our_own_names_obey_the_rules_for_those_of_others():
+def test_a_members_own_names_obey_the_rules_for_those_of_others():
     with pytest.raises(ValueError, match="no control characters"):
         jg.JChannel("udp", name=EVIL)
     with pytest.raises(ConfigError, match="no name"):
@@ -96,11 +96,8 @@ def test_texts_of_stack_files_and_arguments_steer_no_terminal(words, tmp_path, c
 
 def test_an_event_is_one_line(capsys, monkeypatch):
     facts = {"event": "failed", "name": EVIL, "tags": {"a": EVIL}, "evidence": [EVIL]}
-    monkeypatch.setattr(events, "follow", lambda _: [facts])
-    parser = __import__("argparse").ArgumentParser()
-    events.add_parser(parser.add_subparsers())
-    args = parser.parse_args(["events", "--control", "x"])
-    assert args.run(args) == 0
+    monkeypatch.setattr("jgroups_py.cli.events.follow", lambda _: [facts])
+    assert main(["events", "--control", "x"]) == 0
     line = capsys.readouterr().out.removesuffix("\n")
     assert line.count("forged") == 3
     assert is_plain(line)

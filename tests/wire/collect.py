@@ -7,7 +7,7 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
-from jgroups_py.batch import Header
+from jgroups_py.model.batch import Header
 
 Case = tuple[Header, str]
 

@@ -10,16 +10,17 @@ from typing import Any
 
 import attrs
 
-from jgroups_py import blockheaders, wire
-from jgroups_py.batch import Header
+from jgroups_py import wire
+from jgroups_py.model.batch import Header
 from jgroups_py.protocols import KNOWN
+from jgroups_py.wire import block_headers as blockheaders
 
 DOCUMENT = Path(__file__).parents[2] / "design" / "wire.md"
 HEAD = "## Headers\n"
 
 
 def name_of(codec: wire.Codec[Any]) -> str:
-    """How design/wire.md calls a codec: by its name in wire.py, put together from its parts, or by its writer."""
+    """How design/wire.md calls a codec: by its name in wire/frame.py, put together from its parts, or by its writer."""
     for name, member in vars(wire).items():
         if member is codec and not name.startswith("_"):
             return name
@@ -37,11 +38,11 @@ def name_of(codec: wire.Codec[Any]) -> str:
 
 
 def row(header: type[Header]) -> str:
-    """One header: its kind, its name, its fields in the order of their bytes, what it says."""
+    """One header: its kind, its name, its fields in the order of their bytes, its meaning."""
     fields = ", ".join(f"{field.name} {name_of(field.metadata['codec'])}"
                        for field in attrs.fields(header))                     # type: ignore[arg-type]
-    says = " ".join((inspect.getdoc(header) or "").split("\n\n")[0].split()).replace("|", "/")
-    return f"| {header.kind} | {header.__name__} | {fields or 'none'} | {says} |"
+    meaning = " ".join((inspect.getdoc(header) or "").split("\n\n")[0].split()).replace("|", "/")
+    return f"| {header.kind} | {header.__name__} | {fields or 'none'} | {meaning} |"
 
 
 def section() -> str:

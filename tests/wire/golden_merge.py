@@ -1,7 +1,7 @@
 """Golden bytes of MERGE3's header."""
-from jgroups_py.address import Address
-from jgroups_py.protocols.merge import Info
-from jgroups_py.view import ViewId
+from jgroups_py.model.address import Address
+from jgroups_py.model.view import ViewId
+from jgroups_py.protocols.merge.protocol import Info
 
 A16, B16 = "41" * 16, "42" * 16
 A, B = Address(b"A" * 16, "A"), Address(b"B" * 16, "B")

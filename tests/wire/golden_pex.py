@@ -1,7 +1,7 @@
 """Golden bytes of PEX's headers."""
-from jgroups_py.address import Address
-from jgroups_py.protocols.discovery.pex.headers import PeerLeave, PeerPing, PeerPong, PeerSaid
-from jgroups_py.topics import EVERYTHING, interest_in
+from jgroups_py.model.address import Address
+from jgroups_py.model.topics import EVERYTHING, interest_in
+from jgroups_py.protocols.discovery.pex.headers import PeerBroadcast, PeerLeave, PeerPing, PeerPong
 
 A = Address(b"A" * 16)
 PLACE = ("10.0.0.1", 7960)
@@ -13,5 +13,5 @@ CASES = [
      "0003 04 0000003b 01 0000000000000000 00000000 0008 31302e302e302e31 1f18 00000001"
      "41414141414141414141414141414141 0008 31302e302e302e31 1f18 01 00"),
     (PeerLeave(), "0003 05 00000000"),
-    (PeerSaid(), "0003 06 00000000"),
+    (PeerBroadcast(), "0003 06 00000000"),
 ]

@@ -1,7 +1,7 @@
 """Golden bytes of the headers that RELAY's receipts travel with."""
-from jgroups_py.address import Address
-from jgroups_py.protocols.relay.receipt_headers import Await, Check, Checked, Granted, Settled, Wanted
-from jgroups_py.view import ViewId
+from jgroups_py.model.address import Address
+from jgroups_py.model.view import ViewId
+from jgroups_py.protocols.relay.headers.receipts import Await, AwaitSettled, Check, Checked, Granted, Settled
 
 A, C = Address(b"A" * 16, "a"), Address(b"C" * 16, "c")
 EPOCH = ViewId(7, A)
@@ -12,7 +12,7 @@ CASES = [
     (Granted("SFO", 300, ((2, 4),), (EPOCH,)),
      "0010 19 0000003d 000353464f000000000000012c000000010000000000000002000000000000000400000001000000000"
      "000000741414141414141414141414141414141"),
-    (Wanted(NUMBERS),
+    (AwaitSettled(NUMBERS),
      "0010 1a 0000001c 0000000143434343434343434343434343434343000000000000012c"),
     (Settled(EPOCH, NUMBERS, {C: ((2, 4),)}),
      "0010 1b 0000005c 00000000000000074141414141414141414141414141414100000001434343434343434343434343434"

@@ -1,18 +1,18 @@
 """Golden bytes of the headers that a state from another site travels with."""
-from jgroups_py.address import Address
-from jgroups_py.protocols.relay.state_headers import (
+from jgroups_py.model.address import Address
+from jgroups_py.model.view import ViewId
+from jgroups_py.protocols.relay.headers.state import (
     StateAsk,
     StateCover,
+    StateFailed,
     StateFetch,
     StateInstall,
     StateMore,
-    StateOver,
     StatePause,
     StatePaused,
     StatePiece,
     StateStart,
 )
-from jgroups_py.view import ViewId
 
 A, C = Address(b"A" * 16, "a"), Address(b"C" * 16, "c")
 EPOCH = ViewId(7, A)
@@ -42,6 +42,6 @@ CASES = [
     (StateInstall(A, 3, VECTOR),
      "0010 30 00000039 41414141414141414141414141414141000000030000000100034e59430000000143434343434343434"
      "343434343434343000000000000012c"),
-    (StateOver(A, 3, "no", True),
+    (StateFailed(A, 3, "no", True),
      "0010 31 00000019 414141414141414141414141414141410000000300026e6f01"),
 ]

@@ -1,17 +1,17 @@
 """Golden bytes of SWIM's headers."""
-from jgroups_py.address import Address
-from jgroups_py.members import BY_DATAGRAM, BY_HELPERS
+from jgroups_py.model.address import Address
+from jgroups_py.model.swim_member import BY_DATAGRAM, BY_HELPERS
 from jgroups_py.protocols.swim.headers import (
     SUSPECT,
-    Ack,
     Alive,
     Dead,
     Nack,
     NodeState,
-    Ping,
     PingFor,
+    PingHeader,
+    ProbeAck,
     PushPull,
-    Suspected,
+    SuspectedHeader,
     UserMessage,
 )
 
@@ -21,15 +21,15 @@ RAW = bytes(range(16)).hex()
 PLACE_A, PLACE_B = "0008 31302e302e302e31 1f0a", "0008 31302e302e302e32 1f0a"
 
 CASES = [
-    (Ping(7, "B", "A", ("10.0.0.1", 7946)),
+    (PingHeader(7, "B", "A", ("10.0.0.1", 7946)),
      "0011 01 00000017 0000000700014200014101" + PLACE_A),
     (PingFor(7, "B", ("10.0.0.2", 7946), B, True, "A", None),
      "0011 02 00000029 0000000700014201" + PLACE_B + RAW + "0100014100"),
-    (Ack(7, b"xy"),
+    (ProbeAck(7, b"xy"),
      "0011 03 0000000a 00000007000000027879"),
     (Nack(7),
      "0011 04 00000004 00000007"),
-    (Suspected(3, "B", "A", BY_DATAGRAM | BY_HELPERS),
+    (SuspectedHeader(3, "B", "A", BY_DATAGRAM | BY_HELPERS),
      "0011 05 0000000b 0000000300014200014103"),
     (ALIVE_B,
      "0011 06 00000037 0000000300014201" + PLACE_B + RAW + "01000831302e302e302e321f4000000002ff80"),

@@ -1,9 +1,10 @@
-"""Golden bytes of TOPICS' headers, and of what RELAY says about topics."""
-from jgroups_py.address import Address
-from jgroups_py.protocols.relay.interests import Wants
-from jgroups_py.protocols.topics.headers import Heard, Interested
-from jgroups_py.topics import EVERYTHING, PassedBy, TopicName, TopicNumber, interest_in
-from jgroups_py.view import ViewId
+"""Golden bytes of TOPICS' headers, and of RELAY's headers about topics."""
+from jgroups_py.model.address import Address
+from jgroups_py.model.topics import EVERYTHING, interest_in
+from jgroups_py.model.view import ViewId
+from jgroups_py.protocols.relay.outbound.topic_filter import SiteInterestHeader
+from jgroups_py.protocols.topics.headers import InterestConfirmed, InterestHeader
+from jgroups_py.wire.topic_headers import PassedBy, TopicName, TopicNumber
 
 A = Address(bytes(range(16)))
 
@@ -11,9 +12,9 @@ CASES = [
     (TopicNumber(63), "0012 01 00000001 3f"),
     (TopicName("orders"), "0012 02 00000008 0006 6f7264657273"),
     (PassedBy(interest_in("b", 0, "a", 63)), "0012 03 00000013 00 8000000000000001 00000002 0001 61 0001 62"),
-    (Interested(ViewId(7, A), 3, EVERYTHING),
+    (InterestHeader(ViewId(7, A), 3, EVERYTHING),
      "0012 04 0000002d 0000000000000007 000102030405060708090a0b0c0d0e0f 0000000000000003 01 0000000000000000"
      "00000000"),
-    (Heard({A: 3}), "0012 05 0000001c 00000001 000102030405060708090a0b0c0d0e0f 0000000000000003"),
-    (Wants(interest_in("orders")), "0010 1e 00000015 00 0000000000000000 00000001 0006 6f7264657273"),
+    (InterestConfirmed({A: 3}), "0012 05 0000001c 00000001 000102030405060708090a0b0c0d0e0f 0000000000000003"),
+    (SiteInterestHeader(interest_in("orders")), "0010 1e 00000015 00 0000000000000000 00000001 0006 6f7264657273"),
 ]

@@ -7,9 +7,9 @@ from zlib import crc32
 import pytest
 
 from jgroups_py import wire
-from jgroups_py.address import Address
-from jgroups_py.batch import OOB, Batch
-from jgroups_py.errors import WireError
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import OOB, Batch
+from jgroups_py.model.errors import WireError
 from jgroups_py.protocols import KNOWN
 from tests.wire.collect import collected
 
@@ -62,7 +62,7 @@ def test_a_cluster_is_eight_bytes_of_its_name():
     (0, 0, "not a frame"), (2, 9, "foreign version"), (3, 0x80, "unknown frame flags"), (4, 0, "wrong checksum"),
     (12, 0, "wrong checksum"), (30, 0, "wrong checksum"),
 ])
-def test_a_frame_that_is_not_ours_is_refused_with_its_reason(at, byte, reason):
+def test_a_frame_of_another_cluster_is_refused_with_its_reason(at, byte, reason):
     data = bytearray(golden("01", "", "0000 00 00000000"))
     data[at] = byte
     with pytest.raises(WireError, match=reason):

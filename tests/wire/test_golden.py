@@ -4,8 +4,8 @@ from __future__ import annotations
 import pytest
 
 from jgroups_py import wire
-from jgroups_py.batch import Header
-from jgroups_py.errors import WireError
+from jgroups_py.model.batch import Header
+from jgroups_py.model.errors import WireError
 from tests.wire.collect import collected
 
 CASES = [pytest.param(header, golden, id=f"{type(header).__name__}-{at}")

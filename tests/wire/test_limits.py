@@ -7,11 +7,11 @@ import attrs
 import pytest
 
 from jgroups_py import wire
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
-from jgroups_py.codec import NUMBER_LIMIT, Codec, Interner, Reader
-from jgroups_py.errors import WireError
-from jgroups_py.view import View, ViewId
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.errors import WireError
+from jgroups_py.model.view import View, ViewId
+from jgroups_py.wire.codec import NUMBER_LIMIT, Codec, Interner, Reader
 from tests.wire.collect import collected
 
 A, B = Address(b"A" * 16, "A"), Address(b"B" * 16, "B")
@@ -68,16 +68,16 @@ def test_every_header_with_a_number_refuses_one_that_is_too_large():
 
 
 @pytest.mark.parametrize("name", [*STEERING, "x" * 256, "é" * 128])
-def test_a_name_that_we_could_not_have_is_refused(name):
+def test_an_invalid_name_is_refused(name):
     member = Address(b"E" * 16, name)
     for codec, value in ((wire.NAME, name), (wire.NAME_IF_KNOWN, name), (wire.MEMBER, member),
                          (wire.MEMBERS, (A, member)), (wire.ADDRESS_BOOK, {member: ("10.0.0.1", 1)})):
-        with pytest.raises(WireError, match="a name that nobody may have"):
+        with pytest.raises(WireError, match="a name that no member may have"):
             read(codec, written(codec, value))
 
 
 @pytest.mark.parametrize("name", PLAIN)
-def test_a_name_that_we_could_have_is_taken(name):
+def test_a_valid_name_is_accepted(name):
     assert read(wire.NAME, written(wire.NAME, name)) == name
     assert read(wire.MEMBER, written(wire.MEMBER, Address(b"E" * 16, name))).name == name
 
@@ -102,6 +102,6 @@ def test_what_no_socket_takes_for_a_host_is_refused(host):
         read(wire.PHYSICAL, written(wire.PHYSICAL, (host, 7800)))
 
 
-def test_nobody_receives_at_port_0():
+def test_no_member_receives_at_port_0():
     with pytest.raises(WireError, match="nothing can be sent"):
         read(wire.PHYSICAL, written(wire.PHYSICAL, ("10.0.0.1", 0)))

@@ -1,20 +1,20 @@
-"""One copy of a keyed state, and what copies say to each other until they are equal. Pure: bytes in, bytes out.
+"""One copy of a keyed state, and the messages by which copies become equal. Pure: bytes in, bytes out.
 
     one                                       another
-    BEGIN    the hash of the root        ->   equal: nothing to say. else, as long as a node is no leaf here:
+    BEGIN    the hash of the root        ->   equal: no answer. Else, while a node is no leaf here:
     COMPARE  the hashes of its children  <->  COMPARE the hashes of children that differ
              where it is a leaf here     <->  SUMMARY: the keys under it with their versions
-    what is newer there, what is newer here
+    keys that are newer there or here
                                          <-   PULL these keys; PUSH these entries
-    PUSH  what was pulled                ->
+    PUSH  the pulled entries             ->
 
-Nobody keeps state of an exchange: each message says all it needs, so any of them may be lost, doubled or overtaken, and
-the next round begins where the trees still differ. Each answer looks at longer prefixes or at keys, so exchanges end.
-One answer brings `max_reply_bytes` at most; a copy that lacks much is filled in rounds.
+Exchanges have no state: each message is complete in itself, so any may be lost, duplicated or overtaken, and the next
+round begins where the trees still differ. Each answer has longer prefixes, or keys, so exchanges end. One answer has at
+most `max_reply_bytes`; a copy that lacks more is filled in several rounds.
 
-Trees hold what is not deleted. The mark of a deletion travels as an entry without value: when it happens, and to who
-shows or sends an older entry of its key. Copies that hold the same and know differently of it (knowledge.py; BEGIN has
-a hash of that too) say KNOWN to each other. That is when marks go that nobody needs any more.
+Trees hold entries that are not deleted. The mark of a deletion is sent as an entry without value: at the deletion, and
+to a copy that lists or sends an older entry of the key. Copies with equal entries and different causal contexts
+(causal_context.py; BEGIN has a hash of it, too) exchange CONTEXT, and then drop marks that are not needed any more.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import attrs
 
 from jgroups_py import wire
-from jgroups_py.address import Address
+from jgroups_py.blocks.anti_entropy.causal_context import CausalContext, Stamps
 from jgroups_py.blocks.anti_entropy.entries import (
     Entry,
     HybridClock,
@@ -34,28 +34,31 @@ from jgroups_py.blocks.anti_entropy.entries import (
     write_entries,
     write_held,
 )
-from jgroups_py.blocks.anti_entropy.knowledge import Knowledge, Stamps
 from jgroups_py.blocks.anti_entropy.tree import DIGITS, HASH_BYTES, PLACE_BYTES, HashTree
-from jgroups_py.counters import Counters
-from jgroups_py.errors import WireError
-from jgroups_py.units import NS_PER_S
+from jgroups_py.model.address import Address
+from jgroups_py.model.counters import Counters, counter, declare, drop, figure, table
+from jgroups_py.model.errors import WireError
+from jgroups_py.model.units import NS_PER_S
 
 T = TypeVar("T")
-COMPARE, SUMMARY, PULL, PUSH, BEGIN, KNOWN = range(1, 7)
+COMPARE, SUMMARY, PULL, PUSH, BEGIN, CONTEXT = range(1, 7)
 _NODES = wire.mapping(wire.TEXT, wire.fixed_bytes(HASH_BYTES))
 _KEYS = wire.sequence(wire.BYTES)
 _HASH = wire.fixed_bytes(HASH_BYTES)
 _BEGIN = wire.record(_HASH, _HASH)
-_KNOWN = wire.record(_HASH, wire.DIGEST, wire.DIGEST)
+_CONTEXT = wire.record(_HASH, wire.DIGEST, wire.DIGEST)
 HELD_BYTES = 28                        # of a key in a summary, beside the key
 MAX_KEY_BYTES = 1024
 
 
 @attrs.frozen
 class Settings:
-    """message_bytes: how large a message becomes before another one is begun, if entries are smaller; max_reply_bytes:
-    what one message may be answered with; max_nodes: hashes in a message; max_ahead: see HybridClock; forget_after: see
-    Knowledge. Both in the unit of `wall`, which is nanoseconds for a SharedTable."""
+    """Limits of a copy.
+
+    message_bytes: size at which the next message is begun (one entry may exceed it); max_reply_bytes: bytes of the
+    answer to one message; max_nodes: hashes in a message; max_ahead: see HybridClock; forget_after: see CausalContext;
+    the last two in the unit of `wall`, which is nanoseconds for a SharedTable.
+    """
 
     message_bytes: int = 8 << 10
     max_reply_bytes: int = 256 << 10
@@ -66,7 +69,7 @@ class Settings:
 
 @attrs.frozen
 class Change:
-    """A key stands for something else than before; None: for nothing."""
+    """The value of a key changed from `before` to `after`; None: no value."""
 
     key: bytes
     before: bytes | None
@@ -75,7 +78,19 @@ class Change:
 
 
 class Replica:
-    """See the module. `me` writes; `wall`, given to every call, is the time of day in any unit that all share."""
+    """One copy. `me`: its writer; `wall`, an argument of every call: the time of day in a unit common to all copies."""
+
+    COUNTERS = declare(
+        counter("nodes_differing", "Nodes of the hash tree in which two copies differed."),
+        counter("pulled", "Entries requested because another copy has newer ones."),
+        counter("pushed", "Entries sent because another copy has older ones."),
+        counter("changed_meanwhile", "Comparisons abandoned because the copy had changed."),
+        counter("watcher_exceptions", "Exceptions that the watcher of changes raised."),
+        counter("not_sent", "Messages that could not be sent: the channel is closed."),
+        drop("refused", "Entries and claims whose time lies too far in the future, and entries with impossible keys."),
+        drop("malformed", "Messages that could not be decoded."),
+        figure("deletions", "Marks of deletions that are kept now."),
+    )
 
     def __init__(self, me: Address, settings: Settings | None = None) -> None:
         self.me = me
@@ -83,36 +98,36 @@ class Replica:
         self.clock = HybridClock(self.settings.max_ahead)
         self.entries: dict[bytes, Entry] = {}
         self.deleted: dict[bytes, Entry] = {}        # the marks that are still needed
-        self.knowledge = Knowledge(self.settings.forget_after)
+        self.context = CausalContext(self.settings.forget_after)
         self.tree = HashTree()
-        self.counters = Counters()
+        self.counters = Counters(table(self.COUNTERS))
 
     # --- as a table ---------------------------------------------------------------------------------------------------
 
     @property
     def root(self) -> bytes:
-        """Equal at two copies: they hold the same."""
+        """The hash of all entries; equal at two copies that hold the same."""
         return self.tree.root
 
     def get(self, key: bytes) -> bytes | None:
-        """What a key stands for; None: nothing."""
+        """The value of a key; None: it has none."""
         entry = self.entries.get(key)
         return None if entry is None else entry.value
 
     def items(self) -> dict[bytes, bytes]:
-        """All of it."""
+        """All keys with their values."""
         return {key: entry.value for key, entry in self.entries.items() if entry.value is not None}
 
     def write(self, key: bytes, value: bytes | None, wall: int) -> tuple[Change | None, bytes]:
-        """Set a key, or delete it (None); the message that tells the other copies of it."""
+        """Set a key, or delete it (None). Returns the change, and the message for the other copies."""
         if not 0 < len(key) <= MAX_KEY_BYTES:
             raise ValueError(f"a key has 1 to {MAX_KEY_BYTES} bytes, not {len(key)}")
         entry = Entry(key, Version(self.clock.stamp(wall), self.me), value)
-        self.knowledge.wrote(entry.version)
+        self.context.record_own(entry.version)
         return self._take(entry), _message(PUSH, lambda out: write_entries((entry,), out))
 
     def _take(self, entry: Entry) -> Change | None:
-        """Hold an entry if it wins; what changes for the application."""
+        """Keep an entry if it wins; returns the change for the application."""
         before = self.entries.get(entry.key)
         if not entry.wins_over(before or self.deleted.get(entry.key)):
             return None
@@ -128,43 +143,43 @@ class Replica:
         old = None if before is None else before.value
         return None if old == entry.value else Change(entry.key, old, entry.value, entry.version)
 
-    def _death(self, key: bytes, version: Version) -> Entry | None:
-        """The mark that an entry which somebody shows us was deleted; None: it was not, as far as we know."""
+    def _deletion_of(self, key: bytes, version: Version) -> Entry | None:
+        """The mark for an entry of another copy that was deleted here; None: no deletion of it is known."""
         here, mark = self.entries.get(key), self.deleted.get(key)
         if here is not None and here.version >= version:
             return None
         if mark is not None and mark.version >= version:
             return mark
-        return Entry(key, version, None) if self.knowledge.covers(version) else None
+        return Entry(key, version, None) if self.context.covers(version) else None
 
     def forget(self, wall: int) -> None:
-        """Drop the marks of deletions that nobody needs any more."""
-        self.knowledge.give_up_the_silent(wall)
-        settled = self.knowledge.settled()
+        """Drop marks of deletions whose older entries `CausalContext.whole` would reject as well."""
+        self.context.expire_writers(wall)
+        settled = self.context.settled()
         for key in [key for key, mark in self.deleted.items() if mark.version.stamp <= settled]:
             del self.deleted[key]
 
-    # --- with others --------------------------------------------------------------------------------------------------
+    # --- exchanges with other copies ----------------------------------------------------------------------------------
 
     def begin(self, wall: int) -> bytes:
         """The message that begins an exchange with any other copy."""
         self.forget(wall)
-        return _message(BEGIN, _writes(_BEGIN, (self.root, self.knowledge.mark)))
+        return _message(BEGIN, _writes(_BEGIN, (self.root, self.context.mark)))
 
     def receive(self, data: bytes, wall: int) -> tuple[list[Change], list[bytes]]:
-        """A message of another copy: what changes here, and what to answer.
+        """Handle a message of another copy. Returns the changes here, and the answers.
 
         Raises:
-            WireError: it is none.
+            WireError: the bytes are no message.
         """
         reader = wire.Reader(data, wire.Interner())
         kind = reader.take(1)[0]
         changes: list[Change] = []
         if kind == BEGIN:
             replies = self._begun(*_BEGIN.read(reader))
-        elif kind == KNOWN:
-            root, whole, heard = _KNOWN.read(reader)
-            replies = self._known(root, whole, heard, wall)
+        elif kind == CONTEXT:
+            root, whole, seen = _CONTEXT.read(reader)
+            replies = self._context(root, whole, seen, wall)
         elif kind == COMPARE:
             replies = list(self._compared(_nodes(reader)))
         elif kind == SUMMARY:
@@ -178,30 +193,31 @@ class Replica:
         return changes, replies
 
     def _begun(self, root: bytes, mark: bytes) -> list[bytes]:
-        """They begin: look for what differs; where nothing does, tell what we know of it."""
+        """The peer begins an exchange: compare the trees; where they are equal and the contexts differ, send the
+        context."""
         if root != self.root:
             return list(self._compared({"": root}))
-        return [] if mark == self.knowledge.mark else [self._knowing()]
+        return [] if mark == self.context.mark else [self._own_context()]
 
-    def _knowing(self) -> bytes:
-        return _message(KNOWN, _writes(_KNOWN, (self.root, self.knowledge.whole, self.knowledge.heard)))
+    def _own_context(self) -> bytes:
+        return _message(CONTEXT, _writes(_CONTEXT, (self.root, self.context.whole, self.context.seen)))
 
-    def _known(self, root: bytes, whole: Stamps, heard: Stamps, wall: int) -> list[bytes]:
-        """What they know of the same entries. If we know more, they should know it too."""
+    def _context(self, root: bytes, whole: Stamps, seen: Stamps, wall: int) -> list[bytes]:
+        """Merge the context of a copy with the same entries; if the result differs from it, answer with the result."""
         if root != self.root:
             self.counters.add("changed_meanwhile")
             return []
-        if not all(self.clock.sees(stamp, wall) for stamps in (whole, heard) for stamp in stamps.values()):
+        if not all(self.clock.observe(stamp, wall) for stamps in (whole, seen) for stamp in stamps.values()):
             self.counters.add("refused")
             return []
-        self.knowledge.join(whole, heard, wall)
+        self.context.join(whole, seen, wall)
         self.forget(wall)
-        return [] if (self.knowledge.whole, self.knowledge.heard) == (whole, heard) else [self._knowing()]
+        return [] if (self.context.whole, self.context.seen) == (whole, seen) else [self._own_context()]
 
-    def _compared(self, theirs: dict[str, bytes]) -> Iterator[bytes]:
-        """Their hashes of nodes: look deeper where ours differ."""
+    def _compared(self, hashes: dict[str, bytes]) -> Iterator[bytes]:
+        """Handle the other copy's hashes of nodes: descend where they differ."""
         deeper: dict[str, bytes] = {}
-        for node in [node for node, hashed in theirs.items() if self.tree.hash_of(node) != hashed]:
+        for node in [node for node, hashed in hashes.items() if self.tree.hash_of(node) != hashed]:
             self.counters.add("nodes_differing")
             if self.tree.is_leaf(node):
                 yield self._summary(node)
@@ -221,21 +237,22 @@ class Replica:
             write_held(held, out)
         return _message(SUMMARY, body)
 
-    def _summarised(self, node: str, theirs: dict[bytes, Version]) -> list[bytes]:
-        """All that they have under a node: ask for what is newer there, send what is newer or was deleted here."""
+    def _summarised(self, node: str, versions: dict[bytes, Version]) -> list[bytes]:
+        """Handle the other copy's keys under a node: pull what is newer there, push what is newer or deleted here."""
         check_node(node)
-        dead = [death for death in (self._death(key, version) for key, version in theirs.items()) if death is not None]
-        gone = {death.key: None for death in dead}
-        pull = [key for key, version in theirs.items() if key not in gone
+        marks = [mark for mark in (self._deletion_of(key, version) for key, version in versions.items())
+                 if mark is not None]
+        deleted = {mark.key: None for mark in marks}
+        pull = [key for key, version in versions.items() if key not in deleted
                 and (key not in self.entries or self.entries[key].version < version)]
         push = [self.entries[key] for key in self.tree.keys_of(node)
-                if key not in theirs or theirs[key] < self.entries[key].version]
+                if key not in versions or versions[key] < self.entries[key].version]
         self.counters.add("pulled", len(pull))
-        asked = [_message(PULL, _writes(_KEYS, tuple(keys))) for keys in self._batches(pull, _key_bytes)]
-        return [*asked, *self._pushes([*dead, *push])]
+        pulls = [_message(PULL, _writes(_KEYS, tuple(keys))) for keys in self._batches(pull, _key_bytes)]
+        return [*pulls, *self._pushes([*marks, *push])]
 
     def _pushes(self, entries: Iterable[Entry]) -> Iterator[bytes]:
-        """Entries in messages, up to what one answer may bring."""
+        """PUSH messages with these entries, up to `max_reply_bytes`."""
         sent = 0
         for batch in self._batches(entries, _entry_bytes):
             sent += sum(entry.nbytes for entry in batch)
@@ -257,21 +274,21 @@ class Replica:
             yield batch
 
     def _pushed(self, entries: Iterable[Entry], wall: int) -> tuple[list[Change], list[bytes]]:
-        """Entries come; who sends what was deleted here is told so."""
-        changes, dead = [], []
+        """Handle pushed entries; answer those that were deleted here with their marks."""
+        changes, marks = [], []
         for entry in entries:
-            if not 0 < len(entry.key) <= MAX_KEY_BYTES or not self.clock.sees(entry.version.stamp, wall):
+            if not 0 < len(entry.key) <= MAX_KEY_BYTES or not self.clock.observe(entry.version.stamp, wall):
                 self.counters.add("refused")
                 continue
-            death = None if entry.value is None else self._death(entry.key, entry.version)
-            self.knowledge.hears(entry.version, wall)
-            if death is not None:
-                dead.append(death)
+            mark = None if entry.value is None else self._deletion_of(entry.key, entry.version)
+            self.context.record(entry.version, wall)
+            if mark is not None:
+                marks.append(mark)
                 continue
             change = self._take(entry)
             if change is not None:
                 changes.append(change)
-        return changes, list(self._pushes(dead))
+        return changes, list(self._pushes(marks))
 
 
 def _nodes(reader: wire.Reader) -> dict[str, bytes]:
@@ -284,7 +301,7 @@ def _nodes(reader: wire.Reader) -> dict[str, bytes]:
 def check_node(node: str) -> None:
     """Raises WireError if it is no prefix of a place."""
     if len(node) > 2 * PLACE_BYTES or node.strip(DIGITS):
-        raise WireError("a node is no prefix of a hash")
+        raise WireError("a node that is no prefix of a hash")
 
 
 def _message(kind: int, body: Callable[[bytearray], None]) -> bytes:

@@ -1,9 +1,9 @@
-"""SharedTable: a keyed state on a channel, the same at all members in the end, whatever is lost and whoever was apart.
+"""SharedTable: a keyed state on a channel, eventually equal at all members despite losses and partitions.
 
-A write is applied here and multicast; what does not arrive (a partition, a site that was given up) is made up for by
-exchanges with one member after another, on a timer and whenever the view changes; with RELAY, with members of other
-sites too. Nobody waits for anybody: members may see different values for a while, and of two writes that did not know
-of each other one is lost (last writer wins). Who needs agreement needs blocks.replicas.
+A write is applied locally and multicast. Writes that do not arrive (a partition, a site for which messages were lost)
+are repaired by exchanges with one random member at a time, on a timer and at every view change; with RELAY, with
+members of other sites as well. No operation waits for other members: they may see different values for a while, and of
+two concurrent writes one is lost (last writer wins). For agreement use blocks.replication.
 """
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import ClassVar
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
-from jgroups_py.block import Block
-from jgroups_py.blockheaders import BlockHeader, Reconcile
 from jgroups_py.blocks.anti_entropy.replica import Change, Replica, Settings
-from jgroups_py.errors import ChannelError, WireError
-from jgroups_py.outputs import Output, ViewInstalled
-from jgroups_py.session import BaseChannel, Session
-from jgroups_py.view import View
+from jgroups_py.channel.base import BaseChannel
+from jgroups_py.channel.block import Block, Connection
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.errors import ChannelError, WireError
+from jgroups_py.model.outputs import Output, ViewInstalled
+from jgroups_py.model.view import View
+from jgroups_py.wire.block_headers import BlockHeader, Reconcile
 
 log = logging.getLogger("jgroups_py")
 
 SERVICES = 1 << 16
 JOIN_SECONDS = 2.0
-ENTRY_BYTES = 256                      # of a message, beside the key and the value of its entry
-WRITE_SECONDS = 5.0                    # a write waits so long for a slow group; then an exchange makes up for it
+ENTRY_BYTES = 256                      # of a message, besides the key and the value of its entry
+WRITE_SECONDS = 5.0                    # how long a write waits for a slow group; then an exchange repairs it
 Watcher = Callable[[Change], object]
 
 
-class Tables(Block):
+class SharedTables(Block):
     """All shared tables of one channel."""
 
     headers: ClassVar[tuple[type[BlockHeader], ...]] = (Reconcile,)
 
     @classmethod
-    def of(cls, channel: BaseChannel) -> Tables:
-        """Those of a channel; attached if it has none yet."""
-        found = next((block for block in channel.blocks if isinstance(block, Tables)), None)
+    def of(cls, channel: BaseChannel) -> SharedTables:
+        """The block of a channel, made and attached if it has none."""
+        found = next((block for block in channel.blocks if isinstance(block, SharedTables)), None)
         if found is None:
             found = cls()
             channel.attach(found)
@@ -49,10 +49,10 @@ class Tables(Block):
 
     def __init__(self) -> None:
         self.tables: dict[int, SharedTable] = {}
-        self.session: Session | None = None
+        self.connection: Connection | None = None
 
-    def begin(self, session: Session) -> None:
-        self.session = session
+    def begin(self, connection: Connection) -> None:
+        self.connection = connection
 
     def early(self, outputs: Sequence[Output]) -> Sequence[Output]:
         for output in outputs:
@@ -63,7 +63,7 @@ class Tables(Block):
 
     def deliver(self, batch: Batch) -> None:
         header = batch.headers[0]
-        assert isinstance(header, Reconcile), "only what is ours is given to us"
+        assert isinstance(header, Reconcile), "a block gets batches with its own headers only"
         table = self.tables.get(header.service)
         if table is not None and batch.src != table.replica.me:
             for payload in batch.payloads:
@@ -71,23 +71,23 @@ class Tables(Block):
 
 
 class SharedTable:
-    """See the module. Keys and values are bytes. Any thread may call it.
+    """A table of bytes to bytes, shared by the members of a group. Any thread may call it.
 
-    service: tells several tables of a channel apart; interval: seconds between exchanges; changed: called with every
-    Change that others' writes bring, on the thread that delivers.
+    service: distinguishes several tables of a channel; interval: seconds between exchanges; changed: called with every
+    Change that other members made, on the thread of the channel's callbacks.
     """
 
     def __init__(
         self, channel: BaseChannel, service: int = 1, interval: float = 1.0, changed: Watcher | None = None,
         settings: Settings | None = None, wall_ns: Callable[[], int] = time.time_ns,
     ) -> None:
-        tables = Tables.of(channel)
+        tables = SharedTables.of(channel)
         if not 0 <= service < SERVICES or service in tables.tables:
             raise ValueError(f"service {service} is taken, or not within 0 to {SERVICES - 1}")
         if interval <= 0:
             raise ValueError(f"an interval of {interval} s is not above 0")
         self.changed = changed
-        # Versions are told apart by who writes. A channel has another address each time, so we draw one for the table.
+        # The writer distinguishes versions. A channel has a new address after each connect, so the table draws its own.
         self._rng = Random()
         self.replica = Replica(Address(self._rng.randbytes(16)), settings)
         self._tables = tables
@@ -106,7 +106,7 @@ class SharedTable:
     # --- as a table ---------------------------------------------------------------------------------------------------
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Set a key here at once, and elsewhere by and by; connected or not.
+        """Set a key, here at once and at other members eventually; connected or not.
 
         Raises:
             ValueError: the key is not of 1 to 1024 bytes, or key and value do not fit one message of the channel.
@@ -114,7 +114,7 @@ class SharedTable:
         self._write(key, bytes(value))
 
     def delete(self, key: bytes) -> None:
-        """Delete a key, likewise. A copy that comes back does not bring it back.
+        """Delete a key, here at once and at other members eventually. A copy that was cut off does not restore it.
 
         Raises:
             ValueError: see `put`.
@@ -122,12 +122,12 @@ class SharedTable:
         self._write(key, None)
 
     def get(self, key: bytes) -> bytes | None:
-        """What it stands for here."""
+        """The local value of a key; None: it has none."""
         with self._lock:
             return self.replica.get(key)
 
     def items(self) -> dict[bytes, bytes]:
-        """All of it, here and now."""
+        """All local keys with their values."""
         with self._lock:
             return self.replica.items()
 
@@ -139,17 +139,17 @@ class SharedTable:
 
     @property
     def root(self) -> bytes:
-        """Equal at two members: they hold the same."""
+        """The hash of all entries; equal at two members that hold the same."""
         with self._lock:
             return self.replica.root
 
     def stats(self) -> dict[str, float]:
-        """Counters: nodes_differing, pulled, pushed, refused, malformed; and how many deletions are remembered now."""
+        """Counters: nodes_differing, pulled, pushed, refused, malformed; deletions: marks that are kept now."""
         with self._lock:
             return {**self.replica.counters, "deletions": len(self.replica.deleted)}
 
     def close(self) -> None:
-        """Take no part any more; the contents stay readable."""
+        """Stop exchanging; the contents stay readable."""
         self._over = True
         self._wake.set()
         self._tables.tables = {number: table for number, table in self._tables.tables.items() if table is not self}
@@ -164,10 +164,10 @@ class SharedTable:
             _, message = self.replica.write(bytes(key), value, self._wall_ns())
         self._send(None, message, WRITE_SECONDS)
 
-    # --- with others --------------------------------------------------------------------------------------------------
+    # --- exchanges with other members ---------------------------------------------------------------------------------
 
     def receive(self, src: Address, data: bytes) -> None:
-        """A message of another member's table."""
+        """Handle a message of another member's table."""
         try:
             with self._lock:
                 changes, replies = self.replica.receive(data, self._wall_ns())
@@ -177,10 +177,10 @@ class SharedTable:
         for reply in replies:
             self._send(src, reply)
         for change in changes if self.changed is not None else ():
-            self._tell(change)
+            self._report(change)
 
-    def _tell(self, change: Change) -> None:
-        assert self.changed is not None, "asked before"
+    def _report(self, change: Change) -> None:
+        assert self.changed is not None, "checked by the caller"
         try:
             self.changed(change)
         except Exception:
@@ -188,7 +188,7 @@ class SharedTable:
             log.exception("a watcher of a shared table raised")
 
     def view_changed(self, view: View) -> None:
-        """Inside a round: somebody came or went; who came may hold something else."""
+        """Begin an exchange soon: a new member may hold other entries. Inside a round."""
         self._view = view
         self._wake.set()
 
@@ -210,10 +210,10 @@ class SharedTable:
         return [member for member in members if member != self._channel.address]
 
     def _send(self, dest: Address | None, message: bytes, wait: float = 0.0) -> None:
-        session = self._tables.session
-        if session is None or session.ended:
-            return                                        # not connected: an exchange makes up for it
+        connection = self._tables.connection
+        if connection is None or connection.ended:
+            return                                        # not connected: an exchange repairs it
         try:
-            session.host.sends.put(dest, message, 0, (Reconcile(self._service),), wait)
+            connection.sends.put(dest, message, 0, (Reconcile(self._service),), wait)
         except ChannelError:
             self.replica.counters.add("not_sent")

@@ -1,15 +1,16 @@
-"""A hash tree over keyed marks: two trees with equal roots hold the same, and where they differ is found by descending.
+"""A hash tree over keyed marks: trees with equal roots hold the same; differences are found by descending.
 
-A key's place is its hash, in hexadecimal, so the tree is balanced whatever the keys are. A node is the prefix of a
-place. It is a leaf if it holds `LEAF` marks or fewer, which only depends on what the tree holds, not on how it came
-there; a leaf's hash is that of its marks, another node's that of its sixteen children's. Hashes are computed when asked
-for, and forgotten along the path of what changes.
+A key's place is its hash, in hexadecimal, so the tree is balanced for any keys. A node is a prefix of a place. It is a
+leaf if it holds `LEAF` marks or fewer, which depends only on the contents of the tree, not on their history; the hash
+of a leaf covers its marks, the hash of another node those of its sixteen children. Hashes are computed on demand, and
+invalidated along the path of a change.
 Source: Merkle (1987); as used for replicas in Dynamo (DeCandia et al. 2007, section 4.7).
 """
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from hashlib import blake2b
+
+from sortedcontainers import SortedDict
 
 DIGITS = "0123456789abcdef"
 AFTER_ALL = "g"                        # sorts after every digit
@@ -19,39 +20,35 @@ LEAF = 16
 
 
 def place_of(key: bytes) -> str:
-    """Where a key stands."""
+    """The place of a key."""
     return blake2b(key, digest_size=PLACE_BYTES).hexdigest()
 
 
 class HashTree:
-    """See the module."""
+    """The tree of one copy."""
 
     def __init__(self) -> None:
-        self._marks: dict[str, tuple[bytes, bytes]] = {}      # place -> key, mark
-        self._order: list[str] = []                           # places
+        self._marks: SortedDict[str, tuple[bytes, bytes]] = SortedDict()   # place -> key, mark
         self._hashes: dict[str, bytes] = {}                   # node -> its hash, where it is known
 
     def __len__(self) -> int:
-        return len(self._order)
+        return len(self._marks)
 
     @property
     def root(self) -> bytes:
-        """The hash of all."""
+        """The hash of the whole tree."""
         return self.hash_of("")
 
     def put(self, key: bytes, mark: bytes) -> None:
         """Set a key's mark."""
         place = place_of(key)
-        if place not in self._marks:
-            insort(self._order, place)
         self._marks[place] = key, mark
         self._forget_path(place)
 
     def remove(self, key: bytes) -> None:
-        """Take a key out."""
+        """Remove a key."""
         place = place_of(key)
         del self._marks[place]
-        del self._order[bisect_left(self._order, place)]
         self._forget_path(place)
 
     def _forget_path(self, place: str) -> None:
@@ -59,27 +56,27 @@ class HashTree:
             self._hashes.pop(place[:depth], None)
 
     def _range(self, node: str) -> tuple[int, int]:
-        return bisect_left(self._order, node), bisect_left(self._order, node + AFTER_ALL)
+        return self._marks.bisect_left(node), self._marks.bisect_left(node + AFTER_ALL)
 
     def is_leaf(self, node: str) -> bool:
-        """Whether so few keys stand under a node that they are named one by one."""
+        """Whether a node has so few keys that a summary lists them."""
         first, stop = self._range(node)
         return stop - first <= LEAF or len(node) == 2 * PLACE_BYTES
 
     def keys_of(self, node: str) -> list[bytes]:
         """The keys under a node."""
         first, stop = self._range(node)
-        return [self._marks[place][0] for place in self._order[first:stop]]
+        return [key for key, _ in self._marks.values()[first:stop]]
 
     def hash_of(self, node: str) -> bytes:
-        """The hash of a node; of one with nothing under it too."""
+        """The hash of a node, which may be empty."""
         known = self._hashes.get(node)
         if known is None:
             hashed = blake2b(digest_size=HASH_BYTES)
             if self.is_leaf(node):
                 first, stop = self._range(node)
-                for place in self._order[first:stop]:
-                    hashed.update(self._marks[place][1])
+                for _, mark in self._marks.values()[first:stop]:
+                    hashed.update(mark)
             else:
                 hashed.update(b"node")
                 for child in self.children(node):

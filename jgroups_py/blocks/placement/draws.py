@@ -3,13 +3,13 @@
 Three steps, each of which is either integer arithmetic or single IEEE 754 operations, so that plain Python and numpy,
 any version and platform, agree exactly (test_draws_agree_bit_for_bit):
 
-1. Hash. blake2b-64 of the partition, blake2b-128 of the member, once each, told apart by `person` and keyed by the
+1. Hash. blake2b-64 of the partition, blake2b-128 of the member, once each, distinguished by `person` and keyed by the
    placement's key. blake2b has no vector form, and 10^8 calls for the pairs would take minutes.
 2. Mix. The member's two words are the key of an iterated Even-Mansour cipher over the partition's word, with David
-   Stafford's 64-bit mixer 13 (the one of SplitMix64, Steele, Lea and Flood 2014) as its permutation. Each member thus
-   is a permutation of the partitions' hashes of its own.
-3. Draw. The upper 52 bits k of the mixed word give u = (2k+1) / 2^53, which a float holds exactly, and -ln(u) is worked
-   out by a fixed sequence of +, -, * and /. math.log and numpy.log differ from platform to platform in the last bit.
+   Stafford's 64-bit mixer 13 (the one of SplitMix64, Steele, Lea and Flood 2014) as its permutation. So each member
+   defines its own permutation of the partitions' hashes.
+3. Draw. The upper 52 bits k of the mixed word give u = (2k+1) / 2^53, which a float holds exactly, and -ln(u) is
+   computed by a fixed sequence of +, -, * and /. math.log and numpy.log differ between platforms in the last bit.
 """
 from __future__ import annotations
 

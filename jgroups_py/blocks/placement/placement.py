@@ -1,4 +1,4 @@
-"""Placement: the candidates of one moment and where they put partitions."""
+"""Placement: maps partitions to a fixed set of candidates."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ MAX_KEY_BYTES = 64                         # of blake2b
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Who holds a partition, best first; fewer than were wanted where there are not so many candidates."""
+    """The holders of a partition, best first; fewer than wanted if there are too few candidates."""
 
     candidates: tuple[Candidate, ...]
     wanted: int
@@ -34,15 +34,15 @@ class Placed:
 
 
 class Placement:
-    """Where partitions belong among these candidates.
+    """The placement of partitions on these candidates.
 
-    key: placements with different keys have nothing in common; use the name of the store, say.
+    key: placements with different keys are independent; for example the name of the store.
     """
 
     def __init__(self, candidates: Iterable[Candidate], key: str = "") -> None:
         """
         Raises:
-            ValueError: an id stands twice, or the key is longer than 64 bytes.
+            ValueError: an id occurs twice, or the key is longer than 64 bytes.
         """
         self.candidates = in_order(candidates)
         self.key = key.encode()
@@ -51,7 +51,7 @@ class Placement:
         self._members = [hash_member(candidate.id, self.key) for candidate in self.candidates]
 
     def costs(self, partition: str) -> list[float]:
-        """What the partition costs each of `candidates`: a partition belongs where it costs least."""
+        """The cost of the partition at each of `candidates`: a partition belongs where it costs least."""
         word = hash_partition(partition, self.key)
         return [exponential(pair(word, member)) / float(candidate.weight)
                 for candidate, member in zip(self.candidates, self._members, strict=True)]
@@ -63,7 +63,7 @@ class Placement:
         return tuple(self.candidates[at] for at in order)
 
     def place(self, partition: str, k: int, *, spread: bool = False) -> Placed:
-        """The `k` best. spread: each next one from the zones that have fewest so far.
+        """The `k` best candidates. spread: each from the zones that have the fewest replicas so far.
 
         Raises:
             ValueError: k is below 1.

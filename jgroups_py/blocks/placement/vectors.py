@@ -10,16 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from jgroups_py.blocks.placement.draws import (
-    DRAW_SHIFT,
-    LN_2,
-    MIX,
-    SCALE_BITS,
-    SERIES,
-    SHIFTS,
-    SQRT_HALF,
-    MemberKey,
-)
+from jgroups_py.blocks.placement.draws import DRAW_SHIFT, LN_2, MIX, SCALE_BITS, SERIES, SHIFTS, SQRT_HALF, MemberKey
 
 BLOCK = 8192                               # partitions at a time: 64 KB an array; measured, 4096 to 16384 are alike
 MANTISSA_BITS = np.uint64(52)

@@ -1,8 +1,8 @@
-"""AsyncRpc: the same over an AsyncChannel; what waits is a coroutine, and a handler may be one too.
+"""AsyncRpc: requests over an AsyncChannel; coroutines wait for answers, and a handler may be a coroutine, too.
 
     rpc = AsyncRpc(channel, handler)
     answer = await rpc.request(member, b"...", timeout=2.0)
-    answers = await asyncio.gather(*[rpc.request(member, payload) for payload in many])      # they travel as runs
+    answers = await asyncio.gather(*[rpc.request(member, payload) for payload in many])      # sent in batches
 """
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import Awaitable, Iterable
 from typing import Any
 
-from jgroups_py.address import Address
-from jgroups_py.aio import AsyncChannel
-from jgroups_py.batch import Flag
 from jgroups_py.blocks.rpc.calls import Answers, Call, Mode
-from jgroups_py.blocks.rpc.client import NOBODY, TIMEOUT_SECONDS, BaseRpc
+from jgroups_py.blocks.rpc.client import NO_ANSWERS, TIMEOUT_SECONDS, BaseRpc
 from jgroups_py.blocks.rpc.serving import Handler, Request
-from jgroups_py.runtime.sends import NOW
+from jgroups_py.channel.aio import AsyncChannel
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Flag
+from jgroups_py.runtime.send_queue import NOW
 
 Waiter = asyncio.Future[Any]
 
@@ -32,7 +32,7 @@ class AsyncRpc(BaseRpc):
     async def request(
         self, dest: Address, payload: Any, timeout: float | None = TIMEOUT_SECONDS, flags: int = 0,
     ) -> bytes:
-        """Ask one member; its answer."""
+        """Send a request to one member, and wait for its answer."""
         await self._room()
         waiter: Waiter = asyncio.get_running_loop().create_future()
         call = self._send_one(dest, payload, Flag.bits(flags), timeout, waiter, NOW)
@@ -46,45 +46,43 @@ class AsyncRpc(BaseRpc):
         self, dests: Iterable[Address] | None, payload: Any, mode: Mode | str = Mode.ALL,
         timeout: float | None = TIMEOUT_SECONDS, flags: int = 0,
     ) -> Answers:
-        """Ask several members (None: all of the group)."""
+        """Send a request to several members (None: to all), and wait for the answers that `mode` requires."""
         await self._room()
         if Mode(mode) is Mode.NONE:
             for dest in [None] if dests is None else dests:
-                self._tell(dest, payload, flags, NOW)
-            return NOBODY
+                self._notify(dest, payload, flags, NOW)
+            return NO_ANSWERS
         waiter: Waiter = asyncio.get_running_loop().create_future()
         call = self._send_many(dests, payload, Flag.bits(flags), Mode(mode), timeout, waiter, NOW)
         if call is None:
-            return NOBODY
+            return NO_ANSWERS
         try:
             return await waiter                              # type: ignore[no-any-return]
         except asyncio.CancelledError:
             self._calls.forget(call)
             raise
 
-    async def tell(self, dest: Address | None, payload: Any, flags: int = 0) -> None:
-        """Send a request that nobody answers (None: to all members)."""
+    async def notify(self, dest: Address | None, payload: Any, flags: int = 0) -> None:
+        """Send a one-way request, which is not answered (None: to all members)."""
         await self._room()
-        self._tell(dest, payload, flags, NOW)
+        self._notify(dest, payload, flags, NOW)
 
     def close(self) -> None:
         """See Rpc.close."""
         self._hub.remove(self._number)
 
     async def _room(self) -> None:
-        if not self._async_channel._ready().host.sends.has_room():
-            await self._async_channel._room(None)
+        if not self._async_channel.connection().sends.has_room():
+            await self._async_channel.room()
 
     def _done(self, finished: list[Call]) -> None:
-        duty = self._async_channel.duty
-        if duty is not None:
-            duty.tell(lambda: _resolve(finished))
+        self._async_channel.call(lambda: _resolve(finished))
 
     def _answer_later(self, request: Request, awaitable: Awaitable[Any]) -> None:
         async def answer() -> None:
             try:
                 request.answer(await awaitable)
-            except Exception as error:                       # noqa: BLE001  the application's, not ours
+            except Exception as error:                       # noqa: BLE001  of the application's coroutine
                 request.fail(error)
         task = asyncio.get_running_loop().create_task(answer())
         self._answering[task] = None
@@ -92,7 +90,7 @@ class AsyncRpc(BaseRpc):
 
 
 def _resolve(finished: list[Call]) -> None:
-    """Give the waiting coroutines their outcomes, on their event loop."""
+    """Resume the waiting coroutines with their outcomes, on their event loop."""
     for call in finished:
         waiter, outcome = call.waiter, call.outcome
         if waiter.done():

@@ -1,9 +1,9 @@
-"""The requests of one service that wait for answers: who was asked, who answered, when a request is over.
+"""The requests of one service that wait for answers: their destinations, the answers so far, and when each is done.
 
 Pure bookkeeping: no threads, sockets or clocks. Any thread may register a request (a lane numbers it while it is being
-queued); everything that ends one is told inside rounds of the loop, hence by one thread at a time, by the methods of
-Calls, and the requests that are over collect in `finished` for whoever waits. Numbers are consecutive per destination,
-so that requests to one member form runs, and so do the answers to them.
+queued). All events that end a request are passed to the methods of Calls inside rounds of the loop, hence by one thread
+at a time; requests that are done collect in `finished`, for the waiting threads. Numbers are consecutive per
+destination, so that requests to one member form batches, and so do their answers.
 """
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from typing import Any
 
 import attrs
 
-from jgroups_py.address import Address, ProxyUUID
-from jgroups_py.batch import Header
-from jgroups_py.blockheaders import Ask
-from jgroups_py.counters import Counters
-from jgroups_py.errors import MemberLeftError, RemoteError, RequestTimeoutError
+from jgroups_py.model.address import Address, ProxyUUID
+from jgroups_py.model.batch import Header
+from jgroups_py.model.counters import counter, declare, drop, figure, table
+from jgroups_py.model.errors import MemberLeftError, RemoteError, RequestTimeoutError
+from jgroups_py.system.drops import LoggedCounters
+from jgroups_py.wire.block_headers import Ask
 
-BLOCK = 4096                                # numbers that a lane takes at once
+BLOCK = 4096                                # numbers that a lane reserves at a time
 NEVER_NS = 1 << 62
 
 
 class Mode(enum.StrEnum):
-    """How many answers a request to several members waits for; the words will do wherever a Mode is wanted.
+    """How many answers a request to several members waits for; the strings are accepted wherever a Mode is.
 
-    MAJORITY: of those that were asked, more than half.
+    MAJORITY: more than half of the destinations.
     """
 
     NONE = "none"
@@ -37,11 +38,11 @@ class Mode(enum.StrEnum):
 
 @attrs.frozen
 class Answers:
-    """What came of a request to several members; every one of them is in exactly one of these.
+    """The outcome of a request to several members; every destination is in exactly one of the four collections.
 
-    values: member -> its answer, in order of arrival. errors: member -> how its handler failed. left: who left the
-    group or could not be reached. missing: who had not answered when the request was over. complete: whether the mode
-    was satisfied (ALL: nobody failed, left or is missing).
+    values: member -> its answer, in order of arrival. errors: member -> how its handler failed. left: members that left
+    the group or could not be reached. missing: members that had not answered when the request was done. complete:
+    whether the mode was satisfied (ALL: none failed, left or is missing).
     """
 
     values: dict[Address, bytes]
@@ -52,7 +53,7 @@ class Answers:
 
     @property
     def first(self) -> bytes:
-        """The answer that came first.
+        """The first answer.
 
         Raises:
             LookupError: there is none.
@@ -66,7 +67,7 @@ class Answers:
 
 
 class Call:
-    """A request that waits. outcome: set when it is over, the answer or an exception; waiter: whom that concerns."""
+    """A waiting request. outcome: its answer or an exception, once it is done; waiter: of the thread or coroutine."""
 
     __slots__ = ("deadline_ns", "numbers", "outcome", "waiter")
 
@@ -77,7 +78,7 @@ class Call:
         self.outcome: Any = None
 
     def late(self) -> Any:
-        """The outcome when the time is over."""
+        """The outcome at the deadline."""
         raise NotImplementedError
 
 
@@ -100,16 +101,16 @@ class One(Call):
 class Many(Call):
     """A request to several members.
 
-    waiting: those who have not answered yet. settled: whether it is known who was asked; a multicast is answered by the
-    members of the view in which it is delivered, so that is known when our own copy comes back.
+    waiting: members that have not answered yet. settled: whether the destinations are known; a multicast is answered by
+    the members of the view in which it is delivered, so they are known when this member delivers its own copy.
     """
 
-    __slots__ = ("asked", "errors", "left", "mode", "over", "settled", "values", "waiting")
+    __slots__ = ("errors", "left", "mode", "over", "settled", "target_count", "values", "waiting")
 
     def __init__(self, targets: Iterable[Address], mode: Mode, deadline_ns: int, waiter: Any, settled: bool) -> None:
         super().__init__(deadline_ns, waiter)
         self.waiting: dict[Address, None] = dict.fromkeys(targets)
-        self.asked = len(self.waiting)
+        self.target_count = len(self.waiting)
         self.mode = mode
         self.settled = settled
         self.over = False
@@ -118,16 +119,16 @@ class Many(Call):
         self.left: dict[Address, None] = {}
 
     def settle(self, members: Iterable[Address]) -> None:
-        """`members` got the request, and nobody else."""
+        """Fix the destinations: exactly `members` delivered the request."""
         self.settled = True
-        got = dict.fromkeys(members)
-        self.asked = len(got)
-        for member in [member for member in self.waiting if member not in got]:
+        targets = dict.fromkeys(members)
+        self.target_count = len(targets)
+        for member in [member for member in self.waiting if member not in targets]:
             self.lose(member)
-        self.waiting = {member: None for member in got if member not in self.values and member not in self.errors}
+        self.waiting = {member: None for member in targets if member not in self.values and member not in self.errors}
 
     def lose(self, member: Address) -> bool:
-        """`member` is gone; whether we waited for it."""
+        """Move `member`, which left, from waiting to left. Returns whether it was waiting."""
         if member not in self.waiting:
             return False
         del self.waiting[member]
@@ -139,35 +140,35 @@ class Many(Call):
         """Whether the mode is satisfied."""
         if self.mode is Mode.FIRST:
             return bool(self.values)
-        return self.settled and len(self.values) >= self._wanted
+        return self.settled and len(self.values) >= self._required
 
     @property
     def hopeless(self) -> bool:
-        """Whether too many failed for the mode to be satisfied, so that nothing is left to wait for."""
+        """Whether the mode cannot be satisfied any more, so that waiting is useless."""
         if self.mode is Mode.ALL or not self.settled:
             return self.settled and not self.waiting
-        return len(self.values) + len(self.waiting) < self._wanted
+        return len(self.values) + len(self.waiting) < self._required
 
     @property
-    def _wanted(self) -> int:
+    def _required(self) -> int:
         if self.mode is Mode.ALL:
-            return self.asked
-        return self.asked // 2 + 1 if self.mode is Mode.MAJORITY else 1
+            return self.target_count
+        return self.target_count // 2 + 1 if self.mode is Mode.MAJORITY else 1
 
     def late(self) -> Answers:
         """See Call."""
         return self.answers()
 
     def answers(self) -> Answers:
-        """What there is now."""
+        """The answers so far."""
         complete = self.reached and not (self.mode is Mode.ALL and self.left)
         return Answers(self.values, self.errors, tuple(self.left), tuple(self.waiting), complete)
 
 
 class Lane:
-    """Requests to one destination (None: all members), numbered as they are queued. See sends.Stream.
+    """Requests to one destination (None: all members), numbered as they are queued (see send_queue.Stream).
 
-    gone: the destination left the group; nothing that is registered now would ever be answered.
+    gone: the destination left the group, so a request that is registered now would never be answered.
     """
 
     __slots__ = ("_calls", "_next", "_stop", "dest", "gone")
@@ -192,29 +193,35 @@ class Lane:
         return first
 
     def headers(self, first: int) -> tuple[Header, ...]:
-        """Of a run that begins with request `first`."""
+        """The headers of a batch that begins with request `first`."""
         return (Ask(self._calls.service, first),)
 
 
 class Calls:
     """All waiting requests of one service of a channel.
 
-    draw: gives the first of so many numbers that nobody on this channel was given before; so an answer that comes late
-    is never taken for another's.
+    draw: returns the first of so many numbers that no request of this channel had before, so that a late answer is
+    never matched to another request.
     """
+
+    COUNTERS = declare(
+        counter("requests_timed_out", "Requests that were not answered in time."),
+        drop("answers_too_late", "Answers to requests that are done."),
+        figure("waiting", "Requests that wait for answers now."),
+    )
 
     def __init__(self, service: int, draw: Callable[[int], int]) -> None:
         self.service = service
         self.draw = draw
         self.pending: dict[int, Call] = {}
         self.finished: list[Call] = []
-        self.counters = Counters()
+        self.counters = LoggedCounters(table(self.COUNTERS))
         self.members: dict[Address, None] = {}
-        self.everybody = Lane(self, None)
+        self.all_members = Lane(self, None)
         self._lanes: dict[Address, Lane] = {}
 
     def lane(self, dest: Address) -> Lane:
-        """The lane to `dest`; a lane that is gone if it is not in the group."""
+        """The lane to `dest`; if `dest` is not in the group, a lane with `gone` set."""
         found = self._lanes.get(dest)
         if found is None:
             found = Lane(self, dest)
@@ -224,10 +231,10 @@ class Calls:
                 found.gone = True
         return found
 
-    # --- what ends a request ----------------------------------------------------------------------------------------
+    # --- events that end requests -------------------------------------------------------------------------------------
 
     def answered(self, src: Address, first: int, payloads: Sequence[bytes]) -> None:
-        """`src` answers requests `first`, `first`+1, ..."""
+        """`src` answered requests `first`, `first`+1, ..."""
         pending, finished = self.pending, self.finished
         late = 0
         for number, payload in enumerate(payloads, first):
@@ -239,10 +246,10 @@ class Calls:
             elif not isinstance(call, Many) or not self._one_of(call, src, call.values, payload):
                 late += 1
         if late:
-            self.counters.add("answers_too_late", late)
+            self.counters.drop("answers_too_late", f"of {src}: the request is done", late)
 
     def failed(self, src: Address, first: int, payloads: Sequence[bytes]) -> None:
-        """`src` failed to handle requests `first`, `first`+1, ...; each payload says how."""
+        """`src` failed to handle requests `first`, `first`+1, ...; payloads are errors (see serving.error_bytes)."""
         for number, payload in enumerate(payloads, first):
             call = self.pending.get(number)
             kind, _, text = payload.decode("utf-8", "replace").partition("\n")
@@ -250,10 +257,10 @@ class Calls:
             if isinstance(call, One) and call.dest == src:
                 self._finish(call, error)
             elif not isinstance(call, Many) or not self._one_of(call, src, call.errors, error):
-                self.counters.add("answers_too_late")
+                self.counters.drop("answers_too_late", f"of {src}: the request is done")
 
     def _one_of(self, call: Many, src: Address, kept: dict[Address, Any], value: object) -> bool:
-        """One of several members answered; whether it was asked and had not answered before."""
+        """Record the answer of one of several members; False if it is no destination, or has answered before."""
         if src not in call.waiting and (call.settled or src in call.values or src in call.errors):
             return False
         call.waiting.pop(src, None)
@@ -261,17 +268,17 @@ class Calls:
         self._review(call)
         return True
 
-    def came_back(self, first: int, count: int, asked: Iterable[Address]) -> None:
-        """Our multicast requests `first`, ... were delivered in this view, so to these members."""
-        asked = list(asked)
+    def own_delivered(self, first: int, count: int, targets: Iterable[Address]) -> None:
+        """This member's own multicast requests `first`, ... were delivered in the current view, so to `targets`."""
+        targets = list(targets)
         for number in range(first, first + count):
             call = self.pending.get(number)
             if isinstance(call, Many) and not call.settled:
-                call.settle(asked)
+                call.settle(targets)
                 self._review(call)
 
     def view_installed(self, members: Iterable[Address]) -> None:
-        """These are the members of the group now."""
+        """A view with these members was installed: requests to others fail."""
         self.members = dict.fromkeys(members)
         for dest, lane in list(self._lanes.items()):
             if dest not in self.members and not isinstance(dest, ProxyUUID):
@@ -279,7 +286,7 @@ class Calls:
         self._lose(lambda member: member not in self.members and not isinstance(member, ProxyUUID))
 
     def sites_changed(self, everywhere: Iterable[Address]) -> None:
-        """These are the members of all sites now."""
+        """The members of all sites are now these: requests to others fail."""
         known = dict.fromkeys(everywhere)
         for dest, lane in list(self._lanes.items()):
             if dest not in known and isinstance(dest, ProxyUUID):
@@ -287,11 +294,11 @@ class Calls:
         self._lose(lambda member: isinstance(member, ProxyUUID) and member not in known)
 
     def unreachable(self, dest: Address) -> None:
-        """A message to `dest` is not known to have arrived."""
+        """Whether a message to `dest` was delivered is unknown: requests to it fail."""
         self._lose(lambda member: member == dest)
 
     def expire(self, now_ns: int) -> int:
-        """The requests whose time is over are over; the next deadline."""
+        """End the requests whose deadline has passed; returns the next deadline."""
         soonest = NEVER_NS
         for call in list(self.pending.values()):
             if call.deadline_ns > now_ns:
@@ -302,7 +309,7 @@ class Calls:
         return soonest
 
     def end(self, error: Callable[[], Exception]) -> None:
-        """The connection is over: every request fails with an `error` of its own."""
+        """The connection ended: every request fails, each with its own instance of the error."""
         for dest, lane in list(self._lanes.items()):
             self._close(dest, lane)
         self.members = {}
@@ -311,12 +318,12 @@ class Calls:
                 self._finish(call, error())
 
     def forget(self, call: Call) -> None:
-        """Nobody waits for it any more. From any thread."""
+        """Drop a request that no thread waits for any more. From any thread."""
         for number in call.numbers:
             self.pending.pop(number, None)
 
     def check(self, call: Call) -> None:
-        """Inside a round, after a request was sent to a lane that had gone meanwhile: it will not be answered."""
+        """End a request that was sent on a lane whose destination left meanwhile. Inside a round."""
         if call.outcome is None:
             self._lose_of(call, lambda member: member not in self.members and member not in self._lanes)
 
@@ -345,7 +352,7 @@ class Calls:
             self._finish(call, call.answers())
 
     def _finish(self, call: Call, outcome: object) -> None:
-        assert call.outcome is None, "a request is over once"
+        assert call.outcome is None, "a request ends once"
         call.outcome = outcome
         if isinstance(call, Many):
             call.over = True

@@ -1,31 +1,31 @@
-"""What Rpc and AsyncRpc share: checking, registering and sending requests."""
+"""The base of Rpc and AsyncRpc: checks, registers and sends requests."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from time import monotonic_ns
 from typing import Any
 
-from jgroups_py.address import Address
-from jgroups_py.batch import NO_RELAY, Flag
-from jgroups_py.blockheaders import Tell
 from jgroups_py.blocks.rpc.calls import NEVER_NS, Answers, Call, Calls, Lane, Many, Mode, One
 from jgroups_py.blocks.rpc.hub import Hub, Service
 from jgroups_py.blocks.rpc.serving import Handler, Request, Server
-from jgroups_py.errors import NoMemberError
-from jgroups_py.message import as_bytes
-from jgroups_py.session import BaseChannel
-from jgroups_py.units import seconds
+from jgroups_py.channel.base import BaseChannel
+from jgroups_py.channel.message import as_bytes
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import NO_RELAY, Flag
+from jgroups_py.model.errors import NoMemberError
+from jgroups_py.model.units import seconds
+from jgroups_py.wire.block_headers import OneWayRequest
 
 MAX_SERVICE = 0xFFFF
 TIMEOUT_SECONDS = 10.0                      # for an answer, by default
-NOBODY = Answers({}, {}, (), (), complete=False)
+NO_ANSWERS = Answers({}, {}, (), (), complete=False)
 
 
 class BaseRpc:
     """Requests and answers of one service of a channel.
 
-    handler: a function of a Request, called for every request in order with the receiver's methods; None: we only ask.
-    service: members whose services have the same number (0 to 65535) talk to each other.
+    handler: a function of a Request, called for every request in order with the receiver's methods; None: this service
+    only sends requests. service: services with the same number (0 to 65535) communicate with each other.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class BaseRpc:
 
     @property
     def handler(self) -> Handler | None:
-        """Who answers requests; may be changed at any time."""
+        """The function that answers requests; may be changed at any time."""
         return self._service.server.handler
 
     @handler.setter
@@ -57,24 +57,24 @@ class BaseRpc:
 
     @property
     def stats(self) -> dict[str, int]:
-        """Counters: requests_timed_out, answers_too_late, handler_exceptions, ..."""
+        """Counters of this service: requests_timed_out, answers_too_late, handler_exceptions, ..."""
         return {**self._calls.counters, **self._service.server.counters, "waiting": len(self._calls.pending)}
 
     def _done(self, finished: list[Call]) -> None:
         raise NotImplementedError
 
-    # --- sending; room: how long the send queue may be full -----------------------------------------------------------
+    # --- sending; room: seconds to wait for room in the send queue, None: no limit ------------------------------------
 
     def _send_one(
         self, dest: Address, payload: Any, flags: int, timeout: float | None, waiter: Any, room: float | None,
     ) -> One:
         data = self._checked(payload)
-        lane, session = self._lane(dest), self._channel._ready()
+        lane, connection = self._lane(dest), self._channel.connection()
         if lane.gone:
             raise NoMemberError(dest)
         assert lane.dest is not None, "the lane to one member has a destination"
         call = One(lane.dest, deadline(timeout), waiter)
-        session.host.sends.put_numbered(lane, (call,), (data,), flags, room)
+        connection.sends.put_numbered(lane, (call,), (data,), flags, room)
         self._hub.watch(call.deadline_ns)
         if lane.gone:
             self._hub.check(self._service, call)
@@ -84,11 +84,11 @@ class BaseRpc:
         self, dests: Iterable[Address] | None, payload: Any, flags: int, mode: Mode, timeout: float | None,
         waiter: Any, room: float | None,
     ) -> Many | None:
-        """None: there is nobody to ask."""
+        """Register and send a request to several members; None: there is no destination."""
         data = self._checked(payload)
         if dests is None:
-            lanes = [self._calls.everybody]
-            flags |= NO_RELAY                                # all members of the group, whose answers we can expect
+            lanes = [self._calls.all_members]
+            flags |= NO_RELAY                                # members of other sites are no destinations of it
             call = Many(self._service.targets(), mode, deadline(timeout), waiter, settled=False)
         else:
             targets = list(dict.fromkeys(dests))
@@ -98,26 +98,26 @@ class BaseRpc:
                 return None
         try:
             for lane in lanes:
-                self._channel._ready().host.sends.put_numbered(lane, (call,), (data,), flags, room)
+                self._channel.connection().sends.put_numbered(lane, (call,), (data,), flags, room)
         except BaseException:
             self._calls.forget(call)
             raise
         self._hub.watch(call.deadline_ns)
-        if call.over:                                        # answered while we were asking the last ones
+        if call.over:                                        # done before it was sent to all: later numbers are stale
             self._calls.forget(call)
         elif any(lane.gone for lane in lanes):
             self._hub.check(self._service, call)
         return call
 
-    def _tell(self, dest: Address | None, payload: Any, flags: int, room: float | None) -> None:
+    def _notify(self, dest: Address | None, payload: Any, flags: int, room: float | None) -> None:
         data = self._checked(payload)
-        headers = (Tell(self._number),)
-        self._channel._ready().host.sends.put(dest, data, Flag.bits(flags), headers, room)
+        headers = (OneWayRequest(self._number),)
+        self._channel.connection().sends.put(dest, data, Flag.bits(flags), headers, room)
 
     def _checked(self, payload: Any) -> bytes:
         data = as_bytes(payload)
         if len(data) > self._channel.max_message_bytes:
-            raise self._channel._too_large(len(data))
+            self._channel.check_size(len(data))              # raises
         return data
 
     def _lane(self, dest: Address) -> Lane:
@@ -127,5 +127,5 @@ class BaseRpc:
 
 
 def deadline(timeout: float | None) -> int:
-    """When a request that is sent now is over."""
+    """The deadline of a request that is sent now."""
     return NEVER_NS if timeout is None else monotonic_ns() + seconds(timeout)

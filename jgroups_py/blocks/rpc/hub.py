@@ -1,8 +1,8 @@
-"""Between a channel and its services: who gets which run, the news of the group, deadlines.
+"""The hub between a channel and its services: dispatches batches, views and deadlines.
 
-One hub a channel. Answers and views are handled inside a round of the loop, before the application's queue: a thread
-that waits for an answer does not wait for the callbacks before it, and may wait inside a callback. Requests go to their
-handlers in order with the receiver's calls.
+A channel has one hub. Answers and views are handled inside a round of the loop, before the application's queue: a
+thread that waits for an answer does not wait for earlier callbacks, and may wait inside a callback. Requests are passed
+to their handlers in order with the receiver's calls.
 """
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from collections.abc import Callable, Sequence
 from time import monotonic_ns
 from typing import ClassVar
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
-from jgroups_py.block import Block
-from jgroups_py.blockheaders import Answer, Ask, BlockHeader, Failure, Tell
 from jgroups_py.blocks.rpc.calls import NEVER_NS, Call, Calls
 from jgroups_py.blocks.rpc.serving import Server
-from jgroups_py.errors import ChannelClosedError, NotConnectedError
-from jgroups_py.node import Node
-from jgroups_py.outputs import Closed, Deliver, GlobalViewInstalled, Output, Unreachable, ViewInstalled
-from jgroups_py.ports import Membership
+from jgroups_py.channel.base import BaseChannel
+from jgroups_py.channel.block import Block, Connection
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.errors import ChannelClosedError, NotConnectedError
+from jgroups_py.model.outputs import Closed, Deliver, GlobalViewInstalled, Output, Unreachable, ViewInstalled
+from jgroups_py.model.ports import Membership
+from jgroups_py.model.units import millis
+from jgroups_py.model.view import View
+from jgroups_py.node.node import Node
 from jgroups_py.runtime.loop import Task
-from jgroups_py.runtime.sends import SendQueue
-from jgroups_py.session import BaseChannel, Session
-from jgroups_py.units import millis
-from jgroups_py.view import View
+from jgroups_py.runtime.send_queue import SendQueue
+from jgroups_py.wire.block_headers import Answer, Ask, BlockHeader, Failure, OneWayRequest
 
-SWEEP_NS = millis(5)                        # how late a timeout may be told; sweeping takes time, so not for each
+SWEEP_NS = millis(5)                        # granularity of timeouts: one sweep over all requests handles several
 
 
 class Service:
-    """What a hub knows of one service: its requests, its server, and how to tell that requests are over."""
+    """One service of a hub: its requests, its server, and `done`, called with requests that are done."""
 
     def __init__(
         self, channel: BaseChannel, calls: Calls, server: Server, done: Callable[[list[Call]], None],
@@ -42,12 +42,12 @@ class Service:
         self.done = done
 
     def targets(self) -> list[Address]:
-        """Whom a request to all members asks: ourselves only if we would answer."""
+        """The destinations of a request to all members; this member only if it has a handler."""
         members, me = self.calls.members, self._channel.address
         return [member for member in members if member != me or self.server.handler is not None]
 
     def flush(self) -> None:
-        """Tell whoever waits."""
+        """Pass requests that are done to the waiting threads or coroutines."""
         calls = self.calls
         if calls.finished:
             finished, calls.finished = calls.finished, []
@@ -57,7 +57,7 @@ class Service:
 class Hub(Block):
     """The services of one channel."""
 
-    headers: ClassVar[tuple[type[BlockHeader], ...]] = (Ask, Tell, Answer, Failure)
+    headers: ClassVar[tuple[type[BlockHeader], ...]] = (Ask, OneWayRequest, Answer, Failure)
 
     @classmethod
     def of(cls, channel: BaseChannel) -> Hub:
@@ -71,16 +71,16 @@ class Hub(Block):
 
     def __init__(self) -> None:
         self.services: dict[int, Service] = {}
-        self.session: Session | None = None
+        self.connection: Connection | None = None
         self._lock = threading.Lock()
         self._drawn = 1
-        self._sweep_ns = NEVER_NS                            # when the deadlines are looked at next
+        self._sweep_ns = NEVER_NS                            # when deadlines are checked next
         self._sweeper: Task | None = None
 
     # --- from any thread --------------------------------------------------------------------------------------------
 
     def add(self, number: int, make: Callable[[Callable[[int], int]], Service]) -> Service:
-        """Take part as service `number`.
+        """Register service `number`.
 
         Raises:
             ValueError: the number is taken.
@@ -90,44 +90,44 @@ class Hub(Block):
                 raise ValueError(f"service {number} of this channel is taken already")
             service = make(self._draw)
             self.services = {**self.services, number: service}
-        if self.session is not None:
-            self.begin(self.session)
+        if self.connection is not None:
+            self.begin(self.connection)
         return service
 
     def remove(self, number: int) -> None:
-        """The service ends; its waiting requests fail."""
+        """End a service; its waiting requests fail."""
         with self._lock:
             services = dict(self.services)
             service = services.pop(number, None)
             self.services = services
-        session = self.session
+        connection = self.connection
         if service is not None:
-            self.on_loop(lambda: _end(service, ChannelClosedError("the service was closed")), session)
+            self.on_loop(lambda: _end(service, ChannelClosedError("the service was closed")), connection)
 
     def sends(self) -> SendQueue | None:
-        """The send queue of the connection that is now."""
-        return None if self.session is None else self.session.host.sends
+        """The send queue of the current connection, None without one."""
+        return None if self.connection is None else self.connection.sends
 
     def watch(self, deadline_ns: int) -> None:
-        """A request with this deadline was sent."""
+        """Schedule a sweep for a request with this deadline."""
         if deadline_ns < self._sweep_ns:
             with self._lock:
                 self._sweep_ns = min(self._sweep_ns, deadline_ns)
-            self.on_loop(self._arm, self.session)
+            self.on_loop(self._arm, self.connection)
 
     def check(self, service: Service, call: Call) -> None:
-        """A request was sent to a member that left just then."""
+        """End a request that was sent to a member that left meanwhile."""
         def late() -> None:
             service.calls.check(call)
             service.flush()
-        self.on_loop(late, self.session)
+        self.on_loop(late, self.connection)
 
-    def on_loop(self, function: Callable[[], None], session: Session | None) -> None:
-        """Call `function` inside a round; at once if there is no connection, hence nobody else to call it."""
-        if session is None or session.ended:
+    def on_loop(self, function: Callable[[], None], connection: Connection | None) -> None:
+        """Call `function` inside a round; immediately if there is no connection, and so no loop that could race."""
+        if connection is None or connection.ended:
             function()
         else:
-            session.host.loop.call(function)
+            connection.call(function)
 
     def _draw(self, count: int) -> int:
         with self._lock:
@@ -137,23 +137,23 @@ class Hub(Block):
 
     # --- the block --------------------------------------------------------------------------------------------------
 
-    def begin(self, session: Session) -> None:
-        self.session = session
-        view = session.channel.view
+    def begin(self, connection: Connection) -> None:
+        self.connection = connection
+        view = connection.view
         if view is not None:
-            self._view(view)                                 # a round brings it up to date below
-            session.host.ask(_current_view, self._seed)
+            self._view(view)                                 # may be stale: a round asks the node for the current one
+            connection.ask(_current_view, self._seed)
 
     def early(self, outputs: Sequence[Output]) -> Sequence[Output]:
-        kept = [output for output in outputs if not self._takes(output)]
+        kept = [output for output in outputs if not self._handles(output)]
         for service in self.services.values():
             if service.calls.finished:
                 service.flush()
         return kept
 
-    def _takes(self, output: Output) -> bool:
+    def _handles(self, output: Output) -> bool:
         if isinstance(output, Deliver):
-            return bool(output.batch.headers) and self._takes_run(output.batch)
+            return bool(output.batch.headers) and self._handles_batch(output.batch)
         if isinstance(output, ViewInstalled):
             self._view(output.view)
         elif isinstance(output, GlobalViewInstalled):
@@ -166,31 +166,31 @@ class Hub(Block):
             self._ended()
         return False
 
-    def _takes_run(self, batch: Batch) -> bool:
-        """Answers are for us; of our own multicast requests we note which view they were delivered in."""
+    def _handles_batch(self, batch: Batch) -> bool:
+        """Handle answers; for this member's own multicast requests, record the view in which they were delivered."""
         header = batch.headers[0]
         if isinstance(header, Answer | Failure):
             service = self.services.get(header.service)
             if service is not None:
-                take = service.calls.answered if header.__class__ is Answer else service.calls.failed
-                take(batch.src, header.first, batch.payloads)
+                handle = service.calls.answered if header.__class__ is Answer else service.calls.failed
+                handle(batch.src, header.first, batch.payloads)
             return True
         if isinstance(header, Ask) and batch.dest is None:
-            service, session = self.services.get(header.service), self.session
-            if service is not None and session is not None and batch.src == session.channel.address:
-                service.calls.came_back(header.first, len(batch.payloads), service.targets())
+            service, connection = self.services.get(header.service), self.connection
+            if service is not None and connection is not None and batch.src == connection.address:
+                service.calls.own_delivered(header.first, len(batch.payloads), service.targets())
         return False
 
     def deliver(self, batch: Batch) -> None:
         header = batch.headers[0]
-        assert isinstance(header, Ask | Tell), "answers were taken early"
+        assert isinstance(header, Ask | OneWayRequest), "answers were handled in the round"
         service = self.services.get(header.service)
         if service is not None:
             service.server.serve(batch)
         elif isinstance(header, Ask):
-            Server(header.service, None, self.sends).serve(batch)               # says that there is none
+            Server(header.service, None, self.sends).serve(batch)               # answers that there is no handler
 
-    # --- news -------------------------------------------------------------------------------------------------------
+    # --- views --------------------------------------------------------------------------------------------------------
 
     def _seed(self, view: View | None) -> None:
         if view is not None:
@@ -209,14 +209,14 @@ class Hub(Block):
     # --- deadlines, inside a round ----------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        session = self.session
-        if session is None or session.ended:
+        connection = self.connection
+        if connection is None or connection.ended:
             self._sweep_ns = NEVER_NS
             return
         if self._sweeper is not None:
             self._sweeper.cancel()
-        delay_ns = max(0, self._sweep_ns - session.host.loop.now_ns)
-        self._sweeper = session.host.loop.later(delay_ns, self._sweep)
+        delay_ns = max(0, self._sweep_ns - connection.now_ns)
+        self._sweeper = connection.later(delay_ns, self._sweep)
 
     def _sweep(self) -> None:
         self._sweep_ns = NEVER_NS

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from jgroups_py.archive.arrow import pa, pc
-from jgroups_py.archive.layout import Recorder
+from jgroups_py.archive.layout import RecorderId
 from jgroups_py.archive.reading import read
 from jgroups_py.archive.schema import KINDS
-from jgroups_py.cli.archive.command import show_time
-from jgroups_py.texts import escaped
+from jgroups_py.cli.archive.times import show_time
+from jgroups_py.model.text import escaped
 
 SHOWN_PAYLOAD_BYTES = 40
 BATCH_ROWS = 1024
 
 
-def show_rows(args: Namespace, recorders: list[Recorder]) -> int:
+def show_rows(args: Namespace, recorders: list[RecorderId]) -> int:
     """Print them."""
     rows = rows_by_time(args.directory, recorders, args.begin_ns, args.end_ns, args.kind or KINDS)
     for row in islice(rows, args.limit):
@@ -30,16 +30,16 @@ def show_rows(args: Namespace, recorders: list[Recorder]) -> int:
 
 
 def rows_by_time(
-    directory: Path, recorders: Iterable[Recorder], begin_ns: int = 0, end_ns: int | None = None,
+    directory: Path, recorders: Iterable[RecorderId], begin_ns: int = 0, end_ns: int | None = None,
     kinds: Sequence[str] = KINDS,
 ) -> Iterator[dict[str, Any]]:
-    """The rows of all recorders by the clocks of their hosts; those of one recorder keep their order."""
+    """The rows of all recorders, merged by their hosts' clocks; those of one recorder keep their order."""
     return heapq.merge(*(rows_of(directory, recorder, begin_ns, end_ns, kinds) for recorder in recorders),
                        key=lambda row: row["wall_ns"])
 
 
 def rows_of(
-    directory: Path, recorder: Recorder, begin_ns: int, end_ns: int | None, kinds: Sequence[str],
+    directory: Path, recorder: RecorderId, begin_ns: int, end_ns: int | None, kinds: Sequence[str],
 ) -> Iterator[dict[str, Any]]:
     """The rows of one recorder within a time."""
     for batch in read(directory, recorder, batch_rows=BATCH_ROWS):
@@ -51,7 +51,7 @@ def rows_of(
 
 
 def as_json(row: dict[str, Any]) -> dict[str, Any]:
-    """A row as JSON can say it: bytes in base64, the detail as it is; what is null is left out."""
+    """A row as values for JSON: bytes in base64, the detail as an object, nulls left out."""
     found = {name: value for name, value in row.items() if value is not None}
     if "payload" in found:
         found["payload"] = base64.b64encode(found["payload"]).decode()
@@ -63,13 +63,13 @@ def as_json(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def line(row: dict[str, Any]) -> str:
-    """A row, for a person."""
+    """A row as a line of text."""
     where = f"{row['member']}@{row['site']}" if row["site"] else row["member"]
     return f"{show_time(row['wall_ns'])} {where:8} {row['row']:>8} {row['kind']:11} {about(row)}".rstrip()
 
 
 def about(row: dict[str, Any]) -> str:
-    """What a row says besides when and where."""
+    """The contents of a row, without time and place."""
     if row["origin"] is None:
         return row["detail"] or (f"to {row['dest'][:8]}" if row["dest"] else "")
     origin = row["origin_name"] or row["origin"][:8]

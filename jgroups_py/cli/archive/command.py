@@ -3,19 +3,18 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from jgroups_py.cli.archive.times import moment, show_time
 from jgroups_py.cli.showing import complain, show
-from jgroups_py.cli.stackfile import add_property_argument
-from jgroups_py.errors import ChannelError, ConfigError
-from jgroups_py.units import NS_PER_S
+from jgroups_py.cli.stack_file import add_property_argument
+from jgroups_py.model.errors import ChannelError, ConfigError
 
 if TYPE_CHECKING:
-    from jgroups_py.archive.layout import Recorder
+    from jgroups_py.archive.layout import RecorderId
     from jgroups_py.archive.verifying import Report, Summary
 
 VERBS = {
@@ -76,23 +75,6 @@ def place(text: str) -> tuple[str, str]:
     return what, value
 
 
-def moment(text: str) -> int:
-    """Nanoseconds since 1970 of a time.
-
-    >>> moment("1970-01-01T00:01:00"), moment("60.5")
-    (60000000000, 60500000000)
-    """
-    try:
-        return round(float(text) * NS_PER_S)
-    except ValueError:
-        pass
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise ArgumentTypeError(f"{text!r} is no time; write 2026-11-21T20:15:00 or seconds since 1970") from None
-    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * NS_PER_S)
-
-
 def speed(text: str) -> float:
     """How many times faster than recorded; 0: as fast as can be.
 
@@ -111,7 +93,7 @@ def speed(text: str) -> float:
 
 
 def run(args: Namespace) -> int:
-    """Do it; 1 if a claim failed, 2 wrong use."""
+    """Run the verb; 1 if a claim failed, 2 wrong use."""
     try:
         return _run(args)
     except (ConfigError, ChannelError) as error:
@@ -138,8 +120,8 @@ def _run(args: Namespace) -> int:
 
 # --- ls and verify --------------------------------------------------------------------------------------------------
 
-def show_list(args: Namespace, recorders: list[Recorder]) -> int:
-    """A line a recorder."""
+def show_list(args: Namespace, recorders: list[RecorderId]) -> int:
+    """Print a line per recorder."""
     from jgroups_py.archive.verifying import summary
     found = [summary(args.directory, recorder) for recorder in recorders]
     if args.json:
@@ -152,14 +134,14 @@ def show_list(args: Namespace, recorders: list[Recorder]) -> int:
 
 
 def list_line(found: Summary) -> str:
-    """One recorder, for a person."""
+    """One recorder as a line of text."""
     sealed = f"{found.segments - found.open_segments}+{found.open_segments}"
     return (f"{name_of(found.recorder):40} {found.state:10} {found.stop - found.first:>12,} {sealed:>9} "
             f"{found.nbytes:>14,}  {show_time(found.began_ns)}, {show_time(found.ended_ns)}")
 
 
-def show_checks(args: Namespace, recorders: list[Recorder]) -> int:
-    """Check all; 1 if anything is wrong."""
+def show_checks(args: Namespace, recorders: list[RecorderId]) -> int:
+    """Verify all recorders; 1 if anything is wrong."""
     from jgroups_py.archive.sealing import seal_abandoned
     from jgroups_py.archive.verifying import verify
     if args.seal:
@@ -179,26 +161,19 @@ def show_checks(args: Namespace, recorders: list[Recorder]) -> int:
 
 
 def check_lines(report: Report) -> list[str]:
-    """One recorder, for a person."""
+    """The result of one recorder as lines of text."""
     word = "whole" if report.whole else "DAMAGED"
-    told = [f"{number:,} {kind}" for kind, number in report.messages.items()]
+    notes = [f"{number:,} {kind}" for kind, number in report.messages.items()]
     if report.gaps:
-        told.append(f"{report.gaps:,} messages dropped by the recorder")
+        notes.append(f"{report.gaps:,} messages dropped by the recorder")
     if report.cut_bytes:
-        told.append(f"{report.cut_bytes:,} bytes torn off by a crash")
-    lines = [f"{name_of(report.recorder):40} {word}: {report.rows:,} rows, {', '.join(told)}"]
+        notes.append(f"{report.cut_bytes:,} bytes torn off by a crash")
+    lines = [f"{name_of(report.recorder):40} {word}: {report.rows:,} rows, {', '.join(notes)}"]
     lines += [f"    {problem}" for problem in report.problems]
     return lines + [f"    rows {first} to {stop} are missing" for first, stop in report.missing]
 
 
-def name_of(recorder: Recorder) -> str:
-    """A recorder, short."""
+def name_of(recorder: RecorderId) -> str:
+    """A recorder as "cluster: member@site incarnation", the latter's first 8 digits."""
     where = f"@{recorder.site}" if recorder.site else ""
     return f"{recorder.cluster}: {recorder.member}{where} {recorder.incarnation[:8]}"
-
-
-def show_time(wall_ns: int | None) -> str:
-    """A time of day, UTC."""
-    if wall_ns is None:
-        return "-"
-    return datetime.fromtimestamp(wall_ns / NS_PER_S, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]

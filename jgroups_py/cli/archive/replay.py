@@ -1,8 +1,8 @@
-"""`jgroups archive replay`: multicasts again what was multicast, in its order, as fast as then or faster.
+"""`jgroups archive replay`: multicasts the recorded multicasts again, in their order, at their speed or faster.
 
-Every multicast of the archive is sent once, with its payload, application headers, flags and topic. Of each sender's
-messages those of one recorder are taken, who has most of them, so that a sender's order is kept whatever the clocks
-say; senders are merged by time. Requests and answers of building blocks are left out: nobody waits for them any more.
+Every multicast of the archive is sent once, with its payload, application headers, flags and topic. Each sender's
+messages are taken from one recorder, the one that has most of them, so that a sender's order does not depend on clocks;
+senders are merged by time. Requests and answers of building blocks are left out: no request is pending for them.
 """
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from typing import Any
 import attrs
 
 from jgroups_py.archive.arrow import pa, pc
-from jgroups_py.archive.layout import Recorder
+from jgroups_py.archive.layout import RecorderId
 from jgroups_py.archive.reading import read
 from jgroups_py.archive.schema import DELIVERED
-from jgroups_py.channel import JChannel
+from jgroups_py.channel.message import FIRST_APP_HEADER, MessageBatch
+from jgroups_py.channel.sync import JChannel
 from jgroups_py.cli.archive.cat import rows_by_time
 from jgroups_py.cli.showing import complain, show
-from jgroups_py.errors import ConfigError
-from jgroups_py.message import FIRST_APP_HEADER, MessageBatch
-from jgroups_py.topics import TOPICS_ID
-from jgroups_py.units import NS_PER_S
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.units import NS_PER_S
+from jgroups_py.wire.topic_headers import TOPICS_ID
 
 PIECE = 64                                   # messages handed to the channel at once
 PROGRESS_SECONDS = 2.0
-ARRIVE_SECONDS = 30.0                        # how long to wait for what was sent last
+ARRIVE_SECONDS = 30.0                        # timeout for the delivery of the last messages
 Key = tuple[str, str]
 Row = dict[str, Any]
 
 
 @attrs.define
-class Tally:
-    """What was sent, and what was not."""
+class ReplayTally:
+    """Messages sent, messages left out by reason, and messages delivered back to the sender."""
 
     messages: int = 0
     payload_bytes: int = 0
@@ -49,33 +49,33 @@ class Tally:
 
 
 class Sender:
-    """The member that sends; counts its own messages as they come back, so that it leaves when they are out."""
+    """The member that sends. It counts its own messages as they are delivered, so that it leaves after the last one."""
 
     def __init__(self, channel: JChannel, rate: float) -> None:
-        self.tally = Tally()
+        self.tally = ReplayTally()
         self._channel = channel
         self._rate = rate
         self._topics = channel.spec.config_of("TOPICS") is not None
         self._changed = threading.Condition()
         self._began: tuple[float, int] | None = None         # when the first row was sent, and its time
-        self._told = monotonic()
+        self._reported = monotonic()
         channel.receiver = self
 
     def receive_batch(self, batch: MessageBatch) -> None:
-        """One of ours has come back, or somebody else talks."""
+        """Count this member's own messages; those of other members are ignored."""
         if batch.src == self._channel.address:
             with self._changed:
                 self.tally.arrived += len(batch)
                 self._changed.notify_all()
 
     def send(self, rows: Iterable[Row]) -> None:
-        """Send them all, each when it is due."""
+        """Send all rows, each when it is due, and wait for their delivery."""
         began = monotonic()
         for _, alike in groupby(rows, lambda row: (row["headers"], row["flags"], row["topic"], row["wall_ns"])):
-            run = list(alike)
-            self._wait_for(run[0]["wall_ns"])
-            for at in range(0, len(run), PIECE):
-                self._send_run(run[at:at + PIECE])
+            batch = list(alike)
+            self._wait_for(batch[0]["wall_ns"])
+            for at in range(0, len(batch), PIECE):
+                self._send_batch(batch[at:at + PIECE])
         with self._changed:
             self._changed.wait_for(lambda: self.tally.arrived >= self.tally.messages, ARRIVE_SECONDS)
         self.tally.seconds = round(monotonic() - began, 3)
@@ -86,12 +86,12 @@ class Sender:
         if self._rate:
             due = self._began[0] + (wall_ns - self._began[1]) / NS_PER_S / self._rate
             sleep(max(0.0, due - monotonic()))
-        if monotonic() - self._told > PROGRESS_SECONDS:
-            self._told = monotonic()
+        if monotonic() - self._reported > PROGRESS_SECONDS:
+            self._reported = monotonic()
             complain(f"{self.tally.messages:,} messages sent")
 
-    def _send_run(self, run: list[Row]) -> None:
-        row, payloads = run[0], [row["payload"] for row in run]
+    def _send_batch(self, batch: list[Row]) -> None:
+        row, payloads = batch[0], [row["payload"] for row in batch]
         headers = {key: value for key, value in row["headers"] or () if key >= FIRST_APP_HEADER}
         if row["topic"] is not None and self._topics:
             for payload in payloads:
@@ -102,8 +102,8 @@ class Sender:
         self.tally.payload_bytes += sum(map(len, payloads))
 
 
-def replay(args: Namespace, recorders: list[Recorder]) -> int:
-    """Send it; 1 if not all of it came back."""
+def replay(args: Namespace, recorders: list[RecorderId]) -> int:
+    """Send the recorded multicasts; 1 if not all of them were delivered here."""
     channel = JChannel(args.stack, name=args.name, properties=dict(args.properties))
     sources = best_recorders(args.directory, recorders)
     if not sources:
@@ -125,17 +125,17 @@ def replay(args: Namespace, recorders: list[Recorder]) -> int:
     return 0 if tally.arrived >= tally.messages else 1
 
 
-def best_recorders(directory: Path, recorders: Iterable[Recorder]) -> dict[Key, str]:
+def best_recorders(directory: Path, recorders: Iterable[RecorderId]) -> dict[Key, str]:
     """(origin, stream) -> the incarnation of the recorder that has most of its multicasts."""
     most: dict[Key, tuple[int, bool, str]] = {}
     for recorder in recorders:
         for key, number in counted(directory, recorder).items():
             found = number, recorder.incarnation == key[0], recorder.incarnation
-            most[key] = max(most.get(key, found), found)     # of two that have as many, the sender's own
+            most[key] = max(most.get(key, found), found)     # the sender's own recorder, if it has as many
     return {key: incarnation for key, (_, _, incarnation) in most.items()}
 
 
-def counted(directory: Path, recorder: Recorder) -> dict[Key, int]:
+def counted(directory: Path, recorder: RecorderId) -> dict[Key, int]:
     """(origin, stream) -> how many of its multicasts a recorder has."""
     found: dict[Key, int] = {}
     for batch in read(directory, recorder, columns=["kind", "origin", "stream", "dest"]):
@@ -147,7 +147,7 @@ def counted(directory: Path, recorder: Recorder) -> dict[Key, int]:
     return found
 
 
-def wanted_rows(rows: Iterable[Row], sources: dict[Key, str], tally: Tally) -> Iterator[Row]:
+def wanted_rows(rows: Iterable[Row], sources: dict[Key, str], tally: ReplayTally) -> Iterator[Row]:
     """The rows to send; what is left out is counted."""
     for row in rows:
         if row["dest"] or sources[row["origin"], row["stream"]] != row["incarnation"]:

@@ -8,14 +8,14 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
 from typing import Any
 
+from jgroups_py.cli.argument_types import within
 from jgroups_py.cli.bench import cost, membership, multicast, request
-from jgroups_py.cli.bench.crew import BenchError
 from jgroups_py.cli.bench.figures import as_lines
-from jgroups_py.cli.numbers import within
+from jgroups_py.cli.bench.group import BenchError
 from jgroups_py.cli.showing import complain, reasons, show
-from jgroups_py.cli.stackfile import add_property_argument
-from jgroups_py.errors import ConfigError
-from jgroups_py.units import parse_size
+from jgroups_py.cli.stack_file import add_property_argument
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.units import parse_size
 
 PIECE = 64                                  # messages that a sender hands to the channel at once
 
@@ -58,12 +58,14 @@ def _arguments(parser: ArgumentParser, kind: str) -> None:
     if kind in ("multicast", "request", "relay"):
         parser.add_argument("--seconds", type=part, default=2.0, help="what a round takes, about (%(default)s)")
     if kind in ("multicast", "relay"):
-        parser.add_argument("--count", type=whole, metavar="N", help="messages of each sender in a round, instead")
+        parser.add_argument("--count", type=whole, metavar="N", help="messages of each sender in a round, "
+                            "instead of --seconds")
         parser.add_argument("--piece", type=within(1, 10_000), default=PIECE, metavar="N",
                             help="messages handed to the channel at once (%(default)s); 1: one by one, with send")
         parser.add_argument("--singly", action="store_true", help="receivers get messages one by one, with receive")
     if kind == "multicast":
-        parser.add_argument("--senders", choices=("one", "all"), default="one", help="who sends (%(default)s)")
+        parser.add_argument("--senders", choices=("one", "all"), default="one",
+                            help="the members that send (%(default)s)")
         parser.add_argument("--slow", type=within(0.0, 1e6), default=0.0, metavar="US",
                             help="microseconds that the last member takes for each message, so that it is slower than "
                             "the others (%(default)s)")
@@ -71,8 +73,8 @@ def _arguments(parser: ArgumentParser, kind: str) -> None:
         parser.add_argument("--requesters", type=within(1, 10_000), default=25, metavar="N",
                             help="requests that each member has under way (%(default)s)")
         parser.add_argument("--mode", choices=request.MODES, default="threads",
-                            help="who asks: threads, coroutines of asyncio or of uvloop, or one thread of one member "
-                            "(%(default)s)")
+                            help="what sends the requests: threads, coroutines of asyncio or of uvloop, or one "
+                            "thread of one member (%(default)s)")
 
 
 def run(args: Namespace) -> int:

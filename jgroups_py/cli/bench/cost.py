@@ -1,8 +1,8 @@
-"""What a run costs on its way through a stack, in this process: in all, and layer by layer.
+"""What a batch costs on its way through a stack, in this process: in all, and layer by layer.
 
-Two members form a group in the simulator; then one node gets runs of several sizes, and the frames that it makes are
-handed to the other. No sockets, no threads: the cost of the layers and the codec. Layers never call each other (law 1),
-so timing the handlers gives each layer's own time; what the clock itself costs is measured and taken off.
+Two members form a group in the simulator; then one node is given batches of several sizes, and its frames are handed to
+the other. No sockets, no threads: the cost of the layers and the codec. Layers never call each other (law 1), so timing
+the handlers gives each layer's own time; the cost of reading the clock is measured and subtracted.
 """
 from __future__ import annotations
 
@@ -12,34 +12,35 @@ from functools import wraps
 from time import perf_counter_ns
 from typing import Any
 
-from jgroups_py.batch import Batch
 from jgroups_py.cli.bench.figures import figure
 from jgroups_py.config.load import load
-from jgroups_py.node import Node
-from jgroups_py.outputs import Deliver, Frame
-from jgroups_py.protocol import Protocol
-from jgroups_py.sim.world import World, seconds
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.outputs import Deliver, Frame
+from jgroups_py.node.node import Node
+from jgroups_py.simulator.world import World, seconds
+from jgroups_py.stack.protocol import Protocol
 
-RUN_SIZES = (1, 10, 100)
+BATCH_SIZES = (1, 10, 100)                  # messages
 BYTES = 2 << 20                             # in a round: below the credits and the traffic after which STABLE votes
-MOST_RUNS = 10_000
+MOST_BATCHES = 10_000
 
 Clock = dict[str, int]                      # layer -> ns
 
 
 @contextmanager
 def timed_layers(stack: str, clock: Clock) -> Iterator[None]:
-    """Layers of nodes that are built inside add their time to `clock`, per class and direction."""
+    """Make the layers of nodes that are built inside add their time to `clock`, per layer and direction."""
     kept: list[tuple[type, str, Any]] = []
     inside = [False]                                         # a handler that calls another of its layer is one handler
     for layer in load(stack).build():
         cls = type(layer)
-        ways = {"up": "up", "receive": "up", "down": "down", **dict.fromkeys(cls.receivers.values(), "up")}
-        for name, way in ways.items():
-            function = getattr(cls, name, None)
+        ways: dict[tuple[type, str], str] = {(cls, "up"): "up", (cls, "receive"): "up", (cls, "down"): "down"}
+        ways.update({(handler.part or cls, handler.method): "up" for handler in cls.receivers.values()})
+        for (owner, name), way in ways.items():
+            function = getattr(owner, name, None)
             if function is not None and function is not getattr(Protocol, name, None):
-                kept.append((cls, name, vars(cls).get(name)))
-                setattr(cls, name, _timed(function, clock, f"{layer.name} {way}", inside))
+                kept.append((owner, name, vars(owner).get(name)))
+                setattr(owner, name, _timed(function, clock, f"{layer.name} {way}", inside))
     try:
         yield
     finally:
@@ -76,17 +77,17 @@ def pair(stack: str) -> tuple[World, Node, Node]:
     return world, world.node("A"), world.node("B")
 
 
-def crossing(stack: str, size: int, run: int, clock: Clock) -> tuple[float, float, dict[str, float]]:
-    """us a run (down, up), and of each layer; `clock` is that of `timed_layers`, or an empty one."""
+def crossing(stack: str, size: int, messages: int, clock: Clock) -> tuple[float, float, dict[str, float]]:
+    """us per batch of `messages` (down, up), and us per layer; `clock` is that of `timed_layers`, or an empty one."""
     world, sender, receiver = pair(stack)
-    runs = max(1, min(MOST_RUNS, BYTES // (run * size)))
-    batch = Batch(sender.me, None, (bytes(size),) * run)
+    batches = max(1, min(MOST_BATCHES, BYTES // (messages * size)))
+    batch = Batch(sender.me, None, (bytes(size),) * messages)
     for node in (sender, receiver):
         node.drain()
     for key in clock:
         clock[key] = 0
     began = perf_counter_ns()
-    for _ in range(runs):
+    for _ in range(batches):
         sender.send(batch, world.now_ns)
     down = perf_counter_ns() - began
     layers = {key: ns for key, ns in clock.items() if key.endswith("down")}
@@ -99,31 +100,31 @@ def crossing(stack: str, size: int, run: int, clock: Clock) -> tuple[float, floa
     up = perf_counter_ns() - began
     layers.update({key: ns for key, ns in clock.items() if key.endswith("up")})
     got = sum(len(output.batch) for output in receiver.drain() if isinstance(output, Deliver))
-    assert got == runs * run, f"{got} of {runs * run} messages were delivered"
-    return down / runs / 1e3, up / runs / 1e3, {key: ns / runs / 1e3 for key, ns in layers.items()}
+    assert got == batches * messages, f"{got} of {batches * messages} messages were delivered"
+    return down / batches / 1e3, up / batches / 1e3, {key: ns / batches / 1e3 for key, ns in layers.items()}
 
 
 def protocol_cost(stack: str, size: int, repeat: int, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Per run size the us a run takes down and up; per layer at run size 1."""
+    """The us that a batch of each size takes down and up; for batches of one message also the us of each layer."""
     found: dict[str, Any] = {}
-    for run in RUN_SIZES:
-        rounds = [crossing(stack, size, run, {}) for _ in range(repeat)]
-        found[f"down_us_run_of_{run}"] = figure([down for down, _, _ in rounds])
-        found[f"up_us_run_of_{run}"] = figure([up for _, up, _ in rounds])
-        progress(f"runs of {run}: done")
+    for messages in BATCH_SIZES:
+        rounds = [crossing(stack, size, messages, {}) for _ in range(repeat)]
+        found[f"down_us_batch_of_{messages}"] = figure([down for down, _, _ in rounds])
+        found[f"up_us_batch_of_{messages}"] = figure([up for _, up, _ in rounds])
+        progress(f"batches of {messages}: done")
     clock: Clock = {}
     with timed_layers(stack, clock):
         layered = [crossing(stack, size, 1, clock)[2] for _ in range(repeat)]
     clock_us = _clock_ns() / 1e3
     for key in layered[0]:
-        runs = [max(0.0, layers[key] - clock_us) for layers in layered]
-        if max(runs) > clock_us:                             # layers that see nothing of ordinary runs are left out
-            found[f"layer {key}, us"] = figure(runs)
+        times_us = [max(0.0, layers[key] - clock_us) for layers in layered]
+        if max(times_us) > clock_us:                         # layers that handle no ordinary batch are left out
+            found[f"layer {key}, us"] = figure(times_us)
     return {**found, "faults": []}
 
 
 def _clock_ns() -> float:
-    """What reading the clock twice adds to a timed handler."""
+    """The ns that reading the clock twice adds to a timed handler."""
     number, total = 10_000, 0
     for _ in range(number):
         began = perf_counter_ns()

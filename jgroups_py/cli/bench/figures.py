@@ -29,7 +29,7 @@ def figure(runs: Sequence[float]) -> Figure:
 
 
 def rounded_sensibly(value: float) -> float:
-    """Four digits that mean something.
+    """The value with four significant digits; above 1000 without a fraction.
 
     >>> rounded_sensibly(917123.456), rounded_sensibly(0.0123456)
     (917123.0, 0.01235)
@@ -39,7 +39,7 @@ def rounded_sensibly(value: float) -> float:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """Of sorted values, the one that `share` of them do not exceed.
+    """The value that `share` of the sorted values do not exceed.
 
     >>> percentile([1, 2, 3, 4], 0.5), percentile([7], 0.99)
     (2, 7)
@@ -48,7 +48,7 @@ def percentile(ordered: Sequence[float], share: float) -> float:
 
 
 def as_lines(document: dict[str, Any]) -> list[str]:
-    """The document for people."""
+    """The document as a table in text."""
     parameters = document["parameters"]
     shown = ", ".join(f"{name} {value}" for name, value in parameters.items() if value is not None)
     lines = [f"{document['benchmark']}: {shown}", ""]

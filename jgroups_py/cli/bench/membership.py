@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jgroups_py.cli.bench.crew import START_TIMEOUT_S, Crew, Member, letters, properties_for
 from jgroups_py.cli.bench.figures import figure
+from jgroups_py.cli.bench.group import START_TIMEOUT_S, BenchGroup, BenchMember, letters, properties_for
 
 VIEW_TIMEOUT_S = 60.0
 
@@ -24,39 +24,39 @@ def membership(
 
 
 def _round(stack: str, members: int, properties: dict[str, str]) -> dict[str, float]:
-    with Crew() as crew:
-        crowd = [crew.start(name, "", stack=stack, cluster="bench", properties=properties)
+    with BenchGroup() as group:
+        crowd = [group.start(name, "", stack=stack, cluster="bench", properties=properties)
                  for name in letters(members)]
-        crew.wait("all processes started", crowd, "loaded", START_TIMEOUT_S)
-        found = {"form_s": _until_view(crew, crowd, lambda: crew.tell(crowd, "connect"))}
+        group.wait("all processes started", crowd, "loaded", START_TIMEOUT_S)
+        found = {"form_s": _until_view(group, crowd, lambda: group.command(crowd, "connect"))}
         if len(crowd) > 3:
             leaver = crowd.pop(_last_but_coordinator(crowd))
             leaver.state = "killed"                          # it will end by itself
-            found["leave_s"] = _until_view(crew, crowd, lambda: leaver.tell("leave"))
+            found["leave_s"] = _until_view(group, crowd, lambda: leaver.command("leave"))
         if len(crowd) > 2:
             victim = crowd.pop(_last_but_coordinator(crowd))
-            found["kill_member_s"] = _until_view(crew, crowd, lambda: crew.company.kill(victim))
+            found["kill_member_s"] = _until_view(group, crowd, lambda: group.processes.kill(victim))
         if len(crowd) > 1:
             victim = crowd.pop(_coordinator(crowd))
-            found["kill_coordinator_s"] = _until_view(crew, crowd, lambda: crew.company.kill(victim))
+            found["kill_coordinator_s"] = _until_view(group, crowd, lambda: group.processes.kill(victim))
         return found
 
 
-def _until_view(crew: Crew, crowd: Sequence[Member], act: Callable[[], object]) -> float:
+def _until_view(group: BenchGroup, crowd: Sequence[BenchMember], act: Callable[[], object]) -> float:
     """Seconds from `act` until the last of the crowd has the view of exactly this crowd."""
     names = sorted(member.tag for member in crowd)
     began_ns = time.monotonic_ns()
     act()
-    crew.wait_until(f"the view of {', '.join(names)}", VIEW_TIMEOUT_S, lambda: all(
-        sorted(member.said.get("view", {}).get("members", ())) == names for member in crowd))
-    return (max(int(member.said["view"]["at_ns"]) for member in crowd) - began_ns) / 1e9
+    group.wait_until(f"the view of {', '.join(names)}", VIEW_TIMEOUT_S, lambda: all(
+        sorted(member.latest.get("view", {}).get("members", ())) == names for member in crowd))
+    return (max(int(member.latest["view"]["at_ns"]) for member in crowd) - began_ns) / 1e9
 
 
-def _coordinator(crowd: Sequence[Member]) -> int:
-    first = crowd[0].said["view"]["members"][0]
+def _coordinator(crowd: Sequence[BenchMember]) -> int:
+    first = crowd[0].latest["view"]["members"][0]
     return [member.tag for member in crowd].index(first)
 
 
-def _last_but_coordinator(crowd: Sequence[Member]) -> int:
+def _last_but_coordinator(crowd: Sequence[BenchMember]) -> int:
     at = len(crowd) - 1
     return at - 1 if _coordinator(crowd) == at else at

@@ -11,9 +11,9 @@ from typing import Any
 
 import attrs
 
-from jgroups_py.cli.bench.crew import START_TIMEOUT_S, BenchError, Crew, Member, letters, properties_for
 from jgroups_py.cli.bench.figures import figure
-from jgroups_py.cli.company import free_ports, free_udp_port
+from jgroups_py.cli.bench.group import START_TIMEOUT_S, BenchError, BenchGroup, BenchMember, letters, properties_for
+from jgroups_py.cli.process_group import free_ports, free_udp_port
 
 FIRST_COUNT = 500                           # messages of the first warm-up round
 WARM_SECONDS = 0.3                          # the warm-up grows until a round takes so long
@@ -49,10 +49,10 @@ class Round:
 
 
 class Flood:
-    """Rounds of messages through a crew that is connected."""
+    """Rounds of messages through a group that is connected."""
 
-    def __init__(self, crew: Crew, senders: Sequence[Member], load: Load) -> None:
-        self.crew = crew
+    def __init__(self, group: BenchGroup, senders: Sequence[BenchMember], load: Load) -> None:
+        self.group = group
         self.senders = senders
         self.load = load
         self.sent = 0                                        # by each sender, in all rounds
@@ -79,15 +79,15 @@ class Flood:
 
     def round(self, count: int, timeout: float) -> Round:
         """Every sender sends `count` messages; wait until all have come everywhere."""
-        crew, members = self.crew, self.crew.members
+        group, members = self.group, self.group.members
         messages = count * len(self.senders)
-        crew.tell(members, "expect", messages=messages)
-        crew.wait("all members are armed", members, "armed", START_TIMEOUT_S)
-        crew.tell(self.senders, "send", count=count, size=self.load.size, piece=self.load.piece)
+        group.command(members, "expect", messages=messages)
+        group.wait("all members are armed", members, "armed", START_TIMEOUT_S)
+        group.command(self.senders, "send", count=count, size=self.load.size, piece=self.load.piece)
         self.sent += count
         try:
-            received = crew.wait("all messages received", members, "received", timeout)
-            began_ns = min(event["at_ns"] for event in crew.wait("all sent", self.senders, "sent", timeout))
+            received = group.wait("all messages received", members, "received", timeout)
+            began_ns = min(event["at_ns"] for event in group.wait("all sent", self.senders, "sent", timeout))
         except BenchError as error:
             raise BenchError(f"{error}{self._progress()}") from None
         rates: dict[str, float] = {}
@@ -102,10 +102,10 @@ class Flood:
 
     def reports(self) -> list[dict[str, Any]]:
         """What every member counted."""
-        self.crew.tell(self.crew.members, "report")
-        return self.crew.wait("all reports", self.crew.members, "report", START_TIMEOUT_S)
+        self.group.command(self.group.members, "report")
+        return self.group.wait("all reports", self.group.members, "report", START_TIMEOUT_S)
 
-    def _check(self, member: Member, report: dict[str, Any]) -> None:
+    def _check(self, member: BenchMember, report: dict[str, Any]) -> None:
         counted = report["received"]
         for sender in self.senders:
             got = counted.get(sender.tag, {"count": 0, "next": 0, "duplicates": 0, "out_of_order": 0})
@@ -119,7 +119,7 @@ class Flood:
         except BenchError as error:
             return f"; {error}"
         lines = [f"\n  {member.tag} received {report['received']}"
-                 for member, report in zip(self.crew.members, reports, strict=True)]
+                 for member, report in zip(self.group.members, reports, strict=True)]
         return "".join(lines)
 
 
@@ -143,12 +143,12 @@ def multicast(
     """One group; the first member or all send. slow_us: what the last member takes for each message."""
     options = {"stack": stack, "properties": properties_for(stack, members, properties), "singly": singly,
                "cluster": "bench"}
-    with Crew() as crew:
+    with BenchGroup() as group:
         *others, last = letters(members)
-        crowd = [crew.start(name, "", **options) for name in others]
-        crowd.append(crew.start(last, "", slow_us=slow_us, **options))
-        crew.connect(crowd)
-        flood = Flood(crew, crowd if senders == "all" else crowd[:1], load)
+        crowd = [group.start(name, "", **options) for name in others]
+        crowd.append(group.start(last, "", slow_us=slow_us, **options))
+        group.connect(crowd)
+        flood = Flood(group, crowd if senders == "all" else crowd[:1], load)
         return document(flood.run(progress), flood, "")
 
 
@@ -158,16 +158,16 @@ def relay(members: int, load: Load, singly: bool, progress: Callable[[str], None
     port = free_ports(size)
     bridge = {"bridge_port": str(port), "bridge_port_range": str(size), "bridge_hosts": f"127.0.0.1[{port}]",
               "bridge_name": "bench-bridge"}
-    with Crew() as crew:
+    with BenchGroup() as group:
         crowds = []
         for at, site in enumerate(sites):
             options = {"stack": site.lower(), "cluster": f"bench-{site}", "singly": singly,
                        "properties": {**bridge, "site": site, "mcast_port": str(free_udp_port())}}
-            crowds.append([crew.start(name, site, **options) for name in letters(members, at * members)])
+            crowds.append([group.start(name, site, **options) for name in letters(members, at * members)])
         for crowd in crowds:
-            crew.connect(crowd)
-        crew.wait_until("every member sees both sites", START_TIMEOUT_S, lambda: all(
-            member.said.get("global_view", {}).get("members") == 2 * members for member in crew.members))
-        flood = Flood(crew, crowds[0][-1:], load)
+            group.connect(crowd)
+        group.wait_until("every member sees both sites", START_TIMEOUT_S, lambda: all(
+            member.latest.get("global_view", {}).get("members") == 2 * members for member in group.members))
+        flood = Flood(group, crowds[0][-1:], load)
         rounds = flood.run(progress)
         return {**document(rounds, flood, "SFO"), "local_msgs_per_s": figure([found.rates["NYC"] for found in rounds])}

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any
 
-from jgroups_py.cli.bench.crew import START_TIMEOUT_S, Crew, letters, properties_for
 from jgroups_py.cli.bench.figures import figure, percentile
-from jgroups_py.errors import ConfigError
+from jgroups_py.cli.bench.group import START_TIMEOUT_S, BenchGroup, letters, properties_for
+from jgroups_py.model.errors import ConfigError
 
 WARM_SECONDS = 0.5
 SLACK_S = 60.0
@@ -29,21 +29,21 @@ def request(
     options = {"stack": stack, "properties": properties_for(stack, members, properties), "cluster": "bench",
                "event_loop": mode if mode in EVENT_LOOPS else ""}
     number = 1 if mode == "one" else requesters
-    with Crew() as crew:
-        crowd = [crew.start(name, "", **options) for name in letters(members)]
-        crew.connect(crowd)
+    with BenchGroup() as group:
+        crowd = [group.start(name, "", **options) for name in letters(members)]
+        group.connect(crowd)
         asking = crowd[:1] if mode == "one" else crowd
         faults: list[str] = []
         rounds = []
         for at in range(repeat + 1):
             warm = not at
             took = WARM_SECONDS if warm else seconds
-            crew.tell(crowd, "expect", messages=0)           # CPU time counts from here, also of who answers
-            crew.wait("all members are armed", crowd, "armed", START_TIMEOUT_S)
-            crew.tell(asking, "ask", requesters=number, size=size, seconds=took)
-            asked = crew.wait("all requests answered", asking, "asked", took + SLACK_S)
-            crew.tell(crowd, "report")
-            reports = crew.wait("all reports", crowd, "report", START_TIMEOUT_S)
+            group.command(crowd, "expect", messages=0)           # CPU time counts from here, also of answering members
+            group.wait("all members are armed", crowd, "armed", START_TIMEOUT_S)
+            group.command(asking, "ask", requesters=number, size=size, seconds=took)
+            asked = group.wait("all requests answered", asking, "asked", took + SLACK_S)
+            group.command(crowd, "report")
+            reports = group.wait("all reports", crowd, "report", START_TIMEOUT_S)
             faults += [f"{member.tag}: {error}" for member, event in zip(asking, asked, strict=True)
                        for error in event["errors"]]
             found = _round(asked, reports)

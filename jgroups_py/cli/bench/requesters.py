@@ -1,4 +1,4 @@
-"""What asks: threads or coroutines, each with one request under way at a time, until the time is over."""
+"""Requesters: threads or coroutines, each with one request under way at a time, until the time is over."""
 from __future__ import annotations
 
 import asyncio
@@ -8,20 +8,20 @@ from collections.abc import Callable, Sequence
 from time import monotonic_ns
 from typing import Any
 
-from jgroups_py.address import Address
 from jgroups_py.blocks.rpc import AsyncRpc, Rpc
-from jgroups_py.errors import ChannelError
-from jgroups_py.units import NS_PER_US, seconds
+from jgroups_py.model.address import Address
+from jgroups_py.model.errors import ChannelError
+from jgroups_py.model.units import NS_PER_US, seconds
 
 TIMEOUT_SECONDS = 30.0
-SAMPLES = 4000                              # latencies that travel to the director; evenly taken from all
+SAMPLES = 4000                              # latencies in a report; evenly taken from all
 
 
 class Requesters:
-    """Threads that ask the members in turn; `told` gets the figures when the last one is done."""
+    """Threads that send requests to the members in turn; `done` gets the figures when the last one has ended."""
 
-    def __init__(self, number: int, told: Callable[..., None]) -> None:
-        self._told = told
+    def __init__(self, number: int, done: Callable[..., None]) -> None:
+        self._done = done
         self._running = number
         self._lock = threading.Lock()
         self._latencies = array("q")
@@ -30,7 +30,7 @@ class Requesters:
     def run(
         self, rpc: Rpc, members: Sequence[Address], first: int, payload: bytes, seconds_: float, flags: int,
     ) -> None:
-        """One thread."""
+        """Send requests on this thread until the time is over."""
         latencies = array("q")
         started_ns = then_ns = monotonic_ns()
         until_ns = started_ns + seconds(seconds_)
@@ -56,15 +56,15 @@ class Requesters:
             self._running -= 1
             last = not self._running
         if last:
-            self._told(**figures(self._latencies, self._errors, started_ns))
+            self._done(**figures(self._latencies, self._errors, started_ns))
 
 
 def of_threads(
-    rpc: Rpc, members: Sequence[Address], number: int, size: int, seconds_: float, told: Callable[..., None],
+    rpc: Rpc, members: Sequence[Address], number: int, size: int, seconds_: float, done: Callable[..., None],
     flags: int = 0,
 ) -> Requesters:
     """Start `number` threads."""
-    made = Requesters(number, told)
+    made = Requesters(number, done)
     for first in range(number):
         threading.Thread(target=made.run, args=(rpc, members, first, bytes(size), seconds_, flags),
                          daemon=True).start()
@@ -74,7 +74,7 @@ def of_threads(
 async def of_coroutines(
     rpc: AsyncRpc, members: Sequence[Address], number: int, size: int, seconds_: float, flags: int = 0,
 ) -> dict[str, Any]:
-    """The same with `number` coroutines; the figures."""
+    """As `of_threads`, with `number` coroutines; returns the figures."""
     latencies, errors, payload = array("q"), [], bytes(size)
     started_ns = monotonic_ns()
     until_ns = started_ns + seconds(seconds_)
@@ -97,7 +97,7 @@ async def of_coroutines(
 
 
 def figures(latencies: array[int], errors: list[str], started_ns: int) -> dict[str, Any]:
-    """What one member found."""
+    """The figures of one member: requests, seconds, errors, and samples of latency in us."""
     ordered, ended_ns = sorted(latencies), monotonic_ns()
     step = max(1, len(ordered) // SAMPLES)
     return {"requests": len(ordered), "seconds": (ended_ns - started_ns) / 1e9, "errors": errors,

@@ -1,6 +1,6 @@
-"""One member of a benchmark, as a process: sends or asks when told, checks and times what it receives.
+"""One member of a benchmark, as a process: sends messages or requests on command, checks and times what it receives.
 
-Reads commands and prints events, one JSON object a line (crew.py is the other end). Times are CLOCK_MONOTONIC in ns,
+Reads commands and prints events, one JSON object per line (group.py is the other end). Times are CLOCK_MONOTONIC in ns,
 which all processes of a machine share.
 """
 from __future__ import annotations
@@ -16,57 +16,57 @@ from time import monotonic_ns, process_time
 from typing import Any
 
 import jgroups_py as jg
-from jgroups_py.aio import AsyncChannel
 from jgroups_py.blocks.rpc import AsyncRpc, Rpc
+from jgroups_py.channel.aio import AsyncChannel
+from jgroups_py.channel.message import MessageBatch
 from jgroups_py.cli.bench.requesters import Requesters, of_coroutines, of_threads
-from jgroups_py.cli.floods import Counts
+from jgroups_py.cli.load import Counts
 from jgroups_py.cli.member import rss_mb
 from jgroups_py.cli.numbered import numbered
 from jgroups_py.cli.printer import Printer
-from jgroups_py.message import MessageBatch
 
 SEND_SECONDS = 120.0
 RETRANSMITTED = "retransmitted"
 
 
-class Receiving(jg.Receiver):
-    """Counts what comes, per sender, checking numbers; says when as much has come as was expected."""
+class BenchReceiver(jg.Receiver):
+    """Counts messages per sender and checks their numbers; emits `received` once the expected number has arrived."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: BenchWorker) -> None:
         self.worker = worker
         self.counts = Counts()
         self.received = 0
-        self.expected = -1                                   # in all rounds up to this one; -1: nothing is awaited
+        self.expected = -1                                   # in all rounds up to this one; -1: none is under way
 
     def receive_batch(self, batch: MessageBatch) -> None:
-        """Count a run."""
+        """Count a batch."""
         self.counts.add(batch)
         self.received += len(batch)
         if self.worker.slow_s:
             time.sleep(len(batch) * self.worker.slow_s)
         if self.received >= self.expected >= 0:
             self.expected = -1
-            self.worker.say("received", at_ns=monotonic_ns())
+            self.worker.emit("received", at_ns=monotonic_ns())
 
     def view_accepted(self, view: jg.View) -> None:
-        """Tell who is there."""
-        self.worker.say("view", members=[str(member) for member in view.members], at_ns=monotonic_ns())
+        """Emit the members."""
+        self.worker.emit("view", members=[str(member) for member in view.members], at_ns=monotonic_ns())
 
     def global_view_accepted(self, view: jg.GlobalView) -> None:
-        """Tell who is where."""
-        self.worker.say("global_view", members=len(view.members))
+        """Emit the number of members of all sites."""
+        self.worker.emit("global_view", members=len(view.members))
 
     def messages_lost(self, loss: Any) -> None:
-        """A declared gap is a fault of the run."""
-        self.worker.say("error", message=f"messages {loss.first} to {loss.stop} of {loss.origin} were lost")
+        """A declared loss is a fault of the benchmark."""
+        self.worker.emit("error", message=f"messages {loss.first} to {loss.stop} of {loss.origin} were lost")
 
     def channel_closed(self, reason: str) -> None:
-        """So is this."""
-        self.worker.say("error", message=f"the channel closed: {reason}")
+        """A closed channel is a fault of the benchmark."""
+        self.worker.emit("error", message=f"the channel closed: {reason}")
 
 
-class ReceivingSingly(Receiving):
-    """The same with a call a message, as an application without receive_batch has it."""
+class ReceivingSingly(BenchReceiver):
+    """As BenchReceiver, with one call per message, as in an application without receive_batch."""
 
     def receive(self, message: jg.Message) -> None:
         """Count one message."""
@@ -77,19 +77,19 @@ class ReceivingSingly(Receiving):
             time.sleep(self.worker.slow_s)
         if self.received >= self.expected >= 0:
             self.expected = -1
-            self.worker.say("received", at_ns=monotonic_ns())
+            self.worker.emit("received", at_ns=monotonic_ns())
 
     receive_batch = jg.Receiver.receive_batch
 
 
-class Worker:
-    """The process. options: name, cluster, stack, properties, singly (one call a message), slow_us (a message)."""
+class BenchWorker:
+    """The process. options: name, cluster, stack, properties, singly (one call per message), slow_us (per message)."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.options = options
         self.slow_s = options.get("slow_us", 0.0) / 1e6
-        self.say = Printer()
-        self.receiving = (ReceivingSingly if options.get("singly") else Receiving)(self)
+        self.emit = Printer()
+        self.receiving = (ReceivingSingly if options.get("singly") else BenchReceiver)(self)
         self.sent = 0
         self.cpu_s = 0.0
         self.requesters: Requesters | None = None
@@ -103,27 +103,27 @@ class Worker:
         self.rpc = Rpc(self.channel, lambda request: request.payload)
 
     def run(self) -> None:
-        """Do as told until the end of input."""
-        self.say("loaded")
+        """Execute commands until the end of input."""
+        self.emit("loaded")
         for line in sys.stdin:
             command = json.loads(line)
             getattr(self, "do_" + command.pop("do"))(**command)
         self.close()
 
     def do_connect(self) -> None:
-        """Join."""
+        """Join, and emit `ready`."""
         self.connect()
-        self.say("ready")
+        self.emit("ready")
 
     def connect(self) -> None:
-        """Join, waiting."""
+        """Join the group; returns once it has."""
         self.channel.connect(self.options["cluster"], timeout=60.0)
 
     def do_expect(self, messages: int) -> None:
-        """A round begins in which so many messages will come."""
+        """Begin a round in which `messages` messages will arrive."""
         self.receiving.expected = self.receiving.received + messages
         self.cpu_s = process_time()
-        self.say("armed")
+        self.emit("armed")
 
     def do_send(self, count: int, size: int, piece: int) -> None:
         """Multicast numbered messages, `piece` at a time; 1: by `send`."""
@@ -143,25 +143,25 @@ class Worker:
                     stop = min(start + piece, first + count)
                     channel.send_batch(None, numbered(start, stop, size), timeout=SEND_SECONDS)
         except jg.ChannelError as error:
-            self.say("error", message=f"{type(error).__name__}: {error}")
-        self.say("sent", at_ns=at_ns, done_ns=monotonic_ns())
+            self.emit("error", message=f"{type(error).__name__}: {error}")
+        self.emit("sent", at_ns=at_ns, done_ns=monotonic_ns())
 
     def do_ask(self, requesters: int, size: int, seconds: float) -> None:
-        """Ask the other members, as many requests at a time as there are requesters."""
+        """Send requests to the other members, `requesters` at a time."""
         self.cpu_s = process_time()
         self.requesters = of_threads(self.rpc, self.others(), requesters, size, seconds,
-                                     lambda **fields: self.say("asked", **fields))
+                                     lambda **fields: self.emit("asked", **fields))
 
     def others(self) -> list[jg.Address]:
-        """Whom we ask, in the order of the view, beginning behind us, so that not all ask the same."""
+        """The other members in the order of the view, from the next one on: the load of requests is even."""
         members = list(self.channel.view.members)
         at = members.index(self.channel.address)
         return members[at + 1:] + members[:at]
 
     def do_report(self) -> None:
-        """CPU time since the round began, memory now, what was counted in all rounds."""
+        """Emit the CPU time since the round began, the memory now, and the counts of all rounds."""
         stats = self.stats()
-        self.say("report", cpu_s=process_time() - self.cpu_s, rss_mb=rss_mb(), sent=self.sent,
+        self.emit("report", cpu_s=process_time() - self.cpu_s, rss_mb=rss_mb(), sent=self.sent,
                  received=self.receiving.counts.as_dict(),
                  retransmitted=sum(int(figures.get(RETRANSMITTED, 0)) for figures in stats.values()))
 
@@ -172,15 +172,15 @@ class Worker:
     def do_leave(self) -> None:
         """Leave gracefully."""
         self.close()
-        self.say("left", at_ns=monotonic_ns())
+        self.emit("left", at_ns=monotonic_ns())
 
     def close(self) -> None:
         """Leave."""
         self.channel.close()
 
 
-class AsyncWorker(Worker):
-    """The same on an AsyncChannel, with an event loop of its own. options: event_loop, the package that has it."""
+class AsyncWorker(BenchWorker):
+    """As BenchWorker, on an AsyncChannel with an event loop of its own. options: event_loop, the package of that."""
 
     def make_channel(self) -> None:
         options = self.options
@@ -196,7 +196,7 @@ class AsyncWorker(Worker):
         self.cpu_s = process_time()
         asking = of_coroutines(self.async_rpc, self.others(), requesters, size, seconds)
         future = asyncio.run_coroutine_threadsafe(asking, self.events)
-        future.add_done_callback(lambda done: self.say("asked", **done.result()))
+        future.add_done_callback(lambda done: self.emit("asked", **done.result()))
 
     def stats(self) -> dict[str, dict[str, float]]:
         return self.wait(self.channel.stats())               # type: ignore[no-any-return]
@@ -211,10 +211,10 @@ class AsyncWorker(Worker):
 
 def main() -> None:
     """Run the member that the first argument describes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)             # Ctrl-C is the director's; it ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)             # a Ctrl-C is handled by the parent process
     options = json.loads(sys.argv[1])
     try:
-        worker = AsyncWorker(options) if options.get("event_loop") else Worker(options)
+        worker = AsyncWorker(options) if options.get("event_loop") else BenchWorker(options)
         worker.run()
     except (jg.ChannelError, jg.ConfigError) as error:
         Printer()("error", message=f"{type(error).__name__}: {error}")

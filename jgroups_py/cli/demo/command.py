@@ -7,34 +7,34 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+from jgroups_py.cli.argument_types import within
 from jgroups_py.cli.demo import auditing
-from jgroups_py.cli.demo.director import DemoError, Director, Plan
+from jgroups_py.cli.demo.director import DemoError, DemoPlan, Director
 from jgroups_py.cli.demo.picture import Plain, picture
 from jgroups_py.cli.demo.recording import archive_of, sealed
-from jgroups_py.cli.demo.report import as_lines
+from jgroups_py.cli.demo.report import as_lines, verdict
 from jgroups_py.cli.demo.text import made_text
-from jgroups_py.cli.numbers import within
 from jgroups_py.cli.showing import complain, show
-from jgroups_py.errors import ConfigError
+from jgroups_py.model.errors import ConfigError
 
 DESCRIPTION = (
-    "Two data centers replicate: A B C in NYC and D E F in SFO, UDP inside a site, TCP between the sites. C multicasts "
-    "the lines of a file, the others send numbered messages, F answers some lines. Meanwhile the coordinators of both "
-    "sites are killed, one member leaves, and the first one killed comes back. In the end every copy is compared byte "
-    "for byte and every message accounted for. Exit 1 if one was lost, doubled or out of order, 3 if the audit finds "
-    "no fault but lacks a record.")
+    "Two sites replicate: A B C in NYC and D E F in SFO, UDP inside a site, TCP between the sites. C multicasts the "
+    "lines of a file, the others send numbered messages, F answers some lines. Meanwhile the coordinators of both "
+    "sites are killed, one member leaves, and the first one killed returns. At the end every copy is compared byte for "
+    "byte and every message is accounted for. Exit 1 if one was lost, doubled or out of order, 3 if the audit finds no "
+    "fault but lacks a record.")
 
 
 def add_parser(subparsers: Any) -> None:
     """Add `demo` to the command line."""
     parser = subparsers.add_parser("demo", help="two sites replicate while their relays die", description=DESCRIPTION)
-    parser.add_argument("--input", metavar="FILE", help="the file that is replicated (default: a made text)")
+    parser.add_argument("--input", metavar="FILE", help="the file that is replicated (default: a generated text)")
     parser.add_argument("--out", metavar="DIR", help="where the copies go (default: a new temporary folder)")
     parser.add_argument("--rate", type=within(1, 100_000), default=1000, help="lines a second (default 1000)")
     parser.add_argument("--members", type=within(1, 8), default=3, help="members a site (default 3)")
     parser.add_argument("--sites", type=within(2, 5), default=2, help="sites (default 2)")
-    parser.add_argument("--seed", type=int, default=1, help="of the made text and of the moments of the kills")
-    parser.add_argument("--no-kill", action="store_true", help="nobody is killed, nobody leaves")
+    parser.add_argument("--seed", type=int, default=1, help="of the generated text and of the moments of the kills")
+    parser.add_argument("--no-kill", action="store_true", help="no member is killed, none leaves")
     parser.add_argument("--archive", metavar="DIR", help="where all members record what they send and deliver "
                         "(default: archive beside the copies)")
     parser.add_argument("--no-archive", action="store_true", help="record nothing")
@@ -44,7 +44,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Run the demo; 0: all replicated, 1: not, 2: wrong use, 3: it seems so, but the archive is not complete."""
+    """Run the demo; 0: all replicated, 1: not, 2: wrong use, 3: no fault found, but the archive is not complete."""
     try:
         plan = plan_of(args)
     except (OSError, ConfigError) as error:
@@ -53,7 +53,9 @@ def run(args: Namespace) -> int:
     view = Plain(lambda text: None) if args.json else picture()
     try:
         with view:
-            result = Director(plan, view).perform()
+            director = Director(plan, view)
+            director.perform()
+        result = verdict(director)
         result["archive"] = None if plan.archive is None else sealed(plan.archive)
         result["audit"] = audit(args, plan)
     except DemoError as error:
@@ -70,23 +72,23 @@ def run(args: Namespace) -> int:
     return auditing.exit_code(result["audit"]) if result["ok"] and result["audit"] else int(not ok)
 
 
-def audit(args: Namespace, plan: Plan) -> dict[str, Any] | None:
-    """The audit over the archive, unless there is none or nobody wants it."""
+def audit(args: Namespace, plan: DemoPlan) -> dict[str, Any] | None:
+    """The audit over the archive; None without an archive, or with --no-audit."""
     if plan.archive is None or args.no_audit:
         return None
     return auditing.audited(plan.archive, plan.out, lambda text: None if args.json else complain(text))
 
 
-def plan_of(args: Namespace) -> Plan:
-    """What is to be performed.
+def plan_of(args: Namespace) -> DemoPlan:
+    """The plan that the arguments describe.
 
     Raises:
-        OSError, ConfigError: it cannot be.
+        OSError, ConfigError: the input cannot be read, the output not be written, or an argument is wrong.
     """
     out = Path(args.out or tempfile.mkdtemp(prefix="jgroups-demo-"))
     out.mkdir(parents=True, exist_ok=True)
     data = Path(args.input).read_bytes() if args.input else made_text(args.seed)
     if not data.strip():
         raise ConfigError(f"{args.input} is empty; it needs at least one line")
-    return Plan(data=data, out=out, rate=args.rate, members=args.members, sites=args.sites, seed=args.seed,
-                kill=not args.no_kill, archive=archive_of(args, out))
+    return DemoPlan(data=data, out=out, rate=args.rate, members=args.members, sites=args.sites, seed=args.seed,
+                    kill=not args.no_kill, archive=archive_of(args, out))

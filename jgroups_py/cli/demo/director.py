@@ -1,4 +1,4 @@
-"""The demo's play: start the sites, let them replicate, kill relays in mid-stream, compare everything at the end."""
+"""The director of the demo: starts the sites, lets them replicate, kills relays meanwhile, collects the results."""
 from __future__ import annotations
 
 import queue
@@ -10,26 +10,25 @@ from typing import Any
 
 import attrs
 
-from jgroups_py.cli.company import free_ports, free_udp_port
-from jgroups_py.cli.demo.processes import Company, Person
-from jgroups_py.cli.demo.report import verdict
+from jgroups_py.cli.demo.processes import DemoGroup, DemoMember
+from jgroups_py.cli.process_group import free_ports, free_udp_port
 
 SITE_NAMES = ("NYC", "SFO", "LON", "TYO", "SYD")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn"
 START_TIMEOUT_S = 40.0
-STREAM_SLACK_S = 60.0            # a stream may take this much longer than its rate says, on a busy machine
+STREAM_SLACK_S = 60.0            # a stream may take this much longer than its rate implies, on a busy machine
 SETTLE_TIMEOUT_S = 30.0
-NUMBERS_RATE_SHARE = 0.1         # the others send a tenth of the rate
-KILL_FIRST, KILL_SECOND, LEAVE, RETURN = 0.20, 0.40, 0.60, 0.75    # of the lines, give or take a little by the seed
+NUMBERS_RATE_SHARE = 0.1         # the other members send a tenth of the rate
+KILL_FIRST, KILL_SECOND, LEAVE, RETURN = 0.20, 0.40, 0.60, 0.75    # shares of the lines, each +- 0.05 by the seed
 
 
 class DemoError(Exception):
-    """The demo could not be performed (as opposed to: was performed and found a loss)."""
+    """The demo could not run to its end (a loss that it finds is a result, not an error)."""
 
 
 @attrs.frozen
-class Plan:
-    """What is to be performed."""
+class DemoPlan:
+    """The arguments of one demo."""
 
     data: bytes
     out: Path
@@ -42,21 +41,21 @@ class Plan:
 
     @property
     def lines(self) -> int:
-        """How many lines are replicated."""
+        """The number of lines to replicate."""
         return len(self.data.splitlines())
 
 
 class Director:
-    """Performs one plan; `view` shows it (picture.py)."""
+    """Executes one plan; `view` displays it (picture.py)."""
 
-    def __init__(self, plan: Plan, view: Any) -> None:
+    def __init__(self, plan: DemoPlan, view: Any) -> None:
         self.plan = plan
         self.view = view
-        self.company = Company()
+        self.group = DemoGroup()
         self.rng = Random(f"demo/{plan.seed}")
-        self.incidents: list[dict[str, Any]] = []        # kills and leaves: what, who, site, at
-        self.relays: list[dict[str, Any]] = []           # who was relay from when
-        self.told: list[dict[str, Any]] = []             # unreachable, lost, site: as members told
+        self.incidents: list[dict[str, Any]] = []        # kills and leaves: what, member, site, at
+        self.relays: list[dict[str, Any]] = []           # each relay, and when it became that
+        self.reported: list[dict[str, Any]] = []         # the events `lost` and `unreachable` of members
         self.sites = SITE_NAMES[:plan.sites]
         self.input = plan.out / "input.txt"
         self.started_s = time.time()
@@ -65,10 +64,10 @@ class Director:
         self.bridge_port = free_ports(self.bridge_ports)
         self.cluster = f"demo-{self.bridge_port}"
 
-    # --- the play ---------------------------------------------------------------------------------------------------
+    # --- the acts ---------------------------------------------------------------------------------------------------
 
-    def perform(self) -> dict[str, Any]:
-        """All acts; the result as one document.
+    def perform(self) -> None:
+        """Run all acts; report.py makes the verdict of what they leave here.
 
         Raises:
             DemoError: members did not start, or one failed.
@@ -80,25 +79,24 @@ class Director:
             self.settle()
             self.collect()
         finally:
-            self.company.end()
-        return verdict(self)
+            self.group.end()
 
     def start_sites(self) -> None:
-        """All members up, every one with the same global view."""
+        """Start all members; returns once each has the same global view."""
         size = self.plan.members
         firsts = [self.start(LETTERS[at * size], site) for at, site in enumerate(self.sites)]
         # The first member of a site shall be its coordinator, so it starts alone.
-        self.wait("the first member of each site", START_TIMEOUT_S, lambda: all(person.up for person in firsts))
+        self.wait("the first member of each site", START_TIMEOUT_S, lambda: all(member.up for member in firsts))
         for at, site in enumerate(self.sites):
             for letter in LETTERS[at * size + 1:(at + 1) * size]:
                 self.start(letter, site)
-        people = list(self.company.people)
-        whole = {site: sorted(p.name for p in people if p.site == site) for site in self.sites}
+        members = list(self.group.workers)
+        whole = {site: sorted(p.name for p in members if p.site == site) for site in self.sites}
         self.wait("all members see both sites", START_TIMEOUT_S, lambda: all(
-            {site: sorted(names) for site, names in person.global_view.items()} == whole for person in people))
-        self.say(f"all {len(people)} members see {len(self.sites)} sites")
+            {site: sorted(names) for site, names in member.global_view.items()} == whole for member in members))
+        self.show_line(f"all {len(members)} members see {len(self.sites)} sites")
 
-    def start(self, tag: str, site: str) -> Person:
+    def start(self, tag: str, site: str) -> DemoMember:
         """Start one member process."""
         options = {
             "tag": tag, "name": tag.partition("#")[0], "cluster": self.cluster,
@@ -109,22 +107,22 @@ class Director:
                 "bridge_port": str(self.bridge_port), "bridge_port_range": str(self.bridge_ports),
                 "bridge_hosts": f"127.0.0.1[{self.bridge_port}]"},
         }
-        return self.company.start(tag, site, options)
+        return self.group.start(tag, site, options)
 
     @property
     def sender(self) -> str:
-        """Who multicasts the file: the last member of the first site."""
+        """The member that multicasts the file: the last one of the first site."""
         return LETTERS[self.plan.members - 1]
 
     @property
     def answerer(self) -> str:
-        """Who answers: the last member of the second site."""
+        """The member that answers lines: the last one of the second site."""
         return LETTERS[2 * self.plan.members - 1]
 
     def stream(self) -> None:
-        """The lines flow; incidents happen at their moments."""
-        for person in self.company.up():
-            self.send_numbers(person)
+        """Replicate the lines; each incident happens at its share of them."""
+        for member in self.group.up():
+            self.send_numbers(member)
         timeout_s = self.plan.lines / self.plan.rate + STREAM_SLACK_S
         if self.plan.kill:
             for share, act in self.acts():
@@ -132,189 +130,189 @@ class Director:
                 self.wait_for_lines(moment, timeout_s)
                 act()
         self.wait_for_lines(self.plan.lines, timeout_s)
-        self.say(f"{self.sender} has sent all {self.plan.lines} lines")
+        self.show_line(f"{self.sender} has sent all {self.plan.lines} lines")
 
     def wait_for_lines(self, number: int, timeout_s: float) -> None:
-        """Until so many lines were sent."""
+        """Wait until `number` lines were sent."""
         self.wait(f"{number} lines sent", timeout_s, lambda: self.lines_sent >= number)
 
-    def send_numbers(self, person: Person) -> None:
-        """Let a member send: the lines, or numbers."""
-        if person.tag == self.sender:
-            person.tell("lines", path=str(self.input), rate=self.plan.rate)
+    def send_numbers(self, member: DemoMember) -> None:
+        """Have a member send: the lines, or numbers."""
+        if member.tag == self.sender:
+            member.command("lines", path=str(self.input), rate=self.plan.rate)
         else:
-            person.tell("numbers", rate=self.plan.rate * NUMBERS_RATE_SHARE)
+            member.command("numbers", rate=self.plan.rate * NUMBERS_RATE_SHARE)
 
     @property
     def lines_sent(self) -> int:
-        """How far the file is."""
-        return next((person.sent for person in self.company.people if person.tag == self.sender), 0)
+        """How many lines of the file were sent."""
+        return next((member.sent for member in self.group.workers if member.tag == self.sender), 0)
 
     def acts(self) -> list[tuple[float, Callable[[], None]]]:
-        """When (share of the lines) what happens."""
+        """(share of the lines, incident), in order."""
         return [(KILL_FIRST, lambda: self.kill_coordinator(self.sites[0])),
                 (KILL_SECOND, lambda: self.kill_coordinator(self.sites[1])),
                 (LEAVE, self.let_one_leave), (RETURN, self.bring_back)]
 
     def kill_coordinator(self, site: str) -> None:
-        """SIGKILL to a site's relay, unless it is one that the play needs to the end."""
-        person = self.company.coordinator(site)
-        if person is None or person.tag in (self.sender, self.answerer):
-            return self.say(f"nobody of {site} can be spared; its coordinator lives")
-        at = self.company.kill(person)
-        self.incident("killed", person, at)
-        return self.say(f"killed {person.name}, coordinator and relay of {site} (SIGKILL)")
+        """SIGKILL to a site's relay, unless it is the sender or the answerer, which the demo needs to the end."""
+        member = self.group.coordinator(site)
+        if member is None or member.tag in (self.sender, self.answerer):
+            return self.show_line(f"no member of {site} can be spared; its coordinator lives")
+        at = self.group.kill(member)
+        self.incident("killed", member, at)
+        return self.show_line(f"killed {member.name}, coordinator and relay of {site} (SIGKILL)")
 
     def let_one_leave(self) -> None:
         """A member of the first site leaves gracefully: its relay, if it can be spared."""
-        spare = [p for p in self.company.up(self.sites[0]) if p.tag != self.sender]
-        relay = self.company.coordinator(self.sites[0])
-        person = relay if relay in spare else next(iter(spare), None)
-        if person is None:
-            return self.say(f"nobody of {self.sites[0]} can be spared; nobody leaves")
-        self.incident("left", person, time.time())
-        person.tell("leave")
-        self.wait(f"{person.name} has left", SETTLE_TIMEOUT_S, lambda: person.state == "left")
-        return self.say(f"{person.name} left {person.site} gracefully")
+        spare = [p for p in self.group.up(self.sites[0]) if p.tag != self.sender]
+        relay = self.group.coordinator(self.sites[0])
+        member = relay if relay in spare else next(iter(spare), None)
+        if member is None:
+            return self.show_line(f"no member of {self.sites[0]} can be spared; none leaves")
+        self.incident("left", member, time.time())
+        member.command("leave")
+        self.wait(f"{member.name} has left", SETTLE_TIMEOUT_S, lambda: member.state == "left")
+        return self.show_line(f"{member.name} left {member.site} gracefully")
 
     def bring_back(self) -> None:
-        """The first one killed starts again."""
+        """Start the member that was killed first again."""
         killed = next((i for i in self.incidents if i["what"] == "killed" and i["site"] == self.sites[0]), None)
         if killed is None:
             return
-        person = self.start(f"{killed['who']}#2", killed["site"])
-        self.wait(f"{person.name} is back", START_TIMEOUT_S, lambda: person.up)
-        self.send_numbers(person)
-        self.say(f"{person.name} is back in {person.site}")
+        member = self.start(f"{killed['member']}#2", killed["site"])
+        self.wait(f"{member.name} is back", START_TIMEOUT_S, lambda: member.up)
+        self.send_numbers(member)
+        self.show_line(f"{member.name} is back in {member.site}")
 
     def settle(self) -> None:
-        """Everybody stops sending; wait until everything sent has arrived everywhere, or nothing moves any more."""
-        up = self.company.up()
-        stopped = {person.tag: False for person in up}
-        for person in up:
-            person.tell("stop")
+        """Stop all senders; wait until all messages have arrived everywhere, or no count has changed for 3 seconds."""
+        up = self.group.up()
+        stopped = {member.tag: False for member in up}
+        for member in up:
+            member.command("stop")
         self.stopped = stopped
-        self.wait("everybody stopped", SETTLE_TIMEOUT_S, lambda: all(stopped.values()))
+        self.wait("all members have stopped", SETTLE_TIMEOUT_S, lambda: all(stopped.values()))
         last, since = None, time.monotonic()
-        while time.monotonic() - since < 3.0:             # nothing has moved for so long: it is over
+        while time.monotonic() - since < 3.0:
             self.pump(0.1)
-            now = [(person.tag, person.received) for person in up]
+            now = [(member.tag, member.received) for member in up]
             if now != last:
                 last, since = [(tag, dict(received)) for tag, received in now], time.monotonic()
             if self.complete(up) and time.monotonic() - since > 0.5:
                 return
 
-    def complete(self, people: list[Person]) -> bool:
-        """Whether every member has every message of everybody who is still up."""
-        return all(person.received.get(other.tag, 0) >= other.sent
-                   for person in people for other in people if "#" not in person.tag)
+    def complete(self, members: list[DemoMember]) -> bool:
+        """Whether every member has every message of all members that are still up."""
+        return all(member.received.get(other.tag, 0) >= other.sent
+                   for member in members for other in members if "#" not in member.tag)
 
     def collect(self) -> None:
-        """The counts and copies of everybody who is up."""
-        up = self.company.up()
-        for person in up:
-            person.tell("report", copy=str(self.plan.out / f"copy-{person.tag.replace('#', '-')}.txt"))
-        self.wait("all reports", SETTLE_TIMEOUT_S, lambda: all(person.report is not None for person in up))
+        """Collect counts and copies of all members that are up."""
+        up = self.group.up()
+        for member in up:
+            member.command("report", copy=str(self.plan.out / f"copy-{member.tag.replace('#', '-')}.txt"))
+        self.wait("all reports", SETTLE_TIMEOUT_S, lambda: all(member.report is not None for member in up))
 
     # --- events -----------------------------------------------------------------------------------------------------
 
     def wait(self, what: str, timeout_s: float, condition: Callable[[], bool]) -> None:
-        """Take events until `condition` holds."""
+        """Process events until `condition` holds."""
         deadline = time.monotonic() + timeout_s
         while not condition():
             if time.monotonic() > deadline:
-                raise DemoError(f"waited {timeout_s:.0f} s in vain: {what}; {self.where()}")
+                raise DemoError(f"waited {timeout_s:.0f} s for this: {what}; {self.states()}")
             self.pump(0.05)
 
-    def where(self) -> str:
-        """Who sees what, for an error message."""
+    def states(self) -> str:
+        """The views and last errors of all members, for an error message."""
         return "; ".join(f"{p.tag} {p.state} view {p.view} global {p.global_view} {' '.join(p.errors[-3:])}"
-                         for p in self.company.people)
+                         for p in self.group.workers)
 
     def pump(self, timeout_s: float) -> None:
-        """Take the events that are there, one at least within the timeout."""
+        """Process the events that have arrived; waits up to the timeout for the first."""
         try:
-            person, event = self.company.events.get(timeout=timeout_s)
+            member, event = self.group.events.get(timeout=timeout_s)
             while True:
-                self.take(person, event)
-                person, event = self.company.events.get_nowait()
+                self.take(member, event)
+                member, event = self.group.events.get_nowait()
         except queue.Empty:
             self.view.show(self)
 
-    def take(self, person: Person, event: dict[str, Any]) -> None:
-        """One event of one member."""
+    def take(self, member: DemoMember, event: dict[str, Any]) -> None:
+        """Process one event of one member."""
         handler = getattr(self, "on_" + event["event"], None)
         if handler is not None:
-            handler(person, event)
+            handler(member, event)
 
-    def on_ready(self, person: Person, event: dict[str, Any]) -> None:
-        """It is connected."""
-        person.state, person.up_at = "up", time.monotonic()
+    def on_ready(self, member: DemoMember, event: dict[str, Any]) -> None:
+        """The member is connected."""
+        member.state, member.up_at = "up", time.monotonic()
 
-    def on_view(self, person: Person, event: dict[str, Any]) -> None:
-        """Its local view changed."""
-        person.view, person.coordinator = event["members"], event["coordinator"]
-        if event["coordinator"] == person.name:
-            relay = {"site": person.site, "relay": person.name, "at": event["at"] - self.started_s}
-            same = [r for r in self.relays if r["site"] == person.site]
-            if not same or same[-1]["relay"] != person.name:
+    def on_view(self, member: DemoMember, event: dict[str, Any]) -> None:
+        """The member's local view changed."""
+        member.view, member.coordinator = event["members"], event["coordinator"]
+        if event["coordinator"] == member.name:
+            relay = {"site": member.site, "relay": member.name, "at": event["at"] - self.started_s}
+            same = [r for r in self.relays if r["site"] == member.site]
+            if not same or same[-1]["relay"] != member.name:
                 self.relays.append(relay)
-                self.say(f"{person.name} is relay of {person.site}")
+                self.show_line(f"{member.name} is relay of {member.site}")
 
-    def on_global_view(self, person: Person, event: dict[str, Any]) -> None:
-        """Its global view changed."""
-        person.global_view = event["sites"]
+    def on_global_view(self, member: DemoMember, event: dict[str, Any]) -> None:
+        """The member's global view changed."""
+        member.global_view = event["sites"]
 
-    def on_progress(self, person: Person, event: dict[str, Any]) -> None:
-        """Its counts."""
-        if event["sent"] != person.sent or not person.sent_log:
-            person.sent_log.append((time.monotonic(), event["sent"]))
-        person.sent, person.received = event["sent"], event["received"]
+    def on_progress(self, member: DemoMember, event: dict[str, Any]) -> None:
+        """The member's counts so far."""
+        if event["sent"] != member.sent or not member.sent_log:
+            member.sent_log.append((time.monotonic(), event["sent"]))
+        member.sent, member.received = event["sent"], event["received"]
 
-    def on_stopped(self, person: Person, event: dict[str, Any]) -> None:
-        """It sends no more."""
-        person.sent = event["sent"]
-        self.stopped[person.tag] = True
+    def on_stopped(self, member: DemoMember, event: dict[str, Any]) -> None:
+        """The member has stopped sending."""
+        member.sent = event["sent"]
+        self.stopped[member.tag] = True
 
-    def on_sent_all(self, person: Person, event: dict[str, Any]) -> None:
-        """The file is through."""
-        person.sent = event["sent"]
+    def on_sent_all(self, member: DemoMember, event: dict[str, Any]) -> None:
+        """The whole file was sent."""
+        member.sent = event["sent"]
 
-    def on_leaving(self, person: Person, event: dict[str, Any]) -> None:
-        """It says how much it had sent."""
-        person.sent = event["sent"]
+    def on_leaving(self, member: DemoMember, event: dict[str, Any]) -> None:
+        """The member leaves, and reports how much it had sent."""
+        member.sent = event["sent"]
 
-    def on_left(self, person: Person, event: dict[str, Any]) -> None:
-        """It is out."""
-        person.state = "left"
+    def on_left(self, member: DemoMember, event: dict[str, Any]) -> None:
+        """The member has left."""
+        member.state = "left"
 
-    def on_report(self, person: Person, event: dict[str, Any]) -> None:
-        """Its final counts."""
-        person.report = event
+    def on_report(self, member: DemoMember, event: dict[str, Any]) -> None:
+        """The member's final counts."""
+        member.report = event
 
-    def on_lost(self, person: Person, event: dict[str, Any]) -> None:
+    def on_lost(self, member: DemoMember, event: dict[str, Any]) -> None:
         """A declared loss."""
-        self.told.append({**event, "member": person.tag})
+        self.reported.append({**event, "member": member.tag})
 
     on_unreachable = on_lost
 
-    def on_error(self, person: Person, event: dict[str, Any]) -> None:
-        """It could not go on."""
-        person.errors.append(event["message"])
+    def on_error(self, member: DemoMember, event: dict[str, Any]) -> None:
+        """The member could not go on."""
+        member.errors.append(event["message"])
 
-    def on_ended(self, person: Person, event: dict[str, Any]) -> None:
-        """Its process ended; expected only of the killed and the left."""
-        if person.state in ("killed", "left"):
+    def on_ended(self, member: DemoMember, event: dict[str, Any]) -> None:
+        """The member's process ended; expected only after a kill or a leave."""
+        if member.state in ("killed", "left"):
             return
-        person.state = "failed"
-        raise DemoError(f"{person.tag} ended unexpectedly (exit {person.process.wait(5)}): "
-                        + " | ".join(person.errors[-8:]))
+        member.state = "failed"
+        raise DemoError(f"{member.tag} ended unexpectedly (exit {member.process.wait(5)}): "
+                        + " | ".join(member.errors[-8:]))
 
-    def incident(self, what: str, person: Person, at: float) -> None:
-        """Remember a kill or a leave."""
-        self.incidents.append({"what": what, "who": person.name, "site": person.site, "at": at - self.started_s,
+    def incident(self, what: str, member: DemoMember, at: float) -> None:
+        """Record a kill or a leave."""
+        self.incidents.append({"what": what, "member": member.name, "site": member.site, "at": at - self.started_s,
                                "lines_sent": self.lines_sent})
 
-    def say(self, text: str) -> None:
-        """A line for the audience."""
-        self.view.say(f"{time.time() - self.started_s:6.2f} s  {text}")
+    def show_line(self, text: str) -> None:
+        """Display a line, with the time since the start."""
+        self.view.show_line(f"{time.time() - self.started_s:6.2f} s  {text}")

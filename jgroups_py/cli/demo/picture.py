@@ -1,4 +1,4 @@
-"""What the audience sees while the demo runs: a live picture on a terminal, plain lines elsewhere."""
+"""The display of the demo while it runs: a live picture on a terminal, plain lines elsewhere."""
 from __future__ import annotations
 
 import sys
@@ -13,9 +13,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from jgroups_py.cli.demo.processes import Person
+from jgroups_py.cli.demo.processes import DemoMember
 from jgroups_py.cli.showing import show
-from jgroups_py.texts import escaped
+from jgroups_py.model.text import escaped
 
 if TYPE_CHECKING:
     from jgroups_py.cli.demo.director import Director
@@ -27,10 +27,10 @@ COLOURS = {"up": "green", "starting": "yellow", "killed": "red", "left": "blue",
 
 
 class Plain:
-    """A line an event, and the progress every few seconds."""
+    """Prints a line per event, and the progress every few seconds."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self.say = say
+    def __init__(self, show_line: Callable[[str], None]) -> None:
+        self.show_line = show_line
         self.shown_s = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -40,11 +40,11 @@ class Plain:
         pass
 
     def show(self, director: Director) -> None:
-        """Where the play stands, now and then."""
-        if time.monotonic() - self.shown_s >= PLAIN_EVERY_S and any(p.sent for p in director.company.people):
+        """Print the progress, if the last time is long enough ago."""
+        if time.monotonic() - self.shown_s >= PLAIN_EVERY_S and any(p.sent for p in director.group.workers):
             self.shown_s = time.monotonic()
-            received = {p.tag: p.received.get(director.sender, 0) for p in director.company.up()}
-            director.say(f"{director.lines_sent} of {director.plan.lines} lines sent; received: "
+            received = {p.tag: p.received.get(director.sender, 0) for p in director.group.up()}
+            director.show_line(f"{director.lines_sent} of {director.plan.lines} lines sent; received: "
                          + ", ".join(f"{tag} {number}" for tag, number in received.items()))
 
 
@@ -65,8 +65,8 @@ class Screen:
         self.live.__exit__(*exception)
         self.live.console.print("\n".join(self.log), highlight=False)
 
-    def say(self, text: str) -> None:
-        """Remember a line; the last few are in the picture, all are printed at the end."""
+    def show_line(self, text: str) -> None:
+        """Keep a line; the picture has the last few, and all are printed at the end."""
         self.log.append(escaped(text))
 
     def show(self, director: Director) -> None:
@@ -88,28 +88,28 @@ class Screen:
         return Group(sites, bar, Text("\n".join(self.log[-LOG_LINES:]), style="dim"))
 
     def site(self, director: Director, site: str) -> Panel:
-        """One site: its members, who is relay, what they have received."""
+        """One site: its view, and for each member whether it is the relay and what it has received."""
         table = Table.grid(padding=(0, 2))
-        relay = director.company.coordinator(site)
-        for person in [p for p in director.company.people if p.site == site]:
-            table.add_row(Text(person.tag, style="bold"), Text(person.state, style=COLOURS[person.state]),
-                          Text("relay" if person is relay else "", style="magenta"),
-                          f"{person.received.get(director.sender, 0)} lines", f"{self.rate(person):.0f}/s")
-        view = next((p.view for p in director.company.up(site)), [])
+        relay = director.group.coordinator(site)
+        for member in [p for p in director.group.workers if p.site == site]:
+            table.add_row(Text(member.tag, style="bold"), Text(member.state, style=COLOURS[member.state]),
+                          Text("relay" if member is relay else "", style="magenta"),
+                          f"{member.received.get(director.sender, 0)} lines", f"{self.rate(member):.0f}/s")
+        view = next((p.view for p in director.group.up(site)), [])
         return Panel(table, title=escaped(f"{site}  view {' '.join(view)}"), border_style="cyan")
 
-    def rate(self, person: Person) -> float:
+    def rate(self, member: DemoMember) -> float:
         """Messages received a second, of all origins."""
-        now, number = time.monotonic(), sum(person.received.values())
-        when, before, rate = self.rates.get(person.tag, (now, number, 0.0))
+        now, number = time.monotonic(), sum(member.received.values())
+        when, before, rate = self.rates.get(member.tag, (now, number, 0.0))
         if now - when >= 1.0:
             rate = (number - before) / (now - when)
-            self.rates[person.tag] = (now, number, rate)
-        elif person.tag not in self.rates:
-            self.rates[person.tag] = (now, number, 0.0)
+            self.rates[member.tag] = (now, number, rate)
+        elif member.tag not in self.rates:
+            self.rates[member.tag] = (now, number, 0.0)
         return rate
 
 
 def picture() -> Plain | Screen:
-    """What suits standard output."""
+    """The display for standard output: Screen if it is a terminal."""
     return Screen() if sys.stdout.isatty() else Plain(show)

@@ -1,4 +1,4 @@
-"""The demo's archive: where it is, and that it is complete when the demo ends."""
+"""The demo's archive: its folder, and its completion when the demo ends."""
 from __future__ import annotations
 
 from argparse import Namespace
@@ -6,21 +6,21 @@ from pathlib import Path
 from typing import Any
 
 from jgroups_py.cli.showing import complain
-from jgroups_py.errors import ConfigError
+from jgroups_py.model.errors import ConfigError
 
 FOLDER = "archive"
 
 
 def archive_of(args: Namespace, out: Path) -> Path | None:
-    """Where members record; None: they do not.
+    """The folder in which members record; None: they do not.
 
     Raises:
-        ConfigError: a place was named, but what recording needs is not installed.
+        ConfigError: a folder was named, but what recording needs is not installed.
     """
     if args.no_archive:
         return None
     try:
-        import jgroups_py.archive.arrow  # noqa: F401  is it there?
+        import jgroups_py.archive.arrow  # noqa: F401  raises ConfigError if pyarrow is missing
     except ConfigError as error:
         if args.archive:
             raise
@@ -30,7 +30,7 @@ def archive_of(args: Namespace, out: Path) -> Path | None:
 
 
 def sealed(directory: Path) -> dict[str, Any]:
-    """Seal what the killed left open; what the archive has."""
+    """Seal the segments that killed members left open; returns figures of the archive."""
     from jgroups_py.archive.layout import recorders
     from jgroups_py.archive.reading import next_row
     from jgroups_py.archive.sealing import seal_abandoned
@@ -42,7 +42,7 @@ def sealed(directory: Path) -> dict[str, Any]:
 
 
 def as_line(archive: dict[str, Any]) -> str:
-    """The same for people."""
+    """The figures as a line of text."""
     number = archive["left_open"]
     sealed = f"; sealed {number} that the killed left open" if number else ""
     return (f"recorded by {archive['recorders']} incarnations: {archive['rows']:,} rows{sealed}; "

@@ -1,89 +1,88 @@
-"""What the demo found: per origin and receiver sent, received, lost, doubled, out of order; copies; gaps; relays."""
+"""The demo's result: per origin and receiver sent, received, lost, duplicated, out of order; copies; gaps; relays."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jgroups_py.cli.demo.processes import Person
+from jgroups_py.cli.demo.director import Director
+from jgroups_py.cli.demo.processes import DemoMember
 from jgroups_py.cli.demo.recording import as_line
-from jgroups_py.cli.demo.tally import Tally
-
-if TYPE_CHECKING:
-    from jgroups_py.cli.demo.director import Director
+from jgroups_py.cli.demo.tally import DemoTally
 
 JOINING_S = 1.0
 GAP_WINDOW_S = 10.0              # a pause belongs to an incident if it spans it or begins so soon after
 
 
 def verdict(director: Director) -> dict[str, Any]:
-    """The result as one document; `ok` says whether everything was replicated."""
-    up = director.company.up()
-    pairs = [row for origin in director.company.people for row in rows_of(origin, up)]
-    copies = [copy_of(director, person) for person in up if "#" not in person.tag]
+    """The result as one document; `ok`: everything was replicated."""
+    up = director.group.up()
+    pairs = [row for origin in director.group.workers for row in rows_of(origin, up)]
+    copies = [copy_of(director, member) for member in up if "#" not in member.tag]
     answers = answers_of(director)
     totals = {name: sum(row[name] for row in pairs)
               for name in ("sent", "received", "lost", "duplicated", "out_of_order")}
-    foreign = sum(person.report["foreign"] for person in up if person.report)
+    foreign = sum(member.report["foreign"] for member in up if member.report)
     ok = (not (totals["lost"] or totals["duplicated"] or totals["out_of_order"] or foreign)
           and all(copy["identical"] for copy in copies)
-          and not (answers["lost"] or answers["duplicated"] or answers["out_of_order"]) and not director.told)
+          and not (answers["lost"] or answers["duplicated"] or answers["out_of_order"]) and not director.reported)
     return {
         "ok": ok, "lines": director.plan.lines, "totals": totals, "wrong_sender": foreign, "pairs": pairs,
         "copies": copies, "answers": answers, "incidents": [with_gap(director, i) for i in director.incidents],
-        "relays": director.relays, "told": director.told, "out": str(director.plan.out),
+        "relays": director.relays, "reported": director.reported, "out": str(director.plan.out),
     }
 
 
-def rows_of(origin: Person, receivers: list[Person]) -> list[dict[str, Any]]:
-    """One row a receiver."""
+def rows_of(origin: DemoMember, receivers: list[DemoMember]) -> list[dict[str, Any]]:
+    """The counts of one origin, one row per receiver."""
     rows = []
-    for person in receivers:
-        tally = person.tallies().get(origin.tag, Tally())
-        sent = expected(origin, person, receivers)
-        if "#" in person.tag:                                 # it counts from the first message it could see
-            sent -= min(sent, seen_by_none(origin, person, sent) if tally.first is None else tally.first)
-        rows.append({"origin": origin.tag, "origin_site": origin.site, "receiver": person.tag,
-                     "receiver_site": person.site, "sent": sent, "received": tally.received,
+    for member in receivers:
+        tally = member.tallies().get(origin.tag, DemoTally())
+        sent = expected(origin, member, receivers)
+        if "#" in member.tag:                                 # it counts from the first message it could see
+            sent -= min(sent, sent_before(origin, member, sent) if tally.first is None else tally.first)
+        rows.append({"origin": origin.tag, "origin_site": origin.site, "receiver": member.tag,
+                     "receiver_site": member.site, "sent": sent, "received": tally.received,
                      "lost": max(0, sent - tally.received), "duplicated": tally.duplicated,
                      "out_of_order": tally.out_of_order})
     return rows
 
 
-def seen_by_none(origin: Person, late: Person, sent: int) -> int:
-    """Where a late joiner would have begun that has no message of this origin: nothing came since, or all is lost.
+def sent_before(origin: DemoMember, late: DemoMember, sent: int) -> int:
+    """How many messages of an origin were sent before a late joiner that received none of them was in the group.
 
-    What was sent in its first second may have been sent before it was in the group; an origin that is gone sent
-    nothing after it came.
+    Messages of its first second may have been sent before it was in the group, so they count as before. An origin
+    that is gone sent nothing after the joiner came.
     """
     return origin.sent_by(late.up_at + JOINING_S) if origin.up else sent
 
 
-def expected(origin: Person, receiver: Person, people: list[Person]) -> int:
+def expected(origin: DemoMember, receiver: DemoMember, members: list[DemoMember]) -> int:
     """How many messages of an origin a member must have.
 
-    A killed origin cannot say what it had sent. What any survivor of its own site has, everybody must have; what one
-    survivor of the receiver's site has, all of that site must have.
+    The number that a killed origin had sent is not known. All members must have what any survivor of the origin's site
+    has, and all members of a site what any survivor of that site has.
     """
     if origin.state != "killed":
         return origin.sent
-    return max((tally.next for person in people if person.site in (origin.site, receiver.site) and "#" not in person.tag
-                and (tally := person.tallies().get(origin.tag)) is not None), default=0)
+    return max((tally.next for member in members
+                if member.site in (origin.site, receiver.site) and "#" not in member.tag
+                and (tally := member.tallies().get(origin.tag)) is not None), default=0)
 
 
-def copy_of(director: Director, person: Person) -> dict[str, Any]:
-    """Whether a member's copy is the file, byte for byte (the sender's own included)."""
-    path = director.plan.out / f"copy-{person.tag}.txt"
+def copy_of(director: Director, member: DemoMember) -> dict[str, Any]:
+    """Whether a member's copy equals the file (the sender's own copy is compared too)."""
+    path = director.plan.out / f"copy-{member.tag}.txt"
     copied = path.read_bytes()
-    return {"member": person.tag, "site": person.site, "file": str(path), "bytes": len(copied),
+    return {"member": member.tag, "site": member.site, "file": str(path), "bytes": len(copied),
             "identical": copied == director.plan.data}
 
 
 def answers_of(director: Director) -> dict[str, Any]:
-    """F's unicasts, as they arrived at C."""
-    people = {person.tag: person for person in director.company.up()}
-    sender, answerer = people.get(director.sender), people.get(director.answerer)
+    """The counts of the answerer's unicasts at the sender."""
+    members = {member.tag: member for member in director.group.up()}
+    sender, answerer = members.get(director.sender), members.get(director.answerer)
     if sender is None or answerer is None or not (sender.report and answerer.report):
         return {"sent": 0, "received": 0, "lost": 0, "duplicated": 0, "out_of_order": 0}
-    tally, sent = Tally.of(sender.report["unicasts"]), answerer.report["answered"]
+    tally, sent = DemoTally.of(sender.report["unicasts"]), answerer.report["answered"]
     return {"from": answerer.tag, "to": sender.tag, "sent": sent, "received": tally.received,
             "lost": sent - tally.received, "duplicated": tally.duplicated, "out_of_order": tally.out_of_order}
 
@@ -93,14 +92,14 @@ def with_gap(director: Director, incident: dict[str, Any]) -> dict[str, Any]:
     at = incident["at"] + director.started_s
     gaps = {}
     for site in director.sites:
-        pauses = [length for person in director.company.up(site) if person.report and "#" not in person.tag
-                  for began, length in person.report["gaps"] if began + length >= at and began <= at + GAP_WINDOW_S]
+        pauses = [length for member in director.group.up(site) if member.report and "#" not in member.tag
+                  for began, length in member.report["gaps"] if began + length >= at and began <= at + GAP_WINDOW_S]
         gaps[site] = round(max(pauses, default=0.0), 3)
     return {**incident, "at": round(incident["at"], 2), "longest_gap_s": gaps}
 
 
 def as_lines(result: dict[str, Any]) -> list[str]:
-    """The document for people."""
+    """The document as lines of text."""
     lines = ["", f"{'origin':<10}{'receiver':<10}{'sent':>8}{'received':>10}{'lost':>6}{'twice':>7}{'disorder':>10}"]
     for row in result["pairs"]:
         lines.append(f"{row['origin']}@{row['origin_site']:<{9 - len(row['origin'])}}"
@@ -119,10 +118,10 @@ def as_lines(result: dict[str, Any]) -> list[str]:
     for site in dict.fromkeys(relay["site"] for relay in result["relays"]):
         turns = [f"{relay['relay']} from {relay['at']:.1f} s" for relay in result["relays"] if relay["site"] == site]
         lines.append(f"relay of {site}: {', '.join(turns)}")
-    lines += [f"told by {told['member']}: {told['event']} {told}" for told in result["told"]]
+    lines += [f"reported by {event['member']}: {event['event']} {event}" for event in result["reported"]]
     same = [copy["member"] for copy in result["copies"] if copy["identical"]]
     other = [copy["member"] for copy in result["copies"] if not copy["identical"]]
-    lines.append(f"copies of {result['lines']} lines identical at {', '.join(same) or 'nobody'}"
+    lines.append(f"copies of {result['lines']} lines identical at {', '.join(same) or 'no member'}"
                  + (f"; DIFFERENT at {', '.join(other)}" if other else "") + f" (in {result['out']})")
     if result["archive"] is not None:
         lines.append(as_line(result["archive"]))
@@ -131,8 +130,8 @@ def as_lines(result: dict[str, Any]) -> list[str]:
 
 
 def incident_line(incident: dict[str, Any]) -> str:
-    """One kill or leave."""
+    """One kill or leave as a line of text."""
     gaps = ", ".join(f"{gap:.2f} s at {site}" for site, gap in incident["longest_gap_s"].items())
     verb = "was killed" if incident["what"] == "killed" else "left"
-    return (f"{incident['who']} of {incident['site']} {verb} at {incident['at']:.1f} s "
+    return (f"{incident['member']} of {incident['site']} {verb} at {incident['at']:.1f} s "
             f"(line {incident['lines_sent']}); longest gap around it: {gaps}")

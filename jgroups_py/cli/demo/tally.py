@@ -1,11 +1,11 @@
-"""Counting what was received from one origin: lost, duplicated, out of order. Used by every receiver of the demo."""
+"""Counts of the messages that a receiver of the demo got from one origin: lost, duplicated, out of order."""
 from __future__ import annotations
 
 import attrs
 
 
 @attrs.define
-class Tally:
+class DemoTally:
     """Messages of one origin, numbered from 0. `first`: the first number seen (a late joiner starts in the middle)."""
 
     first: int | None = None
@@ -16,7 +16,7 @@ class Tally:
     holes: dict[int, None] = attrs.Factory(dict)        # numbers skipped and not seen since
 
     def add(self, number: int) -> bool:
-        """Count one message; whether it is the next in order (or the first)."""
+        """Count one message; returns whether it is the next in order (or the first)."""
         if self.first is None:
             self.first = self.next = number
         if number == self.next:
@@ -36,7 +36,7 @@ class Tally:
         return False
 
     def lost(self, expected: int) -> int:
-        """How many of the numbers below `expected` are missing, from the first seen on (0 for who was there)."""
+        """How many numbers below `expected` are missing, from the first one received on."""
         return max(0, expected - (self.first or 0)) - self.received
 
     def as_dict(self) -> dict[str, int | None]:
@@ -45,14 +45,14 @@ class Tally:
                 "out_of_order": self.out_of_order}
 
     @classmethod
-    def of(cls, figures: dict[str, int]) -> Tally:
-        """What `as_dict` gave; holes are not kept."""
+    def of(cls, figures: dict[str, int]) -> DemoTally:
+        """The inverse of `as_dict`; holes are not restored."""
         return cls(figures["first"], figures["next"], figures["received"], figures["duplicated"],
                    figures["out_of_order"])
 
 
 @attrs.define
-class Gaps:
+class DeliveryPauses:
     """The longest pauses between two deliveries, with when they began (seconds of the wall clock)."""
 
     least_s: float = 0.05
@@ -60,7 +60,7 @@ class Gaps:
     pauses: list[tuple[float, float]] = attrs.Factory(list)
 
     def delivered(self, now_s: float) -> None:
-        """A message arrived."""
+        """Count a delivery at `now_s`."""
         if self.last_s is not None and now_s - self.last_s >= self.least_s:
             self.pauses.append((self.last_s, now_s - self.last_s))
         self.last_s = now_s

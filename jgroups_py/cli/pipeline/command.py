@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from jgroups_py.cli.pipeline import farm, made
 from jgroups_py.cli.pipeline.options import add_common, failed, options, progress
 from jgroups_py.cli.showing import complain, show
-from jgroups_py.errors import ConfigError
-from jgroups_py.pipeline.extra import SparkMissingError, require
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.pipeline.optional_dependency import SparkMissingError, require
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,34 +75,34 @@ def _run(args: Namespace) -> int:
         if args.stream:
             from jgroups_py.pipeline.stream import follow
             found = follow(spark, args.archive, args.out, [jobs.JOBS[name] for name in names], options(args, None),
-                           once=args.once, max_rows=args.rate, told=None if args.json else say)
+                           once=args.once, max_rows=args.rate, progress=None if args.json else print_line)
         else:
             found = {name: batch(spark, args, name) for name in names}
     finally:
         spark.stop()
-    return tell(args, found, time.monotonic() - began)
+    return print_results(args, found, time.monotonic() - began)
 
 
 def batch(spark: SparkSession, args: Namespace, name: str) -> dict[str, Any]:
     """One job over the whole archive."""
     from jgroups_py.pipeline import jobs
     from jgroups_py.pipeline.batch import run_batch
-    from jgroups_py.pipeline.extent import auto_window
     from jgroups_py.pipeline.output import write
-    with progress(name, args.json) as told:
-        tables = run_batch(spark, args.archive, jobs.JOBS[name], options(args, auto_window(args.archive)), told)
+    from jgroups_py.pipeline.time_range import auto_window
+    with progress(name, args.json) as report:
+        tables = run_batch(spark, args.archive, jobs.JOBS[name], options(args, auto_window(args.archive)), report)
     return write(args.out, name, tables)
 
 
-def say(line: str) -> None:
-    """Tell people at the terminal."""
+def print_line(line: str) -> None:
+    """Print a line to stderr."""
     complain(line)
 
 
-def tell(args: Namespace, found: Mapping[str, dict[str, Any]], seconds: float) -> int:
+def print_results(args: Namespace, found: Mapping[str, dict[str, Any]], seconds: float) -> int:
     """Print the results; the exit code."""
     from jgroups_py.pipeline.output import REPORT
-    from jgroups_py.pipeline.tell import as_lines, exit_code
+    from jgroups_py.pipeline.terminal_summary import as_lines, exit_code
     ok = all(bool(document.get("ok", True)) for document in found.values())
     if args.json:
         print(json.dumps(found.get(args.job, {**found, "ok": ok}), indent=2))

@@ -12,16 +12,16 @@ from typing import Any
 from jgroups_py.cli.pipeline.options import failed, progress
 from jgroups_py.cli.showing import show
 from jgroups_py.cli.sim import Sum, seed_range
-from jgroups_py.errors import ConfigError
-from jgroups_py.pipeline.extra import SparkMissingError, require
-from jgroups_py.sim.profiles import PROFILES
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.pipeline.optional_dependency import SparkMissingError, require
+from jgroups_py.simulator.profiles import PROFILES
 
 SHOWN_FAILURES = 10
 
 
 def add_parser(jobs: Any) -> None:
     """Add `sim`."""
-    text = "run seeds of the simulator on Spark's workers, and go on where a run before was stopped"
+    text = "run seeds of the simulator on Spark's workers; a run that was stopped is continued"
     parser = jobs.add_parser("sim", help=text, description=text)
     parser.add_argument("--profile", choices=sorted(PROFILES), required=True)
     parser.add_argument("--seeds", type=seed_range, required=True, metavar="A:B", help="half-open")
@@ -43,15 +43,15 @@ def run(args: Namespace) -> int:
         from jgroups_py.pipeline.farm import run_farm
         spark = session.start(args.master, "jgroups sim")
         try:
-            with progress("pieces", args.json) as told:
+            with progress("pieces", args.json) as report:
                 began = time.monotonic()
-                outcomes = run_farm(spark, args.profile, args.seeds, args.out, told, args.piece)
+                outcomes = run_farm(spark, args.profile, args.seeds, args.out, report, args.piece)
                 seconds = time.monotonic() - began
         finally:
             spark.stop()
     except (SparkMissingError, ConfigError) as error:
         return failed(error)
-    return tell(args, outcomes, seconds)
+    return print_results(args, outcomes, seconds)
 
 
 def add_up(outcomes: Sequence[Mapping[str, Any]]) -> Sum:
@@ -65,7 +65,7 @@ def add_up(outcomes: Sequence[Mapping[str, Any]]) -> Sum:
     return total
 
 
-def tell(args: Namespace, outcomes: Sequence[Mapping[str, Any]], seconds: float) -> int:
+def print_results(args: Namespace, outcomes: Sequence[Mapping[str, Any]], seconds: float) -> int:
     """Print the sum and the failures; the exit code."""
     total = add_up(outcomes)
     failures = [line for line in outcomes if not line["ok"]]

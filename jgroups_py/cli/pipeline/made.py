@@ -1,4 +1,4 @@
-"""`jgroups pipeline make DIR`: an archive of a made history, with planted faults if asked for."""
+"""`jgroups pipeline make DIR`: a synthetic archive, with planted faults if wanted."""
 from __future__ import annotations
 
 import json
@@ -8,8 +8,8 @@ from typing import Any
 
 from jgroups_py.cli.pipeline.options import failed, progress
 from jgroups_py.cli.showing import show
-from jgroups_py.errors import ConfigError
-from jgroups_py.pipeline.extra import SparkMissingError, require
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.pipeline.optional_dependency import SparkMissingError, require
 
 
 def add_parser(jobs: Any) -> None:
@@ -29,15 +29,15 @@ def add_parser(jobs: Any) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Make it; 0: done, 2: wrong use."""
+    """Make the archive; 0: done, 2: wrong use."""
     try:
         require("pyarrow")
         from jgroups_py.pipeline.synthetic import make, plan_of
         if args.archive.exists() and any(args.archive.iterdir()):
             raise ConfigError(f"{args.archive} is not empty")
         plan = plan_of(args.rows, rate=args.rate, payload_bytes=args.size, faults=args.faults, seed=args.seed)
-        with progress("messages", args.json) as told:
-            faults = make(args.archive, plan, told)
+        with progress("messages", args.json) as report:
+            faults = make(args.archive, plan, report)
     except (SparkMissingError, ConfigError, ValueError) as error:
         return failed(error)
     planted: list[dict[str, Any]] = [{"kind": fault.kind, "origin": fault.origin.name, "first": fault.first,

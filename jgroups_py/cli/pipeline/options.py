@@ -11,9 +11,9 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from jgroups_py.cli.showing import complain
-from jgroups_py.units import parse_duration
+from jgroups_py.model.units import parse_duration
 
-Told = Callable[[int, int], None]
+Report = Callable[[int, int], None]
 
 
 def a_duration(text: str) -> int:
@@ -40,20 +40,20 @@ def add_common(parser: ArgumentParser) -> None:
 
 def options(args: Namespace, window_ns: int | None) -> Any:
     """The job's options; window_ns: what --window is by default."""
-    from jgroups_py.pipeline.job import Options
-    chosen = Options(settle_ns=args.settle)
-    return Options(settle_ns=args.settle, window_ns=args.window or window_ns or chosen.window_ns)
+    from jgroups_py.pipeline.job import JobOptions
+    chosen = JobOptions(settle_ns=args.settle)
+    return JobOptions(settle_ns=args.settle, window_ns=args.window or window_ns or chosen.window_ns)
 
 
 def failed(error: BaseException) -> int:
-    """Say what was wrong; the exit code."""
+    """Print an error; returns the exit code."""
     complain(f"jgroups pipeline: {error}")
     return 2
 
 
 @contextmanager
-def progress(name: str, quiet: bool) -> Iterator[Told | None]:
-    """A bar on stderr, if somebody looks."""
+def progress(name: str, quiet: bool) -> Iterator[Report | None]:
+    """A progress bar on stderr, if that is a terminal."""
     if quiet or not sys.stderr.isatty():
         yield None
         return

@@ -1,2 +1,3 @@
-"""The audit: who got what, compared over all recorders. world (facts), delivered (one receiver), owed (what it was to
-get), judge (pairs, findings and the verdict), missing (what there is no record of)."""
+"""The audit: the messages that each member delivered, compared over all recorders. world: the facts; delivered: the
+deliveries of one receiver; owed: the messages due to it; judge: pairs, findings and the verdict; missing: records that
+are absent."""

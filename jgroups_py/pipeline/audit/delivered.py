@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from jgroups_py.pipeline.audit.world import Recorder, Span
+from jgroups_py.pipeline.audit.world import AuditedRecorder, Span
 from jgroups_py.windows.ranges import Range, Ranges
 
 
@@ -14,7 +14,7 @@ class Delivered:
     """Made by `deliveries`."""
 
     seen: Ranges = attrs.Factory(Ranges)
-    skipped: Ranges = attrs.Factory(Ranges)                    # came, but the application never got it
+    skipped: Ranges = attrs.Factory(Ranges)                    # arrived, but not passed to the application
     by_view: dict[str, Ranges] = attrs.Factory(dict)
     twice: list[tuple[Range, Span]] = attrs.Factory(list)
     late: list[tuple[Range, Span]] = attrs.Factory(list)       # came behind a higher number
@@ -24,8 +24,8 @@ class Delivered:
         return next(iter(self.seen), (0, 0))[0]
 
 
-def deliveries(receiver: Recorder, spans: Iterable[Span]) -> Delivered:
-    """What the spans of one receiver and one numbering say.
+def deliveries(receiver: AuditedRecorder, spans: Iterable[Span]) -> Delivered:
+    """The deliveries in the spans of one receiver and one numbering.
 
     A message out of band may overtake others and be overtaken, so it is never late and makes no other late.
     """

@@ -12,10 +12,10 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute
 
+from jgroups_py.model.units import NS_PER_S
 from jgroups_py.pipeline.audit.delivered import Delivered, deliveries
 from jgroups_py.pipeline.audit.owed import Owed, Traffic, evidence, owed, sets_of_views, united, without
-from jgroups_py.pipeline.audit.world import Recorder, Span, Stream, World, spans_of, world_of
-from jgroups_py.units import NS_PER_S
+from jgroups_py.pipeline.audit.world import AuditedRecorder, AuditedSystem, Span, Stream, spans_of, world_of
 from jgroups_py.windows.ranges import Range, Ranges
 
 SETTLE_NS = NS_PER_S
@@ -23,7 +23,7 @@ UNRELIABLE = "unreliable"
 COUNTS = ("sent", "delivered", "lost", "duplicated", "out_of_order", "declared_lost", "skipped", "pending",
           "unrecorded", "not_sent", "other_set")
 """Of each pair. sent: what the receiver was to get; sent = delivered + lost + declared_lost + skipped + pending +
-unrecorded. skipped: came to the member, but FLOW spared its slow application, which was told how many; unrecorded: what
+unrecorded. skipped: came to the member, but FLOW spared its slow application, which got their number; unrecorded: what
 the receiver's recorder itself had to drop. not_sent: delivered, but the origin's record does not have it. other_set:
 differs from its neighbours' set between the same views (S5)."""
 CLEAN, INCOMPLETE, FAULTY = "clean", "incomplete", "faulty"
@@ -41,7 +41,7 @@ FINDINGS = pa.schema([
 
 @attrs.frozen
 class Finding:
-    """A range of messages with something to be said about it. wall_ns: of the record that shows it, 0 if none does."""
+    """A range of messages with a finding about it. wall_ns: of the record that shows it, 0 if none does."""
 
     what: str
     guarantee: str
@@ -75,7 +75,7 @@ def judge(spans: Any, settle_ns: int = SETTLE_NS) -> tuple[Any, Any]:
     return pa.Table.from_pylist(pairs, PAIRS), pa.Table.from_pylist(findings, FINDINGS)
 
 
-def traffics(spans: Iterable[Span], world: World) -> list[Traffic]:
+def traffics(spans: Iterable[Span], world: AuditedSystem) -> list[Traffic]:
     """The messages of each numbering."""
     found: dict[Stream, Traffic] = {}
     by_receiver: dict[tuple[Stream, str], list[Span]] = {}
@@ -94,8 +94,8 @@ def traffics(spans: Iterable[Span], world: World) -> list[Traffic]:
     return [found[key] for key in sorted(found)]
 
 
-def receivers(traffic: Traffic, world: World) -> Iterator[Recorder]:
-    """Whose record is compared."""
+def receivers(traffic: Traffic, world: AuditedSystem) -> Iterator[AuditedRecorder]:
+    """The recorder whose record is compared."""
     origin = world.recorders.get(traffic.origin)
     for recorder in world.recorders.values():
         if recorder.incarnation in traffic.received:
@@ -109,8 +109,8 @@ def receivers(traffic: Traffic, world: World) -> Iterator[Recorder]:
             yield recorder                                  # an origin may discard what it sent itself
 
 
-def compare(traffic: Traffic, receiver: Recorder, world: World, due: Owed) -> Iterator[Finding]:
-    """What is to be said about a receiver's deliveries of one numbering."""
+def compare(traffic: Traffic, receiver: AuditedRecorder, world: AuditedSystem, due: Owed) -> Iterator[Finding]:
+    """The findings about a receiver's deliveries of one numbering."""
     got = traffic.received.get(receiver.incarnation, Delivered())
     local = receiver.site == traffic.origin_site
     if traffic.stream != UNRELIABLE:
@@ -131,12 +131,12 @@ def compare(traffic: Traffic, receiver: Recorder, world: World, due: Owed) -> It
     yield from _each("not_sent", "S1" if local else "R1", unproven(traffic, got, world))
 
 
-def forgotten(traffic: Traffic, receiver: Recorder, missing: Ranges) -> Ranges:
-    """What of `missing` nobody in the group kept any more (rows `forgotten`).
+def forgotten(traffic: Traffic, receiver: AuditedRecorder, missing: Ranges) -> Ranges:
+    """What of `missing` no member of the group kept any more (rows `forgotten`).
 
     Such a row stands where NAKACK went on without some of its numbers, each at most one message. So what is missing
     behind the origin's last delivery before that row is covered by it, as many messages as it has numbers. It does not
-    say which of the origin's streams they were of: it covers as many in each.
+    name the origin's streams: it covers as many in each.
     """
     found = Ranges()
     if traffic.dest:
@@ -152,15 +152,15 @@ def forgotten(traffic: Traffic, receiver: Recorder, missing: Ranges) -> Ranges:
     return found
 
 
-def _declared_at_origin(traffic: Traffic, receiver: Recorder, world: World) -> Iterator[Ranges]:
-    """What the origin's site was told that the receiver's site will not get."""
+def _declared_at_origin(traffic: Traffic, receiver: AuditedRecorder, world: AuditedSystem) -> Iterator[Ranges]:
+    """The losses at the receiver's site that were declared to the origin's site."""
     for recorder in world.recorders.values():
         found = recorder.elsewhere.get((traffic.key, receiver.site))
         if found is not None and recorder.site == traffic.origin_site:
             yield found
 
 
-def unproven(traffic: Traffic, got: Delivered, world: World) -> Ranges:
+def unproven(traffic: Traffic, got: Delivered, world: AuditedSystem) -> Ranges:
     """What was delivered but is not in the complete record of its origin."""
     origin = world.recorders.get(traffic.origin)
     if origin is None or not origin.stopped:
@@ -170,9 +170,9 @@ def unproven(traffic: Traffic, got: Delivered, world: World) -> Ranges:
 
 
 def other_sets(
-    traffic: Traffic, receiver: Recorder, sets: dict[tuple[str, str, str, str], Ranges],
+    traffic: Traffic, receiver: AuditedRecorder, sets: dict[tuple[str, str, str, str], Ranges],
 ) -> Iterator[Finding]:
-    """Where the receiver's set of a view is not that of the others who completed the view with the same successor."""
+    """Where the receiver's set of a view is not that of the others that completed the view with the same successor."""
     if traffic.stream == UNRELIABLE or traffic.dest:
         return
     by_view = traffic.received.get(receiver.incarnation, Delivered()).by_view
@@ -195,7 +195,7 @@ def _each(what: str, guarantee: str, ranges: Iterable[Range]) -> Iterator[Findin
         yield Finding(what, guarantee, first, stop)
 
 
-def _counts(traffic: Traffic, receiver: Recorder, due: Owed, lines: Iterable[Finding]) -> dict[str, int]:
+def _counts(traffic: Traffic, receiver: AuditedRecorder, due: Owed, lines: Iterable[Finding]) -> dict[str, int]:
     counts = dict.fromkeys(COUNTS, 0)
     for line in lines:
         counts[line.what] += line.stop - line.first
@@ -204,7 +204,7 @@ def _counts(traffic: Traffic, receiver: Recorder, due: Owed, lines: Iterable[Fin
             "delivered": got.seen.total - got.skipped.total}
 
 
-def _names(traffic: Traffic, receiver: Recorder) -> dict[str, str]:
+def _names(traffic: Traffic, receiver: AuditedRecorder) -> dict[str, str]:
     return {"cluster": receiver.cluster, "origin_site": traffic.origin_site, "origin_name": traffic.origin_name,
             "origin": traffic.origin, "stream": traffic.stream, "dest": traffic.dest, "site": receiver.site,
             "receiver": receiver.member, "incarnation": receiver.incarnation}

@@ -1,10 +1,10 @@
-"""What an archive has no record of: members that others mention, records that end or begin amid the life of a member.
+"""Records that are missing in an archive: of members that others mention, and of a part of a member's life.
 
-A verdict that everything arrived is worth something only if every member recorded, from its start to its end. So who is
-mentioned (in views, as origin of what others delivered, as destination) is compared with who recorded, and each record
-with what the others saw of its member. A crash is no missing record: the record ends where the member did. It is
-one if others prove that the member lived on: they delivered what it sent later, they had it in later views, or they
-went on delivering for long while it was in their view.
+A verdict that everything arrived is worth something only if every member recorded, from its start to its end. So each
+member mentioned (in views, as origin of what others delivered, as destination) is compared with those that recorded,
+and each record with the others' records of its member. A crash is no missing record: the record ends where the member
+did. It is one if others prove that the member ran on: they delivered what it sent later, it was in their later views,
+or they continued to deliver for long while it was in their view.
 
 Times are compared by the clock of one witness at a time: hosts need not agree.
 """
@@ -19,16 +19,16 @@ import attrs
 import pyarrow as pa
 
 from jgroups_py.archive.schema import GAP, GLOBAL_VIEW, LOST, RELAY, SITE, VIEW
+from jgroups_py.model.units import NS_PER_S
 from jgroups_py.pipeline.audit.judge import SETTLE_NS, UNRELIABLE
-from jgroups_py.pipeline.audit.world import Recorder, Span, Stream, World, spans_of, world_of
-from jgroups_py.pipeline.spans import MESSAGES
-from jgroups_py.units import NS_PER_S
+from jgroups_py.pipeline.audit.world import AuditedRecorder, AuditedSystem, Span, Stream, spans_of, world_of
+from jgroups_py.pipeline.seqno_ranges import MESSAGES
 from jgroups_py.windows.ranges import Ranges
 
 NOT_RECORDED, SITE_NOT_RECORDED = "not_recorded", "site_not_recorded"
 BEGINS_LATE, ENDS_EARLY, DROPPED = "begins_late", "ends_early", "dropped"
 UNNOTICED_NS = 60 * NS_PER_S
-"""So long may a crash stay unnoticed by failure detection before a record that ends there counts as cut off (stock
+"""How long a crash may stay undetected by failure detection before a record that ends there counts as cut off (stock
 stacks of JGroups take up to 40 s)."""
 
 MISSING = pa.schema([
@@ -37,7 +37,7 @@ MISSING = pa.schema([
     pa.field("named_by", pa.string()),             # tags of the recorders that show it, ", " between them
     pa.field("views", pa.int64()),                 # views that name it and that it has not recorded
     pa.field("messages", pa.int64()),              # of its messages that others delivered and it has not recorded; ...
-    pa.field("text", pa.string())])                # dropped: rows. text: the same for people, and what it means
+    pa.field("text", pa.string())])                # dropped: rows. text: the same in words, and what it means
 MEANS = {
     NOT_RECORDED: "what it delivered cannot be judged; of what it sent only that the others have the same",
     SITE_NOT_RECORDED: "whether anything arrived there cannot be judged",
@@ -45,12 +45,12 @@ MEANS = {
     ENDS_EARLY: "what it sent and delivered after that cannot be judged",
     DROPPED: "whether these arrived there cannot be judged",
 }
-"""What cannot be said then."""
+"""What cannot be judged because of it."""
 
 
 @attrs.define(eq=False)
 class Mention:
-    """A member, or (incarnation "") a site, that recorders speak of."""
+    """A member, or (incarnation "") a site, that occurs in records."""
 
     cluster: str
     site: str
@@ -89,8 +89,8 @@ class Line:
 
 # --- mentions -------------------------------------------------------------------------------------------------------
 
-def mentioned(spans: Iterable[Span], world: World) -> dict[tuple[str, str, str], Mention]:
-    """(cluster, site, "") and (cluster, "", incarnation) -> what is said of the site, of the member."""
+def mentioned(spans: Iterable[Span], world: AuditedSystem) -> dict[tuple[str, str, str], Mention]:
+    """(cluster, site, "") and (cluster, "", incarnation) -> how the site, the member is mentioned."""
     found: dict[tuple[str, str, str], Mention] = {}
 
     def mention(span: Span, site: str, incarnation: str, name: str = "") -> Mention:
@@ -105,9 +105,9 @@ def mentioned(spans: Iterable[Span], world: World) -> dict[tuple[str, str, str],
     for span in spans:
         if span.kind in MESSAGES:
             if span.origin:
-                said = mention(span, span.origin_site, span.origin, span.origin_name)
+                one = mention(span, span.origin_site, span.origin, span.origin_name)
                 if span.kind == "delivered":
-                    said.messages.setdefault((span.stream, span.dest), Ranges()).add(span.first, span.stop)
+                    one.messages.setdefault((span.stream, span.dest), Ranges()).add(span.first, span.stop)
             if span.dest:
                 mention(span, "", span.dest)
             continue
@@ -136,7 +136,7 @@ def named(span: Span) -> Iterator[tuple[str, str, str]]:
             for address, name in members:
                 yield site, address, name
     elif span.kind in (SITE, RELAY):
-        if span.kind == RELAY or detail.get("status") == "UP":          # a site that was never up has nobody to record
+        if span.kind == RELAY or detail.get("status") == "UP":      # a site that was never up has no member to record
             yield detail.get("site") or span.site, "", ""
         if detail.get("relay"):
             yield detail.get("site") or span.site, detail["relay"], ""
@@ -144,32 +144,32 @@ def named(span: Span) -> Iterator[tuple[str, str, str]]:
         yield span.origin_site, span.origin, span.origin_name
 
 
-def unrecorded(mentions: dict[tuple[str, str, str], Mention], world: World) -> Iterator[Line]:
-    """Members that are mentioned and have no record, and sites of which nobody has."""
+def unrecorded(mentions: dict[tuple[str, str, str], Mention], world: AuditedSystem) -> Iterator[Line]:
+    """Members that are mentioned and have no record, and sites of which no member has."""
     sites = {(each.cluster, each.site) for each in world.recorders.values()}
-    members = {(said.cluster, said.site) for said in mentions.values() if said.incarnation}
-    for said in mentions.values():
-        place = (said.cluster, said.site)
-        if said.incarnation and said.incarnation not in world.recorders:
-            yield _line(NOT_RECORDED, said, world, "did not record")
-        elif not said.incarnation and place not in sites and place not in members:
-            yield _line(SITE_NOT_RECORDED, said, world, "nobody recorded")
+    members = {(one.cluster, one.site) for one in mentions.values() if one.incarnation}
+    for one in mentions.values():
+        place = (one.cluster, one.site)
+        if one.incarnation and one.incarnation not in world.recorders:
+            yield _line(NOT_RECORDED, one, world, "did not record")
+        elif not one.incarnation and place not in sites and place not in members:
+            yield _line(SITE_NOT_RECORDED, one, world, "no member recorded")
 
 
-def _line(what: str, said: Mention, world: World, begin: str, messages: int | None = None) -> Line:
-    tags = sorted({tag_of(world.recorders[by]) for by in said.by if by in world.recorders})
-    count = sum(ranges.total for ranges in said.messages.values()) if messages is None else messages
-    seen = [f"{len(said.views)} view{'s' * (len(said.views) > 1)}"] if said.views else []
+def _line(what: str, one: Mention, world: AuditedSystem, begin: str, messages: int | None = None) -> Line:
+    tags = sorted({tag_of(world.recorders[by]) for by in one.by if by in world.recorders})
+    count = sum(ranges.total for ranges in one.messages.values()) if messages is None else messages
+    seen = [f"{len(one.views)} view{'s' * (len(one.views) > 1)}"] if one.views else []
     seen += [f"{count:,} message{'s' * (count > 1)}"] if count else []
     where = f" ({' and '.join(seen) or 'named'} at {', '.join(tags)})"
-    return Line(what, said.cluster, said.site, said.member, said.incarnation, ", ".join(tags), len(said.views), count,
+    return Line(what, one.cluster, one.site, one.member, one.incarnation, ", ".join(tags), len(one.views), count,
                 f"{begin}{where}: {MEANS[what]}")
 
 
-def tag_of(recorder: Recorder) -> str:
+def tag_of(recorder: AuditedRecorder) -> str:
     """"A@NYC", after a restart "A#2@NYC".
 
-    >>> tag_of(Recorder("c", "", "A", "aa", tag="A"))
+    >>> tag_of(AuditedRecorder("c", "", "A", "aa", tag="A"))
     'A'
     """
     return recorder.tag + (f"@{recorder.site}" if recorder.site else "")
@@ -177,13 +177,15 @@ def tag_of(recorder: Recorder) -> str:
 
 # --- records --------------------------------------------------------------------------------------------------------
 
-def _of(what: str, recorder: Recorder, text: str, by: Iterable[str] = (), views: int = 0, messages: int = 0) -> Line:
+def _of(
+    what: str, recorder: AuditedRecorder, text: str, by: Iterable[str] = (), views: int = 0, messages: int = 0,
+) -> Line:
     return Line(what, recorder.cluster, recorder.site, recorder.tag, recorder.incarnation, ", ".join(sorted(by)), views,
                 messages, f"{text}: {MEANS[what]}")
 
 
-def late_beginnings(spans: Iterable[Span], world: World) -> Iterator[Line]:
-    """Records whose first rows are not there: retention, or somebody, removed them."""
+def late_beginnings(spans: Iterable[Span], world: AuditedSystem) -> Iterator[Line]:
+    """Records whose first rows are not there: retention, or an operator, removed them."""
     first: dict[str, int] = {}
     for span in spans:
         first[span.incarnation] = min(span.row, first.get(span.incarnation, span.row))
@@ -192,7 +194,7 @@ def late_beginnings(spans: Iterable[Span], world: World) -> Iterator[Line]:
             yield _of(BEGINS_LATE, world.recorders[incarnation], f"its record begins at row {row:,}")
 
 
-def dropped(spans: Iterable[Span], world: World) -> Iterator[Line]:
+def dropped(spans: Iterable[Span], world: AuditedSystem) -> Iterator[Line]:
     """Recorders that had to drop rows."""
     rows: dict[str, int] = {}
     for span in spans:
@@ -203,9 +205,9 @@ def dropped(spans: Iterable[Span], world: World) -> Iterator[Line]:
 
 
 def early_ends(
-    spans: Iterable[Span], world: World, mentions: dict[tuple[str, str, str], Mention], settle_ns: int,
+    spans: Iterable[Span], world: AuditedSystem, mentions: dict[tuple[str, str, str], Mention], settle_ns: int,
 ) -> Iterator[Line]:
-    """Records without a proper end whose members lived on."""
+    """Records without a proper end whose members ran on."""
     open_ended = [each for each in world.recorders.values() if not each.stopped]
     if not open_ended:
         return
@@ -221,7 +223,7 @@ def early_ends(
         if not witnesses:
             witnesses = [each for each in world.recorders.values() if each.cluster == recorder.cluster
                          and each is not recorder]
-        life = Life(recorder, by_key, views)
+        life = RecordedLife(recorder, by_key, views)
         limit_ns = UNNOTICED_NS if any(map(life.noticed, witnesses)) else settle_ns
         sent = {each.incarnation: life.sent_later(each, settle_ns) for each in witnesses}
         later = {each.incarnation: life.later_views(each, settle_ns) for each in witnesses}
@@ -238,17 +240,17 @@ def early_ends(
 
 
 @attrs.frozen(eq=False)
-class Life:
+class RecordedLife:
     """A recorder without a proper end, beside what others recorded.
 
     by_key: (recorder, numbering) -> its spans. views: recorder -> its views.
     """
 
-    recorder: Recorder
+    recorder: AuditedRecorder
     by_key: dict[tuple[str, Stream], list[Span]]
     views: dict[str, list[Span]]
 
-    def sent_later(self, witness: Recorder, settle_ns: int) -> int:
+    def sent_later(self, witness: AuditedRecorder, settle_ns: int) -> int:
         """How many numbers behind its record's last ones a witness delivered, over more than the time to settle."""
         found, me = 0, self.recorder.incarnation
         for (incarnation, key), got in self.by_key.items():
@@ -263,7 +265,7 @@ class Life:
                     found += sum(span.stop - max(span.first, stop) for span in behind)
         return found
 
-    def later_views(self, witness: Recorder, settle_ns: int) -> list[str]:
+    def later_views(self, witness: AuditedRecorder, settle_ns: int) -> list[str]:
         """Views with it that a witness had for a while after the last view in its own record."""
         spans = self.views_of(witness)
         ends = [*(span.wall_ns for span in spans[1:]), witness.end_ns]
@@ -273,12 +275,12 @@ class Life:
                 if self.has(span) and span.view_id not in known and span.view_id > last
                 and end_ns - span.wall_ns > settle_ns]
 
-    def noticed(self, witness: Recorder) -> bool:
-        """Whether a witness saw it go: it had it in a view, and not in its last one."""
+    def noticed(self, witness: AuditedRecorder) -> bool:
+        """Whether a witness recorded that it left: it was in a view of it, and not in the last one."""
         spans = self.views_of(witness)
         return bool(spans) and not self.has(spans[-1]) and any(map(self.has, spans))
 
-    def went_on(self, witness: Recorder, limit_ns: int) -> int:
+    def went_on(self, witness: AuditedRecorder, limit_ns: int) -> int:
         """For how long (ns) a witness with it in its view went on delivering multicasts after its record's end; 0: not
         longer than the limit."""
         seen_ns = 0
@@ -299,7 +301,7 @@ class Life:
         longer_ns = delivered_ns - seen_ns
         return longer_ns if longer_ns > limit_ns else 0
 
-    def views_of(self, witness: Recorder) -> list[Span]:
+    def views_of(self, witness: AuditedRecorder) -> list[Span]:
         """The views of a witness, in order."""
         return sorted(self.views.get(witness.incarnation, ()), key=attrgetter("row"))
 

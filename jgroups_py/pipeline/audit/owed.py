@@ -1,15 +1,15 @@
-"""What a receiver was to get of an origin: the difference to what it got is lost.
+"""The messages of an origin that are due to a receiver: those that it did not deliver are lost.
 
-A receiver is owed, of one numbering of an origin:
+Of one numbering of an origin these are due to a receiver:
  (a) what another member of its site delivered in a view that both completed with the same successor (S5);
  (b) what lies between the lowest and the highest number that it delivered (no holes: F, R4);
  (c) what was sent before its lowest one while it was there already: in a view of its own at the same site, or, from
-     another site, after it had heard of that site;
+     another site, after its first contact with that site;
  (d) if it stayed to the end of its site's traffic: what was sent behind its highest one. At the open end of a record
      that still grows, what was sent within the last `settle_ns` is pending, not lost.
-What a state that it took from another site contains already it is not owed, nor what is of topics that nobody at its
-site wants. "Sent" means: recorded by the origin, if
-it did not crash; of one that crashed, what a survivor of its site delivered (R3 promises no more).
+Not due is what a state that it fetched from another site contains already, and messages of topics to which no member of
+its site subscribes. "Sent" means: recorded by the origin, if it did not crash; of one that crashed, what a survivor of
+its site delivered (R3 promises no more).
 """
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from jgroups_py.pipeline.audit.delivered import Delivered
-from jgroups_py.pipeline.audit.world import Recorder, Span, World
+from jgroups_py.pipeline.audit.world import AuditedRecorder, AuditedSystem, Span
 from jgroups_py.windows.ranges import Range, Ranges
 
 
 @attrs.define(eq=False)
 class Traffic:
-    """One numbering of one origin: who sent, who delivered what. received: incarnation -> its deliveries."""
+    """One numbering of one origin: its senders, and what was delivered. received: incarnation -> its deliveries."""
 
     origin: str
     origin_site: str
@@ -43,7 +43,7 @@ class Traffic:
 
 @attrs.frozen
 class Owed:
-    """What a receiver was to get by now, and what may still be on its way."""
+    """The messages due to a receiver by now, and those that may still be under way."""
 
     due: Ranges
     pending: Ranges
@@ -63,8 +63,8 @@ def without(ranges: Ranges, *others: Ranges) -> Ranges:
     return found
 
 
-def sets_of_views(traffic: Traffic, world: World) -> dict[tuple[str, str, str, str], Ranges]:
-    """(cluster, site, view, next view) -> all that was delivered in the view by those who completed it so."""
+def sets_of_views(traffic: Traffic, world: AuditedSystem) -> dict[tuple[str, str, str, str], Ranges]:
+    """(cluster, site, view, next view) -> all that was delivered in the view by those that completed it so."""
     found: dict[tuple[str, str, str, str], Ranges] = {}
     for receiver in world.recorders.values():
         by_view = traffic.received[receiver.incarnation].by_view if receiver.incarnation in traffic.received else {}
@@ -75,11 +75,11 @@ def sets_of_views(traffic: Traffic, world: World) -> dict[tuple[str, str, str, s
     return found
 
 
-def evidence(traffic: Traffic, world: World, settle_ns: int) -> list[Span]:
+def evidence(traffic: Traffic, world: AuditedSystem, settle_ns: int) -> list[Span]:
     """Spans that prove what was sent and must arrive."""
     origin = world.recorders.get(traffic.origin)
     if origin is None:
-        return traffic.delivered                            # not recorded itself: what anybody got was sent
+        return traffic.delivered                            # it has no record: what any member delivered was sent
     if origin.stopped or world.stayed(origin, settle_ns):
         return traffic.sent
     survivors = {each.incarnation for each in world.peers(origin) if each.end_ns > origin.end_ns}
@@ -87,10 +87,10 @@ def evidence(traffic: Traffic, world: World, settle_ns: int) -> list[Span]:
 
 
 def owed(
-    traffic: Traffic, receiver: Recorder, world: World, sets: Mapping[tuple[str, str, str, str], Ranges],
+    traffic: Traffic, receiver: AuditedRecorder, world: AuditedSystem, sets: Mapping[tuple[str, str, str, str], Ranges],
     proofs: Iterable[Span], settle_ns: int,
 ) -> Owed:
-    """What this receiver was to get."""
+    """The messages due to this receiver."""
     got = traffic.received.get(receiver.incarnation, Delivered())
     due, pending = Ranges(got.seen), Ranges()
     for view, successor in receiver.changes:                                                   # (a)
@@ -114,12 +114,12 @@ def owed(
     return Owed(without(due, covered), without(pending, due, covered))
 
 
-def _there(traffic: Traffic, receiver: Recorder, span: Span, settle_ns: int) -> Range:
+def _there(traffic: Traffic, receiver: AuditedRecorder, span: Span, settle_ns: int) -> Range:
     """What of a span was sent while the receiver took part in the group."""
     if receiver.site == traffic.origin_site:
         return (span.first, span.stop) if span.view_id in receiver.views else (span.stop, span.stop)
-    heard_ns = receiver.contact_ns.get(traffic.origin_site)
-    return (span.stop, span.stop) if heard_ns is None else (split_at(span, heard_ns + settle_ns - 1), span.stop)
+    contact_ns = receiver.contact_ns.get(traffic.origin_site)
+    return (span.stop, span.stop) if contact_ns is None else (split_at(span, contact_ns + settle_ns - 1), span.stop)
 
 
 def split_at(span: Span, wall_ns: int) -> int:

@@ -1,6 +1,6 @@
-"""What the recorders tell of themselves: their sites, views, ends, losses declared and rows not recorded.
+"""The facts that recorders have about themselves: their sites, views, ends, losses declared and rows not recorded.
 
-Made of folded spans (spans.py). A recorder is one incarnation of a member, as receivers and origins are.
+Made of folded spans (seqno_ranges.py). A recorder is one incarnation of a member, as receivers and origins are.
 """
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from jgroups_py.archive.schema import COVERED, FORGOTTEN, PASSED
-from jgroups_py.pipeline.spans import MESSAGES
+from jgroups_py.pipeline.seqno_ranges import MESSAGES
 from jgroups_py.windows.ranges import Ranges
 
 Stream = tuple[str, str, str]
@@ -52,7 +52,7 @@ class Span:
 
 
 @attrs.define(eq=False)
-class Recorder:
+class AuditedRecorder:
     """One incarnation of a member and what it recorded of itself."""
 
     cluster: str
@@ -64,14 +64,14 @@ class Recorder:
     begin_ns: int = 0
     stopped: bool = False                                  # it ended in good order
     end_ns: int = 0                                        # of its last row
-    declared: dict[Stream, Ranges] = attrs.Factory(dict)   # losses that it was told
+    declared: dict[Stream, Ranges] = attrs.Factory(dict)   # losses declared to it
     elsewhere: dict[tuple[Stream, str], Ranges] = attrs.Factory(dict)      # ... for another site
     unrecorded: dict[tuple[Stream, str], Ranges] = attrs.Factory(dict)     # dropped by the recorder; "sent"...
     covered: dict[Stream, Ranges] = attrs.Factory(dict)    # not to be delivered: inside a state that it took, or
-    #                                                        of topics that nobody at its site wants
-    contact_ns: dict[str, int] = attrs.Factory(dict)       # site -> when it first heard of it
-    forgotten: dict[str, list[tuple[int, int]]] = attrs.Factory(dict)      # origin -> (row, numbers that nobody kept)
-    coordinators: dict[str, str] = attrs.Factory(dict)     # view -> who relays in it what other sites send
+    #                                                        of topics to which its site does not subscribe
+    contact_ns: dict[str, int] = attrs.Factory(dict)       # site -> its first contact with it
+    forgotten: dict[str, list[tuple[int, int]]] = attrs.Factory(dict)    # origin -> (row, numbers that no member kept)
+    coordinators: dict[str, str] = attrs.Factory(dict)     # view -> the member that relays in it what other sites send
     switches: dict[str, list[int]] = attrs.Factory(dict)   # sender -> rows where skipping began, ceased, began...
 
     @property
@@ -80,11 +80,11 @@ class Recorder:
         return zip(self.views, self.views[1:], strict=False)
 
     def forgot(self, origin: str, row: int, count: int) -> None:
-        """Nobody kept so many numbers of an origin's multicasts any more that it lacked."""
+        """This many numbers of an origin's multicasts that it lacked were kept by no member any more."""
         self.forgotten.setdefault(origin, []).append((row, count))
 
-    def heard_of(self, site: str, wall_ns: int) -> None:
-        """A message of that site was delivered, or the site was said to be up."""
+    def contacted(self, site: str, wall_ns: int) -> None:
+        """A message of that site was delivered, or the site was reported UP."""
         self.contact_ns[site] = min(wall_ns, self.contact_ns.get(site, wall_ns))
 
     def switched(self, sender: str, row: int, on: bool) -> None:
@@ -101,7 +101,7 @@ class Recorder:
         return bisect(self.switches.get(sender, ()), span.row) % 2 == 1
 
     def declared_lost(self, key: Stream) -> Ranges:
-        """What it was told it would not get."""
+        """The losses declared to it."""
         return self.declared.get(key, Ranges())
 
     def not_recorded(self, key: Stream, kind: str) -> Ranges:
@@ -110,17 +110,17 @@ class Recorder:
 
 
 @attrs.define(eq=False)
-class World:
+class AuditedSystem:
     """All recorders of an archive."""
 
-    recorders: dict[str, Recorder] = attrs.Factory(dict)
-    last_delivery_ns: dict[tuple[str, str], int] = attrs.Factory(dict)     # (cluster, site) -> anybody's last
+    recorders: dict[str, AuditedRecorder] = attrs.Factory(dict)
+    last_delivery_ns: dict[tuple[str, str], int] = attrs.Factory(dict)     # (cluster, site) -> the last of any member
 
-    def peers(self, of: Recorder) -> list[Recorder]:
+    def peers(self, of: AuditedRecorder) -> list[AuditedRecorder]:
         """All recorders of its site, itself included."""
         return [each for each in self.recorders.values() if (each.cluster, each.site) == (of.cluster, of.site)]
 
-    def stayed(self, recorder: Recorder, settle_ns: int) -> bool:
+    def stayed(self, recorder: AuditedRecorder, settle_ns: int) -> bool:
         """Whether it recorded to the end of its site's traffic, neither crashed nor left before."""
         last_ns = self.last_delivery_ns.get((recorder.cluster, recorder.site), 0)
         return recorder.end_ns >= last_ns - (0 if recorder.stopped else settle_ns)
@@ -133,26 +133,26 @@ def spans_of(table: Any) -> list[Span]:
     return [Span(*values) for values in zip(*columns, strict=True)]
 
 
-def world_of(spans: list[Span]) -> World:
-    """What all spans together say about the recorders."""
-    world = World()
+def world_of(spans: list[Span]) -> AuditedSystem:
+    """What follows from all spans about the recorders."""
+    world = AuditedSystem()
     for span in sorted(spans, key=lambda span: (span.incarnation, span.row)):
         recorder = world.recorders.get(span.incarnation)
         if recorder is None:
-            recorder = Recorder(span.cluster, span.site, span.member, span.incarnation, begin_ns=span.wall_ns)
+            recorder = AuditedRecorder(span.cluster, span.site, span.member, span.incarnation, begin_ns=span.wall_ns)
             world.recorders[span.incarnation] = recorder
         recorder.end_ns = max(recorder.end_ns, span.wall_last_ns)
         if span.kind == "delivered":
             place = (span.cluster, span.site)
             world.last_delivery_ns[place] = max(span.wall_last_ns, world.last_delivery_ns.get(place, 0))
-            recorder.heard_of(span.origin_site, span.wall_ns)
+            recorder.contacted(span.origin_site, span.wall_ns)
         elif span.kind not in MESSAGES:
-            _learn(recorder, span)
+            _add_fact(recorder, span)
     name_incarnations(world)
     return world
 
 
-def name_incarnations(world: World) -> None:
+def name_incarnations(world: AuditedSystem) -> None:
     """Give every recorder its tag: those of one name in the order in which they began."""
     turns: Counter[tuple[str, str, str]] = Counter()
     for recorder in sorted(world.recorders.values(), key=lambda recorder: recorder.begin_ns):
@@ -161,8 +161,8 @@ def name_incarnations(world: World) -> None:
         recorder.tag = recorder.member + (f"#{turns[place]}" if turns[place] > 1 else "")
 
 
-def _learn(recorder: Recorder, span: Span) -> None:
-    """One fact."""
+def _add_fact(recorder: AuditedRecorder, span: Span) -> None:
+    """Add one fact to a recorder."""
     detail = json.loads(span.detail) if span.detail else {}
     if span.kind == "view":
         recorder.views.append(span.view_id)
@@ -171,7 +171,7 @@ def _learn(recorder: Recorder, span: Span) -> None:
     elif span.kind == "stop":
         recorder.stopped = True
     elif span.kind == "site" and detail.get("status") == "UP":
-        recorder.heard_of(detail["site"], span.wall_ns)
+        recorder.contacted(detail["site"], span.wall_ns)
     elif span.kind == "skipping":
         recorder.switched(span.origin, span.row, bool(detail["on"]))
     elif span.kind == FORGOTTEN:

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jgroups_py.pipeline.grouping import Groups, Numbers, column, group, numbers, take
-from jgroups_py.pipeline.job import Options
+from jgroups_py.pipeline.job import JobOptions
 from jgroups_py.pipeline.lag.state import BLOCK, BLOCK_BITS, EDGE, FLOW, PAUSE, START, STATE, TIMES
-from jgroups_py.pipeline.packed import pack, pack_times
-from jgroups_py.pipeline.spans import ORIGIN, RECORDER, in_order, is_message, is_one_of
+from jgroups_py.pipeline.packed_arrays import pack, pack_times
+from jgroups_py.pipeline.seqno_ranges import ORIGIN, RECORDER, in_order, is_message, is_one_of
 
 COLUMNS = (*RECORDER, "row", "kind", "wall_ns", "mono_ns", *ORIGIN, "seqno", "size", "detail")
 _TEXTS = (*RECORDER, "kind", *ORIGIN)
 
 
-def digest(rows: Any, options: Options) -> Any:
+def digest(rows: Any, options: JobOptions) -> Any:
     """The state that a record batch of rows makes."""
     parts = list(_starts(rows))
     groups = _messages(rows)
@@ -51,7 +51,7 @@ class Messages:
 
 
 def _messages(rows: Any) -> Groups:
-    """The numbered messages by who recorded them, what befell them and whose they are; of each, as recorded."""
+    """The numbered messages by recorder, by what happened to them, and by origin; of each, as recorded."""
     numbered = np.asarray(column(rows, "seqno").is_valid())
     more = [] if numbered.all() else [(numbered.astype(np.int64), 2)]
     groups = group(rows, ("incarnation", "kind", "origin", "stream", "dest"), more)
@@ -105,19 +105,19 @@ def _times(messages: Messages) -> Any:
     return whole.filter(pc.invert(pc.fill_null(own, False)))
 
 
-def _flow(messages: Messages, options: Options) -> Any:
+def _flow(messages: Messages, options: JobOptions) -> Any:
     """Messages and bytes by window."""
     found = messages.cut(messages.wall // options.window_ns)
     groups, rows = found.groups, found.rows
     columns, starts = texts(rows, _TEXTS, groups.firsts), groups.starts[:-1]
-    ours = np.asarray(pc.fill_null(pc.equal(columns["stream"], "all"), False))
+    multicast = np.asarray(pc.fill_null(pc.equal(columns["stream"], "all"), False))
     return table(FLOW, len(groups), {
         **columns, "key": pa.array([FLOW] * len(groups)), "window": pa.array(found.wall[starts] // options.window_ns),
         "n": pa.array(groups.lengths), "bytes": pa.array(np.add.reduceat(numbers(rows, "size")[groups.order], starts)),
-        "most": pa.array(np.where(ours, np.maximum.reduceat(found.seqno, starts), 0))})
+        "most": pa.array(np.where(multicast, np.maximum.reduceat(found.seqno, starts), 0))})
 
 
-def pauses(rows: Any, options: Options) -> Iterator[Any]:
+def pauses(rows: Any, options: JobOptions) -> Iterator[Any]:
     """Times without deliveries from a site, and the edges between which they were looked for."""
     wall, mono, row = (numbers(rows, name) for name in ("wall_ns", "mono_ns", "row"))
     groups = group(rows, ("incarnation", "origin_site", "kind"))

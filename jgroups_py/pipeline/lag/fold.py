@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from jgroups_py.pipeline.grouping import changes
-from jgroups_py.pipeline.job import Options
+from jgroups_py.pipeline.job import JobOptions
 from jgroups_py.pipeline.lag.state import (
     BIN_NS,
     BLOCK,
@@ -25,14 +25,14 @@ from jgroups_py.pipeline.lag.state import (
     FLOW,
     KEPT_BLOCKS,
     PAUSE,
+    RECORDER_AND_ORIGIN,
     SEEN,
     START,
     STATE,
     TIMES,
-    WHO,
 )
-from jgroups_py.pipeline.packed import joined, pack, pack_times, unpack, unpack_times
-from jgroups_py.pipeline.spans import RECORDER
+from jgroups_py.pipeline.packed_arrays import joined, pack, pack_times, unpack, unpack_times
+from jgroups_py.pipeline.seqno_ranges import RECORDER
 
 Line = dict[str, Any]
 Numbers = NDArray[np.uint16]
@@ -40,7 +40,7 @@ NEVER = np.iinfo(np.int64).min
 MOST_COUNTED = 1 << 20                   # bins between the least and the greatest that are counted without sorting
 
 
-def fold(state: Any, options: Options, final: bool) -> Any:
+def fold(state: Any, options: JobOptions, final: bool) -> Any:
     """The same in fewer lines."""
     by_sort: dict[str, list[Line]] = defaultdict(list)
     for line in state.to_pylist():
@@ -56,7 +56,7 @@ def fold(state: Any, options: Options, final: bool) -> Any:
 # --- delays ---------------------------------------------------------------------------------------------------------
 
 @attrs.define(eq=False)
-class Block:
+class NumberBlock:
     """One block of one numbering. seen: incarnation -> which numbers are counted."""
 
     sent_ns: NDArray[np.int64] = attrs.Factory(lambda: np.full(BLOCK, NEVER))
@@ -75,12 +75,12 @@ class Block:
 
 
 Numbering = tuple[str, str, str]
-Waiting = dict[tuple[Numbering, int], Block]
+Waiting = dict[tuple[Numbering, int], NumberBlock]
 
 
-def match(times: list[Line], seen: list[Line], options: Options) -> tuple[list[Line], Waiting]:
+def match(times: list[Line], seen: list[Line], options: JobOptions) -> tuple[list[Line], Waiting]:
     """New histograms, and the blocks as they are afterwards."""
-    blocks: Waiting = defaultdict(Block)
+    blocks: Waiting = defaultdict(NumberBlock)
     for line in seen:
         block = blocks[_place(line)]
         block.seen[line["incarnation"]] = np.unpackbits(np.frombuffer(line["a"], np.uint8)).astype(bool)
@@ -106,7 +106,7 @@ def numbers_of(line: Line) -> Numbers | slice:
     return slice(line["row"], line["row"] + line["n"]) if line["a"] is None else unpack(line["a"], "<u2")
 
 
-def count(block: Block, line: Line, options: Options) -> Iterator[Line]:
+def count(block: NumberBlock, line: Line, options: JobOptions) -> Iterator[Line]:
     """Histograms, one a window, of the deliveries in `line`; what was not sent yet waits."""
     within, times = numbers_of(line), unpack_times(line["least"], line["b"], line["n"])
     seen = block.seen.setdefault(line["incarnation"], np.zeros(BLOCK, bool))
@@ -142,7 +142,8 @@ def by_window(line: Line, windows: NDArray[np.int64], delays: NDArray[np.int64])
     starts = np.flatnonzero(changes(windows))
     for start, inside in zip(starts.tolist(), np.split(delays, starts[1:]), strict=False):
         bins, counts = _counted(inside // BIN_NS)
-        yield {**{name: line[name] for name in WHO}, "sort": DELAYS, "key": DELAYS, "window": int(windows[start]),
+        yield {**{name: line[name] for name in RECORDER_AND_ORIGIN}, "sort": DELAYS, "key": DELAYS,
+               "window": int(windows[start]),
                "n": len(inside), "least": int(inside.min()), "most": int(inside.max()),
                "a": pack(bins), "b": pack(counts)}
 
@@ -206,7 +207,7 @@ def flows(lines: Iterable[Line]) -> Iterator[Line]:
     yield from sums.values()
 
 
-def edges(lines: list[Line], options: Options) -> Iterator[Line]:
+def edges(lines: list[Line], options: JobOptions) -> Iterator[Line]:
     """One edge for each recorder and site, and the pauses between those that it is made of.
 
     Pieces of a record come in any order in batch, so two that do not touch may have a third between them that is in

@@ -1,6 +1,6 @@
 """The state of the lag job: times that wait for their counterpart, histograms, flows, and pauses.
 
-Lines of several sorts (`sort`) in one schema. `key` says which lines have to meet in a fold.
+Lines of several sorts (`sort`) in one schema. Lines with one `key` have to meet in a fold.
 
 times   when the messages of a block were sent, or delivered by one recorder: numbers within the block and times
 seen    which messages of a block a recorder's histograms have already
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from jgroups_py.pipeline.spans import ORIGIN, RECORDER
+from jgroups_py.pipeline.seqno_ranges import ORIGIN, RECORDER
 
 TIMES, SEEN, DELAYS, FLOW, EDGE, PAUSE, START = "times", "seen", "delays", "flow", "edge", "pause", "start"
 BLOCK_BITS = 16                          # of a seqno: which one of its block it is
@@ -35,6 +35,6 @@ STATE = pa.schema([
     pa.field("mono_ns", pa.int64()), pa.field("mono_stop_ns", pa.int64()),                                # edge
     pa.field("a", pa.binary()),                    # packed: bins; numbers within the block, null: from `row` on all
     pa.field("b", pa.binary()),                    # packed: counts; times
-    pa.field("detail", pa.string()),               # start: what the recorder said of itself
+    pa.field("detail", pa.string()),               # start: what the recorder reported of itself
 ])
-WHO = (*RECORDER, *ORIGIN)
+RECORDER_AND_ORIGIN = (*RECORDER, *ORIGIN)

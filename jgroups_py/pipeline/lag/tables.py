@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from jgroups_py.pipeline.job import Options
+from jgroups_py.pipeline.job import JobOptions
 from jgroups_py.pipeline.lag.clocks import Offset, least_between, offsets
 from jgroups_py.pipeline.lag.fold import Line, flows, histograms
 from jgroups_py.pipeline.lag.state import BIN_NS, DELAYS, FLOW, PAUSE, START
-from jgroups_py.pipeline.packed import unpack
+from jgroups_py.pipeline.packed_arrays import unpack
 
 _ROUTE = [pa.field("origin_site", pa.string()), pa.field("site", pa.string())]
 _WAYS = [pa.field(name, pa.int64()) for name in ("messages", "p50_ns", "p99_ns", "p999_ns", "max_ns")]
@@ -34,7 +34,7 @@ QUANTILES = (0.5, 0.99, 0.999)
 Lines = Iterable[Line]
 
 
-def tables(state: Any, options: Options) -> Mapping[str, Any]:
+def tables(state: Any, options: JobOptions) -> Mapping[str, Any]:
     """All tables, by name."""
     by_sort: dict[str, list[Line]] = defaultdict(list)
     for line in state.to_pylist():
@@ -68,7 +68,7 @@ def _table(lines: Iterable[Line], schema: pa.Schema) -> Any:
 
 
 def hosts(starts: Lines) -> Callable[[str], str]:
-    """Incarnation -> its host; one that said nothing is a host of its own."""
+    """Incarnation -> its host; one without a record of it is a host of its own."""
     found = {line["incarnation"]: json.loads(line["detail"] or "{}").get("host") for line in starts}
     return lambda incarnation: found.get(incarnation) or incarnation
 
@@ -103,11 +103,11 @@ class Histogram:
                 "max_ns": max(0, self.most_ns)}
 
 
-def _window(line: Line, options: Options) -> Line:
+def _window(line: Line, options: JobOptions) -> Line:
     return {**_route(line), "begin_ns": line["window"] * options.window_ns}
 
 
-def _members(line: Line, options: Options) -> Line:
+def _members(line: Line, options: JobOptions) -> Line:
     return {**_route(line), "origin_name": line["origin_name"], "origin": line["origin"], "receiver": line["member"],
             "incarnation": line["incarnation"]}
 
@@ -117,7 +117,7 @@ def _route(line: Line) -> Line:
 
 
 def _by(
-    delays: Lines, name: Callable[[Line, Options], Line], shifted: Callable[[Lines], Histogram], options: Options,
+    delays: Lines, name: Callable[[Line, JobOptions], Line], shifted: Callable[[Lines], Histogram], options: JobOptions,
 ) -> Iterator[Line]:
     """One line for all histograms that `name` names the same."""
     together: dict[tuple[Any, ...], tuple[Line, list[Line]]] = {}
@@ -130,7 +130,7 @@ def _by(
 
 def summary(
     delays: Lines, behind: Lines, pauses: Lines, flow: Lines, shifted: Callable[[Lines], Histogram],
-    apart: Callable[[Line], Offset], options: Options,
+    apart: Callable[[Line], Offset], options: JobOptions,
 ) -> Iterator[Line]:
     """The whole time, by origin's site and receiver's site, with what a loss of the origin's site would have cost.
 
@@ -157,7 +157,7 @@ def summary(
                "rpo_ns": columns["max_ns"], "rto_ns": max(longest, default=0)}
 
 
-def _sent_meanwhile(pause: Line, windows: Iterable[int], options: Options) -> bool:
+def _sent_meanwhile(pause: Line, windows: Iterable[int], options: JobOptions) -> bool:
     first = pause["least"] // options.window_ns
     stop = (pause["least"] + pause["most"]) // options.window_ns + 1
     return any(first <= window < stop for window in windows)
@@ -165,10 +165,10 @@ def _sent_meanwhile(pause: Line, windows: Iterable[int], options: Options) -> bo
 
 # --- flows ----------------------------------------------------------------------------------------------------------
 
-def backlog(flow: Lines, options: Options) -> Iterator[Line]:
+def backlog(flow: Lines, options: JobOptions) -> Iterator[Line]:
     """At the end of each window: how many messages of a site another one did not have yet.
 
-    By the highest number sent and the highest delivered by anybody there, which no late joiner or crash disturbs.
+    By the highest number sent and the highest delivered by any member there, which no late joiner or crash disturbs.
     """
     sent: dict[str, dict[int, int]] = defaultdict(dict)                          # origin -> window -> highest
     got: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)               # (origin, site) -> ...
@@ -192,7 +192,7 @@ def backlog(flow: Lines, options: Options) -> Iterator[Line]:
                "messages": messages}
 
 
-def throughput(flow: Lines, options: Options) -> Iterator[Line]:
+def throughput(flow: Lines, options: JobOptions) -> Iterator[Line]:
     """Messages and bytes of each site's members together."""
     sums: dict[tuple[str, str, int], Line] = {}
     for line in flow:

@@ -75,10 +75,10 @@ def view_timeline(
                       f"view {counter}: {view['members']}; coordinator {view['coordinator']}{what}; "
                       f"{duration((view['end_ns'] - view['begin_ns']) / 1e9)}")
         lanes.next()
-        people = [life for life in lives if (life["site"] or "") == site]
-        for member in sorted({life["member"] for life in people}):
+        found = [life for life in lives if (life["site"] or "") == site]
+        for member in sorted({life["member"] for life in found}):
             lanes.lane(member)
-            for life in (life for life in people if life["member"] == member):
+            for life in (life for life in found if life["member"] == member):
                 lanes.bar(life["begin_ns"], life["end_ns"], f"life f{colours[site]}", "",
                           f"{member}, {life['incarnation'][:8]}")
                 lanes.end(life["end_ns"], life["stopped"], f"{member} "

@@ -1,4 +1,4 @@
-"""One self-contained HTML page of whatever tables a run has made."""
+"""One self-contained HTML page of the tables that a run has made."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
-from jgroups_py.pipeline.report.sections import SECTIONS, Facts
+from jgroups_py.pipeline.report.sections import SECTIONS, ReportFacts
 from jgroups_py.pipeline.report.style import STYLE
 from jgroups_py.pipeline.report.svg import duration
 
 
 def page(tables: Mapping[str, Any], title: str) -> str:
     """The report. tables: name -> Arrow table."""
-    facts = Facts.of({name: table.to_pylist() for name, table in tables.items()})
+    facts = ReportFacts.of({name: table.to_pylist() for name, table in tables.items()})
     began = datetime.fromtimestamp(facts.begin_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     sites = ", ".join(site or "one group" for site in facts.colours)
     about = f"{sites} · {duration(facts.stop_s)} from {began}"

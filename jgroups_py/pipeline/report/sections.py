@@ -12,7 +12,7 @@ import attrs
 from jgroups_py.pipeline.audit.judge import CLEAN, FAULTS, FAULTY, INCOMPLETE, verdict
 from jgroups_py.pipeline.report.gantt import view_timeline
 from jgroups_py.pipeline.report.svg import Chart, bars, duration, short
-from jgroups_py.pipeline.tell import who_of
+from jgroups_py.pipeline.terminal_summary import member_of
 
 Line = Mapping[str, Any]
 COLOURS = 8
@@ -27,12 +27,12 @@ VERDICTS = {CLEAN: ("good", "✓", "Every message arrived once and in order"),
             FAULTY: ("bad", "✗", "Faults were found")}
 BREAKS = {"S1": "delivered, but never sent", "S2": "delivered twice", "S5": "members that went through two views "
           "together delivered different sets in the first", "F": "not in the order of sending, or with a hole",
-          "R1": "of another site, but not sent there", "R3": "of another site: not exactly once, or a loss told",
+          "R1": "of another site, but not sent there", "R3": "of another site: not exactly once, or a loss declared",
           "R4": "of another site: out of order"}
 
 
 @attrs.define(eq=False)
-class Facts:
+class ReportFacts:
     """All tables as lines, and what the sections have in common: the time's begin and length, the sites' colours."""
 
     tables: Mapping[str, Sequence[Line]]
@@ -42,7 +42,7 @@ class Facts:
     incidents: Sequence[Line]
 
     @classmethod
-    def of(cls, tables: Mapping[str, Sequence[Line]]) -> Facts:
+    def of(cls, tables: Mapping[str, Sequence[Line]]) -> ReportFacts:
         """Of what there is."""
         begins = [line[name] for table, name in (("lives", "begin_ns"), ("throughput", "begin_ns"),
                                                  ("lag", "begin_ns")) for line in tables.get(table, ())]
@@ -68,19 +68,20 @@ class Facts:
 def _incidents(gaps: Iterable[Line]) -> list[Line]:
     found: dict[tuple[int, str], Line] = {}
     for line in gaps:
-        found.setdefault((line["wall_ns"], line["who"]), {
-            "wall_ns": line["wall_ns"], "word": f"{line['who']} of {line['at_site'] or 'the group'}: {line['what']}"})
+        found.setdefault((line["wall_ns"], line["members"]), {
+            "wall_ns": line["wall_ns"],
+            "word": f"{line['members']} of {line['at_site'] or 'the group'}: {line['what']}"})
     return list(found.values())
 
 
 def site_name(site: str | None) -> str:
-    """What a site is called in the report."""
+    """The name of a site in the report."""
     return site or "the group"
 
 
 # --- audit ----------------------------------------------------------------------------------------------------------
 
-def audit(facts: Facts) -> str:
+def audit(facts: ReportFacts) -> str:
     """Verdict, totals, the matrix of origins and receivers, findings."""
     pairs, gaps = facts.lines("pairs"), facts.lines("missing")
     if not pairs and not gaps:
@@ -88,7 +89,7 @@ def audit(facts: Facts) -> str:
     counts = ("sent", "delivered", *WORST_NAMES)
     sums = {name: sum(line[name] for line in pairs) for name in counts}
     found = verdict(sums, bool(gaps))
-    losses = [f"{sums[name]:,} {told}" for name, told in (
+    losses = [f"{sums[name]:,} {text}" for name, text in (
         ("declared_lost", "losses were declared"), ("skipped", "were skipped for slow applications")) if sums[name]]
     more = f"{len(facts.lines('findings'))} findings" if found == FAULTY else (
         ", ".join(losses) or "nothing lost, doubled, late")
@@ -97,17 +98,17 @@ def audit(facts: Facts) -> str:
                     for name in counts if sums[name] or name in ("sent", "delivered", *FAULTS[:3], "declared_lost"))
     tone, sign, words = VERDICTS[found]
     return (f'<div class="verdict {tone}">{sign} {words} <small>{more}</small></div>'
-            f'{incomplete(gaps)}<div class="cards">{cards}</div><h2>Who got what</h2>'
-            "<p>Delivered messages of each origin (rows) at each receiver (columns); a red cell says what is wrong "
-            "with how many. Point at a cell for all its figures.</p>"
+            f'{incomplete(gaps)}<div class="cards">{cards}</div><h2>Deliveries</h2>'
+            "<p>Delivered messages of each origin (rows) at each receiver (columns); a red cell counts what is wrong. "
+            "Point at a cell for all its figures.</p>"
             + matrix(pairs) + findings(facts.lines("findings")))
 
 
 def incomplete(gaps: Sequence[Line]) -> str:
-    """What there is no record of, and what cannot be said for that."""
+    """What there is no record of, and what cannot be judged for that."""
     if not gaps:
         return ""
-    rows = [[who_of(line), line["text"]] for line in gaps]
+    rows = [[member_of(line), line["text"]] for line in gaps]
     return ("<h2>Not recorded</h2><p>Of these nothing, or not all, can be judged: a verdict needs every member's "
             "record from its start to its end.</p>" + table(["member", "what is missing"], rows, texts=2))
 
@@ -180,7 +181,7 @@ def key(names: Iterable[tuple[str, int]]) -> str:
 
 # --- lag ------------------------------------------------------------------------------------------------------------
 
-def lag(facts: Facts) -> str:
+def lag(facts: ReportFacts) -> str:
     """Delay over time for each route between sites, the summary, the clocks."""
     summary = facts.lines("lag_summary")
     if not summary:
@@ -199,7 +200,7 @@ def lag(facts: Facts) -> str:
             + lag_chart(facts, routes) + table(head, rows) + clocks(facts.lines("clocks")) + backlog(facts, routes))
 
 
-def lag_chart(facts: Facts, routes: Mapping[tuple[str, str], int]) -> str:
+def lag_chart(facts: ReportFacts, routes: Mapping[tuple[str, str], int]) -> str:
     """Median, p99 and maximum of every route."""
     lines = facts.lines("lag")
     values = [line[name] / 1e9 for line in lines for name in ("p50_ns", "max_ns") if line[name] > 0]
@@ -225,7 +226,7 @@ def _floor(value: float) -> int:
     return math.floor(math.log10(value))
 
 
-def marks(facts: Facts, chart: Chart) -> None:
+def marks(facts: ReportFacts, chart: Chart) -> None:
     """Incidents across a chart."""
     for incident in facts.incidents:
         chart.mark(facts.second(incident["wall_ns"]), incident["word"])
@@ -242,7 +243,7 @@ def clocks(lines: Sequence[Line]) -> str:
             + table(["host", "other host", "ahead by", "at most off by", "from"], rows, texts=2))
 
 
-def backlog(facts: Facts, routes: Mapping[tuple[str, str], int]) -> str:
+def backlog(facts: ReportFacts, routes: Mapping[tuple[str, str], int]) -> str:
     """What another site did not have yet, over time."""
     lines = facts.lines("backlog")
     most = max((line["messages"] for line in lines), default=0)
@@ -260,17 +261,17 @@ def backlog(facts: Facts, routes: Mapping[tuple[str, str], int]) -> str:
 
 # --- timeline -------------------------------------------------------------------------------------------------------
 
-def timeline(facts: Facts) -> str:
+def timeline(facts: ReportFacts) -> str:
     """Views, lives, and the gap around each incident."""
     views = facts.lines("views")
     if not views:
         return ""
     picture = view_timeline(views, facts.lines("lives"), facts.incidents, facts.begin_ns, facts.stop_s, facts.colours)
-    return ("<h2>Views</h2><p>Each site's views with their members, and below them who lived when: a dot is an end in "
-            "good order, a cross none. Dashed lines are crashes and leaves.</p>" + picture + gaps(facts))
+    return ("<h2>Views</h2><p>Each site's views with their members, and below them the lifetimes of members: a dot is "
+            "an end in good order, a cross none. Dashed lines are crashes and leaves.</p>" + picture + gaps(facts))
 
 
-def gaps(facts: Facts) -> str:
+def gaps(facts: ReportFacts) -> str:
     """The longest silence around each incident."""
     lines = facts.lines("gaps")
     if not lines:
@@ -289,7 +290,7 @@ def gaps(facts: Facts) -> str:
 
 # --- traffic --------------------------------------------------------------------------------------------------------
 
-def throughput(facts: Facts) -> str:
+def throughput(facts: ReportFacts) -> str:
     """Deliveries a second at each site."""
     lines = [line for line in facts.lines("throughput") if line["kind"] == "delivered"]
     begins = sorted({line["begin_ns"] for line in lines})
@@ -309,7 +310,7 @@ def throughput(facts: Facts) -> str:
             + key((site_name(site), colour) for site, colour in facts.colours.items()) + str(chart))
 
 
-def traffic(facts: Facts) -> str:
+def traffic(facts: ReportFacts) -> str:
     """Topics, talkers, sizes."""
     parts = []
     for name, title, word in (("talkers", "Top talkers", _talker), ("topics", "Topics", _topic),
@@ -335,4 +336,4 @@ def _size(line: Line) -> str:
     return f"below {short(line['size_below'])}B"
 
 
-SECTIONS: tuple[Callable[[Facts], str], ...] = (audit, timeline, lag, throughput, traffic)
+SECTIONS: tuple[Callable[[ReportFacts], str], ...] = (audit, timeline, lag, throughput, traffic)

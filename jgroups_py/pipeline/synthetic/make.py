@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from jgroups_py.archive.layout import Recorder, hour_folder
+from jgroups_py.archive.layout import RecorderId, hour_folder
 from jgroups_py.archive.schema import HEADERS, ROWS
 from jgroups_py.archive.sealing import write_segment
-from jgroups_py.batch import NO_RELIABILITY
-from jgroups_py.pipeline.synthetic.plan import START_NS, Fault, Life, Plan, SiteView
+from jgroups_py.model.batch import NO_RELIABILITY
+from jgroups_py.pipeline.synthetic.plan import START_NS, Fault, PlannedLife, SiteView, SyntheticPlan
 
 Numbers = NDArray[np.int64]
 BLOCK_MESSAGES = 120_000
@@ -35,8 +35,8 @@ Fact = tuple[int, str, dict[str, Any], dict[str, Any]]
 
 
 @attrs.define(eq=False)
-class Messages:
-    """Columns of messages: when recorded (true time), whose (number of the life), its number, sent or delivered."""
+class SyntheticMessages:
+    """Columns of messages: when recorded (true time), of which life (by number), its number, sent or delivered."""
 
     at_ns: Numbers
     origin: Numbers
@@ -44,23 +44,23 @@ class Messages:
     sent: NDArray[np.bool_]
 
     @classmethod
-    def joined(cls, parts: list[Messages]) -> Messages:
+    def joined(cls, parts: list[SyntheticMessages]) -> SyntheticMessages:
         """One behind the other."""
         return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in attrs.fields(cls)))
 
-    def pick(self, which: Any) -> Messages:
+    def pick(self, which: Any) -> SyntheticMessages:
         """Some of them."""
-        return Messages(self.at_ns[which], self.origin[which], self.seqno[which], self.sent[which])
+        return SyntheticMessages(self.at_ns[which], self.origin[which], self.seqno[which], self.sent[which])
 
     def __len__(self) -> int:
         return len(self.at_ns)
 
 
-NOTHING = Messages(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool))
+NOTHING = SyntheticMessages(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, bool))
 
 
-def make(directory: Path, plan: Plan, progress: Callable[[int, int], None] | None = None) -> list[Fault]:
-    """Write the archive; what was planted. `progress` is told (messages done, of how many)."""
+def make(directory: Path, plan: SyntheticPlan, progress: Callable[[int, int], None] | None = None) -> list[Fault]:
+    """Write the archive; what was planted. `progress` is called with (messages done, of how many)."""
     lives, faults = plan.lives(), plan.planted()
     writers = [Writer(directory, plan, life, lives, faults) for life in lives]
     block_ns = max(plan.period_ns, BLOCK_MESSAGES * plan.duration_ns // max(1, plan.messages))
@@ -80,22 +80,24 @@ def make(directory: Path, plan: Plan, progress: Callable[[int, int], None] | Non
     return faults
 
 
-def sends_of(plan: Plan, life: Life, first_ns: int, stop_ns: int) -> Messages:
+def sends_of(plan: SyntheticPlan, life: PlannedLife, first_ns: int, stop_ns: int) -> SyntheticMessages:
     """What a member sends in a part of time: one message a period, from its second period on."""
     born_ns = life.start_ns + (2 * plan.pause_ns if life.start_ns else 0)
     least = max(0, -(-(first_ns - born_ns) // plan.period_ns))
     most = max(least, -(-(min(stop_ns, life.stop_ns) - born_ns) // plan.period_ns))
     numbers = np.arange(least, most, dtype=np.int64)
-    return Messages(born_ns + numbers * plan.period_ns, np.full(len(numbers), life.number), numbers + 1,
-                    np.ones(len(numbers), bool))
+    return SyntheticMessages(born_ns + numbers * plan.period_ns, np.full(len(numbers), life.number), numbers + 1,
+                             np.ones(len(numbers), bool))
 
 
 class Writer:
     """One recorder."""
 
-    def __init__(self, directory: Path, plan: Plan, life: Life, lives: list[Life], faults: list[Fault]) -> None:
+    def __init__(
+        self, directory: Path, plan: SyntheticPlan, life: PlannedLife, lives: list[PlannedLife], faults: list[Fault],
+    ) -> None:
         self.directory, self.plan, self.life, self.lives = directory, plan, life, lives
-        self.recorder = Recorder(plan.cluster, life.site, life.name, life.incarnation)
+        self.recorder = RecorderId(plan.cluster, life.site, life.name, life.incarnation)
         self.views = [view for view in plan.views(life.site) if life in view.members]
         self.faults = [fault for fault in faults if life in fault.receivers]
         self.rng = np.random.default_rng([plan.seed, life.number])
@@ -141,19 +143,19 @@ class Writer:
                 "left": [life.incarnation for life in before if life not in view.members], "subgroups": [],
                 "missed": {}}
 
-    def block(self, sends: dict[int, Messages], stop_ns: int) -> None:
+    def block(self, sends: dict[int, SyntheticMessages], stop_ns: int) -> None:
         """What was sent in a block is delivered, and what happens before its end is written."""
         found = [self.carried, sends[self.life.number]]
         for number, sent in sends.items():
             if len(sent):
                 found.append(self.deliveries(self.lives[number], sent))
-        every = Messages.joined(found)
+        every = SyntheticMessages.joined(found)
         now = every.at_ns < stop_ns
         self.carried = every.pick(~now)
         due = every.pick(now)
         self.write(due.pick(np.argsort(due.at_ns, kind="stable")), stop_ns)
 
-    def deliveries(self, origin: Life, sent: Messages) -> Messages:
+    def deliveries(self, origin: PlannedLife, sent: SyntheticMessages) -> SyntheticMessages:
         """When this member delivers what an origin sent."""
         local = origin.site == self.life.site
         lag = (LOCAL_LAG_NS if local else REMOTE_LAG_NS) * self.rng.lognormal(0, SPREAD, len(sent))
@@ -165,7 +167,7 @@ class Writer:
         at = np.maximum.accumulate(np.maximum(at, self.latest[origin.number] + 1) - turn) + turn
         at, keep = self.in_views(sent.at_ns, at)
         self.latest[origin.number] = max(self.latest[origin.number], int(at.max(initial=0)))
-        found = Messages(at, sent.origin, sent.seqno, np.zeros(len(sent), bool)).pick(keep)
+        found = SyntheticMessages(at, sent.origin, sent.seqno, np.zeros(len(sent), bool)).pick(keep)
         for fault in self.faults:
             if fault.origin == origin:
                 found = planted(fault, found, self.views)
@@ -188,7 +190,7 @@ class Writer:
 
     # --- rows -------------------------------------------------------------------------------------------------------
 
-    def write(self, messages: Messages, stop_ns: int) -> None:
+    def write(self, messages: SyntheticMessages, stop_ns: int) -> None:
         """Messages, and the facts among them."""
         self.facts.sort(key=lambda fact: fact[0])
         due = [fact for fact in self.facts if fact[0] < stop_ns]
@@ -219,14 +221,14 @@ class Writer:
 
     @property
     def stops(self) -> bool:
-        """Whether its last row says that it stopped."""
+        """Whether its last row is that it stopped."""
         return not self.life.crashed and not self.plan.open_end
 
     def fill(self, size: int) -> None:
-        """So many rows more: unreliable messages that were sent and reached nobody."""
+        """So many rows more: unreliable messages that were sent and reached no member."""
         at_ns = self.life.stop_ns + self.plan.pause_ns + np.arange(size)
-        self.add(self.message_rows(Messages(at_ns, np.full(size, self.life.number), np.arange(1, size + 1),
-                                            np.ones(size, bool)), "unreliable", NO_RELIABILITY))
+        self.add(self.message_rows(SyntheticMessages(at_ns, np.full(size, self.life.number), np.arange(1, size + 1),
+                                                     np.ones(size, bool)), "unreliable", NO_RELIABILITY))
 
     def end(self) -> None:
         """The last row."""
@@ -234,7 +236,7 @@ class Writer:
             self.add(self.fact_row(self.life.stop_ns + 2 * self.plan.pause_ns, "stop", {}, {"reason": "disconnected"}))
         self.flush()
 
-    def message_rows(self, messages: Messages, stream: str = "all", flags: int = 0) -> Any:
+    def message_rows(self, messages: SyntheticMessages, stream: str = "all", flags: int = 0) -> Any:
         """Rows of messages."""
         size = len(messages)
         names = list(dict.fromkeys(ROWS.names))
@@ -262,7 +264,7 @@ class Writer:
         return {"row": pa.array(np.arange(self.row, self.row + len(at_ns))), "wall_ns": pa.array(at_ns + wall),
                 "mono_ns": pa.array(at_ns + (self.life.number + 1) * 10**12)}
 
-    def payloads(self, messages: Messages) -> Any:
+    def payloads(self, messages: SyntheticMessages) -> Any:
         """Slices of random bytes at delivered messages, nothing at sent ones."""
         size, width = len(messages), self.plan.payload_bytes
         if not width or not size:
@@ -288,7 +290,7 @@ class Writer:
 APART_OF_LOSS = 10                         # a loss is declared so many periods after it
 
 
-def planted(fault: Fault, found: Messages, views: list[SiteView]) -> Messages:
+def planted(fault: Fault, found: SyntheticMessages, views: list[SiteView]) -> SyntheticMessages:
     """The deliveries of one origin with a fault in them."""
     hit = (found.seqno >= fault.first) & (found.seqno < fault.stop)
     if not hit.any():
@@ -298,7 +300,7 @@ def planted(fault: Fault, found: Messages, views: list[SiteView]) -> Messages:
     if fault.kind in ("doubled", "r3_doubled"):
         again = found.pick(hit)
         again.at_ns = again.at_ns + 1
-        return Messages.joined([found, again])
+        return SyntheticMessages.joined([found, again])
     if fault.kind in ("skipped", "skipped_relayed"):
         return found
     if fault.kind == "other_set":
@@ -309,7 +311,7 @@ def planted(fault: Fault, found: Messages, views: list[SiteView]) -> Messages:
     return found
 
 
-def switches(fault: Fault, found: Messages, views: list[SiteView]) -> Iterator[Fact]:
+def switches(fault: Fault, found: SyntheticMessages, views: list[SiteView]) -> Iterator[Fact]:
     """The rows just before and just behind the messages of a fault, as far as these are in `found`."""
     for seqno, behind_ns, on in ((fault.first, 0, True), (fault.stop - 1, 1, False)):
         for at_ns in found.at_ns[found.seqno == seqno].tolist():

@@ -1,6 +1,6 @@
-"""The plan of a made archive: who lives when, which views follow, which faults are planted where.
+"""The plan of a synthetic archive: the lives of members, the views that follow from them, the planted faults.
 
-Two sites of three by default; a coordinator crashes and comes back as a new incarnation, another member leaves in good
+Two sites of three by default; a coordinator crashes and returns as a new incarnation, another member leaves in good
 order, so that there are views, late joiners and ends of every kind. Everything follows from the seed.
 """
 from __future__ import annotations
@@ -11,20 +11,20 @@ from random import Random
 import attrs
 from attrs import evolve
 
-from jgroups_py.units import NS_PER_S
+from jgroups_py.model.units import NS_PER_S
 
 CRASH, LEAVE, RETURN = 0.40, 0.55, 0.70  # of the duration
 FAULT_KINDS = ("lost", "doubled", "out_of_order", "declared_lost", "other_set", "r3_lost", "r3_doubled", "r4_order",
                "skipped", "skipped_relayed")
 """r3_, r4_: at every member of another site, as a relay would do it; the others at one receiver. skipped: between
-two rows that say so, FLOW spares the application there what a neighbour multicasts; _relayed: what its relay brings."""
+two rows that record it, FLOW skips the multicasts of a neighbour there; _relayed: those of its relay."""
 LONGEST_FAULT = 5
 APART = 40                               # messages between two faults of one origin
 START_NS = 1_760_000_000 * NS_PER_S
 
 
 @attrs.frozen
-class Life:
+class PlannedLife:
     """One incarnation: from when to when it is a member (true time, ns since the beginning)."""
 
     number: int
@@ -43,22 +43,22 @@ class SiteView:
     id: str
     cut_ns: int
     at_ns: int
-    members: tuple[Life, ...]
+    members: tuple[PlannedLife, ...]
 
 
 @attrs.frozen
 class Fault:
-    """Messages `first` to `stop` of an origin, and at whom something happens to them."""
+    """Messages `first` to `stop` of an origin, and the members at which something happens to them."""
 
     kind: str
-    origin: Life
+    origin: PlannedLife
     first: int
     stop: int
-    receivers: tuple[Life, ...]
+    receivers: tuple[PlannedLife, ...]
 
 
 @attrs.frozen
-class Plan:
+class SyntheticPlan:
     """What is made. rate: messages a second of all members; clock_ns: site -> how much its clocks are ahead."""
 
     messages: int = 10_000
@@ -90,11 +90,11 @@ class Plan:
         """`clock_ns` as a dict."""
         return dict(self.clock_ns)
 
-    def lives(self) -> list[Life]:
+    def lives(self) -> list[PlannedLife]:
         """All incarnations."""
         rng = Random(f"lives/{self.seed}")
         end_ns = self.duration_ns + 20 * self.pause_ns
-        found = [Life(at, site, name, f"{rng.getrandbits(128):032x}", 0, end_ns)
+        found = [PlannedLife(at, site, name, f"{rng.getrandbits(128):032x}", 0, end_ns)
                  for at, (site, name) in enumerate((site, name) for site, names in self.sites for name in names)]
         if not self.turnover:
             return found
@@ -118,7 +118,7 @@ class Plan:
         return found
 
     def outages(self) -> list[tuple[int, int]]:
-        """When nothing passes between sites: relays died."""
+        """When nothing passes between sites: relays crashed."""
         return [(life.stop_ns, life.stop_ns + 3 * self.pause_ns) for life in self.lives() if life.crashed]
 
     @property
@@ -131,7 +131,7 @@ class Plan:
         return list(_planted(self)) if self.faults else []
 
 
-def _planted(plan: Plan) -> Iterator[Fault]:
+def _planted(plan: SyntheticPlan) -> Iterator[Fault]:
     rng = Random(f"faults/{plan.seed}")
     lives = plan.lives()
     whole = [life for life in lives if life.start_ns == 0 and not life.crashed and life.stop_ns > plan.duration_ns]
@@ -165,7 +165,7 @@ def _planted(plan: Plan) -> Iterator[Fault]:
             yield Fault(kind, origin, first, stop, receivers)
 
 
-def _free_place(plan: Plan, rng: Random, used: list[int], highest: int) -> int:
+def _free_place(plan: SyntheticPlan, rng: Random, used: list[int], highest: int) -> int:
     """A seqno away from other faults and from view changes."""
     cuts = [view.cut_ns for site, _ in plan.sites for view in plan.views(site)][1:]
     for _ in range(10_000):
@@ -178,7 +178,7 @@ def _free_place(plan: Plan, rng: Random, used: list[int], highest: int) -> int:
     raise ValueError(f"{plan.messages} messages have no room for {plan.faults} faults of each kind")
 
 
-def _in_other_view(plan: Plan, origin: Life, receiver: Life) -> Fault:
+def _in_other_view(plan: SyntheticPlan, origin: PlannedLife, receiver: PlannedLife) -> Fault:
     """The last message before a view change, which one member delivers behind it."""
     views = plan.views(origin.site)
     if len(views) < 2:

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import attrs
 
-from jgroups_py.errors import ConfigError
-from jgroups_py.units import choice, duration, flag, show_size, size, text
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.units import choice, duration, flag, show_size, size, text
 
 BLOCK, DROP = "block", "drop"
 NONE, INTERVAL, EVERY = "none", "interval", "every"

@@ -12,28 +12,41 @@ from __future__ import annotations
 
 from typing import Any
 
-from jgroups_py.address import Address, ProxyUUID
-from jgroups_py.batch import NO_RELAY, NO_RELIABILITY, Batch
-from jgroups_py.disk import ArchiveBusy, ArchiveDurability, ArchiveFailed, ArchiveOpened, OpenArchive, Record, Told
-from jgroups_py.events import AppBusy, Connect, SendUntil, Tell, ViewChange
-from jgroups_py.outputs import (
+from jgroups_py.model.address import Address, ProxyUUID
+from jgroups_py.model.batch import NO_RELAY, NO_RELIABILITY, Batch
+from jgroups_py.model.counters import counter, declare
+from jgroups_py.model.events import (
+    AppBusy,
+    ArchiveBusy,
+    ArchiveFailed,
+    ArchiveOpened,
+    Connect,
+    OutputEmitted,
+    OutputInOrder,
+    SendUntil,
+    ViewChange,
+)
+from jgroups_py.model.outputs import (
+    ArchiveDurability,
     GlobalViewInstalled,
+    LogEntry,
     MessagesLost,
     NodeFailed,
-    Note,
+    OpenArchive,
     Output,
-    RelayObeyed,
+    Record,
+    RelayAccepted,
     SiteStatusChanged,
     SkipMulticasts,
     StateEnd,
     Unreachable,
 )
-from jgroups_py.ports import SiteReporter
-from jgroups_py.protocol import STOP, Protocol, on, receives
+from jgroups_py.model.ports import SiteReporter
+from jgroups_py.model.view import MergeView, View, ViewId
 from jgroups_py.protocols.archive.config import ArchiveConfig
-from jgroups_py.recording import Archived, address_text, view_text
-from jgroups_py.topics import PassedBy
-from jgroups_py.view import MergeView, View, ViewId
+from jgroups_py.stack.protocol import STOP, Protocol, on, receives
+from jgroups_py.wire.archive_header import Archived, address_text, view_text
+from jgroups_py.wire.topic_headers import PassedBy
 
 WHY = "archive"                  # of AppBusy
 ALL, LOCAL, UNRELIABLE, UNICAST = "all", "local", "unreliable", "unicast"
@@ -44,6 +57,10 @@ class Archive(Protocol):
 
     Config = ArchiveConfig
     config: ArchiveConfig
+    COUNTERS = declare(
+        counter("delivered_without_number", "Messages recorded without a number: their source has no ARCHIVE."),
+        counter("failures", "How often recording failed for good while the member went on."),
+    )
 
     def start(self) -> None:
         relay = self.stack.find(SiteReporter)
@@ -132,14 +149,14 @@ class Archive(Protocol):
             self.fact("relay", {"site": self.site, "relay": address_text(event.view.coordinator),
                                 "epoch": view_text(event.view.id)})
 
-    @on(Told)
-    def told(self, event: Told) -> None:
+    @on(OutputEmitted)
+    def told(self, event: OutputEmitted) -> None:
         """RELAY told the application something."""
         told: Output = event.output
         match told:
             case SiteStatusChanged(site, status):
                 self.fact("site", {"site": site, "status": status})
-            case RelayObeyed(site, epoch):
+            case RelayAccepted(site, epoch):
                 self.fact("relay", {"site": site, "relay": None, "epoch": view_text(epoch)})
             case MessagesLost("") as loss:
                 self.forgotten(loss)
@@ -151,8 +168,8 @@ class Archive(Protocol):
             case GlobalViewInstalled(view):
                 self.fact("global_view", {"sites": {site: members_of(view.sites[site]) for site in sorted(view.sites)}})
 
-    @on(Tell)
-    def told_in_order(self, event: Tell) -> None:
+    @on(OutputInOrder)
+    def told_in_order(self, event: OutputInOrder) -> None:
         """A state of another site is set, so what it holds is not delivered any more; or FLOW begins or ceases to spare
         a slow application a sender's multicasts, which are delivered to us all the same; or nobody in the group keeps
         any more what NAKACK lacks."""
@@ -187,7 +204,7 @@ class Archive(Protocol):
             self.pass_down(self.connect)
             self.connect = None
         else:
-            self.emit(Note("info", "the archive is written again; what was dropped stands in it as gaps"))
+            self.emit(LogEntry("info", "the archive is written again; what was dropped stands in it as gaps"))
             self.emit(ArchiveDurability(""))
 
     @on(ArchiveFailed)
@@ -196,7 +213,7 @@ class Archive(Protocol):
         if not self.is_open:
             return self.emit(NodeFailed(f"ARCHIVE: {event.reason}"))
         self.count("failures")
-        self.emit(Note("error", f"the archive is not written: {event.reason}"))
+        self.emit(LogEntry("error", f"the archive is not written: {event.reason}"))
         return self.emit(ArchiveDurability(event.reason))
 
     @on(ArchiveBusy)

@@ -1,1 +1,1 @@
-"""Discovery: who is there, before we are in a group and (for MERGE3) later."""
+"""Discovery: finds members of the cluster, before this member has a view and (for MERGE3) later."""

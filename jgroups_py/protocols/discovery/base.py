@@ -1,10 +1,12 @@
-"""Discovery: asks whoever may be there which group they are in. Subclasses say how strangers are reached.
+"""Discovery: finds members of the cluster and the views that they are in. Subclasses decide where requests are sent.
 
-A question (WhoIsThere) says who asks, so that joiners see each other; coordinators and other joiners answer (Here),
-ordinary members only if `everyone` is set, which spares a joiner fifty answers. GMS asks with FindMembers and gets
-MembersFound at once when a coordinator answers, else at the end of the time. A joiner that becomes a coordinator
-tells everybody who was looking. Views are not sent, only their ids. Source: JGroups Discovery.java. Deviations: the
-question is repeated in growing intervals (one lost datagram must not split a group), no cache is returned.
+A DiscoveryRequest names its sender, so that joiners find each other. Coordinators and other joiners send a
+DiscoveryResponse; ordinary members only if `everyone` is set, so that a joiner does not get fifty of them. GMS starts a
+search with FindMembers and receives MembersFound as soon as a coordinator answers, else when the time is over. A joiner
+that becomes coordinator sends a response to all joiners whose requests came lately. Views are not sent, only their ids.
+
+Source: JGroups Discovery.java. Deviations: the request is repeated with backoff (one lost datagram must not split a
+group); no cache is returned.
 """
 from __future__ import annotations
 
@@ -13,29 +15,30 @@ from typing import ClassVar
 import attrs
 
 from jgroups_py import wire
-from jgroups_py.address import Address, PhysicalAddress
-from jgroups_py.batch import Batch, Header
-from jgroups_py.events import AddressesKnown, FindMembers, Found, MembersFound, ViewChange
-from jgroups_py.ports import AddressBook, Membership
-from jgroups_py.protocol import CONTROL, Protocol, on, receives, timer
-from jgroups_py.units import flag, millis, seconds
-from jgroups_py.view import View, ViewId
+from jgroups_py.model.address import Address, PhysicalAddress
+from jgroups_py.model.batch import Batch, Header
+from jgroups_py.model.counters import counter, declare
+from jgroups_py.model.events import AddressesKnown, FindMembers, Found, MembersFound, ViewChange
+from jgroups_py.model.ports import AddressBook, Membership
+from jgroups_py.model.units import flag, millis, seconds
+from jgroups_py.model.view import View, ViewId
+from jgroups_py.stack.protocol import CONTROL, Protocol, on, receives, timer
 from jgroups_py.wire import field
 
 DISCOVERY_ID = 3
 FIRST_REPEAT_NS = millis(50)
 LONGEST_REPEAT_NS = millis(500)
-# Whoever asked within this time is told when we become coordinator; so long after a question its answer is expected.
+# Joiners whose requests are not older get a response when this member becomes coordinator; answers are awaited as long.
 SEARCH_MEMORY_NS = seconds(3)
 MAX_SEARCHERS = 1000
 MAX_BOOK = 60                          # members in an answer: some 4 KB
 
 
 @wire.header(proto=DISCOVERY_ID, kind=1)
-class WhoIsThere(Header):
-    """Question of `member`, which receives at `physical` and is in view `view_id` (None: in none).
+class DiscoveryRequest(Header):
+    """Request of `member`, which receives at `physical` and is in view `view_id` (None: in no view).
 
-    The view's `coordinator` receives at `place` (None: unknown). everyone: ordinary members shall answer too.
+    The view's `coordinator` receives at `place` (None: unknown). everyone: ordinary members answer too.
     """
 
     member: Address = field(wire.MEMBER)
@@ -47,8 +50,8 @@ class WhoIsThere(Header):
 
 
 @wire.header(proto=DISCOVERY_ID, kind=2)
-class Here(Header):
-    """Answer to it, or news to somebody who asked before. book: where other members of the view receive."""
+class DiscoveryResponse(Header):
+    """Answer to a request, also sent later by a new coordinator. book: where other members of the view receive."""
 
     member: Address = field(wire.MEMBER)
     physical: PhysicalAddress = field(wire.PHYSICAL)
@@ -60,7 +63,7 @@ class Here(Header):
 
 @attrs.frozen
 class DiscoveryConfig:
-    """What all ways of discovery share."""
+    """The properties that all discovery protocols share."""
 
     ignored: ClassVar[dict[str, str]] = {
         **dict.fromkeys((
@@ -68,7 +71,7 @@ class DiscoveryConfig:
             "discovery_rsp_expiry_time", "return_entire_cache", "stagger_timeout", "use_disk_cache", "max_members_in_"
             "discovery_request", "max_rank_to_reply", "async_discovery", "async_discovery_use_separate_thread_per_"
             "request", "send_cache_on_join", "dump_ping_data", "force_sending_discovery_rsps", "use_ip_addrs"),
-            "GMS says how long to look; questions are repeated and answered by those that matter"),
+            "GMS sets the duration of a search; requests are repeated, and ordinary members answer only if asked to"),
     }
 
     break_on_coord_rsp: bool = flag(True, doc="Whether a search ends as soon as a coordinator answers.")
@@ -82,18 +85,21 @@ class Discovery(Protocol):
     config: DiscoveryConfig
     needs = {"addresses": AddressBook}
     addresses: AddressBook
+    COUNTERS = declare(
+        counter("requests_sent", "Requests to members of the cluster."),
+    )
 
     def start(self) -> None:
-        self.membership: Membership | None = self.stack.find(Membership)     # None: SWIM asks, there are no views
+        self.membership: Membership | None = self.stack.find(Membership)     # None: a stack of SWIM, which has no views
         self.search: FindMembers | None = None
-        self.found: dict[Address, Found] = {}          # who answered in this search
+        self.found: dict[Address, Found] = {}          # members found in this search
         self.repeat_ns = 0
         self.began_ns = -SEARCH_MEMORY_NS              # when the latest search began
-        self.late: dict[Address, None] = {}            # whose answer came after the end of that, if it was for everyone
-        self.searchers: dict[Address, int] = {}        # joiners that asked -> when, ns
+        self.late: dict[Address, None] = {}            # members whose answer came after its end
+        self.searchers: dict[Address, int] = {}        # joiner -> when its latest request came, ns
 
-    def reach(self, question: Batch) -> None:
-        """Send `question` to everybody who may be there."""
+    def send_request(self, request: Batch) -> None:
+        """Send `request` to every physical address where a member may be."""
         raise NotImplementedError
 
     # --- searching ----------------------------------------------------------------------------------------------------
@@ -103,18 +109,19 @@ class Discovery(Protocol):
         self.search, self.found, self.late, self.began_ns = event, {}, {}, self.now_ns
         self.repeat_ns = LONGEST_REPEAT_NS // 2 if event.everyone else FIRST_REPEAT_NS
         self.set_timer("end", event.within_ns)
-        self.ask()
+        self.request()
 
     @timer("ask")
-    def ask(self) -> None:
+    def request(self) -> None:
+        """Send the request, and set the timer for its repetition; the first one leaves ordinary members silent."""
         search = self.search
         physical = self.addresses.my_physical()
         if search is None or physical is None:
             return
         repeated = self.repeat_ns > FIRST_REPEAT_NS
-        question = WhoIsThere(self.me, physical, *self.standing(), search.everyone or repeated)
-        self.count("questions_sent")
-        self.reach(Batch(self.me, None, (), (question,), CONTROL))
+        request = DiscoveryRequest(self.me, physical, *self.view_fields(), search.everyone or repeated)
+        self.count("requests_sent")
+        self.send_request(Batch(self.me, None, (), (request,), CONTROL))
         self.set_timer("ask", self.repeat_ns)
         self.repeat_ns = min(2 * self.repeat_ns, LONGEST_REPEAT_NS)
 
@@ -127,39 +134,44 @@ class Discovery(Protocol):
         self.cancel_timer("end")
         self.pass_up(MembersFound(tuple(self.found.values())))
 
-    def met(self, physical: PhysicalAddress) -> None:
-        """Somebody receives there."""
+    def store_address(self, physical: PhysicalAddress) -> None:
+        """Called with each physical address at which a member or joiner receives."""
 
-    def add(self, said: WhoIsThere | Here) -> None:
-        """Somebody told us who it is and where."""
-        if said.member == self.me:
+    def add(self, message: DiscoveryRequest | DiscoveryResponse) -> None:
+        """Record the sender of a request or response, and pass its physical addresses to the transport."""
+        if message.member == self.me:
             return
-        book = dict(said.book) if isinstance(said, Here) else {}
-        if said.coordinator is not None and said.place is not None:
-            book[said.coordinator] = said.place
-        book[said.member] = said.physical
+        book = dict(message.book) if isinstance(message, DiscoveryResponse) else {}
+        if message.coordinator is not None and message.place is not None:
+            book[message.coordinator] = message.place
+        book[message.member] = message.physical
         for physical in book.values():
-            self.met(physical)
+            self.store_address(physical)
         self.pass_down(AddressesKnown(book))
-        is_coordinator = said.coordinator == said.member
-        known = self.found.get(said.member)
+        is_coordinator = message.coordinator == message.member
+        known = self.found.get(message.member)
         trip_ns = known.trip_ns if known else 0
-        if isinstance(said, Here) and not trip_ns:
+        if isinstance(message, DiscoveryResponse) and not trip_ns:
+            # Counted from the first request, so it is never too short; GMS waits longer for distant members.
             trip_ns = self.now_ns - self.began_ns
-        found = Found(said.member, said.physical, said.view_id, is_coordinator, trip_ns)
+        found = Found(message.member, message.physical, message.view_id, is_coordinator, trip_ns)
         if self.search is None:
-            return self.came_late(said, found)
-        self.found[said.member] = found
+            return self.pass_up_late(message, found)
+        self.found[message.member] = found
         if is_coordinator and not self.search.everyone and self.config.break_on_coord_rsp:
             self.end()
         return None
 
-    def came_late(self, said: WhoIsThere | Here, found: Found) -> None:
-        """Where a round trip takes longer than a search, its answers come when it is over: members want them still."""
+    def pass_up_late(self, message: DiscoveryRequest | DiscoveryResponse, found: Found) -> None:
+        """Pass up a response that came after its search: all come late where a round trip exceeds a search.
+
+        Only in a member with a view: a joiner has decided by then, and would take it for an answer to a later search.
+        """
         timely = self.now_ns - self.began_ns <= SEARCH_MEMORY_NS
-        if (isinstance(said, Here) and timely and self.current_view() is not None and said.member not in self.found
-                and said.member not in self.late and len(self.late) < MAX_SEARCHERS):
-            self.late[said.member] = None
+        if (isinstance(message, DiscoveryResponse) and timely and self.current_view() is not None
+                and message.member not in self.found and message.member not in self.late
+                and len(self.late) < MAX_SEARCHERS):
+            self.late[message.member] = None
             self.pass_up(MembersFound((found,)))
 
     # --- answering ----------------------------------------------------------------------------------------------------
@@ -167,51 +179,56 @@ class Discovery(Protocol):
     def current_view(self) -> View | None:
         return self.membership.current_view() if self.membership is not None else None
 
-    def standing(self) -> tuple[ViewId | None, Address | None, PhysicalAddress | None]:
-        """Our view's id, its coordinator, and where that receives."""
+    def view_fields(self) -> tuple[ViewId | None, Address | None, PhysicalAddress | None]:
+        """The id of the current view, its coordinator, and where that receives; all None without a view."""
         view = self.current_view()
         if view is None:
             return None, None, None
         return view.id, view.coordinator, self.addresses.physical_of(view.coordinator)
 
     def answer(self, member: Address, everyone: bool = False) -> None:
-        """Say who we are; without multicast also who else is there, as those may soon be all that is left of us."""
+        """Send a DiscoveryResponse to `member`.
+
+        everyone: it looks for all members. Without multicast it can reach only those whose address it is given, so
+        the response lists other members too: this member may be gone when they are needed.
+        """
         physical = self.addresses.my_physical()
         if physical is not None:
             book = self.book() if everyone and not self.addresses.has_multicast() else {}
-            self.send(Here(self.me, physical, *self.standing(), book), member)
+            self.send(DiscoveryResponse(self.me, physical, *self.view_fields(), book), member)
 
     def book(self) -> dict[Address, PhysicalAddress]:
-        """Where members of our view receive, or other joiners, so many as fit a small frame."""
+        """Member -> where it receives: of the view, or of other joiners; at most MAX_BOOK, to fit a small frame."""
         view = self.current_view()
         members = tuple(self.searchers) if view is None else view.members
         places = {member: self.addresses.physical_of(member) for member in members[:MAX_BOOK]}
         return {member: place for member, place in places.items() if place is not None}
 
-    @receives(WhoIsThere)
-    def asked(self, header: WhoIsThere, batch: Batch) -> None:
+    @receives(DiscoveryRequest)
+    def on_request(self, header: DiscoveryRequest, batch: Batch) -> None:
         if batch.src == self.me:
             return
         self.add(header)
         if header.view_id is None and (len(self.searchers) < MAX_SEARCHERS or batch.src in self.searchers):
             self.searchers[batch.src] = self.now_ns
-        view_id, coordinator, _ = self.standing()
+        view_id, coordinator, _ = self.view_fields()
+        # Ordinary members stay silent at first: the coordinator's answer is enough for a joiner.
         if coordinator == self.me or header.everyone or view_id is None:
             self.answer(batch.src, header.everyone and (view_id is None or header.view_id != view_id))
 
-    @receives(Here)
-    def answered(self, header: Here, batch: Batch) -> None:
+    @receives(DiscoveryResponse)
+    def on_response(self, header: DiscoveryResponse, batch: Batch) -> None:
         self.add(header)
 
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:
-        recent = [member for member, asked_ns in self.searchers.items()
-                  if self.now_ns - asked_ns <= SEARCH_MEMORY_NS and member not in event.view]
+        recent = [member for member, requested_ns in self.searchers.items()
+                  if self.now_ns - requested_ns <= SEARCH_MEMORY_NS and member not in event.view]
         self.searchers = {member: self.searchers[member] for member in recent}
         if event.previous is None and event.view.coordinator == self.me:
-            self.later(lambda: self.tell_searchers(recent))
+            self.later(lambda: self.answer_searchers(recent))
 
-    def tell_searchers(self, searchers: list[Address]) -> None:
-        """We have just become a coordinator, which is what they are looking for."""
+    def answer_searchers(self, searchers: list[Address]) -> None:
+        """Answer the requests that came before this member became coordinator: the joiners need not repeat them."""
         for member in searchers:
             self.answer(member)

@@ -1,9 +1,10 @@
 """FILE_PING: discovery by files in a folder that all members share.
 
-Each member keeps a file that says where it receives; a searcher reads them all and asks those members directly. A
-member removes its file when it leaves; files of members that left the view are removed by the coordinator, which also
-removes files whose owners stay silent when MERGE3 asks around. Source: JGroups FILE_PING.java. Deviations: files are
-small frames of ours, and only say where, since answers come from the members themselves.
+Each member keeps a file with its physical address; a searcher reads all files and sends its request to their owners. A
+member removes its file when it leaves. The coordinator removes files of members that left the view, and files whose
+owners have not answered `silent_searches` searches of MERGE3.
+
+Source: JGroups FILE_PING.java. Deviation: a file holds only address and physical address; views come with responses.
 """
 from __future__ import annotations
 
@@ -12,35 +13,36 @@ from typing import ClassVar
 import attrs
 
 from jgroups_py import wire
-from jgroups_py.address import Address, PhysicalAddress
-from jgroups_py.batch import Batch
-from jgroups_py.errors import ConfigError, WireError
-from jgroups_py.events import Connect, FindMembers, FolderRead, Left, SendTo, ViewChange
-from jgroups_py.outputs import ReadFolder, StoreEntry
-from jgroups_py.protocol import on, timer
-from jgroups_py.protocols.discovery.base import Discovery, DiscoveryConfig, Here, WhoIsThere
-from jgroups_py.units import count, duration, text
+from jgroups_py.model.address import Address, PhysicalAddress
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.counters import counter, declare
+from jgroups_py.model.errors import ConfigError, WireError
+from jgroups_py.model.events import Connect, FindMembers, FolderRead, Left, SendTo, ViewChange
+from jgroups_py.model.outputs import ReadFolder, StoreEntry
+from jgroups_py.model.units import count, duration, text
+from jgroups_py.protocols.discovery.base import Discovery, DiscoveryConfig, DiscoveryRequest, DiscoveryResponse
+from jgroups_py.stack.protocol import on, timer
 
 SUFFIX = ".node"
 
 
 @attrs.frozen
 class FilePingConfig(DiscoveryConfig):
-    """Where the files are."""
+    """The properties of FILE_PING."""
 
     ignored: ClassVar[dict[str, str]] = {
         **DiscoveryConfig.ignored,
         **dict.fromkeys(("remove_old_coords_on_view_change", "remove_all_data_on_view_change", "write_data_on_find",
                          "register_shutdown_hook", "update_store_on_view_change", "info_writer_max_writes_after_view",
                          "num_read_loops", "read_sleep"),
-                        "files are written once and again now and then, and removed when their owner is gone"),
+                        "files are written at connect and then periodically, and removed when their owner is gone"),
     }
 
-    location: str = text("", doc="The folder; every member must see the same one. It is made if it is missing.")
+    location: str = text("", doc="The folder, the same one for all members. It is created if it is missing.")
     rewrite_ns: int = duration("1m", least="1s", name="info_writer_sleep_time", doc="How often a member writes its "
-                               "file again, should it have been removed. Lower repairs sooner.")
+                               "file again, in case it was removed. Lower repairs sooner.")
     silent_searches: int = count(5, least=1, doc="After so many searches of the coordinator without an answer a file "
-                                 "is removed. Lower cleans up sooner, and hides members that are only cut off.")
+                                 "is removed. Lower cleans up sooner, and hides members that are only partitioned.")
 
     def __attrs_post_init__(self) -> None:
         if not self.location:
@@ -48,7 +50,7 @@ class FilePingConfig(DiscoveryConfig):
 
 
 def file_of(member: Address, physical: PhysicalAddress) -> bytes:
-    """What a member's file holds."""
+    """The content of a member's file."""
     out = bytearray()
     wire.MEMBER.write(member, out)
     wire.PHYSICAL.write(physical, out)
@@ -56,7 +58,7 @@ def file_of(member: Address, physical: PhysicalAddress) -> bytes:
 
 
 def parse_entry(data: bytes) -> tuple[Address, PhysicalAddress] | None:
-    """What a file says; None if it is none of ours."""
+    """The member and physical address in a file; None if the bytes are not of that form."""
     reader = wire.Reader(data, wire.Interner())
     try:
         found = wire.MEMBER.read(reader), wire.PHYSICAL.read(reader)
@@ -66,14 +68,18 @@ def parse_entry(data: bytes) -> tuple[Address, PhysicalAddress] | None:
 
 
 class FilePing(Discovery):
-    """Asks everybody whose file lies in the folder."""
+    """Sends the request to the owner of each file in the folder."""
 
     Config = FilePingConfig
     config: FilePingConfig
+    COUNTERS = declare(
+        counter("foreign_files", "Files in the folder that are not those of members."),
+        counter("files_removed", "Files of members that never answered, removed by a coordinator."),
+    )
 
     def start(self) -> None:
         super().start()
-        self.question: Batch | None = None             # waits for the folder to be read
+        self.waiting: Batch | None = None              # the request, until the folder is read
         self.folder = ""
         self.silent: dict[Address, int] = {}           # owner of a file -> searches in which it did not answer
 
@@ -93,24 +99,24 @@ class FilePing(Discovery):
         self.silent.pop(member, None)
         self.emit(StoreEntry(self.folder, member.raw.hex() + SUFFIX, None))
 
-    def reach(self, question: Batch) -> None:
-        self.question = question
+    def send_request(self, request: Batch) -> None:
+        self.waiting = request
         self.emit(ReadFolder(self.stack.net, self.folder))
 
     @on(FolderRead)
     def folder_read(self, event: FolderRead) -> None:
-        question, self.question = self.question, None
-        if event.folder != self.folder or question is None:
+        request, self.waiting = self.waiting, None
+        if event.folder != self.folder or request is None:
             return
         parsed = [parse_entry(data) for data in event.entries]
         self.count("foreign_files", parsed.count(None))
         found = dict(entry for entry in parsed if entry is not None)
         if self.me not in found:
-            self.store()                               # removed by the other side of a partition
+            self.store()                               # the coordinator on the other side of a partition removed it
         found.pop(self.me, None)
         for member, physical in found.items():
             self.silent.setdefault(member, 0)
-            self.pass_down(SendTo(physical, question))
+            self.pass_down(SendTo(physical, request))
 
     @on(FindMembers)
     def find(self, event: FindMembers) -> None:
@@ -119,17 +125,17 @@ class FilePing(Discovery):
         super().find(event)
 
     def clean(self) -> None:
-        """Files whose owners never answer are removed by a coordinator; who answered starts again from 0."""
-        if self.standing()[1] != self.me:
+        """As coordinator, remove files whose owners do not answer; an answer resets the owner's count (`add`)."""
+        if self.view_fields()[1] != self.me:
             return self.silent.clear()
         self.silent = {member: times + 1 for member, times in self.silent.items()}
         for member in [member for member, times in self.silent.items() if times > self.config.silent_searches]:
             self.count("files_removed")
             self.remove(member)
 
-    def add(self, said: WhoIsThere | Here) -> None:
-        self.silent.pop(said.member, None)
-        super().add(said)
+    def add(self, message: DiscoveryRequest | DiscoveryResponse) -> None:
+        self.silent.pop(message.member, None)
+        super().add(message)
 
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:
@@ -138,7 +144,7 @@ class FilePing(Discovery):
             for member in event.left:
                 self.remove(member)
         if event.previous is None or len(event.view) == 1:
-            self.store()                               # whoever excluded us may have removed it
+            self.store()                               # a coordinator that excluded this member may have removed it
 
     @on(Left)
     def left(self, event: Left) -> None:

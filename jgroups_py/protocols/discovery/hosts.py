@@ -1,7 +1,7 @@
-"""A list of hosts by address or name: where they are now, and which names to look for again. Pure.
+"""A list of hosts by address or name: their current addresses, and which names to resolve again. Pure.
 
-A name is looked for when it is first needed, once a second while nobody knows it, and likewise while nobody has
-answered from where it was for `reresolve_ns`, so that a host which comes back elsewhere is found.
+A name is resolved when it is first needed, then once a second while it is unknown, and likewise while no frame has come
+from its address for `reresolve_ns`, so that a host that restarts at another address is found.
 """
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 
-from jgroups_py.address import PhysicalAddress
-from jgroups_py.naming import NameResolved, ResolveName
-from jgroups_py.resolver import is_address
-from jgroups_py.units import seconds
+from jgroups_py.model.address import PhysicalAddress
+from jgroups_py.model.events import NameResolved, ResolveName
+from jgroups_py.model.name_resolution import is_address
+from jgroups_py.model.units import seconds
 
-RETRY_NS = seconds(1)                      # a name that is unknown, or silent, is looked for no more often than this
+RETRY_NS = seconds(1)                      # between two attempts to resolve a name that is unknown or silent
 
 
 @attrs.define
 class Named:
-    """A host that was given by name. places: where it was found, at found_ns; asked_ns: when it was looked for last."""
+    """A host given by name. places: its addresses, resolved at found_ns; asked_ns: when they were last asked for."""
 
     places: tuple[PhysicalAddress, ...] = ()
     found_ns: int = 0
     asked_ns: int | None = None
 
 
-def itself(place: PhysicalAddress) -> tuple[PhysicalAddress, ...]:
-    """A host is in one place."""
+def single(place: PhysicalAddress) -> tuple[PhysicalAddress, ...]:
+    """The default `spread`: an entry has one physical address."""
     return (place,)
 
 
 class Hosts:
     """The hosts of a list.
 
-    listed: (address or name, port); spread: the places that one of them stands for (TCPPING's port_range); iterating
-    gives the places that are known, each once; `place in hosts` says whether it is one of them.
+    listed: (address or name, port); spread: gives the physical addresses of one of them (TCPPING's port_range).
+    Iterating gives the known physical addresses, each once; `place in hosts` is whether `place` is one of them.
     """
 
     def __init__(
         self, listed: Iterable[PhysicalAddress], reresolve_ns: int,
-        spread: Callable[[PhysicalAddress], tuple[PhysicalAddress, ...]] = itself,
+        spread: Callable[[PhysicalAddress], tuple[PhysicalAddress, ...]] = single,
     ) -> None:
         self._spread = spread
         self._reresolve_ns = reresolve_ns
         self._named: dict[PhysicalAddress, Named] = {}
         self._places: dict[PhysicalAddress, None] = {}
-        self._answered_ns: dict[PhysicalAddress, int] = {}   # place -> when somebody there last spoke
+        self._answered_ns: dict[PhysicalAddress, int] = {}   # place -> when a frame last came from it
         for host in listed:
             if is_address(host[0]):
                 self._places.update(dict.fromkeys(spread(host)))
@@ -60,7 +60,7 @@ class Hosts:
         return place in self._places
 
     def due(self, now_ns: int) -> list[ResolveName]:
-        """Which names to look for now."""
+        """The names to resolve now."""
         wanted = []
         for (name, port), named in self._named.items():
             if named.asked_ns is None or self._is_due(named, named.asked_ns, now_ns):
@@ -71,16 +71,17 @@ class Hosts:
     def _is_due(self, named: Named, asked_ns: int, now_ns: int) -> bool:
         if now_ns - asked_ns < RETRY_NS:
             return False
-        heard_ns = max((self._answered_ns.get(place, named.found_ns) for place in named.places), default=0)
-        return not named.places or 0 < self._reresolve_ns <= now_ns - heard_ns
+        # An address without a frame counts from when it was resolved, which gives a new one time to answer.
+        answered_ns = max((self._answered_ns.get(place, named.found_ns) for place in named.places), default=0)
+        return not named.places or 0 < self._reresolve_ns <= now_ns - answered_ns
 
     def answered(self, place: PhysicalAddress, now_ns: int) -> None:
-        """Somebody at `place` spoke."""
+        """Record that a frame came from `place`."""
         if place in self._places:
             self._answered_ns[place] = now_ns
 
     def resolved(self, event: NameResolved, now_ns: int) -> tuple[PhysicalAddress, ...]:
-        """A name was found, or not; the places that were not known before."""
+        """Store the addresses of a name; returns them if they changed, else none."""
         named = self._named.get((event.name, event.port))
         if named is None or event.place is None:
             return ()

@@ -1,9 +1,11 @@
 """TCPPING: discovery by a list of hosts, each with a range of ports.
 
-Hosts are addresses or names; a name is looked for (ResolveName) when it is first needed, and again while nobody answers
-from where it was, so that a member which comes back elsewhere is found. Beside the list, everybody who once asked or
-answered is asked too, so that members which are not in the list find groups again that had been apart. Source: JGroups
-TCPPING.java (initial_hosts, port_range, dynamic hosts); looking for names again: Aeron's re-resolution.
+Hosts are addresses or names. A name is resolved (ResolveName) when it is first needed, and again while no answer comes
+from its address, so that a member that restarts at another address is found. Requests also go to members that have sent
+requests or responses (dynamic hosts), so that groups whose coordinators are not in the list find each other after a
+partition.
+
+Source: JGroups TCPPING.java (initial_hosts, port_range, dynamic hosts); resolving again: Aeron's re-resolution.
 """
 from __future__ import annotations
 
@@ -13,15 +15,15 @@ from typing import ClassVar
 
 import attrs
 
-from jgroups_py.address import PhysicalAddress
-from jgroups_py.batch import Batch
-from jgroups_py.errors import ConfigError
-from jgroups_py.events import AddressesKnown, SendTo
-from jgroups_py.naming import NameResolved
-from jgroups_py.protocol import on
-from jgroups_py.protocols.discovery.base import Discovery, DiscoveryConfig, Here, WhoIsThere
+from jgroups_py.model.address import PhysicalAddress
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.counters import counter, declare
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.events import AddressesKnown, NameResolved, SendTo
+from jgroups_py.model.units import count, duration, parsed
+from jgroups_py.protocols.discovery.base import Discovery, DiscoveryConfig, DiscoveryRequest, DiscoveryResponse
 from jgroups_py.protocols.discovery.hosts import Hosts
-from jgroups_py.units import count, duration, parsed
+from jgroups_py.stack.protocol import on
 
 _HOST = re.compile(r"(?:\[(?P<ip6>[0-9a-fA-F:.]+)\]|(?P<host>[^\[\]:\s]+))(?:\[(?P<port>[0-9]+)\]|:(?P<colon>[0-9]+))")
 MAX_PORT = 65535
@@ -39,10 +41,10 @@ def parse_hosts(value: str | tuple[PhysicalAddress, ...]) -> tuple[PhysicalAddre
     for item in filter(None, (part.strip() for part in value.split(","))):
         match = _HOST.fullmatch(item)
         if match is None:
-            raise ConfigError(f"{item!r} is no host with a port; write host[7800] or host:7800, separated by commas")
+            raise ConfigError(f"{item!r} is not a host with a port; write host[7800] or host:7800, separated by commas")
         port = int(match["port"] or match["colon"])
         if port > MAX_PORT:
-            raise ConfigError(f"{item!r}: a port is at most {MAX_PORT}")
+            raise ConfigError(f"{item!r}: a port is at most {MAX_PORT}, not {port}")
         found.append((match["ip6"] or match["host"], port))
     return tuple(found)
 
@@ -54,69 +56,73 @@ class TcpPingConfig(DiscoveryConfig):
     ignored: ClassVar[dict[str, str]] = DiscoveryConfig.ignored
 
     initial_hosts: tuple[PhysicalAddress, ...] = parsed(
-        (), parse=parse_hosts, unit="host[port],...", doc="Whom to ask, for example \"10.0.0.1[7800],10.0.0.2:7800\". "
-        "One running member of the group in the list is enough.")
+        (), parse=parse_hosts, unit="host[port],...", doc="Addresses of possible members, for example "
+        '"10.0.0.1[7800],10.0.0.2:7800". One running member of the group in the list is enough.')
     reresolve_ns: int = duration(
-        "5s", name="reresolve", doc="A name of initial_hosts is looked for again when nobody has answered from there "
-        "for so long; 0: never. Lower follows a member to its new address sooner and asks the resolvers more.")
-    port_range: int = count(1, most=1000, doc="How many more ports above each named one are asked.")
-    max_dynamic_hosts: int = count(2000, doc="How many places of members that are not in the list are remembered.")
-    dynamic_age_ns: int = duration("1h", doc="How long such a place is asked after it was last heard of. Lower stops "
-                                   "asking members that are gone for good; higher heals longer partitions.")
+        "5s", name="reresolve", doc="A name of initial_hosts is resolved again when no answer has come from there "
+        "for so long; 0: never. Lower finds a moved member sooner and loads the resolvers more.")
+    port_range: int = count(1, most=1000, doc="How many more ports above each listed one are tried.")
+    max_dynamic_hosts: int = count(2000, doc="How many addresses of members that are not in the list are kept.")
+    dynamic_age_ns: int = duration("1h", doc="How long requests go to such an address after it was last received. "
+                                   "Lower ends requests to members that are gone; higher heals longer partitions.")
 
 
 class TcpPing(Discovery):
-    """Asks each host of a list."""
+    """Sends the request to each host of a list, and to the dynamic hosts."""
 
     Config = TcpPingConfig
     config: TcpPingConfig
+    COUNTERS = declare(
+        counter("names_asked", "Host names looked up."),
+        counter("names_found", "Host names for which an address was found."),
+    )
 
     def start(self) -> None:
         super().start()
         self.listed = Hosts(self.config.initial_hosts, self.config.reresolve_ns, self.ports)
-        self.dynamic: dict[PhysicalAddress, int] = {}      # where members receive -> when it was last told, ns
-        self.question: Batch | None = None                 # the latest, for places that become known in a search
+        self.dynamic: dict[PhysicalAddress, int] = {}      # physical address -> when it was last received, ns
+        self.latest: Batch | None = None                   # the latest request, for names resolved during a search
 
     def ports(self, first: PhysicalAddress) -> tuple[PhysicalAddress, ...]:
-        """The places that one entry of the list stands for."""
+        """The physical addresses of one entry of the list: its port and `port_range` more above it."""
         host, port = first
         return tuple((host, port + more) for more in range(self.config.port_range + 1) if port + more <= MAX_PORT)
 
-    def reach(self, question: Batch) -> None:
-        self.question = question
+    def send_request(self, request: Batch) -> None:
+        self.latest = request
         for wanted in self.listed.due(self.now_ns):
             self.count("names_asked")
             self.pass_down(wanted)
         oldest_ns = self.now_ns - self.config.dynamic_age_ns
-        self.dynamic = {physical: told_ns for physical, told_ns in self.dynamic.items() if told_ns >= oldest_ns}
-        self.put((*self.listed, *self.dynamic), question)
+        self.dynamic = {physical: stored_ns for physical, stored_ns in self.dynamic.items() if stored_ns >= oldest_ns}
+        self.send_to_all((*self.listed, *self.dynamic), request)
 
-    def put(self, places: Iterable[PhysicalAddress], question: Batch) -> None:
+    def send_to_all(self, places: Iterable[PhysicalAddress], request: Batch) -> None:
         mine = self.addresses.my_physical()
         for place in places:
             if place != mine:
-                self.pass_down(SendTo(place, question))
+                self.pass_down(SendTo(place, request))
 
     @on(NameResolved)
     def resolved(self, event: NameResolved) -> None:
-        """In the middle of a search, whoever is there is asked at once."""
+        """Send the latest request to the addresses of a resolved name at once if a search is under way."""
         places = self.listed.resolved(event, self.now_ns)
         if places:
             self.count("names_found")
-        if self.search is not None and self.question is not None:
-            self.put(places, self.question)
+        if self.search is not None and self.latest is not None:
+            self.send_to_all(places, self.latest)
 
-    def add(self, said: WhoIsThere | Here) -> None:
-        self.listed.answered(said.physical, self.now_ns)
-        super().add(said)
+    def add(self, message: DiscoveryRequest | DiscoveryResponse) -> None:
+        self.listed.answered(message.physical, self.now_ns)
+        super().add(message)
 
     @on(AddressesKnown)
-    def learnt(self, event: AddressesKnown) -> None:
-        """Members of our views are known to GMS; after a partition they are whom to ask."""
+    def addresses_known(self, event: AddressesKnown) -> None:
+        """Keep the addresses that GMS passes down: after a partition requests go to the members of earlier views."""
         for physical in event.book.values():
-            self.met(physical)
+            self.store_address(physical)
 
-    def met(self, physical: PhysicalAddress) -> None:
+    def store_address(self, physical: PhysicalAddress) -> None:
         if physical not in self.listed and physical != self.addresses.my_physical():
             self.dynamic.pop(physical, None)           # the most recent ones stand last
             while len(self.dynamic) >= max(1, self.config.max_dynamic_hosts):

@@ -1,8 +1,8 @@
-"""Layers that misbehave on purpose, for tests and demonstrations: lose, delay, double, reorder, separate.
+"""Fault injection for tests and demonstrations: layers that lose, delay, duplicate, reorder or separate messages.
 
-They stand above the transport and below the layers that must cope: NAKACK and UNICAST for what they carry. Those that
-keep messages back also answer, in place of the transport, when a member was last heard, so that failure detectors
-above see what got through and not what arrived.
+Place: above the transport, below NAKACK and UNICAST, which must repair what these layers do. Those that keep messages
+back also answer, in place of the transport, when a member was last heard (port LastFrames), so that failure detectors
+above go by what was let through and not by what arrived.
 """
 from jgroups_py.protocols.faults.delay import Delay, DelayConfig
 from jgroups_py.protocols.faults.discard import Discard, DiscardConfig

@@ -1,6 +1,6 @@
-"""DELAY: keeps every message back for a while, without changing their order.
+"""DELAY: delays every message without changing the order of messages.
 
-Source: JGroups DELAY. Deviation: messages wait in a queue of their own, nothing else has to wait for them.
+Source: JGroups DELAY. Deviation: messages wait in a queue; no thread sleeps, so nothing else is delayed.
 """
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from typing import ClassVar
 
 import attrs
 
-from jgroups_py.batch import Batch
-from jgroups_py.protocol import timer
-from jgroups_py.protocols.faults.gate import Gate
-from jgroups_py.units import duration, flag
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.counters import counter, declare
+from jgroups_py.model.units import duration, flag
+from jgroups_py.protocols.faults.gate import FaultLayer
+from jgroups_py.stack.protocol import timer
 
 
 @attrs.frozen
 class DelayConfig:
-    """See the fields."""
+    """The properties of DELAY."""
 
     ignored: ClassVar[dict[str, str]] = dict.fromkeys(
         ("in_delay_nanos", "out_delay_nanos"), "in_delay and out_delay take units: in_delay=\"300us\"")
@@ -27,15 +28,18 @@ class DelayConfig:
     constant_delay: bool = flag(True, doc="false: each waits a random time up to that, but never overtakes another.")
 
 
-class Delay(Gate):
-    """See the module."""
+class Delay(FaultLayer):
+    """A queue for each direction, with a timer for its first batch."""
 
     Config = DelayConfig
     config: DelayConfig
+    COUNTERS = declare(
+        counter("delayed", "Messages held back for a while on purpose."),
+    )
 
     def start(self) -> None:
         super().start()
-        self.coming: deque[tuple[int, Batch]] = deque()     # (when it may go on, ns; run)
+        self.coming: deque[tuple[int, Batch]] = deque()     # (when it is due, ns; batch)
         self.going: deque[tuple[int, Batch]] = deque()
 
     def up(self, batch: Batch) -> None:

@@ -9,14 +9,15 @@ from typing import ClassVar
 
 import attrs
 
-from jgroups_py.batch import Batch
-from jgroups_py.protocols.faults.gate import Gate, names_of
-from jgroups_py.units import count, flag, parsed, ratio
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.counters import declare, drop
+from jgroups_py.model.units import count, flag, parsed, ratio
+from jgroups_py.protocols.faults.gate import FaultLayer, names_of
 
 
 @attrs.frozen
 class DiscardConfig:
-    """See the fields."""
+    """The properties of DISCARD."""
 
     ignored: ClassVar[dict[str, str]] = {
         **dict.fromkeys(("excludeItself", "exclude_itself"), "own multicasts loop back above this layer"),
@@ -29,15 +30,18 @@ class DiscardConfig:
         (), parse=lambda value: names_of(value) if isinstance(value, str) else tuple(value), unit="names",
         doc="Only messages of these members (logical names, comma between them) are lost coming up; empty: of all.")
     discard_all: bool = flag(False, doc="Whether everything is lost, both ways: the member is cut off.")
-    drop_down_unicasts: int = count(0, doc="How many unicast runs going down are lost, from the first one on.")
-    drop_down_multicasts: int = count(0, doc="How many multicast runs going down are lost, from the first one on.")
+    drop_down_unicasts: int = count(0, doc="How many unicast batches going down are lost, from the first one on.")
+    drop_down_multicasts: int = count(0, doc="How many multicast batches going down are lost, from the first one on.")
 
 
-class Discard(Gate):
-    """See the module. A test may set `up_ratio` and `down_ratio` as it goes."""
+class Discard(FaultLayer):
+    """Loses messages at random. A test may change `up_ratio` and `down_ratio` while the member runs."""
 
     Config = DiscardConfig
     config: DiscardConfig
+    COUNTERS = declare(
+        drop("discarded", "Messages lost on purpose."),
+    )
 
     def start(self) -> None:
         super().start()
@@ -49,19 +53,19 @@ class Discard(Gate):
     def up(self, batch: Batch) -> None:
         if self.config.src and batch.src.name not in self.config.src:
             return self.let_up(batch)
-        for run in self.survivors(batch, self.up_ratio):
-            self.let_up(run)
+        for piece in self.survivors(batch, self.up_ratio):
+            self.let_up(piece)
         return None
 
     def down(self, batch: Batch) -> None:
         if self.is_to_drop(batch):
-            return self.count("discarded", batch.count)
-        for run in self.survivors(batch, self.down_ratio):
-            self.pass_down(run)
+            return self.drop("discarded", batch, "lost on purpose, going down")
+        for piece in self.survivors(batch, self.down_ratio):
+            self.pass_down(piece)
         return None
 
     def is_to_drop(self, batch: Batch) -> bool:
-        """Whether this is one of the first runs going down, which are to be lost."""
+        """Whether this is one of the first batches going down, which are to be lost."""
         if batch.dest is None and self.multicasts_to_drop:
             self.multicasts_to_drop -= 1
             return True
@@ -71,10 +75,10 @@ class Discard(Gate):
         return False
 
     def survivors(self, batch: Batch, ratio: float) -> Iterable[Batch]:
-        """The runs that are left of `batch`; a control message is kept or lost whole."""
+        """The pieces of `batch` that are not lost; a control message is kept or lost whole."""
         if not ratio:
             return (batch,)
-        keep = [index for index in range(batch.count) if self.rng.random() >= ratio]      # dice for each message
+        keep = [index for index in range(batch.count) if self.rng.random() >= ratio]      # each message by itself
         if len(keep) < batch.count:
-            self.count("discarded", batch.count - len(keep))
-        return batch.runs(keep)
+            self.drop("discarded", batch, "lost on purpose", number=batch.count - len(keep))
+        return batch.pieces(keep)

@@ -1,29 +1,33 @@
-"""DUPLICATE: passes runs on more than once. Source: JGroups DUPL."""
+"""DUPLICATE: passes batches on more than once. Source: JGroups DUPL."""
 from __future__ import annotations
 
 import attrs
 
-from jgroups_py.batch import Batch
-from jgroups_py.protocol import Protocol
-from jgroups_py.units import count, flag, ratio
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.counters import counter, declare
+from jgroups_py.model.units import count, flag, ratio
+from jgroups_py.stack.protocol import Protocol
 
 
 @attrs.frozen
 class DuplicateConfig:
-    """See the fields."""
+    """The properties of DUPLICATE."""
 
-    incoming_copies: int = count(1, doc="How many more times a run coming up is passed on.")
-    outgoing_copies: int = count(1, doc="How many more times a run going down is passed on.")
-    copy_ratio: float = ratio(1.0, doc="Share of the runs that are copied.")
+    incoming_copies: int = count(1, doc="How many more times a batch coming up is passed on.")
+    outgoing_copies: int = count(1, doc="How many more times a batch going down is passed on.")
+    copy_ratio: float = ratio(1.0, doc="Share of the batches that are copied.")
     copy_unicast_msgs: bool = flag(True, doc="Whether unicasts are copied.")
     copy_multicast_msgs: bool = flag(True, doc="Whether multicasts are copied.")
 
 
 class Duplicate(Protocol):
-    """See the module."""
+    """Copies a random share of the batches, both ways."""
 
     Config = DuplicateConfig
     config: DuplicateConfig
+    COUNTERS = declare(
+        counter("copies", "Copies made of messages."),
+    )
 
     def up(self, batch: Batch) -> None:
         for _ in range(1 + self.copies(batch, self.config.incoming_copies)):
@@ -34,7 +38,7 @@ class Duplicate(Protocol):
             self.pass_down(batch)
 
     def copies(self, batch: Batch, wanted: int) -> int:
-        """How many copies this run gets."""
+        """How many copies of this batch are passed on."""
         config = self.config
         copied = config.copy_multicast_msgs if batch.dest is None else config.copy_unicast_msgs
         if not copied or not wanted or self.rng.random() >= config.copy_ratio:

@@ -1,28 +1,28 @@
-"""What the fault layers share: a gate notes whom it let through, and answers for the transport whom we heard."""
+"""The base of the fault layers that keep messages back, and what else they share."""
 from __future__ import annotations
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
-from jgroups_py.ports import Hearing
-from jgroups_py.protocol import Protocol
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.ports import LastFrames
+from jgroups_py.stack.protocol import Protocol
 
-MAX_HEARD = 10_000
+MAX_SOURCES = 10_000
 
 
-class Gate(Protocol, Hearing):
-    """A layer that lets some messages through."""
+class FaultLayer(Protocol, LastFrames):
+    """A layer that lets some messages through, and answers for the transport when a member was last heard."""
 
     def start(self) -> None:
-        self.heard: dict[Address, int] = {}                # member -> when something of it got through, ns
+        self.last_frames: dict[Address, int] = {}          # member -> when its last message was let through, ns
 
-    def heard_ns(self, member: Address) -> int | None:
-        return self.heard.get(member)
+    def last_frame_ns(self, member: Address) -> int | None:
+        return self.last_frames.get(member)
 
     def let_up(self, batch: Batch) -> None:
-        """Pass a batch up."""
-        if len(self.heard) >= MAX_HEARD and batch.src not in self.heard:
-            self.heard.clear()
-        self.heard[batch.src] = self.now_ns
+        """Pass a batch up, as a sign of life of its source."""
+        if len(self.last_frames) >= MAX_SOURCES and batch.src not in self.last_frames:
+            self.last_frames.clear()
+        self.last_frames[batch.src] = self.now_ns
         self.pass_up(batch)
 
 

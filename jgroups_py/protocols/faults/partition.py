@@ -1,9 +1,10 @@
-"""PARTITION: groups of members that do not hear each other, made and healed while the group runs.
+"""PARTITION: divides members into groups that cannot hear each other, and heals, while the members run.
 
-Every run says who sent it, by logical name, and a receiver drops what comes from another group; names in the header
-and not addresses, so that it works before a view told the names. A member that no group names hears everybody and is
-heard by everybody. The event SetPartition, going down, makes a new division or (empty) heals it; it concerns the
-member that gets it, so all members have to be told, and telling only some makes an asymmetric partition.
+Every batch carries its sender's logical name, and a receiver drops what comes from another group. The header has the
+name and not the address, so that it works before a view has brought the names. A member that is in no group hears all
+members and is heard by all. The event SetPartition, going down, sets a new division or (empty) heals it. It concerns
+only the member that gets it: all members must get it, and a partition is asymmetric if only some do.
+
 Place: right above the transport. Source: JGroups PARTITION. Deviations: groups are named, not numbered; sockets of
 FD_SOCK do not pass through the stack and are not cut.
 """
@@ -12,12 +13,13 @@ from __future__ import annotations
 import attrs
 
 from jgroups_py import wire
-from jgroups_py.batch import Batch, Header
-from jgroups_py.errors import ConfigError
-from jgroups_py.events import SetPartition
-from jgroups_py.protocol import on, receives
-from jgroups_py.protocols.faults.gate import Gate, names_of
-from jgroups_py.units import parsed
+from jgroups_py.model.batch import Batch, Header
+from jgroups_py.model.counters import declare, drop
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.events import SetPartition
+from jgroups_py.model.units import parsed
+from jgroups_py.protocols.faults.gate import FaultLayer, names_of
+from jgroups_py.stack.protocol import on, receives
 
 Groups = tuple[tuple[str, ...], ...]
 
@@ -38,11 +40,11 @@ def groups_of(value: str | Groups) -> Groups:
 
 @attrs.frozen
 class PartitionConfig:
-    """See the field."""
+    """The property of PARTITION."""
 
     groups: tuple[tuple[str, ...], ...] = parsed(
-        (), parse=groups_of, unit="names", doc="Who hears whom at the start: logical names, a comma between names and "
-        "a bar between groups, as in \"A,B|C,D,E\"; empty: all hear all.")
+        (), parse=groups_of, unit="names", doc="The parts of the group at the start: logical names, a comma between "
+        'names and a bar between parts, as in "A,B|C,D,E"; empty: one part.')
 
 
 @wire.header(proto=31, kind=1)
@@ -52,11 +54,14 @@ class From(Header):
     name: str = wire.field(wire.NAME)
 
 
-class Partition(Gate):
-    """See the module."""
+class Partition(FaultLayer):
+    """Marks what goes down with the own name, and drops what members of other groups sent."""
 
     Config = PartitionConfig
     config: PartitionConfig
+    COUNTERS = declare(
+        drop("separated", "Messages of members that are cut off by `divide`."),
+    )
 
     def start(self) -> None:
         super().start()
@@ -68,11 +73,11 @@ class Partition(Gate):
         self.divide(event.groups)
 
     def divide(self, groups: Groups) -> None:
-        """From now on only the members of our group are heard."""
+        """Hear only members of our group from now on."""
         self.group_of = {name: at for at, group in enumerate(groups) for name in group}   # name -> its group's number
 
     def hears(self, name: str) -> bool:
-        """Whether messages of this member get through to us."""
+        """Whether messages of this member are let through."""
         mine, its = self.group_of.get(self.me.name), self.group_of.get(name)
         return mine is None or its is None or mine == its
 
@@ -80,7 +85,7 @@ class Partition(Gate):
         self.pass_down(batch.push(self.mark))
 
     def up(self, batch: Batch) -> None:
-        """A run of a member that has no PARTITION in its stack."""
+        """Let a batch through that carries no name: its sender has no PARTITION in its stack."""
         self.let_up(batch)
 
     @receives(From)
@@ -88,4 +93,4 @@ class Partition(Gate):
         if self.hears(mark.name):
             self.let_up(batch)
         else:
-            self.count("separated", batch.count)
+            self.drop("separated", batch, f"{mark.name} is in another part")

@@ -1,6 +1,6 @@
 """SHUFFLE: collects messages and passes them on in random order.
 
-Source: JGroups SHUFFLE. Deviation: runs are shuffled, each cut in two at a random place, so that runs get torn too.
+Source: JGroups SHUFFLE. Deviation: batches are shuffled, each cut in two at a random place.
 """
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from collections.abc import Callable
 
 import attrs
 
-from jgroups_py.batch import Batch
-from jgroups_py.protocol import timer
-from jgroups_py.protocols.faults.gate import Gate
-from jgroups_py.units import count, duration, flag
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.units import count, duration, flag
+from jgroups_py.protocols.faults.gate import FaultLayer
+from jgroups_py.stack.protocol import timer
 
 
 @attrs.frozen
 class ShuffleConfig:
-    """See the fields."""
+    """The properties of SHUFFLE."""
 
     up: bool = flag(True, doc="Whether messages coming up are shuffled.")
     down: bool = flag(False, doc="Whether messages going down are shuffled.")
-    max_size: int = count(10, least=1, doc="How many pieces are collected before they go on.")
+    max_size: int = count(10, least=1, doc="How many pieces are collected before they are passed on.")
     max_time_ns: int = duration("50ms", name="max_time", doc="How long the first of them waits at most.")
 
 
-class Shuffle(Gate):
-    """See the module."""
+class Shuffle(FaultLayer):
+    """Collects pieces for each direction, and passes them on in random order."""
 
     Config = ShuffleConfig
     config: ShuffleConfig
@@ -62,7 +62,7 @@ class Shuffle(Gate):
         self.going = self.shuffled("going", self.going, self.pass_down)
 
     def shuffled(self, name: str, pieces: list[Batch], go_on: Callable[[Batch], None]) -> list[Batch]:
-        """Let the pieces go on in random order; the new, empty list."""
+        """Pass the pieces on in random order by `go_on`; the new, empty list."""
         self.cancel_timer(name)
         self.rng.shuffle(pieces)
         for piece in pieces:

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch
 
 
 class Account:

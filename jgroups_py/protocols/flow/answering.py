@@ -1,8 +1,8 @@
 """What all flow control of a receiver has in common: it knows whether its application is behind, and who says so."""
 from __future__ import annotations
 
-from jgroups_py.events import AppBusy
-from jgroups_py.protocol import Protocol, on
+from jgroups_py.model.events import AppBusy
+from jgroups_py.stack.protocol import Protocol, on
 
 MAX_SENDERS = 10_000                    # senders whose marks are remembered
 

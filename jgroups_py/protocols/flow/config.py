@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import attrs
 
-from jgroups_py.errors import ConfigError
-from jgroups_py.units import duration, parse_ratio, parsed, size
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.units import duration, parse_ratio, parsed, size
 
 
 @attrs.frozen

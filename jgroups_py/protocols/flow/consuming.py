@@ -1,23 +1,31 @@
 """The receiving half of FLOW: says how far this member is, and gives up what its application cannot take.
 
-Every mark that comes up is answered with a Status: `received` is the mark, `consumed` too unless the application is
-behind (AppBusy), which leaves it where it was. A sender with strategy min waits then. One that does not (max, or we are
-not in its group) goes on, and once it is more than a window beyond `consumed`, this member's application loses its
+Every mark that comes up is answered with a StatusHeader: `received` is the mark, `consumed` too unless the application
+is behind (AppBusy), which leaves it where it was. A sender with strategy min waits then. One that does not (max, or we
+are not in its group) goes on, and once it is more than a window beyond `consumed`, this member's application loses its
 multicasts until it has caught up. They are dropped at the very top, in the node, so that all layers see whole streams:
 a fragment, a relayed message or a state is never cut in two, and NAKACK's view of who has what stays true. The
 application is told how many it lost, in order with what it got.
 """
 from __future__ import annotations
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
-from jgroups_py.events import Disconnect, Tell
-from jgroups_py.outputs import CountedAsReceiver, MessagesLost, SkipMulticasts
-from jgroups_py.protocol import on, receives
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.counters import counter, declare
+from jgroups_py.model.events import Disconnect, OutputInOrder
+from jgroups_py.model.outputs import CountedAsReceiver, MessagesLost, SkipMulticasts
 from jgroups_py.protocols.flow.answering import MAX_SENDERS, Answering
 from jgroups_py.protocols.flow.flow_config import FlowControlConfig
-from jgroups_py.protocols.flow.headers import Closing, Counted, FlowMark, Receiving, Status, StatusWanted
+from jgroups_py.protocols.flow.headers import (
+    ClosingHeader,
+    Counted,
+    FlowMark,
+    ReceivingHeader,
+    StatusHeader,
+    StatusWanted,
+)
 from jgroups_py.protocols.flow.spending import IN_STREAM
+from jgroups_py.stack.protocol import on, receives
 
 
 class Consuming(Answering):
@@ -25,18 +33,24 @@ class Consuming(Answering):
 
     config: FlowControlConfig
 
+    COUNTERS = declare(
+        counter("statuses_sent", "Answers to marks of senders, and changes of what can be taken."),
+        counter("overruns", "Senders of which the application takes more than a window too slowly; their multicasts "
+                            "are skipped."),
+    )
+
     def start(self) -> None:
         super().start()
         self.received: dict[Address, int] = {}       # sender -> its last mark that came up
         self.consumed: dict[Address, int] = {}       # sender -> the last one before the application fell behind
-        self.skipping: dict[Address, None] = {}      # senders whose multicasts the application loses now
+        self.shedding: dict[Address, None] = {}      # senders whose multicasts the application loses now
         self.lossy: dict[Address, None] = {}         # senders of whom messages are lost here, and perhaps marks
 
     def introduce(self, strangers: list[Address]) -> None:
         """Tell new members our tag; without one there is nothing that their own settings do not say."""
         if self.config.gtag is not None:
             for member in strangers:
-                self.send(Receiving(self.config.window_bytes, self.config.gtag), member, flags=IN_STREAM)
+                self.send(ReceivingHeader(self.config.window_bytes, self.config.gtag), member, flags=IN_STREAM)
 
     @receives(FlowMark)
     def marked(self, mark: FlowMark, batch: Batch) -> None:
@@ -49,10 +63,10 @@ class Consuming(Answering):
         self.received[src] = position
         if not self.busy or src not in self.consumed:
             self.consumed[src] = position
-        elif position - self.consumed[src] > self.config.window_bytes and src not in self.skipping:
+        elif position - self.consumed[src] > self.config.window_bytes and src not in self.shedding:
             self.count("overruns")
-            self.skipping[src] = None
-            self.pass_up(Tell(SkipMulticasts(src, True)))
+            self.shedding[src] = None
+            self.pass_up(OutputInOrder(SkipMulticasts(src, True)))
         self.tell_status(src)
 
     @receives(StatusWanted)
@@ -62,8 +76,8 @@ class Consuming(Answering):
         else:
             self.tell_status(batch.src)
 
-    @on(Tell)
-    def messages_lost(self, event: Tell) -> None:
+    @on(OutputInOrder)
+    def messages_lost(self, event: OutputInOrder) -> None:
         """NAKACK goes on without some messages of a sender: marks among them will never pass."""
         if isinstance(event.output, MessagesLost) and self.is_sender(event.output.origin):
             self.lossy[event.output.origin] = None
@@ -74,16 +88,16 @@ class Consuming(Answering):
 
     def tell_status(self, sender: Address) -> None:
         self.count("statuses_sent")
-        self.send(Status(self.consumed.get(sender, 0), self.received.get(sender, 0), self.config.window_bytes,
-                         self.config.gtag), sender)
+        self.send(StatusHeader(self.consumed.get(sender, 0), self.received.get(sender, 0), self.config.window_bytes,
+                               self.config.gtag), sender)
 
     @receives(Counted)
     def counted(self, counted: Counted, batch: Batch) -> None:
-        self.pass_up(Tell(CountedAsReceiver(batch.src, counted.in_group)))
+        self.pass_up(OutputInOrder(CountedAsReceiver(batch.src, counted.in_group)))
 
     def caught_up(self) -> None:
         """What was received is consumed."""
-        self.stop_skipping(tuple(self.skipping))
+        self.stop_skipping(tuple(self.shedding))
         for sender, position in self.received.items():
             if self.consumed[sender] < position:
                 self.consumed[sender] = position
@@ -91,9 +105,9 @@ class Consuming(Answering):
 
     def stop_skipping(self, senders: tuple[Address, ...]) -> None:
         for sender in senders:
-            if sender in self.skipping:
-                del self.skipping[sender]
-                self.pass_up(Tell(SkipMulticasts(sender, False)))
+            if sender in self.shedding:
+                del self.shedding[sender]
+                self.pass_up(OutputInOrder(SkipMulticasts(sender, False)))
 
     def forget_senders(self, left: tuple[Address, ...]) -> None:
         self.stop_skipping(left)
@@ -105,4 +119,4 @@ class Consuming(Answering):
     @on(Disconnect)
     def leaving(self, event: Disconnect) -> None:
         """Nobody needs to wait for us while the group agrees on a view without us."""
-        self.send(Closing(), None)
+        self.send(ClosingHeader(), None)

@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
-from jgroups_py.errors import ConfigError
-from jgroups_py.units import parse_duration, parse_int
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.units import parse_duration, parse_int
 
 TAG_BITS = 64
 TAG_MASK = (1 << TAG_BITS) - 1

@@ -7,7 +7,7 @@ of the answers of those that count, and a sender without enough of them is not c
 
 Whatever the strategy, a sender stays within `rrwm` windows of what every member's *stack* has received: NAKACK keeps
 all that for everybody, so only an application may lose messages, never the stack below it
-(design/decisions/0008-who-is-too-slow-loses-at-the-top.md). A member that owes an answer and is silent for
+(design/decisions/0008-slow-receivers-lose-at-the-top.md). A member that owes an answer and is silent for
 `receiver_timeout` counts no more, is told so, and counts again once it answers from near enough.
 
 In place of MFC; members of the local view only are receivers, so those of other sites are never tracked. Source: Aeron
@@ -16,18 +16,26 @@ they are owed, so that a silent group sends nothing; a member of the view counts
 """
 from __future__ import annotations
 
-from jgroups_py.address import Address
-from jgroups_py.batch import NO_FC, Batch
-from jgroups_py.events import Tell, ViewChange
-from jgroups_py.outputs import GroupConnected
-from jgroups_py.protocol import MULTICASTS, on, only, receives, timer
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import NO_FC, Batch
+from jgroups_py.model.counters import counter, declare, drop, figure
+from jgroups_py.model.events import OutputInOrder, ViewChange
+from jgroups_py.model.outputs import GroupConnected
 from jgroups_py.protocols.flow.account import Account
 from jgroups_py.protocols.flow.answering import MAX_SENDERS
 from jgroups_py.protocols.flow.consuming import Consuming
 from jgroups_py.protocols.flow.flow_config import FlowControlConfig
-from jgroups_py.protocols.flow.headers import Closing, Counted, FlowMark, Receiving, Status, StatusWanted
+from jgroups_py.protocols.flow.headers import (
+    ClosingHeader,
+    Counted,
+    FlowMark,
+    ReceivingHeader,
+    StatusHeader,
+    StatusWanted,
+)
 from jgroups_py.protocols.flow.spending import IN_STREAM, Spending
 from jgroups_py.protocols.flow.strategies import Strategy
+from jgroups_py.stack.protocol import MULTICASTS, on, only, receives, timer
 
 NOTHING = -1                             # a limit behind which even an empty message waits
 
@@ -40,6 +48,18 @@ class FlowControl(Spending, Consuming):
 
     Config = FlowControlConfig
     config: FlowControlConfig
+    COUNTERS = declare(
+        counter("receivers_silent", "Receivers that are no longer waited for: they did not answer within "
+                                    "receiver_timeout."),
+        counter("receivers_back", "Of these, how many count again because they caught up."),
+        counter("disconnected", "How often fewer receivers than group_min_size were left."),
+        counter("connected_again", "How often there were enough of them again."),
+        drop("statuses_of_strangers", "Answers of a process outside the view."),
+        drop("stale_statuses", "Answers older than one that came before, or about what was never sent."),
+        figure("receivers", "Receivers that count now."),
+        figure("connected", "1 while there are as many as group_min_size."),
+        figure("limit", "Position up to which may be sent now."),
+    )
     Mark = FlowMark
 
     def start(self) -> None:
@@ -50,7 +70,7 @@ class FlowControl(Spending, Consuming):
         self.taken: dict[Address, int] = {}          # receiver that counts -> what it has consumed
         self.heard: dict[Address, int] = {}          # member -> when it answered, or was first asked, ns
         self.silent: dict[Address, None] = {}        # members that count no more
-        self.early: dict[Address, Receiving] = {}    # what members of a view said that we are yet to install
+        self.early: dict[Address, ReceivingHeader] = {}    # what members of a view said that we are yet to install
         self.polling = False                         # somebody owes an answer
         self.told = GroupConnected(True, 0, 0)
 
@@ -101,7 +121,7 @@ class FlowControl(Spending, Consuming):
         if news.connected != self.told.connected:
             self.told = news
             self.count("connected_again" if news.connected else "disconnected")
-            self.later(lambda: self.pass_up(Tell(news)))
+            self.later(lambda: self.pass_up(OutputInOrder(news)))
 
     def is_sender(self, member: Address) -> bool:
         return member in self.members
@@ -142,39 +162,39 @@ class FlowControl(Spending, Consuming):
     def give_up(self, member: Address) -> None:
         """It was silent for too long. What it is told of that reaches it when it is back, before anything else."""
         self.count("receivers_silent")
-        self.drop(member)
+        self.leave_out(member)
         self.silent[member] = None
         self.send(Counted(False), member, flags=IN_STREAM)
         self.renew()
 
-    def drop(self, member: Address) -> None:
+    def leave_out(self, member: Address) -> None:
         self.account.granted.pop(member, None)
         self.taken.pop(member, None)
         self.strategy.gone(member)
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
-    @receives(Status)
-    def status(self, status: Status, batch: Batch) -> None:
+    @receives(StatusHeader)
+    def status(self, status: StatusHeader, batch: Batch) -> None:
         member = batch.src
         if member not in self.members:
-            return self.count("statuses_of_strangers")
+            return self.drop("statuses_of_strangers", batch, "its source is not in our view", status)
         self.heard[member] = self.now_ns
         if not status.consumed <= status.received <= self.account.position:
-            return self.count("stale_statuses")
+            return self.drop("stale_statuses", batch, "nothing was sent up to there", status)
         if member in self.silent:
             return self.readmit(member, status)
         if status.received < self.account.granted.get(member, status.received + 1):
-            return self.count("stale_statuses")
+            return self.drop("stale_statuses", batch, "a later answer of this member is known", status)
         return self.note(member, status)
 
-    def note(self, member: Address, status: Status) -> None:
+    def note(self, member: Address, status: StatusHeader) -> None:
         self.account.granted[member] = status.received
         self.taken[member] = max(status.consumed, self.taken.get(member, 0))
         self.strategy.status(member, status.consumed, status.window, status.tag)
         self.renew()
 
-    def readmit(self, member: Address, status: Status) -> None:
+    def readmit(self, member: Address, status: StatusHeader) -> None:
         """Back, if it is near enough; else it goes on catching up, and answers each mark that it passes."""
         if status.received + self.config.ahead_bytes < self.account.position:
             return
@@ -185,8 +205,8 @@ class FlowControl(Spending, Consuming):
             self.send(Counted(True), member, flags=IN_STREAM)
             self.note(member, status)
 
-    @receives(Receiving)
-    def introduced(self, said: Receiving, batch: Batch) -> None:
+    @receives(ReceivingHeader)
+    def introduced(self, said: ReceivingHeader, batch: Batch) -> None:
         """A member with a tag begins where we are: what was sent before its view it does not get."""
         member = batch.src
         if member in self.account.granted:
@@ -195,10 +215,10 @@ class FlowControl(Spending, Consuming):
         elif member not in self.members and len(self.early) < MAX_SENDERS:
             self.early[member] = said                # it has installed our next view before us
 
-    @receives(Closing)
-    def closing(self, closing: Closing, batch: Batch) -> None:
+    @receives(ClosingHeader)
+    def closing(self, closing: ClosingHeader, batch: Batch) -> None:
         if batch.src in self.account.granted:
-            self.drop(batch.src)
+            self.leave_out(batch.src)
             self.renew()
 
     # --- views --------------------------------------------------------------------------------------------------------
@@ -208,7 +228,7 @@ class FlowControl(Spending, Consuming):
         """Survivors keep what they said; joiners owe us nothing for what we sent before."""
         members = {member: None for member in event.view.members if member != self.me}
         for member in [member for member in self.members if member not in members]:
-            self.drop(member)
+            self.leave_out(member)
             self.silent.pop(member, None)
             self.heard.pop(member, None)
         strangers = [member for member in members if member not in self.members]

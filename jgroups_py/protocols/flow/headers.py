@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from jgroups_py import wire
-from jgroups_py.batch import Header
+from jgroups_py.model.batch import Header
 
 
 @wire.header(proto=12, kind=1)
@@ -58,7 +58,7 @@ class FlowMark(Header):
 
 
 @wire.header(proto=FLOW_ID, kind=2)
-class Status(Header):
+class StatusHeader(Header):
     """Of your multicasts all below `received` have come; those below `consumed`, and `window` more, can be taken."""
 
     consumed: int = wire.field(wire.U64)
@@ -69,13 +69,13 @@ class Status(Header):
 
 @wire.header(proto=FLOW_ID, kind=3)
 class StatusWanted(Header):
-    """Not answered yet: the mark at `position`. Answer with a Status, whatever it says."""
+    """Not answered yet: the mark at `position`. Answer with a StatusHeader, whatever it says."""
 
     position: int = wire.field(wire.U64)
 
 
 @wire.header(proto=FLOW_ID, kind=4)
-class Receiving(Header):
+class ReceivingHeader(Header):
     """From now on count me among your receivers, with this tag and window."""
 
     window: int = wire.field(wire.U64)
@@ -83,7 +83,7 @@ class Receiving(Header):
 
 
 @wire.header(proto=FLOW_ID, kind=5)
-class Closing(Header):
+class ClosingHeader(Header):
     """I am about to leave: wait for no more answers of mine."""
 
 

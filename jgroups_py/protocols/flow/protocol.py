@@ -23,11 +23,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from jgroups_py.address import Address
-from jgroups_py.batch import NO_FC, Batch
-from jgroups_py.events import Tell, ViewChange
-from jgroups_py.outputs import MessagesLost
-from jgroups_py.protocol import MULTICASTS, UNICASTS, on, only, receives, timer
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import NO_FC, Batch
+from jgroups_py.model.counters import counter, declare, drop
+from jgroups_py.model.events import OutputInOrder, ViewChange
+from jgroups_py.model.outputs import MessagesLost
 from jgroups_py.protocols.flow.account import Account
 from jgroups_py.protocols.flow.answering import MAX_SENDERS, Answering
 from jgroups_py.protocols.flow.config import FlowConfig
@@ -40,6 +40,7 @@ from jgroups_py.protocols.flow.headers import (
     UnicastWanted,
 )
 from jgroups_py.protocols.flow.spending import Spending
+from jgroups_py.stack.protocol import MULTICASTS, UNICASTS, on, only, receives, timer
 
 
 class Flow(Spending, Answering):
@@ -47,6 +48,11 @@ class Flow(Spending, Answering):
 
     Config = FlowConfig
     config: FlowConfig
+    COUNTERS = declare(
+        counter("credit_requests_sent", "Questions to receivers that had not answered while a sender was blocked."),
+        counter("grants_sent", "Answers to marks of senders."),
+        drop("stale_grants", "Answers about marks that were never set, or of a member that was not asked."),
+    )
     Mark: ClassVar[type[Any]]                # the three headers, made with a position
     Granted: ClassVar[type[Any]]
     Wanted: ClassVar[type[Any]]
@@ -84,11 +90,12 @@ class Flow(Spending, Answering):
         """The account for messages to `dest`, if there is one."""
         raise NotImplementedError
 
-    def grant_to(self, account: Account, dest: Address | None, member: Address, position: int) -> None:
-        """`member` has passed up everything of ours below `position`."""
+    def grant_to(self, account: Account, dest: Address | None, batch: Batch, position: int) -> None:
+        """The source of `batch` has passed up everything of ours below `position`."""
+        member = batch.src
         known = account.granted.get(member)
         if known is None or not known <= position <= account.position:
-            return self.count("stale_grants")
+            return self.drop("stale_grants", batch, f"it answers {position}, which is no mark of ours")
         account.granted[member] = position
         self.renew(account)
         return self.flush(account, dest)
@@ -169,10 +176,10 @@ class Mfc(Flow):
 
     @receives(MulticastGranted)
     def granted(self, granted: MulticastGranted, batch: Batch) -> None:
-        self.grant_to(self.account, None, batch.src, granted.position)
+        self.grant_to(self.account, None, batch, granted.position)
 
-    @on(Tell)
-    def messages_lost(self, event: Tell) -> None:
+    @on(OutputInOrder)
+    def messages_lost(self, event: OutputInOrder) -> None:
         """NAKACK goes on without some messages of a member: marks among them will never pass."""
         if isinstance(event.output, MessagesLost) and event.output.origin in self.account.granted:
             self.lossy[event.output.origin] = None
@@ -236,8 +243,8 @@ class Ufc(Flow):
     def granted(self, granted: UnicastGranted, batch: Batch) -> None:
         account = self.accounts.get(batch.src)
         if account is None:
-            return self.count("stale_grants")
-        return self.grant_to(account, batch.src, batch.src, granted.position)
+            return self.drop("stale_grants", batch, "nothing was sent to its source", granted)
+        return self.grant_to(account, batch.src, batch, granted.position)
 
     @receives(UnicastWanted)
     def wanted(self, wanted: UnicastWanted, batch: Batch) -> None:

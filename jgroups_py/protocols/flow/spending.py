@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from jgroups_py.address import Address
-from jgroups_py.batch import NO_FC, NO_RELAY, Batch
-from jgroups_py.protocol import Protocol
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import NO_FC, NO_RELAY, Batch
+from jgroups_py.model.counters import counter, declare, figure
 from jgroups_py.protocols.flow.account import Account, fitting
+from jgroups_py.stack.protocol import Protocol
 
 IN_STREAM = NO_FC | NO_RELAY            # flags of a mark: reliable, in order with the messages
 
@@ -21,6 +22,11 @@ class Spending(Protocol):
     """The sending half; see the module. A subclass says which account a batch belongs to."""
 
     Mark: ClassVar[type[Any]]                # a header, made with a position
+    COUNTERS = declare(
+        counter("blocked", "How often sending was held back because a receiver was behind."),
+        counter("marks_sent", "Marks set in the stream of messages, for receivers to answer."),
+        figure("queued_bytes", "Payload bytes that wait for credit."),
+    )
 
     def start(self) -> None:
         super().start()

@@ -13,14 +13,14 @@ from collections.abc import Hashable
 
 import attrs
 
-from jgroups_py.errors import ConfigError
-from jgroups_py.plugins import plugin
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.plugins import plugin
 
 ENTRY_POINTS = "jgroups_py.flow_control"
 
 
 @attrs.frozen
-class Settings:
+class StrategySettings:
     """What a strategy is told.
 
     window_bytes: taken for the window of receivers that have not answered yet; group_tag: None without one.
@@ -37,9 +37,9 @@ class Strategy(ABC):
     limit: the position that may be reached, None while nobody limits it. `who` is whatever identifies a receiver.
     """
 
-    needs_tag = False                        # whether it cannot do without Settings.group_tag
+    needs_tag = False                        # whether it cannot do without a group_tag
 
-    def __init__(self, settings: Settings, limit: int | None = None) -> None:
+    def __init__(self, settings: StrategySettings, limit: int | None = None) -> None:
         self.settings = settings
         self.limit = limit
 
@@ -77,7 +77,7 @@ class Strategy(ABC):
 class Max(Strategy):
     """As fast as the fastest receiver; tags and sizes of groups mean nothing to it."""
 
-    def __init__(self, settings: Settings, limit: int | None = None) -> None:
+    def __init__(self, settings: StrategySettings, limit: int | None = None) -> None:
         super().__init__(settings, limit)
         self.known: dict[Hashable, None] = {}
 
@@ -107,7 +107,7 @@ class Max(Strategy):
 class Min(Strategy):
     """As fast as the slowest receiver."""
 
-    def __init__(self, settings: Settings, limit: int | None = None) -> None:
+    def __init__(self, settings: StrategySettings, limit: int | None = None) -> None:
         super().__init__(settings, limit)
         self.reach: dict[Hashable, int] = {}                # tracked receiver -> position + window
 
@@ -150,7 +150,7 @@ class Tagged(Min):
 
     needs_tag = True
 
-    def __init__(self, settings: Settings, limit: int | None = None) -> None:
+    def __init__(self, settings: StrategySettings, limit: int | None = None) -> None:
         super().__init__(settings, limit)
         self.others: dict[Hashable, None] = {}              # untagged receivers that were heard
 

@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import attrs
 
-from jgroups_py.errors import ConfigError
-from jgroups_py.units import duration, size
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.units import duration, size
 
 
 @attrs.frozen
@@ -22,8 +22,8 @@ class FragConfig:
         "60K", least=512, name="frag_size", doc="Largest message that travels whole, and the size of the pieces of "
         "larger ones. Must leave room for headers in max_bundle_size and be below the flow control's max_credits.")
     window_bytes: int = size(
-        "1M", name="window", doc="Bytes of a large multicast that are on their way through our own stack. Higher is "
-        "faster on a fast network; what is on its way when somebody joins is sent again.")
+        "1M", name="window", doc="Bytes of a large multicast that are on their way through this member's stack. "
+        "Higher is faster on a fast network; what is on its way when a member joins is sent again.")
     max_message_bytes: int = size(
         "256M", name="max_message_size", most="2G", doc="Largest message that is sent or put together; larger ones "
         "are dropped with an error in the log.")
@@ -35,8 +35,8 @@ class FragConfig:
         "1M", least="64K", name="max_stranger_size", doc="The same for all that are not members of the view together, "
         "a few hundred bytes a message included. Larger messages of theirs never arrive.")
     stranger_timeout_ns: int = duration(
-        "10s", least="1ms", doc="After this time the message of somebody who is no member is dropped if pieces of it "
-        "are still missing. Lower gives others room sooner, higher spares slow networks.")
+        "10s", least="1ms", doc="After this time the message of a non-member is dropped if pieces of it are still "
+        "missing. Lower frees room sooner, higher spares slow networks.")
 
     def __attrs_post_init__(self) -> None:
         if self.max_reassembly_bytes < self.max_message_bytes:

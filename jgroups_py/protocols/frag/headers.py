@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Self
 
 from jgroups_py import wire
-from jgroups_py.batch import Header
+from jgroups_py.model.batch import Header
 
 
 @wire.header(proto=14, kind=1)

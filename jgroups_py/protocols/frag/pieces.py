@@ -1,15 +1,15 @@
 """Taking a large message apart, and putting one together."""
 from __future__ import annotations
 
-from jgroups_py.address import Address
-from jgroups_py.batch import OOB, Batch, Header
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import OOB, Batch, Header
 from jgroups_py.protocols.frag.headers import Fragment
 
 PARTIAL_BYTES = 512              # of a message of which nothing but its header is kept
 PIECE_BYTES = 64                 # of a piece beside its payload
 
 
-class Large:
+class FragmentedMessage:
     """A message on its way out, in pieces of `piece_bytes`.
 
     passed: pieces that were passed down; looped: those that came back to us through our own stack, which means that
@@ -27,7 +27,7 @@ class Large:
         self.passed = 0
         self.looped = 0
 
-    def next_run(self, most: int) -> Batch:
+    def next_batch(self, most: int) -> Batch:
         """The next pieces, at most `most`, as one run."""
         first = self.passed
         self.passed = stop = min(first + most, self.total)
@@ -89,6 +89,10 @@ class Partial:
     def complete(self) -> bool:
         """Whether this was the last piece."""
         return self.next == self.first.total
+
+    def so_far(self) -> Batch:
+        """The pieces that came."""
+        return Batch(self.src, self.dest, tuple(self.pieces), self.headers, self.first.flags)
 
     def whole(self) -> Batch:
         """The message."""

@@ -24,16 +24,17 @@ from __future__ import annotations
 from collections import deque
 
 from jgroups_py import wire
-from jgroups_py.address import Address
-from jgroups_py.batch import NO_RELIABILITY, Batch
-from jgroups_py.errors import ConfigError
-from jgroups_py.events import Frozen, ViewChange
-from jgroups_py.outputs import Note
-from jgroups_py.ports import FrameRoom
-from jgroups_py.protocol import Protocol, on, receives, timer
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import NO_RELIABILITY, Batch
+from jgroups_py.model.counters import counter, declare, drop, figure
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.events import Frozen, ViewChange
+from jgroups_py.model.outputs import LogEntry
+from jgroups_py.model.ports import FrameRoom
 from jgroups_py.protocols.frag.config import FragConfig
 from jgroups_py.protocols.frag.headers import Fragment
-from jgroups_py.protocols.frag.pieces import Large, Partial
+from jgroups_py.protocols.frag.pieces import FragmentedMessage, Partial
+from jgroups_py.stack.protocol import Protocol, on, receives, timer
 
 HEADROOM_BYTES = 512             # in a frame, for the headers of this layer and those below
 NUMBERS = 1 << 32                # message numbers are u32 on the wire
@@ -50,6 +51,24 @@ class Frag(Protocol):
     config: FragConfig
     needs = {"frames": FrameRoom}
     frames: FrameRoom
+    COUNTERS = declare(
+        counter("fragmented", "Large messages that were cut into pieces."),
+        counter("restarted", "Large multicasts that were begun anew because a member joined."),
+        drop("too_large_dropped", "Messages larger than max_message_size; they were not sent."),
+        drop("abandoned_pieces_dropped", "Pieces of an own multicast that came back after it was begun anew."),
+        drop("headless_pieces_dropped", "Pieces of a message whose first piece did not come."),
+        drop("broken_messages_dropped", "Messages whose pieces do not continue each other, or have not the announced "
+                                        "size."),
+        drop("unfinished_messages_dropped", "Messages that their sender did not finish: it left, or began another "
+                                            "one."),
+        drop("nonsense_dropped", "First pieces that announce an impossible number or size."),
+        drop("no_room_dropped", "Messages given up because max_reassembly_size was reached."),
+        drop("no_room_for_strangers_dropped", "Messages of non-members given up because max_stranger_bytes was "
+                                              "reached."),
+        drop("late_messages_dropped", "Messages of non-members that were not finished in time."),
+        figure("queued_bytes", "Payload bytes that wait behind a large multicast."),
+        figure("reassembly_bytes", "Bytes of messages that are not complete yet."),
+    )
 
     def start(self) -> None:
         most = self.frames.max_frame_bytes() - HEADROOM_BYTES
@@ -59,7 +78,7 @@ class Frag(Protocol):
         # Up to this size a message with headers of the application fits a frame without a closer look.
         self.easy_bytes = self.config.frag_size_bytes // 2
         self.number = 0
-        self.large: Large | None = None                      # the multicast in progress
+        self.large: FragmentedMessage | None = None                      # the multicast in progress
         self.queue: deque[Batch] = deque()                   # multicasts behind it
         self.queued_bytes = 0
         self.partials: dict[Stream, Partial] = {}
@@ -112,28 +131,28 @@ class Frag(Protocol):
             if start < index:
                 self.pass_down(batch.cut(start, index))
             start = index + 1
-            if self.too_large(payload, piece_bytes):
+            if self.too_large(batch.cut(index, start), payload, piece_bytes):
                 continue
             self.number = (self.number + 1) % NUMBERS
-            large = Large(batch.cut(index, start), self.number, piece_bytes)
+            large = FragmentedMessage(batch.cut(index, start), self.number, piece_bytes)
             self.count("fragmented")
             if batch.dest is None and not batch.flags & NO_RELIABILITY:
                 return self.begin(large, batch.cut(start, batch.count) if start < batch.count else None)
-            self.pass_down(large.next_run(large.total))
+            self.pass_down(large.next_batch(large.total))
         if start < batch.count:
             self.pass_down(batch.cut(start, batch.count))
         return None
 
-    def too_large(self, payload: bytes, piece_bytes: int) -> bool:
+    def too_large(self, batch: Batch, payload: bytes, piece_bytes: int) -> bool:
         if len(payload) <= self.config.max_message_bytes and piece_bytes > 0:
             return False
-        self.count("too_large_dropped")
+        self.drop("too_large_dropped", batch, f"{len(payload)} bytes are more than max_message_size, or leave no room")
         why = (f"exceeds max_message_size ({self.config.max_message_bytes})" if piece_bytes > 0
                else "has headers that fill a frame")
-        self.emit(Note("error", f"a message of {len(payload)} bytes {why}; it was not sent"))
+        self.emit(LogEntry("error", f"a message of {len(payload)} bytes {why}; it was not sent"))
         return True
 
-    def begin(self, large: Large, behind: Batch | None) -> None:
+    def begin(self, large: FragmentedMessage, behind: Batch | None) -> None:
         """Multicast a large message; `behind` is what follows it in its run."""
         assert self.large is None, "one large multicast at a time"
         self.large = large
@@ -142,18 +161,18 @@ class Frag(Protocol):
             self.queued_bytes += behind.nbytes
         self.pump(large)
 
-    def pump(self, large: Large) -> None:
+    def pump(self, large: FragmentedMessage) -> None:
         """Pass pieces down while the window has room for half of it, so that runs stay long."""
         window = max(1, self.config.window_bytes // large.piece_bytes)
         room = window - (large.passed - large.looped)
         if large.passed < large.total and 2 * room >= window:
-            self.pass_down(large.next_run(room))
+            self.pass_down(large.next_batch(room))
 
     def looped_back(self, header: Fragment, batch: Batch) -> None:
         """Pieces of our own multicast came back: they are ordered in this view."""
         large = self.large
         if large is None or header.number != large.number:
-            return self.count("abandoned_pieces_dropped", batch.count)
+            return self.drop("abandoned_pieces_dropped", batch, "the message was begun anew", header)
         large.looped = header.index + batch.count
         assert large.looped <= large.passed, "only what was passed down loops back"
         if large.looped < large.total:
@@ -178,26 +197,26 @@ class Frag(Protocol):
             return None
         partial = self.partials.get(stream)
         if partial is None:
-            return self.count("headless_pieces_dropped", batch.count)
+            return self.drop("headless_pieces_dropped", batch, "the first piece is missing", header)
         if not partial.continues(header) or not self.add(stream, partial, batch):
-            self.count("broken_messages_dropped")
-            return self.drop(stream)
+            self.drop("broken_messages_dropped", batch, "the piece does not continue those before", header, number=1)
+            return self.forget(stream)
         if self.crowded(stream, partial):
-            return self.drop(stream)
+            return self.forget(stream)
         if partial.complete:
-            self.drop(stream)
+            self.forget(stream)
             if partial.kept_bytes != header.nbytes:
-                return self.count("broken_messages_dropped")
+                return self.drop("broken_messages_dropped", batch, "the message has not the announced size", header,
+                                 number=1)
             return self.pass_up(partial.whole())
         return None
 
     def begins(self, stream: Stream, header: Fragment, batch: Batch) -> bool:
         """A message begins; False if it makes no sense."""
         if stream in self.partials:
-            self.count("unfinished_messages_dropped")
-            self.drop(stream)
+            self.give_up("unfinished_messages_dropped", stream, "its sender began another message")
         if not 0 < header.total <= header.nbytes <= self.config.max_message_bytes:
-            self.count("nonsense_dropped")
+            self.drop("nonsense_dropped", batch, "an impossible number or size", header, number=1)
             return False
         partial = self.partials[stream] = Partial(header, batch, self.now_ns)
         self.memory_bytes += partial.memory_bytes
@@ -221,17 +240,21 @@ class Frag(Protocol):
     def crowded(self, stream: Stream, partial: Partial) -> bool:
         """Whether there is no room for what came of this message."""
         if stream in self.strange and not self.changing and self.strange_bytes > self.config.max_stranger_bytes:
-            self.count("no_room_for_strangers_dropped")
+            self.drop("no_room_for_strangers_dropped", partial.so_far(), "max_stranger_bytes is reached", number=1)
             return True
         most = self.config.max_reassembly_bytes
         if self.kept_bytes <= most and self.memory_bytes - self.kept_bytes <= most // OVERHEAD_PART:
             return False
-        self.count("no_room_dropped")
-        self.emit(Note("error", f"a message of {partial.first.nbytes} bytes from {partial.src} was dropped: "
+        self.drop("no_room_dropped", partial.so_far(), "max_reassembly_size is reached", number=1)
+        self.emit(LogEntry("error", f"a message of {partial.first.nbytes} bytes from {partial.src} was dropped: "
                        f"max_reassembly_size ({most}) is reached"))
         return True
 
-    def drop(self, stream: Stream) -> None:
+    def give_up(self, name: str, stream: Stream, why: str) -> None:
+        self.drop(name, self.partials[stream].so_far(), why, number=1)
+        self.forget(stream)
+
+    def forget(self, stream: Stream) -> None:
         partial = self.partials.pop(stream)
         self.kept_bytes -= partial.kept_bytes
         self.memory_bytes -= partial.memory_bytes
@@ -248,8 +271,7 @@ class Frag(Protocol):
         """Drop what strangers began and did not end in time."""
         timeout_ns = self.config.stranger_timeout_ns
         for stream in [one for one in self.strange if self.partials[one].since_ns + timeout_ns <= self.now_ns]:
-            self.count("late_messages_dropped")
-            self.drop(stream)
+            self.give_up("late_messages_dropped", stream, "it was not finished in time")
         oldest = next(iter(self.strange), None)
         if oldest is not None:
             self.set_timer("strangers", self.partials[oldest].since_ns + timeout_ns - self.now_ns)
@@ -268,11 +290,9 @@ class Frag(Protocol):
             self.no_stranger(stream, self.partials[stream])
         left = dict.fromkeys(event.left)
         for stream in [stream for stream in self.partials if stream[0] in left or (event.joined and stream[1])]:
-            self.count("unfinished_messages_dropped")
-            self.drop(stream)
+            self.give_up("unfinished_messages_dropped", stream, "the view changed")
         while self.strange_bytes > self.config.max_stranger_bytes:       # what came while the view changed
-            self.count("no_room_for_strangers_dropped")
-            self.drop(next(reversed(self.strange)))
+            self.give_up("no_room_for_strangers_dropped", next(reversed(self.strange)), "max_stranger_bytes is reached")
         large = self.large
         if event.joined and large is not None and large.looped:
             self.count("restarted")

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import attrs
 
-from jgroups_py.units import count, duration, flag
+from jgroups_py.model.units import count, duration, flag
 
 NOT_NEEDED = "view changes here are agreed in rounds that repeat and time out by themselves"
 LOG = "what happened is in the view, the counters and the log"
@@ -35,9 +35,9 @@ class GmsConfig:
         10, least=0, doc="After so many searches without getting in, the joiner becomes a group of its own, which "
         "MERGE3 unites with others later; 0: never give up.")
     join_pause_ns: int = duration(
-        "1s", doc="How long nobody is let in after a joiner did not answer a view change, in which nobody delivers; "
-        "twice as long each further time in a row, up to 16 times. Lower lets joiners in sooner beside broken ones; "
-        "higher leaves the group more time to deliver.")
+        "1s", doc="How long no joiner is admitted after one did not answer a view change, during which no member "
+        "delivers; twice as long each further time in a row, up to 16 times. Lower lets joiners in sooner beside "
+        "broken ones; higher leaves the group more time to deliver.")
     leave_timeout_ns: int = duration(
         "1s", doc="How long a leaver waits for the view without it, then it goes anyway.")
     merge_timeout_ns: int = duration(
@@ -45,9 +45,9 @@ class GmsConfig:
         "meanwhile such a group does not send. Where round trips were measured, 16 of them if that is longer, up to "
         "four times this.")
     silence_ns: int = duration(
-        "2s", least="80ms", name="view_ack_collection_timeout", doc="Who does not answer a view change for so long, "
-        "though asked eight times, is left out. Lower shortens the pause that a hung member causes; higher excludes "
-        "fewer slow ones.")
+        "2s", least="80ms", name="view_ack_collection_timeout", doc="A member that does not answer a view change "
+        "for so long, though asked eight times, is excluded. Lower shortens the pause that a hung member causes; "
+        "higher excludes fewer slow ones.")
     view_bundling: bool = flag(True, doc="Whether joins, leaves and suspicions are collected for max_bundling_time.")
     max_bundling_ns: int = duration(
         "10ms", name="max_bundling_time", doc="How long requests are collected before a view change starts. (Those "

@@ -1,12 +1,16 @@
-"""What GMS says on the wire. Everything may arrive twice, late, or not at all; every handler is made for that."""
+"""The headers of GMS. Any of them may arrive twice, late, reordered or never; every handler expects that.
+
+Prose calls them by their short names: State, Cut, Ack, Install, Nack are StateHeader, CutHeader and so on, since other
+rooms have headers of these names.
+"""
 from __future__ import annotations
 
 import attrs
 
 from jgroups_py import wire
-from jgroups_py.address import Address, PhysicalAddress
-from jgroups_py.batch import Header
-from jgroups_py.view import View, ViewId
+from jgroups_py.model.address import Address, PhysicalAddress
+from jgroups_py.model.batch import Header
+from jgroups_py.model.view import View, ViewId
 from jgroups_py.wire import field
 
 GMS_ID = 11
@@ -14,7 +18,7 @@ GMS_ID = 11
 
 @attrs.frozen(order=True)
 class Ballot:
-    """One attempt to change a view: attempts of one view are compared by (round, owner)."""
+    """One attempt to change a view. Ballots of one view are totally ordered by (round, owner), as in Paxos."""
 
     round: int
     owner: Address
@@ -25,7 +29,7 @@ class Ballot:
 
 @attrs.frozen(order=True)
 class FlushId:
-    """The view that is being left, and the ballot under which its members are asked."""
+    """One flush: the view that is being left, and the ballot under which its members are asked."""
 
     view_id: ViewId
     ballot: Ballot
@@ -58,11 +62,13 @@ ADDRESSES = wire.sequence(wire.ADDRESS)
 HOLDERS: wire.Codec[dict[Address, Address]] = wire.mapping(wire.ADDRESS, wire.ADDRESS)
 
 
-@wire.header(proto=GMS_ID, kind=1)
-class JoinMe(Header):
-    """To a coordinator: let me in. `member` is the sender with its name, `physical` where it receives.
+# --- joining and leaving --------------------------------------------------------------------------------------------
 
-    token: what the coordinator answered (ComeBack), 0 before.
+@wire.header(proto=GMS_ID, kind=1)
+class JoinRequest(Header):
+    """Joiner to coordinator: include me in the next view. `member` is the sender, with its name.
+
+    physical: where the joiner receives; token: the one of the coordinator's JoinChallenge, 0 before.
     """
 
     member: Address = field(wire.MEMBER)
@@ -71,26 +77,35 @@ class JoinMe(Header):
 
 
 @wire.header(proto=GMS_ID, kind=2)
-class AskThere(Header):
-    """To a joiner: I am not the coordinator, this one is."""
+class CoordinatorHint(Header):
+    """Answer to JoinRequest: the acting coordinator is another member, `coordinator`."""
 
     coordinator: Address = field(wire.MEMBER)
     physical: PhysicalAddress | None = field(wire.optional(wire.PHYSICAL))
 
 
-@wire.header(proto=GMS_ID, kind=3)
-class LeaveMe(Header):
-    """To the acting coordinator: the next view shall be without me.
+@wire.header(proto=GMS_ID, kind=16)
+class JoinChallenge(Header):
+    """Answer to JoinRequest: repeat it with this token, which proves that the joiner receives at `physical`."""
 
-    view_id: my view; None: I do not wait for it (or was only joining), and am gone already.
+    token: int = field(wire.U64)
+
+
+@wire.header(proto=GMS_ID, kind=3)
+class LeaveRequest(Header):
+    """Member to acting coordinator: exclude me from the next view.
+
+    view_id: the leaver's view; None: the leaver does not wait for a view (or was only joining), and is gone already.
     """
 
     view_id: ViewId | None = field(wire.optional(wire.VIEW_ID))
 
 
+# --- a view change --------------------------------------------------------------------------------------------------
+
 @wire.header(proto=GMS_ID, kind=4)
 class Prepare(Header):
-    """To `members` of the view and `joiners`: stop, promise this ballot, and say how far you are."""
+    """Phase 1, to `members` of the view and `joiners`: promise this ballot, stop, and report your digest."""
 
     flush: FlushId = field(FLUSH)
     members: tuple[Address, ...] = field(ADDRESSES)
@@ -98,7 +113,7 @@ class Prepare(Header):
 
 
 @wire.header(proto=GMS_ID, kind=5)
-class State(Header):
+class StateHeader(Header):
     """Answer to Prepare. digest: next number wanted, per member of the view; counter: highest view counter known."""
 
     flush: FlushId = field(FLUSH)
@@ -107,10 +122,10 @@ class State(Header):
 
 
 @wire.header(proto=GMS_ID, kind=6)
-class Cut(Header):
-    """To the same: deliver all below `cut`, fetching from `holders`, then accept.
+class CutHeader(Header):
+    """Phase 2, to the same members: deliver everything below `cut`, fetch what is missing from `holders`, then accept.
 
-    counter: of the view that is proposed, 0 where a merge leader will number it.
+    counter: of the proposed view; 0 where the leader of a merge will number it.
     """
 
     flush: FlushId = field(FLUSH)
@@ -122,18 +137,18 @@ class Cut(Header):
 
 
 @wire.header(proto=GMS_ID, kind=7)
-class Ack(Header):
-    """Answer to Cut: all below the cut is delivered, and what this flush decides is accepted."""
+class AckHeader(Header):
+    """Answer to Cut: everything below the cut is delivered, and what this flush decides is accepted."""
 
     flush: FlushId = field(FLUSH)
 
 
 @wire.header(proto=GMS_ID, kind=8)
-class Install(Header):
-    """The decided view. Whoever accepted one of `flushes` installs it, or leaves if it is one of `leavers`.
+class InstallHeader(Header):
+    """Phase 3: the decided view. A member that accepted one of `flushes` installs it, or leaves if in `leavers`.
 
-    Every member keeps the Install of its view and shows it to whoever still speaks of an older one. sent: member, or
-    one of the last members that left -> how many multicasts its application sent before this view (totals.py).
+    Every member keeps the Install of its view and answers messages about an older view with it. sent: member, or one
+    of the last members that left -> how many multicasts its application sent before this view (sent_counts.py).
     """
 
     view: View = field(wire.VIEW)
@@ -145,31 +160,43 @@ class Install(Header):
 
 @wire.header(proto=GMS_ID, kind=9)
 class Installed(Header):
-    """Answer to Install: this view is mine now (or I leave with it)."""
+    """Answer to Install: the view is installed here (or this member leaves with it)."""
 
     view_id: ViewId = field(wire.VIEW_ID)
 
 
 @wire.header(proto=GMS_ID, kind=10)
-class Outbid(Header):
-    """Answer to Prepare or Cut: I promised a higher ballot."""
+class NackHeader(Header):
+    """Answer to Prepare or Cut of a ballot below the promise: a higher ballot, `promised`, has been promised."""
 
     flush: FlushId = field(FLUSH)
     promised: Ballot = field(BALLOT)
 
 
 @wire.header(proto=GMS_ID, kind=11)
-class Elsewhere(Header):
-    """Answer to a message about `asked`: my view is `mine` (None: no view). final: and I cannot install `asked`."""
+class StaleView(Header):
+    """Answer to a message about view `asked`: the sender's view is `mine` (None: it has none).
+
+    final: and the sender cannot install `asked`.
+    """
 
     asked: ViewId = field(wire.VIEW_ID)
     mine: ViewId | None = field(wire.optional(wire.VIEW_ID))
     final: bool = field(wire.BOOL)
 
 
+# --- merging --------------------------------------------------------------------------------------------------------
+
+@wire.header(proto=GMS_ID, kind=15)
+class MergeProposal(Header):
+    """Coordinator to the coordinator that should lead: I coordinate `view_id`; merge our groups."""
+
+    view_id: ViewId = field(wire.VIEW_ID)
+
+
 @wire.header(proto=GMS_ID, kind=12)
-class MergeAsk(Header):
-    """From a merge's leader to another coordinator: flush your view `view_id`, then report."""
+class MergeRequest(Header):
+    """Merge leader to another coordinator: flush your view `view_id`, then answer MergeReady."""
 
     number: int = field(wire.U64)
     view_id: ViewId = field(wire.VIEW_ID)
@@ -177,7 +204,7 @@ class MergeAsk(Header):
 
 @wire.header(proto=GMS_ID, kind=13)
 class MergeReady(Header):
-    """Answer to MergeAsk: all of `view` accepted `flush`; these shall be in the merged view, those leave.
+    """Answer to MergeRequest: all of `view` accepted `flush`; `members` go to the merged view, `leavers` leave.
 
     sent: as in Install, of the members of `view`.
     """
@@ -193,25 +220,11 @@ class MergeReady(Header):
 
 
 @wire.header(proto=GMS_ID, kind=14)
-class MergeOff(Header):
-    """To a coordinator: this merge ended without you. From one: not so, my view is `view_id`.
+class MergeCancel(Header):
+    """From the leader: this merge ended without you. To the leader: not ready; my view is `view_id`.
 
-    view_id: what the sender coordinates; None: it coordinates nothing.
+    view_id: what the sender coordinates; None: it coordinates no view, or does not merge now.
     """
 
     number: int = field(wire.U64)
     view_id: ViewId | None = field(wire.optional(wire.VIEW_ID))
-
-
-@wire.header(proto=GMS_ID, kind=15)
-class MergePlease(Header):
-    """To the coordinator that should lead: I coordinate `view_id` and would be merged."""
-
-    view_id: ViewId = field(wire.VIEW_ID)
-
-
-@wire.header(proto=GMS_ID, kind=16)
-class ComeBack(Header):
-    """To a joiner: ask again with this token, which shows that you receive where you say."""
-
-    token: int = field(wire.U64)

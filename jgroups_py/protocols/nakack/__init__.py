@@ -1,8 +1,10 @@
 """NAKACK: reliable multicast, in each sender's order, and the half of virtual synchrony that holds messages.
 
-config (properties), headers (what goes over the wire), gaps (what to ask for again, and when), nakack (the layer).
+protocol.py is the layer; nak_sender.py requests what is missing, nak_schedule.py decides when, retransmit_queue.py
+answers such requests. future_views.py keeps batches of views that are not installed yet, last_seqno_announcer.py makes
+the loss of a sender's last message noticeable. headers.py is what goes over the wire, config.py the properties.
 """
 from jgroups_py.protocols.nakack.config import NakackConfig
-from jgroups_py.protocols.nakack.nakack import Nakack
+from jgroups_py.protocols.nakack.protocol import Nakack
 
 __all__ = ["Nakack", "NakackConfig"]

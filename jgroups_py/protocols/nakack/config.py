@@ -5,18 +5,18 @@ from typing import ClassVar
 
 import attrs
 
-from jgroups_py.errors import ConfigError
-from jgroups_py.units import count, duration, flag, show_duration, size
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.units import count, duration, flag, show_duration, size
 
-TABLE = "messages are kept as runs in a window that has no rows to size"
-THREADS = "one loop thread hands runs up; there is nothing to batch, reuse or block"
+TABLE = "messages are kept as batches in a window that has no rows to size"
+THREADS = "one loop thread passes batches up; there is nothing to batch, reuse or block"
 LOGGING = "drops are counted by name, not logged one by one"
 RING = "the window has no fixed size; flow control (MFC) bounds what senders may have unstable"
 
 
 @attrs.frozen
 class NakackConfig:
-    """See the fields."""
+    """How soon missing messages are requested, how much is outstanding, and how much is kept."""
 
     ignored: ClassVar[dict[str, str]] = {
         **dict.fromkeys(("xmit_table_num_rows", "xmit_table_msgs_per_row", "xmit_table_resize_factor",
@@ -33,52 +33,52 @@ class NakackConfig:
                         "to xmit_interval"),
         "discard_delivered_msgs": "delivered messages are kept until stable: virtual synchrony needs them",
         "use_mcast_xmit_req": "one member is asked at a time, another if it does not answer",
-        "gc_lag": "what is stable is dropped at once",
+        "gc_lag": "stable messages are dropped at once",
     }
 
     first_ask_ns: int = duration(
-        "5ms", least="100us", doc="How long a gap may be mere reordering before it is asked for. It grows by itself, "
-        "up to a quarter of xmit_interval, while requests turn out to be premature. Lower recovers sooner; higher asks "
-        "less for nothing.")
+        "5ms", least="100us", doc="How long a hole may be mere reordering before its messages are requested. It grows "
+        "by itself, up to a quarter of xmit_interval, while requests turn out to be premature. Lower recovers sooner; "
+        "higher sends fewer needless requests.")
     ask_again_ns: int = duration(
         "20ms", least="1ms", doc="Shortest time after which an unanswered request is repeated; it doubles up to "
-        "xmit_interval while nothing comes.")
+        "xmit_interval while no answer comes.")
     xmit_interval_ns: int = duration(
         "500ms", least="1ms", doc="Longest time between two requests for the same message. Lower recovers sooner "
         "when much is lost; higher loads a struggling group less.")
     max_xmit_req: int = count(
-        65536, least=1, name="max_xmit_req_size", doc="Most messages of one sender that are asked for and outstanding "
+        65536, least=1, name="max_xmit_req_size", doc="Most messages of one sender that are requested and outstanding "
         "at a time. Higher recovers faster, lower avoids bursts that are lost again.")
     ask_bytes: int = size(
-        "512K", least="4K", name="max_xmit_req_bytes", doc="Most bytes of one sender's messages, as they are guessed "
-        "from those that came, that are asked for and outstanding at a time.")
+        "512K", least="4K", name="max_xmit_req_bytes", doc="Most bytes of one sender's messages that are requested and "
+        "outstanding at a time, estimated from the sizes of earlier ones.")
     resend_bytes: int = size(
-        "256K", least="4K", doc="Most bytes resent at once; what is owed beyond that follows after resend_pause. Keep "
-        "it below the receivers' socket buffers.")
-    resend_pause_ns: int = duration("2ms", least="100us", doc="Pause between two bursts of resent messages.")
+        "256K", least="4K", doc="Most bytes retransmitted at once; what was requested beyond that follows after "
+        "resend_pause. Keep it below the receivers' socket buffers.")
+    resend_pause_ns: int = duration("2ms", least="100us", doc="Pause between two bursts of retransmissions.")
     use_mcast_xmit: bool = flag(
-        False, doc="Whether resent messages are multicast. Better where a lost frame is lost by many; worse where "
-        "losses differ, as everybody then gets what one of them missed.")
+        False, doc="Whether retransmissions are multicast. Better where many members lose the same frame; "
+        "worse where losses differ, as all members then receive what one of them missed.")
     xmit_from_random_member: bool = flag(
-        False, doc="Whether another member than the sender is asked first, which takes load off a busy sender.")
+        False, doc="Whether requests go to another member than the sender first, which takes load off a busy sender.")
     resend_last_seqno: bool = flag(
-        True, doc="Whether a sender that fell silent tells how far it had got, so that the loss of its last messages "
-        "is noticed.")
+        True, doc="Whether a sender that fell silent announces its last number, so that the loss of its last "
+        "messages is noticed.")
     announce_ns: int = duration(
-        "100ms", least="1ms", doc="Silence after which a sender tells so for the first time; the time doubles with "
-        "each repetition, up to 64 times as long, until its messages are stable.")
+        "100ms", least="1ms", doc="Time without a multicast after which a sender announces that first; it doubles "
+        "with each repetition, up to 64 times as long, until its messages are stable.")
     announce_times: int = count(
         0, name="resend_last_seqno_max_times", also=("resend_last_seqno_max_count",),
-        doc="How often it tells so at most; 0: until its messages are stable.")
+        doc="How often it announces that at most; 0: until its messages are stable.")
     max_ahead_bytes: int = size(
         "8M", least="64K", name="max_ahead_size", doc="Most bytes kept of all senders together that cannot yet be "
         "delivered, as something before them is missing; what is furthest ahead of the sender that takes most is "
-        "dropped first, counted, and asked for later. Keep it above MFC's max_credits, or recovery is slow; higher "
+        "dropped first, counted, and requested later. Keep it above MFC's max_credits, or recovery is slow; higher "
         "lets broken senders fill more memory.")
-    early_runs: int = count(
-        50, name="become_server_queue_size", doc="Most runs kept that belong to a view which is not installed here "
-        "yet; older ones are dropped and asked for later.")
-    early_bytes: int = size("4M", name="become_server_queue_bytes", doc="Most payload bytes of such runs.")
+    early_batches: int = count(
+        50, name="become_server_queue_size", doc="Most batches kept that belong to a view which is not installed "
+        "here yet; older ones are dropped and requested later.")
+    early_bytes: int = size("4M", name="become_server_queue_bytes", doc="Most payload bytes of such batches.")
 
     def __attrs_post_init__(self) -> None:
         if not self.first_ask_ns <= self.xmit_interval_ns or not self.ask_again_ns <= self.xmit_interval_ns:

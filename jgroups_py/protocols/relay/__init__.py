@@ -1,4 +1,4 @@
-"""RELAY: see relay.py."""
-from jgroups_py.protocols.relay.relay import Relay
+"""RELAY: see protocol.py."""
+from jgroups_py.protocols.relay.protocol import Relay
 
 __all__ = ["Relay"]

@@ -1,13 +1,13 @@
-"""What can be set about RELAY."""
+"""RELAY's properties."""
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 import attrs
 
-from jgroups_py.errors import ConfigError
-from jgroups_py.texts import MAX_NAME_BYTES, is_name
-from jgroups_py.units import choice, count, duration, flag, parse_int, parsed, size, text
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.text import MAX_NAME_BYTES, is_name
+from jgroups_py.model.units import choice, count, duration, flag, parse_int, parsed, size, text
 
 ALL_BACKUPS = 1 << 30
 OFFLINE, BLOCK = "offline", "block"
@@ -39,7 +39,7 @@ class RelayConfig:
     bridge_props: str = text(doc="Stack file of the bridge between the sites, relative to the file it stands in.")
     bridge_name: str = text("bridge-cluster", doc="Cluster name of the bridge; the same at all sites.")
     relay_multicasts: bool = flag(True, doc="false: multicasts stay in their site; unicasts and views still cross.")
-    present_global_views: bool = flag(True, doc="false: the application is not told of global views.")
+    present_global_views: bool = flag(True, doc="false: global views are not reported to the application.")
     backups: int = parsed("1", parse=parse_backups, unit="number or all", doc="How many members after the relay hold "
                           "what it has forwarded until the other sites have it: so many members of a site may crash "
                           "at once, the relay included, and nothing is lost. More costs memory, not messages.")
@@ -48,31 +48,31 @@ class RelayConfig:
     hold_bytes: int = size("256M", least="1M", doc="Bytes held for sites that do not acknowledge; beyond, the sites "
                            "furthest behind go OFFLINE and lose what was held for them. Make it some seconds of the "
                            "peak rate more than the longest break to survive.", name="hold_bytes")
-    hold_age_ns: int = duration("30m", name="hold_age", doc="A site that has not acknowledged a message for this long "
-                                "goes OFFLINE, however little is held; time counts in which members of our site "
+    hold_age_ns: int = duration("30m", name="hold_age", doc="A site that has not acknowledged a message for this "
+                                "long goes OFFLINE, however little is held; time counts in which members of this site "
                                 "run. Longer survives longer breaks.")
     on_full: str = choice(OFFLINE, allowed=(OFFLINE, BLOCK), doc="When hold_bytes are held: "
                           "offline gives up sites, senders never wait for another site; block lets senders of this "
                           "site wait until the others have acknowledged or hold_age is over.")
-    ack_interval_ns: int = duration("5ms", doc="Acknowledgements and confirmations are sent this much later, "
-                                    "together; longer costs latency of trimming, shorter costs messages.")
-    trim_interval_ns: int = duration("100ms", doc="How often holders are told at most what they may drop.")
-    resend_interval_ns: int = duration("500ms", doc="What was not acknowledged for this long is sent again.")
+    ack_interval_ns: int = duration("5ms", doc="Acknowledgements and confirmations wait this long, to be "
+                                    "sent together; longer costs latency of trimming, shorter costs messages.")
+    trim_interval_ns: int = duration("100ms", doc="How often TRIM is sent to holders at most.")
+    resend_interval_ns: int = duration("500ms", doc="What was not acknowledged for this long is retransmitted.")
     hello_interval_ns: int = duration("200ms", doc="HELLO is repeated this often until the other relay answers.")
     site_down_after_ns: int = duration("10s", name="site_down_after", doc="A site without a relay for this long is "
-                                       "DOWN: it leaves the global view, unicasts to it are unreachable. A site that "
-                                       "was told it is OFFLINE returns after this long.")
+                                       "DOWN: it leaves the global view, unicasts to it are unreachable. If another "
+                                       "site reports this one as OFFLINE, HELLO goes to it again after this long.")
     split_grace_ns: int = duration("20s", name="split_grace", doc="After members or the relay of a site vanished "
-                                   "nothing is trimmed for it for this long, as they may sit in another half.")
+                                   "nothing is trimmed for it for this long, as they may be in another half of it.")
     unicast_timeout_ns: int = duration("30s", name="unicast_timeout", doc="A unicast to another site that is not "
-                                       "acknowledged in this time is told as unreachable.")
+                                       "acknowledged in this time is reported as unreachable.")
     leave_timeout_ns: int = duration("1500ms", name="leave_timeout", doc="A leaving relay waits this long at most "
                                      "until the other sites have what it holds; the last member of a site "
                                       "without hold_dir then declares the rest lost.")
-    lost_after_ns: int = duration("30s", name="lost_after", doc="A run that no member holds is given up when its "
-                                  "origin has been out of the view this long.")
-    forget_after_ns: int = duration("1h", name="forget_after", doc="How long what is known of an origin is kept after "
-                                    "it left; at least twice as long as anybody may replay its messages.")
+    lost_after_ns: int = duration("30s", name="lost_after", doc="Messages that no member has held for this long are "
+                                  "declared lost.")
+    forget_after_ns: int = duration("1h", name="forget_after", doc="How long the state about an origin is kept after "
+                                    "it left; at least twice hold_age, so that no late replay is taken for new.")
     hold_dir: str = text("", doc="Folder on this machine (its members may share it: each has a folder of its name in "
                          "it) where what is held for other sites is also written, so that it survives when all "
                          "members of the site crash; a member that starts again with its name and this folder sends "
@@ -83,8 +83,8 @@ class RelayConfig:
                             "site got: the relay sends only what is on its disk, for a disk's latency more.")
     hold_sync_interval_ns: int = duration("1s", least="1ms", name="hold_sync_interval", doc="How often, with "
                                           "hold_sync=interval.")
-    max_letters: int = count(100_000, least=1, doc="Unacknowledged unicasts to other sites held here at most; "
-                             "beyond, further ones are told as unreachable.")
+    max_unicasts: int = count(100_000, least=1, doc="Unacknowledged unicasts to other sites held here at most; "
+                             "beyond, further ones are reported as unreachable.")
 
     def __attrs_post_init__(self) -> None:
         if not self.site:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import attrs
 
-from jgroups_py.units import duration, size
+from jgroups_py.model.units import duration, size
 
 POOL = "there are no threads to pool: a state is a stream of messages"
 SOCKETS = "the state travels through the stack, not on a socket of its own"
@@ -13,7 +13,7 @@ SOCKETS = "the state travels through the stack, not on a socket of its own"
 
 @attrs.frozen
 class StateTransferConfig:
-    """How much of a state is under way, and how long members wait for each other."""
+    """Bounds of a state transfer in bytes and in time."""
 
     ignored: ClassVar[dict[str, str]] = {
         **dict.fromkeys(("max_pool", "pool_thread_keep_alive", "max_pool_size", "use_default_transport"), POOL),
@@ -24,12 +24,12 @@ class StateTransferConfig:
 
     window_bytes: int = size(
         "2M", least="64K", name="window", doc="Bytes of a state that may be under way. Higher is faster on a fast "
-        "network; lower bounds what the receiver may have to keep.")
+        "network; lower bounds the memory of the receiver.")
     max_buffer_bytes: int = size(
-        "64M", name="max_buffer", doc="Bytes of multicasts kept back while a state is being agreed on; beyond it the "
-        "transfer fails.")
+        "64M", name="max_buffer", doc="Bytes of multicasts kept back until the cut is reached; beyond it the transfer "
+        "fails.")
     provide_timeout_ns: int = duration(
         "2s", name="provide_timeout", doc="How long a provider waits until it has delivered what the requester has; "
-        "then it refuses, and the requester asks somebody else.")
+        "then it refuses, and the requester asks another member.")
     retry_interval_ns: int = duration(
         "200ms", least="1ms", name="retry_interval", doc="Wait before all members are asked again after all refused.")

@@ -1,16 +1,16 @@
-"""What STATE_TRANSFER says on the wire. `attempt` is the requester's number for one try at one provider."""
+"""Wire headers of STATE_TRANSFER. `attempt` is the requester's number for one try at one provider."""
 from __future__ import annotations
 
 from jgroups_py import wire
-from jgroups_py.address import Address
-from jgroups_py.batch import Header
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Header
 
 VIEW_ID_BYTES = 24
 
 
 @wire.header(proto=15, kind=1)
-class Ask(Header):
-    """To a provider: your state, please, once you have delivered what I have: `delivered` multicasts of each sender."""
+class StateRequestHeader(Header):
+    """To a provider: send the state as soon as `delivered`, the requester's multicasts per sender, are delivered."""
 
     attempt: int = wire.field(wire.U32)
     view: bytes = wire.field(wire.fixed_bytes(VIEW_ID_BYTES))
@@ -18,8 +18,8 @@ class Ask(Header):
 
 
 @wire.header(proto=15, kind=2)
-class Cut(Header):
-    """To the requester: the state that will come holds the first `delivered` multicasts of each sender in this view."""
+class StateCutHeader(Header):
+    """To the requester: the state holds the first `delivered` multicasts of each sender in this view."""
 
     attempt: int = wire.field(wire.U32)
     delivered: dict[Address, int] = wire.field(wire.DIGEST)
@@ -34,8 +34,8 @@ class More(Header):
 
 
 @wire.header(proto=15, kind=4)
-class Part(Header):
-    """To the requester: the next bytes of the state; after the last one, an empty `error` says that it is complete."""
+class StatePartHeader(Header):
+    """To the requester: the next bytes of the state. `last` ends it; it is complete if `error` is empty."""
 
     attempt: int = wire.field(wire.U32)
     last: bool = wire.field(wire.BOOL)
@@ -43,8 +43,8 @@ class Part(Header):
 
 
 @wire.header(proto=15, kind=5)
-class Refused(Header):
-    """To the requester: not from me."""
+class StateRefusedHeader(Header):
+    """To the requester: the sender does not provide a state for this attempt."""
 
     attempt: int = wire.field(wire.U32)
     reason: str = wire.field(wire.TEXT)
@@ -52,6 +52,6 @@ class Refused(Header):
 
 @wire.header(proto=15, kind=6)
 class Enough(Header):
-    """To the provider: I do not want it any more."""
+    """To the provider: the attempt is over; drop its state."""
 
     attempt: int = wire.field(wire.U32)

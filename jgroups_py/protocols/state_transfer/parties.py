@@ -1,38 +1,39 @@
-"""What a requester and a provider remember of a transfer."""
+"""The state of a transfer at the requester and at the provider."""
 from __future__ import annotations
 
 import enum
 from collections import deque
 from collections.abc import Mapping
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
-from jgroups_py.windows.paced import PacedBytes
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch
+from jgroups_py.windows.pacing import PacedBytes
 
 Delivered = Mapping[Address, int]
-"""Sender -> how many of its multicasts were delivered in the present view."""
+"""Sender -> number of its multicasts delivered in the current view."""
 
 
 def covers(mine: Delivered, its: Delivered) -> bool:
-    """Whether everything in `its` was delivered by `mine`."""
+    """Whether `mine` holds every multicast of `its`."""
     return all(mine.get(sender, 0) >= number for sender, number in its.items())
 
 
 class Phase(enum.Enum):
-    """How far a transfer is."""
+    """The phases of a transfer, as its requester sees it."""
 
-    ASKING = "multicasts are kept back until a provider has said what its state will hold"
+    ASKING = "a provider was asked; multicasts are kept back until its cut is known"
     CATCHING_UP = "the cut is known; multicasts above it are kept back until all below it have arrived"
     RECEIVING = "the state is arriving"
-    RESTING = "everybody refused; all will be asked again soon"
+    RESTING = "all members refused; they are asked again after retry_interval"
 
 
-class Transfer:
-    """The requester's side.
+class RequestedState:
+    """A transfer at its requester.
 
-    provider: who is being asked, None between two rounds; refused: who was asked in this round; cut: what the state
-    holds; held: multicasts kept back, in order of arrival; stop: up to which byte we asked; moved_ns: when something
-    last arrived; why: the last refusal.
+    target: the member asked first; provider: the member asked now, None between two rounds; refused: members that
+    refused in this round; cut: what the state holds; held: multicasts kept back, in order of arrival; received and
+    stop: bytes that came, and the byte up to which the provider may send; moved_ns: time of the last progress; why: the
+    last refusal.
     """
 
     __slots__ = ("attempt", "cut", "held", "held_bytes", "moved_ns", "phase", "provider", "received", "refused", "stop",
@@ -59,23 +60,23 @@ class Transfer:
         return self.phase is Phase.ASKING or self.phase is Phase.CATCHING_UP
 
     def hold(self, batch: Batch) -> None:
-        """Keep a run back."""
+        """Keep a batch back."""
         self.held.append(batch)
         self.held_bytes += batch.nbytes
 
     def release(self) -> deque[Batch]:
-        """Everything kept back."""
+        """Everything kept back, which is kept no longer."""
         held, self.held, self.held_bytes = self.held, deque(), 0
         return held
 
     def next_provider(self, members: tuple[Address, ...], me: Address) -> Address | None:
-        """Whom to ask now: the wanted one, then all in view order; None if all refused."""
+        """The next provider: the target, then all members in view order; None if all refused."""
         return next((member for member in (self.target, *members)
                      if member in members and member != me and member not in self.refused), None)
 
 
-class Waiting:
-    """A request that the provider cannot answer yet."""
+class PendingRequest:
+    """A request that the provider cannot answer before it has delivered `delivered` in `view`."""
 
     __slots__ = ("attempt", "delivered", "view")
 
@@ -85,10 +86,10 @@ class Waiting:
         self.delivered = delivered
 
 
-class Session(PacedBytes):
-    """The provider's side of one transfer: what the application wrote and the requester has not asked for yet.
+class ProvidedState(PacedBytes):
+    """A transfer at its provider: a queue of what the application wrote and the requester has not asked for yet.
 
-    ended: the application wrote its last; error: why it failed, if it did.
+    ended: the application wrote its last byte, or failed with `error`.
     """
 
     __slots__ = ("attempt", "ended", "error", "requester")

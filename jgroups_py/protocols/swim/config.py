@@ -5,9 +5,9 @@ from typing import Any
 
 import attrs
 
-from jgroups_py.address import PhysicalAddress
-from jgroups_py.errors import ConfigError
-from jgroups_py.units import ByProfile, count, duration, flag, parse_int, parsed, show_duration, size, text
+from jgroups_py.model.address import PhysicalAddress
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.units import ByProfile, count, duration, flag, parse_int, parsed, show_duration, size, text
 
 LAN, WAN, LOCAL = "memberlist-lan", "memberlist-wan", "memberlist-local"
 PROFILES = (LAN, WAN, LOCAL)
@@ -34,7 +34,7 @@ def parse_helpers(value: Any) -> int | str:
 
 
 def parse_places(value: Any) -> tuple[PhysicalAddress, ...]:
-    """Places as host[port],host[port], or a sequence of (host, port)."""
+    """Physical addresses: text of the form host[port],host[port], or a sequence of (host, port)."""
     if not isinstance(value, str):
         return tuple((str(host), int(port)) for host, port in value)
     return tuple(parse_place(item.strip()) for item in value.split(",") if item.strip())
@@ -44,7 +44,7 @@ def parse_place(item: str) -> PhysicalAddress:
     """host[port] or host:port."""
     host, _, port = item.removesuffix("]").rpartition("[" if item.endswith("]") else ":")
     if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
-        raise ConfigError(f"{item!r} is no place; write host[port]")
+        raise ConfigError(f"{item!r} is no address; write host[port]")
     return host, int(port)
 
 
@@ -71,7 +71,7 @@ def parse_weight(value: Any) -> float:
     except (ValueError, TypeError):
         weight = 0.0
     if not 0 < weight < float("inf"):
-        raise ConfigError(f"weight {value!r} is no positive number")
+        raise ConfigError(f"weight {value!r} is not a positive number")
     return weight
 
 
@@ -79,62 +79,63 @@ def parse_weight(value: Any) -> float:
 class SwimConfig:
     """Defaults are memberlist's for its profile for local networks; `profile` chooses among its three."""
 
-    profile: str = parsed(LAN, parse=parse_profile, unit="|".join(PROFILES), doc="Whose defaults the other properties "
-                          "have: memberlist's for local networks, for wide ones (slower, more patient), or for one "
-                          "host (faster).")
+    profile: str = parsed(LAN, parse=parse_profile, unit="|".join(PROFILES), doc="The defaults of the other "
+                          "properties: memberlist's for local networks, for wide ones (slower, more patient), or for "
+                          "one host (faster).")
     probe_interval_ns: int = duration(
         per_profile("1s", "5s", "1s"), least="1ms", doc="How often a member probes another one. Lower finds failures "
         "sooner and sends more.")
     probe_timeout_ns: int = duration(
         per_profile("500ms", "3s", "200ms"), least="1ms", doc="How long the answer to a direct probe may take, before "
-        "others are asked to probe; lower than probe_interval. A bit more than the longest usual round trip.")
+        "other members are asked to probe; lower than probe_interval. A bit more than the longest usual round trip.")
     indirect_checks: int | str = parsed(
         per_profile(3, 3, 1), parse=parse_helpers, unit="number or all", also=("k",), doc="How many others are "
-        "asked to probe a member that did not answer. More survive more loss between two members, and send more; all: "
-        "everybody.")
+        "asked to probe a member that did not answer. Higher tolerates more loss between two members, and sends more; "
+        "all: every other member.")
     link_pings: bool = flag(True, also=("tcp_pings",), doc="Whether a connection is tried as well where one member "
-                            "does not answer datagrams, so that a filter that drops only these fails nobody.")
+                            "does not answer datagrams, so that a filter that drops only these makes no member fail.")
     link_port: int = count(0, most=65535, doc="Port on which connections are accepted; 0: any free one.")
-    trust_refusal: bool = flag(False, doc="Whether a refused connection (nobody listens there any more) is a failure "
-                               "at once, without suspicion. Finds killed processes within a probe or two; wrong where "
-                               "a member's port can be refused though it lives.")
+    trust_refusal: bool = flag(False, doc="Whether a refused connection (no process listens there any more) is a "
+                               "failure at once, without suspicion. Finds killed processes within a probe or two; "
+                               "wrong where a member's port can be refused though it lives.")
     suspicion_mult: int = count(
         per_profile(4, 6, 3), least=1, most=100, doc="How long a suspect has to refute, in probe intervals times the "
-        "logarithm of the group. Higher spares slow members, lower fails dead ones sooner.")
-    suspicion_max_mult: int = count(6, least=1, most=100, doc="How many times longer that is while nobody else "
+        "logarithm of the group's size. Higher spares slow members, lower fails dead ones sooner.")
+    suspicion_max_mult: int = count(6, least=1, most=100, doc="How many times longer that is while no other member "
                                     "confirms a suspicion.")
     gossip_interval_ns: int = duration(
-        per_profile("200ms", "500ms", "100ms"), least="1ms", doc="How often news are sent on. Lower spreads them "
-        "sooner and sends more.")
+        per_profile("200ms", "500ms", "100ms"), least="1ms", doc="How often updates are sent to a few members. Lower "
+        "spreads them sooner and sends more.")
     gossip_nodes: int = count(per_profile(3, 4, 3), least=1, most=100, doc="To how many members each time.")
     gossip_to_the_dead_ns: int = duration(
-        per_profile("30s", "60s", "15s"), doc="How long failed members are told news as well, so that they can "
+        per_profile("30s", "60s", "15s"), doc="How long gossip also goes to failed members, so that they can "
         "refute.")
-    retransmit_mult: int = count(per_profile(4, 4, 2), least=1, most=100, doc="How often each member sends a news, "
-                                 "times the logarithm of the group. Higher reaches everybody through more loss.")
+    retransmit_mult: int = count(per_profile(4, 4, 2), least=1, most=100, doc="How often each member sends a "
+                                 "update, times the logarithm of the group's size. Higher reaches all members through "
+                                 "more loss.")
     push_pull_interval_ns: int = duration(
-        per_profile("30s", "60s", "15s"), least="10ms", doc="How often a member exchanges all that it knows with "
-        "another one; stretched in groups of more than 32. Lower repairs sooner what gossip missed, and costs bytes.")
+        per_profile("30s", "60s", "15s"), least="10ms", doc="How often a member exchanges its whole table with another "
+        "one; stretched in groups of more than 32. Lower repairs sooner what gossip missed, and costs bytes.")
     reconnect_interval_ns: int = duration(
         per_profile("30s", "60s", "15s"), least="10ms", doc="How often a failed member is tried again, so that "
         "the parts of a split group find each other.")
     forget_ns: int = duration("24h", least="1s", also=("reconnect_timeout",), doc="How long failed and left members "
                               "are remembered and tried again.")
     packet_bytes: int = size("1400", least=512, most=LARGEST_FRAME, also=("udp_buffer_size",), doc="Largest frame of "
-                             "news, and of a page of all that is known. Above the network's packet size one lost "
-                             "packet loses more.")
-    lifeguard: bool = flag(True, doc="Whether members judge their own health, helpers say nack, suspects are told with "
-                           "the ping, and confirmations shorten suspicion. Off is plain SWIM, for comparison.")
-    awareness_max_mult: int = count(8, least=1, most=100, doc="A member in bad health probes up to so many times more "
-                                    "slowly.")
+                             "updates, and of a page of the table. Above the network's packet size one lost packet "
+                             "loses more.")
+    lifeguard: bool = flag(True, doc="Whether members judge their own health, helpers send nacks, pings bring a "
+                           "suspicion to the suspect, and confirmations shorten it. Off is plain SWIM, for comparison.")
+    awareness_max_mult: int = count(8, least=1, most=100, doc="How many times more slowly a member in bad health "
+                                    "probes at most.")
     initial_hosts: tuple[PhysicalAddress, ...] = parsed(
-        "", parse=parse_places, unit="host[port],...", doc="Without GMS: where members may be, to be asked besides "
+        "", parse=parse_places, unit="host[port],...", doc="Without GMS: addresses of possible members, tried besides "
         "those that a discovery protocol finds.")
-    join_interval_ns: int = duration("1s", least="10ms", doc="Without GMS: how often a member that knows nobody asks "
-                                     "again.")
-    leave_timeout_ns: int = duration("5s", doc="Without GMS: how long a leaving member may take to tell others.")
+    join_interval_ns: int = duration("1s", least="10ms", doc="Without GMS: how often a member that has found no other "
+                                     "tries again.")
+    leave_timeout_ns: int = duration("5s", doc="Without GMS: how long a leaving member may take to announce it.")
     node_name: str = text("", also=("node",), doc="Without GMS: the name of the node; empty: the member's logical "
-                          "name. It stays the same when the member starts again.")
+                          "name. It is to stay the same when the member starts again.")
     tags: str = text("", doc="Without GMS: tags to begin with, as key=value,key=value.")
     weight: float = parsed(1.0, parse=parse_weight, unit="number", doc="Without GMS: the member's weight, for "
                            "placement.")

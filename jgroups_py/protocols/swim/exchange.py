@@ -1,10 +1,10 @@
-"""Exchanges: all that one member knows against all that another knows, and how a member finds the first one.
+"""Push-pull: exchanging the whole table with another member, which is also how a member joins and finds failed ones.
 
-Gossip reaches almost everybody; what it missed, and all that a newcomer does not know, comes by push-pull: now and then
-with one other member, with a failed one to see whether it is back, and with those who may be there to join. Over
-datagrams it goes in pages, each of which stands by itself: a lost one costs only what is on it, until the next time.
-Sources: memberlist's state.go (pushPull, mergeState) and util.go (pushPullScale); Serf's reconnect. Deviations: pages;
-a suspicion that comes this way is hearsay and confirms nothing.
+Gossip reaches almost all members; an exchange brings what it missed, and all that a joiner lacks. It takes place now
+and then with one other member, with a failed one to detect its return, and with the addresses of possible members to
+join. Over datagrams it goes in pages, each of which stands by itself: a lost one costs only what is on it, until the
+next exchange. Sources: memberlist's state.go (pushPull, mergeState) and util.go (pushPullScale); Serf's reconnect.
+Deviations: pages; a suspicion that comes by an exchange is hearsay and confirms nothing.
 """
 from __future__ import annotations
 
@@ -12,31 +12,20 @@ import math
 from collections.abc import Iterator
 
 from jgroups_py import wire
-from jgroups_py.address import Address, PhysicalAddress
-from jgroups_py.batch import Batch
-from jgroups_py.events import FindMembers, MembersFound
-from jgroups_py.ports import UserState
-from jgroups_py.protocol import CONTROL, on, timer
-from jgroups_py.protocols.swim.headers import (
-    ALIVE,
-    DEAD,
-    LEFT,
-    NODE_STATE,
-    Dead,
-    NodeState,
-    PushPull,
-    Suspected,
-)
+from jgroups_py.model.address import Address, PhysicalAddress
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.events import FindMembers, JoinPlaces, MembersFound, StreamTo, UserStateHeard
+from jgroups_py.model.ports import UserState
+from jgroups_py.protocols.swim.headers import ALIVE, DEAD, LEFT, NODE_STATE, Dead, NodeState, PushPull, SuspectedHeader
 from jgroups_py.protocols.swim.probing import NUMBERS, Probing
-from jgroups_py.protocols.swim.suspicion import NOBODY
-from jgroups_py.protocols.swim.table import Node
-from jgroups_py.streams import StreamTo
-from jgroups_py.swim_events import JoinPlaces, UserStateHeard
+from jgroups_py.protocols.swim.suspicion import HEARSAY
+from jgroups_py.protocols.swim.table import SwimNode
+from jgroups_py.stack.protocol import CONTROL, on, timer
 
 STRETCH_ABOVE = 32               # nodes; from there on the exchange interval grows with the group
-JOIN_WITH = 3                    # so many of those that were found are asked to take us in
+JOIN_WITH = 3                    # of the members that discovery found, so many are asked
 LONGEST_JOIN_WAIT = 8            # join intervals
-MAX_ANSWERED = 1000
+MAX_ANSWERED = 1000              # members whose latest exchange is remembered
 
 
 def stretched(interval_ns: int, nodes: int) -> int:
@@ -51,7 +40,7 @@ def stretched(interval_ns: int, nodes: int) -> int:
 
 
 def pages(states: list[NodeState], room: int) -> Iterator[tuple[NodeState, ...]]:
-    """The states in pieces of `room` bytes, at least one piece."""
+    """The states in pages of at most `room` bytes; a larger state has a page to itself. At least one page."""
     page: list[NodeState] = []
     used = 0
     for state in states:
@@ -70,95 +59,102 @@ class Exchange(Probing):
 
     def start(self) -> None:
         super().start()
-        self.exchanges = 0                             # number of the latest one that we began
-        self.answered_of: dict[Address, int] = {}      # who asked -> the exchange that we answered
+        self.exchanges = 0                             # number of the latest one that this member began
+        self.answered: dict[Address, int] = {}         # requester -> its exchange that was answered last
         self.seeds: dict[PhysicalAddress, None] = dict.fromkeys(self.config.initial_hosts)
         self.join_wait_ns = self.config.join_interval_ns
         self.user: UserState | None = self.stack.find(UserState)
         empty = bytearray()
         wire.encode_headers((PushPull(0, False, False, (), b""),), empty)
         self.page_room = self.config.packet_bytes - self.frame_bytes - len(empty)
-        self.talk[PushPull] = self.exchanged
+        self.handlers[PushPull] = self.on_push_pull
 
     # --- sending ------------------------------------------------------------------------------------------------------
 
     def exchange(self, dest: Address | None, place: PhysicalAddress | None, join: bool = False) -> None:
-        """Tell all that we know to somebody, who does the same in return."""
+        """Begin an exchange: send the table; the receiver answers with its own."""
         self.exchanges = (self.exchanges + 1) % NUMBERS
         self.count("exchanges")
         if self.streams is not None and self.streams.has_streams() and place is not None:
             everything = PushPull(self.exchanges, False, join, tuple(self.states()), self.user_state(join))
             self.pass_down(StreamTo(place, Batch(self.me, dest, (), (everything,), CONTROL)))
         else:
-            self.tell_all(dest, place, self.exchanges, answer=False, join=join)
+            self.send_pages(dest, place, self.exchanges, answer=False, join=join)
 
-    def tell_all(
+    def send_pages(
         self, dest: Address | None, place: PhysicalAddress | None, number: int, *, answer: bool, join: bool,
     ) -> None:
-        """All that we know, in pages."""
+        """Send the table in pages; what a layer above adds is in the first one only."""
         user = self.user_state(join)
         for page in pages(self.states(), self.page_room - len(user)):
-            self.post_to(dest, place, PushPull(number, answer, join, page, user))
+            self.send_with_updates(dest, place, PushPull(number, answer, join, page, user))
             user = b""
 
     def states(self) -> list[NodeState]:
-        """What we know, ourselves first."""
-        mine = NodeState(self.says(), LEFT if self.leaving else ALIVE)
-        return [mine, *(NodeState(node.says(), node.state) for node in self.nodes.values())]
+        """The table, this member first."""
+        mine = NodeState(self.own_alive(), LEFT if self.leaving else ALIVE)
+        return [mine, *(NodeState(node.as_alive(), node.state) for node in self.nodes.values())]
 
     def user_state(self, join: bool) -> bytes:
         return b"" if self.user is None else self.user.user_state(join)
 
     # --- receiving ----------------------------------------------------------------------------------------------------
 
-    def exchanged(self, said: PushPull, batch: Batch) -> None:
-        """A page of what somebody knows."""
+    def on_push_pull(self, table: PushPull, batch: Batch) -> None:
+        """A page of another member's table; the first page of an exchange that it began is answered."""
         if not self.my_name:
             return
-        for state in said.states:
+        for state in table.states:
             self.merge(state)
-        if said.user:
-            self.pass_up(UserStateHeard(said.user, said.join))
-        if not said.answer and self.answered_of.get(batch.src) != said.exchange:
-            if len(self.answered_of) >= MAX_ANSWERED:
-                self.answered_of.clear()
-            self.answered_of[batch.src] = said.exchange
-            self.reply(said, batch)
+        if table.user:
+            self.pass_up(UserStateHeard(table.user, table.join))
+        if not table.answer and self.answered.get(batch.src) != table.exchange:
+            if len(self.answered) >= MAX_ANSWERED:
+                # Bounded, since sources can be forged; an entry lost here costs at most one further answer.
+                self.answered.clear()
+            self.answered[batch.src] = table.exchange
+            self.answer(table, batch)
 
-    def reply(self, said: PushPull, batch: Batch) -> None:
-        """Our side of it; a transport with streams sends it back where the question came from."""
-        asker = next((state.alive for state in said.states if state.alive.member == batch.src), None)
+    def answer(self, table: PushPull, batch: Batch) -> None:
+        """Send this member's table; a transport with streams sends it back on the stream of the request."""
+        requester = next((state.alive for state in table.states if state.alive.member == batch.src), None)
         if self.streams is not None:
-            answer = PushPull(said.exchange, True, said.join, tuple(self.states()), self.user_state(said.join))
+            answer = PushPull(table.exchange, True, table.join, tuple(self.states()), self.user_state(table.join))
             self.pass_down(Batch(self.me, batch.src, (), (answer,), CONTROL))
         else:
-            place = asker.place if asker is not None else None
-            self.tell_all(batch.src, place, said.exchange, answer=True, join=said.join)
+            place = requester.place if requester is not None else None
+            self.send_pages(batch.src, place, table.exchange, answer=True, join=table.join)
 
     def merge(self, state: NodeState) -> None:
-        """What somebody knows of a node, as if it had come by gossip; who failed may refute first."""
+        """Apply an entry of another member's table as if it had come by gossip [memberlist's mergeState].
+
+        A node that failed there is only suspected here, without a source: it may still run, and can refute.
+        """
         alive, node = state.alive, self.nodes.get(state.alive.node)
         if state.state == ALIVE:
-            self.hear_alive(alive)
+            self.on_alive(alive)
         elif node is not None and node.is_up and node.member != alive.member:
-            self.mistaken(node, alive.incarnation)
+            self.report_end_of_start(node, alive.incarnation)
         elif state.state == LEFT:
-            self.hear_dead(Dead(alive.incarnation, alive.node, alive.node))
+            self.on_dead(Dead(alive.incarnation, alive.node, alive.node))
         else:
             if alive.node not in self.nodes and state.state != DEAD:
-                self.hear_alive(alive)
-            self.hear_suspected(Suspected(alive.incarnation, alive.node, NOBODY, 0))
+                self.on_alive(alive)
+            self.on_suspected(SuspectedHeader(alive.incarnation, alive.node, HEARSAY, 0))
 
-    def mistaken(self, node: Node, incarnation: int) -> None:
-        """Somebody knows the end of another start of this name: tell the one that is there, which outbids it."""
+    def report_end_of_start(self, node: SwimNode, incarnation: int) -> None:
+        """Elsewhere another start of this node ended with `incarnation`, which the current start must exceed.
+
+        The end is not applied to the current start: it is sent to it as an accusation, which it refutes.
+        """
         if incarnation >= node.incarnation:
-            self.post(node, Dead(incarnation, node.name, node.name))
+            self.send_to_node(node, Dead(incarnation, node.name, node.name))
 
-    # --- when ---------------------------------------------------------------------------------------------------------
+    # --- timers -------------------------------------------------------------------------------------------------------
 
     @timer("exchange")
     def exchange_with_one(self) -> None:
-        """Repair what gossip missed; forget who has been gone for long."""
+        """Repair what gossip missed; forget nodes that have been gone for long."""
         self.forget()
         for name in self.ring.pick(1, self.is_up):
             node = self.nodes[name]
@@ -167,20 +163,23 @@ class Exchange(Probing):
 
     @timer("reconnect")
     def reconnect(self) -> None:
-        """Is one of the failed back, or the other part of a split group reachable again?"""
+        """Try a failed node and a seed: a failed node may be back, a split group reachable again."""
         for name in self.ring.pick(1, self.has_failed):
             node = self.nodes[name]
-            # Whoever receives there: it may be another start.
+            # To the physical address, without a destination: another start may receive there.
             self.exchange(None if node.place is not None else node.member, node.place)
-        self.try_a_seed()
+        self.try_seed()
         self.set_timer("reconnect", self.config.reconnect_interval_ns)
 
-    def try_a_seed(self) -> None:
-        """Somebody may be there again who knows nobody, or with a part of the group that we never met."""
+    def try_seed(self) -> None:
+        """Exchange with a seed where no member is known to be.
+
+        A member that started again there may have an empty table, or one of a part of the group that is not in ours.
+        """
         taken = dict.fromkeys(node.place for node in self.nodes.values() if node.is_up)
-        empty = [place for place in self.seeds if place not in taken and place != self.addresses.my_physical()]
-        if empty and not self.leaving:
-            self.exchange(None, self.rng.choice(empty), join=True)
+        free = [place for place in self.seeds if place not in taken and place != self.addresses.my_physical()]
+        if free and not self.leaving:
+            self.exchange(None, self.rng.choice(free), join=True)
 
     def has_failed(self, name: str) -> bool:
         return self.nodes[name].state == DEAD
@@ -188,10 +187,10 @@ class Exchange(Probing):
     def forget(self) -> None:
         oldest_ns = self.now_ns - self.config.forget_ns
         for node in [node for node in self.nodes.values() if not node.is_up and node.changed_ns < oldest_ns]:
-            self.drop(node)
+            self.remove(node)
 
-    def drop(self, node: Node) -> None:
-        """Know it no more."""
+    def remove(self, node: SwimNode) -> None:
+        """Take a node out of the table, the ring and the queue of updates."""
         self.up_count -= node.is_up
         self.cancel_timer("suspicion", node.name)
         self.ring.remove(node.name)
@@ -202,7 +201,7 @@ class Exchange(Probing):
 
     @timer("join")
     def join(self) -> None:
-        """While we know nobody: ask discovery, and whoever may be at the places we were given."""
+        """While no other node is up: ask discovery and the seeds, with a growing wait in between."""
         if self.up_count or self.leaving:
             return
         self.pass_down(FindMembers(self.join_wait_ns))
@@ -217,7 +216,7 @@ class Exchange(Probing):
                 self.exchange(None, place, join=True)
 
     @on(JoinPlaces)
-    def join_wanted(self, event: JoinPlaces) -> None:
+    def join_places(self, event: JoinPlaces) -> None:
         self.seeds.update(dict.fromkeys(event.places))
         if self.my_name:
             self.join_at(event.places)
@@ -226,12 +225,10 @@ class Exchange(Probing):
                 self.set_timer("join", self.join_wait_ns)
 
     @on(MembersFound)
-    def found(self, event: MembersFound) -> None:
+    def members_found(self, event: MembersFound) -> None:
         if self.views or self.up_count or not self.my_name:
             return
         found = list(event.found)
         self.rng.shuffle(found)
         for one in found[:JOIN_WITH]:
             self.exchange(one.member, one.physical, join=True)
-
-

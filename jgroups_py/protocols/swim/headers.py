@@ -1,19 +1,20 @@
-"""What SWIM members say to each other: one class for each of memberlist's messages, with the same facts in it.
+"""The headers of SWIM: one class for each of memberlist's messages, with the same fields.
 
-News (Suspected, Alive, Dead) rides along: a frame with several of our messages is one batch with several headers, and
-a codec for memberlist's own frames maps such a batch to one compound message. `node` is a member's name, by which it
-is known through restarts; `member` is the address of one start of it. Protocol versions are left to codecs.
+Updates (Suspected, Alive, Dead) are piggybacked: a frame with several of these messages is one batch with several
+headers, and the codec of memberlist's own frames maps such a batch to one compound message. `node` is a member's name,
+which it keeps through restarts; `member` is the address of one start of it. `source` is the name of the node that sent
+the message first, `place` a physical address. Protocol versions are left to codecs.
 """
 from __future__ import annotations
 
 import attrs
 
 from jgroups_py import wire
-from jgroups_py.address import Address, PhysicalAddress
-from jgroups_py.batch import Header
-from jgroups_py.codec import Codec
-from jgroups_py.errors import WireError
+from jgroups_py.model.address import Address, PhysicalAddress
+from jgroups_py.model.batch import Header
+from jgroups_py.model.errors import WireError
 from jgroups_py.wire import field
+from jgroups_py.wire.codec import Codec
 
 SWIM_ID = 17
 
@@ -23,8 +24,8 @@ STATE_NAMES = ("alive", "suspect", "failed", "left")
 
 
 @wire.header(proto=SWIM_ID, kind=1)
-class Ping(Header):
-    """Are you there, `node`? Answer Ack(number) to `source`, which receives at `place` (None: where this came from)."""
+class PingHeader(Header):
+    """Requests a ProbeAck(number) from `node`, sent to `source` at `place` (None: where this came from)."""
 
     number: int = field(wire.U32)
     node: str = field(wire.NAME_IF_KNOWN)
@@ -34,7 +35,10 @@ class Ping(Header):
 
 @wire.header(proto=SWIM_ID, kind=2)
 class PingFor(Header):
-    """Ping `node`, which receives at `target`, for us, and pass its Ack on as Ack(number). nack: say so if not."""
+    """Requests that the receiver ping `node`, start `member`, at `target`, and send the ProbeAck on under `number`.
+
+    nack: whether a Nack is expected if there is no answer. source, place: where the answer goes.
+    """
 
     number: int = field(wire.U32)
     node: str = field(wire.NAME)
@@ -46,8 +50,8 @@ class PingFor(Header):
 
 
 @wire.header(proto=SWIM_ID, kind=3)
-class Ack(Header):
-    """The answer to a Ping; payload: what the one who answers adds (Serf: its coordinates)."""
+class ProbeAck(Header):
+    """The answer to a PingHeader; payload: what the answering node adds (Serf: its coordinates)."""
 
     number: int = field(wire.U32)
     payload: bytes = field(wire.BYTES)
@@ -55,14 +59,14 @@ class Ack(Header):
 
 @wire.header(proto=SWIM_ID, kind=4)
 class Nack(Header):
-    """The one that you asked us to ping has not answered us either; but we are there."""
+    """The answer to a PingFor whose ping got none: the helper runs and is reachable, the node does not answer it."""
 
     number: int = field(wire.U32)
 
 
 @wire.header(proto=SWIM_ID, kind=5)
-class Suspected(Header):
-    """`source` got no answer of `node`, of which it knew `incarnation`, on the paths `tried` (members.py)."""
+class SuspectedHeader(Header):
+    """`source` got no answer from `node` with `incarnation`, on the paths `tried` (bits of model/swim_member.py)."""
 
     incarnation: int = field(wire.U32)
     node: str = field(wire.NAME)
@@ -72,7 +76,7 @@ class Suspected(Header):
 
 @wire.header(proto=SWIM_ID, kind=6)
 class Alive(Header):
-    """`node` lives (said by itself at first): where it receives, who it is, and its metadata.
+    """`node` is alive, first sent by itself: its physical address, the address of its start, and its metadata.
 
     listener: where it accepts links (None: nowhere); meta: tags and weight as metadata.py packs them.
     """
@@ -87,7 +91,7 @@ class Alive(Header):
 
 @wire.header(proto=SWIM_ID, kind=7)
 class Dead(Header):
-    """`node` failed, says `source`; from itself: it left."""
+    """`node` failed as `source` found; source == node: it left."""
 
     incarnation: int = field(wire.U32)
     node: str = field(wire.NAME)
@@ -96,7 +100,7 @@ class Dead(Header):
 
 @attrs.frozen
 class NodeState:
-    """What a member knows of a node: an Alive and the state it is in."""
+    """An entry of a member's table: the facts of an Alive, and the state of the node."""
 
     alive: Alive
     state: int
@@ -116,7 +120,7 @@ def _read_node_state(reader: wire.Reader) -> NodeState:
     alive = Alive(*[codec.read(reader) for _, codec in _ALIVE_FIELDS])
     state = reader.take(1)[0]
     if state >= len(STATE_NAMES):
-        raise WireError("a node is in no state that we know")
+        raise WireError(f"a node's state is {state}; allowed are 0 to {len(STATE_NAMES) - 1}")
     return NodeState(alive, state)
 
 
@@ -126,10 +130,10 @@ NODE_STATE = Codec(_write_node_state, _read_node_state, 4 + 2 + 1 + 16 + 1 + 4 +
 
 @wire.header(proto=SWIM_ID, kind=8)
 class PushPull(Header):
-    """All that the sender knows of nodes, or one page of it; every page stands by itself.
+    """The sender's table of nodes, or one page of it; every page stands by itself.
 
-    exchange: the asker's number, the same in all pages and in the answer. answer: wants none in return. join: the
-    asker is new. user: what a layer above keeps (Serf: its own clocks and events); in the first page only.
+    exchange: the requester's number, the same in all pages and in the answer. answer: this is one, and needs none in
+    return. join: the requester is new. user: state of a layer above (Serf: clocks, events), in the first page only.
     """
 
     exchange: int = field(wire.U32)
@@ -141,6 +145,6 @@ class PushPull(Header):
 
 @wire.header(proto=SWIM_ID, kind=9)
 class UserMessage(Header):
-    """Something of a layer above that travels as news do (Serf's intents, events, queries)."""
+    """A message of a layer above, spread in the same way as updates (Serf's intents, events, queries)."""
 
     payload: bytes = field(wire.BYTES)

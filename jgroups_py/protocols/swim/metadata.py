@@ -1,16 +1,16 @@
-"""Tags and weight as the metadata of a node: the bytes that Serf writes, so that its members read ours and we theirs.
+"""Tags and weight as the metadata of a node, in the bytes of Serf, so that both sides read each other's.
 
-0xff, then a msgpack map of strings; the weight is the tag "weight", left out where it is 1. Only what Serf needs of
-msgpack is here: maps and strings, in the old form without a separate type for bytes, and the newer one when reading.
-Source: Serf's serf.go (encodeTags), the msgpack specification. Metadata of another form is nobody's tags: Serf before
-0.4 put a role there, others what they like; it is shown as the tag "role" where it is text.
+The bytes are 0xff, then a msgpack map of strings. The weight is the tag "weight", left out where it is 1. Of msgpack
+only what Serf needs is here: maps and strings, written in the old form without a separate type for bytes, and read in
+both forms. Source: Serf's serf.go (encodeTags), the msgpack specification. Metadata of another form has no tags: Serf
+before 0.4 put a role there, other applications of memberlist anything; where it is text, it is shown as the tag "role".
 """
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping
 
-from jgroups_py.errors import ConfigError
+from jgroups_py.model.errors import ConfigError
 
 TAGS_MAGIC = 0xFF
 MAX_META_BYTES = 512
@@ -24,15 +24,15 @@ _MAPS = {0xDE: _U16, 0xDF: _U32}
 
 
 def pack_tags(tags: Mapping[str, str], weight: float = 1.0) -> bytes:
-    """The metadata that says `tags` and `weight`.
+    """The metadata with `tags` and `weight`.
 
     Raises:
-        ConfigError: it is larger than a node's metadata may be, or the weight is no positive number.
+        ConfigError: it is larger than MAX_META_BYTES, or the weight is not a positive number.
     """
     if not 0 < weight < float("inf"):
-        raise ConfigError(f"weight {weight!r} is no positive number")
+        raise ConfigError(f"weight {weight!r} is not a positive number")
     if WEIGHT in tags:
-        raise ConfigError(f"the tag {WEIGHT!r} is the member's weight; set that instead")
+        raise ConfigError(f"the tag {WEIGHT!r} is reserved for the member's weight; set that instead")
     pairs = {**tags, **({} if weight == 1.0 else {WEIGHT: f"{weight:.12g}"})}
     if not pairs:
         return b""
@@ -48,7 +48,7 @@ def pack_tags(tags: Mapping[str, str], weight: float = 1.0) -> bytes:
 
 
 def unpack_tags(meta: bytes) -> tuple[dict[str, str], float]:
-    """Tags and weight of a node; what is not in our form gives no tags."""
+    """Tags and weight of a node; bytes that are not in this form give no tags, since peers may send anything."""
     if not meta or meta[0] != TAGS_MAGIC:
         text = meta.decode("utf-8", "replace")
         return ({"role": text} if text and text.isprintable() else {}), 1.0

@@ -1,7 +1,7 @@
-"""In which order nodes are probed: round after round over a shuffled list.
+"""The order in which nodes are probed: round after round over a shuffled list.
 
-Each node is probed once a round, so the time to the first probe of a failed one is bounded (2n - 1 intervals), which
-random choice does not give; newcomers go to random places of the list, or all members would probe them at once. Source:
+Each node is probed once a round, so the time to the first probe of a failed one is bounded (2n - 1 intervals); random
+choice has no such bound. A new node goes to a random position, or all members would probe it at the same time. Source:
 Das, Gupta, Motivala, "SWIM" (DSN 2002), section 4.3.
 """
 from __future__ import annotations
@@ -22,19 +22,19 @@ class Ring:
         return len(self.names)
 
     def add(self, name: str) -> None:
-        """A newcomer; it may have to wait for the next round."""
+        """Insert a new name; before the current position, its turn comes in the next round."""
         place = self.rng.randint(0, len(self.names))
         self.names.insert(place, name)
         if place < self.at:
-            self.at += 1                               # nobody is probed twice in this round for its sake
+            self.at += 1                               # or the node just probed would be probed again
 
     def remove(self, name: str) -> None:
-        """It is forgotten; nothing happens if it is not there."""
+        """Take a name out; nothing happens if it is not there."""
         if name in self.names:
             place = self.names.index(name)
             del self.names[place]
             if place < self.at:
-                self.at -= 1
+                self.at -= 1                           # or the next node would be left out of this round
 
     def next(self, wanted: Callable[[str], bool]) -> str | None:
         """The next name that is `wanted`; None if no name is."""
@@ -49,11 +49,11 @@ class Ring:
         return None
 
     def pick(self, number: int, wanted: Callable[[str], bool]) -> list[str]:
-        """So many different names at random of those that are `wanted`, or fewer if it finds no more at once."""
+        """Up to `number` different names at random of those that are `wanted`; fewer if the draws find no more."""
         names, found = self.names, dict[str, None]()
         if number >= len(names):
             return [name for name in names if wanted(name)]
-        # A few draws more than needed cost less than looking at everybody: groups may have thousands of nodes.
+        # A few draws more than needed cost less than filtering the list: groups may have thousands of nodes.
         for _ in range(TRIES * number):
             name = names[self.rng.randrange(len(names))]
             if name not in found and wanted(name):

@@ -1,8 +1,8 @@
 """How long a suspected node has to refute: long if one member suspects it, shorter as others confirm (Lifeguard).
 
-The least time grows with the logarithm of the group, since a refutation has to reach everybody by gossip. Source:
-memberlist's suspicion.go and util.go; Lifeguard, section IV. Deviation: who tells of a suspicion without having probed
-itself (push-pull) does not confirm it.
+The least time grows with the logarithm of the group's size, since a refutation has to reach all members by gossip.
+Source: memberlist's suspicion.go and util.go; Lifeguard, section IV. Deviation: a suspicion passed on by a member that
+did not probe the node itself (push-pull) is hearsay, and confirms nothing.
 """
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Final
 
 import attrs
 
-from jgroups_py.members import Accusation
+from jgroups_py.model.swim_member import Accusation
 
-NOBODY: Final = ""
-"""The source of a suspicion that is known by hearsay only."""
+HEARSAY: Final = ""
+"""The source of a suspicion from push-pull: the member that probed the node is not in the exchanged table."""
 
 
 def least_ns(mult: int, nodes: int, probe_interval_ns: int) -> int:
@@ -27,25 +27,28 @@ def least_ns(mult: int, nodes: int, probe_interval_ns: int) -> int:
 
 
 def wanted(mult: int, nodes: int) -> int:
-    """How many others must confirm until the time is at its shortest; 0 where too few could (then it is at once)."""
+    """How many others must confirm until the time is at its shortest; 0 in groups too small to have so many.
+
+    With 0 the time is at its shortest from the beginning.
+    """
     confirmations = mult - 2
     return confirmations if confirmations >= 1 and nodes - 2 >= confirmations else 0
 
 
 def wait_ns(confirmed: int, wanted: int, shortest_ns: int, longest_ns: int) -> int:
-    """How long after the first accusation a suspect counts as failed, with `confirmed` independent others.
+    """How long after the first accusation a suspect counts as failed, with `confirmed` independent confirmations.
 
     >>> [wait_ns(c, 3, 2_000_000_000, 30_000_000_000) // 10_000_000 for c in range(5)]
     [3000, 1600, 781, 200, 200]
     """
-    assert 0 < shortest_ns <= longest_ns, "the wait shrinks"
+    assert 0 < shortest_ns <= longest_ns, "the time to refute shrinks from the longest to the shortest"
     share = 1.0 if wanted == 0 else min(1.0, math.log(confirmed + 1) / math.log(wanted + 1))
     return round(longest_ns - share * (longest_ns - shortest_ns))
 
 
 @attrs.define
 class Suspicion:
-    """One case. accusations: the first by whoever began it; since_ns: when we heard of it."""
+    """The suspicion of one node. since_ns: when it began here; accusations: the first, then those that confirm it."""
 
     since_ns: int
     wanted: int
@@ -54,15 +57,18 @@ class Suspicion:
     accusations: list[Accusation]
 
     def confirm(self, accusation: Accusation) -> bool:
-        """Whether this is a new voice that still counts."""
-        known = [other.by for other in self.accusations]
-        if accusation.by == NOBODY or accusation.by in known or self.confirmed() >= self.wanted:
+        """Add an accusation by a further member; False if it adds nothing.
+
+        It adds nothing as hearsay, from a member that has accused already, or beyond the number that shortens the time.
+        """
+        accusers = [other.by for other in self.accusations]
+        if accusation.by == HEARSAY or accusation.by in accusers or self.confirmed() >= self.wanted:
             return False
         self.accusations.append(accusation)
         return True
 
     def confirmed(self) -> int:
-        """How many have confirmed the first accusation; none of them counts twice."""
+        """How many members have confirmed the first accusation."""
         return len(self.accusations) - 1
 
     def deadline_ns(self) -> int:

@@ -1,16 +1,17 @@
-"""What members say to each other about their interests. The marks of runs stand in the vocabulary (topics.py)."""
+"""The headers with which members announce their interests. Those of batches about a topic: wire/topic_headers.py."""
 from __future__ import annotations
 
 from jgroups_py import wire
-from jgroups_py.address import Address
-from jgroups_py.batch import Header
-from jgroups_py.topics import INTEREST, TOPICS_ID, Interest
-from jgroups_py.view import ViewId
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Header
+from jgroups_py.model.topics import Interest
+from jgroups_py.model.view import ViewId
+from jgroups_py.wire.topic_headers import INTEREST, TOPICS_ID
 
 
 @wire.header(proto=TOPICS_ID, kind=4)
-class Interested(Header):
-    """To the coordinator: what the sender wants, told in view `view_id`; version counts its changes of mind."""
+class InterestHeader(Header):
+    """To the coordinator: the sender's interest, sent in view `view_id`; version counts the changes of the interest."""
 
     view_id: ViewId = wire.field(wire.VIEW_ID)
     version: int = wire.field(wire.U64)
@@ -18,7 +19,7 @@ class Interested(Header):
 
 
 @wire.header(proto=TOPICS_ID, kind=5)
-class Heard(Header):
-    """From the coordinator to all: it goes by these versions of the members' interests from here on."""
+class InterestConfirmed(Header):
+    """From the coordinator to all: from here on RELAY filters by these versions of the members' interests."""
 
     versions: dict[Address, int] = wire.field(wire.DIGEST)

@@ -1,66 +1,70 @@
-"""TOPICS: multicasts about a topic reach the members, and cross to the sites, that want it.
+"""TOPICS: multicasts about a topic reach the members, and cross to the sites, that are interested in it.
 
-Problem: who wants few topics should neither handle the others nor pay for their way. Idea: each member drops what it
-does not want at the top of its stack, at a place in the stream of its own choosing; and the coordinator knows what the
-members of its site want, so that RELAY sends of everything else only the numbers over the bridge.
+Problem: a member that is interested in few topics should neither handle the others nor cause their transmission. Idea:
+each member drops messages about other topics at the top of its stack, so that it alone decides at which point of the
+stream its interest begins; and the coordinator registers the interests of its site, so that of all other messages RELAY
+sends only the numbers over the bridge.
 
-Inside a group every multicast goes to every member. It costs nothing with IP multicast; and where it would, a member
-that had only the numbers of some messages could not help a group whose sender crashed: the others would have to leave
-holes (F) or take back what they delivered (S5). design/decisions/0007-topics-are-filtered-where-they-arrive.md.
+Inside a group every multicast goes to every member. With IP multicast that costs nothing; and without it, a member that
+had only the numbers of some messages could not retransmit them in a group whose sender crashed: the others would have
+to leave holes (F) or take back deliveries (S5). design/decisions/0007-topics-are-filtered-where-they-arrive.md.
 
 What a member gets: of its own group, from `subscribe` on, every message about the topic that the group delivers after
-it. Of other sites, from the moment when its relay answers (Heard), every one that the relay disseminates after its
-answer. In both there is no hole until `unsubscribe`. A topic that it had before it connected counts from its first
-view on.
+it. Of other sites, every one that its relay disseminates after its InterestConfirmed. In both there is no hole until
+`unsubscribe`. A topic subscribed before connecting counts from the first view on.
 
 Place: above all others, RELAY too. Source: the send-side filter of InfluxDB's gossip. Deviations: topics by name,
 interests change while running, filtering is exact although messages are reliable (the original's are not).
 """
 from __future__ import annotations
 
-from jgroups_py.address import Address, ProxyUUID
-from jgroups_py.batch import NO_FC, NO_RELAY, Batch
-from jgroups_py.events import ViewChange
-from jgroups_py.ports import SiteReporter
-from jgroups_py.protocol import STOP, Protocol, on, receives
+from jgroups_py.model.address import Address, ProxyUUID
+from jgroups_py.model.batch import NO_FC, NO_RELAY, Batch
+from jgroups_py.model.counters import counter, declare, drop, figure
+from jgroups_py.model.events import SiteInterest, Subscribe, Unsubscribe, ViewChange
+from jgroups_py.model.ports import SiteReporter
+from jgroups_py.model.topics import Interest, interest_in
+from jgroups_py.model.view import MergeView, View
 from jgroups_py.protocols.topics.config import TopicsConfig
-from jgroups_py.protocols.topics.headers import Heard, Interested
+from jgroups_py.protocols.topics.headers import InterestConfirmed, InterestHeader
 from jgroups_py.protocols.topics.register import Register
-from jgroups_py.topics import (
-    Interest,
-    PassedBy,
-    SiteInterest,
-    Subscribe,
-    Topic,
-    TopicName,
-    TopicNumber,
-    Unsubscribe,
-    interest_in,
-)
-from jgroups_py.view import MergeView, View
+from jgroups_py.stack.protocol import STOP, Protocol, on, receives
+from jgroups_py.wire.topic_headers import PassedBy, Topic, TopicName, TopicNumber
 
 MAX_COUNTED = 100                            # topics whose messages are counted one by one
 RELIABLE = NO_RELAY | NO_FC
-"""Flags of our own messages: in order with the data, in our group only, not held up by credits."""
+"""Flags of this layer's messages: in order with the data, in the own group only, not held back by flow control."""
 
 
 class Topics(Protocol):
-    """See the module."""
+    """The layer: the filter, this member's interest, and the coordinator's part."""
 
     Config = TopicsConfig
     config: TopicsConfig
+    COUNTERS = declare(
+        drop("filtered", "Messages about topics that the application is not interested in."),
+        drop("passed_by", "Messages of other sites of which only the numbers came, since no member of this site is "
+                          "interested in their topics."),
+        drop("passed_by_though_wanted", "Of these, messages whose topic the application is interested in: it "
+                                        "subscribed while they were under way."),
+        counter("interests_confirmed", "Confirmations by the relay that it filters by this member's latest interest."),
+        figure("topics", "Topics by name in the application's interest."),
+        figure("all_topics", "1 if the interest is all topics."),
+        figure("messages about <topic>", "Messages passed up about the topic."),
+        figure("bytes about <topic>", "Their payload bytes."),
+    )
 
     def start(self) -> None:
         self.interest = interest_in(*self.config.interests)
-        self.confirmed = self.interest               # what our relay is known to go by, as far as we still want it
-        self.version = 0                             # of our interest
+        self.confirmed = self.interest               # the part of it by which the relay is known to filter
+        self.version = 0                             # counts the changes of the interest
         self.view: View | None = None
         self.register = Register()
         self.delivered: dict[str, tuple[int, int]] = {}      # topic -> messages and bytes, for `stats`
-        # Without other sites nobody needs to know what we want.
+        # Without other sites no relay needs this member's interest.
         self.has_sites = self.stack.find(SiteReporter) is not None
 
-    # --- what arrives -----------------------------------------------------------------------------------------------
+    # --- receiving --------------------------------------------------------------------------------------------------
 
     @receives(TopicNumber)
     def numbered(self, header: TopicNumber, batch: Batch) -> None:
@@ -71,16 +75,20 @@ class Topics(Protocol):
         self.filter(header, batch)
 
     def filter(self, header: Topic, batch: Batch) -> None:
-        """Pass up a run that we want, with its topic on it."""
-        wanted = self.confirmed if isinstance(batch.src, ProxyUUID) else self.interest
-        if wanted.wants(header.topic):
-            self.note(header.topic, batch)
+        """Pass up a batch that matches the interest, with the header of its topic.
+
+        From another site only what matches the confirmed interest: before the confirmation the relay may have dropped
+        some of these messages, and a subscription must not begin with a hole.
+        """
+        interest = self.confirmed if isinstance(batch.src, ProxyUUID) else self.interest
+        if interest.includes(header.topic):
+            self.count_delivered(header.topic, batch)
             self.pass_up(batch.push(header))
         else:
-            self.count("filtered", batch.count)
+            self.drop("filtered", batch, f"no interest in topic {header.topic!r}", header)
 
-    def note(self, topic: str, batch: Batch) -> None:
-        """Count what was delivered about a topic, each by itself as long as there are not too many."""
+    def count_delivered(self, topic: str, batch: Batch) -> None:
+        """Count deliveries by topic; beyond MAX_COUNTED topics together, as "others"."""
         if topic not in self.delivered and len(self.delivered) >= MAX_COUNTED:
             topic = "others"
         messages, nbytes = self.delivered.get(topic, (0, 0))
@@ -88,12 +96,12 @@ class Topics(Protocol):
 
     @receives(PassedBy)
     def numbers_only(self, header: PassedBy, batch: Batch) -> None:
-        """What is left of messages of another site that nobody here wants."""
-        self.count("passed_by", batch.count)
+        """The numbers of messages from another site in which no member of this site is interested."""
+        self.drop("passed_by", batch, "no member of this site is interested in its topic", header)
         if self.confirmed.meets(header.topics):
-            self.count("passed_by_though_wanted", batch.count)
+            self.drop("passed_by_though_wanted", batch, "sent before the relay had this member's interest", header)
 
-    # --- what the application wants -----------------------------------------------------------------------------------
+    # --- the application's interest -----------------------------------------------------------------------------------
 
     @on(Subscribe)
     def subscribe(self, event: Subscribe) -> object:
@@ -111,24 +119,25 @@ class Topics(Protocol):
             return
         self.interest = interest
         self.version += 1
-        self.tell()
+        self.announce()
 
-    def tell(self) -> None:
-        """Say what we want to whoever is coordinator."""
+    def announce(self) -> None:
+        """Send this member's interest to the coordinator."""
         if self.view is None or not self.has_sites:
-            self.confirmed = self.interest           # our first view begins with a relay that knows nothing of us
+            # A relay without a header of this member sends it everything, so nothing is missing from the first view on.
+            self.confirmed = self.interest
             return
-        word = Interested(self.view.id, self.version, self.interest.told)
+        header = InterestHeader(self.view.id, self.version, self.interest.announced)
         if self.view.coordinator == self.me:
-            self.hear(self.me, word)
+            self.register_interest(self.me, header)
         else:
-            self.send(word, self.view.coordinator, flags=RELIABLE)
+            self.send(header, self.view.coordinator, flags=RELIABLE)
 
-    @receives(Heard)
-    def heard(self, header: Heard, batch: Batch) -> None:
-        """What the relay disseminates from here on was chosen with these versions in mind."""
+    @receives(InterestConfirmed)
+    def on_confirmed(self, header: InterestConfirmed, batch: Batch) -> None:
+        """What the relay disseminates after this message was filtered by these versions; earlier ones do not count."""
         if header.versions.get(self.me) == self.version:
-            self.count("heard")
+            self.count("interests_confirmed")
             self.confirmed = self.interest
 
     # --- the coordinator ----------------------------------------------------------------------------------------------
@@ -141,32 +150,36 @@ class Topics(Protocol):
         begins = before is None or before.coordinator != event.view.coordinator
         if event.view.coordinator == self.me:
             self.register.view_changed(event.view.members, event.view.id.counter, begins=begins)
-            self.declare()
-            self.answer(self.register.versions())
+            self.pass_site_interest()
+            self.confirm(self.register.versions())
         else:
-            self.register = Register(told=self.register.told)
+            self.register = Register(latest=self.register.latest)
         if begins or isinstance(event.view, MergeView):
-            self.tell()
+            # A new coordinator has no register, and in a merge the two halves had different ones.
+            self.announce()
 
-    @receives(Interested)
-    def interested(self, header: Interested, batch: Batch) -> None:
-        self.hear(batch.src, header)
+    @receives(InterestHeader)
+    def on_interest(self, header: InterestHeader, batch: Batch) -> None:
+        self.register_interest(batch.src, header)
 
-    def hear(self, member: Address, word: Interested) -> None:
-        """As coordinator, or as one who will be in a moment: what a member wants."""
-        if self.register.hear(member, word) and self.view is not None and self.view.coordinator == self.me:
-            self.declare()
-            self.answer({member: word.version})
+    def register_interest(self, member: Address, header: InterestHeader) -> None:
+        """Store a member's interest; as coordinator also pass it to RELAY and confirm it.
 
-    def declare(self) -> None:
-        """Tell RELAY what our site wants."""
+        Other members store it as well: the sender may have installed a view in which this member is coordinator first.
+        """
+        if self.register.store(member, header) and self.view is not None and self.view.coordinator == self.me:
+            self.pass_site_interest()
+            self.confirm({member: header.version})
+
+    def pass_site_interest(self) -> None:
+        """Pass the union of all interests to RELAY."""
         self.pass_down(SiteInterest(self.register.union()))
 
-    def answer(self, versions: dict[Address, int]) -> None:
-        """Tell the members, in order with what RELAY disseminates, that RELAY knows."""
-        told = {member: version for member, version in versions.items() if version}
-        if told:
-            self.send(Heard(told), None, flags=RELIABLE)
+    def confirm(self, versions: dict[Address, int]) -> None:
+        """Multicast the versions that RELAY has, in order with the messages that it disseminates."""
+        changed = {member: version for member, version in versions.items() if version}
+        if changed:
+            self.send(InterestConfirmed(changed), None, flags=RELIABLE)
 
     def stats(self) -> dict[str, float]:
         found = {**super().stats(), "topics": len(self.interest.names), "all_topics": int(self.interest.everything)}

@@ -1,6 +1,6 @@
 """UNICAST: reliable FIFO unicasts between two members. See protocol.py and design/protocols/unicast.md."""
 from jgroups_py.protocols.unicast.config import UnicastConfig
-from jgroups_py.protocols.unicast.headers import Ack, Base, Data, Missing
+from jgroups_py.protocols.unicast.headers import UnicastAck, UnicastBase, UnicastData, UnicastNak
 from jgroups_py.protocols.unicast.protocol import Unicast
 
-__all__ = ["Ack", "Base", "Data", "Missing", "Unicast", "UnicastConfig"]
+__all__ = ["Unicast", "UnicastAck", "UnicastBase", "UnicastConfig", "UnicastData", "UnicastNak"]

@@ -1,19 +1,19 @@
-"""What UNICAST says on the wire."""
+"""The headers of UNICAST. A connection is one-way; its number is chosen by its sender and never used twice."""
 from __future__ import annotations
 
 from typing import Self
 
 from jgroups_py import wire
-from jgroups_py.batch import Header
+from jgroups_py.model.batch import Header
 
 PROTO = 9
 
 
 @wire.header(proto=PROTO, kind=1)
-class Data(Header):
-    """Messages `first`, `first`+1, ... of a connection; its sender holds nothing below `base` any more.
+class UnicastData(Header):
+    """Messages `first`, `first`+1, ... of a connection; its sender keeps nothing below `base` any more.
 
-    base takes no part in comparisons: runs that continue each other join although an acknowledgement came between.
+    base takes no part in comparisons: consecutive batches join although an acknowledgement arrived between them.
     """
 
     connection: int = wire.field(wire.U32)
@@ -25,24 +25,24 @@ class Data(Header):
 
 
 @wire.header(proto=PROTO, kind=2)
-class Ack(Header):
-    """Everything below `next` of your connection was delivered here."""
+class UnicastAck(Header):
+    """Acknowledgement: everything below `next` of the receiver's connection was delivered here."""
 
     connection: int = wire.field(wire.U32)
     next: int = wire.field(wire.U64)
 
 
 @wire.header(proto=PROTO, kind=3)
-class Missing(Header):
-    """Send these messages of your connection again."""
+class UnicastNak(Header):
+    """Negative acknowledgement: retransmit these messages of the receiver's connection."""
 
     connection: int = wire.field(wire.U32)
     ranges: tuple[tuple[int, int], ...] = wire.field(wire.RANGES)
 
 
 @wire.header(proto=PROTO, kind=4)
-class Base(Header):
-    """You asked for messages below `base`, which you acknowledged: nobody holds them, do not wait for them."""
+class UnicastBase(Header):
+    """Answer to UnicastNak for messages below `base`: acknowledged, so no longer kept; the receiver continues there."""
 
     connection: int = wire.field(wire.U32)
     base: int = wire.field(wire.U64)

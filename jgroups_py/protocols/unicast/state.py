@@ -1,24 +1,35 @@
-"""The two ends of a connection. Connections are one-way: what A sends B and what B sends A are two of them.
+"""The two ends of a connection, and how long they wait. Pure.
 
-A connection has a number that its sender never uses twice and that only grows from one connection to the next, so
-that a receiver can tell a new one from a late frame of an old one.
+Connections are one-way: what A sends B and what B sends A are two of them. A connection has a number that its sender
+never uses twice and that only grows from one connection to the next, so that a receiver can distinguish a new
+connection from a late frame of an old one.
 """
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jgroups_py.batch import Batch
-from jgroups_py.protocols.unicast.headers import Data
+import attrs
+
+from jgroups_py.model.batch import Batch
+from jgroups_py.protocols.unicast.config import UnicastConfig
+from jgroups_py.protocols.unicast.headers import UnicastData
 from jgroups_py.windows.receive import ReceiveWindow
 from jgroups_py.windows.send import SendWindow
 
 SMOOTHING = 8                   # a longer round trip weighs 1/8, as in RFC 6298, since some of it may be repair
 LOWERING = 2                    # a shorter one weighs 1/2, as nothing makes an answer come too early
-MOST_TRIES = 8                  # what was repeated so often tells how long the path was cut, not how long it is
+MOST_TRIES = 8                  # after so many repetitions the time shows an outage, not a round trip
+FIRST_WAIT_DIVISOR = 8          # the first wait is this fraction of xmit_interval, then it doubles up to it
+MARGIN_PART = 4                 # a wait is a quarter longer than answers usually take
+MOST_INTERVALS = 8              # no wait is longer than so many xmit_intervals, however slow the peer
 
 
 class RoundTrip:
-    """How long a peer's answers usually take, learnt by both ends that we have with it. usual_ns: 0: not known."""
+    """How long a peer's answers usually take, measured by both ends with that peer. usual_ns: 0 until the first sample.
+
+    Unlike TCP (Karn's algorithm) samples of repeated messages count, from the first transmission: the estimate may be
+    too long, never too short, and a wait that is too short would repeat what is under way.
+    """
 
     __slots__ = ("usual_ns",)
 
@@ -26,13 +37,43 @@ class RoundTrip:
         self.usual_ns = 0
 
     def took(self, sample_ns: int) -> None:
-        """An answer came `sample_ns` after it was asked for first."""
+        """An answer came `sample_ns` after the first request."""
         more_ns = sample_ns - self.usual_ns
         self.usual_ns += (more_ns if not self.usual_ns else more_ns // (LOWERING if more_ns < 0 else SMOOTHING))
 
 
+@attrs.frozen
+class WaitTimes:
+    """How long to wait for an answer before a repetition, given the peer's usual round trip.
+
+    first_ns: the shortest wait; interval_ns: the longest, unless the round trip is long; most_ns: the longest of all.
+    """
+
+    first_ns: int
+    interval_ns: int
+    most_ns: int
+
+    @classmethod
+    def of(cls, config: UnicastConfig) -> WaitTimes:
+        """The first wait leaves room for a delayed acknowledgement, or each quiet message would be sent twice."""
+        first_ns = max(config.xmit_interval_ns // FIRST_WAIT_DIVISOR, 2 * config.ack_delay_ns)
+        interval_ns = max(config.xmit_interval_ns, first_ns)
+        return cls(first_ns, interval_ns, MOST_INTERVALS * interval_ns)
+
+    def least_ns(self, trip: RoundTrip) -> int:
+        """The first wait. One shorter than the round trip would repeat what is under way, and congest a slow path."""
+        return min(max(self.first_ns, trip.usual_ns + trip.usual_ns // MARGIN_PART), self.most_ns)
+
+    def longest_ns(self, trip: RoundTrip) -> int:
+        """The longest wait, reached by doubling (exponential backoff)."""
+        return min(max(self.interval_ns, 2 * trip.usual_ns), self.most_ns)
+
+
 class Watch:
-    """Times one number at a time. number: 0: none; since_ns: when it was sent or asked for first."""
+    """Times one number at a time: from its first transmission or request to the answer.
+
+    number: 0 while none is timed; since_ns: the first transmission; tries: how often it was repeated since.
+    """
 
     __slots__ = ("number", "since_ns", "tries", "trip")
 
@@ -41,17 +82,17 @@ class Watch:
         self.number = self.since_ns = self.tries = 0
 
     def begin(self, number: int, now_ns: int) -> None:
-        """Time this one."""
+        """Time `number` from now on."""
         self.number, self.since_ns, self.tries = number, now_ns, 0
 
     def again(self) -> None:
-        """It may have been repeated."""
+        """A repetition. After MOST_TRIES the time would show an outage, so it is no longer measured."""
         self.tries += 1
         if self.tries >= MOST_TRIES:
             self.number = 0
 
     def end(self, now_ns: int) -> None:
-        """The answer is here."""
+        """The answer arrived."""
         self.number = 0
         self.trip.took(now_ns - self.since_ns)
 
@@ -59,13 +100,14 @@ class Watch:
 class Outgoing:
     """The sending end.
 
-    armed: the resend timer is set; wait_ns: its next delay; tick_low: `window.low` when it was set; moved_ns: when an
-    acknowledgement last brought news or sending began anew; used: something was sent since the last sweep;
-    unheard_bytes: payload bytes sent to a peer outside the view since an acknowledgement last brought news;
-    watch: times an acknowledgement.
+    armed: the resend timer is set; wait_ns: its next delay; tick_low: `window.low` when it was set; moved_ns: when
+    acknowledgements last moved; used: something was sent since the last sweep of idle connections;
+    unacknowledged_bytes: payload bytes sent to a peer outside the view since an acknowledgement last moved
+    `window.low`; watch: times an acknowledgement.
     """
 
-    __slots__ = ("armed", "connection", "moved_ns", "tick_low", "unheard_bytes", "used", "wait_ns", "watch", "window")
+    __slots__ = ("armed", "connection", "moved_ns", "tick_low", "unacknowledged_bytes", "used", "wait_ns", "watch",
+                 "window")
 
     def __init__(self, connection: int, wait_ns: int, trip: RoundTrip) -> None:
         self.connection = connection
@@ -75,25 +117,26 @@ class Outgoing:
         self.tick_low = 0
         self.moved_ns = 0
         self.watch = Watch(trip)
-        self.unheard_bytes = 0
+        self.unacknowledged_bytes = 0
         self.used = True
 
     def again(self, first: int, stop: int) -> Iterator[Batch]:
-        """What is kept of `first` to `stop`, ready to be sent, with headers that say our present base."""
+        """What is kept of `first` to `stop`, to be sent again, with headers that carry the present base."""
         low = self.window.low
-        for number, run in self.window.between(first, stop):
-            header = Data(self.connection, number, low)
-            yield Batch(run.src, run.dest, run.payloads, (*run.headers[:-1], header), run.flags)
+        for number, batch in self.window.between(first, stop):
+            header = UnicastData(self.connection, number, low)
+            yield Batch(batch.src, batch.dest, batch.payloads, (*batch.headers[:-1], header), batch.flags)
 
 
 class Incoming:
     """The receiving end.
 
     unacked: messages delivered since the last acknowledgement; due_ns: when the timer for holes fires, 0 if it is not
-    set; ask_stop: holes below it stood when the timer was set; asked_stop: holes below it were asked for in this
+    set; ask_stop: holes below it existed when the timer was set; asked_stop: holes below it were requested in this
     round; again_ns: when the next round begins; wait_ns: how long a round is; asked_next: `window.next` when it
-    began; asked, came: how many messages were asked for in this round, and how many came; quota: how many may be asked
-    for in a round; used: something came since the last sweep; watch: times a missing message.
+    began; asked, came: how many messages were requested in this round, and how many arrived; quota: how many may be
+    requested in a round; used: something arrived since the last sweep of idle connections; watch: times a missing
+    message.
     """
 
     __slots__ = ("again_ns", "ask_stop", "asked", "asked_next", "asked_stop", "came", "connection", "due_ns", "quota",
@@ -115,20 +158,20 @@ class Incoming:
         self.used = True
 
     def asks(self, ranges: tuple[tuple[int, int], ...], now_ns: int) -> None:
-        """These numbers are asked for."""
+        """These numbers are requested now."""
         self.asked += sum(stop - first for first, stop in ranges)
         if self.watch.number < self.window.next:
             self.watch.begin(ranges[0][0], now_ns)
 
     def came_ahead(self, first: int, stop: int, fresh: int, now_ns: int) -> None:
-        """So many new ones of `first` to `stop` came, of which some may have been asked for."""
+        """`fresh` new messages of `first` to `stop` arrived, of which some may have been requested."""
         if first < self.asked_stop:
             self.came += fresh
         if fresh and first <= self.watch.number < stop:
             self.watch.end(now_ns)
 
-    def straight(self, first: int, number: int) -> bool:
-        """Note that a run is delivered which is next in order while nothing else is kept: the ordinary case."""
+    def take_in_order(self, first: int, number: int) -> bool:
+        """Count a batch as delivered if it is next in order and nothing is kept: the usual case, without a table."""
         window = self.window
         if first != window.next or first != window.stop:
             return False
@@ -138,8 +181,11 @@ class Incoming:
         return True
 
     def pace(self, most: int) -> None:
-        """A round is over: where most of what was asked for did not come in time, the network has more under way than
-        it takes, and the same messages sent once more would only lengthen its queues."""
+        """A round is over: halve the quota if most of what was requested did not arrive in time, else double it.
+
+        Answers that are late wait in the network's queues; requesting as much again would lengthen these
+        (multiplicative decrease, as in TCP's congestion control, RFC 5681).
+        """
         if 2 * self.came < self.asked:
             self.quota = max(1, min(self.quota, self.asked) // 2)
         else:

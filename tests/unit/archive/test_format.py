@@ -7,24 +7,24 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from jgroups_py.address import Address
 from jgroups_py.archive import framing
-from jgroups_py.archive.layout import Recorder, hour_folder, open_name, recorders, segments
+from jgroups_py.archive.layout import RecorderId, hour_folder, open_name, recorders, segments
 from jgroups_py.archive.reading import next_row, read, read_all
-from jgroups_py.archive.runs import plain, run_batch, unfold
-from jgroups_py.archive.schema import ALL, ROWS, RUN_LENGTHS
-from jgroups_py.archive.sealing import Damage, OpenSegment, is_abandoned, seal, write_segment
-from jgroups_py.blockheaders import Ask
-from jgroups_py.disk import Record
-from jgroups_py.view import ViewId
+from jgroups_py.archive.rows import lines_of, plain, unfold
+from jgroups_py.archive.schema import ALL, FEW_VALUES, ROWS
+from jgroups_py.archive.sealing import OpenSegment, SegmentDamage, is_abandoned, seal, write_segment
+from jgroups_py.model.address import Address
+from jgroups_py.model.outputs import Record
+from jgroups_py.model.view import ViewId
 from jgroups_py.wire import AppHeaders
+from jgroups_py.wire.block_headers import Ask
 
 A = Address(bytes(range(16)), "A")
 B = Address(bytes(range(16, 32)), "B")
 VIEW = ViewId(3, A)
 VIEW_TEXT = "0000000000000003|000102030405060708090a0b0c0d0e0f"
 WALL_NS = 1_700_000_000_000_000_000
-RECORDER = Recorder("trades & more", "NYC/1", "A", A.raw.hex())
+RECORDER = RecorderId("trades & more", "NYC/1", "A", A.raw.hex())
 
 
 def some_records() -> list[Record]:
@@ -49,14 +49,14 @@ def write_open(directory: Path, tail: bytes = b"") -> Path:
     with path.open("wb") as file:
         file.write(framing.owner_record({"member": "A"}, 0))
         for first in (0, 10):
-            body = run_batch(some_records(), first, WALL_NS).serialize()
+            body = lines_of(some_records(), first, WALL_NS).serialize()
             file.writelines(framing.record(framing.BATCH, body, 10, first))
         file.write(tail)
     return path
 
 
 def rows_of(records: list[Record], first: int = 0) -> list[dict]:
-    return plain(unfold(run_batch(records, first, WALL_NS))).to_pylist()
+    return plain(unfold(lines_of(records, first, WALL_NS))).to_pylist()
 
 
 def test_a_run_unfolds_to_one_row_a_message_with_numbers_that_go_up():
@@ -80,7 +80,7 @@ def test_a_row_says_who_what_when_and_where():
 
 
 def test_columns_that_are_not_wanted_are_not_unfolded():
-    assert unfold(run_batch(some_records(), 0, 0), ["seqno", "kind"]).schema.names == ["seqno", "kind"]
+    assert unfold(lines_of(some_records(), 0, 0), ["seqno", "kind"]).schema.names == ["seqno", "kind"]
 
 
 def test_views_sort_by_their_counter_as_texts():
@@ -97,7 +97,7 @@ def test_names_of_any_kind_survive_being_folders(tmp_path):
 
 
 def test_without_relay_the_site_is_null(tmp_path):
-    recorder = Recorder("c", "", "A", A.raw.hex())
+    recorder = RecorderId("c", "", "A", A.raw.hex())
     (tmp_path / recorder.folder).mkdir(parents=True)
     assert recorders(tmp_path) == [recorder]
 
@@ -140,7 +140,7 @@ def test_a_torn_tail_is_cut_wherever_it_was_torn(tmp_path):
 def test_garbage_behind_the_last_record_is_no_record(tmp_path):
     path = write_open(tmp_path, tail=b"JA" + bytes(100))
     with OpenSegment(path) as source:
-        assert source.damage() == Damage(cut_bytes=102)
+        assert source.damage() == SegmentDamage(cut_bytes=102)
     sealed, damage = seal(segments(tmp_path, RECORDER)[0])
     assert (sealed.stop, damage.cut_bytes) == (20, 102)
 
@@ -154,14 +154,14 @@ def test_a_flipped_bit_costs_its_record_and_is_told(tmp_path):
     path.write_bytes(data)
     assert [row["row"] for row in read_all(tmp_path).to_pylist()] == list(range(10, 20))
     sealed, damage = seal(segments(tmp_path, RECORDER)[0])
-    assert damage == Damage(missing=((0, 10),))
+    assert damage == SegmentDamage(missing=((0, 10),))
     assert [row["row"] for row in read_all(tmp_path).to_pylist()] == list(range(10, 20))
     assert (sealed.first, sealed.stop) == (0, 20)
 
 
 def body_with(name: str, values: list[object]) -> bytes:
     """Lines of which one column is another than they were written with."""
-    lines = run_batch(some_records(), 0, WALL_NS)
+    lines = lines_of(some_records(), 0, WALL_NS)
     at = lines.schema.get_field_index(name)
     return lines.set_column(at, lines.schema.field(at), pa.array(values, lines.schema.field(at).type)).serialize()
 
@@ -178,7 +178,7 @@ def test_lines_that_do_not_fit_together_are_missing_whatever_their_checksum_says
     with path.open("ab") as file:
         file.writelines(framing.record(framing.BATCH, body, 10, 20))
     with OpenSegment(path) as source:
-        assert source.damage() == Damage(missing=((20, 30),))
+        assert source.damage() == SegmentDamage(missing=((20, 30),))
     assert [row["row"] for row in read_all(tmp_path).to_pylist()] == list(range(20))
 
 
@@ -187,7 +187,7 @@ def test_a_body_that_is_no_record_batch_is_missing(tmp_path):
     with path.open("ab") as file:
         file.writelines(framing.record(framing.BATCH, bytes(64), 10, 20))
     with OpenSegment(path) as source:
-        assert source.damage() == Damage(missing=((20, 30),))
+        assert source.damage() == SegmentDamage(missing=((20, 30),))
 
 
 def test_of_a_segment_that_is_there_in_both_forms_the_sealed_one_counts(tmp_path):
@@ -199,20 +199,20 @@ def test_of_a_segment_that_is_there_in_both_forms_the_sealed_one_counts(tmp_path
 
 
 def test_columns_of_few_values_are_dictionaries_in_the_file_also_if_a_word_comes_twice_in_one(tmp_path):
-    batch = unfold(run_batch(some_records() * 2, 0, WALL_NS))
+    batch = unfold(lines_of(some_records() * 2, 0, WALL_NS))
     twice = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2] * 6 + [None, 1], pa.int32()), ["SFO", "NYC", "SFO"])
     batch = batch.set_column(batch.schema.get_field_index("origin_site"), "origin_site", twice)
     path = write_segment(tmp_path, 0, len(batch), [batch, batch])
     assert pq.read_table(path).column("origin_site").to_pylist() == twice.to_pylist() * 2
     group = pq.read_metadata(path).row_group(0)
     encodings = {group.column(at).path_in_schema: group.column(at).encodings for at in range(group.num_columns)}
-    assert [name for name in RUN_LENGTHS if "RLE_DICTIONARY" not in encodings[name]] == []
+    assert [name for name in FEW_VALUES if "RLE_DICTIONARY" not in encodings[name]] == []
 
 
 def test_an_open_segment_without_a_row_leaves_nothing(tmp_path):
     path = write_open(tmp_path)
     path.write_bytes(framing.owner_record({}, 0))
-    assert seal(segments(tmp_path, RECORDER)[0]) == (None, Damage())
+    assert seal(segments(tmp_path, RECORDER)[0]) == (None, SegmentDamage())
     assert segments(tmp_path, RECORDER) == []
 
 

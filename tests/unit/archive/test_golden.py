@@ -12,9 +12,9 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from jgroups_py.archive import framing
-from jgroups_py.archive.layout import Recorder, hour_folder, open_name, recorders, segments
+from jgroups_py.archive.layout import RecorderId, hour_folder, open_name, recorders, segments
 from jgroups_py.archive.reading import read_all
-from jgroups_py.archive.runs import run_batch
+from jgroups_py.archive.rows import lines_of
 from jgroups_py.archive.schema import VERSION
 from jgroups_py.archive.sealing import seal
 from jgroups_py.archive.verifying import verify
@@ -41,12 +41,12 @@ def test_golden_segments_are_whole():
 def write() -> None:
     """Make the golden archive."""
     for member in MEMBERS:
-        recorder = Recorder("demo", "NYC", member, A.raw.hex())
+        recorder = RecorderId("demo", "NYC", member, A.raw.hex())
         folder = GOLDEN / recorder.folder / hour_folder(WALL_NS)
         folder.mkdir(parents=True)
         with (folder / open_name(0)).open("wb") as file:
             file.write(framing.owner_record({"member": member}, 0))
-            file.writelines(framing.record(framing.BATCH, run_batch(some_records(), 0, WALL_NS).serialize(), 10, 0))
+            file.writelines(framing.record(framing.BATCH, lines_of(some_records(), 0, WALL_NS).serialize(), 10, 0))
         if member == "sealed":
             seal(segments(GOLDEN, recorder)[0])
     rows = [as_json(row) for row in read_all(GOLDEN).to_pylist() if row["member"] == MEMBERS[0]]

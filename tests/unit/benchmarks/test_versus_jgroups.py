@@ -45,7 +45,7 @@ def test_there_is_no_ratio_to_what_stalled_or_is_zero():
     assert ratio_of(RATE, java2=[3]) is None
 
 
-def test_a_column_that_stalled_sometimes_counts_with_the_rest_and_says_so():
+def test_a_column_that_stalled_sometimes_counts_with_the_rest_and_is_marked():
     table = markdown(figures_of(RATE, java2=[None], java5=[None, 100, 300], mine=[400]))
     assert "| multicast, msgs/s | stalled | 200 (100-300), 1 of 3 stalled | 400 |  | 2.00 |" in table
 
@@ -168,7 +168,7 @@ def test_counting_is_done_when_the_last_stream_is_complete():
     assert counts.done_ns
 
 
-def test_what_comes_twice_or_late_or_not_at_all_is_told_apart():
+def test_messages_that_arrive_twice_late_or_never_are_distinguished():
     counts = Counts(7, streams=1, each=9)
     counts.add("A", payloads(0, 1, 3, 2, 3, 6))
     figures = counts.figures()
@@ -193,7 +193,7 @@ def test_threads_of_one_sender_are_streams_of_their_own():
     assert counts.add("A", payloads(0, thread=1))
 
 
-def test_a_run_may_hold_messages_of_several_threads():
+def test_a_batch_may_hold_messages_of_several_threads():
     counts = Counts(7, streams=2, each=2)
     assert counts.add("A", payloads(0, thread=0) + payloads(0, 1, thread=1) + payloads(1, thread=0))
 
@@ -228,7 +228,7 @@ def test_missing_tools_are_named(monkeypatch):
         artifacts.check_tools()
 
 
-def test_our_members_use_the_places_of_the_trial(tmp_path):
+def test_members_of_this_package_use_the_places_of_the_trial(tmp_path):
     place = stacks.Place("239.8.9.1", 21001, 21002)
     ground = Ground(tmp_path, "c", {"NYC": place, "SFO": place}, stacks.Place(port=21040))
     assert "mcast_port=21001" in Ours("udp").member(ground, "A", "NYC", relay=False)

@@ -1,4 +1,4 @@
-"""Hosts of partitions without channels: messages take 200 us, views come when the test says so, time is virtual."""
+"""Hosts of partitions without channels: messages take 200 us at first, views come as the test says, time is virtual."""
 from __future__ import annotations
 
 import heapq
@@ -7,17 +7,17 @@ from hashlib import blake2b
 
 import attrs
 
-from jgroups_py.address import Address
 from jgroups_py.blocks.placement import Candidate
-from jgroups_py.blocks.replicas.host import Host
-from jgroups_py.blocks.replicas.messages import Reply, Verb
-from jgroups_py.blocks.replicas.options import Options
-from jgroups_py.blocks.replicas.outputs import Answer, Health, Send
-from jgroups_py.blocks.replicas.replica import Replica
-from jgroups_py.blocks.replicas.routing import Operation, Routing
-from jgroups_py.simulation.ledger import Records
-from jgroups_py.units import millis, seconds
-from jgroups_py.view import View, ViewId
+from jgroups_py.blocks.replication.host import PartitionHost
+from jgroups_py.blocks.replication.messages import PartitionReply, Verb
+from jgroups_py.blocks.replication.options import Options
+from jgroups_py.blocks.replication.outputs import AnswerClient, Health, SendToHost
+from jgroups_py.blocks.replication.replica import PartitionReplica
+from jgroups_py.blocks.replication.routing import Operation, Routing
+from jgroups_py.model.address import Address
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.model.view import View, ViewId
+from jgroups_py.testing.simulation.ledger import Records
 
 LATENCY_NS = 200_000
 ANSWER_NS = millis(300)                    # until a client asks somebody else
@@ -35,10 +35,11 @@ class Cluster:
 
     def __init__(self, names: str, partitions: int = 1, replicas: int = 3, options: Options = OPTIONS) -> None:
         self.now_ns = 0
+        self.latency_ns = LATENCY_NS
         self.options = options
-        self.hosts: dict[str, Host] = {}
+        self.hosts: dict[str, PartitionHost] = {}
         self.cut: dict[tuple[str, str], None] = {}
-        self.answers: dict[int, Reply] = {}
+        self.answers: dict[int, PartitionReply] = {}
         self.health: list[Health] = []
         self.views = 0
         self._starts: dict[str, int] = {}
@@ -58,7 +59,7 @@ class Cluster:
     def start(self, name: str) -> None:
         """A member starts, with nothing."""
         number = self._starts[name] = self._starts.get(name, 0) + 1
-        self.hosts[name] = Host(address_of(name, number), lambda partition: Records(), self.options)
+        self.hosts[name] = PartitionHost(address_of(name, number), lambda partition: Records(), self.options)
 
     def crash(self, name: str) -> None:
         """Nothing is left of it; views follow when the test gives them."""
@@ -86,27 +87,27 @@ class Cluster:
 
     # --- what tests look at -----------------------------------------------------------------------------------------
 
-    def replica(self, name: str, partition: int = 0) -> Replica:
+    def replica(self, name: str, partition: int = 0) -> PartitionReplica:
         """A partition at a member."""
         return self.hosts[name].parts[partition]
 
     def leaders(self, partition: int = 0) -> list[str]:
         """Who leads a partition, and could acknowledge."""
         return [name for name, host in self.hosts.items()
-                if partition in host.parts and host.parts[partition].is_leader
-                and host.parts[partition].leads().ready]
+                if partition in host.parts and host.parts[partition].is_ready]
 
     def leader(self, partition: int = 0) -> str:
         """Its leader, the newest one."""
-        return max(self.leaders(partition), key=lambda name: self.replica(name, partition).epoch)
+        return max(self.leaders(partition), key=lambda name: self.replica(name, partition).term.epoch)
 
     def members(self, partition: int = 0) -> list[str]:
-        """Who has it, as its leader says."""
-        return sorted(member.name for member in self.replica(self.leader(partition), partition).configuration.members)
+        """The members that have it, as its leader sees it."""
+        leader = self.replica(self.leader(partition), partition)
+        return sorted(member.name for member in leader.state.configuration.members)
 
     def values(self, name: str, partition: int = 0) -> list[bytes]:
         """What a member has of it."""
-        machine = self.replica(name, partition).once.machine
+        machine = self.replica(name, partition).state.content.machine
         assert isinstance(machine, Records)
         return machine.values
 
@@ -145,14 +146,14 @@ class Cluster:
     def _settle(self, name: str) -> None:
         host = self.hosts[name]
         for output in host.drain():
-            if isinstance(output, Send):
+            if isinstance(output, SendToHost):
                 dests = [member.name for member in host.members] if output.dest is None else [output.dest.name]
                 for dest in dests:
                     self._order += 1
-                    delay_ns = 0 if dest == name else LATENCY_NS
+                    delay_ns = 0 if dest == name else self.latency_ns
                     heapq.heappush(self._flights, (self.now_ns + delay_ns, self._order, f"{name}#{self._starts[name]}",
                                                    dest, output.data))
-            elif isinstance(output, Answer):
+            elif isinstance(output, AnswerClient):
                 assert isinstance(output.ticket, int)
                 self.answers[output.ticket] = output.reply
             else:
@@ -166,7 +167,7 @@ class Cluster:
         replicas = next(iter(self.hosts.values())).replicas
         return Routing([Candidate(name) for name in self.hosts], replicas, self._tickets.to_bytes(16, "big"))
 
-    def ask(self, name: str, operation: Operation) -> Reply | None:
+    def ask(self, name: str, operation: Operation) -> PartitionReply | None:
         """What a member answers; None: nothing in time."""
         self._tickets += 1
         ticket = self._tickets
@@ -200,4 +201,4 @@ class Call:
 
     operation: Operation
     by: str
-    reply: Reply
+    reply: PartitionReply

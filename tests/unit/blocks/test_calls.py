@@ -5,10 +5,10 @@ import itertools
 
 import pytest
 
-from jgroups_py.address import Address, ProxyUUID
-from jgroups_py.blockheaders import Ask
 from jgroups_py.blocks.rpc.calls import BLOCK, NEVER_NS, Answers, Calls, Many, Mode, One
-from jgroups_py.errors import MemberLeftError, RemoteError, RequestTimeoutError
+from jgroups_py.model.address import Address, ProxyUUID
+from jgroups_py.model.errors import MemberLeftError, RemoteError, RequestTimeoutError
+from jgroups_py.wire.block_headers import Ask
 
 A, B, C, D = (Address(bytes([number]) * 16, name) for number, name in enumerate("ABCD", 1))
 
@@ -38,7 +38,7 @@ def many(calls: Calls, mode: Mode, *members: Address) -> Many:
 def to_all(calls: Calls, mode: Mode) -> Many:
     """A request by multicast."""
     call = Many(calls.members, mode, NEVER_NS, None, settled=False)
-    calls.everybody.number((call,), 1)
+    calls.all_members.number((call,), 1)
     return call
 
 
@@ -61,7 +61,7 @@ def test_no_number_is_given_twice_when_a_lane_needs_more(calls):
     assert len(dict.fromkeys(numbers)) == len(numbers)
 
 
-def test_a_run_of_answers_ends_the_requests_of_its_numbers(calls):
+def test_a_batch_of_answers_ends_the_requests_of_its_numbers(calls):
     asked = [one(calls, B) for _ in range(3)]
     calls.answered(B, asked[1].numbers[0], (b"second", b"third"))
     assert [call.outcome for call in asked] == [None, b"second", b"third"]
@@ -172,7 +172,7 @@ def test_a_multicast_is_answered_by_the_view_in_which_it_is_delivered(calls):
     call = to_all(calls, Mode.ALL)
     calls.view_installed([A, C, D])                          # B left, D joined before it was numbered
     answer(calls, call, D, b"d")                             # may overtake our own copy
-    calls.came_back(call.numbers[0], 1, [A, C, D])
+    calls.own_delivered(call.numbers[0], 1, [A, C, D])
     answer(calls, call, A, b"a")
     assert call.outcome is None
     answer(calls, call, C, b"c")
@@ -186,7 +186,7 @@ def test_all_is_not_over_before_it_is_known_who_was_asked(calls):
     for member in (A, B, C):
         answer(calls, call, member, b"x")
     assert call.outcome is None
-    calls.came_back(call.numbers[0], 1, [A, B, C])
+    calls.own_delivered(call.numbers[0], 1, [A, B, C])
     assert call.outcome.complete
 
 

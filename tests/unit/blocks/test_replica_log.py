@@ -3,13 +3,13 @@ from __future__ import annotations
 
 import pytest
 
-from jgroups_py.address import Address
-from jgroups_py.blocks.replicas import Options
-from jgroups_py.blocks.replicas.log import NOBODY, Entry, Log
-from jgroups_py.blocks.replicas.machine import REMEMBERED, Once
-from jgroups_py.blocks.replicas.quorums import Configuration
-from jgroups_py.errors import ConfigError
-from jgroups_py.simulation.ledger import Records
+from jgroups_py.blocks.replication import Options
+from jgroups_py.blocks.replication.log import NO_MEMBERS, Log, ReplicatedEntry
+from jgroups_py.blocks.replication.machine import REMEMBERED, IdempotentMachine
+from jgroups_py.blocks.replication.quorums import Configuration
+from jgroups_py.model.address import Address
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.testing.simulation.ledger import Records
 
 A, B, C, D, E = (Address(bytes([number]) * 16, name) for number, name in enumerate("ABCDE", 1))
 
@@ -17,23 +17,23 @@ A, B, C, D, E = (Address(bytes([number]) * 16, name) for number, name in enumera
 def log_of(*epochs: int, changes: dict[int, Configuration] | None = None) -> Log:
     log = Log()
     for number, epoch in enumerate(epochs, 1):
-        log.append(Entry(epoch, b"id", b"x" * 10, (changes or {}).get(number)))
+        log.append(ReplicatedEntry(epoch, b"id", b"x" * 10, (changes or {}).get(number)))
     return log
 
 
 # --- configurations ---------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize(("members", "who", "has"), [
+@pytest.mark.parametrize(("members", "voters", "has"), [
     ((A,), (A,), True), ((A, B), (A,), False), ((A, B), (A, B), True), ((A, B, C), (A, C), True),
     ((A, B, C), (A, D, E), False), ((A, B, C, D), (A, B), False), ((A, B, C, D, E), (A, C, E), True), ((), (A,), False),
 ])
-def test_a_quorum_is_more_than_half(members: tuple[Address, ...], who: tuple[Address, ...], has: bool) -> None:
-    assert Configuration(members).has_quorum(who) is has
+def test_a_quorum_is_more_than_half(members: tuple[Address, ...], voters: tuple[Address, ...], has: bool) -> None:
+    assert Configuration(members).has_quorum(voters) is has
 
 
 def test_a_joint_configuration_needs_both_majorities() -> None:
     joint = Configuration((A, B, C)).between((A, B, D))
-    assert joint.everybody == (A, B, D, C)
+    assert joint.all_members == (A, B, D, C)
     assert joint.has_quorum((A, B))
     assert not joint.has_quorum((A, D))                       # most of the new one only
     assert not joint.has_quorum((A, C))
@@ -69,7 +69,7 @@ def test_configurations_come_and_go_with_their_entries() -> None:
     log = log_of(0, 1, 1, 1, changes={1: one, 3: two})
     assert (log.configuration, log.changed_at) == (two, 3)
     assert log.configuration_before(3) == one
-    assert log.configuration_before(1) == NOBODY
+    assert log.configuration_before(1) == NO_MEMBERS
     log.truncate(3)
     assert (log.configuration, log.changed_at) == (one, 1)
     log.fold(3)
@@ -95,13 +95,13 @@ def test_entries_are_handed_out_by_size_but_one_at_least() -> None:
 # --- writes that come twice -------------------------------------------------------------------------------------------
 
 def test_a_write_happens_once_and_answers_alike() -> None:
-    once = Once(Records())
+    once = IdempotentMachine(Records())
     assert once.apply(b"1", b"x") == once.apply(b"1", b"x")
     assert once.machine.save() == b"x"
 
 
 def test_the_memory_is_part_of_the_state_and_bounded() -> None:
-    once, other = Once(Records()), Once(Records())
+    once, other = IdempotentMachine(Records()), IdempotentMachine(Records())
     for number in range(REMEMBERED + 10):
         once.apply(str(number).encode(), b"x")
     other.load(once.save())

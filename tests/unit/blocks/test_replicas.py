@@ -6,13 +6,13 @@ from collections import Counter
 import attrs
 import pytest
 
-from jgroups_py.blocks.replicas.host import StoreExistsError
-from jgroups_py.blocks.replicas.messages import Status, Verb
-from jgroups_py.blocks.replicas.options import Options
-from jgroups_py.blocks.replicas.outputs import Health
-from jgroups_py.blocks.replicas.quorums import Configuration
-from jgroups_py.simulation.ledger import values_of
-from jgroups_py.units import millis, seconds
+from jgroups_py.blocks.replication.host import StoreExistsError
+from jgroups_py.blocks.replication.messages import ReplyStatus, Verb
+from jgroups_py.blocks.replication.options import Options
+from jgroups_py.blocks.replication.outputs import Health
+from jgroups_py.blocks.replication.quorums import Configuration
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.testing.simulation.ledger import values_of
 from tests.unit.blocks.replica_hosts import Cluster
 
 DETECTION_NS = seconds(1)
@@ -74,7 +74,7 @@ def test_a_leader_hands_over_once_in_a_view_to_the_preferred_one() -> None:
     preferred, other, _ = (host.name for host in cluster.hosts["A"].target(0))
     leaders = []
     for _ in range(2):
-        cluster.replica(other).stand()
+        cluster.replica(other).electing.stand()
         cluster.run(seconds(5))
         leaders.append(cluster.leader())
     assert leaders == [preferred, other]
@@ -83,13 +83,36 @@ def test_a_leader_hands_over_once_in_a_view_to_the_preferred_one() -> None:
     assert cluster.leader() == preferred
 
 
+@pytest.mark.parametrize("latency_ms", [100, 160, 300, 500])
+def test_slow_messages_do_not_split_the_vote(latency_ms: int) -> None:
+    """Both remaining replicas ask for votes before either hears of the other: one withdraws, and late votes count."""
+    cluster = Cluster("ABC")
+    epoch = cluster.replica(cluster.leader()).term.epoch
+    cluster.latency_ns = millis(latency_ms)
+    cluster.crash(cluster.leader())
+    cluster.view([*cluster.hosts])
+    least_ns = cluster.options.elect_ns + 6 * cluster.latency_ns       # asked, elected, the first entry acknowledged
+    assert cluster.run_until(lambda: bool(cluster.leaders()), least_ns)
+    assert cluster.replica(cluster.leader()).term.epoch == epoch + 1
+
+
+def test_a_new_leader_sends_its_first_entry_at_once_however_long_the_log_is() -> None:
+    cluster = Cluster("ABC", options=Options(window_entries=4))
+    routing = cluster.routing()
+    for number in range(10):
+        cluster.write(routing, str(number).encode())
+    cluster.crash(cluster.leader())
+    cluster.view([*cluster.hosts])
+    assert cluster.run_until(lambda: bool(cluster.leaders()), cluster.options.elect_ns + 6 * cluster.latency_ns)
+
+
 def test_only_the_half_with_a_majority_of_the_replicas_has_a_leader() -> None:
     cluster = Cluster("ABC")
     leader, *others = cluster.members()
     cluster.split([leader], others)
     cluster.run(seconds(2))
     assert cluster.leader() in others
-    assert not cluster.replica(leader).is_leader
+    assert not cluster.replica(leader).term.is_leader
 
 
 def test_a_majority_of_the_members_is_not_a_majority_of_the_replicas() -> None:
@@ -110,7 +133,7 @@ def test_a_leader_that_has_not_heard_of_the_split_acknowledges_nothing() -> None
     operation = cluster.routing().begin(0, Verb.WRITE, b"late")
     assert cluster.ask(old, operation) is None
     assert cluster.ask(old, cluster.routing().begin(0, Verb.STRONG, b"")) is None
-    assert cluster.replica(old).is_leader
+    assert cluster.replica(old).term.is_leader
     cluster.run(seconds(1))
     cluster.write(cluster.routing(), b"new")
     cluster.merge("ABC")
@@ -130,7 +153,7 @@ def test_a_write_that_was_not_acknowledged_is_asked_for_again_and_happens_once()
     cluster.run(seconds(1))
     reply = cluster.ask(cluster.leader(), operation)
     assert reply is not None
-    assert reply.status == Status.OK
+    assert reply.status == ReplyStatus.OK
     assert cluster.values(others[0]) == [b"once"]
 
 
@@ -140,7 +163,7 @@ def test_the_leader_steps_down_where_its_view_has_no_majority_and_says_so() -> N
     cluster.split([leader], [name for name in "ABC" if name != leader])
     reply = cluster.ask(leader, cluster.routing().begin(0, Verb.WRITE, b"x"))
     assert reply is not None
-    assert (reply.status, reply.leader) == (Status.REDIRECT, None)
+    assert (reply.status, reply.leader) == (ReplyStatus.REDIRECT, None)
 
 
 def test_the_replica_that_has_what_was_acknowledged_is_elected() -> None:
@@ -167,8 +190,8 @@ def test_a_change_of_replicas_needs_the_old_majority_too() -> None:
     cluster.cut = {(one, other): None for one in (leader, spare) for other in others}
     cluster.cut.update({(other, one): None for one, other in cluster.cut})
     cluster.run(seconds(1))
-    assert spare in [member.name for member in cluster.replica(leader).configuration.members]
-    assert cluster.replica(leader).configuration.old
+    assert spare in [member.name for member in cluster.replica(leader).state.configuration.members]
+    assert cluster.replica(leader).state.configuration.old
     assert cluster.ask(leader, cluster.routing().begin(0, Verb.WRITE, b"not acknowledged")) is None
     cluster.view(others)
     cluster.run(seconds(1))
@@ -238,8 +261,8 @@ def test_an_old_replica_gives_up_its_data_and_its_vote_stays_bound() -> None:
     cluster.hosts[gone].vacate(cluster.now_ns)                 # so that it is not wanted back
     cluster.merge("ABCD")
     cluster.run(seconds(3))
-    assert cluster.replica(gone).hollow
-    assert cluster.replica(gone).log.stop > 1
+    assert cluster.replica(gone).state.hollow
+    assert cluster.replica(gone).state.log.stop > 1
     assert cluster.values(gone) == []
 
 
@@ -253,8 +276,8 @@ def test_who_dropped_its_data_elects_nobody_who_knows_less() -> None:
     cluster.hosts[gone].vacate(cluster.now_ns)
     cluster._settle(gone)
     cluster.run(seconds(3))
-    assert cluster.replica(gone).hollow
-    assert gone in [member.name for member in cluster.replica(asleep).configuration.members]
+    assert cluster.replica(gone).state.hollow
+    assert gone in [member.name for member in cluster.replica(asleep).state.configuration.members]
     for name in "ABCD":
         if name not in (asleep, gone):
             cluster.crash(name)
@@ -288,7 +311,7 @@ def test_a_leader_that_leads_itself_out_is_needed_until_that_is_committed() -> N
     cluster._settle(leader)
     replica = cluster.replica(leader)
     last = Configuration((cluster.hosts[newcomer].me,))
-    assert cluster.run_until(lambda: replica.configuration == last, seconds(2))
+    assert cluster.run_until(lambda: replica.state.configuration == last, seconds(2))
     assert not cluster.hosts[leader].is_empty
     cluster.split(leader, newcomer)                        # what was under way is lost
     cluster._flights.clear()
@@ -332,7 +355,7 @@ def test_a_sole_replica_that_dies_takes_its_partition_with_it() -> None:
     assert cluster.leaders() == []
     reply = cluster.ask(other, cluster.routing().begin(0, Verb.STRONG, b""))
     assert reply is not None
-    assert (reply.status, reply.leader) == (Status.REDIRECT, None)
+    assert (reply.status, reply.leader) == (ReplyStatus.REDIRECT, None)
 
 
 # --- reads ------------------------------------------------------------------------------------------------------------
@@ -353,7 +376,7 @@ def test_a_request_about_no_store_is_answered_so() -> None:
     cluster = Cluster("ABC")
     reply = cluster.ask("A", cluster.routing().begin(99, Verb.READ, b""))
     assert reply is not None
-    assert reply.status == Status.NO_STORE
+    assert reply.status == ReplyStatus.NO_STORE
 
 
 def test_a_store_is_created_once() -> None:

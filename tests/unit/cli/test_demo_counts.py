@@ -1,21 +1,21 @@
-"""How the demo counts: what it would say of a loss, a double, a disorder."""
+"""How the demo counts: its report of a loss, a double, a disorder."""
 from __future__ import annotations
 
-from jgroups_py.cli.demo.processes import Person
+from jgroups_py.cli.demo.processes import DemoMember
 from jgroups_py.cli.demo.report import rows_of
-from jgroups_py.cli.demo.tally import Gaps, Tally
+from jgroups_py.cli.demo.tally import DeliveryPauses, DemoTally
 from jgroups_py.cli.demo.text import LINES, made_text
 
 
-def tally(*numbers: int) -> Tally:
-    counted = Tally()
+def tally(*numbers: int) -> DemoTally:
+    counted = DemoTally()
     for number in numbers:
         counted.add(number)
     return counted
 
 
-def person(tag: str, site: str, state: str = "up", sent: int = 0, **received: Tally) -> Person:
-    made = Person(tag, site, None, state=state, sent=sent)     # type: ignore[arg-type]
+def member(tag: str, site: str, state: str = "up", sent: int = 0, **received: DemoTally) -> DemoMember:
+    made = DemoMember(tag, site, None, state=state, sent=sent)     # type: ignore[arg-type]
     made.report = {"received": {name: t.as_dict() for name, t in received.items()}}
     return made
 
@@ -42,45 +42,45 @@ def test_a_late_joiner_counts_from_its_first_message() -> None:
 
 
 def test_a_pause_is_remembered_with_its_beginning() -> None:
-    gaps = Gaps()
+    gaps = DeliveryPauses()
     for at in (1.0, 1.01, 1.5, 1.51):
         gaps.delivered(at)
     assert [(began, round(length, 2)) for began, length in gaps.pauses] == [(1.01, 0.49)]
 
 
 def test_what_a_killed_origin_sent_is_what_its_own_site_has() -> None:
-    killed = person("A", "NYC", "killed")
-    people = [person("B", "NYC", A=tally(*range(10))), person("D", "SFO", A=tally(*range(8)))]
-    assert [(row["sent"], row["lost"]) for row in rows_of(killed, people)] == [(10, 0), (10, 2)]
+    killed = member("A", "NYC", "killed")
+    members = [member("B", "NYC", A=tally(*range(10))), member("D", "SFO", A=tally(*range(8)))]
+    assert [(row["sent"], row["lost"]) for row in rows_of(killed, members)] == [(10, 0), (10, 2)]
 
 
 def test_what_only_the_other_site_has_of_a_killed_origin_is_no_loss_at_home() -> None:
-    killed = person("A", "NYC", "killed")
-    people = [person("B", "NYC", A=tally(*range(8))), person("D", "SFO", A=tally(*range(10))),
-              person("E", "SFO", A=tally(*range(9)))]
-    assert [(row["sent"], row["lost"]) for row in rows_of(killed, people)] == [(8, 0), (10, 0), (10, 1)]
+    killed = member("A", "NYC", "killed")
+    members = [member("B", "NYC", A=tally(*range(8))), member("D", "SFO", A=tally(*range(10))),
+              member("E", "SFO", A=tally(*range(9)))]
+    assert [(row["sent"], row["lost"]) for row in rows_of(killed, members)] == [(8, 0), (10, 0), (10, 1)]
 
 
 def test_a_late_joiner_that_came_after_the_last_message_has_lost_nothing() -> None:
-    origin = person("C", "NYC", sent=100)
+    origin = member("C", "NYC", sent=100)
     origin.sent_log = [(1.0, 50), (5.0, 100)]
-    late = person("A#2", "NYC")
+    late = member("A#2", "NYC")
     late.up_at = 10.0
     assert [(row["sent"], row["lost"]) for row in rows_of(origin, [late])] == [(0, 0)]
 
 
 def test_a_late_joiner_that_gets_nothing_of_what_is_sent_later_has_lost_it() -> None:
-    origin = person("C", "NYC", sent=100)
+    origin = member("C", "NYC", sent=100)
     origin.sent_log = [(1.0, 50), (5.0, 60), (9.0, 100)]
-    late = person("A#2", "NYC")
+    late = member("A#2", "NYC")
     late.up_at = 3.5
     assert [(row["sent"], row["lost"]) for row in rows_of(origin, [late])] == [(40, 40)]
 
 
 def test_a_late_joiner_has_lost_nothing_of_an_origin_that_was_killed_before() -> None:
-    killed = person("D", "SFO", "killed", sent=8)
-    people = [person("C", "NYC", D=tally(*range(10))), person("A#2", "NYC")]
-    assert [(row["sent"], row["lost"]) for row in rows_of(killed, people)] == [(10, 0), (0, 0)]
+    killed = member("D", "SFO", "killed", sent=8)
+    members = [member("C", "NYC", D=tally(*range(10))), member("A#2", "NYC")]
+    assert [(row["sent"], row["lost"]) for row in rows_of(killed, members)] == [(10, 0), (0, 0)]
 
 
 def test_the_made_text_has_its_lines_and_follows_from_the_seed() -> None:

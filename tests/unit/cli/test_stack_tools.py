@@ -30,10 +30,10 @@ def test_lint_finds_the_shipped_stacks_right(name, capsys):
 def test_lint_shows_every_error_with_its_line_and_exits_1(tmp_path, capsys):
     (tmp_path / "a.xml").write_text("<config>\n<UDP mcast_prt='1'/>\n<PONG/></config>")
     assert run("lint", str(tmp_path / "a.xml")) == 1
-    said = capsys.readouterr().out
-    assert f"{tmp_path}/a.xml:2: error: UDP: unknown property 'mcast_prt'; did you mean 'mcast_port'?" in said
-    assert f"{tmp_path}/a.xml:3: error: unknown protocol 'PONG'; did you mean 'PING'?" in said
-    assert "wrong: 2 errors, 0 warnings" in said
+    printed = capsys.readouterr().out
+    assert f"{tmp_path}/a.xml:2: error: UDP: unknown property 'mcast_prt'; did you mean 'mcast_port'?" in printed
+    assert f"{tmp_path}/a.xml:3: error: unknown protocol 'PONG'; did you mean 'PING'?" in printed
+    assert "wrong: 2 errors, 0 warnings" in printed
 
 
 def test_lint_json_is_one_document(tmp_path, capsys):
@@ -48,13 +48,13 @@ def test_lint_json_is_one_document(tmp_path, capsys):
 
 def test_draw_shows_layers_from_the_top_with_what_each_adds(capsys):
     assert run("draw", str(STACKS / "udp.xml"), "-p", "ip_ttl=3") == 0
-    said = capsys.readouterr().out
-    positions = [said.index(f"+-- {name} ") for name in ("STATE_TRANSFER", "GMS", "NAKACK", "PING", "UDP")]
+    printed = capsys.readouterr().out
+    positions = [printed.index(f"+-- {name} ") for name in ("STATE_TRANSFER", "GMS", "NAKACK", "PING", "UDP")]
     assert positions == sorted(positions)
-    assert "ip_ttl=3 (not 0)" in said
-    assert "DigestSource" in said
-    assert "(id 8)" in said
-    assert "ViewChange" in said
+    assert "ip_ttl=3 (not 0)" in printed
+    assert "DigestSource" in printed
+    assert "(id 8)" in printed
+    assert "ViewChange" in printed
 
 
 def test_draw_shows_the_bridge_too(capsys):
@@ -76,9 +76,9 @@ def test_props_lists_every_protocol(capsys):
 
 def test_props_of_one_protocol_by_a_name_that_jgroups_uses(capsys):
     assert run("props", "TCP_NIO2") == 0
-    said = capsys.readouterr().out
-    assert said.startswith("TCP\n")
-    assert "sock_conn_timeout   default 2s   (time, like" in said
+    printed = capsys.readouterr().out
+    assert printed.startswith("TCP\n")
+    assert "sock_conn_timeout   default 2s   (time, like" in printed
 
 
 def test_props_of_a_typo_names_the_nearest_protocol_and_exits_2(capsys):
@@ -86,6 +86,6 @@ def test_props_of_a_typo_names_the_nearest_protocol_and_exits_2(capsys):
     assert "did you mean 'NAKACK'?" in capsys.readouterr().err
 
 
-def test_props_of_a_protocol_that_is_left_out_says_why(capsys):
+def test_props_of_a_protocol_that_is_left_out_gives_the_reason(capsys):
     assert run("props", "BARRIER") == 0
     assert "left out" in capsys.readouterr().out

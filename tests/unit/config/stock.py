@@ -1,4 +1,4 @@
-"""What the stock udp.xml and tcp.xml of JGroups 5 say: their protocols, bottom first, and properties.
+"""The contents of the stock udp.xml and tcp.xml of JGroups 5: protocols, lowest first, and properties.
 
 5.0 and 5.4 are whole files; 5.5 includes its transport from a second file.
 """

@@ -7,7 +7,7 @@ from jgroups_py.config.docs import as_text, changed, doc_of
 from jgroups_py.config.properties import canonical, table_of
 from jgroups_py.config.spec import LayerSpec
 from jgroups_py.protocols import ALIASES, KNOWN, MEANINGLESS
-from jgroups_py.protocols.transport import UdpConfig
+from jgroups_py.protocols.transport.protocol import UdpConfig
 
 
 @pytest.mark.parametrize("name", list(KNOWN))
@@ -32,14 +32,14 @@ def test_values_that_differ_from_their_default_are_shown_in_human_units():
     assert changed(layer) == {"max_bundle_size": ("32K", "64000"), "ip_ttl": ("3", "0")}
 
 
-def test_every_name_that_java_uses_leads_to_one_of_ours():
+def test_every_name_of_java_leads_to_a_protocol_of_this_package():
     for name in [*ALIASES, *KNOWN, *MEANINGLESS]:
         assert canonical(f"org.jgroups.protocols.{name}") == canonical(name) is not None
     assert canonical("NAKACK4") == canonical("pbcast.NAKACK2") == "NAKACK"
     assert canonical("nothing") is None
 
 
-# What would change who may talk to whom, or where members are looked for: silence would be wrong.
+# These would change which members communicate, or where members are looked for: they must not be ignored.
 REFUSED = ("tls.", "initial_hosts_file")
 
 

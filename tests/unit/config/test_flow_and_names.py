@@ -1,4 +1,4 @@
-"""Where FLOW and NAMES may stand, and with whom."""
+"""Where FLOW and NAMES may stand in a stack, and beside which layers."""
 from __future__ import annotations
 
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jgroups_py.config.load import load
-from jgroups_py.errors import ConfigError
+from jgroups_py.model.errors import ConfigError
 
 
 def flow_stack(**changes: Any) -> list[Any]:
@@ -37,5 +37,5 @@ def test_what_may_surprise_is_warned_of() -> None:
     small = load(flow_stack(FLOW=[("FLOW", {"window": "64K"})]))
     assert any("every fragment is answered by all" in warning for warning in small.warnings)
     recorded = load([*flow_stack(), ("ARCHIVE", {"directory": "/nowhere"})])
-    assert any("ARCHIVE beside FLOW records as delivered" in warning for warning in recorded.warnings)
+    assert any("ARCHIVE beside FLOW records messages as delivered" in warning for warning in recorded.warnings)
     assert load(names_below("TCPPING")).warnings == ()

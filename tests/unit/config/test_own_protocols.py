@@ -5,15 +5,15 @@ import attrs
 import pytest
 
 from jgroups_py import wire
-from jgroups_py.batch import Batch, Header
 from jgroups_py.cli import main
 from jgroups_py.config.load import load, parse
 from jgroups_py.config.own import FIRST_ID
-from jgroups_py.errors import ConfigError
-from jgroups_py.protocol import Protocol
+from jgroups_py.model.batch import Batch, Header
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.units import duration
 from jgroups_py.protocols import KNOWN
 from jgroups_py.protocols.nakack import Nakack
-from jgroups_py.units import duration
+from jgroups_py.stack.protocol import Protocol
 
 HERE = f"{__name__}."
 BOTTOM = [("UDP", {"bind_addr": "127.0.0.1"}), "PING", "NAKACK", "UNICAST", "GMS"]
@@ -38,7 +38,7 @@ class Stamped(Header):
 
 
 class Stamp(Protocol):
-    """Says when a message was sent."""
+    """The time at which a message was sent."""
 
     Config = StampConfig
 
@@ -97,23 +97,23 @@ def test_a_file_names_it_by_module_and_class():
     assert spec.layers[-1].build().config == StampConfig(late_ns="2s")
 
 
-def test_a_subclass_of_ours_stands_in_its_place():
+def test_a_subclass_of_a_packaged_protocol_stands_in_its_place():
     spec = load([MyNakack if layer == "NAKACK" else layer for layer in BOTTOM])
     assert (spec.layers[2].name, type(spec.layers[2].build())) == ("NAKACK", MyNakack)
 
 
-@pytest.mark.parametrize(("name", "properties", "says"), [
+@pytest.mark.parametrize(("name", "properties", "message"), [
     (f"{HERE}Stamp", 'lat="2s"', r"x\.xml:3: .*Stamp: unknown property 'lat'; did you mean 'late'\?"),
     (f"{HERE}Nothing", "", "has no attribute 'Nothing'"),
     ("no.such.Module", "", r"'no.such:Module' cannot be imported: No module named 'no'"),
-    (f"{HERE}StampConfig", "", r"StampConfig' is no subclass of jgroups_py\.protocol\.Protocol"),
+    (f"{HERE}StampConfig", "", r"StampConfig' is no subclass of jgroups_py\.stack\.protocol\.Protocol"),
     (f"{HERE}Wrong", "", r"Undescribed\.late_ns is not made by duration\(\)"),
-    (f"{HERE}Thief", "", "Thief has the name of one of ours, PING"),
+    (f"{HERE}Thief", "", "Thief has the name of a packaged protocol, PING"),
     ("STAMP", "", "unknown protocol 'STAMP'.* or package.module.Class of one of your own"),
     ("org.jgroups.protocols.STAMP", "", "unknown protocol"),
 ])
-def test_what_cannot_stand_in_a_stack_is_an_error_that_says_why(name, properties, says):
-    with pytest.raises(ConfigError, match=says):
+def test_what_cannot_stand_in_a_stack_is_an_error_with_the_reason(name, properties, message):
+    with pytest.raises(ConfigError, match=message):
         parse(IN_A_FILE.format(name=name, properties=properties), "x.xml")
 
 
@@ -131,5 +131,5 @@ def test_the_tools_show_it(tmp_path, capsys):
     assert main(["props", "no.such.Module"]) == 2
 
 
-def test_ids_of_headers_are_ours_below_the_first_one_of_others():
+def test_ids_of_headers_of_this_package_are_below_the_first_one_of_others():
     assert max(known.wire_id for known in KNOWN.values()) < FIRST_ID

@@ -37,14 +37,14 @@ def lines(item: object) -> dict[str, int]:
     return {p.name: p.place.line for p in item.properties}
 
 
-def test_xml_properties_know_the_line_they_begin_on():
+def test_xml_properties_have_the_line_on_which_they_begin():
     items = xml.parse(XML, "a.xml")
     assert [getattr(item, "name", "include") for item in items] == ["UDP", "PING", "include"]
     assert lines(items[0]) == {"mcast_port": 4, "note": 5, "ip_ttl": 6}
     assert [item.place.line for item in items] == [4, 7, 8]
 
 
-def test_yaml_properties_know_the_line_they_begin_on():
+def test_yaml_properties_have_the_line_on_which_they_begin():
     items = yaml.parse(YAML, "a.yaml")
     assert [getattr(item, "name", "include") for item in items] == ["UDP", "PING", "GMS", "NAKACK", "include"]
     assert lines(items[0]) == {"mcast_port": 3, "hosts": 5}
@@ -57,7 +57,7 @@ def test_yaml_values_are_texts_as_written_and_lists_are_joined():
     assert values == {"mcast_port": "45588", "hosts": "a[1],b[2]", "xmit_interval": "1.5s", "use": "true"}
 
 
-@pytest.mark.parametrize(("text", "line", "says"), [
+@pytest.mark.parametrize(("text", "line", "message"), [
     ('<!DOCTYPE a [<!ENTITY x "y">]>\n<config/>', 1, "DTDs, entities and external references are refused"),
     ('<!DOCTYPE config SYSTEM "http://127.0.0.1/x.dtd"><config/>', 1, "refused"),
     ("<config>\n<UDP>&unknown;</UDP></config>", 2, "undefined entity"),
@@ -72,13 +72,13 @@ def test_yaml_values_are_texts_as_written_and_lists_are_joined():
     ("<config>\n<UDP a='1' a='2'/></config>", 2, "duplicate attribute"),
     ("<config>\n<include/></config>", 2, "an include names one file"),
 ])
-def test_wrong_xml_is_an_error_that_names_the_line(text, line, says):
+def test_wrong_xml_is_an_error_that_names_the_line(text, line, message):
     with pytest.raises(StackError, match=rf"^a\.xml:{line}: ") as caught:
         xml.parse(text, "a.xml")
-    assert says in str(caught.value)
+    assert message in str(caught.value)
 
 
-@pytest.mark.parametrize(("text", "line", "says"), [
+@pytest.mark.parametrize(("text", "line", "message"), [
     ("", 1, "a stack file is a list"),
     ("UDP: {}", 1, "a stack file is a list"),
     ("- PING\n- {a: 1, b: 2}", 2, "one protocol an entry"),
@@ -92,10 +92,10 @@ def test_wrong_xml_is_an_error_that_names_the_line(text, line, says):
     ('- "\\uD800"', 1, "half a character"),
     ("- include: {path: x}", 1, "an include names one file"),
 ])
-def test_wrong_yaml_is_an_error_that_names_the_line(text, line, says):
+def test_wrong_yaml_is_an_error_that_names_the_line(text, line, message):
     with pytest.raises(StackError, match=rf"^a\.yaml:{line}: ") as caught:
         yaml.parse(text, "a.yaml")
-    assert says in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["\0", '- "\\U99999999"', "%YAML 1." + "9" * 5000 + "\n---\n- a"])

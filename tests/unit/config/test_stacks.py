@@ -1,4 +1,4 @@
-"""From files and lists to a checked StackSpec: what loads, and what each error says."""
+"""From files and lists to a checked StackSpec: what loads, and the text of each error."""
 import contextlib
 import pickle
 import random
@@ -10,9 +10,9 @@ from jgroups_py.config import load as loading
 from jgroups_py.config.load import bridge_loader, load, packaged, parse, resolve_bridge
 from jgroups_py.config.problems import Place, Problem, StackError
 from jgroups_py.config.spec import LayerSpec, StackSpec
-from jgroups_py.errors import ConfigError
-from jgroups_py.protocols.transport import TcpConfig, UdpConfig
-from jgroups_py.units import millis, seconds
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.protocols.transport.protocol import TcpConfig, UdpConfig
 from tests.unit.config.stock import STOCK, write_all
 
 STACKS = Path(__file__).parents[3] / "stacks"
@@ -38,7 +38,7 @@ def errors(source: object, **properties: object) -> str:
 # --- the shipped stacks ---------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_a_shipped_stack_loads_without_a_warning_and_its_yaml_twin_says_the_same(name):
+def test_a_shipped_stack_loads_without_a_warning_and_its_yaml_file_gives_the_same(name):
     from_xml, from_yaml = load(STACKS / f"{name}.xml"), load(STACKS / f"{name}.yaml")
     assert from_xml.warnings == from_yaml.warnings == ()
     for one, other in zip(from_xml.layers, from_yaml.layers, strict=True):
@@ -64,7 +64,7 @@ def test_the_two_sites_differ_in_site_and_multicast_port_only():
     assert [layer.config for layer in nyc.layers[1:-1]] == [layer.config for layer in sfo.layers[1:-1]]
 
 
-def test_traffic_of_shipped_stacks_stays_on_this_host_unless_told_otherwise():
+def test_traffic_of_shipped_stacks_stays_on_this_host_unless_configured_otherwise():
     for name in packaged():
         transport = load(name).layers[0].config
         assert transport.bind_addr == "127.0.0.1"
@@ -83,7 +83,7 @@ def test_properties_fill_the_stack_and_its_bridge():
 # --- JGroups' own files ---------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("name", list(STOCK))
-def test_a_stock_file_of_jgroups_loads_and_every_ignored_property_is_said_once(name, tmp_path):
+def test_a_stock_file_of_jgroups_loads_and_every_ignored_property_is_reported_once(name, tmp_path):
     write_all(tmp_path)
     spec = load(tmp_path / name)
     expected = ["TCP", "TCPPING", *UDP[2:]] if name.startswith("tcp") else UDP
@@ -138,28 +138,28 @@ def line_of(text: str, name: str = "udp.xml") -> int:
 
 
 def test_an_unknown_property_names_file_line_nearest_name_and_what_is_allowed(tmp_path):
-    said = broken(tmp_path, "mcast_port=", "mcast_prt=")
-    assert said.startswith(f"udp.xml:{line_of('mcast_port=')}: UDP: unknown property 'mcast_prt'; "
+    error = broken(tmp_path, "mcast_port=", "mcast_prt=")
+    assert error.startswith(f"udp.xml:{line_of('mcast_port=')}: UDP: unknown property 'mcast_prt'; "
                            "did you mean 'mcast_port'? (allowed: ")
-    assert "ip_ttl" in said
+    assert "ip_ttl" in error
 
 
 def test_an_unknown_property_in_yaml_names_its_line_too(tmp_path):
-    said = broken(tmp_path, "mcast_port:", "mcast_prt:", "udp.yaml")
-    assert said.startswith(f"udp.yaml:{line_of('mcast_port:', 'udp.yaml')}: UDP: unknown property 'mcast_prt'; ")
+    error = broken(tmp_path, "mcast_port:", "mcast_prt:", "udp.yaml")
+    assert error.startswith(f"udp.yaml:{line_of('mcast_port:', 'udp.yaml')}: UDP: unknown property 'mcast_prt'; ")
 
 
 def test_an_unknown_protocol_names_the_nearest_one(tmp_path):
-    said = broken(tmp_path, "<UNICAST ", "<UNICATS ")
-    assert said.startswith(f"udp.xml:{line_of('<UNICAST ')}: unknown protocol 'UNICATS'; did you mean 'UNICAST'?")
+    error = broken(tmp_path, "<UNICAST ", "<UNICATS ")
+    assert error.startswith(f"udp.xml:{line_of('<UNICAST ')}: unknown protocol 'UNICATS'; did you mean 'UNICAST'?")
 
 
-def test_a_protocol_of_jgroups_that_is_not_offered_is_said_to_be_so(tmp_path):
+def test_a_protocol_of_jgroups_that_is_not_offered_is_reported_as_such(tmp_path):
     assert "SEQUENCER is a protocol of JGroups that is not offered here" in broken(
         tmp_path, "<FRAG ", "<SEQUENCER/><FRAG ")
 
 
-@pytest.mark.parametrize(("old", "new", "says"), [
+@pytest.mark.parametrize(("old", "new", "text"), [
     ('ip_ttl="${ip_ttl,jgroups.udp.ip_ttl:0}"', 'ip_ttl="300"', "UDP: ip_ttl: '300' is out of range: 0 to 255"),
     ('timeout="5s"', 'timeout="5 parsecs"', "FD_ALL: timeout: '5 parsecs' is not a duration"),
     ('max_bytes="4M"', 'max_bytes="4X"', "STABLE: max_bytes: '4X' is not a size"),
@@ -171,10 +171,10 @@ def test_a_protocol_of_jgroups_that_is_not_offered_is_said_to_be_so(tmp_path):
     ('frag_size="60K"', f'frag_size="{"9" * 400}"', "FRAG: frag_size: "),
     ("45588}", "45588", "UDP: mcast_port: a ${ is not closed"),
 ])
-def test_a_wrong_value_names_line_property_value_and_what_is_allowed(tmp_path, old, new, says):
-    said = broken(tmp_path, old, new)
-    assert says in said
-    assert said.startswith("udp.xml:")
+def test_a_wrong_value_names_line_property_value_and_what_is_allowed(tmp_path, old, new, text):
+    error = broken(tmp_path, old, new)
+    assert text in error
+    assert error.startswith("udp.xml:")
 
 
 def test_all_errors_of_a_file_are_shown_at_once(tmp_path):
@@ -192,7 +192,7 @@ def test_a_property_given_under_two_of_its_names_is_an_error():
 
 # --- errors of the whole stack --------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize(("stack", "says"), [
+@pytest.mark.parametrize(("stack", "text"), [
     ([], "the stack is empty"),
     (UDP[1:], "PING stands first; a stack starts with a transport: UDP or TCP"),
     (["UDP", "TCP", *UDP[1:]], "TCP is a transport; it must be the first protocol"),
@@ -215,8 +215,8 @@ def test_a_property_given_under_two_of_its_names_is_an_error():
     (["UDP", ("PING", 3)], "is no protocol; write"),
     (["UDP", 3], "is no protocol; write"),
 ])
-def test_a_stack_that_could_not_work_is_refused_with_the_reason(stack, says):
-    assert says in errors(stack)
+def test_a_stack_that_could_not_work_is_refused_with_the_reason(stack, text):
+    assert text in errors(stack)
 
 
 def test_relay_below_another_layer_is_refused(tmp_path):
@@ -246,10 +246,10 @@ def test_credits_that_run_out_before_they_are_asked_for_are_warned_of():
 def test_a_broken_bridge_is_found_when_the_site_is_loaded(tmp_path):
     (tmp_path / "nyc.xml").write_text((STACKS / "nyc.xml").read_text(encoding="utf-8"))
     (tmp_path / "bridge.xml").write_text("<config><TCP bind_prt='1'/></config>")
-    said = errors(tmp_path / "nyc.xml")
-    assert "nyc.xml:" in said
-    assert "RELAY: bridge_props: " in said
-    assert "bridge.xml:1: TCP: unknown property 'bind_prt'; did you mean 'bind_port'?" in said
+    error = errors(tmp_path / "nyc.xml")
+    assert "nyc.xml:" in error
+    assert "RELAY: bridge_props: " in error
+    assert "bridge.xml:1: TCP: unknown property 'bind_prt'; did you mean 'bind_port'?" in error
 
 
 def test_a_bridge_is_looked_for_beside_the_stack_file(tmp_path):
@@ -274,8 +274,8 @@ def test_a_list_from_python_takes_names_pairs_mappings_and_configurations():
 
 
 def test_a_configuration_of_another_protocol_is_refused():
-    said = errors([("UDP", TcpConfig()), *UDP[1:]])
-    assert "UDP: a TcpConfig is no configuration of it; it takes a UdpConfig" in said
+    error = errors([("UDP", TcpConfig()), *UDP[1:]])
+    assert "UDP: a TcpConfig is no configuration of it; it takes a UdpConfig" in error
 
 
 def test_a_stack_spec_is_taken_as_it_is():
@@ -283,15 +283,15 @@ def test_a_stack_spec_is_taken_as_it_is():
     assert load(spec) is spec
 
 
-@pytest.mark.parametrize(("source", "says"), [
+@pytest.mark.parametrize(("source", "text"), [
     ("udq", "did you mean 'udp'?"),
     ("missing.xml", f"no such file; packaged stacks are {', '.join(SHIPPED)}"),
     ("stack.json", "neither a path that ends in .xml, .yaml or .yml"),
     ("\0.xml", "no such file"),
     ("", "neither a path"),
 ])
-def test_a_source_that_does_not_exist_is_a_config_error(source, says):
-    assert says in errors(source)
+def test_a_source_that_does_not_exist_is_a_config_error(source, text):
+    assert text in errors(source)
 
 
 def test_a_property_that_no_file_mentions_is_warned_of():

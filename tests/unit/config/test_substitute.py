@@ -2,7 +2,7 @@
 import pytest
 
 from jgroups_py.config.substitute import Substitution
-from jgroups_py.errors import ConfigError
+from jgroups_py.model.errors import ConfigError
 
 
 @pytest.mark.parametrize(("value", "filled"), [
@@ -22,7 +22,7 @@ def test_values_are_filled_from_properties_and_defaults(value, filled):
     assert Substitution({"port": 7801, "flag": True}).fill(value) == filled
 
 
-@pytest.mark.parametrize(("value", "says"), [
+@pytest.mark.parametrize(("value", "message"), [
     ("a ${nothing}", "has no value and no default"),
     ("${a:${b}}", "has no value and no default"),
     ("${open", "not closed"),
@@ -31,8 +31,8 @@ def test_values_are_filled_from_properties_and_defaults(value, filled):
     ("${${a}:x}", "empty or nested name"),
     ("${a:" * 40 + "}" * 40, "inside each other"),
 ])
-def test_what_cannot_be_filled_is_a_config_error(value, says):
-    with pytest.raises(ConfigError, match=says):
+def test_what_cannot_be_filled_is_a_config_error(value, message):
+    with pytest.raises(ConfigError, match=message):
         Substitution({}).fill(value)
 
 

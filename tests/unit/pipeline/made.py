@@ -5,8 +5,8 @@ import pyarrow as pa
 
 from jgroups_py.archive.layout import recorders
 from jgroups_py.archive.reading import read
-from jgroups_py.pipeline import spans
-from jgroups_py.pipeline.synthetic import Fault, Plan, make
+from jgroups_py.pipeline import seqno_ranges as spans
+from jgroups_py.pipeline.synthetic import Fault, SyntheticPlan, make
 
 FAULT_OF_PLANTED = {"lost": "lost", "r3_lost": "lost", "doubled": "duplicated", "r3_doubled": "duplicated",
                     "out_of_order": "out_of_order", "r4_order": "out_of_order", "declared_lost": "declared_lost",
@@ -33,4 +33,4 @@ def findings_of(faults: list[Fault]) -> list[tuple[str, str, str, int, int]]:
 
 def archive(directory: Path, **options: object) -> list[Fault]:
     """Make a small one; what was planted."""
-    return make(directory, Plan(**{"payload_bytes": 0, "rate": 2000, "segment_rows": 5000, **options}))
+    return make(directory, SyntheticPlan(**{"payload_bytes": 0, "rate": 2000, "segment_rows": 5000, **options}))

@@ -7,16 +7,16 @@ import pytest
 
 from jgroups_py.archive.layout import recorders
 from jgroups_py.archive.reading import read
-from jgroups_py.pipeline.job import Options
+from jgroups_py.pipeline.job import JobOptions
 from jgroups_py.pipeline.lag import digest as lag_digest
 from jgroups_py.pipeline.lag.clocks import least_between, offsets
 from jgroups_py.pipeline.lag.fold import fold
 from jgroups_py.pipeline.lag.state import STATE
 from jgroups_py.pipeline.lag.tables import Histogram, tables
-from jgroups_py.pipeline.packed import pack
+from jgroups_py.pipeline.packed_arrays import pack
 from tests.unit.pipeline.made import archive
 
-OPTIONS = Options(window_ns=500_000_000)
+OPTIONS = JobOptions(window_ns=500_000_000)
 
 
 def digests(directory, batch_rows=2000):

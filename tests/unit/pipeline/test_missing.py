@@ -7,13 +7,13 @@ import pytest
 
 from jgroups_py.archive.layout import recorders, segments
 from jgroups_py.archive.schema import ALL
-from jgroups_py.pipeline import spans
+from jgroups_py.pipeline import seqno_ranges as spans
 from jgroups_py.pipeline.audit.missing import missing
-from jgroups_py.pipeline.job import Options
+from jgroups_py.pipeline.job import JobOptions
 from jgroups_py.pipeline.jobs import JOBS
 from jgroups_py.pipeline.output import document
 from jgroups_py.pipeline.report import page
-from jgroups_py.pipeline.tell import as_lines, exit_code
+from jgroups_py.pipeline.terminal_summary import as_lines, exit_code
 from tests.unit.pipeline.made import archive, folded
 
 SECOND = 10**9
@@ -21,7 +21,7 @@ SECOND = 10**9
 
 def audited(directory):
     """The audit's document and its tables, as `jgroups pipeline audit` makes them."""
-    tables = JOBS["audit"].tables(folded(directory), Options())
+    tables = JOBS["audit"].tables(folded(directory), JobOptions())
     return document("audit", tables), tables
 
 

@@ -1,9 +1,8 @@
 """Rows of a sink are taken once, whatever runs twice."""
 import pytest
 
-from jgroups_py.errors import ConfigError, WireError
-from jgroups_py.pipeline.once import HEADER_ID, Once, Row
-from jgroups_py.pipeline.sink import Target
+from jgroups_py.model.errors import WireError
+from jgroups_py.pipeline.dedup import HEADER_ID, Deduplicator, Row
 
 QUERY = bytes(range(16))
 
@@ -13,7 +12,7 @@ def headers(epoch, partition, number, query=QUERY):
 
 
 def test_a_task_that_runs_twice_is_taken_once_in_any_order():
-    once = Once()
+    once = Deduplicator()
     first = [once.is_new(headers(0, 1, number)) for number in range(5)]
     again = [once.is_new(headers(0, 1, number)) for number in (4, 0, 5, 3)]
     assert first == [True] * 5
@@ -22,13 +21,13 @@ def test_a_task_that_runs_twice_is_taken_once_in_any_order():
 
 
 def test_queries_epochs_and_partitions_are_told_apart():
-    once = Once()
+    once = Deduplicator()
     assert all(once.is_new(found) for found in (
         headers(0, 0, 0), headers(1, 0, 0), headers(0, 1, 0), headers(0, 0, 0, bytes(16))))
 
 
 def test_memory_is_bounded_and_what_is_long_over_counts_as_seen():
-    once = Once(kept_epochs=3)
+    once = Deduplicator(kept_epochs=3)
     assert all(once.is_new(headers(epoch, 0, 0)) for epoch in range(10))
     assert not once.is_new(headers(2, 0, 7))
     assert once.is_new(headers(9, 0, 1))
@@ -36,11 +35,4 @@ def test_memory_is_bounded_and_what_is_long_over_counts_as_seen():
 
 def test_foreign_bytes_in_the_header_are_an_error_with_what_was_expected():
     with pytest.raises(WireError, match="3 bytes are no row of a sink: 37 bytes"):
-        Once().is_new({HEADER_ID: b"abc"})
-
-
-def test_a_sink_without_cluster_says_so():
-    with pytest.raises(ConfigError, match="needs option cluster"):
-        Target.of({"stack": "udp"})
-    with pytest.raises(ConfigError, match="are numbers"):
-        Target.of({"stack": "udp", "cluster": "c", "timeout": "soon"})
+        Deduplicator().is_new({HEADER_ID: b"abc"})

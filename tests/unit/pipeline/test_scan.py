@@ -2,7 +2,7 @@
 import pyarrow as pa
 import pytest
 
-from jgroups_py.archive.layout import Recorder, hour_folder
+from jgroups_py.archive.layout import RecorderId, hour_folder
 from jgroups_py.archive.reading import read_segment
 from jgroups_py.archive.schema import ALL, ROWS
 from jgroups_py.archive.sealing import write_segment
@@ -38,7 +38,7 @@ def test_the_rows_are_those_of_the_archive_s_reader(segments, columns, first, st
 def test_what_the_statistics_say_is_not_read(tmp_path, monkeypatch):
     lines = [{"row": number, "kind": "delivered", "wall_ns": number, "mono_ns": number, "view_id": "v", "origin": "aa",
               "stream": "all", "seqno": number + 1, "count": 1, "flags": 0} for number in range(100)]
-    folder = tmp_path / Recorder("c", "", "A", "00" * 16).folder / hour_folder(0)
+    folder = tmp_path / RecorderId("c", "", "A", "00" * 16).folder / hour_folder(0)
     write_segment(folder, 0, 100, pa.Table.from_pylist(lines, ROWS).to_batches())
     asked: list[list[str]] = []
     whole = pa.parquet.ParquetFile.iter_batches

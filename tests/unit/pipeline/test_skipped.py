@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 
 from jgroups_py.archive.schema import ALL
-from jgroups_py.batch import NO_FC
-from jgroups_py.pipeline import spans
+from jgroups_py.model.batch import NO_FC
+from jgroups_py.pipeline import seqno_ranges as spans
 from jgroups_py.pipeline.audit.judge import is_clean, judge, totals
-from jgroups_py.pipeline.tell import as_lines
+from jgroups_py.pipeline.terminal_summary import as_lines
 
 A, B, FAR = "aa", "bb", "ff"
 VIEW = "0000000000000001|aa"

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from jgroups_py.archive.schema import ALL
-from jgroups_py.pipeline import spans
+from jgroups_py.pipeline import seqno_ranges as spans
 
 
 def rows(numbers, kind="delivered", first_row=0, view="v1"):

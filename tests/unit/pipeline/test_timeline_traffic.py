@@ -5,12 +5,12 @@ import pytest
 from jgroups_py.archive.layout import recorders
 from jgroups_py.archive.reading import read
 from jgroups_py.archive.schema import ALL
-from jgroups_py.pipeline.job import Options
+from jgroups_py.pipeline.job import JobOptions
 from jgroups_py.pipeline.jobs import JOBS
 from jgroups_py.pipeline.report import page
 from tests.unit.pipeline.made import archive
 
-OPTIONS = Options(window_ns=500_000_000)
+OPTIONS = JobOptions(window_ns=500_000_000)
 
 
 def tables(directory, name):
@@ -40,7 +40,7 @@ def test_views_follow_each_other_and_name_who_came_and_went(tmp_path):
 def test_a_crash_of_a_coordinator_is_a_failover_with_its_gaps(tmp_path):
     archive(tmp_path, messages=12_000)
     gaps = tables(tmp_path, "timeline")["gaps"].to_pylist()
-    crash = {(line["origin_site"], line["site"]): line["gap_ns"] for line in gaps if line["who"] == "A"}
+    crash = {(line["origin_site"], line["site"]): line["gap_ns"] for line in gaps if line["members"] == "A"}
     assert {line["what"] for line in gaps} == {"failover: coordinator crashed", "left"}
     assert crash["NYC", "SFO"] > 300_000_000 > crash["NYC", "NYC"] > 100_000_000
 

@@ -3,15 +3,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from jgroups_py.batch import Header
-from jgroups_py.events import Connect, MergeNeeded, Suspect
-from jgroups_py.protocol import Protocol
+from jgroups_py.model.batch import Header
+from jgroups_py.model.events import Connect, MergeNeeded, Suspect
+from jgroups_py.model.view import View
 from jgroups_py.protocols.discovery.ping import Ping
 from jgroups_py.protocols.gms import Gms
 from jgroups_py.protocols.gms.config import GmsConfig
 from jgroups_py.protocols.nakack import Nakack
-from jgroups_py.view import View
-from tests.unit.harness import Flying, Group, address, multicast
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.testing.bench import Flying, Group, address, multicast
 
 LATENCY_MS = 0.5
 

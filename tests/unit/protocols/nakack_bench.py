@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jgroups_py.batch import Batch, Header
+from jgroups_py.model.batch import Batch, Header
+from jgroups_py.model.view import View
 from jgroups_py.protocols.nakack import Nakack, NakackConfig
-from jgroups_py.protocols.nakack.headers import Data
-from jgroups_py.view import View
-from tests.unit.harness import Bench, Flying, Group, change, multicast, view_of
+from jgroups_py.protocols.nakack.headers import MulticastData
+from jgroups_py.testing.bench import Bench, Flying, Group, change, multicast, view_of
 
 V1 = view_of("A", "B", "C")
 V2 = view_of("A", "B", "C", counter=2)
@@ -30,7 +30,7 @@ def group(names: str = "ABC", seed: str = "0", **properties: object) -> Group:
 
 def data(src: str, first: int, *payloads: bytes, view: View = V1) -> Batch:
     """A numbered run as it arrives."""
-    return multicast(src, *payloads, headers=(Data(view.id.raw, first),))
+    return multicast(src, *payloads, headers=(MulticastData(view.id.raw, first),))
 
 
 def lose(

@@ -2,14 +2,14 @@
 from __future__ import annotations
 
 from jgroups_py import wire
-from jgroups_py.batch import Batch
-from jgroups_py.events import GetState, StateChunk
-from jgroups_py.outputs import Deliver, Output, ProvideState, StateBegin, StateEnd, StatePart
-from jgroups_py.protocol import Protocol
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.events import GetState, StateChunk
+from jgroups_py.model.outputs import Deliver, Output, ProvideState, StateBegin, StateEnd, StatePart
+from jgroups_py.model.units import NS_PER_S
+from jgroups_py.model.view import View
 from jgroups_py.protocols.state_transfer import StateTransfer, StateTransferConfig
-from jgroups_py.units import NS_PER_S
-from jgroups_py.view import View
-from tests.unit.harness import Bench, Group, address, change, view_of
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.testing.bench import Bench, Group, address, change, view_of
 
 V1 = view_of("A", "B", "C")
 

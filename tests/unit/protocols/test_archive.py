@@ -3,27 +3,40 @@ from __future__ import annotations
 
 import pytest
 
-from jgroups_py.address import Address, ProxyUUID
-from jgroups_py.batch import NO_RELAY, NO_RELIABILITY, Batch
 from jgroups_py.config.load import load
-from jgroups_py.disk import (
+from jgroups_py.model.address import Address, ProxyUUID
+from jgroups_py.model.batch import NO_RELAY, NO_RELIABILITY, Batch
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.events import (
+    AppBusy,
     ArchiveBusy,
-    ArchiveDurability,
     ArchiveFailed,
     ArchiveOpened,
+    Connect,
+    OutputEmitted,
+    OutputInOrder,
+    SendUntil,
+    ViewChange,
+)
+from jgroups_py.model.outputs import (
+    ArchiveDurability,
+    Deliver,
+    LogEntry,
+    MessagesLost,
+    NodeFailed,
     OpenArchive,
     Record,
-    Told,
+    SiteStatusChanged,
+    SkipMulticasts,
+    StateEnd,
 )
-from jgroups_py.errors import ConfigError
-from jgroups_py.events import AppBusy, Connect, SendUntil, Tell, ViewChange
-from jgroups_py.outputs import Deliver, MessagesLost, NodeFailed, Note, SiteStatusChanged, SkipMulticasts, StateEnd
-from jgroups_py.protocol import Protocol, on
+from jgroups_py.model.topics import interest_in
+from jgroups_py.model.view import View, ViewId
 from jgroups_py.protocols.archive import Archive, ArchiveConfig
-from jgroups_py.recording import Archived, view_text
-from jgroups_py.stack import Stack
-from jgroups_py.topics import PassedBy, interest_in
-from jgroups_py.view import View, ViewId
+from jgroups_py.stack.protocol import Protocol, on
+from jgroups_py.stack.stack import Stack
+from jgroups_py.wire.archive_header import Archived, view_text
+from jgroups_py.wire.topic_headers import PassedBy
 
 ME, BOB = Address(bytes(16), "me"), Address(bytes(range(16)), "bob")
 FAR = ProxyUUID(Address(b"f" * 16, "far"), BOB, "SFO")
@@ -111,7 +124,7 @@ def test_a_recorder_that_fails_later_is_told_and_the_member_goes_on(member):
     member.stack.notify(ArchiveFailed("disk full"), 0)
     member.stack.notify(ArchiveOpened(), 0)
     assert [output.reason for output in member.outputs(ArchiveDurability)] == ["disk full", ""]
-    assert [note.level for note in member.outputs(Note)] == ["error", "info"]
+    assert [note.level for note in member.outputs(LogEntry)] == ["error", "info"]
     assert member.outputs(NodeFailed) == []
     assert member.ground.events == []
 
@@ -149,7 +162,7 @@ def test_what_comes_is_recorded_with_its_number_and_passed_on_without_header(mem
     assert (delivered.batch.headers, delivered.batch.payloads) == ((), (b"x", b"yy"))
 
 
-def test_the_record_of_a_run_comes_before_its_delivery(member):
+def test_the_record_of_a_batch_comes_before_its_delivery(member):
     member.get(Batch(BOB, None, (b"x",), (Archived(1),), 0))
     assert [type(output) for output in member.stack.outputs] == [Record, Deliver]
 
@@ -162,11 +175,11 @@ def test_a_message_of_a_member_without_archive_is_recorded_without_number(member
 
 
 def test_numbers_of_topics_that_nobody_wants_are_recorded_as_passed(member):
-    run = Batch(FAR, None, (b"", b""), (Archived(4), PassedBy(interest_in("a"))), 0)
-    member.get(run)
+    batch = Batch(FAR, None, (b"", b""), (Archived(4), PassedBy(interest_in("a"))), 0)
+    member.get(batch)
     [record] = member.recorded()
     assert (record.kind, record.first, record.count, record.rows) == ("passed", 4, 2, 1)
-    assert member.outputs(Deliver)[0].batch is run
+    assert member.outputs(Deliver)[0].batch is batch
 
 
 @pytest.mark.parametrize("payload", [False, True])
@@ -203,8 +216,8 @@ def test_a_view_is_recorded_and_what_follows_stands_in_it(member):
 
 
 def test_what_relay_tells_is_recorded(member):
-    member.stack.notify(Told(SiteStatusChanged("SFO", "DOWN")), 0)
-    member.stack.notify(Told(MessagesLost("SFO", FAR, 5, 9, None)), 0)
+    member.stack.notify(OutputEmitted(SiteStatusChanged("SFO", "DOWN")), 0)
+    member.stack.notify(OutputEmitted(MessagesLost("SFO", FAR, 5, 9, None)), 0)
     site, lost = member.recorded()
     assert (site.kind, site.detail) == ("site", {"site": "SFO", "status": "DOWN"})
     assert (lost.kind, lost.origin, lost.origin_site, lost.first, lost.count, lost.rows) == (
@@ -212,10 +225,10 @@ def test_what_relay_tells_is_recorded(member):
 
 
 def test_what_nobody_in_the_group_keeps_any_more_is_recorded_without_a_number_of_a_stream(member):
-    member.stack.notify(Told(MessagesLost("", BOB, 5, 9)), 0)
+    member.stack.notify(OutputEmitted(MessagesLost("", BOB, 5, 9)), 0)
     for relayed, rows in ((True, 1), (False, 2)):
         member.archive.site = "NYC" if relayed else None     # RELAY told it already
-        member.stack.notify(Tell(MessagesLost("", BOB, 5, 9)), 0)
+        member.stack.notify(OutputInOrder(MessagesLost("", BOB, 5, 9)), 0)
         assert len(member.recorded()) == rows
     for record in member.recorded():
         assert (record.kind, record.origin, record.first, record.stream, record.count, record.detail) == (
@@ -223,14 +236,14 @@ def test_what_nobody_in_the_group_keeps_any_more_is_recorded_without_a_number_of
 
 
 def test_from_where_to_where_a_slow_application_is_spared_a_sender_is_recorded(member):
-    member.stack.notify(Tell(SkipMulticasts(BOB, True)), 0)
-    member.stack.notify(Tell(SkipMulticasts(BOB, False)), 0)
+    member.stack.notify(OutputInOrder(SkipMulticasts(BOB, True)), 0)
+    member.stack.notify(OutputInOrder(SkipMulticasts(BOB, False)), 0)
     assert [(record.kind, record.origin, record.detail) for record in member.recorded()] == [
         ("skipping", BOB, {"on": True}), ("skipping", BOB, {"on": False})]
 
 
 def test_what_a_state_of_another_site_holds_is_recorded_as_covered(member):
-    member.stack.notify(Tell(StateEnd("", (("SFO", FAR, 3, 9),))), 0)
+    member.stack.notify(OutputInOrder(StateEnd("", (("SFO", FAR, 3, 9),))), 0)
     [record] = member.recorded()
     assert (record.kind, record.origin, record.origin_site, record.first, record.count) == ("covered", FAR, "SFO", 3, 6)
 

@@ -1,18 +1,18 @@
-"""PING, TCPPING, FILE_PING: who is found, who answers, who is asked."""
+"""PING, TCPPING, FILE_PING: which members are found, which answer, where requests are sent."""
 from __future__ import annotations
 
 import pytest
 
-from jgroups_py.errors import ConfigError
-from jgroups_py.events import AddressesKnown, Connect, FindMembers, FolderRead, Found, Left, MembersFound, SendTo
-from jgroups_py.outputs import ReadFolder, StoreEntry
-from jgroups_py.protocols.discovery.base import Discovery, Here, WhoIsThere
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.events import AddressesKnown, Connect, FindMembers, FolderRead, Found, Left, MembersFound, SendTo
+from jgroups_py.model.outputs import ReadFolder, StoreEntry
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.model.view import View
+from jgroups_py.protocols.discovery.base import Discovery, DiscoveryRequest, DiscoveryResponse
 from jgroups_py.protocols.discovery.file_ping import FilePing, FilePingConfig, file_of, parse_entry
 from jgroups_py.protocols.discovery.ping import Ping
 from jgroups_py.protocols.discovery.tcpping import TcpPing, TcpPingConfig, parse_hosts
-from jgroups_py.units import millis, seconds
-from jgroups_py.view import View
-from tests.unit.harness import Bench, Fixed, address, change, multicast, unicast, view_of
+from jgroups_py.testing.bench import Bench, Fixed, address, change, multicast, unicast, view_of
 
 A, B, C = map(address, "ABC")
 PLACE_B, PLACE_C = ("10.0.0.2", 7800), ("10.0.0.3", 7800)
@@ -20,7 +20,7 @@ AB = view_of("B", "A")
 
 
 def bench_of(layer: Discovery, view: View | None = None, *, multicasts: bool = True) -> Bench:
-    """Discovery below something that has `view`."""
+    """Discovery below a layer that has `view`."""
     above = Fixed()
     bench = Bench(layer, above)
     above.view = view
@@ -28,17 +28,17 @@ def bench_of(layer: Discovery, view: View | None = None, *, multicasts: bool = T
     return bench
 
 
-def here(name: str, place: tuple[str, int], view: View | None = None, **book: tuple[str, int]) -> object:
-    """An answer as it arrives at A."""
+def response(name: str, place: tuple[str, int], view: View | None = None, **book: tuple[str, int]) -> object:
+    """A response as it arrives at A."""
     told = {address(other): where for other, where in book.items()}
     coordinator = None if view is None else view.coordinator
-    header = Here(address(name), place, None if view is None else view.id, coordinator, None, told)
+    header = DiscoveryResponse(address(name), place, None if view is None else view.id, coordinator, None, told)
     return unicast(name, "A", headers=(header,))
 
 
-def question(name: str, place: tuple[str, int], *, everyone: bool = False) -> object:
-    """A question as it arrives."""
-    return multicast(name, headers=(WhoIsThere(address(name), place, None, None, None, everyone),))
+def request(name: str, place: tuple[str, int], *, everyone: bool = False) -> object:
+    """A request as it arrives."""
+    return multicast(name, headers=(DiscoveryRequest(address(name), place, None, None, None, everyone),))
 
 
 def test_a_search_without_answers_ends_empty_when_its_time_is_over() -> None:
@@ -50,45 +50,45 @@ def test_a_search_without_answers_ends_empty_when_its_time_is_over() -> None:
     assert bench.told(MembersFound) == [MembersFound(())]
 
 
-def test_members_hear_of_answers_that_take_longer_than_a_search() -> None:
+def test_in_a_member_with_a_view_answers_after_the_search_are_passed_up() -> None:
     bench = bench_of(TcpPing(TcpPingConfig(initial_hosts="10.0.0.2[7800]")), view_of("A"), multicasts=False)
     bench.down(FindMembers(millis(500), True))
     bench.advance(900)
     assert bench.told(MembersFound) == [MembersFound(())]
-    for _ in range(2):                                       # the question was repeated, and so is the answer
-        bench.up(here("B", PLACE_B, AB))                     # type: ignore[arg-type]
+    for _ in range(2):                                       # the request was repeated, and so is the response
+        bench.up(response("B", PLACE_B, AB))                     # type: ignore[arg-type]
     late, = bench.told(MembersFound)
     assert late == MembersFound((Found(B, PLACE_B, AB.id, True),))
     assert late.found[0].trip_ns == millis(900)
     bench.advance(5000)
-    bench.up(here("C", PLACE_C, view_of("C")))               # type: ignore[arg-type]
-    assert bench.told(MembersFound) == []                    # nobody asked for so long
+    bench.up(response("C", PLACE_C, view_of("C")))               # type: ignore[arg-type]
+    assert bench.told(MembersFound) == []                    # too long after the request
 
 
-def test_a_joiner_is_not_told_of_answers_that_are_late() -> None:
+def test_in_a_joiner_answers_after_the_search_are_not_passed_up() -> None:
     bench = bench_of(Ping())
     bench.down(FindMembers(millis(500), True))
     bench.advance(900)
-    bench.up(here("B", PLACE_B, AB))                         # type: ignore[arg-type]
-    assert bench.told(MembersFound) == [MembersFound(())]    # it has decided, and would take it for another search's
+    bench.up(response("B", PLACE_B, AB))                         # type: ignore[arg-type]
+    assert bench.told(MembersFound) == [MembersFound(())]    # it would take it for an answer to its next search
 
 
-def test_how_long_an_answer_took_is_counted_from_the_first_question() -> None:
+def test_the_round_trip_of_an_answer_is_counted_from_the_first_request() -> None:
     bench = bench_of(Ping(), AB)
     bench.down(FindMembers(seconds(1), True))
     bench.advance(400)
-    bench.up(here("B", PLACE_B, AB))                         # type: ignore[arg-type]
+    bench.up(response("B", PLACE_B, AB))                         # type: ignore[arg-type]
     bench.advance(300)
-    bench.up(here("B", PLACE_B, AB))                         # type: ignore[arg-type]
+    bench.up(response("B", PLACE_B, AB))                         # type: ignore[arg-type]
     bench.advance(300)
     assert [one.trip_ns for one in bench.told(MembersFound)[0].found] == [millis(400)]
 
 
-def test_the_question_is_repeated_since_datagrams_get_lost() -> None:
+def test_the_request_is_repeated_since_datagrams_get_lost() -> None:
     bench = bench_of(Ping())
     bench.down(FindMembers(seconds(1)))
     bench.advance(990)
-    said = [header for header, _ in bench.said(WhoIsThere)]
+    said = [header for header, _ in bench.said(DiscoveryRequest)]
     assert len(said) == 5
     assert [header.everyone for header in said] == [False, True, True, True, True]
 
@@ -96,7 +96,7 @@ def test_the_question_is_repeated_since_datagrams_get_lost() -> None:
 def test_a_coordinators_answer_ends_the_search_at_once() -> None:
     bench = bench_of(Ping())
     bench.down(FindMembers(seconds(1)))
-    bench.up(here("B", PLACE_B, AB))                                       # type: ignore[arg-type]
+    bench.up(response("B", PLACE_B, AB))                                       # type: ignore[arg-type]
     assert bench.told(MembersFound) == [MembersFound((Found(B, PLACE_B, AB.id, True),))]
     assert AddressesKnown({B: PLACE_B}) in bench.passed_down(AddressesKnown)
     bench.advance(5000)
@@ -106,88 +106,88 @@ def test_a_coordinators_answer_ends_the_search_at_once() -> None:
 def test_a_search_for_everyone_goes_on_after_a_coordinator_answered() -> None:
     bench = bench_of(Ping())
     bench.down(FindMembers(seconds(1), everyone=True))
-    bench.up(here("B", PLACE_B, AB))                                       # type: ignore[arg-type]
-    bench.up(here("C", PLACE_C))                                           # type: ignore[arg-type]
+    bench.up(response("B", PLACE_B, AB))                                       # type: ignore[arg-type]
+    bench.up(response("C", PLACE_C))                                           # type: ignore[arg-type]
     bench.advance(1000)
     (event,) = bench.told(MembersFound)
     assert [one.member for one in event.found] == [B, C]
 
 
-def test_a_joiner_that_asks_is_found_by_another_joiner() -> None:
+def test_the_request_of_a_joiner_makes_it_known_to_another_joiner() -> None:
     bench = bench_of(Ping())
     bench.down(FindMembers(seconds(1)))
-    bench.up(question("C", PLACE_C))                                       # type: ignore[arg-type]
+    bench.up(request("C", PLACE_C))                                       # type: ignore[arg-type]
     bench.advance(1000)
     assert bench.told(MembersFound) == [MembersFound((Found(C, PLACE_C, None, False),))]
 
 
-def test_a_coordinator_and_a_joiner_answer_an_ordinary_member_only_if_everyone_is_asked() -> None:
+def test_a_coordinator_and_a_joiner_answer_at_once_an_ordinary_member_only_with_everyone() -> None:
     for view, first, everyone in ((None, 1, 1), (view_of("A", "B"), 1, 1), (AB, 0, 1)):
         bench = bench_of(Ping(), view)
-        bench.up(question("C", PLACE_C))                                   # type: ignore[arg-type]
-        assert len(bench.said(Here)) == first
-        bench.up(question("C", PLACE_C, everyone=True))                    # type: ignore[arg-type]
-        assert len(bench.said(Here)) == everyone
+        bench.up(request("C", PLACE_C))                                   # type: ignore[arg-type]
+        assert len(bench.said(DiscoveryResponse)) == first
+        bench.up(request("C", PLACE_C, everyone=True))                    # type: ignore[arg-type]
+        assert len(bench.said(DiscoveryResponse)) == everyone
 
 
-def test_who_becomes_the_first_member_tells_those_who_were_looking() -> None:
+def test_the_first_member_of_a_view_answers_the_requests_that_came_before() -> None:
     bench = bench_of(Ping())
-    bench.up(question("C", PLACE_C))                                       # type: ignore[arg-type]
+    bench.up(request("C", PLACE_C))                                       # type: ignore[arg-type]
     bench.sent()
     bench.stack.find(Fixed).view = alone = view_of("A")
     bench.down(change(alone))
-    ((header, batch),) = bench.said(Here)
+    ((header, batch),) = bench.said(DiscoveryResponse)
     assert (header.coordinator, batch.dest) == (A, C)
 
 
-def test_without_multicast_an_answer_to_everyone_names_the_places_of_all_members() -> None:
+def test_without_multicast_an_answer_to_everyone_lists_the_addresses_of_all_members() -> None:
     bench = bench_of(Ping(), AB, multicasts=False)
     bench.floor.book.update({A: ("127.0.0.1", 7800), B: PLACE_B})
-    bench.up(question("C", PLACE_C, everyone=True))                        # type: ignore[arg-type]
-    ((header, _),) = bench.said(Here)
+    bench.up(request("C", PLACE_C, everyone=True))                        # type: ignore[arg-type]
+    ((header, _),) = bench.said(DiscoveryResponse)
     assert header.book == {B: PLACE_B, A: ("127.0.0.1", 7800)}
     assert (header.coordinator, header.place) == (B, PLACE_B)
 
 
-def test_without_multicast_a_joiner_names_the_other_joiners() -> None:
+def test_without_multicast_an_answer_of_a_joiner_lists_the_other_joiners() -> None:
     bench = bench_of(Ping(), multicasts=False)
     bench.floor.book[B] = PLACE_B
-    bench.up(question("B", PLACE_B))                                       # type: ignore[arg-type]
+    bench.up(request("B", PLACE_B))                                       # type: ignore[arg-type]
     bench.sent()
-    bench.up(question("C", PLACE_C, everyone=True))                        # type: ignore[arg-type]
-    ((header, _),) = bench.said(Here)
+    bench.up(request("C", PLACE_C, everyone=True))                        # type: ignore[arg-type]
+    ((header, _),) = bench.said(DiscoveryResponse)
     assert header.book == {B: PLACE_B}
 
 
 # --- TCPPING --------------------------------------------------------------------------------------------------------
 
-def asked(bench: Bench) -> list[tuple[str, int]]:
-    """Whom TCPPING asked since the last call."""
+def requested(bench: Bench) -> list[tuple[str, int]]:
+    """Where TCPPING sent requests since the last call."""
     return [event.physical for event in bench.passed_down(SendTo)]
 
 
-def test_every_host_and_port_of_the_list_is_asked_but_ourselves() -> None:
+def test_requests_go_to_every_host_and_port_of_the_list_but_the_own() -> None:
     bench = bench_of(TcpPing(TcpPingConfig(initial_hosts="127.0.0.1[7800],10.0.0.9:7900", port_range=1)))
     bench.down(FindMembers(seconds(1)))
-    assert asked(bench) == [("127.0.0.1", 7801), ("10.0.0.9", 7900), ("10.0.0.9", 7901)]
+    assert requested(bench) == [("127.0.0.1", 7801), ("10.0.0.9", 7900), ("10.0.0.9", 7901)]
 
 
-def test_whoever_was_met_or_mentioned_is_asked_too() -> None:
+def test_requests_go_to_members_that_sent_or_were_listed_too() -> None:
     bench = bench_of(TcpPing(TcpPingConfig(initial_hosts="10.0.0.9[1]", port_range=0, max_dynamic_hosts=2)))
-    bench.up(here("B", PLACE_B, AB, C=PLACE_C))                            # type: ignore[arg-type]
+    bench.up(response("B", PLACE_B, AB, C=PLACE_C))                            # type: ignore[arg-type]
     bench.down(FindMembers(seconds(1)))
-    assert asked(bench) == [("10.0.0.9", 1), PLACE_C, PLACE_B]
+    assert requested(bench) == [("10.0.0.9", 1), PLACE_C, PLACE_B]
     bench.down(AddressesKnown({address("D"): ("10.0.0.4", 1)}))
     bench.advance(50)
-    assert asked(bench) == [("10.0.0.9", 1), PLACE_B, ("10.0.0.4", 1)]            # the oldest of three was forgotten
+    assert requested(bench) == [("10.0.0.9", 1), PLACE_B, ("10.0.0.4", 1)]            # the oldest was dropped
 
 
-def test_a_place_that_was_not_heard_of_for_long_is_asked_no_more() -> None:
+def test_no_request_goes_to_an_address_that_was_not_received_for_long() -> None:
     bench = bench_of(TcpPing(TcpPingConfig(initial_hosts="10.0.0.9[1]", port_range=0, dynamic_age_ns="1m")))
-    bench.up(here("B", PLACE_B, AB))                                       # type: ignore[arg-type]
+    bench.up(response("B", PLACE_B, AB))                                       # type: ignore[arg-type]
     bench.advance(61_000)
     bench.down(FindMembers(seconds(1)))
-    assert asked(bench) == [("10.0.0.9", 1)]
+    assert requested(bench) == [("10.0.0.9", 1)]
 
 
 @pytest.mark.parametrize("text", ["h", "h[]", "h[99999]", "h[1", "[1]", "h:1;g:2"])
@@ -196,7 +196,7 @@ def test_a_wrong_host_is_a_config_error(text: str) -> None:
         TcpPingConfig(initial_hosts=text)
 
 
-def test_hosts_are_read_as_jgroups_writes_them_and_as_people_do() -> None:
+def test_hosts_are_read_in_the_forms_host_port_in_brackets_and_after_a_colon() -> None:
     assert parse_hosts(" a[1],b:2,,[fe80::1][3] ") == (("a", 1), ("b", 2), ("fe80::1", 3))
 
 
@@ -220,7 +220,7 @@ def removed(bench: Bench) -> list[str]:
     return [output.name for output in bench.outputs if isinstance(output, StoreEntry) and output.data is None]
 
 
-def test_a_file_says_who_receives_where_and_nothing_else_is_taken_for_one() -> None:
+def test_a_file_has_the_addresses_of_its_owner_and_other_files_are_ignored() -> None:
     data = file_of(B, PLACE_B)
     parsed = parse_entry(data)
     assert parsed == (B, PLACE_B)
@@ -230,21 +230,21 @@ def test_a_file_says_who_receives_where_and_nothing_else_is_taken_for_one() -> N
         assert parse_entry(other) is None
 
 
-def test_members_whose_files_lie_in_the_folder_are_asked() -> None:
+def test_requests_go_to_the_members_whose_files_are_in_the_folder() -> None:
     bench = file_ping()
     bench.down(FindMembers(seconds(1)))
     assert any(isinstance(output, ReadFolder) for output in bench.outputs)
     bench.up(FolderRead(folder(bench), (b"junk", file_of(A, ("me", 1)), file_of(B, PLACE_B))))
-    assert asked(bench) == [PLACE_B]
+    assert requested(bench) == [PLACE_B]
 
 
-def test_a_file_goes_with_its_owner() -> None:
+def test_a_member_removes_its_file_when_it_leaves() -> None:
     bench = file_ping()
     bench.up(Left())
     assert removed(bench) == [f"{A.raw.hex()}.node"]
 
 
-def test_the_coordinator_removes_the_files_of_those_who_left_the_view() -> None:
+def test_the_coordinator_removes_the_files_of_members_that_left_the_view() -> None:
     bench = file_ping(view_of("A"))
     bench.down(change(view_of("A", counter=2), view_of("A", "B")))
     assert removed(bench) == [f"{B.raw.hex()}.node"]
@@ -255,12 +255,12 @@ def test_the_coordinator_removes_files_whose_owners_never_answer() -> None:
     for _ in range(4):
         bench.down(FindMembers(seconds(1), everyone=True))
         bench.up(FolderRead(folder(bench), (file_of(B, PLACE_B), file_of(C, PLACE_C))))
-        bench.up(here("C", PLACE_C))                                       # type: ignore[arg-type]
+        bench.up(response("C", PLACE_C))                                       # type: ignore[arg-type]
         bench.advance(1000)
     assert removed(bench) == [f"{B.raw.hex()}.node"]
 
 
-def test_a_file_that_another_group_removed_is_written_again() -> None:
+def test_a_member_whose_file_was_removed_writes_it_again() -> None:
     bench = file_ping(view_of("A"))
     bench.outputs.clear()
     bench.down(FindMembers(seconds(1), everyone=True))

@@ -1,16 +1,16 @@
 """What the layers of a group drop or give up they count under a name that says why."""
 from __future__ import annotations
 
-from jgroups_py.batch import Batch
-from jgroups_py.events import FillTo, GetState
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.events import FlushTo, GetState
+from jgroups_py.model.units import NS_PER_MS, NS_PER_S
 from jgroups_py.protocols.frag import Frag, FragConfig, Fragment
-from jgroups_py.protocols.gms.headers import Elsewhere, MergeAsk, Outbid
-from jgroups_py.protocols.nakack.headers import SentSoFar
-from jgroups_py.protocols.state_transfer import Ask, Cut, Part, StateTransfer
+from jgroups_py.protocols.gms.headers import MergeRequest, NackHeader, StaleView
+from jgroups_py.protocols.nakack.headers import LastSeqno
+from jgroups_py.protocols.state_transfer import StateCutHeader, StatePartHeader, StateRequestHeader, StateTransfer
 from jgroups_py.protocols.unicast import Unicast
-from jgroups_py.protocols.unicast.headers import Base
-from jgroups_py.units import NS_PER_MS, NS_PER_S
-from tests.unit.harness import Bench, Group, address, change, multicast, unicast, view_of
+from jgroups_py.protocols.unicast.headers import UnicastBase
+from jgroups_py.testing.bench import Bench, Group, address, change, multicast, unicast, view_of
 from tests.unit.protocols.gms_group import Members, heal, in_view, split
 from tests.unit.protocols.nakack_bench import V1, member
 from tests.unit.protocols.state_apps import App, Loop
@@ -35,9 +35,9 @@ def test_multicasts_of_members_without_a_number() -> None:
 def test_a_cut_that_says_otherwise_than_this_member_sent() -> None:
     a = member()
     a.down(multicast("A", b"1"))
-    a.down(FillTo({A: 2, B: 1, C: 1}, {}))
+    a.down(FlushTo({A: 2, B: 1, C: 1}, {}))
     assert "cut_differs_from_sent" not in a.stats()
-    a.down(FillTo({A: 9, B: 1, C: 1}, {}))
+    a.down(FlushTo({A: 9, B: 1, C: 1}, {}))
     assert a.stats()["cut_differs_from_sent"] == 1
 
 
@@ -46,7 +46,7 @@ def test_a_silent_sender_says_how_far_it_came() -> None:
     a.down(multicast("A", b"1"))
     a.sent()
     a.advance(3000)
-    said = a.said(SentSoFar)
+    said = a.said(LastSeqno)
     assert a.stats()["announced"] == len(said) > 0
 
 
@@ -55,7 +55,7 @@ def test_a_silent_sender_says_how_far_it_came() -> None:
 def test_where_a_connection_begins_counts_for_that_connection_only() -> None:
     a = Bench(Unicast(), me="A")
     a.down(change(V1))
-    a.up(unicast("B", "A", headers=(Base(7, 3),)))
+    a.up(unicast("B", "A", headers=(UnicastBase(7, 3),)))
     assert a.stats()["stale_bases"] == 1
 
 
@@ -73,14 +73,14 @@ def test_connections_that_end_and_what_waited_in_them_for_a_hole() -> None:
         two.run(0.1)
     layer = two["B"].stack.find(Unicast)
     assert isinstance(layer, Unicast)
-    layer.close(A)
+    layer.peers.close(A)
     assert two["B"].payloads() == []
     assert two["B"].stats()["out_of_order_dropped"] == 2
     sender = two["A"].stack.find(Unicast)
     assert isinstance(sender, Unicast)
-    sender.close(B)
+    sender.peers.close(B)
     assert two["A"].stats()["connections_closed"] == 1
-    sender.close(B)
+    sender.peers.close(B)
     assert two["A"].stats()["connections_closed"] == 1, "there was none any more"
 
 
@@ -114,10 +114,10 @@ def test_states_that_were_asked_for_and_failed_and_their_bytes() -> None:
     for asked in (1, 2):
         c.down(GetState(A, NS_PER_S))
         assert (c.stats()["transfers"], c.stats().get("transfers_failed", 0)) == (asked, asked - 1)
-    ((_, _), (ask, _)) = c.said(Ask)
-    c.up(unicast("A", "C", headers=(Cut(ask.attempt, {}),)))
-    c.up(unicast("A", "C", b"1234567", headers=(Part(ask.attempt, False, ""),)))
-    c.up(unicast("A", "C", headers=(Part(ask.attempt, True, ""),)))
+    ((_, _), (ask, _)) = c.said(StateRequestHeader)
+    c.up(unicast("A", "C", headers=(StateCutHeader(ask.attempt, {}),)))
+    c.up(unicast("A", "C", b"1234567", headers=(StatePartHeader(ask.attempt, False, ""),)))
+    c.up(unicast("A", "C", headers=(StatePartHeader(ask.attempt, True, ""),)))
     assert c.stats()["state_bytes_received"] == 7
     assert c.stats()["transfers_failed"] == 1
 
@@ -126,7 +126,7 @@ def test_states_that_were_asked_for_and_failed_and_their_bytes() -> None:
 
 def test_views_that_are_old_here() -> None:
     members = in_view("AB")
-    first = members.gms("B").shown
+    first = members.gms("B").group.installed
     assert first is not None
     members.crash("A")
     members.suspect("A", by="B")
@@ -140,23 +140,23 @@ def test_views_that_are_old_here() -> None:
 def test_answers_about_a_view_that_is_not_here() -> None:
     members = in_view("AB")
     before = members["A"].stats()
-    members["A"].up(Batch(B, A, (), (Elsewhere(view_of("X", counter=77).id, None, False),)))
-    assert grown(members["A"], before) == {"elsewhere_about_other_view": 1}
+    members["A"].up(Batch(B, A, (), (StaleView(view_of("X", counter=77).id, None, False),)))
+    assert grown(members["A"], before) == {"stale_view_of_other_view": 1}
 
 
 def test_a_member_that_is_found_gone() -> None:
     members = in_view("ABC")
     before = members["A"].stats().get("members_gone", 0)
-    members.gms("A").is_gone(C)
-    members.gms("A").is_gone(C)
+    members.gms("A").proposer.member_gone(C)
+    members.gms("A").proposer.member_gone(C)
     assert members["A"].stats()["members_gone"] == before + 1
 
 
 def test_members_that_hold_up_a_change_by_silence() -> None:
     members = in_view("ABC")
     members.crash("B")
-    chair = members.gms("A").chair
-    chair.start()
+    proposer = members.gms("A").proposer
+    proposer.begin()
     members.run(3 * members.gms("A").config.silence_ns / NS_PER_MS)
     assert members.agree("AC")
     assert members["A"].stats()["silent_members"] == 1
@@ -176,22 +176,22 @@ def test_a_merge_that_is_put_off() -> None:
     members = in_view("ABCD")
     split(members, "AB", "CD")
     c = members.gms("C")
-    c.merger.wary_until_ns = c.now_ns + 1000 * NS_PER_MS
-    view = c.view
+    c.merging.backoff_until_ns = c.now_ns + 1000 * NS_PER_MS
+    view = c.group.view
     assert view is not None
-    members["C"].up(Batch(A, C, (), (MergeAsk(1, view.id),)))
+    members["C"].up(Batch(A, C, (), (MergeRequest(1, view.id),)))
     assert members["C"].stats()["merges_put_off"] == 1
 
 
 def test_a_ballot_that_is_outbid() -> None:
     members = in_view("ABC")
-    chair = members.gms("A").chair
-    chair.start()
-    assert chair.flush is not None
-    flush = chair.flush.id
-    members["A"].up(Batch(B, A, (), (Outbid(flush, type(flush.ballot)(flush.ballot.round + 1, B)),)))
+    proposer = members.gms("A").proposer
+    proposer.begin()
+    assert proposer.flush is not None
+    flush = proposer.flush.id
+    members["A"].up(Batch(B, A, (), (NackHeader(flush, type(flush.ballot)(flush.ballot.round + 1, B)),)))
     assert members["A"].stats()["ballots_outbid"] == 1
-    assert chair.flush is None
+    assert proposer.flush is None
 
 
 def test_a_join_that_is_given_up() -> None:
@@ -200,8 +200,8 @@ def test_a_join_that_is_given_up() -> None:
     members.sides = ["A", "B"]
     b = members.gms("B")
     members.connect("B")
-    b.seeker.failed()
+    b.joining.attempt_failed()
     assert "joins_given_up" not in members["B"].stats()
-    b.seeker.failed()
+    b.joining.attempt_failed()
     assert members["B"].stats()["joins_given_up"] == 1
     assert members.names_in_view("B") == "B"

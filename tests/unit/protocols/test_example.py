@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jgroups_py.protocols.example import Example, ExampleConfig, Greeting, Thanks
-from tests.unit.harness import Bench, Flying, Group, change, multicast, view_of
+from jgroups_py.testing.bench import Bench, Flying, Group, change, multicast, view_of
 
 
 def group(names: str = "ABC") -> Group:

@@ -3,15 +3,23 @@ from __future__ import annotations
 
 import pytest
 
-from jgroups_py.address import Address
-from jgroups_py.errors import ConfigError
-from jgroups_py.events import Connect, ExcludedHint, LinkDown, LinkUp, Listening, Suspect, Unsuspect
-from jgroups_py.outputs import CloseLink, Listen, OpenLink
-from jgroups_py.protocols.fd_all import FdAll, FdAllConfig, Heartbeat
-from jgroups_py.protocols.fd_sock import FdSock, FdSockConfig, HereIs, Suspected, ThereIs, WhereIs, WhoKnows
-from jgroups_py.protocols.verify_suspect import AreYouAlive, IAmAlive, VerifyConfig, VerifySuspect
-from jgroups_py.units import millis
-from tests.unit.harness import Bench, address, change, multicast, unicast, view_of
+from jgroups_py.model.address import Address
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.events import Connect, ExcludedHint, LinkDown, LinkUp, Listening, Suspect, Unsuspect
+from jgroups_py.model.outputs import CloseLink, Listen, OpenLink
+from jgroups_py.model.units import millis
+from jgroups_py.protocols.fd_all.protocol import FdAll, FdAllConfig, Heartbeat
+from jgroups_py.protocols.fd_sock.protocol import (
+    FdSock,
+    FdSockConfig,
+    HereIs,
+    SuspicionHeader,
+    ThereIs,
+    WhereIs,
+    WhoKnows,
+)
+from jgroups_py.protocols.verify_suspect.protocol import AreYouAlive, IAmAlive, VerifyConfig, VerifySuspect
+from jgroups_py.testing.bench import Bench, address, change, multicast, unicast, view_of
 
 A, B, C, D = map(address, "ABCD")
 ABC = view_of("A", "B", "C")
@@ -85,7 +93,8 @@ def test_a_broken_link_that_is_refused_is_a_certain_suspicion_told_to_all() -> N
     assert bench.told(Suspect) == []
     bench.up(LinkDown(again.link, refused=True))
     assert bench.told(Suspect) == [Suspect((B,), certain=True)]
-    assert [(header, batch.dest) for header, batch in bench.said(Suspected)] == [(Suspected((B,), True), None)]
+    sent = [(header, batch.dest) for header, batch in bench.said(SuspicionHeader)]
+    assert sent == [(SuspicionHeader((B,), True), None)]
 
 
 def test_another_process_in_its_place_is_a_certain_suspicion() -> None:
@@ -203,18 +212,18 @@ def test_a_certain_suspicion_is_repeated_until_the_view_changes() -> None:
     bench = ring()
     bench.up(LinkDown(1, refused=True))
     bench.advance(2500)
-    assert len([header for header, _ in bench.said(Suspected) if header.certain]) == 3
+    assert len([header for header, _ in bench.said(SuspicionHeader) if header.certain]) == 3
     bench.down(change(view_of("A", "C", counter=2), ABC))
-    bench.said(Suspected)
+    bench.said(SuspicionHeader)
     bench.advance(1500)
-    assert [header for header, _ in bench.said(Suspected) if header.certain] == []
+    assert [header for header, _ in bench.said(SuspicionHeader) if header.certain] == []
 
 
 def accused(*members: Address, by: str = "B") -> Bench:
     """Member A of the ring, which knows where C listens and is told that these are gone."""
     bench = ring()
     bench.up(unicast("C", "A", headers=(HereIs(PLACE_C),)))
-    bench.up(multicast(by, headers=(Suspected(members, True),)))
+    bench.up(multicast(by, headers=(SuspicionHeader(members, True),)))
     return bench
 
 
@@ -225,8 +234,8 @@ def test_who_is_accused_by_another_member_is_looked_for_and_its_refusal_is_certa
     assert opened.to == PLACE_C
     bench.up(LinkDown(opened.link, refused=True))
     assert bench.told(Suspect) == [Suspect((C,), True)]
-    assert bench.said(Suspected) == []                        # whoever watches it tells the others
-    bench.up(multicast("B", headers=(Suspected((C,), True),)))
+    assert bench.said(SuspicionHeader) == []                        # whoever watches it tells the others
+    bench.up(multicast("B", headers=(SuspicionHeader((C,), True),)))
     assert bench.told(Suspect) == [Suspect((C,), True)]
     assert opened_links(bench) == []
 
@@ -256,7 +265,7 @@ def test_an_accused_that_gives_no_answer_or_is_not_known_is_verified() -> None:
     bench.up(LinkDown(opened.link, refused=False))
     assert bench.told(Suspect) == [Suspect((C,), False, accused=True)]
     unknown = ring()
-    unknown.up(multicast("B", headers=(Suspected((C,), True),)))
+    unknown.up(multicast("B", headers=(SuspicionHeader((C,), True),)))
     assert unknown.told(Suspect) == [Suspect((C,), False, accused=True)]
 
 
@@ -264,8 +273,8 @@ def test_a_flood_of_accusations_opens_two_links_a_second() -> None:
     bench = accused(C)
     for _ in range(200):
         bench.advance(10)
-        bench.up(multicast("B", headers=(Suspected((C,), True),)))
-        bench.up(multicast("D", headers=(Suspected((C,), True),)))          # a stranger's word is nothing
+        bench.up(multicast("B", headers=(SuspicionHeader((C,), True),)))
+        bench.up(multicast("D", headers=(SuspicionHeader((C,), True),)))          # a stranger's word is nothing
     assert len(opened_links(bench)) == 5
     assert bench.stats()["accusers_outside_view"] == 200
 
@@ -317,10 +326,10 @@ def test_own_multicasts_replace_heartbeats() -> None:
 def test_who_is_not_heard_is_suspected_and_taken_back_when_it_is() -> None:
     bench = beating()
     for _ in range(50):
-        bench.floor.heard[B] = bench.now_ns
+        bench.floor.last_frames[B] = bench.now_ns
         bench.advance(100)
     assert bench.told(Suspect) == [Suspect((C,))]
-    bench.floor.heard[C] = bench.now_ns
+    bench.floor.last_frames[C] = bench.now_ns
     bench.advance(1000)
     assert bench.told(Unsuspect) == [Unsuspect((C,))]
 
@@ -328,7 +337,7 @@ def test_who_is_not_heard_is_suspected_and_taken_back_when_it_is() -> None:
 def test_a_process_that_was_stopped_suspects_nobody_for_that_time() -> None:
     bench = beating()
     for _ in range(30):
-        bench.floor.heard[B] = bench.floor.heard[C] = bench.now_ns
+        bench.floor.last_frames[B] = bench.floor.last_frames[C] = bench.now_ns
         bench.advance(100)
     bench.stack.advance(bench.now_ns + millis(20_000))             # all timers are late
     bench.advance(2900)
@@ -400,7 +409,7 @@ def test_any_frame_counts_as_an_answer() -> None:
     bench = verifier()
     bench.up(Suspect((B,)))
     bench.advance(500)
-    bench.floor.heard[B] = bench.now_ns
+    bench.floor.last_frames[B] = bench.now_ns
     bench.advance(500)
     assert bench.told(Suspect) == []
 
@@ -418,10 +427,10 @@ def test_who_is_heard_well_after_its_suspicion_went_on_is_unsuspected() -> None:
     bench = verifier()
     bench.up(Suspect((B,), certain=True))
     bench.advance(100)
-    bench.floor.heard[B] = bench.now_ns                            # a frame that was under way
+    bench.floor.last_frames[B] = bench.now_ns                            # a frame that was under way
     bench.advance(1000)
     assert bench.told(Unsuspect) == []
-    bench.floor.heard[B] = bench.now_ns
+    bench.floor.last_frames[B] = bench.now_ns
     bench.advance(1000)
     assert bench.told(Unsuspect) == [Unsuspect((B,))]
 

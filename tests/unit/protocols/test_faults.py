@@ -5,10 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from jgroups_py.errors import ConfigError
-from jgroups_py.events import SetPartition
-from jgroups_py.ports import Hearing
-from jgroups_py.protocol import Protocol
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.events import SetPartition
+from jgroups_py.model.ports import LastFrames
 from jgroups_py.protocols.faults import (
     Delay,
     DelayConfig,
@@ -22,16 +21,17 @@ from jgroups_py.protocols.faults import (
     ShuffleConfig,
 )
 from jgroups_py.protocols.nakack import Nakack
-from jgroups_py.protocols.nakack.headers import Data
-from jgroups_py.protocols.stable import Stable
-from tests.unit.harness import Bench, Group, address, change, multicast, unicast, view_of
+from jgroups_py.protocols.nakack.headers import MulticastData
+from jgroups_py.protocols.stable.protocol import Stable
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.testing.bench import Bench, Group, address, change, multicast, unicast, view_of
 
 RAW = view_of("A").id.raw
 
 
 def numbered(number: int, src: str = "B") -> object:
     """A run whose payloads say which numbers its messages have, from 1."""
-    return multicast(src, *[b"%d" % n for n in range(1, number + 1)], headers=(Data(RAW, 1),))
+    return multicast(src, *[b"%d" % n for n in range(1, number + 1)], headers=(MulticastData(RAW, 1),))
 
 
 def numbers(bench: Bench) -> list[int]:
@@ -71,7 +71,7 @@ def test_discard_can_be_limited_to_some_senders() -> None:
     assert bench.payloads() == [b"A", b"D"]
 
 
-def test_the_first_runs_going_down_can_be_lost() -> None:
+def test_the_first_batches_going_down_can_be_lost() -> None:
     bench = Bench(Discard(DiscardConfig(drop_down_multicasts=2, drop_down_unicasts=1)))
     for number in range(3):
         bench.down(multicast("A", b"m%d" % number))
@@ -81,17 +81,17 @@ def test_the_first_runs_going_down_can_be_lost() -> None:
 
 def test_who_was_discarded_was_not_heard() -> None:
     class Asks(Protocol):
-        needs = {"hearing": Hearing}
-        hearing: Hearing
+        needs = {"last_frames": LastFrames}
+        last_frames: LastFrames
 
     asks = Asks()
     bench = Bench(Discard(DiscardConfig(up_ratio=1.0, src="B")), asks)
-    bench.floor.heard[address("B")] = 5
+    bench.floor.last_frames[address("B")] = 5
     bench.advance(7)
     bench.up(multicast("B"))
     bench.up(multicast("C"))
-    assert asks.hearing.heard_ns(address("B")) is None
-    assert asks.hearing.heard_ns(address("C")) == 7_000_000
+    assert asks.last_frames.last_frame_ns(address("B")) is None
+    assert asks.last_frames.last_frame_ns(address("C")) == 7_000_000
 
 
 def test_delay_keeps_messages_back_in_their_order() -> None:
@@ -129,7 +129,7 @@ def test_shuffle_tears_and_reorders_but_loses_nothing() -> None:
     bench = Bench(Shuffle(ShuffleConfig(max_size=6, down=True)))
     bench.up(numbered(100))
     for number in (200, 300, 400):
-        bench.up(multicast("B", b"%d" % number, headers=(Data(RAW, number),)))
+        bench.up(multicast("B", b"%d" % number, headers=(MulticastData(RAW, number),)))
         bench.down(multicast("A", b"x", b"y"))
     bench.advance(50)
     assert sorted(numbers(bench)) == [*range(1, 101), 200, 300, 400]

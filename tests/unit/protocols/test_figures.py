@@ -1,10 +1,10 @@
 """Figures that operators read: each message, vote and view is counted once under its name."""
 from __future__ import annotations
 
+from jgroups_py.model.units import seconds
 from jgroups_py.protocols.frag import Frag, FragConfig, Fragment
-from jgroups_py.protocols.stable import Seen, Stable, StableConfig
-from jgroups_py.units import seconds
-from tests.unit.harness import Bench, Fixed, address, change, multicast, unicast, view_of
+from jgroups_py.protocols.stable.protocol import StabilityVote, Stable, StableConfig
+from jgroups_py.testing.bench import Bench, Fixed, address, change, multicast, unicast, view_of
 from tests.unit.protocols.gms_group import in_view
 from tests.unit.protocols.nakack_bench import data, group, lose
 
@@ -18,10 +18,10 @@ def test_votes_and_decisions_of_stable() -> None:
     below.digest_value = {A: 5, B: 5, C: 5}
     bench.down(change(V1))
     for name in "BC":
-        bench.up(multicast(name, headers=(Seen(V1.id.raw, {A: 5, B: 5, C: 5}),)))
+        bench.up(multicast(name, headers=(StabilityVote(V1.id.raw, {A: 5, B: 5, C: 5}),)))
     assert (bench.stats()["votes_received"], bench.stats()["decisions"]) == (2, 1)
     bench.advance(seconds(3) / 1e6)
-    assert bench.stats()["votes_sent"] == len(bench.said(Seen)) >= 1
+    assert bench.stats()["votes_sent"] == len(bench.said(StabilityVote)) >= 1
 
 
 def test_large_messages_of_frag() -> None:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from jgroups_py.batch import NO_FC
-from jgroups_py.errors import ConfigError
-from jgroups_py.events import AppBusy
+from jgroups_py.model.batch import NO_FC
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.events import AppBusy
 from jgroups_py.protocols.flow import FlowConfig, Mfc, Ufc
 from jgroups_py.protocols.flow.headers import (
     MulticastGranted,
@@ -16,7 +16,7 @@ from jgroups_py.protocols.flow.headers import (
     UnicastGranted,
     UnicastMark,
 )
-from tests.unit.harness import Bench, Flying, Group, change, multicast, unicast, view_of
+from jgroups_py.testing.bench import Bench, Flying, Group, change, multicast, unicast, view_of
 
 CREDITS = 100_000
 KB = bytes(1000)
@@ -69,10 +69,10 @@ def test_everything_arrives_in_order_when_receivers_keep_up() -> None:
 @pytest.mark.parametrize("layer", [Mfc, Ufc])
 def test_a_busy_application_stops_its_senders_and_frees_them_again(layer: type[Mfc] | type[Ufc]) -> None:
     pair = group(layer, "AB")
-    run = multicast("A", *[KB] * 10) if layer is Mfc else unicast("A", "B", *[KB] * 10)
+    batch = multicast("A", *[KB] * 10) if layer is Mfc else unicast("A", "B", *[KB] * 10)
     pair["B"].down(AppBusy(True))
     for _ in range(100):
-        pair["A"].down(run)
+        pair["A"].down(batch)
     pair.run(3000)
     assert len(pair["B"].payloads()) == CREDITS // 1000
     assert pair["A"].stack.pending_bytes() == 900_000

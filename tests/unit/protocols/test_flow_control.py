@@ -3,13 +3,20 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from jgroups_py.batch import NO_FC
-from jgroups_py.events import AppBusy, Disconnect
-from jgroups_py.outputs import CountedAsReceiver, GroupConnected, SkipMulticasts
+from jgroups_py.model.batch import NO_FC
+from jgroups_py.model.events import AppBusy, Disconnect
+from jgroups_py.model.outputs import CountedAsReceiver, GroupConnected, SkipMulticasts
 from jgroups_py.protocols.flow import FlowControl, FlowControlConfig
-from jgroups_py.protocols.flow.headers import Closing, Counted, FlowMark, Receiving, Status, StatusWanted
+from jgroups_py.protocols.flow.headers import (
+    ClosingHeader,
+    Counted,
+    FlowMark,
+    ReceivingHeader,
+    StatusHeader,
+    StatusWanted,
+)
 from jgroups_py.protocols.flow.strategies import Max
-from tests.unit.harness import Bench, Group, change, multicast, unicast, view_of
+from jgroups_py.testing.bench import Bench, Group, change, multicast, unicast, view_of
 
 W = 100_000
 KB = bytes(1000)
@@ -23,7 +30,7 @@ def bench(fc: str = "min", me: str = "A", **more: object) -> Bench:
 
 
 def status(src: str, consumed: int, received: int | None = None, tag: int | None = None) -> object:
-    return unicast(src, "A", headers=(Status(consumed, consumed if received is None else received, W, tag),))
+    return unicast(src, "A", headers=(StatusHeader(consumed, consumed if received is None else received, W, tag),))
 
 
 def sent_bytes(made: Bench) -> int:
@@ -113,22 +120,22 @@ def test_a_member_that_is_about_to_leave_holds_nobody() -> None:
     flood(a, 20)
     a.up(status("B", W))
     a.sent()
-    a.up(multicast("C", headers=(Closing(),), flags=NO_FC))
+    a.up(multicast("C", headers=(ClosingHeader(),), flags=NO_FC))
     assert sent_bytes(a) == 100_000
     c = bench(me="C")
     c.down(Disconnect())
-    assert len(c.said(Closing)) == 1
+    assert len(c.said(ClosingHeader)) == 1
 
 
 def test_a_member_with_a_tag_tells_it_to_those_it_has_not_met() -> None:
     b = bench("max", me="B", gtag="1001")
-    assert {batch.dest.name for said, batch in b.said(Receiving) if batch.dest and said.tag == 1001} == {"A", "C"}
-    assert bench("max", me="B").said(Receiving) == []
+    assert {batch.dest.name for said, batch in b.said(ReceivingHeader) if batch.dest and said.tag == 1001} == {"A", "C"}
+    assert bench("max", me="B").said(ReceivingHeader) == []
 
 
 def test_what_a_member_says_before_we_have_its_view_counts_in_it() -> None:
     a = bench("tagged,g:7/1")
-    a.up(unicast("D", "A", headers=(Receiving(W, 7),)))
+    a.up(unicast("D", "A", headers=(ReceivingHeader(W, 7),)))
     assert a.stats()["connected"] == 0
     a.up(change(view_of("A", "B", "C", "D", counter=2), V1))
     assert a.stats()["connected"] == 1
@@ -142,7 +149,7 @@ def test_too_few_receivers_hold_back_everything_but_what_is_exempt() -> None:
     a.down(multicast("A", b"exempt", flags=NO_FC))
     assert [batch.payloads for batch in a.sent()] == [(b"exempt",)]
     for member in "BC":
-        a.up(unicast(member, "A", headers=(Receiving(W, 7),)))
+        a.up(unicast(member, "A", headers=(ReceivingHeader(W, 7),)))
     assert [batch.payloads for batch in a.sent()] == [(b"",)]
     assert [output.connected for output in a.outputs if isinstance(output, GroupConnected)] == [False, True]
 
@@ -162,11 +169,11 @@ def test_a_receiver_that_is_a_window_behind_begins_to_skip_and_ends_when_it_has_
         b.up(multicast("A", headers=(FlowMark(position),)))
     skips = [(output.sender.name, output.on) for output in b.outputs if isinstance(output, SkipMulticasts)]
     assert skips == [("A", True)]
-    assert [(said.consumed, said.received) for said, _ in b.said(Status)][-1] == (1000, 500_000)
+    assert [(said.consumed, said.received) for said, _ in b.said(StatusHeader)][-1] == (1000, 500_000)
     b.down(AppBusy(False))
     skips = [(output.sender.name, output.on) for output in b.outputs if isinstance(output, SkipMulticasts)]
     assert skips == [("A", True), ("A", False)]
-    assert [(said.consumed, said.received) for said, _ in b.said(Status)] == [(500_000, 500_000)]
+    assert [(said.consumed, said.received) for said, _ in b.said(StatusHeader)] == [(500_000, 500_000)]
 
 
 def test_the_departure_of_a_sender_ends_the_gap_it_left() -> None:

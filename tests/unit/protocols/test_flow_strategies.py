@@ -4,11 +4,11 @@ from __future__ import annotations
 import pytest
 
 from jgroups_py.config.load import load
-from jgroups_py.errors import ConfigError
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.units import millis, seconds
 from jgroups_py.protocols.flow.fc import parse_fc
 from jgroups_py.protocols.flow.flow_config import FlowControlConfig
-from jgroups_py.protocols.flow.strategies import Max, Min, Settings, Strategy, Tagged, strategy_class
-from jgroups_py.units import millis, seconds
+from jgroups_py.protocols.flow.strategies import Max, Min, Strategy, StrategySettings, Tagged, strategy_class
 
 W = 2000
 START = 5000
@@ -18,8 +18,8 @@ class Half(Max):
     """A strategy of one's own."""
 
 
-def settings(group_min_size: int = 0, tag: int | None = None) -> Settings:
-    return Settings(W, tag, group_min_size)
+def settings(group_min_size: int = 0, tag: int | None = None) -> StrategySettings:
+    return StrategySettings(W, tag, group_min_size)
 
 
 def test_accept_4_12_below_the_group_minimum_size_the_limit_is_frozen() -> None:
@@ -45,7 +45,7 @@ def test_accept_4_12_who_is_a_window_behind_the_slowest_is_not_admitted() -> Non
 
 def test_accept_4_12_the_limit_is_the_lowest_position_and_window_of_those_admitted() -> None:
     window = 10_000
-    group = Min(Settings(window, None, 2), START)
+    group = Min(StrategySettings(window, None, 2), START)
     limits = []
     for who, position in enumerate((2 * window, window - 1, window)):
         group.status(who, position, window, None)
@@ -127,7 +127,7 @@ INVALID = [
     ("min,,t:5s", "is no option"), ("min,x:1", "is no option"), ("min,g", "is no option"), ("g:/3", "no strategy"),
     (",g:/3", "no strategy"), ("min,rrwm:0", "out of range"), ("min,rrwm:", "is not a whole number"),
     ("nowhere:Class", "cannot be imported"), (".:x", "does not begin with a dot"),
-    ("tests.unit.harness:Bench", "is no subclass"),
+    ("jgroups_py.testing.bench:Bench", "is no subclass"),
     ("min,t:100ms", "below status_interval"),
 ]
 
@@ -149,7 +149,7 @@ def test_fc_and_a_property_may_not_say_the_same_thing(plain: dict[str, str]) -> 
 
 def test_fc_and_properties_complete_each_other() -> None:
     config = FlowControlConfig(fc="tagged", group_tag="1001", group_min_size=3)
-    assert config.settings == Settings(4 << 20, 1001, 3)
+    assert config.settings == StrategySettings(4 << 20, 1001, 3)
     assert FlowControlConfig(strategy="tagged", group_tag=1001, group_min_size=3).settings == config.settings
 
 
@@ -168,7 +168,7 @@ def test_a_strategy_of_ones_own_is_named_by_its_place() -> None:
 def test_a_strategy_of_ones_own_is_found_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     from importlib.metadata import EntryPoint
 
-    from jgroups_py import plugins
+    from jgroups_py.model import plugins
     entry = EntryPoint("half", f"{__name__}:Half", "jgroups_py.flow_control")
     monkeypatch.setattr(plugins, "entry_points", lambda group: [entry])
     assert FlowControlConfig(strategy="half").strategy_class() is Half

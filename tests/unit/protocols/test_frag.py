@@ -5,13 +5,13 @@ from random import Random
 
 import pytest
 
-from jgroups_py.batch import NO_RELIABILITY, OOB, Batch
-from jgroups_py.errors import ConfigError
-from jgroups_py.events import Frozen
-from jgroups_py.protocol import Protocol
+from jgroups_py.model.batch import NO_RELIABILITY, OOB, Batch
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.events import Frozen
 from jgroups_py.protocols.frag import Frag, FragConfig, Fragment
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.testing.bench import Bench, Group, address, change, multicast, unicast, view_of
 from jgroups_py.wire import AppHeaders
-from tests.unit.harness import Bench, Group, address, change, multicast, unicast, view_of
 
 CONFIG = FragConfig(frag_size_bytes=1000, window_bytes=10_000, max_message_bytes="2M", max_reassembly_bytes="4M")
 V1 = view_of("A", "B")
@@ -72,9 +72,9 @@ def test_a_large_message_arrives_whole(cast: Batch, nbytes: int) -> None:
 
 def test_small_messages_pass_untouched() -> None:
     a, _ = member("A")
-    run = unicast("A", "B", body(1000), b"", b"x")
-    a.down(run)
-    assert a.sent() == [run]
+    batch = unicast("A", "B", body(1000), b"", b"x")
+    a.down(batch)
+    assert a.sent() == [batch]
 
 
 @pytest.mark.parametrize("cast", [multicast("A"), unicast("A", "B")])

@@ -6,8 +6,8 @@ import pytest
 from jgroups_py import wire
 from jgroups_py.protocols.frag import Frag, FragConfig, Fragment
 from jgroups_py.protocols.frag.protocol import HEADROOM_BYTES
+from jgroups_py.testing.bench import Bench, change, unicast, view_of
 from jgroups_py.wire import AppHeaders
-from tests.unit.harness import Bench, change, unicast, view_of
 
 CONFIG = FragConfig(frag_size_bytes=1000, window_bytes=10_000, max_message_bytes=5000, max_reassembly_bytes="4M")
 

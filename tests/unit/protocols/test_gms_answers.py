@@ -3,26 +3,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jgroups_py.batch import Batch
-from jgroups_py.events import Disconnect, Frozen
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.events import Disconnect, Frozen
+from jgroups_py.model.units import NS_PER_MS
+from jgroups_py.model.view import ViewId
 from jgroups_py.protocols.gms.headers import (
-    Ack,
+    AckHeader,
     Ballot,
-    Cut,
-    Elsewhere,
+    CutHeader,
     FlushId,
-    Install,
-    MergeAsk,
-    MergeOff,
+    InstallHeader,
+    MergeCancel,
     MergeReady,
-    Outbid,
+    MergeRequest,
+    NackHeader,
     Prepare,
-    State,
+    StaleView,
+    StateHeader,
 )
-from jgroups_py.protocols.nakack.headers import Missing
-from jgroups_py.units import NS_PER_MS
-from jgroups_py.view import ViewId
-from tests.unit.harness import Flying, address, view_of
+from jgroups_py.protocols.nakack.headers import RetransmitRequest
+from jgroups_py.testing.bench import Flying, address, view_of
 from tests.unit.protocols.gms_group import LATENCY_MS, Members, heal, in_view, split
 
 
@@ -40,11 +40,11 @@ def test_a_cut_of_a_flush_that_was_not_promised_is_counted_and_not_accepted() ->
     assert view is not None
     flush = FlushId(view.id, Ballot(9, address("A")))
     b.sent()
-    cut = Cut(flush, view.members, (), view.id.counter + 1, dict.fromkeys(view.members, 1), {})
+    cut = CutHeader(flush, view.members, (), view.id.counter + 1, dict.fromkeys(view.members, 1), {})
     b.up(Batch(address("A"), address("B"), (), (cut,)))
-    assert b.said(Ack) == []
+    assert b.said(AckHeader) == []
     assert b.stats()["cuts_without_promise"] == 1
-    assert not members.gms("B").mine.in_cut(flush)
+    assert not members.gms("B").acceptor.promises.in_cut(flush)
 
 
 def test_what_was_accepted_is_not_acknowledged_again_after_a_higher_promise() -> None:
@@ -52,15 +52,15 @@ def test_what_was_accepted_is_not_acknowledged_again_after_a_higher_promise() ->
     view, b = members.view("B"), members["B"]
     assert view is not None
     flush = FlushId(view.id, Ballot(9, address("A")))
-    cut = Cut(flush, view.members, (), view.id.counter + 1, dict.fromkeys(view.members, 1), {})
+    cut = CutHeader(flush, view.members, (), view.id.counter + 1, dict.fromkeys(view.members, 1), {})
     b.up(prepare_of(members, "A", 9, "B"))
     b.up(Batch(address("A"), address("B"), (), (cut,)))
-    assert len(b.said(Ack)) == 1
+    assert len(b.said(AckHeader)) == 1
     b.up(prepare_of(members, "C", 10, "B"))
     b.sent()
     b.up(Batch(address("A"), address("B"), (), (cut,)))
     answers = [batch.headers[-1] for batch in b.sent()]
-    assert answers == [Outbid(flush, Ballot(10, address("C")))]
+    assert answers == [NackHeader(flush, Ballot(10, address("C")))]
 
 
 def test_a_late_copy_of_a_cut_that_is_being_filled_starts_nothing_anew() -> None:
@@ -68,15 +68,15 @@ def test_a_late_copy_of_a_cut_that_is_being_filled_starts_nothing_anew() -> None
     view, b = members.view("B"), members["B"]
     assert view is not None
     flush = FlushId(view.id, Ballot(9, address("A")))
-    cut = Cut(flush, view.members, (), view.id.counter + 1, {**dict.fromkeys(view.members, 1), address("C"): 5},
+    cut = CutHeader(flush, view.members, (), view.id.counter + 1, {**dict.fromkeys(view.members, 1), address("C"): 5},
               {address("C"): address("C")})
     b.up(prepare_of(members, "A", 9, "B"))
     b.sent()
     for copy in range(2):
         b.up(Batch(address("A"), address("B"), (), (cut,)))
-        fetched = [batch for batch in b.sent() if isinstance(batch.headers[-1], Missing)]
+        fetched = [batch for batch in b.sent() if isinstance(batch.headers[-1], RetransmitRequest)]
         assert len(fetched) == (copy == 0), "messages of C are fetched once"
-        assert members.gms("B").mine.filling == flush
+        assert members.gms("B").acceptor.promises.filling == flush
 
 
 def test_a_member_in_a_view_that_is_taken_for_a_joiner_says_that_it_has_a_view() -> None:
@@ -87,33 +87,33 @@ def test_a_member_in_a_view_that_is_taken_for_a_joiner_says_that_it_has_a_view()
     other = view_of("D", "E", counter=7)
     prepare = Prepare(FlushId(other.id, Ballot(1, address("D"))), other.members, (address("B"),))
     b.up(Batch(address("D"), address("B"), (), (prepare,)))
-    ((answer, batch),) = b.said(Elsewhere)
+    ((answer, batch),) = b.said(StaleView)
     assert batch.dest == address("D")
-    assert answer == Elsewhere(other.id, view.id, True)
+    assert answer == StaleView(other.id, view.id, True)
 
 
 def test_a_member_that_nobody_stopped_takes_over_no_change() -> None:
     members = in_view("ABC")
     b = members["B"]
     b.sent()
-    members.gms("B").answerer.stuck()
+    members.gms("B").acceptor.take_over()
     assert b.said(Prepare) == []
     assert "changes_taken_over" not in b.stats()
     b.up(prepare_of(members, "A", 9, "B"))
-    members.gms("B").answerer.stuck()
+    members.gms("B").acceptor.take_over()
     assert b.stats()["changes_taken_over"] == 1
 
 
 def test_a_member_that_is_stopped_twice_says_only_once_and_last_how_far_it_is() -> None:
     members = in_view("ABC")
-    b, answerer = members["B"], members.gms("B").answerer
+    b, acceptor = members["B"], members.gms("B").acceptor
     b.up(prepare_of(members, "A", 9, "B"))
-    assert len(b.said(State)) == 1
-    answerer.freezes = 1                              # NAKACK has not yet said that it stopped for an earlier change
+    assert len(b.said(StateHeader)) == 1
+    acceptor.freezes = 1                              # NAKACK has not yet said that it stopped for an earlier change
     b.up(prepare_of(members, "A", 10, "B"))
-    assert b.said(State) == [], "the first answer of NAKACK is of before it was told to go on"
+    assert b.said(StateHeader) == [], "the first answer of NAKACK is of before it was told to go on"
     b.up(Frozen({address("A"): 7}))
-    ((state, _),) = b.said(State)
+    ((state, _),) = b.said(StateHeader)
     assert (state.flush.ballot.round, state.digest) == (10, {address("A"): 7})
 
 
@@ -121,7 +121,7 @@ def test_members_asked_by_a_coordinator_learn_from_it_of_a_view_that_another_dec
     members = in_view("ABCDE")
 
     def fate(flying: Flying) -> Sequence[float]:
-        if flying.src == "A" and flying.has(Install):
+        if flying.src == "A" and flying.has(InstallHeader):
             members.crash("A")                        # its decision reaches C alone
             return (LATENCY_MS,) if flying.dest == "C" else ()
         if flying.src == "C" and "A" in members.dead:
@@ -164,7 +164,7 @@ def test_a_merge_that_was_wished_for_during_a_change_begins_right_after_it() -> 
     members = in_view("ABCD")
     split(members, "ABD", "C")
     members["D"].down(Disconnect())
-    while members.gms("A").chair.flush is None:
+    while members.gms("A").proposer.flush is None:
         members.run(LATENCY_MS)
     heal(members, "A", "C")
     members.run(100)
@@ -183,15 +183,15 @@ def test_a_partner_that_withdraws_has_to_get_ready_again() -> None:
     members.fate = fate
     heal(members, "A", "C", "D")
     members.run(20)
-    merge, view = members.gms("A").merger.merge, members.view("C")
+    merge, view = members.gms("A").merging.attempt, members.view("C")
     assert merge is not None
     assert view is not None
     assert list(merge.ready) == [address("C")]
     other = ViewId(view.id.counter + 1, address("C"))
-    members["A"].up(Batch(address("C"), address("A"), (), (MergeOff(merge.number, other),)))
+    members["A"].up(Batch(address("C"), address("A"), (), (MergeCancel(merge.number, other),)))
     assert list(merge.ready) == []
     assert merge.partners[address("C")] == other
-    members["A"].up(Batch(address("C"), address("A"), (), (MergeOff(merge.number, None),)))
+    members["A"].up(Batch(address("C"), address("A"), (), (MergeCancel(merge.number, None),)))
     assert list(merge.partners) == [address("D")]
     released[0] = True
     members.run(3000)
@@ -205,9 +205,9 @@ def test_a_partner_with_a_change_of_its_own_to_make_makes_it_before_it_merges() 
     assert view is not None
     members.crash("D")
     members.suspect("D", by="C")
-    assert members.gms("C").chair.flush is None, "suspicions are collected for a moment"
-    c.up(Batch(address("A"), address("C"), (), (MergeAsk(1, view.id),)))
-    assert members.gms("C").chair.flush is None, "it does not flush for the merge a view in which D still is"
+    assert members.gms("C").proposer.flush is None, "suspicions are collected for a moment"
+    c.up(Batch(address("A"), address("C"), (), (MergeRequest(1, view.id),)))
+    assert members.gms("C").proposer.flush is None, "it does not flush for the merge a view in which D still is"
     members.run(100)
     assert members.names_in_view("C") == "C"
 
@@ -215,7 +215,7 @@ def test_a_partner_with_a_change_of_its_own_to_make_makes_it_before_it_merges() 
 def test_a_member_that_never_accepts_is_asked_in_two_ballots_and_then_left_out() -> None:
     members = in_view("ABCD")
     silence_ms = members.gms("A").config.silence_ns / NS_PER_MS
-    members.fate = lambda flying: () if flying.src == "B" and flying.has(Ack) else (LATENCY_MS,)
+    members.fate = lambda flying: () if flying.src == "B" and flying.has(AckHeader) else (LATENCY_MS,)
     members["D"].down(Disconnect())
     members.run(1.2 * silence_ms)
     assert members.names_in_view("A") == "ABCD", "it may have been busy with what it had to fetch"

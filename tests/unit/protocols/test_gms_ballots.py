@@ -5,31 +5,31 @@ from collections.abc import Sequence
 
 import attrs
 
-from jgroups_py.batch import Batch
-from jgroups_py.protocols.gms.headers import MergeOff, MergeReady
-from tests.unit.harness import Flying, address
+from jgroups_py.model.batch import Batch
+from jgroups_py.protocols.gms.headers import MergeCancel, MergeReady
+from jgroups_py.testing.bench import Flying, address
 from tests.unit.protocols.gms_group import heal, in_view, split
 
 
 def test_a_ballot_that_begins_anew_at_once_has_a_higher_round() -> None:
-    chair = in_view("ABC").gms("A").chair
-    chair.start()
-    assert chair.flush is not None
-    first = chair.flush.id
-    chair.restart()
-    assert chair.flush is not None
-    assert chair.flush.id.ballot.round == first.ballot.round + 1
+    proposer = in_view("ABC").gms("A").proposer
+    proposer.begin()
+    assert proposer.flush is not None
+    first = proposer.flush.id
+    proposer.restart()
+    assert proposer.flush is not None
+    assert proposer.flush.id.ballot.round == first.ballot.round + 1
 
 
 def test_joiners_are_let_in_from_the_end_of_a_pause_on() -> None:
     members = in_view("AB")
     gms = members.gms("A")
-    gms.joiners[address("X")] = None
-    gms.admission.silent([address("Y")])
-    assert gms.admission.next_ones() == ()
-    members["A"].stack.advance(gms.admission.closed_until_ns)
-    assert gms.now_ns == gms.admission.closed_until_ns
-    assert gms.admission.next_ones() == (address("X"),), "the timer that ends the pause fires just then"
+    gms.admission.joiners[address("X")] = None
+    gms.admission.exclude_silent([address("Y")])
+    assert gms.admission.next_joiners() == ()
+    members["A"].stack.advance(gms.admission.paused_until_ns)
+    assert gms.now_ns == gms.admission.paused_until_ns
+    assert gms.admission.next_joiners() == (address("X"),), "the timer that ends the pause fires just then"
 
 
 def test_a_partner_that_is_ready_for_an_earlier_merge_is_told_that_it_is_off() -> None:
@@ -45,10 +45,10 @@ def test_a_partner_that_is_ready_for_an_earlier_merge_is_told_that_it_is_off() -
     members.fate = fate
     heal(members, "A", "C", "D")
     members.run(20)
-    a, merge = members["A"], members.gms("A").merger.merge
+    a, merge = members["A"], members.gms("A").merging.attempt
     assert merge is not None
     a.sent()
     earlier = merge.number - 1
     a.up(Batch(address("D"), address("A"), (), (attrs.evolve(late[0], number=earlier),)))
     assert address("D") not in merge.ready
-    assert [(off.number, batch.dest) for off, batch in a.said(MergeOff)] == [(earlier, address("D"))]
+    assert [(off.number, batch.dest) for off, batch in a.said(MergeCancel)] == [(earlier, address("D"))]

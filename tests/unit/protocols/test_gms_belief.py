@@ -5,28 +5,28 @@ from collections.abc import Sequence
 
 import pytest
 
-from jgroups_py.batch import Header
-from jgroups_py.events import AddressesKnown, MergeNeeded, RaiseView
-from jgroups_py.jumps import MAX_JUMP, TOP
+from jgroups_py.model.batch import Header
+from jgroups_py.model.counter_jumps import MAX_JUMP, TOP
+from jgroups_py.model.events import AddressesKnown, MergeNeeded, RaiseView
+from jgroups_py.model.view import MergeView, View, ViewId
 from jgroups_py.protocols.gms.headers import (
-    Ack,
+    AckHeader,
     Ballot,
-    ComeBack,
-    Cut,
+    CutHeader,
     FlushId,
-    Install,
-    JoinMe,
-    LeaveMe,
-    MergeAsk,
-    MergePlease,
+    InstallHeader,
+    JoinChallenge,
+    JoinRequest,
+    LeaveRequest,
+    MergeProposal,
     MergeReady,
-    Outbid,
+    MergeRequest,
+    NackHeader,
     Prepare,
-    State,
+    StateHeader,
 )
-from jgroups_py.protocols.gms.states import MEMBER
-from jgroups_py.view import MergeView, View, ViewId
-from tests.unit.harness import Flying, address, unicast
+from jgroups_py.protocols.gms.state import Lifecycle
+from jgroups_py.testing.bench import Flying, address, unicast
 from tests.unit.protocols.gms_group import LATENCY_MS, Members, heal, in_view, split
 
 HIGHEST = (1 << 62) - 1                     # what the codec lets through
@@ -52,20 +52,20 @@ def count(members: Members, name: str, counter: str) -> float:
     return members.gms(name).stats().get(counter, 0)
 
 
-def takeover(members: Members, owner: str, counter: int = 9) -> tuple[Prepare, Cut, Install]:
+def takeover(members: Members, owner: str, counter: int = 9) -> tuple[Prepare, CutHeader, InstallHeader]:
     """The three messages by which `owner` makes B a member of a view of its own."""
     flush = ballot(members, owner)
     view = View(ViewId(counter, address(owner)), (address(owner), B))
-    return (Prepare(flush, (B,), ()), Cut(flush, (B,), (), counter, {A: 1, B: 1, C: 1}, {}),
-            Install(view, (flush,), (), {}, {}))
+    return (Prepare(flush, (B,), ()), CutHeader(flush, (B,), (), counter, {A: 1, B: 1, C: 1}, {}),
+            InstallHeader(view, (flush,), (), {}, {}))
 
 
 def test_a_strangers_ballot_has_no_effect() -> None:
     members = in_view("ABC")
     forge(members, "evil", "B", *takeover(members, "evil"))
     assert members.names_in_view("B") == "ABC"
-    assert not members.gms("B").mine.frozen
-    assert count(members, "B", "strangers_ballots_refused") == 2
+    assert not members.gms("B").acceptor.promises.frozen
+    assert count(members, "B", "non_member_ballots_refused") == 2
     members.say("A", b"goes on")
     members.run(2)
     assert members["B"].payloads() == [b"goes on"]
@@ -75,7 +75,7 @@ def test_a_stranger_that_names_a_member_as_owner_of_its_ballot_has_no_effect() -
     members = in_view("ABC")
     forge(members, "evil", "B", *takeover(members, "C"))
     assert members.names_in_view("B") == "ABC"
-    assert not members.gms("B").mine.frozen
+    assert not members.gms("B").acceptor.promises.frozen
     assert count(members, "B", "ballots_of_others_refused") == 2
 
 
@@ -108,34 +108,34 @@ def test_a_joiner_answers_the_ballots_of_the_coordinator_that_it_asked_only() ->
     members.connect("B")
     members.run(20)
     forge(members, "evil", "B", Prepare(ballot(members, "evil"), (), (B,)))
-    assert members.gms("B").mine.promised is None
+    assert members.gms("B").acceptor.promises.promised is None
     forge(members, "A", "B", Prepare(ballot(members, "A"), (A,), (B,)))
-    assert members.gms("B").mine.promised == ballot(members, "A")
+    assert members.gms("B").acceptor.promises.promised == ballot(members, "A")
 
 
 @pytest.mark.parametrize("round_", [MAX_JUMP + 100, TOP, HIGHEST])
 def test_a_round_that_jumps_is_refused(round_: int) -> None:
     members = in_view("ABC")
     forge(members, "C", "A", Prepare(ballot(members, "C", round_), (A, B, C), ()))
-    assert count(members, "A", "round_jumps_refused") == 1
-    assert not members.gms("A").mine.frozen
-    forge(members, "C", "A", Outbid(ballot(members, "A"), Ballot(round_, C)))
-    assert count(members, "A", "outbids_refused") == 1
-    assert members.gms("A").mine.rounds < MAX_JUMP
+    assert count(members, "A", "implausible_ballots_refused") == 1
+    assert not members.gms("A").acceptor.promises.frozen
+    forge(members, "C", "A", NackHeader(ballot(members, "A"), Ballot(round_, C)))
+    assert count(members, "A", "nacks_refused") == 1
+    assert members.gms("A").acceptor.promises.highest_round < MAX_JUMP
 
 
 def test_a_stranger_does_not_outbid() -> None:
     members = in_view("AB")
-    forge(members, "evil", "A", Outbid(ballot(members, "A"), Ballot(1000, EVIL)))
-    assert members.gms("A").mine.rounds < 1000
+    forge(members, "evil", "A", NackHeader(ballot(members, "A"), Ballot(1000, EVIL)))
+    assert members.gms("A").acceptor.promises.highest_round < 1000
 
 
 @pytest.mark.parametrize("counter", [MAX_JUMP + 100, TOP, HIGHEST])
 def test_a_cut_with_a_counter_that_jumps_is_refused_and_the_group_changes_its_view_later(counter: int) -> None:
     members = in_view("ABC")
     forge(members, "C", "B", *takeover(members, "C", counter))
-    assert count(members, "B", "counter_jumps_refused") == 2          # Cut and Install
-    assert members.gms("B").known < 10
+    assert count(members, "B", "implausible_counters_refused") == 2          # Cut and Install
+    assert members.gms("B").group.counter < 10
     members.suspect("C", by="AB")
     members.crash("C")
     members.run(8000)
@@ -146,10 +146,10 @@ def test_a_counter_that_jumps_in_a_state_is_not_believed_but_the_state_is() -> N
     members = in_view("ABC")
 
     def fate(flying: Flying) -> Sequence[float]:
-        if flying.src == "B" and flying.has(State):
+        if flying.src == "B" and flying.has(StateHeader):
             state = flying.batch.headers[-1]
-            assert isinstance(state, State)
-            forge(members, "B", "A", State(state.flush, HIGHEST, state.digest))
+            assert isinstance(state, StateHeader)
+            forge(members, "B", "A", StateHeader(state.flush, HIGHEST, state.digest))
             return ()
         return members.usual(flying)
     members.fate = fate
@@ -157,15 +157,15 @@ def test_a_counter_that_jumps_in_a_state_is_not_believed_but_the_state_is() -> N
     members.crash("C")
     members.run(500)
     assert members.agree("AB")
-    assert count(members, "A", "counter_jumps_refused") == 1
-    assert members.gms("B").known < 10
+    assert count(members, "A", "implausible_counters_refused") == 1
+    assert members.gms("B").group.counter < 10
 
 
 def test_counters_of_strangers_that_are_merely_heard_of_change_nothing() -> None:
     members = in_view("AB")
-    forge(members, "evil", "A", MergePlease(ViewId(MAX_JUMP, EVIL)))
+    forge(members, "evil", "A", MergeProposal(ViewId(MAX_JUMP, EVIL)))
     members["A"].up(MergeNeeded({EVIL: ViewId(MAX_JUMP, EVIL)}))
-    assert members.gms("A").known < 10
+    assert members.gms("A").group.counter < 10
 
 
 def test_a_view_is_raised_towards_a_counter_that_jumps_by_no_more_than_members_believe() -> None:
@@ -182,7 +182,7 @@ def test_a_view_is_raised_towards_a_counter_that_jumps_by_no_more_than_members_b
 def test_a_group_with_a_counter_near_the_top_still_changes_its_view() -> None:
     members = in_view("ABC")
     for name in "ABC":
-        members.gms(name).known = TOP
+        members.gms(name).group.counter = TOP
     members.suspect("C", by="AB")
     members.crash("C")
     members.run(500)
@@ -196,9 +196,9 @@ def test_a_leave_that_was_asked_for_by_another_does_not_end_the_member() -> None
     members = in_view("ABC")
     view = members.view("A")
     assert view is not None
-    forge(members, "C", "A", LeaveMe(view.id))
+    forge(members, "C", "A", LeaveRequest(view.id))
     members.run(5000)
-    assert members.gms("C").state == MEMBER
+    assert members.gms("C").group.lifecycle is Lifecycle.MEMBER
     assert count(members, "C", "leaves_not_asked_for") == 1
     assert "AB" in ["".join(map(str, view.members)) for view in members["A"].views]
     assert members.agree("ABC")                               # it was excluded, and merged at once
@@ -208,11 +208,11 @@ def test_a_strangers_word_that_the_group_went_on_is_checked_with_the_group() -> 
     members = in_view("ABC")
     view = members.view("A")
     assert view is not None
-    lie = Install(View(ViewId(view.id.counter + 1, EVIL), (EVIL, A, B)), (ballot(members, "A"),), (), {}, {})
+    lie = InstallHeader(View(ViewId(view.id.counter + 1, EVIL), (EVIL, A, B)), (ballot(members, "A"),), (), {}, {})
     forge(members, "evil", "C", lie)
     members.run(100)
     assert members.agree("ABC")
-    assert count(members, "C", "strangers_views_refused") == 1
+    assert count(members, "C", "non_member_views_refused") == 1
 
 
 def test_a_member_that_was_left_behind_and_hears_so_of_a_stranger_learns_it_from_the_group() -> None:
@@ -223,7 +223,7 @@ def test_a_member_that_was_left_behind_and_hears_so_of_a_stranger_learns_it_from
     assert members.agree("ABD")
     assert members.names_in_view("C") == "ABCD"
     members.fate = members.usual
-    shown = members.gms("D").shown
+    shown = members.gms("D").group.installed
     assert shown is not None
     forge(members, "evil", "C", shown)
     members.run(5)
@@ -239,8 +239,8 @@ def test_a_merged_view_is_believed_of_a_stranger_only_if_a_merge_is_under_way() 
     # An ordinary change, and one that a merge's leader decides.
     for counter, name, by in ((8, "B", "evil"), (0, "C", "not in it"), (0, "C", "evil")):
         forge(members, "A", name, Prepare(flush, (A, B, C), ()),
-              Cut(flush, (A, B, C), (), counter, {A: 1, B: 1, C: 1}, {}))
-        members[name].up(unicast(by, name, headers=(Install(merged, (flush,), (), {}, {}),)))
+              CutHeader(flush, (A, B, C), (), counter, {A: 1, B: 1, C: 1}, {}))
+        members[name].up(unicast(by, name, headers=(InstallHeader(merged, (flush,), (), {}, {}),)))
         assert (members.view(name) == before) == (by != "evil" or counter != 0)
     assert members.view("B") == before
     assert members.view("C") == merged
@@ -248,9 +248,9 @@ def test_a_merged_view_is_believed_of_a_stranger_only_if_a_merge_is_under_way() 
 
 def test_where_members_receive_is_learnt_from_views_that_are_believed_only() -> None:
     members = in_view("ABC")
-    shown = members.gms("A").shown
+    shown = members.gms("A").group.installed
     assert shown is not None
-    later = Install(View(ViewId(9, A), (A, B)), (), (), {A: ("192.0.2.1", 9)}, {})
+    later = InstallHeader(View(ViewId(9, A), (A, B)), (), (), {A: ("192.0.2.1", 9)}, {})
     members["C"].passed_down(AddressesKnown)
     forge(members, "evil", "C", later)
     assert members["C"].passed_down(AddressesKnown) == []
@@ -261,11 +261,11 @@ def test_where_members_receive_is_learnt_from_views_that_are_believed_only() -> 
 def test_a_joiner_that_accepted_is_let_in_by_any_member_of_its_first_view() -> None:
     members = Members("ABC")
     members.join("AB")
-    members.fate = lambda flying: () if flying.dest == "C" and flying.has(Install) else (LATENCY_MS,)
+    members.fate = lambda flying: () if flying.dest == "C" and flying.has(InstallHeader) else (LATENCY_MS,)
     members.connect("C")
     members.run(30)
-    assert members.gms("C").mine.latest is not None
-    shown = members.gms("B").shown
+    assert members.gms("C").acceptor.promises.latest is not None
+    shown = members.gms("B").group.installed
     assert shown is not None
     forge(members, "evil", "C", shown)
     assert members.view("C") is None
@@ -277,27 +277,27 @@ def test_answers_of_those_that_were_not_asked_change_nothing() -> None:
     members = in_view("ABC")
     before = members.view("A")
     assert before is not None
-    forge(members, "evil", "A", State(ballot(members, "A", 0), 5, {}))
+    forge(members, "evil", "A", StateHeader(ballot(members, "A", 0), 5, {}))
     members.run(200)
     assert members.view("A") == before, "no view change for a stranger that waits for a ballot"
     members.fate = lambda _: ()
-    members.gms("A").chair.start()
-    flush = members.gms("A").chair.flush
+    members.gms("A").proposer.begin()
+    flush = members.gms("A").proposer.flush
     assert flush is not None
-    forge(members, "evil", "A", State(flush.id, 1000, {}))
-    assert members.gms("A").known < 1000
+    forge(members, "evil", "A", StateHeader(flush.id, 1000, {}))
+    assert members.gms("A").group.counter < 1000
     assert count(members, "A", "answers_unasked") == 2
 
 
 def test_a_cut_without_a_promise_is_not_accepted() -> None:
     members = in_view("ABC")
     members.fate = lambda _: ()
-    forge(members, "A", "B", Cut(ballot(members, "A"), (A, B, C), (), 9, {A: 5, B: 1, C: 1}, {A: A}))
+    forge(members, "A", "B", CutHeader(ballot(members, "A"), (A, B, C), (), 9, {A: 5, B: 1, C: 1}, {A: A}))
     assert count(members, "B", "cuts_without_promise") == 1
-    assert members.gms("B").mine.filling is None
+    assert members.gms("B").acceptor.promises.filling is None
     forge(members, "A", "B", Prepare(ballot(members, "A", 2), (A, B, C), ()),
-          Cut(ballot(members, "A", 3), (A, B, C), (), 9, {A: 1, B: 1, C: 1}, {}))
-    assert members.gms("B").mine.latest is None
+          CutHeader(ballot(members, "A", 3), (A, B, C), (), 9, {A: 1, B: 1, C: 1}, {}))
+    assert members.gms("B").acceptor.promises.latest is None
 
 
 def test_a_view_that_arrives_during_a_ballot_of_ours_is_passed_on_to_those_whom_we_asked() -> None:
@@ -306,10 +306,10 @@ def test_a_view_that_arrives_during_a_ballot_of_ours_is_passed_on_to_those_whom_
     flush = ballot(members, "A")
     digest = {A: 1, B: 1, C: 1}
     for name in "BC":
-        forge(members, "A", name, Prepare(flush, (A, B, C), ()), Cut(flush, (A, B, C), (), 8, digest, {}))
-    members.gms("B").chair.start()
+        forge(members, "A", name, Prepare(flush, (A, B, C), ()), CutHeader(flush, (A, B, C), (), 8, digest, {}))
+    members.gms("B").proposer.begin()
     members.crash("A")                                        # it told B alone what it decided
-    decided = Install(View(ViewId(8, A), (A, B, C)), (flush,), (), {}, {})
+    decided = InstallHeader(View(ViewId(8, A), (A, B, C)), (flush,), (), {}, {})
     members["B"].up(unicast("A", "B", headers=(decided,)))
     members.run(1)
     assert members.view("B") == members.view("C") == decided.view
@@ -322,13 +322,13 @@ def test_a_partner_that_was_ready_and_fell_silent_is_not_in_the_merged_view() ->
 
     def fate(flying: Flying) -> Sequence[float]:
         if flying.src in "CD" and flying.has(MergeReady):
-            return (LATENCY_MS,) if not members.gms("A").merger.merge.ready else ()      # type: ignore[union-attr]
-        late = deaf[0] and flying.src == "B" and flying.has(Ack)
+            return (LATENCY_MS,) if not members.gms("A").merging.attempt.ready else ()      # type: ignore[union-attr]
+        late = deaf[0] and flying.src == "B" and flying.has(AckHeader)
         return () if late else (LATENCY_MS,)
     members.fate = fate
     heal(members, "A", "C")
     members.run(100)
-    merge = members.gms("A").merger.merge
+    merge = members.gms("A").merging.attempt
     assert merge is not None
     assert list(merge.ready) == [C]
     members.run(1200)                                         # more than half of view_ack_collection_timeout
@@ -343,7 +343,7 @@ def test_leaders_of_merges_that_fall_silent_leave_the_group_most_of_its_time() -
     for number in range(6000):                                # 2 min, each 20 ms a request to get ready for a merge
         view = members.view("B")
         assert view is not None
-        forge(members, "A0", "B", MergeAsk(number, view.id))
+        forge(members, "A0", "B", MergeRequest(number, view.id))
         before = len(members["B"].payloads())
         members.say("C", b"x")
         members.run(20)
@@ -355,19 +355,19 @@ def test_leaders_of_merges_that_fall_silent_leave_the_group_most_of_its_time() -
 def test_a_merge_that_succeeds_ends_the_caution() -> None:
     members = in_view("ABCD")
     split(members, "AB", "CD")
-    members.gms("C").merger.abandoned = 2
+    members.gms("C").merging.abandoned = 2
     heal(members, "A", "C")
     members.run(3000)
     assert members.agree("ABCD")
-    assert members.gms("C").merger.abandoned == 0
+    assert members.gms("C").merging.abandoned == 0
 
 
 def test_few_groups_that_do_not_exist_are_remembered() -> None:
     members = in_view("AB")
     crowd = [address(f"X{number}") for number in range(3000)]
     members["A"].up(MergeNeeded({member: ViewId(5, member) for member in crowd}))
-    merger = members.gms("A").merger
-    assert len(merger.wish) + (len(merger.merge.partners) if merger.merge is not None else 0) == 1000
+    merging = members.gms("A").merging
+    assert len(merging.candidates) + (len(merging.attempt.partners) if merging.attempt is not None else 0) == 1000
 
 
 # --- joining ----------------------------------------------------------------------------------------------------------
@@ -382,7 +382,7 @@ def test_a_flood_of_joiners_that_do_not_exist_stops_nobody_and_a_real_one_gets_i
     members.join("AB")
     for number in range(300):
         name = stranger(number)
-        forge(members, name, "A", JoinMe(address(name), ("192.0.2.1", 9), 0))
+        forge(members, name, "A", JoinRequest(address(name), ("192.0.2.1", 9), 0))
         members.say("B", b"%d" % number)
         members.run(2)
         assert len(members["A"].payloads()) == number + 1
@@ -390,33 +390,33 @@ def test_a_flood_of_joiners_that_do_not_exist_stops_nobody_and_a_real_one_gets_i
             members.connect("C")
     assert members.agree("ABC")
     assert count(members, "A", "joiners_challenged") >= 300
-    assert len(members.gms("A").joiners) == 0
+    assert len(members.gms("A").admission.joiners) == 0
 
 
 def test_a_token_is_for_one_joiner_at_one_place() -> None:
     members = in_view("AB")
     place = ("192.0.2.1", 9)
-    members["A"].up(unicast("X", "A", headers=(JoinMe(address("X"), place, 0),)))
-    [(challenge, _)] = members["A"].said(ComeBack)
+    members["A"].up(unicast("X", "A", headers=(JoinRequest(address("X"), place, 0),)))
+    [(challenge, _)] = members["A"].said(JoinChallenge)
     for name, where in (("Y", place), ("X", ("192.0.2.2", 9))):
-        forge(members, name, "A", JoinMe(address(name), where, challenge.token))
-    assert not members.gms("A").joiners
-    forge(members, "Y", "A", JoinMe(address("X"), place, challenge.token))
+        forge(members, name, "A", JoinRequest(address(name), where, challenge.token))
+    assert not members.gms("A").admission.joiners
+    forge(members, "Y", "A", JoinRequest(address("X"), place, challenge.token))
     assert count(members, "A", "joins_of_others_refused") == 1
-    assert not members.gms("A").joiners
-    forge(members, "X", "A", JoinMe(address("X"), place, challenge.token))
-    assert list(members.gms("A").joiners) == [address("X")]
+    assert not members.gms("A").admission.joiners
+    forge(members, "X", "A", JoinRequest(address("X"), place, challenge.token))
+    assert list(members.gms("A").admission.joiners) == [address("X")]
 
 
 def test_a_joiner_answers_the_challenge_of_the_coordinator_that_it_asked_only() -> None:
     members = Members("AB")
     members.join("A")
-    members.fate = lambda flying: () if flying.src == "A" and flying.has(ComeBack) else (LATENCY_MS,)
+    members.fate = lambda flying: () if flying.src == "A" and flying.has(JoinChallenge) else (LATENCY_MS,)
     members.connect("B")
     members.run(20)
-    forge(members, "evil", "B", ComeBack(7))
-    seeker = members.gms("B").seeker
-    assert (seeker.coordinator, seeker.token) == (A, 0)
+    forge(members, "evil", "B", JoinChallenge(7))
+    joining = members.gms("B").joining
+    assert (joining.coordinator, joining.token) == (A, 0)
     members.fate = members.usual
     members.run(500)
     assert members.agree("AB")
@@ -426,12 +426,12 @@ def test_so_many_joiners_take_part_in_a_ballot_and_so_many_wait() -> None:
     members = in_view("AB")
     admission = members.gms("A").admission
     for number in range(1100):
-        request = JoinMe(address(stranger(number)), ("192.0.2.1", 9), 0)
+        request = JoinRequest(address(stranger(number)), ("192.0.2.1", 9), 0)
         members["A"].up(unicast(stranger(number), "A", headers=(
-            JoinMe(request.member, request.physical, admission.token(request)),)))
-    assert len(members.gms("A").joiners) == 1024
+            JoinRequest(request.member, request.physical, admission.token(request)),)))
+    assert len(members.gms("A").admission.joiners) == 1024
     assert count(members, "A", "joiners_refused") == 76
-    assert len(admission.next_ones()) == 256
+    assert len(admission.next_joiners()) == 256
 
 
 def test_joiners_that_answer_once_and_then_are_silent_leave_the_group_most_of_its_time() -> None:
@@ -440,8 +440,8 @@ def test_joiners_that_answer_once_and_then_are_silent_leave_the_group_most_of_it
     delivered = 0
     for number in range(1000):                                # 20 s, one joiner after another
         name = stranger(number)
-        token = members.gms("A").admission.token(JoinMe(address(name), place, 0))
-        forge(members, name, "A", JoinMe(address(name), place, token))
+        token = members.gms("A").admission.token(JoinRequest(address(name), place, 0))
+        forge(members, name, "A", JoinRequest(address(name), place, token))
         before = len(members["A"].payloads())
         members.say("B", b"x")
         members.run(20)
@@ -454,8 +454,8 @@ def test_the_door_is_open_again_after_somebody_was_let_in() -> None:
     members = Members("ABC", join_pause_ns=100_000_000)
     members.join("AB")
     name = "X"
-    token = members.gms("A").admission.token(JoinMe(address(name), ("192.0.2.1", 9), 0))
-    forge(members, name, "A", JoinMe(address(name), ("192.0.2.1", 9), token))
+    token = members.gms("A").admission.token(JoinRequest(address(name), ("192.0.2.1", 9), 0))
+    forge(members, name, "A", JoinRequest(address(name), ("192.0.2.1", 9), token))
     members.run(1500)
     assert members.gms("A").admission.failures == 1
     members.join("C")

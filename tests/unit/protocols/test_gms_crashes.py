@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from jgroups_py.batch import Header
-from jgroups_py.events import Disconnect, RaiseView
-from jgroups_py.protocols.gms.headers import Ack, Cut, Install, Prepare, State
-from tests.unit.harness import Flying
+from jgroups_py.model.batch import Header
+from jgroups_py.model.events import Disconnect, RaiseView
+from jgroups_py.protocols.gms.headers import AckHeader, CutHeader, InstallHeader, Prepare, StateHeader
+from jgroups_py.testing.bench import Flying
 from tests.unit.protocols.gms_group import LATENCY_MS, Members, crash_at, in_view
 
 
@@ -32,7 +32,7 @@ def test_several_suspects_go_in_one_view() -> None:
 
 
 @pytest.mark.parametrize("reached", range(5))
-@pytest.mark.parametrize("header", [Prepare, Cut, Install])
+@pytest.mark.parametrize("header", [Prepare, CutHeader, InstallHeader])
 def test_the_coordinator_dies_at_any_step_of_a_view_change(header: type[Header], reached: int) -> None:
     members = in_view("ABCDE")
     members.say("A", b"one")
@@ -49,7 +49,7 @@ def test_the_coordinator_dies_at_any_step_of_a_view_change(header: type[Header],
 
 
 @pytest.mark.parametrize("reached", range(4))
-@pytest.mark.parametrize("header", [Prepare, Cut, Install])
+@pytest.mark.parametrize("header", [Prepare, CutHeader, InstallHeader])
 def test_the_coordinator_dies_at_any_step_of_letting_a_joiner_in(header: type[Header], reached: int) -> None:
     members = Members("ABCD")
     members.join("ABC")
@@ -62,7 +62,7 @@ def test_the_coordinator_dies_at_any_step_of_letting_a_joiner_in(header: type[He
     assert members.agree("BCD")
 
 
-@pytest.mark.parametrize("header", [State, Ack])
+@pytest.mark.parametrize("header", [StateHeader, AckHeader])
 def test_a_member_that_dies_in_the_middle_is_left_out(header: type[Header]) -> None:
     members = in_view("ABCD")
 
@@ -78,7 +78,7 @@ def test_a_member_that_dies_in_the_middle_is_left_out(header: type[Header]) -> N
 
 def test_nobody_stays_frozen_when_the_coordinator_falls_silent_unsuspected() -> None:
     members = in_view("ABC")
-    crash_at(members, Cut, 1)
+    crash_at(members, CutHeader, 1)
     members["A"].down(RaiseView(10))
     members.run(15_000)
     assert members.agree("BC")

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from jgroups_py.events import Disconnect, Left, RaiseView
-from jgroups_py.protocols.gms.headers import Install
-from tests.unit.harness import Flying
+from jgroups_py.model.events import Disconnect, Left, RaiseView
+from jgroups_py.protocols.gms.headers import InstallHeader
+from jgroups_py.testing.bench import Flying
 from tests.unit.protocols.gms_group import LATENCY_MS, Members, in_view
 
 
@@ -79,7 +79,7 @@ def test_a_second_request_of_a_member_whose_install_was_lost_is_answered_with_th
     members.join("A")
 
     def deaf(flying: Flying) -> Sequence[float]:
-        return () if flying.has(Install) and flying.dest == "B" else (LATENCY_MS,)
+        return () if flying.has(InstallHeader) and flying.dest == "B" else (LATENCY_MS,)
     members.fate = deaf
     members.connect("B")
     members.run(300)

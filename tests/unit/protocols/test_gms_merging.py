@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Header
-from jgroups_py.events import Disconnect, ExcludedHint, Found, MembersFound, ViewChange
-from jgroups_py.protocols.gms.headers import Cut, Install, MergeReady, Prepare, State
-from jgroups_py.units import millis
-from jgroups_py.view import MergeView
-from tests.unit.harness import Flying, address
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Header
+from jgroups_py.model.events import Disconnect, ExcludedHint, Found, MembersFound, ViewChange
+from jgroups_py.model.units import millis
+from jgroups_py.model.view import MergeView
+from jgroups_py.protocols.gms.headers import CutHeader, InstallHeader, MergeReady, Prepare, StateHeader
+from jgroups_py.testing.bench import Flying, address
 from tests.unit.protocols.gms_group import LATENCY_MS, crash_at, heal, in_view, split
 
 
@@ -30,7 +30,7 @@ def test_groups_that_were_apart_unite_in_one_merge_view(sides: tuple[str, ...]) 
 
 
 @pytest.mark.parametrize("reached", range(4))
-@pytest.mark.parametrize("header", [Prepare, Cut, Install])
+@pytest.mark.parametrize("header", [Prepare, CutHeader, InstallHeader])
 def test_the_leader_of_a_merge_dies_at_any_step(header: type[Header], reached: int) -> None:
     members = in_view("ABCDE")
     split(members, "ABE", "CD")
@@ -77,9 +77,9 @@ def test_members_that_say_they_are_far_away_do_not_stop_a_group_for_longer_than_
     members = in_view("AB")
     gms = members.gms("A")
     members["A"].up(found("Z", 3_600_000))
-    assert gms.merger.patience_ns() == 4 * gms.config.merge_timeout_ns
+    assert gms.merging.limit_ns() == 4 * gms.config.merge_timeout_ns
     members.run(61_000)
-    assert gms.merger.patience_ns() == gms.config.merge_timeout_ns
+    assert gms.merging.limit_ns() == gms.config.merge_timeout_ns
 
 
 def test_a_partner_of_a_merge_goes_on_alone_when_the_leader_is_gone() -> None:
@@ -162,7 +162,7 @@ def test_a_partner_that_is_ready_and_leaves_is_not_in_the_merged_view() -> None:
     split(members, "AB", "C")
 
     def fate(flying: Flying) -> Sequence[float]:
-        return () if flying.has(State) and flying.src == "B" else members.usual(flying)
+        return () if flying.has(StateHeader) and flying.src == "B" else members.usual(flying)
     members.fate = fate                                  # the leader's own group takes its time
     heal(members, "A", "C")
     members.run(50)

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from jgroups_py.address import Address
-from jgroups_py.protocols.gms.totals import DEPARTED, after_view, lacking, united
-from jgroups_py.view import MergeView
-from tests.unit.harness import address
+from jgroups_py.model.address import Address
+from jgroups_py.model.view import MergeView
+from jgroups_py.protocols.gms.sent_counts import DEPARTED, after_view, missed_counts, united
+from jgroups_py.testing.bench import address
 from tests.unit.protocols.gms_group import Members, heal, in_view, split
 
 A, B, C, D = map(address, "ABCD")
@@ -90,7 +90,7 @@ def test_what_was_told_once_is_not_told_again_and_a_member_that_joined_is_told_n
 def test_a_member_lacks_the_difference(
     agreed: Mapping[Address, int], mine: Mapping[Address, int], told: Mapping[Address, int],
 ) -> None:
-    assert lacking(agreed, mine, C) == told
+    assert missed_counts(agreed, mine, C) == told
 
 
 def test_of_senders_that_left_the_last_ones_are_kept() -> None:

@@ -6,16 +6,15 @@ from random import Random
 import pytest
 
 from jgroups_py import wire
-from jgroups_py.address import Address
-from jgroups_py.batch import Header
-from jgroups_py.protocols.gms.chair import SILENT_TICKS, repeat_ns
-from jgroups_py.protocols.gms.flush import CUTTING, Flush, cut_of
-from jgroups_py.protocols.gms.headers import Ballot, Cut, FlushId, Install, MergeReady, Prepare, State
-from jgroups_py.protocols.gms.merging import merged
-from jgroups_py.protocols.gms.participant import Participant
-from jgroups_py.units import millis, seconds
-from jgroups_py.view import MergeView, View, ViewId
-from tests.unit.harness import address, view_of
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Header
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.model.view import MergeView, View, ViewId
+from jgroups_py.protocols.gms.acceptor_state import AcceptorState
+from jgroups_py.protocols.gms.flush import SILENT_TICKS, Flush, FlushPhase, cut_of, repeat_ns
+from jgroups_py.protocols.gms.headers import Ballot, CutHeader, FlushId, InstallHeader, MergeReady, Prepare, StateHeader
+from jgroups_py.protocols.gms.merge import merged
+from jgroups_py.testing.bench import address, view_of
 
 A, B, C, D = map(address, "ABCD")
 V = view_of("A", "B", "C")
@@ -26,9 +25,9 @@ def flush(round_: int, owner: Address = A, view: View = V) -> FlushId:
     return FlushId(view.id, Ballot(round_, owner))
 
 
-def accepted(*steps: tuple[FlushId, dict[Address, int]]) -> Participant:
+def accepted(*steps: tuple[FlushId, dict[Address, int]]) -> AcceptorState:
     """A member of V that promised, filled and accepted these flushes, one after the other."""
-    member = Participant(V.id)
+    member = AcceptorState(V.id)
     for one, cut in steps:
         member.promise(one)
         member.fill(one, cut)
@@ -37,7 +36,7 @@ def accepted(*steps: tuple[FlushId, dict[Address, int]]) -> Participant:
 
 
 def test_a_lower_ballot_is_not_promised_after_a_higher_one() -> None:
-    member = Participant(V.id)
+    member = AcceptorState(V.id)
     member.promise(flush(2, B))
     assert not member.may_promise(flush(1, C))
     assert not member.may_promise(flush(2, A))
@@ -52,13 +51,13 @@ def test_what_was_accepted_may_be_installed_even_after_a_higher_promise() -> Non
 
 
 def test_what_was_only_promised_may_not_be_installed() -> None:
-    member = Participant(V.id)
+    member = AcceptorState(V.id)
     member.promise(flush(1))
     assert not member.may_install((flush(1),), A, C)
 
 
 def test_nothing_is_installed_while_its_cut_is_being_filled() -> None:
-    member = Participant(V.id)
+    member = AcceptorState(V.id)
     member.promise(flush(1))
     member.fill(flush(1), {A: 5})
     assert not member.may_install((flush(1),), A, C)
@@ -81,7 +80,7 @@ def test_an_older_decision_with_the_same_cut_is_taken_from_the_newer_owner_only(
 
 
 def test_a_filling_that_a_higher_ballot_interrupted_does_not_accept() -> None:
-    member = Participant(V.id)
+    member = AcceptorState(V.id)
     member.promise(flush(1))
     member.fill(flush(1), {A: 5})
     member.promise(flush(2, B))
@@ -117,7 +116,7 @@ def test_a_flush_wants_an_answer_of_each_and_counts_it_once() -> None:
     assert not one.state(B, {A: 3, B: 1, C: 2})
     assert one.state(D, {})
     one.start_cut(8)
-    assert (one.phase, one.cut) == (CUTTING, {A: 3, B: 1, C: 2})
+    assert (one.phase, one.cut) == (FlushPhase.CUTTING, {A: 3, B: 1, C: 2})
     assert [one.ack(member) for member in (A, A, B, D)] == [False, False, False, True]
     assert one.stayers == (A, D)
 
@@ -158,9 +157,9 @@ def test_every_message_about_a_hundred_members_fits_one_frame() -> None:
     digest = dict.fromkeys(members, 2**50)
     one = flush(1, members[0], view)
     for header in (
-        Prepare(one, members, members), State(one, 1, digest), Cut(one, members, members, 1, digest,
+        Prepare(one, members, members), StateHeader(one, 1, digest), CutHeader(one, members, members, 1, digest,
                                                                    dict.fromkeys(members, members[0])),
-        Install(MergeView(view.id, members, halves), (one, one), members, book, digest),
+        InstallHeader(MergeView(view.id, members, halves), (one, one), members, book, digest),
         MergeReady(1, one, 1, view, members, members, book, digest),
     ):
         assert nbytes(header) < 30_000

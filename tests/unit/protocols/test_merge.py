@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import pytest
 
-from jgroups_py.errors import ConfigError
-from jgroups_py.events import FindMembers, Found, MembersFound, MergeNeeded
-from jgroups_py.protocols.merge import Info, Merge, MergeConfig
-from jgroups_py.view import View
-from tests.unit.harness import Bench, Fixed, address, change, multicast, view_of
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.events import FindMembers, Found, MembersFound, MergeNeeded
+from jgroups_py.model.view import View
+from jgroups_py.protocols.merge.protocol import Info, Merge, MergeConfig
+from jgroups_py.testing.bench import Bench, Fixed, address, change, multicast, view_of
 
 A, B, C = map(address, "ABC")
 PLACE = ("10.0.0.2", 7800)

@@ -8,11 +8,11 @@ from random import Random
 import attrs
 import pytest
 
-from jgroups_py.batch import NO_RELIABILITY
-from jgroups_py.events import ExcludedHint, MessagesKnown, MessagesStable
+from jgroups_py.model.batch import NO_RELIABILITY
+from jgroups_py.model.events import ExcludedHint, MessagesKnown, MessagesStable
 from jgroups_py.protocols.nakack import Nakack
-from jgroups_py.protocols.nakack.headers import Data, Missing, Resent, SentSoFar
-from tests.unit.harness import Bench, Flying, address, change, multicast
+from jgroups_py.protocols.nakack.headers import LastSeqno, MulticastData, Retransmission, RetransmitRequest
+from jgroups_py.testing.bench import Bench, Flying, address, change, multicast
 from tests.unit.protocols.nakack_bench import V1, V2, data, group, lose, member
 
 
@@ -21,7 +21,7 @@ def test_own_multicasts_loop_back_and_are_numbered_from_one() -> None:
     a.down(multicast("A", b"1", b"2"))
     a.down(multicast("A", b"3"))
     assert a.payloads("A") == [b"1", b"2", b"3"]
-    assert [header.first for header, _ in a.said(Data)] == [1, 3]
+    assert [header.first for header, _ in a.said(MulticastData)] == [1, 3]
 
 
 def test_what_is_sent_before_the_first_view_waits_for_it() -> None:
@@ -64,13 +64,13 @@ def test_a_gap_is_asked_for_only_if_it_lasts() -> None:
     a = member()
     a.up(data("B", 2, b"2"))
     a.advance(4)
-    assert a.said(Missing) == []
+    assert a.said(RetransmitRequest) == []
     a.up(data("B", 5, b"5"))
     a.advance(1)
-    [(missing, batch)] = a.said(Missing)
+    [(missing, batch)] = a.said(RetransmitRequest)
     assert (missing.ranges, batch.dest) == (((1, 2),), address("B"))
     a.advance(5)
-    [(missing, _)] = a.said(Missing)
+    [(missing, _)] = a.said(RetransmitRequest)
     assert missing.ranges == ((3, 5),)
 
 
@@ -80,7 +80,7 @@ def test_an_unanswered_request_is_repeated_ever_more_slowly_and_then_sent_to_oth
     asked = []
     for _ in range(4000):
         a.advance(1)
-        asked += [(a.now_ns, batch.dest) for _, batch in a.said(Missing)]
+        asked += [(a.now_ns, batch.dest) for _, batch in a.said(RetransmitRequest)]
     gaps = [after - before for (before, _), (after, _) in pairwise(asked)]
     assert 5 <= len(asked) <= 12
     assert min(gaps) >= 20_000_000
@@ -91,10 +91,11 @@ def test_long_gaps_are_asked_for_in_chunks() -> None:
     a = member(max_xmit_req=10)
     a.up(data("B", 101, b"x"))
     a.advance(5)
-    [(missing, _)] = a.said(Missing)
+    [(missing, _)] = a.said(RetransmitRequest)
     assert missing.ranges == ((1, 11),)
-    a.up(multicast("B", *[b"y"] * 10, headers=(Resent(V1.id.raw, address("B"), 1),)).replaced(dest=address("A")))
-    [(missing, _)] = a.said(Missing)
+    again = multicast("B", *[b"y"] * 10, headers=(Retransmission(V1.id.raw, address("B"), 1),))
+    a.up(again.replaced(dest=address("A")))
+    [(missing, _)] = a.said(RetransmitRequest)
     assert missing.ranges == ((11, 21),)
 
 
@@ -104,7 +105,7 @@ def test_a_request_with_many_ranges_is_cut_into_frames() -> None:
     for first in range(2, 400, 2):
         a.up(data("B", first, b"x"))
     a.advance(10)
-    requests = [missing.ranges for missing, _ in a.said(Missing)]
+    requests = [missing.ranges for missing, _ in a.said(RetransmitRequest)]
     assert [len(ranges) for ranges in requests] == [1, 48, 48, 48, 48, 6]
     assert [r for ranges in requests for r in ranges] == [(n, n + 1) for n in range(1, 399, 2)]
 
@@ -112,21 +113,22 @@ def test_a_request_with_many_ranges_is_cut_into_frames() -> None:
 def test_numbers_far_beyond_what_can_have_been_sent_are_dropped() -> None:
     a = member()
     a.up(data("B", 1 << 40, b"x"))
-    a.up(multicast("C", b"x", headers=(Resent(V1.id.raw, address("B"), (1 << 64) - 1),)).replaced(dest=a.me))
-    a.up(multicast("B", headers=(SentSoFar(V1.id.raw, (1 << 64) - 1),)))
+    a.up(multicast("C", b"x", headers=(Retransmission(V1.id.raw, address("B"), (1 << 64) - 1),)).replaced(dest=a.me))
+    a.up(multicast("B", headers=(LastSeqno(V1.id.raw, (1 << 64) - 1),)))
     a.down(MessagesKnown({address("B"): 1 << 60}))
     a.advance(1000)
-    assert a.said(Missing) == []
+    assert a.said(RetransmitRequest) == []
     assert a.stats()["implausible_dropped"] == 1
-    assert a.stats()["unasked_resent_dropped"] == 1
+    assert a.stats()["unannounced_resent_dropped"] == 1
 
 
-def test_any_holder_resends_and_runs_stay_packed() -> None:
+def test_any_holder_resends_and_batches_stay_packed() -> None:
     c = member("C")
     for first in range(1, 101):
         c.up(data("B", first, b"%d" % first))
-    c.up(multicast("A", headers=(Missing(V1.id.raw, address("B"), ((10, 50), (60, 61))),)).replaced(dest=c.me))
-    resent = c.said(Resent)
+    request = RetransmitRequest(V1.id.raw, address("B"), ((10, 50), (60, 61)))
+    c.up(multicast("A", headers=(request,)).replaced(dest=c.me))
+    resent = c.said(Retransmission)
     assert [(header.first, len(batch), batch.dest) for header, batch in resent] == [
         (10, 40, address("A")), (60, 1, address("A"))]
     assert resent[0][1].payloads[0] == b"10"
@@ -137,7 +139,7 @@ def test_answers_may_be_multicast_for_all_who_miss_the_same() -> None:
     lost = [2]
 
     def fate(flying: Flying) -> Sequence[float]:
-        if flying.has(Data) and lost[0]:
+        if flying.has(MulticastData) and lost[0]:
             lost[0] -= 1
             return ()
         return (0.0,)
@@ -153,17 +155,17 @@ def test_another_member_can_be_asked_first() -> None:
     a = member(xmit_from_random_member=True)
     a.up(data("B", 2, b"2"))
     a.advance(5)
-    assert [batch.dest for _, batch in a.said(Missing)] == [address("C")]
+    assert [batch.dest for _, batch in a.said(RetransmitRequest)] == [address("C")]
 
 
 def test_long_answers_are_sent_in_bursts() -> None:
     c = member("C", resend_bytes="4K")
     c.up(data("B", 1, *[b"x" * 1000] * 20))
-    c.up(multicast("A", headers=(Missing(V1.id.raw, address("B"), ((1, 21),)),)).replaced(dest=c.me))
-    bursts = [sum(len(batch) for _, batch in c.said(Resent))]
+    c.up(multicast("A", headers=(RetransmitRequest(V1.id.raw, address("B"), ((1, 21),)),)).replaced(dest=c.me))
+    bursts = [sum(len(batch) for _, batch in c.said(Retransmission))]
     for _ in range(10):
         c.advance(2)
-        bursts.append(sum(len(batch) for _, batch in c.said(Resent)))
+        bursts.append(sum(len(batch) for _, batch in c.said(Retransmission)))
     assert bursts == [5, 5, 5, 5, 0, 0, 0, 0, 0, 0, 0]
 
 
@@ -171,8 +173,8 @@ def test_requests_of_another_view_or_of_strangers_are_refused() -> None:
     a = member()
     a.down(multicast("A", b"1"))
     a.sent()
-    a.up(multicast("B", headers=(Missing(V2.id.raw, a.me, ((1, 2),)),)).replaced(dest=a.me))
-    a.up(multicast("X", headers=(Missing(V1.id.raw, a.me, ((1, 2),)),)).replaced(dest=a.me))
+    a.up(multicast("B", headers=(RetransmitRequest(V2.id.raw, a.me, ((1, 2),)),)).replaced(dest=a.me))
+    a.up(multicast("X", headers=(RetransmitRequest(V1.id.raw, a.me, ((1, 2),)),)).replaced(dest=a.me))
     assert a.sent() == []
     assert a.stats()["requests_refused"] == 2
     assert a.told(ExcludedHint) == [ExcludedHint(address("X"))]
@@ -180,7 +182,7 @@ def test_requests_of_another_view_or_of_strangers_are_refused() -> None:
 
 def test_a_lost_last_message_is_found_by_the_announcement() -> None:
     g = group()
-    g.fate = lose(Data, dest="B", times=1)
+    g.fate = lose(MulticastData, dest="B", times=1)
     g["A"].down(multicast("A", b"last"))
     g.run(99)
     assert g["B"].payloads() == []
@@ -193,10 +195,10 @@ def test_announcements_end_when_all_is_stable_and_slow_down_until_then() -> None
     a.down(multicast("A", b"x"))
     a.sent()
     a.advance(20_000)
-    assert 5 <= len(a.said(SentSoFar)) <= 9
+    assert 5 <= len(a.said(LastSeqno)) <= 9
     a.down(MessagesStable({a.me: 2}))
     a.advance(100_000)
-    assert a.said(SentSoFar) == []
+    assert a.said(LastSeqno) == []
     assert a.stack.next_deadline_ns is None
 
 
@@ -204,7 +206,7 @@ def test_what_others_are_known_to_have_is_asked_for() -> None:
     a = member()
     a.down(MessagesKnown({address("B"): 3, address("X"): 9, a.me: 7}))
     a.advance(5)
-    [(missing, batch)] = a.said(Missing)
+    [(missing, batch)] = a.said(RetransmitRequest)
     assert (missing.sender, missing.ranges, batch.dest) == (address("B"), ((1, 3),), address("B"))
 
 
@@ -237,6 +239,6 @@ def test_all_members_deliver_all_messages_in_order_whatever_the_wire_does(seed: 
             assert bench.payloads(name) == sent[name]
 
 
-def test_headers_shift_with_their_runs() -> None:
-    for header in (Data(V1.id.raw, 5), Resent(V1.id.raw, address("B"), 5)):
+def test_headers_shift_with_their_batches() -> None:
+    for header in (MulticastData(V1.id.raw, 5), Retransmission(V1.id.raw, address("B"), 5)):
         assert header.shift(3) == attrs.evolve(header, first=8)

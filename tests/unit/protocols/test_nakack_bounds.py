@@ -6,15 +6,21 @@ from random import Random
 
 import pytest
 
-from jgroups_py.events import Filled, FillTo, Freeze, Frozen, MessagesKnown, MessagesStable
-from jgroups_py.outputs import MessagesLost
-from jgroups_py.protocol import Protocol
+from jgroups_py.model.events import Filled, FlushTo, Freeze, Frozen, MessagesKnown, MessagesStable
+from jgroups_py.model.outputs import MessagesLost
+from jgroups_py.model.units import seconds
 from jgroups_py.protocols.flow import FlowConfig, FlowControl, FlowControlConfig, Mfc
 from jgroups_py.protocols.nakack import Nakack
-from jgroups_py.protocols.nakack.headers import Data, Gone, Missing, Resent, SentSoFar
-from jgroups_py.units import seconds
-from jgroups_py.windows.receive import RUN_BYTES
-from tests.unit.harness import Bench, Flying, Group, address, multicast, unicast
+from jgroups_py.protocols.nakack.headers import (
+    LastSeqno,
+    MulticastData,
+    NoLongerKept,
+    Retransmission,
+    RetransmitRequest,
+)
+from jgroups_py.stack.protocol import Protocol
+from jgroups_py.testing.bench import Bench, Flying, Group, address, multicast, unicast
+from jgroups_py.windows.receive import BATCH_BYTES
 from tests.unit.protocols.nakack_bench import V1, V2, data, group, lose, member
 
 A, B, C, D = map(address, "ABCD")
@@ -46,7 +52,7 @@ def test_while_frozen_what_cannot_be_delivered_is_kept_up_to_the_limit_too() -> 
     for number in range(1, 100):
         a.up(data("B", number, bytes(10_000)))
     assert a.stats()["kept_bytes"] <= 80_000
-    a.down(FillTo({A: 1, B: 3, C: 1}, {}))
+    a.down(FlushTo({A: 1, B: 3, C: 1}, {}))
     assert len(a.payloads("B")) == 2
 
 
@@ -59,9 +65,9 @@ def test_all_senders_together_have_one_room_for_what_is_ahead(nbytes: int) -> No
     for number in range(3000):
         for name in "BC":
             a.up(data(name, 3 + 2 * number, *[bytes(nbytes)] * bool(nbytes)))
-    weights = [window.ahead_weight for window in layer.theirs.values()]
+    weights = [window.ahead_weight for window in layer.receive_windows.values()]
     assert sum(weights) <= 1 << 20
-    assert max(weights) - min(weights) <= nbytes + RUN_BYTES, "none takes the other's part"
+    assert max(weights) - min(weights) <= nbytes + BATCH_BYTES, "none takes the other's part"
 
 
 def test_what_is_furthest_ahead_of_the_greediest_makes_room_for_others() -> None:
@@ -125,21 +131,21 @@ def test_bytes_ahead_are_counted_again_after_a_hole_was_closed() -> None:
 
 def resent(first: int, *payloads: bytes, by: str = "C", view: bytes = VIEW) -> object:
     """A run of B's messages as another member resends it to A."""
-    return unicast(by, "A", *payloads, headers=(Resent(view, B, first),))
+    return unicast(by, "A", *payloads, headers=(Retransmission(view, B, first),))
 
 
 def test_messages_of_which_nobody_knew_are_not_taken_from_another_than_their_sender() -> None:
     a = member()
     a.up(data("B", 1, b"genuine-1"))
     a.up(resent(2, *[b"poison"] * 1000))                      # type: ignore[arg-type]
-    assert a.stats()["unasked_resent_dropped"] == 1000
+    assert a.stats()["unannounced_resent_dropped"] == 1000
     a.up(data("B", 2, b"genuine-2"))
     assert a.payloads("B") == [b"genuine-1", b"genuine-2"]
 
 
 def test_messages_that_are_known_to_exist_are_taken_from_any_member_of_this_view() -> None:
     a = member()
-    a.up(multicast("B", headers=(SentSoFar(VIEW, 3),)))
+    a.up(multicast("B", headers=(LastSeqno(VIEW, 3),)))
     for wrong in (resent(1, b"x", by="D"), resent(1, b"x", view=V2.id.raw), resent(2, b"x", b"y")):
         a.up(wrong)                                           # type: ignore[arg-type]
         assert a.payloads("B") == []
@@ -153,7 +159,7 @@ def test_messages_that_are_known_to_exist_are_taken_from_any_member_of_this_view
 def cheated(*forgetful: str, names: str = "ABC") -> Group:
     """A's messages 1 to 4 never reached C, and these members forgot them: somebody said that all members had them."""
     members = group(names)
-    members.fate = lose(Data, dest="C")
+    members.fate = lose(MulticastData, dest="C")
     members["A"].down(multicast("A", b"1", b"2", b"3", b"4"))
     members.settle()
     members.fate = lambda _: (0.1,)
@@ -186,7 +192,7 @@ def test_what_one_member_still_keeps_is_not_lost() -> None:
 
 def test_a_member_that_lacks_it_too_is_asked_a_few_times_before_it_is_lost() -> None:
     members = group("ABCD")
-    members.fate = lambda flying: () if flying.dest in "CD" and flying.has(Data) else (0.1,)
+    members.fate = lambda flying: () if flying.dest in "CD" and flying.has(MulticastData) else (0.1,)
     members["A"].down(multicast("A", b"1"))
     members.run(1)
     for name in "AB":
@@ -194,7 +200,7 @@ def test_a_member_that_lacks_it_too_is_asked_a_few_times_before_it_is_lost() -> 
     asked = []
 
     def fate(flying: Flying) -> Sequence[float]:
-        if flying.src == "C" and flying.has(Missing):
+        if flying.src == "C" and flying.has(RetransmitRequest):
             asked.append(flying.dest)
         return (0.1,)
     members.fate = fate
@@ -208,14 +214,14 @@ def test_a_member_that_lacks_it_too_is_asked_a_few_times_before_it_is_lost() -> 
 
 def test_what_came_between_two_lost_ranges_is_delivered_between_them() -> None:
     members = group("ABC")
-    members.fate = lose(Data, dest="C")
+    members.fate = lose(MulticastData, dest="C")
     members["A"].down(multicast("A", b"1", b"2", b"3", b"4", b"5"))
     members.settle()
     for name in "AB":
         members[name].down(MessagesStable({A: 6}))
     c = members["C"]
     members.fate = lambda _: ()
-    c.up(multicast("A", b"3", headers=(Data(members["A"].stack.layers[1].view, 3),)))       # type: ignore[attr-defined]
+    c.up(multicast("A", b"3", headers=(MulticastData(members["A"].stack.layers[1].view, 3),)))       # type: ignore[attr-defined]
     members.fate = lambda _: (0.1,)
     members["A"].down(multicast("A", b"6"))
     members.run(100)
@@ -227,7 +233,7 @@ def test_a_flush_goes_on_without_what_nobody_keeps_any_more() -> None:
     members = cheated("A", "B")
     for name in "ABC":
         members[name].down(Freeze())
-        members[name].down(FillTo({A: 6, B: 1, C: 1}, {A: A}))
+        members[name].down(FlushTo({A: 6, B: 1, C: 1}, {A: A}))
     members.run(200)
     assert losses(members["C"]) == [("A", 1, 5)]
     assert members["C"].payloads("A") == [b"5"]
@@ -235,34 +241,34 @@ def test_a_flush_goes_on_without_what_nobody_keeps_any_more() -> None:
 
 
 @pytest.mark.parametrize("answer", [
-    unicast("D", "A", headers=(Gone(VIEW, B, 1, 3),)),                    # a stranger
-    unicast("C", "A", headers=(Gone(V2.id.raw, B, 1, 3),)),               # of another view
-    unicast("C", "A", headers=(Gone(VIEW, D, 1, 3),)),                    # about a stranger
-    unicast("C", "A", headers=(Gone(VIEW, B, 2, 3),)),                    # not about what is missing
-    unicast("C", "A", headers=(Gone(VIEW, C, 1, 3),)),                    # of whom nothing is missing
+    unicast("D", "A", headers=(NoLongerKept(VIEW, B, 1, 3),)),                    # a stranger
+    unicast("C", "A", headers=(NoLongerKept(V2.id.raw, B, 1, 3),)),               # of another view
+    unicast("C", "A", headers=(NoLongerKept(VIEW, D, 1, 3),)),                    # about a stranger
+    unicast("C", "A", headers=(NoLongerKept(VIEW, B, 2, 3),)),                    # not about what is missing
+    unicast("C", "A", headers=(NoLongerKept(VIEW, C, 1, 3),)),                    # of whom nothing is missing
 ])
 def test_only_members_that_may_know_are_believed_that_something_is_gone(answer: object) -> None:
     a = member()
     a.up(data("B", 3, b"3"))
     a.advance(5)
-    assert a.said(Missing)
+    assert a.said(RetransmitRequest)
     a.up(answer)                                                          # type: ignore[arg-type]
-    assert a.stats()["stale_gone_dropped"] == 1
-    assert a.said(Missing) == []
-    a.up(unicast("B", "A", headers=(Gone(VIEW, B, 1, 3),)))
-    assert [batch.dest for _, batch in a.said(Missing)] == [C]            # a true one is an answer
+    assert a.stats()["stale_no_longer_kept_dropped"] == 1
+    assert a.said(RetransmitRequest) == []
+    a.up(unicast("B", "A", headers=(NoLongerKept(VIEW, B, 1, 3),)))
+    assert [batch.dest for _, batch in a.said(RetransmitRequest)] == [C]            # a true one is an answer
 
 
 def test_one_member_alone_cannot_make_another_lose_what_the_sender_keeps() -> None:
     members = group("ABC")
-    members.fate = lose(Data, dest="C", times=1)
+    members.fate = lose(MulticastData, dest="C", times=1)
     members["A"].down(multicast("A", b"1"))
     members["A"].down(multicast("A", b"2"))
     members.fate = lambda _: (1.0,)
     view = members["A"].stack.layers[1].view                              # type: ignore[attr-defined]
     for _ in range(20):
         members.run(1)
-        members["C"].up(unicast("B", "C", headers=(Gone(view, A, 1, 2),)))
+        members["C"].up(unicast("B", "C", headers=(NoLongerKept(view, A, 1, 2),)))
     members.run(100)
     assert members["C"].payloads("A") == [b"1", b"2"]
     assert losses(members["C"]) == []
@@ -273,9 +279,9 @@ def test_a_request_for_what_is_kept_in_part_is_answered_with_both() -> None:
     a.down(multicast("A", b"1", b"2", b"3"))
     a.down(MessagesStable({A: 2}))
     a.sent()
-    a.up(unicast("C", "A", headers=(Missing(VIEW, A, ((1, 4),)),)))
+    a.up(unicast("C", "A", headers=(RetransmitRequest(VIEW, A, ((1, 4),)),)))
     told = a.sent()
-    assert [batch.headers[-1] for batch in told] == [Gone(VIEW, A, 1, 2), Resent(VIEW, A, 2)]
+    assert [batch.headers[-1] for batch in told] == [NoLongerKept(VIEW, A, 1, 2), Retransmission(VIEW, A, 2)]
     assert told[1].payloads == (b"2", b"3")
     assert all(batch.dest == C for batch in told)
 
@@ -291,8 +297,8 @@ def test_nothing_is_lost_without_a_word_of_gone_however_long_a_sender_is_silent(
 def test_that_something_is_gone_is_only_believed_as_an_answer() -> None:
     a = member()
     a.up(data("B", 3, b"3"))                                              # a hole, of which nobody was asked yet
-    a.up(unicast("B", "A", headers=(Gone(VIEW, B, 1, 3),)))
-    assert a.stats()["stale_gone_dropped"] == 1
+    a.up(unicast("B", "A", headers=(NoLongerKept(VIEW, B, 1, 3),)))
+    assert a.stats()["stale_no_longer_kept_dropped"] == 1
 
 
 @pytest.mark.parametrize("new_view", [False, True])
@@ -306,10 +312,10 @@ def test_credits_flow_again_although_the_mark_that_renews_them_is_lost(
     """Also if the view changes before the sender asks for the answer."""
     members = Group(lambda _: [Nakack(), layer()], "ABC")
     members.install(V1)
-    members.fate = lose(Data, dest="C")
+    members.fate = lose(MulticastData, dest="C")
     members["A"].down(multicast("A", *[bytes(1000)] * 200))
     members.run(50)
-    sent = members["A"].stack.layers[1].mine.next             # type: ignore[attr-defined]
+    sent = members["A"].stack.layers[1].send_window.next             # type: ignore[attr-defined]
     for name in "AB":
         members[name].down(MessagesStable({A: sent}))
     members.fate = lambda _: (0.1,)

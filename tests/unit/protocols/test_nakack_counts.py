@@ -1,12 +1,12 @@
 """NAKACK counts the multicasts of applications: a large one once, and none of what protocols send."""
 from __future__ import annotations
 
-from jgroups_py.batch import Batch
+from jgroups_py.model.batch import Batch
 from jgroups_py.protocols.frag.headers import Fragment
-from jgroups_py.protocols.gms.gms import Gms
+from jgroups_py.protocols.gms.protocol import Gms
 from jgroups_py.protocols.nakack import Nakack
 from jgroups_py.protocols.relay.headers import Disseminate, Sync
-from tests.unit.harness import address
+from jgroups_py.testing.bench import address
 from tests.unit.protocols.gms_group import in_view
 
 A, B = address("A"), address("B")
@@ -30,6 +30,6 @@ def test_messages_count_and_control_messages_pieces_and_repetitions_do_not() -> 
     assert isinstance(members["A"].stack.find(Gms), Gms)
 
 
-def test_a_run_that_is_cut_counts_in_the_piece_that_ends_the_message() -> None:
-    run = Batch(A, None, (b"a", b"b", b"c"), (Fragment(1, 0, 3, 3, 0),))
-    assert [run.messages, run.cut(0, 2).messages, run.cut(2, 3).messages] == [1, 0, 1]
+def test_a_batch_that_is_cut_counts_in_the_piece_that_ends_the_message() -> None:
+    batch = Batch(A, None, (b"a", b"b", b"c"), (Fragment(1, 0, 3, 3, 0),))
+    assert [batch.messages, batch.cut(0, 2).messages, batch.cut(2, 3).messages] == [1, 0, 1]

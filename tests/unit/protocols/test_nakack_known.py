@@ -3,26 +3,27 @@ from __future__ import annotations
 
 from jgroups_py.protocols.frag.headers import Fragment
 from jgroups_py.protocols.nakack import Nakack
-from jgroups_py.protocols.nakack.headers import Data, Missing
-from tests.unit.harness import address, multicast
+from jgroups_py.protocols.nakack.headers import MulticastData, RetransmitRequest
+from jgroups_py.testing.bench import address, multicast
 from tests.unit.protocols.nakack_bench import V1, data, member
 
 B = address("B")
 
 
-def test_a_run_for_which_there_is_no_room_is_asked_for_like_a_lost_one() -> None:
+def test_a_batch_for_which_there_is_no_room_is_asked_for_like_a_lost_one() -> None:
     a = member(max_ahead_bytes="64K")
     a.up(data("B", 3, bytes(60_000)))
     a.up(data("B", 5, bytes(60_000)))
     assert a.stats()["ahead_dropped"] == 1
     a.advance(1000)
-    asked = {tuple(found) for missing, batch in a.said(Missing) for found in missing.ranges if batch.dest == B}
+    asked = {tuple(found) for request, batch in a.said(RetransmitRequest) for found in request.ranges
+             if batch.dest == B}
     assert asked == {(1, 3), (4, 6)}
 
 
 def test_pieces_that_had_to_wait_for_a_hole_count_as_no_messages() -> None:
     a = member()
-    pieces = multicast("B", b"p0", b"p1", headers=(Fragment(1, 0, 3, 6, 0), Data(V1.id.raw, 2)))
+    pieces = multicast("B", b"p0", b"p1", headers=(Fragment(1, 0, 3, 6, 0), MulticastData(V1.id.raw, 2)))
     a.up(pieces)
     a.up(data("B", 1, b"whole"))
     assert a.payloads("B") == [b"whole", b"p0", b"p1"]

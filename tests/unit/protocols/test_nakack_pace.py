@@ -1,14 +1,14 @@
 """NAKACK: how long answers take is counted from the request that asked for just that message."""
 from __future__ import annotations
 
+from jgroups_py.model.units import millis
 from jgroups_py.protocols.nakack import NakackConfig
-from jgroups_py.protocols.nakack.gaps import Gaps, Pace
-from jgroups_py.units import millis
-from tests.unit.harness import multicast
+from jgroups_py.protocols.nakack.nak_schedule import NakPacing, NakSchedule
+from jgroups_py.testing.bench import multicast
 
 
-class Clock(Pace):
-    """Writes down what it is told."""
+class Clock(NakPacing):
+    """Records how long answers took."""
 
     __slots__ = ("took",)
 
@@ -21,13 +21,13 @@ class Clock(Pace):
 
 
 def test_an_answer_is_timed_by_the_request_that_its_first_message_was_in() -> None:
-    pace = Clock()
-    gaps = Gaps(pace)
-    assert gaps.due([(1, 5)], millis(10)) == [(1, 5)]
-    assert gaps.due([(1, 5), (5, 9)], millis(30)) == [(5, 9)]
-    run = multicast("B", b"x")
+    pacing = Clock()
+    schedule = NakSchedule(pacing)
+    assert schedule.due([(1, 5)], millis(10)) == [(1, 5)]
+    assert schedule.due([(1, 5), (5, 9)], millis(30)) == [(5, 9)]
+    batch = multicast("B", b"x")
     for first in (1, 4, 5, 8):
-        gaps.answered(first, run, millis(40))
-    assert pace.took == [millis(30), millis(30), millis(10), millis(10)]
-    gaps.answered(9, run, millis(40))
-    assert len(pace.took) == 4, "nobody had asked for it"
+        schedule.answered(first, batch, millis(40))
+    assert pacing.took == [millis(30), millis(30), millis(10), millis(10)]
+    schedule.answered(9, batch, millis(40))
+    assert len(pacing.took) == 4, "nobody had asked for it"

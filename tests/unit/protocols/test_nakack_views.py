@@ -1,11 +1,11 @@
 """NAKACK between views: numbers per view, strangers, and the flush that GMS drives."""
 from __future__ import annotations
 
-from jgroups_py.batch import NO_RELIABILITY
-from jgroups_py.events import ExcludedHint, Filled, FillTo, Freeze, Frozen
+from jgroups_py.model.batch import NO_RELIABILITY
+from jgroups_py.model.events import ExcludedHint, Filled, FlushTo, Freeze, Frozen
 from jgroups_py.protocols.nakack import Nakack
-from jgroups_py.protocols.nakack.headers import Data, Missing, Resent, SentSoFar
-from tests.unit.harness import Bench, address, change, multicast, view_of
+from jgroups_py.protocols.nakack.headers import LastSeqno, MulticastData, Retransmission, RetransmitRequest
+from jgroups_py.testing.bench import Bench, address, change, multicast, view_of
 from tests.unit.protocols.nakack_bench import V1, V2, data, group, lose, member
 
 # --- views ----------------------------------------------------------------------------------------------------------
@@ -16,10 +16,10 @@ def test_numbers_begin_anew_in_each_view() -> None:
     a.down(change(V2, V1))
     a.sent()
     a.down(multicast("A", b"2"))
-    assert [(header.view, header.first) for header, _ in a.said(Data)] == [(V2.id.raw, 1)]
+    assert [(header.view, header.first) for header, _ in a.said(MulticastData)] == [(V2.id.raw, 1)]
 
 
-def test_a_run_of_a_later_view_waits_for_that_view() -> None:
+def test_a_batch_of_a_later_view_waits_for_that_view() -> None:
     a = member()
     a.up(data("D", 1, b"too early", view=view_of("A", "B", "C", "D", counter=2)))
     assert a.payloads() == []
@@ -27,13 +27,13 @@ def test_a_run_of_a_later_view_waits_for_that_view() -> None:
     assert a.payloads("D") == [b"too early"]
 
 
-def test_few_runs_of_later_views_are_kept_the_latest() -> None:
-    a = member(early_runs=2)
+def test_few_batches_of_later_views_are_kept_the_latest() -> None:
+    a = member(early_batches=2)
     for number in (1, 2, 3):
         a.up(data("B", number, b"%d" % number, view=V2))
     a.down(change(V2, V1))
     assert a.stats()["early_dropped"] == 1
-    a.up(multicast("B", b"1", headers=(Data(V2.id.raw, 1),)))
+    a.up(multicast("B", b"1", headers=(MulticastData(V2.id.raw, 1),)))
     assert a.payloads("B") == [b"1", b"2", b"3"]
 
 
@@ -67,7 +67,7 @@ def test_gms_hears_of_a_stranger_at_most_once_a_second() -> None:
 def test_a_stranger_in_a_later_view_is_no_reason_to_tell_it_that_it_was_excluded() -> None:
     a = member()
     a.up(data("X", 1, b"?", view=V2))
-    a.up(multicast("X", headers=(SentSoFar(V2.id.raw, 4),)))
+    a.up(multicast("X", headers=(LastSeqno(V2.id.raw, 4),)))
     assert a.told(ExcludedHint) == []
 
 
@@ -110,16 +110,16 @@ def test_fill_delivers_exactly_up_to_the_cut() -> None:
     a.down(Freeze())
     a.up(data("B", 1, b"1", b"2", b"3"))
     cut = {address("A"): 1, address("B"): 3, address("C"): 1}
-    a.down(FillTo(cut, {}))
+    a.down(FlushTo(cut, {}))
     assert a.payloads("B") == [b"1", b"2"]
     assert a.told(Filled) == [Filled(cut)]
-    a.down(FillTo(cut, {}))
+    a.down(FlushTo(cut, {}))
     assert a.told(Filled) == [Filled(cut)]
 
 
 def test_what_is_missing_below_the_cut_is_fetched_from_its_holder() -> None:
     g = group("ABCD")
-    g.fate = lose(Data, dest="B")
+    g.fate = lose(MulticastData, dest="B")
     g["D"].down(multicast("D", b"1", b"2"))
     g.settle()
     g.crash("D")
@@ -127,7 +127,7 @@ def test_what_is_missing_below_the_cut_is_fetched_from_its_holder() -> None:
     for name in "ABC":
         g[name].down(Freeze())
     for name in "ABC":
-        g[name].down(FillTo(cut, {address("D"): address("C")}))
+        g[name].down(FlushTo(cut, {address("D"): address("C")}))
     g.settle()
     assert g["B"].payloads("D") == [b"1", b"2"]
     assert [g[name].told(Filled) for name in "ABC"] == [[Filled(cut)]] * 3
@@ -135,18 +135,18 @@ def test_what_is_missing_below_the_cut_is_fetched_from_its_holder() -> None:
 
 def test_the_flush_survives_a_holder_that_dies_in_between() -> None:
     g = group("ABCD")
-    g.fate = lose(Data, dest="B")
+    g.fate = lose(MulticastData, dest="B")
     g["D"].down(multicast("D", b"1", b"2"))
     g.settle()
     g.crash("D")
     g.crash("C")
     cut = {address("D"): 3}
     g["B"].down(Freeze())
-    g["B"].down(FillTo(cut, {address("D"): address("C")}))
+    g["B"].down(FlushTo(cut, {address("D"): address("C")}))
     g.run(100)
     assert g["B"].told(Filled) == []
     g["B"].down(Freeze())                       # a new ballot, without C
-    g["B"].down(FillTo(cut, {address("D"): address("A")}))
+    g["B"].down(FlushTo(cut, {address("D"): address("A")}))
     g.settle()
     assert g["B"].told(Filled) == [Filled(cut)]
     assert g["B"].payloads("D") == [b"1", b"2"]
@@ -155,13 +155,13 @@ def test_the_flush_survives_a_holder_that_dies_in_between() -> None:
 def test_a_new_freeze_while_filling_stops_the_filling() -> None:
     a = member()
     a.down(Freeze())
-    a.down(FillTo({address("B"): 3}, {}))
+    a.down(FlushTo({address("B"): 3}, {}))
     a.down(Freeze())
     a.up(data("B", 1, b"1", b"2"))
     assert a.payloads() == []
     assert a.told(Filled) == []
     assert a.told(Frozen)[-1].digest[address("B")] == 1
-    a.down(FillTo({address("B"): 2}, {}))
+    a.down(FlushTo({address("B"): 2}, {}))
     assert a.payloads("B") == [b"1"]
     assert a.told(Filled) == [Filled({address("B"): 2})]
 
@@ -171,14 +171,14 @@ def test_frozen_members_still_answer_requests() -> None:
     a.down(multicast("A", b"1"))
     a.down(Freeze())
     a.sent()
-    a.up(multicast("B", headers=(Missing(V1.id.raw, a.me, ((1, 2),)),)).replaced(dest=a.me))
-    assert len(a.said(Resent)) == 1
+    a.up(multicast("B", headers=(RetransmitRequest(V1.id.raw, a.me, ((1, 2),)),)).replaced(dest=a.me))
+    assert len(a.said(Retransmission)) == 1
 
 
 def test_a_joiner_without_a_view_freezes_and_fills_at_once() -> None:
     a = Bench(Nakack())
     a.down(Freeze())
-    a.down(FillTo({}, {}))
+    a.down(FlushTo({}, {}))
     assert a.told(Frozen) == [Frozen({})]
     assert a.told(Filled) == [Filled({})]
 

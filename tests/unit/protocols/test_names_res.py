@@ -5,48 +5,48 @@ from random import Random
 
 import pytest
 
-from jgroups_py.errors import WireError
-from jgroups_py.protocols.names.res import MAX_FRAME_BYTES, Entry, decode_frame, encode_entry, encode_frames
+from jgroups_py.model.errors import WireError
+from jgroups_py.protocols.name_service.res import MAX_FRAME_BYTES, NameEntry, decode_frame, encode_entry, encode_frames
 
 FROM_A_DRIVER = [
-    (Entry("ourdriver", "127.0.0.1", 18050, 0, True),
+    (NameEntry("ourdriver", "127.0.0.1", 18050, 0, True),
      "200000000000070001808246000000007f00000109006f757264726976657200"),
-    (Entry("B", "127.0.0.1", 18051, 980),
+    (NameEntry("B", "127.0.0.1", 18051, 980),
      "180000000000070001008346d40300007f00000101004200"),
-    (Entry("B", "127.0.0.1", 18051, 2984),                  # what pads an entry need not be zero
+    (NameEntry("B", "127.0.0.1", 18051, 2984),                  # the padding of an entry need not be zero
      "180000000000070001008346a80b00007f00000101004275"),
 ]
-"""What an Aeron 1.53 C media driver called "ourdriver" sent about itself, and about a "B" that we had told it of."""
+"""What an Aeron 1.53 C media driver "ourdriver" sent about itself, and about a "B" announced to it."""
 HAND_MADE = [
-    (Entry("B", "127.0.0.1", 8050, 0, True),
+    (NameEntry("B", "127.0.0.1", 8050, 0, True),
      "18000000 00 00 0700  01 80 721f 00000000 7f000001 0100 42 00"),
-    (Entry("name", "::1", 7800, 2040),
+    (NameEntry("name", "::1", 7800, 2040),
      "28000000 00 00 0700  02 00 781e f8070000 00000000000000000000000000000001 0400 6e616d65 0000"),
 ]
 
 
 @pytest.mark.parametrize(("entry", "frame"), HAND_MADE)
-def test_accept_4_1_a_frame_is_laid_out_as_aeron_lays_it_out(entry: Entry, frame: str) -> None:
+def test_accept_4_1_a_frame_has_the_layout_of_aeron(entry: NameEntry, frame: str) -> None:
     assert encode_frames([entry]) == [bytes.fromhex(frame)]
     assert decode_frame(bytes.fromhex(frame)) == (entry,)
 
 
 @pytest.mark.parametrize(("entry", "frame"), FROM_A_DRIVER)
-def test_accept_4_1_frames_of_a_real_driver_are_understood_and_made(entry: Entry, frame: str) -> None:
+def test_accept_4_1_frames_of_a_real_driver_are_decoded_and_encoded(entry: NameEntry, frame: str) -> None:
     assert decode_frame(bytes.fromhex(frame)) == (entry,)
     [made] = encode_frames([entry])
     assert made[:-1] == bytes.fromhex(frame)[:-1]
 
 
-def test_entries_come_back_as_they_were_and_each_takes_a_multiple_of_eight() -> None:
-    entries = [Entry("n" * length, "10.0.0.1", length, length, length % 2 == 0) for length in range(1, 60)]
+def test_entries_decode_to_what_was_encoded_and_each_takes_a_multiple_of_eight() -> None:
+    entries = [NameEntry("n" * length, "10.0.0.1", length, length, length % 2 == 0) for length in range(1, 60)]
     assert all(len(encode_entry(entry)) % 8 == 0 for entry in entries)
     frames = encode_frames(entries)
     assert [entry for frame in frames for entry in decode_frame(frame)] == entries
 
 
-def test_many_entries_go_out_in_several_frames() -> None:
-    entries = [Entry(f"member-{number:04}", "10.0.0.1", 7800) for number in range(300)]
+def test_many_entries_are_encoded_in_several_frames() -> None:
+    entries = [NameEntry(f"member-{number:04}", "10.0.0.1", 7800) for number in range(300)]
     frames = encode_frames(entries)
     assert len(frames) > 1
     assert max(map(len, frames)) <= MAX_FRAME_BYTES
@@ -55,24 +55,24 @@ def test_many_entries_go_out_in_several_frames() -> None:
 
 
 def test_the_longest_name_fits_a_frame() -> None:
-    entry = Entry("x" * 512, "::1", 1)
+    entry = NameEntry("x" * 512, "::1", 1)
     assert decode_frame(encode_frames([entry])[0]) == (entry,)
 
 
 def test_an_age_beyond_what_fits_is_the_oldest_there_is() -> None:
-    [frame] = encode_frames([Entry("a", "10.0.0.1", 1, 1 << 40)])
+    [frame] = encode_frames([NameEntry("a", "10.0.0.1", 1, 1 << 40)])
     assert decode_frame(frame)[0].age_ms == (1 << 31) - 1
 
 
-GOOD = encode_frames([Entry("abc", "10.0.0.1", 7800, 5)])[0]
+GOOD = encode_frames([NameEntry("abc", "10.0.0.1", 7800, 5)])[0]
 
 
 @pytest.mark.parametrize(("at", "value", "why"), [
-    (0, 7, "frame of 7 bytes"), (0, 255, "frame of 255 bytes"), (4, 1, "no resolution frame"),
-    (6, 8, "no resolution frame"), (8, 3, "kind 3"), (15, 0x80, "age"), (20, 0, "name of 0"), (20, 200, "name of 200"),
+    (0, 7, "frame of 7 bytes"), (0, 255, "frame of 255 bytes"), (4, 1, "not a resolution frame"),
+    (6, 8, "not a resolution frame"), (8, 3, "kind 3"), (15, 0x80, "age"), (20, 0, "name of 0"), (20, 200, "of 200"),
     (21, 3, "name of"), (22, 0xC3, "ASCII"),
 ])
-def test_damage_is_a_wire_error_that_says_what_is_wrong(at: int, value: int, why: str) -> None:
+def test_damage_is_a_wire_error_with_the_reason(at: int, value: int, why: str) -> None:
     data = bytearray(GOOD)
     data[at] = value
     with pytest.raises(WireError, match=why):

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from random import Random
 
-from jgroups_py.events import MessagesKnown, MessagesStable
+from jgroups_py.model.events import MessagesKnown, MessagesStable
+from jgroups_py.model.units import seconds
 from jgroups_py.protocols.nakack import Nakack
-from jgroups_py.protocols.stable import Seen, Stable, StableConfig
-from jgroups_py.units import seconds
-from tests.unit.harness import Bench, Fixed, Flying, Group, address, change, multicast, unicast, view_of
+from jgroups_py.protocols.stable.protocol import StabilityVote, Stable, StableConfig
+from jgroups_py.testing.bench import Bench, Fixed, Flying, Group, address, change, multicast, unicast, view_of
 
 V1 = view_of("A", "B", "C")
 A, B, C = map(address, "ABC")
@@ -24,7 +24,7 @@ def member(**properties: object) -> tuple[Bench, Fixed]:
 
 def vote(src: str, a: int, b: int, c: int, view: object = V1) -> object:
     """A vote as it arrives."""
-    return multicast(src, headers=(Seen(view.id.raw, {A: a, B: b, C: c}),))      # type: ignore[attr-defined]
+    return multicast(src, headers=(StabilityVote(view.id.raw, {A: a, B: b, C: c}),))      # type: ignore[attr-defined]
 
 
 def test_the_minimum_of_all_votes_is_stable() -> None:
@@ -56,7 +56,7 @@ def test_a_vote_from_another_view_is_not_counted() -> None:
 
 def test_a_vote_about_other_members_is_refused() -> None:
     bench, _ = member()
-    bench.up(multicast("B", headers=(Seen(V1.id.raw, {A: 1, B: 2}),)))
+    bench.up(multicast("B", headers=(StabilityVote(V1.id.raw, {A: 1, B: 2}),)))
     assert bench.stats()["votes_malformed"] == 1
 
 
@@ -95,7 +95,7 @@ def test_no_vote_counts_while_the_layer_below_is_still_in_the_view_before() -> N
     bench.up(vote("C", 5, 5, 5))
     bench.up(multicast("B", b"x" * 10))
     assert bench.passed_down(MessagesStable) == []
-    assert bench.said(Seen) == []
+    assert bench.said(StabilityVote) == []
     assert bench.stats()["votes_between_views"] == 2
 
 
@@ -103,15 +103,15 @@ def test_traffic_triggers_a_vote() -> None:
     bench, _ = member(max_bytes=1000)
     bench.up(multicast("B", b"x" * 999))
     bench.up(unicast("B", "A", b"x" * 999))
-    assert bench.said(Seen) == []
+    assert bench.said(StabilityVote) == []
     bench.up(multicast("A", b"x"))
-    assert [header.digest for header, _ in bench.said(Seen)] == [{A: 1, B: 1, C: 1}]
+    assert [header.digest for header, _ in bench.said(StabilityVote)] == [{A: 1, B: 1, C: 1}]
 
 
 def test_members_vote_from_time_to_time_at_random() -> None:
     bench, _ = member(gossip_ns="1s")
     bench.advance(100_000)
-    assert 70 <= len(bench.said(Seen)) <= 130
+    assert 70 <= len(bench.said(StabilityVote)) <= 130
 
 
 def test_a_vote_ahead_of_us_tells_what_exists() -> None:
@@ -136,7 +136,7 @@ def test_three_flooding_members_keep_a_few_max_bytes_even_if_votes_get_lost() ->
     rng = Random(1)
 
     def fate(flying: Flying) -> tuple[float, ...]:
-        return () if flying.has(Seen) and rng.random() < 0.3 else (0.1,)
+        return () if flying.has(StabilityVote) and rng.random() < 0.3 else (0.1,)
     group.fate = fate
     most = 0.0
     for _ in range(200):

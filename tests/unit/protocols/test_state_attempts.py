@@ -1,19 +1,19 @@
 """STATE_TRANSFER: answers to another request do not count for the present one, and are not kept for nobody."""
 from __future__ import annotations
 
-from jgroups_py.events import GetState, StateChunk
+from jgroups_py.model.events import GetState, StateChunk
+from jgroups_py.model.units import NS_PER_S
 from jgroups_py.protocols.state_transfer import (
-    Ask,
-    Cut,
     Enough,
     More,
-    Part,
-    Refused,
+    StateCutHeader,
+    StatePartHeader,
+    StateRefusedHeader,
+    StateRequestHeader,
     StateTransfer,
     StateTransferConfig,
 )
-from jgroups_py.units import NS_PER_S
-from tests.unit.harness import address, change, multicast, unicast, view_of
+from jgroups_py.testing.bench import address, change, multicast, unicast, view_of
 from tests.unit.protocols.state_apps import V1, App, Loop, apps
 
 
@@ -23,14 +23,14 @@ def test_what_a_provider_says_to_an_earlier_request_is_not_taken_for_an_answer_t
     attempts = []
     for _ in range(2):
         member.down(GetState(address("A"), NS_PER_S))
-        attempts += [ask.attempt for ask, _ in member.said(Ask)]
+        attempts += [ask.attempt for ask, _ in member.said(StateRequestHeader)]
     earlier, present = attempts
-    for late in (Refused(earlier, "busy"), Cut(earlier, {})):
+    for late in (StateRefusedHeader(earlier, "busy"), StateCutHeader(earlier, {})):
         member.up(unicast("A", "C", headers=(late,)))
-    assert member.said(Ask) == [], "B was asked, though A has not refused the present request"
+    assert member.said(StateRequestHeader) == [], "B was asked, though A has not refused the present request"
     assert member.begins == 0
     assert member.stats()["stale_dropped"] == 2
-    member.up(unicast("A", "C", headers=(Cut(present, {}),)))
+    member.up(unicast("A", "C", headers=(StateCutHeader(present, {}),)))
     assert member.begins == 1
 
 
@@ -40,14 +40,14 @@ def test_members_that_all_refused_are_asked_again_a_little_later_in_the_same_ord
     member.down(GetState(address("A"), 60 * NS_PER_S))
     for _ in range(2):
         for provider in "AB":
-            ((ask, batch),) = member.said(Ask)
+            ((ask, batch),) = member.said(StateRequestHeader)
             assert batch.dest == address(provider)
-            member.up(unicast(provider, "C", headers=(Refused(ask.attempt, "busy"),)))
-        assert member.said(Ask) == [], "both have refused"
+            member.up(unicast(provider, "C", headers=(StateRefusedHeader(ask.attempt, "busy"),)))
+        assert member.said(StateRequestHeader) == [], "both have refused"
         member.advance(499)
-        assert member.said(Ask) == []
+        assert member.said(StateRequestHeader) == []
         member.advance(1)
-    assert len(member.said(Ask)) == 1
+    assert len(member.said(StateRequestHeader)) == 1
     assert member.ends == []
 
 
@@ -68,7 +68,7 @@ def test_messages_that_were_kept_back_are_delivered_when_no_state_comes() -> Non
 def test_a_state_that_nobody_asked_for_is_refused_so_that_its_provider_does_not_keep_it() -> None:
     group = apps()
     group["A"].log = [b"much"]
-    group["A"].up(unicast("C", "A", headers=(Ask(7, V1.id.raw, {}),)))       # in the name of C
+    group["A"].up(unicast("C", "A", headers=(StateRequestHeader(7, V1.id.raw, {}),)))       # in the name of C
     group.settle()
     assert group["A"].stats()["states_provided"] == 1
     assert group["C"].stats()["stale_dropped"] == 1
@@ -79,9 +79,9 @@ def test_a_request_in_the_name_of_a_process_outside_the_view_makes_no_state() ->
     alone, both = view_of("A", counter=1), view_of("A", "C", counter=2)
     provider = App(Loop(), StateTransfer(), me="A")
     provider.up(change(alone))
-    provider.up(unicast("C", "A", headers=(Ask(0, alone.id.raw, {}),)))
+    provider.up(unicast("C", "A", headers=(StateRequestHeader(0, alone.id.raw, {}),)))
     provider.up(change(both, alone))
-    assert provider.said(Cut) == []
+    assert provider.said(StateCutHeader) == []
     assert provider.stack.pending_bytes() == 0
     assert provider.log == []
 
@@ -90,18 +90,18 @@ def test_a_request_from_a_view_that_is_not_installed_here_yet_is_answered_in_tha
     alone, both = view_of("A", counter=1), view_of("A", "C", counter=2)
     provider = App(Loop(), StateTransfer(), me="A")
     provider.up(change(alone))
-    provider.up(unicast("C", "A", headers=(Ask(1, both.id.raw, {}),)))
-    assert provider.said(Cut) == []
+    provider.up(unicast("C", "A", headers=(StateRequestHeader(1, both.id.raw, {}),)))
+    assert provider.said(StateCutHeader) == []
     provider.up(change(both, alone))
-    assert [(cut.attempt, batch.dest) for cut, batch in provider.said(Cut)] == [(1, address("C"))]
+    assert [(cut.attempt, batch.dest) for cut, batch in provider.said(StateCutHeader)] == [(1, address("C"))]
 
 
 def test_a_provider_asks_from_time_to_time_whether_its_state_is_still_wanted() -> None:
     """The requester may have given up in a view of its own, in which there was no way to tell the provider."""
     group = apps(provide_timeout_ns="1s")
     group["A"].log = [b"much"]
-    group.fate = lambda flying: () if flying.has(Cut) else (0.0,)
-    group["A"].up(unicast("C", "A", headers=(Ask(7, V1.id.raw, {}),)))
+    group.fate = lambda flying: () if flying.has(StateCutHeader) else (0.0,)
+    group["A"].up(unicast("C", "A", headers=(StateRequestHeader(7, V1.id.raw, {}),)))
     group.settle()
     assert group["A"].stack.pending_bytes() == len(b"much")
     group.fate = lambda flying: (0.0,)
@@ -138,20 +138,20 @@ def test_enough_of_one_request_does_not_end_the_answer_to_another() -> None:
     provider = App(Loop(), StateTransfer(), me="A")
     provider.slow = True
     provider.up(change(V1))
-    provider.up(unicast("C", "A", headers=(Ask(2, V1.id.raw, {}),)))
+    provider.up(unicast("C", "A", headers=(StateRequestHeader(2, V1.id.raw, {}),)))
     ((request, _),) = provider.requests
     provider.down(StateChunk(request, b"state", last=True))
     provider.up(unicast("C", "A", headers=(Enough(1),)))
-    provider.said(Part)
+    provider.said(StatePartHeader)
     provider.up(unicast("C", "A", headers=(More(2, 65536),)))
-    assert [(part.attempt, part.last) for part, _ in provider.said(Part)] == [(2, False), (2, True)]
+    assert [(part.attempt, part.last) for part, _ in provider.said(StatePartHeader)] == [(2, False), (2, True)]
 
 
 def test_strangers_get_no_answer_to_answers_that_nobody_asked_for() -> None:
     member = App(Loop(), StateTransfer(), me="C")
     member.up(change(V1))
     for name in ("X", "C"):
-        member.up(unicast(name, "C", headers=(Cut(9, {}),)))
-        member.up(unicast(name, "C", b"data", headers=(Part(9, False, ""),)))
+        member.up(unicast(name, "C", headers=(StateCutHeader(9, {}),)))
+        member.up(unicast(name, "C", b"data", headers=(StatePartHeader(9, False, ""),)))
     assert member.said(Enough) == []
     assert member.stats()["stale_dropped"] == 4

@@ -6,10 +6,18 @@ from random import Random
 
 import pytest
 
-from jgroups_py.events import Disconnect, GetState, StateBusy, StateChunk
-from jgroups_py.protocols.state_transfer import Ask, Cut, Enough, More, Part, StateTransfer, StateTransferConfig
-from jgroups_py.units import NS_PER_S
-from tests.unit.harness import Flying, address, change, multicast, unicast, view_of
+from jgroups_py.model.events import Disconnect, GetState, StateBusy, StateChunk
+from jgroups_py.model.units import NS_PER_S
+from jgroups_py.protocols.state_transfer import (
+    Enough,
+    More,
+    StateCutHeader,
+    StatePartHeader,
+    StateRequestHeader,
+    StateTransfer,
+    StateTransferConfig,
+)
+from jgroups_py.testing.bench import Flying, address, change, multicast, unicast, view_of
 from tests.unit.protocols.state_apps import V1, App, Loop, apps, get_state
 
 
@@ -87,7 +95,7 @@ def test_a_provider_that_cannot_catch_up_refuses_and_another_is_asked() -> None:
 def test_a_view_change_before_the_cut_asks_again_in_the_new_view() -> None:
     group = apps()
     group["A"].slow = True
-    group.fate = lambda flying: () if flying.has(Ask) else (0.0,)
+    group.fate = lambda flying: () if flying.has(StateRequestHeader) else (0.0,)
     get_state(group, "C", "A")
     group["B"].down(multicast("B", b"old view"))
     group.settle()
@@ -208,14 +216,14 @@ def test_a_state_that_keeps_arriving_may_take_longer_than_the_timeout() -> None:
 def test_only_a_window_of_a_state_is_under_way() -> None:
     provider = App(Loop(), StateTransfer(StateTransferConfig(window_bytes="64K")), me="A")
     provider.up(change(V1))
-    provider.up(unicast("C", "A", headers=(Ask(1, V1.id.raw, {}),)))
+    provider.up(unicast("C", "A", headers=(StateRequestHeader(1, V1.id.raw, {}),)))
     provider.requests.clear()
     for _ in range(10):
         provider.down(StateChunk(1, bytes(30_000)))
-    assert provider.said(Part) == []
+    assert provider.said(StatePartHeader) == []
     assert provider.stack.pending_bytes() == 300_000
     provider.up(unicast("C", "A", headers=(More(1, 65536),)))
-    assert sum(batch.nbytes for _, batch in provider.said(Part)) == 65536
+    assert sum(batch.nbytes for _, batch in provider.said(StatePartHeader)) == 65536
     provider.up(unicast("C", "A", headers=(Enough(1),)))
     assert provider.stack.pending_bytes() == 0
 
@@ -239,7 +247,7 @@ def test_an_application_that_reads_slowly_is_sent_no_more() -> None:
 
 def test_what_is_kept_back_is_bounded() -> None:
     group = apps(max_buffer_bytes=1000)
-    group.fate = lambda flying: () if flying.has(Ask) else (0.0,)
+    group.fate = lambda flying: () if flying.has(StateRequestHeader) else (0.0,)
     get_state(group, "C")
     group["A"].down(multicast("A", *[bytes(100)] * 20))
     group.settle()
@@ -261,7 +269,7 @@ def test_a_member_that_leaves_gets_no_state_any_more() -> None:
 
 def test_unicasts_are_not_kept_back() -> None:
     group = apps()
-    group.fate = lambda flying: () if flying.has(Ask) else (0.0,)
+    group.fate = lambda flying: () if flying.has(StateRequestHeader) else (0.0,)
     get_state(group, "C")
     group["B"].down(unicast("B", "C", b"hello"))
     group.settle()
@@ -272,7 +280,7 @@ def test_stale_answers_are_dropped() -> None:
     group = apps()
     get_state(group, "C")
     group.settle()
-    for header in (Cut(1, {}), Part(1, True, "")):
+    for header in (StateCutHeader(1, {}), StatePartHeader(1, True, "")):
         group["C"].up(unicast("A", "C", headers=(header,)))
     assert group["C"].stats()["stale_dropped"] == 2
     assert group["C"].ends == [""]

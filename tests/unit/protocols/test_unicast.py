@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from jgroups_py.batch import NO_RELIABILITY, OOB, Batch
-from jgroups_py.protocols.unicast import Ack, Base, Data, Missing, Unicast, UnicastConfig
-from jgroups_py.units import millis
-from tests.unit.harness import Bench, Flying, Group, address, change, unicast, view_of
+from jgroups_py.model.batch import NO_RELIABILITY, OOB, Batch
+from jgroups_py.model.units import millis
+from jgroups_py.protocols.unicast import Unicast, UnicastAck, UnicastBase, UnicastConfig, UnicastData, UnicastNak
+from jgroups_py.testing.bench import Bench, Flying, Group, address, change, unicast, view_of
 
 V1 = view_of("A", "B")
 
@@ -36,7 +36,7 @@ def losing(*, header: type, times: int) -> Callable[[Flying], Sequence[float]]:
     return fate
 
 
-def test_a_run_arrives_as_a_run_and_is_acknowledged() -> None:
+def test_a_batch_arrives_as_a_batch_and_is_acknowledged() -> None:
     both = group()
     both["A"].down(unicast("A", "B", *numbered(0, 100)))
     both.settle()
@@ -56,7 +56,7 @@ def test_the_first_message_needs_no_round_trip() -> None:
 
 def test_a_lost_first_message_is_asked_for() -> None:
     both = group()
-    both.fate = losing(header=Data, times=1)
+    both.fate = losing(header=UnicastData, times=1)
     both["A"].down(unicast("A", "B", b"0"))
     both.settle()
     both["A"].down(unicast("A", "B", b"1", b"2"))
@@ -68,7 +68,7 @@ def test_a_lost_first_message_is_asked_for() -> None:
 
 def test_a_network_that_brings_nothing_of_what_was_asked_for_is_asked_for_less_and_less() -> None:
     both = group()
-    both.fate = lambda flying: () if flying.has(Data) and flying.batch.headers[-1].first <= 1000 else (0.0,)
+    both.fate = lambda flying: () if flying.has(UnicastData) and flying.batch.headers[-1].first <= 1000 else (0.0,)
     both["A"].down(unicast("A", "B", *numbered(0, 1000)))
     both["A"].down(unicast("A", "B", b"1000"))
     both.run(3000)
@@ -89,7 +89,7 @@ def test_answers_that_take_longer_than_the_longest_interval_are_waited_for() -> 
     before = both["A"].stats()["highest_resent"]
 
     def fate(flying: Flying) -> tuple[float, ...]:
-        if flying.has(Data) and flying.batch.headers[-1].first in lost:
+        if flying.has(UnicastData) and flying.batch.headers[-1].first in lost:
             lost.remove(flying.batch.headers[-1].first)
             return ()
         return (450.0,)
@@ -105,7 +105,7 @@ def test_answers_that_take_longer_than_the_longest_interval_are_waited_for() -> 
 
 def test_a_slow_path_does_not_starve_a_repair() -> None:
     both = group(xmit_interval_ns=millis(200))
-    both.fate = lambda flying: () if flying.has(Data) and flying.batch.headers[-1].first <= 200 else (450.0,)
+    both.fate = lambda flying: () if flying.has(UnicastData) and flying.batch.headers[-1].first <= 200 else (450.0,)
     for one in numbered(0, 201):
         both["A"].down(unicast("A", "B", one))
     both.run(2000)
@@ -118,7 +118,7 @@ def test_a_lost_last_message_is_sent_again_unasked() -> None:
     both = group()
     both["A"].down(unicast("A", "B", b"0"))
     both.run(100)
-    both.fate = losing(header=Data, times=1)
+    both.fate = losing(header=UnicastData, times=1)
     both["A"].down(unicast("A", "B", b"1"))
     both.run(100)
     assert both["B"].payloads() == [b"0", b"1"]
@@ -127,7 +127,7 @@ def test_a_lost_last_message_is_sent_again_unasked() -> None:
 
 def test_lost_acknowledgements_end_in_silence() -> None:
     both = group()
-    both.fate = losing(header=Ack, times=3)
+    both.fate = losing(header=UnicastAck, times=3)
     both["A"].down(unicast("A", "B", *numbered(0, 10)))
     both.run(3000)
     assert both["B"].payloads() == list(numbered(0, 10))
@@ -142,7 +142,7 @@ def test_stale_and_nonsensical_acknowledgements_change_nothing() -> None:
     a = Bench(Unicast(), me="A")
     a.down(change(V1))
     a.down(unicast("A", "B", *numbered(0, 10)))
-    for ack in (Ack(1, 11), Ack(1, 5), Ack(1, 12), Ack(7, 3)):
+    for ack in (UnicastAck(1, 11), UnicastAck(1, 5), UnicastAck(1, 12), UnicastAck(7, 3)):
         a.up(unicast("B", "A", headers=(ack,), flags=NO_RELIABILITY))
     stats = a.stats()
     assert (stats["unacknowledged"], stats["stale_acks"], stats["wrong_acks"]) == (0, 2, 1)
@@ -151,12 +151,12 @@ def test_stale_and_nonsensical_acknowledgements_change_nothing() -> None:
 def test_only_what_is_missing_is_sent_again() -> None:
     both = group()
     a = both["A"]
-    runs = [unicast("A", "B", *numbered(n, n + 10)) for n in range(0, 100, 10)]
+    batches = [unicast("A", "B", *numbered(n, n + 10)) for n in range(0, 100, 10)]
     lost = [3, 7]
-    sent = iter(range(len(runs)))
-    both.fate = lambda flying: () if flying.has(Data) and next(sent, 99) in lost else (0.0,)
-    for run in runs:
-        a.down(run)
+    sent = iter(range(len(batches)))
+    both.fate = lambda flying: () if flying.has(UnicastData) and next(sent, 99) in lost else (0.0,)
+    for batch in batches:
+        a.down(batch)
     both.run(30)
     assert both["B"].payloads() == list(numbered(0, 100))
     assert a.stats()["retransmitted"] == 20
@@ -168,8 +168,8 @@ def test_a_request_is_answered_up_to_a_limit_in_bytes() -> None:
     for _ in range(10):
         a.down(unicast("A", "B", bytes(30_000)))
     a.sent()
-    a.up(unicast("B", "A", headers=(Missing(1, ((1, 11),)),), flags=NO_RELIABILITY))
-    assert len(a.said(Data)) == 3
+    a.up(unicast("B", "A", headers=(UnicastNak(1, ((1, 11),)),), flags=NO_RELIABILITY))
+    assert len(a.said(UnicastData)) == 3
 
 
 def test_messages_to_ourselves_turn_round_at_once() -> None:
@@ -189,7 +189,7 @@ def test_unreliable_messages_and_multicasts_pass_untouched() -> None:
 
 def test_oob_messages_overtake_and_come_once() -> None:
     both = group()
-    both.fate = losing(header=Data, times=1)
+    both.fate = losing(header=UnicastData, times=1)
     both["A"].down(unicast("A", "B", b"slow"))
     both.settle()
     both.fate = lambda flying: (0.0, 1.0)
@@ -202,8 +202,8 @@ def test_oob_messages_overtake_and_come_once() -> None:
 
 def test_nothing_is_delivered_before_the_first_view() -> None:
     b = Bench(Unicast(), me="B")
-    b.up(unicast("A", "B", b"early", headers=(Data(1, 1, 1),)))
-    b.up(unicast("A", "B", b"fast", headers=(Data(1, 2, 1),), flags=OOB))
+    b.up(unicast("A", "B", b"early", headers=(UnicastData(1, 1, 1),)))
+    b.up(unicast("A", "B", b"fast", headers=(UnicastData(1, 2, 1),), flags=OOB))
     assert b.payloads() == []
     b.down(change(V1))
     assert b.payloads() == [b"early", b"fast"]
@@ -221,7 +221,7 @@ def test_unreliable_messages_before_the_first_view_are_dropped_and_counted() -> 
 def test_what_comes_before_the_first_view_is_bounded() -> None:
     b = Bench(Unicast(UnicastConfig(max_early_bytes=1000)), me="B")
     for n in range(3):
-        b.up(unicast("A", "B", bytes(400), headers=(Data(1, 1 + n, 1),)))
+        b.up(unicast("A", "B", bytes(400), headers=(UnicastData(1, 1 + n, 1),)))
     b.down(change(V1))
     assert len(b.payloads()) == 2
     assert b.stats()["early_dropped"] == 1
@@ -231,7 +231,7 @@ def test_a_new_connection_of_the_same_sender_replaces_the_old() -> None:
     b = Bench(Unicast(), me="B")
     b.down(change(V1))
     for connection, first, payload in ((4, 1, b"old1"), (4, 3, b"old3"), (6, 1, b"new1"), (4, 2, b"old2")):
-        b.up(unicast("A", "B", payload, headers=(Data(connection, first, 1),)))
+        b.up(unicast("A", "B", payload, headers=(UnicastData(connection, first, 1),)))
     assert b.payloads() == [b"old1", b"new1"]
     assert b.stats()["replaced_connection_dropped"] == 1
     assert b.stats()["old_connection_dropped"] == 1
@@ -243,7 +243,7 @@ def test_a_receiver_that_forgot_the_connection_goes_on_where_it_was() -> None:
     both["A"].down(unicast("A", "B", *numbered(0, 5)))
     both.settle()
     both["B"].down(change(alone, V1))
-    both.fate = lambda flying: () if flying.has(Ack) else (0.0,)
+    both.fate = lambda flying: () if flying.has(UnicastAck) else (0.0,)
     both.run(1500)                                            # B closed its end, A never saw an acknowledgement
     both["B"].down(change(view_of("A", "B", counter=3), alone))
     both.fate = lambda flying: (0.0,)
@@ -288,8 +288,8 @@ def test_a_short_exclusion_loses_nothing() -> None:
     assert both["B"].payloads() == list(numbered(0, 5))
 
 
-def test_a_stranger_who_acknowledges_nothing_cannot_fill_our_memory() -> None:
-    a = Bench(Unicast(UnicastConfig(max_unheard_bytes="64K")), me="A")
+def test_a_non_member_that_acknowledges_nothing_cannot_fill_memory() -> None:
+    a = Bench(Unicast(UnicastConfig(max_unacknowledged_bytes="64K")), me="A")
     a.down(change(V1))
     for _ in range(1000):
         a.down(unicast("A", "C", bytes(1000)))
@@ -300,16 +300,16 @@ def test_a_stranger_who_acknowledges_nothing_cannot_fill_our_memory() -> None:
     assert a.stats()["unacknowledged"] >= 1000, "a member is never given up"
 
 
-def test_a_stranger_who_acknowledges_may_get_any_amount() -> None:
-    a = Bench(Unicast(UnicastConfig(max_unheard_bytes="64K")), me="A")
+def test_a_non_member_that_acknowledges_may_get_any_amount() -> None:
+    a = Bench(Unicast(UnicastConfig(max_unacknowledged_bytes="64K")), me="A")
     a.down(change(V1))
     for number in range(1, 1000):
         a.down(unicast("A", "C", bytes(1000)))
-        a.up(unicast("C", "A", headers=(Ack(1, number + 1),)))
+        a.up(unicast("C", "A", headers=(UnicastAck(1, number + 1),)))
     assert "unacknowledged_dropped" not in a.stats()
 
 
-def test_retransmission_to_a_stranger_ends() -> None:
+def test_retransmission_to_a_non_member_ends() -> None:
     a = Bench(Unicast(UnicastConfig(max_retransmit_time_ns="3s")), me="A")
     a.down(change(V1))
     a.down(unicast("A", "C", b"hello?"))
@@ -326,7 +326,7 @@ def test_retransmission_to_a_member_does_not_end_and_slows_down() -> None:
     a.down(unicast("A", "B", b"hello?"))
     a.sent()
     a.advance(100_000)
-    assert 190 <= len(a.said(Data)) <= 210
+    assert 190 <= len(a.said(UnicastData)) <= 210
 
 
 def test_an_idle_connection_is_forgotten_and_opens_again() -> None:
@@ -342,16 +342,16 @@ def test_an_idle_connection_is_forgotten_and_opens_again() -> None:
 def test_what_a_late_base_leaves_out_is_not_waited_for() -> None:
     b = Bench(Unicast(), me="B")
     b.down(change(V1))
-    b.up(unicast("A", "B", b"9", headers=(Data(1, 9, 2),)))
+    b.up(unicast("A", "B", b"9", headers=(UnicastData(1, 9, 2),)))
     b.advance(10)
-    [(missing, _)] = b.said(Missing)
+    [(missing, _)] = b.said(UnicastNak)
     assert missing.ranges == ((2, 9),)
-    b.up(unicast("A", "B", headers=(Base(1, 9),), flags=NO_RELIABILITY))
+    b.up(unicast("A", "B", headers=(UnicastBase(1, 9),), flags=NO_RELIABILITY))
     assert b.payloads() == [b"9"]
 
 
-@pytest.mark.parametrize("header", [Data(1, 2, 3), Data(1, 5, 0), Data(1, 1 << 40, 1)])
-def test_nonsense_is_dropped_and_counted(header: Data) -> None:
+@pytest.mark.parametrize("header", [UnicastData(1, 2, 3), UnicastData(1, 5, 0), UnicastData(1, 1 << 40, 1)])
+def test_nonsense_is_dropped_and_counted(header: UnicastData) -> None:
     b = Bench(Unicast(), me="B")
     b.down(change(V1))
     b.up(unicast("A", "B", b"x", headers=(header,)))

@@ -1,16 +1,16 @@
-"""UNICAST: strangers get few connections and little memory; nobody makes it keep more than a bound."""
+"""UNICAST: non-members get few connections and little memory, and no peer makes it keep more than a bound."""
 from __future__ import annotations
 
 from random import Random
 
 import pytest
 
-from jgroups_py.batch import Batch
-from jgroups_py.jumps import MAX_JUMP
-from jgroups_py.protocols.unicast import Base, Data, Unicast, UnicastConfig
-from jgroups_py.protocols.unicast.headers import Ack
-from jgroups_py.windows.receive import RUN_BYTES
-from tests.unit.harness import Bench, Group, address, change, unicast, view_of
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.counter_jumps import MAX_JUMP
+from jgroups_py.protocols.unicast import Unicast, UnicastBase, UnicastConfig, UnicastData
+from jgroups_py.protocols.unicast.headers import UnicastAck
+from jgroups_py.testing.bench import Bench, Group, address, change, unicast, view_of
+from jgroups_py.windows.receive import BATCH_BYTES
 
 V1 = view_of("A", "B")
 
@@ -24,25 +24,25 @@ def member(**config: object) -> Bench:
 
 def data(src: str, first: int, *payloads: bytes, base: int = 1, connection: int = 1) -> Batch:
     """Numbered messages to A as they arrive."""
-    return unicast(src, "A", *payloads, headers=(Data(connection, first, base),))
+    return unicast(src, "A", *payloads, headers=(UnicastData(connection, first, base),))
 
 
-def test_a_flood_of_strangers_is_delivered_and_few_are_remembered() -> None:
-    a = member(max_strangers=100)
+def test_a_flood_of_non_members_is_delivered_and_few_are_remembered() -> None:
+    a = member(max_non_members=100)
     for number in range(5000):
         a.up(data(f"X{number}", 1, b"x"))
     assert len(a.payloads()) == 5000
     assert a.stats()["connections"] <= 100
-    assert a.stats()["strangers_evicted"] == 4900
+    assert a.stats()["non_members_evicted"] == 4900
     layer = a.stack.find(Unicast)
     assert isinstance(layer, Unicast)
-    assert len(layer.strangers) == 100
-    assert len(layer.closed_outsiders) <= 4096
-    assert not layer.closed
+    assert len(layer.peers.non_members) == 100
+    assert len(layer.receiving.closed_unknown) <= 4096
+    assert not layer.receiving.closed
 
 
-def test_a_stranger_that_was_dropped_for_others_goes_on_where_it_was() -> None:
-    a = member(max_strangers=10)
+def test_a_non_member_that_was_evicted_continues_where_it_was() -> None:
+    a = member(max_non_members=10)
     a.up(data("old", 1, b"1", b"2"))
     for number in range(20):
         a.up(data(f"X{number}", 1, b"x"))
@@ -51,7 +51,7 @@ def test_a_stranger_that_was_dropped_for_others_goes_on_where_it_was() -> None:
 
 
 def test_whom_we_owe_something_is_not_dropped_for_a_flood() -> None:
-    a = member(max_strangers=10)
+    a = member(max_non_members=10)
     a.down(unicast("A", "friend", b"unacknowledged"))
     for number in range(50):
         a.up(data(f"X{number}", 1, b"x"))
@@ -59,8 +59,8 @@ def test_whom_we_owe_something_is_not_dropped_for_a_flood() -> None:
     assert a.stats()["connections"] <= 11
 
 
-def test_connections_with_former_members_are_not_dropped_for_a_flood_of_strangers() -> None:
-    a = member(max_strangers=10)
+def test_connections_with_former_members_are_not_dropped_for_a_flood_of_non_members() -> None:
+    a = member(max_non_members=10)
     a.up(data("B", 1, b"1"))
     a.up(data("B", 3, b"3"))
     a.down(change(view_of("A", counter=2), V1))
@@ -70,27 +70,27 @@ def test_connections_with_former_members_are_not_dropped_for_a_flood_of_stranger
     assert a.payloads("B") == [b"1", b"2", b"3"]
 
 
-def test_strangers_together_get_little_memory_and_members_their_own() -> None:
-    a = member(max_stranger_bytes="64K", max_ahead_bytes="256K")
+def test_non_members_together_get_little_memory_and_members_their_own() -> None:
+    a = member(max_non_member_bytes="64K", max_ahead_bytes="256K")
     for number in range(100):
         a.up(data(f"X{number}", 1, b"x"))
         a.up(data(f"X{number}", 3, bytes(10_000)))
     layer = a.stack.find(Unicast)
     assert isinstance(layer, Unicast)
-    assert layer.outsider_bytes == 6 * (10_000 + RUN_BYTES)
+    assert layer.receiving.unknown_bytes == 6 * (10_000 + BATCH_BYTES)
     assert a.stats()["ahead_dropped"] == 94
     a.up(data("X0", 2, b"closes the hole"))
     assert len(a.payloads("X0")) == 3
-    assert layer.outsider_bytes == 5 * (10_000 + RUN_BYTES)
+    assert layer.receiving.unknown_bytes == 5 * (10_000 + BATCH_BYTES)
     for number in range(100):
         a.up(data("B", 3 + 2 * number, bytes(10_000)))
-    assert layer.incoming[V1.members[1]].window.ahead_bytes == 250_000
+    assert layer.receiving.incoming[V1.members[1]].window.ahead_bytes == 250_000
     a.up(data("X1", 1, b"new", connection=2))                 # what the old connection kept is gone
-    assert layer.outsider_bytes == 4 * (10_000 + RUN_BYTES)
+    assert layer.receiving.unknown_bytes == 4 * (10_000 + BATCH_BYTES)
     a.down(change(view_of("A", "B", "X2", counter=2), V1))     # one becomes a member
-    assert layer.outsider_bytes == 3 * (10_000 + RUN_BYTES)
+    assert layer.receiving.unknown_bytes == 3 * (10_000 + BATCH_BYTES)
     a.advance(1_000_000)
-    assert layer.outsider_bytes == 0
+    assert layer.receiving.unknown_bytes == 0
 
 
 @pytest.mark.parametrize("nbytes", [10_000, 0])
@@ -104,9 +104,9 @@ def test_members_share_the_room_for_what_is_behind_holes_and_each_has_its_part(n
             a.up(data(name, 1 + 2 * number, *[bytes(nbytes)] * bool(nbytes)))
     layer = a.stack.find(Unicast)
     assert isinstance(layer, Unicast)
-    weights = [layer.incoming[address(name)].window.ahead_weight for name in names]
+    weights = [layer.receiving.incoming[address(name)].window.ahead_weight for name in names]
     assert sum(weights) <= 2 * (256 << 10)
-    assert min(weights) > (256 << 10) // 5 - nbytes - RUN_BYTES
+    assert min(weights) > (256 << 10) // 5 - nbytes - BATCH_BYTES
     a.up(data("E", 1, b"wanted"))
     a.up(data("E", 2, b"wanted too"))
     assert b"wanted too" in a.payloads("E"), "delivery goes on"
@@ -136,7 +136,7 @@ def test_a_connection_that_begins_near_the_limit_of_numbers_is_refused(known: bo
     a.up(data("B", (1 << 62) - 1, b"last", connection=7, base=(1 << 62) - 1))
     a.advance(1000)
     assert a.stats()["malformed_dropped"] == 1
-    assert all(ack.next <= 2 for ack, _ in a.said(Ack))
+    assert all(ack.next <= 2 for ack, _ in a.said(UnicastAck))
     assert a.payloads("B") == [b"1"] * known
 
 
@@ -145,7 +145,7 @@ def test_a_base_that_jumps_far_is_refused(jump: int) -> None:
     a = member()
     a.up(data("B", 1, b"1"))
     a.up(data("B", jump, b"far", base=jump))
-    a.up(unicast("B", "A", headers=(Base(1, jump),)))
+    a.up(unicast("B", "A", headers=(UnicastBase(1, jump),)))
     assert a.stats()["malformed_dropped"] == 2
     a.up(data("B", 2, b"2"))
     assert a.payloads("B") == [b"1", b"2"]
@@ -154,5 +154,5 @@ def test_a_base_that_jumps_far_is_refused(jump: int) -> None:
 def test_empty_messages_before_the_first_view_are_bounded_in_number() -> None:
     bench = Bench(Unicast(UnicastConfig()))
     for number in range(1, 6000):
-        bench.up(unicast("B", "A", headers=(Data(1, number, 1),)))
+        bench.up(unicast("B", "A", headers=(UnicastData(1, number, 1),)))
     assert bench.stats()["early_dropped"] == 5999 - 4096

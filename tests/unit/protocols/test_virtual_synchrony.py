@@ -11,12 +11,13 @@ from random import Random
 import attrs
 import pytest
 
-from jgroups_py.address import Address
-from jgroups_py.events import Digest, Filled, FillTo, Freeze, Frozen
+from jgroups_py.model.address import Address
+from jgroups_py.model.digest import Digest
+from jgroups_py.model.events import Filled, FlushTo, Freeze, Frozen
+from jgroups_py.model.view import View
 from jgroups_py.protocols.nakack import Nakack
-from jgroups_py.protocols.stable import Stable, StableConfig
-from jgroups_py.view import View
-from tests.unit.harness import Bench, Flying, Group, change, multicast, view_of
+from jgroups_py.protocols.stable.protocol import Stable, StableConfig
+from jgroups_py.testing.bench import Bench, Flying, Group, change, multicast, view_of
 
 NAMES = "ABCDE"
 
@@ -86,7 +87,7 @@ class Trial:
             cut = {member: max(digest[member] for digest in digests.values()) for member in view.members}
             holders = {member: self.holder(member, digests, cut[member]) for member in view.members}
             for name in survivors:
-                self.group[name].down(FillTo(cut, holders))
+                self.group[name].down(FlushTo(cut, holders))
                 self.some_time()
             if self.rng.random() < 0.3:
                 continue                                        # the coordinator died, say: another ballot

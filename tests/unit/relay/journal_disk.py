@@ -3,28 +3,35 @@ from __future__ import annotations
 
 from collections import deque
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
-from jgroups_py.disk import (
-    AppendSegment,
-    HoldDurability,
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.events import (
+    Connect,
+    Event,
     JournalFailed,
     JournalOpened,
-    OpenJournal,
-    ReadSegment,
-    RemoveSegment,
     SegmentRead,
     SegmentsSynced,
+    ViewChange,
+)
+from jgroups_py.model.outputs import (
+    AppendSegment,
+    Deliver,
+    HoldDurability,
+    LogEntry,
+    NodeFailed,
+    OpenJournal,
+    Output,
+    ReadSegment,
+    RemoveSegment,
     SyncSegments,
 )
-from jgroups_py.events import Connect, Event, ViewChange
-from jgroups_py.node import NodeStack
-from jgroups_py.outputs import Deliver, NodeFailed, Note, Output
-from jgroups_py.protocol import Protocol, on
+from jgroups_py.model.view import View, ViewId
+from jgroups_py.node.node import NodeStack
 from jgroups_py.protocols.relay import Relay
 from jgroups_py.protocols.relay.config import RelayConfig
 from jgroups_py.protocols.relay.headers import Numbered, SiteRow, Sync, Trim
-from jgroups_py.view import View, ViewId
+from jgroups_py.stack.protocol import Protocol, on
 
 
 def address(name: str) -> Address:
@@ -103,13 +110,13 @@ class Holder:
         self.stack.inject(Batch(self.me, None, payloads), self.stack.now_ns)
         self.drain()
 
-    def hear(self, origin: Address, first: int, *payloads: bytes) -> None:
+    def receive(self, origin: Address, first: int, *payloads: bytes) -> None:
         """A multicast of another member of our site (we are its relay, so we hold it)."""
         self.arrives(Batch(origin, None, payloads, (Numbered(first),)))
 
     def trim(self, below: dict[Address, int], *rows: SiteRow) -> None:
         """The coordinator's TRIM."""
-        self.relay.table.learn(rows, {}, {})
+        self.relay.table.combine(rows, {}, {})
         self.arrives(Batch(self.me, None, (), (Trim(rows, below, False),)))
 
     def arrives(self, batch: Batch) -> None:
@@ -182,12 +189,12 @@ class Holder:
 
     @property
     def warnings(self) -> str:
-        return "\n".join(note.text for note in self.told(Note) if note.level == "warning")  # type: ignore[attr-defined]
+        return "\n".join(note.text for note in self.told(LogEntry) if note.level == "warning")  # type: ignore[attr-defined]
 
     def held(self) -> dict[tuple[Address, int], bytes]:
         """(origin, number) -> payload, of everything in the hold."""
-        return {(origin, run.first + index): payload for origin, runs in self.relay.hold.runs.items()
-                for run in runs for index, payload in enumerate(run.batch.payloads)}
+        return {(origin, held.first + index): payload for origin, batches in self.relay.hold.batches.items()
+                for held in batches for index, payload in enumerate(held.batch.payloads)}
 
 
 def site_row(name: str, acked: dict[Address, int], status: int = 0) -> SiteRow:

@@ -1,33 +1,33 @@
 """Sites of RELAY layers over an ideal group and an ideal bridge: in order, nothing lost unless a test says so.
 
-Only RELAY is under test here; the whole stack runs in tests/sim. A site's members share a list of multicasts that is
-delivered to all at once by `settle`; a crash takes a member out and installs the next view (virtual synchrony: what
-was multicast before is delivered by all survivors first).
+Only RELAY is under test here; the whole stack runs in tests/simulator. A site's members share a list of multicasts
+that is delivered to all at once by `settle`; a crash takes a member out and installs the next view (virtual synchrony:
+what was multicast before is delivered by all survivors first).
 """
 from __future__ import annotations
 
 from collections import deque
 from random import Random
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
-from jgroups_py.events import (
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.events import (
     BridgeClosed,
     BridgeDelivered,
+    BridgeEnd,
     BridgeView,
-    LeaveWanted,
+    LeaveRequested,
     RaiseView,
     SiteCommand,
     StateChunk,
     ViewChange,
 )
-from jgroups_py.node import NodeStack, new_address
-from jgroups_py.outputs import (
+from jgroups_py.model.outputs import (
     CloseBridge,
     Deliver,
     GlobalViewInstalled,
+    LogEntry,
     MessagesLost,
-    Note,
     OpenBridge,
     ProvideState,
     ReadyToLeave,
@@ -41,21 +41,25 @@ from jgroups_py.outputs import (
     ToBridge,
     Unreachable,
 )
-from jgroups_py.protocol import Protocol, on
+from jgroups_py.model.units import millis
+from jgroups_py.model.view import MergeView, View, ViewId
+from jgroups_py.node.node import NodeStack, new_address
 from jgroups_py.protocols.relay import Relay
 from jgroups_py.protocols.relay.config import RelayConfig
-from jgroups_py.units import millis
-from jgroups_py.view import MergeView, View, ViewId
+from jgroups_py.stack.protocol import Protocol, on
 
 TOLD = (GlobalViewInstalled, MessagesLost, Receipt, SiteCommandDone, SiteStatusChanged, StateAdvised, Unreachable)
 
 
 class IdealGroup(Protocol):
-    """The bottom: hands batches to the site."""
+    """The bottom: hands batches to the site. A test may put another `hand_over` in its place."""
 
     site: Site
 
     def down(self, batch: Batch) -> None:
+        self.hand_over(batch)
+
+    def hand_over(self, batch: Batch) -> None:
         self.site.sent.append((self.member, batch))
 
     @on(RaiseView)
@@ -77,7 +81,7 @@ class Member:
         self.got: list[tuple[str, bytes]] = []             # (sender, payload)
         self.unicasts: list[tuple[str, bytes]] = []
         self.told: list[object] = []
-        self.notes: list[Note] = []
+        self.notes: list[LogEntry] = []
         self.log: list[bytes] = []                         # the application's state: what it was given, once
         self.arriving: list[bytes] | None = None           # pieces of a state
         self.aside: list[bytes] = []                       # given after StateBegin: belongs after the state
@@ -94,7 +98,7 @@ class Member:
         self.stack.inject(Batch(self.me, dest, (text.encode(),)), self.site.world.now_ns)
         self.drain()
 
-    def hear(self, batch: Batch) -> None:
+    def receive(self, batch: Batch) -> None:
         self.stack.send_up(batch)
         self.stack.run()
         self.drain()
@@ -112,14 +116,14 @@ class Member:
                 world.join_bridge(self)
             elif isinstance(output, CloseBridge):
                 world.settle()                             # a graceful leave: what was sent before arrives
-                world.leave_bridge(self, "left")
+                world.leave_bridge(self, "left", BridgeEnd.LEFT)
             elif isinstance(output, ToBridge):
                 world.on_bridge.append((self.bridge, output.batch))
             elif isinstance(output, ProvideState | StateBegin | StatePart | StateEnd):
                 self.state_output(output)
             elif isinstance(output, ReadyToLeave):
                 self.ready_to_leave = True
-            elif isinstance(output, Note):
+            elif isinstance(output, LogEntry):
                 self.notes.append(output)
             elif isinstance(output, TOLD):
                 self.told.append(output)
@@ -146,7 +150,7 @@ class Member:
             self.aside, self.arriving = [], None
 
     def tell(self, event: object) -> None:
-        self.stack.tell(self.relay, event, self.site.world.now_ns)
+        self.stack.notify_layer(self.relay, event, self.site.world.now_ns)
         self.drain()
 
     def texts(self, prefix: str) -> list[str]:
@@ -160,7 +164,7 @@ class Member:
 
     @property
     def global_names(self) -> dict[str, list[str]]:
-        view = self.relay.global_view
+        view = self.relay.site_news.global_view
         return {} if view is None else {site: [m.name for m in members] for site, members in view.sites.items()}
 
 
@@ -241,7 +245,7 @@ class Site:
             for name in group:
                 member = self.members[name]
                 if member.alive and (batch.dest is None or batch.dest == member.me):
-                    member.hear(batch)
+                    member.receive(batch)
         return worked
 
 
@@ -276,13 +280,13 @@ class Sites:
         self.bridge[member.bridge] = member
         self.bridge_view()
 
-    def leave_bridge(self, member: Member, reason: str) -> None:
+    def leave_bridge(self, member: Member, reason: str, end: BridgeEnd = BridgeEnd.FAILED) -> None:
         if member.bridge is None:
             return
         self.bridge.pop(member.bridge, None)
         member.bridge = None
         if member.alive:
-            member.tell(BridgeClosed(reason))
+            member.tell(BridgeClosed(end, reason))
         self.bridge_view()
 
     def bridge_view(self) -> None:
@@ -325,7 +329,7 @@ class Sites:
 
     def leave(self, name: str, *, forget: bool = False) -> Member:
         member = self[name]
-        member.tell(LeaveWanted(forget))
+        member.tell(LeaveRequested(forget))
         return member
 
 
@@ -353,5 +357,5 @@ def answers(member: Member) -> list[str]:
 
 def cut_off(world: Sites, name: str) -> None:
     """The member's bridge is closed and stays so."""
-    world[name].relay.bridge_wanted = False
+    world[name].relay.bridge_link.wanted = False
     world.leave_bridge(world[name], "cut off")

@@ -7,30 +7,31 @@ from collections.abc import Iterator
 import pytest
 
 from jgroups_py import wire
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch, Header
-from jgroups_py.codec import Interner, Reader
-from jgroups_py.events import BridgeDelivered, RaiseView
-from jgroups_py.jumps import MAX_JUMP
-from jgroups_py.outputs import MessagesLost
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch, Header
+from jgroups_py.model.counter_jumps import MAX_JUMP
+from jgroups_py.model.events import BridgeDelivered, RaiseView
+from jgroups_py.model.outputs import MessagesLost
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.model.view import ViewId
 from jgroups_py.protocols.relay.headers import (
     Copy,
     Disseminate,
     Forward,
     Goodbye,
     Have,
-    Hello,
-    Letter,
+    HelloHeader,
     Numbered,
-    Refused,
+    RefusedHeader,
     SiteRow,
+    SiteUnicast,
     Trim,
-    View,
+    ViewHeader,
 )
-from jgroups_py.protocols.relay.receiving import RELIABLE, SYNC_AGAIN_NS
-from jgroups_py.protocols.relay.sites import LAST_DECREE, MAX_DECREES, UP, Site
-from jgroups_py.units import millis, seconds
-from jgroups_py.view import ViewId
+from jgroups_py.protocols.relay.inbound.synchronizer import SYNC_AGAIN_NS
+from jgroups_py.protocols.relay.part import RELIABLE
+from jgroups_py.protocols.relay.sites.table import LAST_ORDER_COUNT, MAX_ORDERS_AHEAD, UP, Site
+from jgroups_py.wire.codec import Interner, Reader
 from tests.unit.relay.sites import Member, Sites, answers, numbered, statuses, told
 
 TOP = (1 << 62) - 1                          # what the wire lets through
@@ -60,23 +61,23 @@ def test_a_multicast_numbered_absurdly_is_none(world: Sites, first: int) -> None
     world["C"].say("c0")
     world.run(millis(100))
     for name in "ABC":
-        world[name].hear(Batch(world["C"].me, None, (b"x",), (Numbered(first),), 0))
+        world[name].receive(Batch(world["C"].me, None, (b"x",), (Numbered(first),), 0))
     world["C"].say("c1")
     world.run(seconds(20))
     for name in "ABCDEF":
         assert [text for _, text in world[name].got] == [b"c0", b"c1"]
         assert not told(world[name], MessagesLost)
-    assert [world[name].relay.stats()["jumps_refused"] for name in "ABC"] == [1, 1, 1]
-    assert world["A"].relay.numbers[world["C"].me] == 3
+    assert [world[name].relay.stats()["implausible_dropped"] for name in "ABC"] == [1, 1, 1]
+    assert world["A"].relay.numbering.numbers[world["C"].me] == 3
 
 
 def test_of_an_origin_never_heard_of_the_first_number_may_be_high_but_not_without_end(world: Sites) -> None:
     a, unknown = world["A"], world["D"].me
-    a.hear(Batch(unknown, None, (b"x",), (Numbered(1 << 40),), 0))
-    assert a.relay.numbers[unknown] == (1 << 40) + 1
-    a.hear(Batch(world["E"].me, None, (b"x",), (Numbered(TOP),), 0))
-    assert world["E"].me not in a.relay.numbers
-    assert a.relay.current_numbers().get(world["E"].me, 1) == 1
+    a.receive(Batch(unknown, None, (b"x",), (Numbered(1 << 40),), 0))
+    assert a.relay.numbering.numbers[unknown] == (1 << 40) + 1
+    a.receive(Batch(world["E"].me, None, (b"x",), (Numbered(TOP),), 0))
+    assert world["E"].me not in a.relay.numbering.numbers
+    assert a.relay.numbering.current_numbers().get(world["E"].me, 1) == 1
 
 
 def test_a_copy_numbered_absurdly_is_not_held(world: Sites) -> None:
@@ -85,35 +86,35 @@ def test_a_copy_numbered_absurdly_is_not_held(world: Sites) -> None:
     b.say("b0")
     world.run(millis(50))
     for origin in (b.me, ORIGIN):
-        a.hear(Batch(b.me, a.me, (b"x",), (Copy(origin, TOP, 0, 0),), RELIABLE))
-    a.hear(Batch(b.me, a.me, (b"x",), (Copy(b.me, 2, TOP, 0),), RELIABLE))
-    assert a.relay.stats()["jumps_refused"] == 2
+        a.receive(Batch(b.me, a.me, (b"x",), (Copy(origin, TOP, 0, 0),), RELIABLE))
+    a.receive(Batch(b.me, a.me, (b"x",), (Copy(b.me, 2, TOP, 0),), RELIABLE))
+    assert a.relay.stats()["implausible_dropped"] == 2
     assert (a.relay.hold.ranges(b.me), a.relay.hold.ranges(ORIGIN)) == (((1, 3),), ())
-    [*_, run] = a.relay.hold.runs[b.me]
-    assert world.now_ns - run.since_ns == 1 << 60, "its age can be told on"
+    [*_, held] = a.relay.hold.batches[b.me]
+    assert world.now_ns - held.since_ns == 1 << 60, "its age can be told on"
 
 
 def test_what_another_site_numbers_absurdly_is_neither_disseminated_nor_delivered(world: Sites) -> None:
     a, d = world["A"], world["D"]
-    epoch = d.relay.view.id
+    epoch = d.relay.group.view.id
     bridged(d, a, Forward("SFO", epoch, ORIGIN, TOP, TOP, 0), b"x")
     assert "disseminated" not in a.relay.stats()
     for name in "AB":
-        world[name].hear(Batch(a.me, None, (b"x",), (Disseminate("SFO", ORIGIN, TOP, TOP, 0),), RELIABLE))
-        assert (world[name].got, world[name].relay.receiving.seen.get("SFO", {}).get(ORIGIN)) == ([], None)
-        assert world[name].relay.stats()["jumps_refused"] == 1 + (name == "A")
+        world[name].receive(Batch(a.me, None, (b"x",), (Disseminate("SFO", ORIGIN, TOP, TOP, 0),), RELIABLE))
+        assert (world[name].got, world[name].relay.delivery.seen.get("SFO", {}).get(ORIGIN)) == ([], None)
+        assert world[name].relay.stats()["implausible_dropped"] == 1 + (name == "A")
 
 
 def test_letters_numbered_absurdly_go_nowhere_and_do_not_shut_out_the_real_ones(world: Sites) -> None:
     b, d = world["B"], world["D"]
     nobody = Address(b"nobody..........", "N")
-    letters = (Letter(d.me, "SFO", b.me, "NYC", TOP, 1, 0, None),
-               Letter(d.me, "SFO", b.me, "NYC", 1 << 61, TOP, 0, None),
-               Letter(d.me, "SFO", nobody, "NYC", TOP, 1, 0, None))
+    letters = (SiteUnicast(d.me, "SFO", b.me, "NYC", TOP, 1, 0, None),
+               SiteUnicast(d.me, "SFO", b.me, "NYC", 1 << 61, TOP, 0, None),
+               SiteUnicast(d.me, "SFO", nobody, "NYC", TOP, 1, 0, None))
     for letter in letters:
-        b.hear(Batch(world["A"].me, b.me, (b"x",), (letter,), RELIABLE))
+        b.receive(Batch(world["A"].me, b.me, (b"x",), (letter,), RELIABLE))
     world.run(seconds(1))
-    assert b.relay.stats()["jumps_refused"] == 2
+    assert b.relay.stats()["implausible_dropped"] == 2
     d.write(b.me, "real")
     world.run(seconds(1))
     assert b.unicasts == [("D@SFO", b"real")]
@@ -121,11 +122,11 @@ def test_letters_numbered_absurdly_go_nowhere_and_do_not_shut_out_the_real_ones(
 
 def test_a_clock_that_shows_centuries_is_not_followed(world: Sites) -> None:
     a, b = world["A"], world["B"]
-    before_ns = b.relay.journal.clock.offset_ns
-    a.relay.journal.heard(Have(a.relay.view.id, {}, (), {}, {}, (), TOP))
-    b.relay.journal.clock.heard(TOP)
+    before_ns = b.relay.clock.offset_ns
+    a.relay.clock.follow(TOP)
+    b.relay.clock.follow(TOP)
     for member in (a, b):
-        assert member.relay.journal.clock.offset_ns == before_ns
+        assert member.relay.clock.offset_ns == before_ns
         assert member.relay.stats()["clocks_refused"] == 1
 
 
@@ -134,8 +135,8 @@ def test_a_clock_that_shows_centuries_is_not_followed(world: Sites) -> None:
 def absurd(world: Sites, counter: int) -> Iterator[Header]:
     d = world["D"]
     epoch = ViewId(counter, d.me)
-    yield View("SFO", epoch, (d.me,))
-    yield Hello("SFO", epoch, {}, True)
+    yield ViewHeader("SFO", epoch, (d.me,))
+    yield HelloHeader("SFO", epoch, {}, True)
     yield Forward("SFO", epoch, d.me, 1, 1, 0)
     yield Goodbye("SFO", epoch, False, False)
 
@@ -148,7 +149,7 @@ def test_no_site_is_fenced_off_by_an_epoch_that_it_cannot_have(world: Sites, cou
         bridged(d, a, header, b"x")
     row = SiteRow("SFO", UP, ViewId(counter, d.me), (d.me,), {}, {})
     for member in (world["B"], world["C"]):
-        member.hear(Batch(a.me, None, (), (Trim((row,), {}, False),), RELIABLE))
+        member.receive(Batch(a.me, None, (), (Trim((row,), {}, False),), RELIABLE))
     assert {world[name].relay.table.sites["SFO"].epoch for name in "ABC"} == {epoch}
     d.say("d0")
     world["A"].say("a0")
@@ -158,20 +159,21 @@ def test_no_site_is_fenced_off_by_an_epoch_that_it_cannot_have(world: Sites, cou
 
 def test_a_site_that_was_never_heard_of_begins_with_no_such_epoch_either(world: Sites) -> None:
     a = world["A"]
-    for header in (Hello("LON", ViewId(TOP, ORIGIN), {}, True), View("LON", ViewId(TOP, ORIGIN), (ORIGIN,))):
+    epoch = ViewId(TOP, ORIGIN)
+    for header in (HelloHeader("LON", epoch, {}, True), ViewHeader("LON", epoch, (ORIGIN,))):
         bridged(world["D"], a, header)
     assert "LON" not in a.relay.table.sites
-    a.relay.table.learn([SiteRow("LON", UP, ViewId(TOP, ORIGIN), (ORIGIN,), {}, {})], {}, {})
+    a.relay.table.combine([SiteRow("LON", UP, ViewId(TOP, ORIGIN), (ORIGIN,), {}, {})], {}, {})
     assert a.relay.table.sites["LON"].epoch is None
 
 
 def test_an_epoch_far_above_ours_is_reached_in_steps() -> None:
     world = Sites(NYC="AB", SFO="DE").build()
     a, d = world["A"], world["D"]
-    counter = a.relay.view.id.counter
+    counter = a.relay.group.view.id.counter
     raised: list[int] = []
-    a.relay.pass_down = lambda item: raised.append(item.above) if isinstance(item, RaiseView) else None
-    bridged(d, a, Refused(ViewId(1 << 40, d.me), None))
+    a.relay.introducer.pass_down = lambda item: raised.append(item.above) if isinstance(item, RaiseView) else None
+    bridged(d, a, RefusedHeader(ViewId(1 << 40, d.me), None))
     assert raised == [counter + MAX_JUMP], "GMS believes no more at once"
 
 
@@ -184,14 +186,14 @@ def test_from_a_known_epoch_on_a_site_may_raise_its_own(known: int) -> None:
 
 # --- orders -----------------------------------------------------------------------------------------------------------
 
-def test_an_operator_has_the_last_word_after_any_decree(world: Sites) -> None:
+def test_an_operator_has_the_last_word_after_any_order_count(world: Sites) -> None:
     a, b = world["A"], world["B"]
-    for decree in (LAST_DECREE, MAX_DECREES + 1):
-        row = SiteRow("SFO", UP, None, (), {}, {}, decree=decree)
+    for order_count in (LAST_ORDER_COUNT, MAX_ORDERS_AHEAD + 1):
+        row = SiteRow("SFO", UP, None, (), {}, {}, order_count=order_count)
         for name in "BC":
-            world[name].hear(Batch(a.me, None, (), (Trim((row,), {}, False),), RELIABLE))
-        a.relay.table.learn([row], {}, {})
-    assert {world[name].relay.table.sites["SFO"].decree for name in "ABC"} == {0}
+            world[name].receive(Batch(a.me, None, (), (Trim((row,), {}, False),), RELIABLE))
+        a.relay.table.combine([row], {}, {})
+    assert {world[name].relay.table.sites["SFO"].order_count for name in "ABC"} == {0}
     b.order("offline", "SFO")
     world.run(seconds(1))
     b.order("online", "SFO")
@@ -199,13 +201,13 @@ def test_an_operator_has_the_last_word_after_any_decree(world: Sites) -> None:
     assert (answers(b), statuses(b)) == (["", ""], ["UP", "OFFLINE", "UP"])
 
 
-def test_the_highest_decree_can_be_written_and_says_what_the_order_says() -> None:
-    site = Site("SFO", decree=LAST_DECREE - 3)
+def test_the_highest_order_count_can_be_written_and_says_what_the_order_says() -> None:
+    site = Site("SFO", order_count=LAST_ORDER_COUNT - 3)
     for _ in range(4):
-        site.decide(not site.forbidden)
+        site.forbid()
         assert site.forbidden
         assert readable(Trim((site.row(),), {}, False))
-        site.decide(1 if site.forbidden else 2)
+        site.allow()
         assert not site.forbidden
         assert readable(Trim((site.row(),), {}, False))
 
@@ -224,10 +226,11 @@ def test_where_an_answer_to_sync_is_lost_it_comes_another_way(world: Sites) -> N
     site.sent = Lossy(site.sent)
     site.install(["A", "B", "C"])
     world.run(SYNC_AGAIN_NS - millis(100))
-    assert (world["A"].relay.receiving.complete, list(world["A"].relay.receiving.awaited)) == (False, [world["B"].me])
+    synchronizer = world["A"].relay.synchronizer
+    assert (synchronizer.complete, list(synchronizer.awaited)) == (False, [world["B"].me])
     world["C"].say(*numbered(0, 3))
     world.run(seconds(1))
-    assert world["A"].relay.receiving.complete
+    assert world["A"].relay.synchronizer.complete
     assert world["A"].relay.stats()["syncs_again"] == 1
     assert all(world[name].texts("c") == numbered(0, 3) for name in "ABCDEF")
     world.run(2 * SYNC_AGAIN_NS)

@@ -6,30 +6,30 @@ from typing import Any
 import attrs
 import pytest
 
-from jgroups_py.address import Address
-from jgroups_py.batch import NO_FC, NO_RELAY, NO_RELIABILITY, Batch, Header
-from jgroups_py.codec import Interner, Reader
-from jgroups_py.errors import WireError
-from jgroups_py.events import BridgeDelivered
-from jgroups_py.outputs import MessagesLost
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import NO_FC, NO_RELAY, NO_RELIABILITY, Batch, Header
+from jgroups_py.model.errors import WireError
+from jgroups_py.model.events import BridgeDelivered
+from jgroups_py.model.outputs import MessagesLost
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.model.view import ViewId
 from jgroups_py.protocols.relay import Relay
-from jgroups_py.protocols.relay.buffer import MESSAGE_BYTES, Hold
 from jgroups_py.protocols.relay.headers import (
     TABLE,
     Disseminate,
     Goodbye,
-    LetterSeen,
     Numbered,
-    Refused,
+    RefusedHeader,
     SiteRow,
-    Standing,
+    SiteUnicastSeen,
+    StandingHeader,
     Sync,
     Trim,
-    View,
+    ViewHeader,
 )
-from jgroups_py.protocols.relay.sites import OFFLINE, UP
-from jgroups_py.units import millis, seconds
-from jgroups_py.view import ViewId
+from jgroups_py.protocols.relay.origin.hold import MESSAGE_BYTES, Hold
+from jgroups_py.protocols.relay.sites.table import OFFLINE, UP
+from jgroups_py.wire.codec import Interner, Reader
 from tests.unit.relay.sites import Member, Sites, numbered, statuses, told
 from tests.wire.collect import collected
 
@@ -43,9 +43,9 @@ def two_sites() -> Sites:
 
 def state_of(member: Member) -> tuple[Any, ...]:
     relay = member.relay
-    return (member.got, member.unicasts, member.told, relay.table.rows(), relay.numbers, relay.hold.messages,
-            relay.hold.trimmed, relay.receiving.seen, relay.gate.closed, relay.states.taking,
-            relay.states.provider.waiting)
+    return (member.got, member.unicasts, member.told, relay.table.rows(), relay.numbering.numbers, relay.hold.messages,
+            relay.hold.trimmed, relay.delivery.seen, relay.send_gate.closed, relay.state_transfer.taking,
+            relay.state_provider.waiting)
 
 
 def test_every_header_that_members_send_each_other_has_an_example() -> None:
@@ -59,8 +59,8 @@ def test_nothing_counts_before_the_first_view(header: Header, flags: int) -> Non
     early = Member(world.sites["NYC"], "Z")
     before = state_of(early)
     for dest in (None, early.me):
-        early.hear(Batch(world["A"].me, dest, (b"x",), (header,), flags))
-    assert early.relay.stats()["from_no_member"] == 2
+        early.receive(Batch(world["A"].me, dest, (b"x",), (header,), flags))
+    assert early.relay.stats()["non_member_dropped"] == 2
     assert state_of(early) == before
     assert early.stack.outputs == []
 
@@ -72,11 +72,11 @@ def test_nothing_counts_that_is_of_no_member_or_without_a_number(header: Header)
     world.run(millis(200))
     for member in (world["A"], world["B"], world["C"]):
         before, sent = repr(state_of(member)), len(world.sites["NYC"].sent)
-        member.hear(Batch(STRANGER, member.me, (b"x",), (header,), 0))
+        member.receive(Batch(STRANGER, member.me, (b"x",), (header,), 0))
         for src in (STRANGER, world["A"].me, member.me):
             for dest in (None, member.me):
-                member.hear(Batch(src, dest, (b"x",), (header,), NO_RELIABILITY))
-        assert member.relay.stats()["from_no_member"] == 7
+                member.receive(Batch(src, dest, (b"x",), (header,), NO_RELIABILITY))
+        assert member.relay.stats()["non_member_dropped"] == 7
         assert repr(state_of(member)) == before
         assert (len(world.sites["NYC"].sent), list(world.on_bridge)) == (sent, [])
 
@@ -84,9 +84,9 @@ def test_nothing_counts_that_is_of_no_member_or_without_a_number(header: Header)
 def test_a_member_is_believed() -> None:
     world = two_sites()
     a, b = world["A"], world["B"]
-    b.hear(Batch(a.me, None, (b"x",), (Disseminate("SFO", world["E"].me, 1, 1, 0),), NO_RELAY))
+    b.receive(Batch(a.me, None, (b"x",), (Disseminate("SFO", world["E"].me, 1, 1, 0),), NO_RELAY))
     assert b.texts("x") == ["x"]
-    assert "from_no_member" not in b.relay.stats()
+    assert "non_member_dropped" not in b.relay.stats()
 
 
 def test_what_a_stranger_says_is_trimmed_is_kept() -> None:
@@ -97,7 +97,7 @@ def test_what_a_stranger_says_is_trimmed_is_kept() -> None:
     a = world["A"]
     trim = Trim((), {a.me: 4}, False)
     for src, dest, flags in ((STRANGER, a.me, 0), (a.me, None, NO_RELIABILITY), (a.me, a.me, NO_RELIABILITY)):
-        a.hear(Batch(src, dest, (), (trim,), flags))
+        a.receive(Batch(src, dest, (), (trim,), flags))
     assert a.relay.hold.ranges(a.me) == ((1, 6),)
 
 
@@ -110,14 +110,14 @@ def test_what_is_not_from_a_relay_on_the_bridge_counts_for_nothing() -> None:
     a, d = world["A"], world["D"]
     epoch = ViewId(99, STRANGER)
     rows = a.relay.table.rows()
-    headers = (View("SFO", epoch, (STRANGER,)), View("LON", epoch, (STRANGER,)), Refused(epoch, None),
-               Goodbye("SFO", epoch, True, True), LetterSeen(a.me, "NYC", d.me, 9, True))
+    headers = (ViewHeader("SFO", epoch, (STRANGER,)), ViewHeader("LON", epoch, (STRANGER,)), RefusedHeader(epoch, None),
+               Goodbye("SFO", epoch, True, True), SiteUnicastSeen(a.me, "NYC", d.me, 9, True))
     for header in headers:
         a.tell(BridgeDelivered(Batch(STRANGER, a.bridge, (), (header,), 0)))
         a.tell(BridgeDelivered(Batch(d.bridge, a.bridge, (), (header,), NO_RELIABILITY)))
     world.run(seconds(1))
-    assert a.relay.stats()["from_strangers"] == 2 * len(headers)
-    assert (a.relay.table.rows(), a.relay.sending.early_views, world.sites["NYC"].raises) == (rows, {}, 0)
+    assert a.relay.stats()["non_peer_dropped"] == 2 * len(headers)
+    assert (a.relay.table.rows(), a.relay.introducer.early_views, world.sites["NYC"].raises) == (rows, {}, 0)
     assert statuses(a) == ["UP"]
 
 
@@ -138,7 +138,7 @@ def test_a_row_with_an_unknown_status_is_no_row(status: int) -> None:
 
 
 def test_an_unknown_standing_is_no_standing() -> None:
-    [field] = [field for field in attrs.fields(Standing) if field.name == "status"]
+    [field] = [field for field in attrs.fields(StandingHeader) if field.name == "status"]
     codec = field.metadata["codec"]
     assert codec.read(Reader(bytes([UP]), Interner())) == UP
     with pytest.raises(WireError, match="status 3 is unknown"):
@@ -147,14 +147,14 @@ def test_an_unknown_standing_is_no_standing() -> None:
 
 # --- the hold ---------------------------------------------------------------------------------------------------------
 
-def test_a_held_run_without_payloads_is_one_message() -> None:
+def test_a_held_batch_without_payloads_is_one_message() -> None:
     hold = Hold()
     hold.add(STRANGER, 1, Batch(STRANGER, None), 0)
     hold.add(STRANGER, 2, Batch(STRANGER, None, (b"a" * 100, b"b" * 100)), 0)
     for number, stop in ((1, 2), (2, 3), (3, 4)):
-        run = hold.run_from(STRANGER, number, 1)
-        assert run is not None
-        assert (run.first, run.stop) == (number, stop)
+        held = hold.batch_from(STRANGER, number, 1)
+        assert held is not None
+        assert (held.first, held.stop) == (number, stop)
 
 
 def test_a_multicast_without_payloads_crosses_like_any_other_where_the_window_is_almost_full() -> None:

@@ -3,14 +3,13 @@ from __future__ import annotations
 
 import pytest
 
-from jgroups_py.batch import NO_RELAY, Batch
-from jgroups_py.disk import Told
-from jgroups_py.events import Event, SendUntil, Tell
-from jgroups_py.outputs import MessagesLost, Receipt
-from jgroups_py.protocols.relay.divergence import Divergence
+from jgroups_py.model.batch import NO_RELAY, Batch
+from jgroups_py.model.events import Event, OutputEmitted, OutputInOrder, SendUntil
+from jgroups_py.model.outputs import MessagesLost, Receipt
+from jgroups_py.model.units import millis, seconds
 from jgroups_py.protocols.relay.headers import Ends
-from jgroups_py.protocols.relay.receiving import RELIABLE
-from jgroups_py.units import millis, seconds
+from jgroups_py.protocols.relay.inbound.synchronizer import RELIABLE
+from jgroups_py.protocols.relay.origin.divergence import Divergence
 from tests.unit.relay.sites import Member, Sites, told
 
 
@@ -94,9 +93,12 @@ def test_who_joined_after_a_message_and_was_apart_later_is_told_only_of_what_cam
 
 def test_a_relay_that_dies_before_it_said_so_leaves_it_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(Divergence, "announce", lambda self: None)
+        quiet = [True]
+        send_ends = Divergence.send_ends
+        patch.setattr(Divergence, "send_ends", lambda self, event: None if quiet else send_ends(self, event))
         world = split_and_merged()
         world.run(seconds(1))
+        quiet.clear()
     assert not missed(world["B"]), "nothing was told yet"
     world.sites["NYC"].crash("A")
     world.run(seconds(1))
@@ -110,7 +112,7 @@ def test_ends_of_anybody_but_the_relay_are_not_believed() -> None:
     world.run(millis(100))
     relay = world["B"].relay
     for src in (world["C"].me, world["D"].me):
-        world["B"].hear(Batch(src, None, (), (Ends(relay.view.id, {world["C"].me: 9}),), RELIABLE))
+        world["B"].receive(Batch(src, None, (), (Ends(relay.group.view.id, {world["C"].me: 9}),), RELIABLE))
     assert not missed(world["B"])
     assert relay.counters["ends_of_no_coordinator"] == 2
 
@@ -122,19 +124,19 @@ FORGOTTEN = ("", "C", 7, 9)                  # as NAKACK tells it, by its own nu
 
 def loses(member: Member, text: bytes) -> list[MessagesLost]:
     """NAKACK at this member tells that nobody keeps what has this payload; gives what ARCHIVE is told of losses."""
-    hear, stack, archived = member.hear, member.stack, []
+    receive, stack, archived = member.receive, member.stack, []
 
     def told_up(event: Event) -> None:
-        if isinstance(event, Told) and isinstance(event.output, MessagesLost):
+        if isinstance(event, OutputEmitted) and isinstance(event.output, MessagesLost):
             archived.append(event.output)
-    stack.told = told_up                     # type: ignore[method-assign]
+    stack.surface = told_up                     # type: ignore[method-assign]
 
     def lossy(batch: Batch) -> None:
         if text not in batch.payloads:
-            return hear(batch)
-        stack.notify(Tell(MessagesLost("", batch.src, *FORGOTTEN[2:])), member.site.world.now_ns)
+            return receive(batch)
+        stack.notify(OutputInOrder(MessagesLost("", batch.src, *FORGOTTEN[2:])), member.site.world.now_ns)
         return member.drain()
-    member.hear = lossy                      # type: ignore[method-assign]
+    member.receive = lossy                      # type: ignore[method-assign]
     return archived
 
 

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
-from jgroups_py.protocols.relay.buffer import MESSAGE_BYTES, Hold
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch
+from jgroups_py.protocols.relay.origin.hold import MESSAGE_BYTES, Hold
 
 NEAR, FAR = (Address(name.encode().ljust(16, b"\0"), name) for name in "nf")
 
@@ -43,8 +43,8 @@ class Twin:
 
 
 def contents(hold: Hold) -> dict[tuple[Address, int], tuple[bytes, int]]:
-    return {(origin, number): (payload, run.since_ns) for origin, runs in hold.runs.items() for run in runs
-            for number, payload in enumerate(run.batch.payloads, run.first)}
+    return {(origin, number): (payload, held.since_ns) for origin, batches in hold.batches.items() for held in batches
+            for number, payload in enumerate(held.batch.payloads, held.first)}
 
 
 def same(hold: Hold, twin: Twin, rng: Random) -> None:
@@ -54,35 +54,35 @@ def same(hold: Hold, twin: Twin, rng: Random) -> None:
     assert hold.nbytes == twin.nbytes(list(twin.kept))
     for origin in (NEAR, FAR):
         numbers = twin.numbers(origin)
-        runs = hold.runs.get(origin, [])
-        assert all(a.stop <= b.first for a, b in pairwise(runs))
+        batches = hold.batches.get(origin, [])
+        assert all(a.stop <= b.first for a, b in pairwise(batches))
         assert [n for first, stop in hold.ranges(origin) for n in range(first, stop)] == numbers
         assert all(a[1] < b[0] for a, b in pairwise(hold.ranges(origin)))
         assert hold.end(origin) == (numbers[-1] + 1 if numbers else twin.trimmed.get(origin, 1))
         at = rng.randrange(1, 40)
         stop = at + rng.randrange(1, 12)
         assert hold.first_from(origin, at) == min((n for n in numbers if n >= at), default=None)
-        pieces = [n for run in hold.pieces(origin, at, stop) for n in range(run.first, run.stop)]
+        pieces = [n for held in hold.pieces(origin, at, stop) for n in range(held.first, held.stop)]
         assert pieces == [n for n in numbers if at <= n < stop]
         below = {origin: at}
         assert hold.bytes_from(below) == twin.nbytes([key for key in twin.kept if key[1] >= below.get(key[0], 1)])
-        run_from(hold, twin, origin, at, rng.randrange(1, 600))
+        batch_from(hold, twin, origin, at, rng.randrange(1, 600))
 
 
-def run_from(hold: Hold, twin: Twin, origin: Address, at: int, max_bytes: int) -> None:
+def batch_from(hold: Hold, twin: Twin, origin: Address, at: int, max_bytes: int) -> None:
     """It begins where it is asked to, has one message at least, and no more than fit."""
-    run = hold.run_from(origin, at, max_bytes)
+    held = hold.batch_from(origin, at, max_bytes)
     if (origin, at) not in twin.kept:
-        assert run is None
+        assert held is None
         return
-    assert run is not None
-    assert run.first == at
-    assert run.batch.payloads == tuple(twin.kept[origin, n][0] for n in range(at, run.stop))
-    assert run.stop == at + 1 or run.nbytes <= max_bytes
-    more = hold.run_from(origin, at, 1 << 30)
+    assert held is not None
+    assert held.first == at
+    assert held.batch.payloads == tuple(twin.kept[origin, n][0] for n in range(at, held.stop))
+    assert held.stop == at + 1 or held.nbytes <= max_bytes
+    more = hold.batch_from(origin, at, 1 << 30)
     assert more is not None
-    if run.stop < more.stop:
-        assert run.nbytes + len(twin.kept[origin, run.stop][0]) + MESSAGE_BYTES > max_bytes
+    if held.stop < more.stop:
+        assert held.nbytes + len(twin.kept[origin, held.stop][0]) + MESSAGE_BYTES > max_bytes
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 import pytest
-from journal_disk import Disk, Holder
-from sites import Sites, answers, cut_off, lost, numbered, statuses
 
+from jgroups_py.model.units import millis, seconds
 from jgroups_py.protocols.relay.headers import Forward
-from jgroups_py.protocols.relay.orders import OVERTAKEN
-from jgroups_py.units import millis, seconds
+from jgroups_py.protocols.relay.sites.admin import SUPERSEDED
+from tests.unit.relay.journal_disk import Disk, Holder
+from tests.unit.relay.sites import Sites, answers, cut_off, lost, numbered, statuses
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_a_site_without_a_relay_is_not_waited_for(world: Sites) -> None:
     world["C"].say(*numbered(0, 5))
     world.run(millis(100))
     hold(world)
-    world["D"].relay.open_bridge()
+    world["D"].relay.bridge_link.open()
     world["D"].drain()
     world.run(seconds(3))
     assert world["F"].texts("c") == []
@@ -164,7 +164,7 @@ def test_a_drain_with_hold_replaces_one_without(world: Sites) -> None:
     world.run(millis(100))
     world["C"].order("hold", "SFO", timeout_ns=seconds(20))
     world.run(millis(100))
-    assert answers(world["B"]) == [OVERTAKEN]
+    assert answers(world["B"]) == [SUPERSEDED]
     world.lose = lambda src, batch: False
     world.run(seconds(2))
     assert answers(world["C"]) == [""]
@@ -199,7 +199,7 @@ def test_who_leaves_does_not_wait_for_a_site_that_may_get_nothing(world: Sites) 
 
 def test_it_survives_the_crash_of_the_whole_site_on_disk() -> None:
     first = Holder(Disk()).found_group()
-    first.relay.orders.pause(first.relay.table.sites["SFO"])
+    first.relay.admin.pause(first.relay.table.sites["SFO"])
     first.wait(seconds(1))
     first.say(b"held")
     again = Holder(first.disk.copied(), incarnation="2").found_group()

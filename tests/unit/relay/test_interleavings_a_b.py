@@ -1,17 +1,17 @@
 """The interleavings that broke an earlier draft of the rules, by their letters, A and B; see design/protocols/relay.md.
 
 Each test arranges one interleaving exactly, over an ideal group and bridge. The same rules run under random faults
-over the whole stack in tests/sim.
+over the whole stack in tests/simulator.
 """
 from __future__ import annotations
 
 import pytest
-from sites import Member, Sites, cut_off, numbered, told
 
-from jgroups_py.batch import Batch
-from jgroups_py.outputs import MessagesLost
-from jgroups_py.protocols.relay.headers import Disseminate, Seen
-from jgroups_py.units import millis, seconds
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.outputs import MessagesLost
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.protocols.relay.headers import Disseminate, SeenHeader, ViewHeader
+from tests.unit.relay.sites import Member, Sites, cut_off, numbered, told
 
 
 @pytest.fixture
@@ -31,8 +31,8 @@ def test_a1_a_site_that_starts_cold_is_not_refused_for_ever(world: Sites) -> Non
     world["C"].say(*numbered(0, 5))
     world.run(seconds(2))
     assert world["F"].texts("c") == numbered(0, 5)
-    assert world["F"].relay.global_view is not None
-    assert world["C"].me in world["F"].relay.global_view, "the global view shows the dead"
+    assert world["F"].relay.site_news.global_view is not None
+    assert world["C"].me in world["F"].relay.site_news.global_view, "the global view shows the dead"
 
 
 def test_a2_the_surviving_half_does_not_stay_fenced_after_the_winning_half_died(world: Sites) -> None:
@@ -52,7 +52,10 @@ def test_a3_equal_counters_in_both_halves_do_not_make_two_accepted_relays(world:
     nyc.counter = 6
     nyc.install(["B", "C"], counter=7)
     world.run()
-    peers = [world["D"].relay.sending.obeyed("NYC", nyc.view_of[name].id, world[name].bridge) for name in "AB"]
+    introducer = world["D"].relay.introducer
+    claims = {name: ViewHeader("NYC", nyc.view_of[name].id, ()) for name in "AB"}
+    peers = [introducer.accepted_sender("NYC", claim.epoch, claim, Batch(world[name].bridge, None, ()))
+             for name, claim in claims.items()]
     assert sum(peer is not None for peer in peers) == 1
 
 
@@ -128,8 +131,7 @@ def test_b3_the_relay_of_a_half_that_leaves_the_bridge_just_before_the_merge_cos
 
 
 def test_b4_what_a_new_relay_reports_as_seen_is_no_more_than_may_be_acknowledged(world: Sites) -> None:
-    world["E"].group.down = lambda batch: None             # the backup of SFO confirms nothing
-    world["E"].stack._wire_up()
+    world["E"].group.hand_over = lambda batch: None             # the backup of SFO confirms nothing
     world["C"].say(*numbered(0, 5))
     world.run(millis(300))
     world.sites["NYC"].crash("A")                          # B takes over and asks
@@ -179,13 +181,13 @@ def test_b8_a_dissemination_of_the_old_relay_in_the_new_view_is_ignored(world: S
     old = world["D"]
     world.sites["SFO"].install(["E", "D", "F", "G"])
     stray = Batch(old.me, None, (b"c0",), (Disseminate("NYC", world["C"].me, 1, 1, 0),))
-    world["F"].hear(stray)
+    world["F"].receive(stray)
     assert world["F"].texts("c") == []
 
 
 def test_b9_a_late_replay_after_the_origin_left_is_not_delivered_again(world: Sites) -> None:
     acks = {"lost": True}
-    world.lose = lambda src, batch: acks["lost"] and isinstance(batch.headers[-1], Seen)
+    world.lose = lambda src, batch: acks["lost"] and isinstance(batch.headers[-1], SeenHeader)
     world["C"].say(*numbered(0, 3))
     world.run(millis(200))
     world.sites["NYC"].crash("C")
@@ -208,4 +210,4 @@ def test_b10_holes_are_asked_for_in_a_bounded_way(world: Sites) -> None:
         world["C"].say(f"c{number}")
     world.run(seconds(2))
     assert world["F"].texts("c") == numbered(0, 200)
-    assert not world["D"].relay.receiving.in_flight.get(world["C"].me), "the relay buffers what is ahead"
+    assert not world["D"].relay.disseminator.in_flight.get(world["C"].me), "the relay buffers what is ahead"

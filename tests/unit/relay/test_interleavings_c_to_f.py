@@ -1,20 +1,20 @@
 """The interleavings that broke an earlier draft of the rules, by their letters, C to F; see design/protocols/relay.md.
 
 Each test arranges one interleaving exactly, over an ideal group and bridge. The same rules run under random faults
-over the whole stack in tests/sim.
+over the whole stack in tests/simulator.
 """
 from __future__ import annotations
 
 import attrs
 import pytest
-from sites import Site, Sites, cut_off, lost, numbered, statuses, told
 
-from jgroups_py.address import ProxyUUID
-from jgroups_py.batch import NO_RELIABILITY, OOB, Batch
-from jgroups_py.outputs import MessagesLost, StateAdvised, Unreachable
-from jgroups_py.protocols.relay.headers import Disseminate, Letter, LetterSeen, Numbered
-from jgroups_py.protocols.relay.sites import Book
-from jgroups_py.units import millis, seconds
+from jgroups_py.model.address import ProxyUUID
+from jgroups_py.model.batch import NO_RELIABILITY, OOB, Batch
+from jgroups_py.model.outputs import MessagesLost, StateAdvised, Unreachable
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.protocols.relay.headers import Disseminate, Numbered, SiteUnicast, SiteUnicastSeen
+from jgroups_py.protocols.relay.sites.table import Book
+from tests.unit.relay.sites import Site, Sites, cut_off, lost, numbered, statuses, told
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def world() -> Sites:
 
 # --- C: holders and hand-over ---------------------------------------------------------------------------------------
 
-def test_c1_runs_known_only_to_one_half_are_offered_and_sent_after_the_merge(world: Sites) -> None:
+def test_c1_batches_known_only_to_one_half_are_offered_and_sent_after_the_merge(world: Sites) -> None:
     nyc = world.sites["NYC"]
     nyc.install(["A", "C"])
     nyc.install(["B"])                                     # B's half wins, A is fenced
@@ -45,7 +45,7 @@ def test_c3_a_member_that_is_second_no_more_keeps_its_hold(world: Sites) -> None
     assert world["B"].relay.hold.messages == 5
 
 
-def test_c4_a_run_whose_only_holder_is_cut_off_is_awaited_not_declared_lost(world: Sites) -> None:
+def test_c4_a_batch_whose_only_holder_is_cut_off_is_awaited_not_declared_lost(world: Sites) -> None:
     nyc = world.sites["NYC"]
     nyc.install(["A", "C"])
     nyc.install(["B"])
@@ -69,7 +69,7 @@ def test_c4_what_nobody_holds_is_lost_once_its_origin_is_gone_for_good_and_stays
     world["C"].say("c1", "c2")
     world.run(millis(50))
     for name in "AB":                                      # c3 got to A and B, c1 and c2 did not
-        world[name].relay.numbered(Numbered(4), Batch(world["C"].me, None, (b"c3",)))
+        world[name].relay.numbering.numbered(Numbered(4), Batch(world["C"].me, None, (b"c3",)))
     world.run(seconds(3), millis(50))
     assert world["E"].texts("c") == ["c0"]
     assert lost(world["B"]) == [(None, 2, 4)]             # told as its own lack, at once
@@ -79,7 +79,7 @@ def test_c4_what_nobody_holds_is_lost_once_its_origin_is_gone_for_good_and_stays
     nyc.install(["A", "B", "C"])
     world.run(seconds(2), millis(50))
     assert world["E"].texts("c") == ["c0", "c3"], "what was declared lost came after all"
-    assert world["B"].relay.ledger()["SFO"][world["C"].me] == Book(4, 2, 0, 2)
+    assert world["B"].relay.reports.ledger()["SFO"][world["C"].me] == Book(4, 2, 0, 2)
 
 
 def test_c5_a_loss_is_for_one_site_and_what_it_had_seen_is_acknowledged_not_lost() -> None:
@@ -92,12 +92,12 @@ def test_c5_a_loss_is_for_one_site_and_what_it_had_seen_is_acknowledged_not_lost
     world.run(millis(100))
     world["A"].order("offline", "SFO")
     world.run(seconds(1))
-    world["X"].relay.open_bridge()
+    world["X"].relay.bridge_link.open()
     world["X"].drain()
     world.run(seconds(2))
     assert world["Y"].texts("c") == numbered(0, 5), "another site skips what it could have had"
-    assert world["C"].relay.ledger()["SFO"][world["C"].me] == Book(5, 2, 0, 3)
-    assert world["C"].relay.ledger()["LON"][world["C"].me] == Book(5, 5, 0, 0)
+    assert world["C"].relay.reports.ledger()["SFO"][world["C"].me] == Book(5, 2, 0, 3)
+    assert world["C"].relay.reports.ledger()["LON"][world["C"].me] == Book(5, 5, 0, 0)
 
 
 def test_c6_the_site_table_outlives_the_relay(world: Sites) -> None:
@@ -109,7 +109,7 @@ def test_c6_the_site_table_outlives_the_relay(world: Sites) -> None:
     world.sites["NYC"].crash("A")
     world.run(seconds(5))
     assert world["B"].relay.hold.messages == 5, "the new relay forgot that SFO exists"
-    world["D"].relay.open_bridge()
+    world["D"].relay.bridge_link.open()
     world["D"].drain()
     world.run(seconds(2))
     assert world["F"].texts("c") == numbered(0, 5)
@@ -164,7 +164,7 @@ def test_e1_after_unreachable_later_unicasts_arrive_and_late_copies_are_dropped(
     hold = {"on": True}
 
     def lose(src: object, batch: Batch) -> bool:
-        if hold["on"] and isinstance(batch.headers[-1], Letter):
+        if hold["on"] and isinstance(batch.headers[-1], SiteUnicast):
             kept.append((src, batch))
             return True
         return False
@@ -183,13 +183,13 @@ def test_e1_after_unreachable_later_unicasts_arrive_and_late_copies_are_dropped(
 
 def test_e2_lost_acknowledgements_of_unicasts_double_nothing(world: Sites) -> None:
     lost = {"on": True}
-    world.lose = lambda src, batch: lost["on"] and isinstance(batch.headers[-1], LetterSeen)
+    world.lose = lambda src, batch: lost["on"] and isinstance(batch.headers[-1], SiteUnicastSeen)
     world["C"].write(world["F"].me, "once")
     world.run(seconds(3))
     lost["on"] = False
     world.run(seconds(2))
     assert [payload for _, payload in world["F"].unicasts] == [b"once"]
-    assert world["C"].relay.post.out.waiting == 0
+    assert world["C"].relay.unicast_router.unicasts_waiting == 0
 
 
 def test_e3_routing_goes_by_address_not_by_class(world: Sites) -> None:
@@ -202,9 +202,8 @@ def test_e3_routing_goes_by_address_not_by_class(world: Sites) -> None:
 
 def test_e4_the_source_on_the_wire_is_the_relay(world: Sites) -> None:
     seen = []
-    original = world["D"].group.down
-    world["D"].group.down = lambda batch: (seen.append(batch), original(batch))
-    world["D"].stack._wire_up()
+    original = world["D"].group.hand_over
+    world["D"].group.hand_over = lambda batch: (seen.append(batch), original(batch))
     world["C"].say("c0")
     world.run()
     sources = [batch.src for batch in seen if batch.headers and isinstance(batch.headers[-1], Disseminate)]
@@ -234,9 +233,9 @@ def test_e6_unreliable_multicasts_are_not_numbered_and_oob_ones_keep_their_order
 @pytest.mark.parametrize("why", ["DOWN", "OFFLINE", "too many", "too late"])
 def test_e2_a_unicast_that_is_given_up_is_told_once(world: Sites, why: str) -> None:
     c, far = world["C"], world["F"].me
-    world.lose = lambda src, batch: isinstance(batch.headers[-1], (Letter, LetterSeen))
+    world.lose = lambda src, batch: isinstance(batch.headers[-1], (SiteUnicast, SiteUnicastSeen))
     if why == "too many":
-        c.relay.config = attrs.evolve(c.relay.config, max_letters=1)
+        c.relay.unicast_router.config = attrs.evolve(c.relay.config, max_unicasts=1)
     c.write(far, "held")
     assert not told(c, Unreachable)
     match why:
@@ -259,7 +258,7 @@ def test_f1_the_view_of_a_site_that_returns_in_the_same_epoch_is_accepted(world:
     cut_off(world, "D")
     world.run(seconds(11))
     assert list(world["C"].global_names) == ["NYC"]
-    world["D"].relay.open_bridge()
+    world["D"].relay.bridge_link.open()
     world["D"].drain()
     world.run(seconds(1))
     assert world["C"].global_names["SFO"] == ["D", "E", "F", "G"]
@@ -294,7 +293,7 @@ def test_f3_a_half_without_a_bridge_has_limits_too_and_the_other_half_is_not_bou
     world.run(seconds(2))
     assert world["E"].texts("b") == [f"b{number}" for number in range(60)]
     assert [statuses(world[name])[-1] for name in "ABC"] == ["UP"] * 3
-    ledger = world["C"].relay.ledger()["SFO"][world["C"].me]
+    ledger = world["C"].relay.reports.ledger()["SFO"][world["C"].me]
     assert (ledger.numbered, ledger.held) == (60, 0)
     assert ledger.lost > 0
 
@@ -303,7 +302,7 @@ def test_f4_what_only_the_dead_had_counts_once_the_other_site_shows_that_it_has_
     c = world["C"].me
     world["C"].say("c0")
     _, batch = world.sites["NYC"].sent.popleft()
-    world["A"].hear(batch)                                 # nobody else in NYC got it
+    world["A"].receive(batch)                                 # nobody else in NYC got it
     world.run(millis(3), millis(1))
     world.sites["NYC"].sent.clear()
     for name in "AC":

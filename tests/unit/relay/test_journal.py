@@ -2,16 +2,15 @@
 from __future__ import annotations
 
 import pytest
-from journal_disk import Disk, Holder, address, holder, site_row
 
-from jgroups_py.address import Address
-from jgroups_py.disk import AppendSegment
-from jgroups_py.events import LeaveWanted
-from jgroups_py.outputs import Deliver, MessagesLost
-from jgroups_py.protocols.relay.records import _OWNER, OWNER, VERSION, _record, owner_record
-from jgroups_py.protocols.relay.segments import segment_name, segment_number
-from jgroups_py.protocols.relay.sites import DOWN, OFFLINE, UP
-from jgroups_py.units import millis, seconds
+from jgroups_py.model.address import Address
+from jgroups_py.model.events import LeaveRequested
+from jgroups_py.model.outputs import AppendSegment, Deliver, MessagesLost
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.protocols.relay.journal.records import _OWNER, OWNER, VERSION, _record, owner_record
+from jgroups_py.protocols.relay.journal.segments import segment_name, segment_number
+from jgroups_py.protocols.relay.sites.table import DOWN, OFFLINE, UP
+from tests.unit.relay.journal_disk import Disk, Holder, address, holder, site_row
 
 BOB = address("bob")
 
@@ -40,8 +39,8 @@ def test_a_member_that_leaves_while_its_journal_is_read_does_not_connect():
     disk = holder().disk
     late = Holder(disk.copied())
     late.ground.connected.clear()
-    late.stack.tell(late.relay, LeaveWanted(), 0)
-    late.relay.journal.restore.finish()
+    late.stack.notify_layer(late.relay, LeaveRequested(), 0)
+    late.relay.restore.finish()
     assert not late.ground.connected
 
 
@@ -72,7 +71,7 @@ def test_files_that_are_no_segments_are_ignored():
 
 # --- what is written -------------------------------------------------------------------------------------------------
 
-def test_a_run_is_written_before_it_is_delivered():
+def test_a_batch_is_written_before_it_is_delivered():
     member = holder()
     member.outputs.clear()
     member.say(b"one")
@@ -83,12 +82,12 @@ def test_a_run_is_written_before_it_is_delivered():
 def test_everything_held_comes_back_with_its_numbers_flags_and_age():
     first = holder()
     first.say(b"mine")
-    first.hear(BOB, 5, b"five", b"six")
+    first.receive(BOB, 5, b"five", b"six")
     first.wait(seconds(100))
     again = holder(first.disk.copied(), incarnation="2", now_ns=seconds(3))
     assert again.held() == {(first.me, 1): b"mine", (BOB, 5): b"five", (BOB, 6): b"six"}
-    (run,) = again.relay.hold.runs[BOB]
-    assert again.stack.now_ns - run.since_ns == seconds(100)
+    (held,) = again.relay.hold.batches[BOB]
+    assert again.stack.now_ns - held.since_ns == seconds(100)
     assert not again.delivered                     # old origins are not delivered to the new incarnation
     assert again.relay.stats()["restored_messages"] == 3
 
@@ -104,26 +103,26 @@ def test_what_was_restored_comes_back_again_and_once():
 
 def test_the_site_table_comes_back_without_members_and_epoch():
     first = holder()
-    first.hear(BOB, 1, *[b"x"] * 10)
+    first.receive(BOB, 1, *[b"x"] * 10)
     first.trim({BOB: 3}, site_row("SFO", {BOB: 5}), site_row("LON", {BOB: 3}, DOWN), site_row("PAR", {}, OFFLINE))
     again = holder(first.disk.copied(), incarnation="2")
     assert {site.name: (site.status, site.acked.get(BOB), site.epoch, site.members) for site in again.relay.table
             if site.name != "PAR"} == {"SFO": (UP, 5, None, ()), "LON": (DOWN, 3, None, ())}
     assert again.relay.table.sites["PAR"].status == OFFLINE
     assert sorted(number for _, number in again.held()) == list(range(3, 11))
-    assert again.relay.current_numbers()[BOB] == 11
+    assert again.relay.numbering.current_numbers()[BOB] == 11
 
 
 # --- ages -----------------------------------------------------------------------------------------------------------
 
 def age_ns(member: Holder, origin: Address) -> int:
     """How long the first run of an origin has been held."""
-    return member.stack.now_ns - member.relay.hold.runs[origin][0].since_ns
+    return member.stack.now_ns - member.relay.hold.batches[origin][0].since_ns
 
 
-def test_a_held_run_grows_older_in_every_life_of_its_holder_and_not_in_between():
+def test_a_held_batch_grows_older_in_every_life_of_its_holder_and_not_in_between():
     member = holder()
-    member.hear(BOB, 1, b"old")
+    member.receive(BOB, 1, b"old")
     for life in range(2, 6):
         member.wait(seconds(100))
         member = holder(member.disk.copied(), incarnation=str(life), now_ns=seconds(10_000 * life))
@@ -132,9 +131,9 @@ def test_a_held_run_grows_older_in_every_life_of_its_holder_and_not_in_between()
 
 def test_a_planned_stop_costs_nothing_of_an_age():
     first = holder()
-    first.hear(BOB, 1, b"old")
+    first.receive(BOB, 1, b"old")
     first.wait(seconds(100) + millis(700))
-    first.stack.tell(first.relay, LeaveWanted(), first.stack.now_ns)
+    first.stack.notify_layer(first.relay, LeaveRequested(), first.stack.now_ns)
     first.drain()
     first.wait(first.relay.config.leave_timeout_ns)        # SFO is not to be reached
     again = holder(first.disk.copied(), incarnation="2")
@@ -143,7 +142,7 @@ def test_a_planned_stop_costs_nothing_of_an_age():
 
 def test_what_reaches_hold_age_over_several_lives_is_declared_lost_by_range_and_stays_in_the_ledger():
     member = holder(hold_age_ns="10m")
-    member.hear(BOB, 1, *[b"x"] * 13)
+    member.receive(BOB, 1, *[b"x"] * 13)
     for life in range(2, 4):
         member.wait(seconds(250))
         member = holder(member.disk.copied(), incarnation=str(life), hold_age_ns="10m")
@@ -152,21 +151,21 @@ def test_what_reaches_hold_age_over_several_lives_is_declared_lost_by_range_and_
     assert member.relay.table.sites["SFO"].status == OFFLINE
     assert [(loss.origin, loss.first, loss.stop, loss.dest_site) for loss in member.told(MessagesLost)] == [
         (BOB, 1, 14, "SFO")]
-    book = member.relay.ledger()["SFO"][BOB]
+    book = member.relay.reports.ledger()["SFO"][BOB]
     assert (book.numbered, book.acknowledged, book.held, book.lost) == (13, 0, 0, 13)
 
 
 def away(age_s: int, **options: object) -> Holder:
     """A member that starts again with something held for `age_s`, and is in no group yet."""
     first = holder()
-    first.hear(BOB, 1, b"one", b"two")
+    first.receive(BOB, 1, b"one", b"two")
     first.wait(seconds(age_s))
     return Holder(first.disk.copied(), incarnation="2", **options)
 
 
 def test_what_a_member_restored_is_older_by_the_time_its_site_ran_on_without_it():
     again = away(100)
-    again.join(again.relay.journal.clock.now_ns + seconds(60))
+    again.join(again.relay.clock.shown_ns + seconds(60))
     assert age_ns(again, BOB) == seconds(160)
     again.wait(seconds(40))
     third = holder(again.disk.copied(), incarnation="3")
@@ -176,24 +175,24 @@ def test_what_a_member_restored_is_older_by_the_time_its_site_ran_on_without_it(
 def test_what_is_too_old_because_the_site_ran_on_is_not_sent_by_the_member_that_comes_back_and_the_log_says_so():
     again = away(100).found_group()
     again.wait(seconds(1))
-    again.hear(address("carol"), 1, b"young")
-    again.join(again.relay.journal.clock.now_ns + seconds(30 * 60))
+    again.receive(address("carol"), 1, b"young")
+    again.join(again.relay.clock.shown_ns + seconds(30 * 60))
     assert list(again.held().values()) == [b"young"], "what it took in itself is as young as before"
     assert "2 messages held on disk are not sent" in again.warnings
     assert "bob 1..2" in again.warnings
-    assert BOB not in again.relay.current_numbers(), "as relay it must not miss them, and declare them lost"
+    assert BOB not in again.relay.numbering.current_numbers(), "as relay it must not miss them, and declare them lost"
     assert again.relay.stats()["journal_messages_expired"] == 2
 
 
 def test_a_clock_that_lags_is_set_forward_once():
     again = away(100).found_group()
     again.wait(seconds(1))
-    again.hear(address("carol"), 1, b"young")
-    site_clock_ns = again.relay.journal.clock.now_ns + seconds(60)
+    again.receive(address("carol"), 1, b"young")
+    site_clock_ns = again.relay.clock.shown_ns + seconds(60)
     again.join(site_clock_ns)
     again.join(site_clock_ns)
     assert age_ns(again, BOB) == seconds(161)
-    again.join(again.relay.journal.clock.now_ns - seconds(500))
+    again.join(again.relay.clock.shown_ns - seconds(500))
     assert age_ns(again, BOB) == seconds(161), "another member's clock that is behind says nothing"
 
 
@@ -211,7 +210,9 @@ def test_a_damaged_journal_gives_what_its_checksums_vouch_for_and_says_so():
     again = holder(disk, incarnation="2")
     assert again.held() == {(first.me, 1): b"one"}
     assert "were incomplete and 1 records damaged" in again.warnings
-    assert again.relay.stats()["journal_records_skipped"] == 1
+    stats = again.relay.stats()
+    assert [stats[f"journal_{name}"] for name in ("damaged_files", "records_skipped")] == [1, 1]
+    assert stats["journal_cut_bytes"] > 0
 
 
 def test_a_journal_cut_at_any_byte_gives_a_prefix():
@@ -232,9 +233,9 @@ def test_a_journal_cut_at_any_byte_gives_a_prefix():
 def with_a_hole(*others: str) -> Holder:
     """A member that starts again and lacks what came before its held run; it was in a group with `others`."""
     first = Holder(Disk()).found_group(*others)
-    first.hear(BOB, 5, b"five")
+    first.receive(BOB, 5, b"five")
     again = holder(first.disk.copied(), incarnation="2", hold_age_ns="10m", lost_after_ns="30s")
-    again.relay.table.learn((site_row("SFO", {BOB: 3}),), {}, {})
+    again.relay.table.combine((site_row("SFO", {BOB: 3}),), {}, {})
     return again
 
 
@@ -264,10 +265,10 @@ def test_a_hole_waits_for_holders_that_start_late_as_long_as_the_rest_can_be_sen
 
 def test_a_relay_whose_disk_is_empty_learns_from_its_members_who_held_before():
     journal = Holder(Disk()).found_group("B").relay.journal
-    journal.hear_holders(())
-    assert not journal.knows_holders, "a member without a journal of before knows no more"
-    journal.hear_holders(("A", "B", "C"))
-    assert (journal.knows_holders, list(journal.absent)) == (True, ["C"])
+    journal.add_holders(())
+    assert not journal.has_holders, "holders were added though no journal names any"
+    journal.add_holders(("A", "B", "C"))
+    assert (journal.has_holders, list(journal.absent)) == (True, ["C"])
 
 
 def test_the_owner_of_a_segment_is_its_first_record():

@@ -1,11 +1,10 @@
 """The journal on a disk that fails: when it tries again; and what a restart knows of numbers."""
 from __future__ import annotations
 
-from journal_disk import Holder, address, holder
-
-from jgroups_py.disk import JournalFailed
-from jgroups_py.protocols.relay.journal import RETRY_NS
-from jgroups_py.units import seconds
+from jgroups_py.model.events import JournalFailed
+from jgroups_py.model.units import seconds
+from jgroups_py.protocols.relay.journal.journal import RETRY_NS
+from tests.unit.relay.journal_disk import Holder, address, holder
 
 BOB = address("bob")
 
@@ -26,6 +25,6 @@ def test_late_failures_of_what_was_under_way_do_not_put_off_the_next_try():
 def test_after_a_restart_the_numbers_go_on_behind_what_is_held():
     first = holder()
     first.say(b"one", b"two")
-    first.hear(BOB, 5, b"five", b"six")
+    first.receive(BOB, 5, b"five", b"six")
     again = Holder(first.disk.copied(), incarnation="2")
-    assert again.relay.numbers == {first.me: 3, BOB: 7}
+    assert again.relay.numbering.numbers == {first.me: 3, BOB: 7}

@@ -4,12 +4,12 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from journal_disk import address, holder, site_row
 
-from jgroups_py.disk import JournalFailed
-from jgroups_py.protocols.relay import journal
-from jgroups_py.protocols.relay.segments import segment_name
-from jgroups_py.units import millis, seconds
+from jgroups_py.model.events import JournalFailed
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.protocols.relay.journal import journal
+from jgroups_py.protocols.relay.journal.segments import segment_name
+from tests.unit.relay.journal_disk import address, holder, site_row
 
 BOB, EVE = address("bob"), address("eve")
 
@@ -34,10 +34,11 @@ def test_segments_that_nothing_is_held_of_are_removed(small_segments):
 
 def test_one_old_message_does_not_keep_the_segments_after_it(small_segments):
     member = holder()
-    member.hear(EVE, 1, b"precious")
+    member.receive(EVE, 1, b"precious")
     for _ in range(200):
         member.say(bytes(200))
-        member.trim({member.me: member.relay.next_number}, site_row("SFO", {member.me: member.relay.next_number}))
+        numbers = {member.me: member.relay.numbering.next_number}
+        member.trim(numbers, site_row("SFO", numbers))
     member.wait(seconds(1))
     assert member.disk.nbytes < 8 * 2000
     assert holder(member.disk.copied(), incarnation="2").held() == {(EVE, 1): b"precious"}
@@ -56,7 +57,7 @@ def test_whatever_is_said_trimmed_and_synced_the_disk_has_what_is_held_and_not_m
             if origin == member.me:
                 member.say(*payloads)
             else:
-                member.hear(origin, ends[origin], *payloads)
+                member.receive(origin, ends[origin], *payloads)
             ends[origin] += len(payloads)
             if rng.random() < 0.3:
                 chosen = rng.choice(list(ends))
@@ -79,7 +80,7 @@ def test_whatever_is_said_trimmed_and_synced_the_disk_has_what_is_held_and_not_m
 
 # --- syncs -----------------------------------------------------------------------------------------------------------
 
-def test_every_holds_runs_back_from_other_sites_until_the_disk_has_them():
+def test_every_holds_batches_back_from_other_sites_until_the_disk_has_them():
     member = holder(hold_sync="every")
     member.disk.lazy = True
     member.say(b"one", b"two")
@@ -95,7 +96,7 @@ def test_every_holds_runs_back_from_other_sites_until_the_disk_has_them():
     assert member.delivered == [b"one", b"two", b"three"]      # local delivery never waited
 
 
-def test_many_runs_share_a_sync_and_none_is_asked_for_while_one_is_under_way():
+def test_many_batches_share_a_sync_and_none_is_asked_for_while_one_is_under_way():
     member = holder(hold_sync="every")
     member.wait(0)
     member.disk.lazy = True
@@ -129,15 +130,16 @@ def test_none_never_syncs():
     assert not member.disk.syncs
 
 
-def test_a_moved_run_leaves_its_old_segment_only_when_its_copy_is_synced(small_segments):
+def test_a_moved_batch_leaves_its_old_segment_only_when_its_copy_is_synced(small_segments):
     member = holder(hold_sync="interval", hold_sync_interval_ns="1s")
     oldest = segment_name(1)
     member.disk.lazy = True
     for number in range(1, 8):
-        member.hear(EVE, number, b"precious")
+        member.receive(EVE, number, b"precious")
         for _ in range(8):
             member.say(bytes(200))
-        member.trim({member.me: member.relay.next_number}, site_row("SFO", {member.me: member.relay.next_number}))
+        numbers = {member.me: member.relay.numbering.next_number}
+        member.trim(numbers, site_row("SFO", numbers))
     member.wait(seconds(2))
     assert oldest in member.disk.files
     member.finish_sync()
@@ -165,7 +167,7 @@ def test_what_the_disk_missed_is_written_once_it_works(sync):
     member.say(b"one")
     member.disk.broken = "no space left on device"
     member.say(b"two")
-    member.hear(BOB, 7, b"seven")
+    member.receive(BOB, 7, b"seven")
     member.disk.broken = ""
     member.say(b"three")
     member.wait(seconds(11))
@@ -203,9 +205,9 @@ def test_what_a_failed_disk_may_not_have_kept_is_written_once_more(sync, monkeyp
     monkeypatch.setattr(journal, "SEGMENT_BYTES", 2000)
     member = holder(hold_sync=sync, hold_sync_interval_ns="1s")
     member.disk.lazy = True
-    member.hear(EVE, 1, bytes(1500))
+    member.receive(EVE, 1, bytes(1500))
     member.wait(millis(1500))                                     # a sync is under way for this file,
-    member.hear(BOB, 1, bytes(1500))                              # not for this one,
+    member.receive(BOB, 1, bytes(1500))                              # not for this one,
     member.say(bytes(1500))                                       # nor for the newest
     member.notify(JournalFailed("input/output error"))
     unsure = [member.me] if sync == "none" else [EVE, BOB, member.me]

@@ -3,26 +3,26 @@ from __future__ import annotations
 
 import pytest
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
-from jgroups_py.events import BridgeDelivered, GetState
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.events import BridgeDelivered, GetState
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.model.view import ViewId
 from jgroups_py.protocols.relay.headers import (
-    Base,
+    BaseHeader,
     Confirm,
     Copy,
     Disseminate,
-    Fetch,
+    FetchHeader,
     Forward,
-    Hello,
-    Need,
+    HelloHeader,
+    NeedHeader,
     Order,
     SiteRow,
 )
-from jgroups_py.protocols.relay.headers import View as SiteView
-from jgroups_py.protocols.relay.sites import UP, Site, SiteTable
-from jgroups_py.protocols.relay.vectors import copied
-from jgroups_py.units import millis, seconds
-from jgroups_py.view import ViewId
+from jgroups_py.protocols.relay.headers import ViewHeader as SiteView
+from jgroups_py.protocols.relay.inbound.vectors import copied
+from jgroups_py.protocols.relay.sites.table import UP, Site, SiteTable
 from tests.unit.relay.sites import Member, Sites, lost, numbered, statuses
 from tests.unit.relay.sites import Site as Group
 
@@ -57,7 +57,7 @@ def test_a_founder_that_leads_the_merged_group_forwards_what_the_others_multicas
     world.run(seconds(1))
     assert sorted(payload.decode() for _, payload in world["E"].got) == ["B to all", "C to all", "X to all"]
     assert lost(world["B"]) == lost(world["E"]) == []
-    assert world["X"].relay.ledger()["SFO"][world["B"].me].numbered == 1, "what was before is not owed"
+    assert world["X"].relay.reports.ledger()["SFO"][world["B"].me].numbered == 1, "what was before is not owed"
 
 
 def test_have_says_what_was_numbered_when_the_view_began_and_nothing_of_our_own_counts_as_heard() -> None:
@@ -70,12 +70,13 @@ def test_have_says_what_was_numbered_when_the_view_began_and_nothing_of_our_own_
     world["B"].say("b2")                                   # before X has the answers
     world.run(millis(100))
     relay = world["X"].relay
-    assert relay.ends == {world["B"].me: 3}
-    assert relay.numbers[world["B"].me] == 4
-    assert relay.current_numbers()[world["B"].me] == 4
-    relay.learn_ends({world["X"].me: 99, world["B"].me: 1 << 40, world["C"].me: 1 << 40})
-    assert relay.ends == {world["B"].me: 3, world["C"].me: 1 << 40}, "own numbers are known here; no absurd jump"
-    assert relay.stats()["jumps_refused"] == 1
+    assert relay.numbering.ends == {world["B"].me: 3}
+    assert relay.numbering.numbers[world["B"].me] == 4
+    assert relay.numbering.current_numbers()[world["B"].me] == 4
+    relay.numbering.raise_ends({world["X"].me: 99, world["B"].me: 1 << 40, world["C"].me: 1 << 40})
+    ends = relay.numbering.ends
+    assert ends == {world["B"].me: 3, world["C"].me: 1 << 40}, "own numbers are known here; no absurd jump"
+    assert relay.stats()["implausible_dropped"] == 1
 
 
 def test_a_hole_of_a_present_origin_is_declared_lost_at_both_sites_and_what_follows_arrives() -> None:
@@ -86,9 +87,9 @@ def test_a_hole_of_a_present_origin_is_declared_lost_at_both_sites_and_what_foll
     world.run(millis(200))
     for member in world.sites["NYC"].members.values():     # whatever the reason: all copies of two of them are gone
         hold, me = member.relay.hold, world["C"].me
-        runs = [run for first, stop in ((1, 2), (4, 6)) for run in list(hold.pieces(me, first, stop))]
-        if me in hold.runs:
-            hold.runs[me] = runs
+        batches = [held for first, stop in ((1, 2), (4, 6)) for held in list(hold.pieces(me, first, stop))]
+        if me in hold.batches:
+            hold.batches[me] = batches
     world.lose = lambda src, batch: False
     world.run(seconds(4))
     assert world["E"].texts("c") == ["c0"]
@@ -97,19 +98,19 @@ def test_a_hole_of_a_present_origin_is_declared_lost_at_both_sites_and_what_foll
     assert world["E"].texts("c") == ["c0", "c3", "c4"]
     assert lost(world["A"]) == lost(world["C"]) == [("SFO", 2, 4)]
     assert lost(world["E"]) == [(None, 2, 4)]
-    book = world["C"].relay.ledger()["SFO"][world["C"].me]
+    book = world["C"].relay.reports.ledger()["SFO"][world["C"].me]
     assert (book.numbered, book.acknowledged, book.held, book.lost) == (5, 3, 0, 2)
 
 
 def test_a_hole_waits_its_full_time_though_another_one_was_there_before() -> None:
     world = sites({"lost_after_ns": seconds(5)}, NYC="ABC", SFO="DE")
-    status, me = world["A"].relay.status, world["C"].me
-    world["A"].relay.ends[me] = 5
+    trimmer, me = world["A"].relay.trimmer, world["C"].me
+    world["A"].relay.numbering.ends[me] = 5
     world.run(seconds(4))
-    assert status.holes["SFO", me][0] == 1
+    assert trimmer.holes["SFO", me][0] == 1
     world["A"].relay.table.sites["SFO"].acked[me] = 3      # it got 1 and 2 after all
     world.run(seconds(4))
-    assert status.holes["SFO", me][0] == 3
+    assert trimmer.holes["SFO", me][0] == 3
     assert lost(world["C"]) == []
     world.run(seconds(3))
     assert lost(world["C"]) == [("SFO", 3, 5)]
@@ -154,7 +155,7 @@ def test_what_a_third_member_has_is_wanted_too_where_neither_relay_nor_member_ha
     world.run(millis(200))
     nyc = world.sites["NYC"]
     world.leave_bridge(world["A"], "cut off")
-    world["A"].relay.bridge_wanted = False
+    world["A"].relay.bridge_link.wanted = False
     world.lose = lambda src, batch: False
     founder(world, "NYC", "B")
     world.run(millis(500))
@@ -162,10 +163,10 @@ def test_what_a_third_member_has_is_wanted_too_where_neither_relay_nor_member_ha
     world.without_bridge = "C"
     founder(world, "NYC", "C")
     world.leave_bridge(world["B"], "cut off")
-    world["B"].relay.bridge_wanted = False
+    world["B"].relay.bridge_link.wanted = False
     world.without_bridge = ""
     nyc.install(["C", "A", "B"])
-    assert world["A"].me in world["C"].relay.receiving.confirmers
+    assert world["A"].me in world["C"].relay.acknowledger.confirmers
     world.join_bridge(world["C"])
     world.run(seconds(5))
     assert world["A"].texts("d") == ["d0"] or lost(world["A"]) == [(None, 1, 2)]
@@ -197,11 +198,11 @@ def test_what_was_refused_in_one_epoch_is_said_again_before_the_first_forward_of
     world.run(millis(500))                                  # B obeys E
     world.lose = unheard
     world.run(millis(500))                                  # and refuses what D says
-    assert (lost(b), b.relay.sending.peers.get(d.bridge) is not None) == ([], True)
+    assert (lost(b), b.relay.peers.get(d.bridge) is not None) == ([], True)
     sfo.members["F"] = Member(sfo, "F")
     sfo.install(["D", "F"])                                 # now D's half has it
     if asked:
-        d.tell(BridgeDelivered(Batch(b.bridge, d.bridge, (), (Need({d.me: 1}),), 0)))
+        d.tell(BridgeDelivered(Batch(b.bridge, d.bridge, (), (NeedHeader({d.me: 1}),), 0)))
     d.say("d1")                                             # goes out before F has answered SYNC, so before HELLO
     world.run(seconds(1))
     assert (b.texts("d"), lost(b)) == (["d1"], [(None, 1, 2)])
@@ -215,7 +216,7 @@ def test_a_base_counts_in_the_epoch_that_it_carries() -> None:
     relay.table.sites["SFO"].epoch = ViewId(50, d.me)
 
     def says(counter: int, number: int) -> None:
-        base = Base("SFO", ViewId(counter, d.me), {d.me: number}, {})
+        base = BaseHeader("SFO", ViewId(counter, d.me), {d.me: number}, {})
         world["A"].tell(BridgeDelivered(Batch(d.bridge, world["A"].bridge, (), (base,), 0)))
         world.run(millis(20))
     says(49, 9)
@@ -243,7 +244,7 @@ def test_members_go_by_the_epoch_of_their_view_and_not_by_the_highest_that_was_h
     assert table.sites["SFO"].members == (a, b, c), "a row with older members and a high epoch goes not back"
     assert not site.accepts(ViewId(5, a))
     site.see(ViewId(6, a), (a,))
-    table.learn((site.row(),), {}, {})
+    table.combine((site.row(),), {}, {})
     assert (table.sites["SFO"].members, table.sites["SFO"].epoch) == ((a,), ViewId(6, a))
 
 
@@ -251,10 +252,10 @@ def test_a_site_is_owed_from_the_lowest_number_that_any_half_knows() -> None:
     a, b, _ = addresses(sites(NYC="ABC"))
     site = Site("SFO")
     site.begin({a: 10})
-    site.learn(SiteRow("SFO", UP, None, (), {a: 12, b: 7}, {a: 6, b: 7}))
+    site.combine(SiteRow("SFO", UP, None, (), {a: 12, b: 7}, {a: 6, b: 7}))
     assert site.owed == {a: 6, b: 7}, "of a it was owed from 6 on; of b nothing below 7"
     assert site.acked == {a: 12, b: 7}
-    site.learn(SiteRow("SFO", UP, None, (), {a: 12, b: 9}, {a: 8}))
+    site.combine(SiteRow("SFO", UP, None, (), {a: 12, b: 9}, {a: 8}))
     assert site.owed == {a: 6}, "and b from the first on, as a half knows that owes all"
     assert (site.book(a, 12).numbered, site.book(b, 9).numbered) == (6, 8)
 
@@ -265,17 +266,17 @@ def test_a_hello_is_preceded_by_the_view() -> None:
     world["A"].say("a0", "a1")
     world.run(seconds(1))
     seen: list[str] = []
-    original = world["D"].relay.to_bridge
+    original = world["D"].relay.bridge_link.send_to
 
     def spy(to: Address, header: object, *rest: object) -> None:
-        if isinstance(header, (Hello, SiteView)):
+        if isinstance(header, (HelloHeader, SiteView)):
             seen.append(type(header).__name__)
         original(to, header, *rest)                        # type: ignore[arg-type]
-    world["D"].relay.to_bridge = spy                       # type: ignore[method-assign,assignment]
+    world["D"].relay.bridge_link.send_to = spy                       # type: ignore[method-assign,assignment]
     world["A"].say("a2")
     world.sites["SFO"].install(["D", "E"])
     world.run(millis(50))
-    assert seen[:2] == ["View", "Hello"]
+    assert seen[:2] == ["ViewHeader", "HelloHeader"]
     site = world["A"].relay.table.sites["SFO"]
     assert site.graces
     assert site.graces[0].kept[world["A"].me] <= 3
@@ -287,14 +288,14 @@ def test_a_confirmation_of_another_view_does_not_count() -> None:
     world.run(millis(200))
     d, e = world["D"], world["E"]
     relay = d.relay
-    before = copied(relay.receiving.confirmed[e.me])
+    before = copied(relay.acknowledger.confirmed[e.me])
     stale = Confirm(ViewId(99, d.me), {"NYC": {world["A"].me: 50}})
-    d.hear(Batch(e.me, d.me, (), (stale,), 0))
-    assert relay.receiving.confirmed[e.me] == before
-    assert relay.receiving.ackable("NYC", world["A"].me) == 2
-    fresh = Confirm(relay.view.id, {"NYC": {world["A"].me: 50}})
-    d.hear(Batch(e.me, d.me, (), (fresh,), 0))
-    assert relay.receiving.confirmed[e.me]["NYC"][world["A"].me] == 50
+    d.receive(Batch(e.me, d.me, (), (stale,), 0))
+    assert relay.acknowledger.confirmed[e.me] == before
+    assert relay.acknowledger.ackable("NYC", world["A"].me) == 2
+    fresh = Confirm(relay.group.view.id, {"NYC": {world["A"].me: 50}})
+    d.receive(Batch(e.me, d.me, (), (fresh,), 0))
+    assert relay.acknowledger.confirmed[e.me]["NYC"][world["A"].me] == 50
 
 
 # --- what nobody may say ----------------------------------------------------------------------------------------------
@@ -308,13 +309,13 @@ def test_orders_copies_and_questions_of_strangers_are_counted_and_dropped() -> N
     stranger, held = world["D"].me, a.relay.hold.messages
     order = Order(1, "offline", "SFO", 0, 0)
     sent = len(world.sites["NYC"].sent)
-    for header in (order, Fetch({world["B"].me: ((1, 2),)}), Copy(stranger, 1, 0, 0),
-                   Confirm(a.relay.view.id, {"SFO": {stranger: 9}})):
-        a.hear(Batch(stranger, a.me, (b"x",), (header,), 0))
-    assert a.relay.stats()["from_no_member"] == 4
+    for header in (order, FetchHeader({world["B"].me: ((1, 2),)}), Copy(stranger, 1, 0, 0),
+                   Confirm(a.relay.group.view.id, {"SFO": {stranger: 9}})):
+        a.receive(Batch(stranger, a.me, (b"x",), (header,), 0))
+    assert a.relay.stats()["non_member_dropped"] == 4
     assert (statuses(a), a.relay.hold.messages, len(world.sites["NYC"].sent)) == (["UP"], held, sent)
-    assert stranger not in a.relay.receiving.confirmed
-    a.hear(Batch(world["B"].me, a.me, (), (order,), 0))
+    assert stranger not in a.relay.acknowledger.confirmed
+    a.receive(Batch(world["B"].me, a.me, (), (order,), 0))
     world.run(millis(100))
     assert statuses(a) == ["UP", "OFFLINE"], "a member may"
 
@@ -326,9 +327,9 @@ def test_nobody_jumps_further_than_any_site_was_ever_behind(far: int) -> None:
     world.run(millis(200))
     d, e, b = world["D"], world["E"], world["B"]
     forged = Disseminate("NYC", b.me, far, far, 0)
-    e.hear(Batch(d.me, None, (b"forged",), (forged,), 0))
-    e.hear(Batch(d.me, None, (), (Base("NYC", world["A"].relay.view.id, {b.me: far}, {}),), 0))
-    assert (e.relay.stats()["jumps_refused"], lost(e)) == (2, [])
+    e.receive(Batch(d.me, None, (b"forged",), (forged,), 0))
+    e.receive(Batch(d.me, None, (), (BaseHeader("NYC", world["A"].relay.group.view.id, {b.me: far}, {}),), 0))
+    assert (e.relay.stats()["implausible_dropped"], lost(e)) == (2, [])
     b.say("b2")
     world.run(millis(200))
     assert e.texts("b") == ["b0", "b1", "b2"]
@@ -339,11 +340,11 @@ def test_a_relay_takes_no_forward_and_no_base_from_far_above() -> None:
     world["B"].say("b0")
     world.run(millis(200))
     a, d, b = world["A"], world["D"], world["B"]
-    epoch = a.relay.view.id
-    for header in (Forward("NYC", epoch, b.me, 1 << 40, 1 << 40, 0), Base("NYC", epoch, {b.me: 1 << 40}, {})):
+    epoch = a.relay.group.view.id
+    for header in (Forward("NYC", epoch, b.me, 1 << 40, 1 << 40, 0), BaseHeader("NYC", epoch, {b.me: 1 << 40}, {})):
         d.tell(BridgeDelivered(Batch(a.bridge, d.bridge, (b"x",), (header,), 0)))
     world.run(millis(200))
-    assert d.relay.stats()["jumps_refused"] > 0
+    assert d.relay.stats()["implausible_dropped"] > 0
     b.say("b1")
     world.run(millis(200))
     assert (world["E"].texts("b"), lost(world["E"])) == (["b0", "b1"], [])

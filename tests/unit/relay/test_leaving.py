@@ -3,12 +3,13 @@ from __future__ import annotations
 
 import attrs
 import pytest
-from sites import Sites, cut_off, lost, numbered, statuses
 
-from jgroups_py.batch import Batch
-from jgroups_py.protocols.relay.headers import Forward, Hello
-from jgroups_py.units import millis, seconds
-from jgroups_py.view import ViewId
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.model.view import ViewId
+from jgroups_py.protocols.relay.headers import Forward, HelloHeader
+from jgroups_py.protocols.relay.sites.leaving import PlannedLeave
+from tests.unit.relay.sites import Sites, cut_off, lost, numbered, statuses
 
 
 @pytest.fixture
@@ -57,34 +58,34 @@ def test_a_hello_of_the_epoch_that_said_goodbye_does_not_bring_the_site_back() -
     """It may be under way, or answer a HELLO of ours that met the relay while it left."""
     for forget, status in ((False, "DOWN"), (True, "OFFLINE")):
         world = Sites(NYC="A", SFO="DE").build()
-        bridge, epoch = world["A"].bridge, world["A"].relay.view.id
-        world["A"].relay.sending.goodbye(last=True, forget=forget)
+        bridge, epoch = world["A"].bridge, world["A"].relay.group.view.id
+        world["A"].relay.introducer.goodbye(last=True, forget=forget)
         world.settle()
         world.run(millis(10))
         assert statuses(world["D"])[-1] == status
-        world.on_bridge.append((bridge, Batch(bridge, world["D"].bridge, (), (Hello("NYC", epoch, {}, False),))))
+        world.on_bridge.append((bridge, Batch(bridge, world["D"].bridge, (), (HelloHeader("NYC", epoch, {}, False),))))
         world.run(millis(50))
         assert statuses(world["D"])[-1] == status
-        assert world["D"].relay.sending.peers.of("NYC") == []
+        assert world["D"].relay.peers.of("NYC") == []
         higher = ViewId(epoch.counter + 1, epoch.coordinator)
-        world.on_bridge.append((bridge, Batch(bridge, world["D"].bridge, (), (Hello("NYC", higher, {}, False),))))
+        world.on_bridge.append((bridge, Batch(bridge, world["D"].bridge, (), (HelloHeader("NYC", higher, {}, False),))))
         world.run(millis(50))
         assert statuses(world["D"])[-1] == "UP"
 
 
 def test_a_relay_that_said_goodbye_does_not_introduce_itself_again() -> None:
     world = Sites(NYC="A", SFO="DE").build()
-    world["A"].relay.sending.goodbye(last=True, forget=False)
+    world["A"].relay.introducer.goodbye(last=True, forget=False)
     world.run(millis(10))
     world.sites["SFO"].crash("D")                     # so E is the relay, and says HELLO to A
     world.run(seconds(1))
     assert statuses(world["E"])[-1] == "DOWN"
-    assert world["E"].relay.sending.peers.of("NYC") == []
+    assert world["E"].relay.peers.of("NYC") == []
 
 
 def test_the_last_member_of_a_site_waits_a_moment_for_sites_that_it_does_not_reach_yet() -> None:
     world = Sites(NYC="AB", SFO="DE").build()
-    world["B"].relay.config = attrs.evolve(world["B"].relay.config, leave_timeout_ns=seconds(1.5))
+    world["B"].relay.part(PlannedLeave).config = attrs.evolve(world["B"].relay.config, leave_timeout_ns=seconds(1.5))
     world.without_bridge = "B"
     world.sites["NYC"].crash("A")                     # B is the relay now, and is not on the bridge yet
     member = world.leave("B")

@@ -4,11 +4,11 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from sites import Member, Sites, cut_off
 
-from jgroups_py.protocols.relay.headers import Seen
-from jgroups_py.protocols.relay.sites import Book, Site
-from jgroups_py.units import millis, seconds
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.protocols.relay.headers import SeenHeader
+from jgroups_py.protocols.relay.sites.table import Book, Site
+from tests.unit.relay.sites import Member, Sites, cut_off
 
 
 @pytest.fixture
@@ -17,13 +17,13 @@ def world() -> Sites:
 
 
 def own(member: Member, site: str = "SFO") -> Book:
-    return member.relay.ledger()[site][member.me]
+    return member.relay.reports.ledger()[site][member.me]
 
 
 def test_the_origin_knows_at_any_moment_what_became_of_each_of_its_messages(world: Sites) -> None:
     c = world["C"]
     assert own(c) == Book(0, 0, 0, 0)
-    world.lose = lambda src, batch: isinstance(batch.headers[-1], Seen)
+    world.lose = lambda src, batch: isinstance(batch.headers[-1], SeenHeader)
     c.say("c0", "c1", "c2")
     assert own(c) == Book(3, 0, 3, 0), "numbered, but not even multicast yet"
     world.run(seconds(1))
@@ -44,7 +44,7 @@ def test_the_relay_counts_what_its_site_delivered(world: Sites) -> None:
     world["B"].say("b0")
     world.run(seconds(1))
     for name in "ABC":
-        ledger = world[name].relay.ledger()["SFO"]
+        ledger = world[name].relay.reports.ledger()["SFO"]
         assert ledger[world["C"].me] == Book(2, 2, 0, 0)
         assert ledger[world["B"].me] == Book(1, 1, 0, 0)
 
@@ -73,10 +73,10 @@ def test_what_two_halves_settled_adds_up_after_the_merge() -> None:
     one.acknowledge({origin: 6})
     other.acknowledge({origin: 3})
     other.lose({origin: 9})
-    one.learn(other.row())
+    one.combine(other.row())
     assert one.book(origin, 12) == Book(11, 2, 3, 6)
-    assert [tuple(ranges) for ranges in one.untold.values()] == [((3, 9),)]
-    one.learn(other.row())
+    assert [tuple(ranges) for ranges in one.unreported.values()] == [((3, 9),)]
+    one.combine(other.row())
     assert one.book(origin, 12) == Book(11, 2, 3, 6)
 
 
@@ -111,10 +111,10 @@ def test_it_adds_up_at_every_moment_whatever_happens(seed: int) -> None:
 def check(member: Member) -> None:
     """The sums, and that what counts as held is held."""
     relay = member.relay
-    for name, books in relay.ledger().items():
+    for name, books in relay.reports.ledger().items():
         for book in books.values():
             assert book.numbered == book.acknowledged + book.held + book.lost
             assert min(book.numbered, book.acknowledged, book.held, book.lost) >= 0
         settled = relay.table.sites[name].acked.get(member.me, 1)
         kept = sum(max(0, stop - max(first, settled)) for first, stop in relay.hold.ranges(member.me))
-        assert own(member, name).held == kept + relay.next_number - relay.numbers.get(member.me, 1)
+        assert own(member, name).held == kept + relay.numbering.next_number - relay.numbering.numbers.get(member.me, 1)

@@ -2,11 +2,11 @@
 from __future__ import annotations
 
 import pytest
-from sites import Sites
 
-from jgroups_py.outputs import Output, RelayObeyed
-from jgroups_py.protocols.relay.receiving import MAX_JUMP
-from jgroups_py.units import millis, seconds
+from jgroups_py.model.counter_jumps import MAX_JUMP
+from jgroups_py.model.outputs import Output, RelayAccepted
+from jgroups_py.model.units import millis, seconds
+from tests.unit.relay.sites import Sites
 
 
 @pytest.mark.parametrize(("over", "refused"), [(0, 0), (1, 1)])
@@ -15,10 +15,10 @@ def test_a_jump_of_a_number_is_believed_up_to_a_limit(over: int, refused: int) -
     world["B"].say("one")
     world.run(seconds(1))
     relay, origin = world["A"].relay, world["B"].me
-    known = relay.numbers[origin]
-    relay.learn_ends({origin: known + MAX_JUMP + over})
-    assert relay.ends.get(origin, 0) == (known + MAX_JUMP if not over else 0)
-    assert relay.stats().get("jumps_refused", 0) == refused
+    known = relay.numbering.numbers[origin]
+    relay.numbering.raise_ends({origin: known + MAX_JUMP + over})
+    assert relay.numbering.ends.get(origin, 0) == (known + MAX_JUMP if not over else 0)
+    assert relay.stats().get("implausible_dropped", 0) == refused
 
 
 def test_what_a_split_kept_from_a_member_is_counted_by_messages() -> None:
@@ -35,22 +35,22 @@ def test_what_a_split_kept_from_a_member_is_counted_by_messages() -> None:
     assert world["A"].relay.stats()["missed_in_site"] == 2
 
 
-def test_a_relay_that_is_obeyed_is_told_once_and_its_successor_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_accepted_relay_is_reported_once_and_its_successor_once(monkeypatch: pytest.MonkeyPatch) -> None:
     world = Sites(NYC="AB", SFO="DE").build()
-    relay, heard = world["A"].relay, list[RelayObeyed]()
-    tell = relay.tell
+    relay, reported = world["A"].relay, list[RelayAccepted]()
+    notify = relay.introducer.notify
 
     def listen(output: Output) -> None:
-        if isinstance(output, RelayObeyed):
-            heard.append(output)
-        tell(output)
-    monkeypatch.setattr(relay, "tell", listen)
-    relay.sending.obeying.clear()
+        if isinstance(output, RelayAccepted):
+            reported.append(output)
+        notify(output)
+    monkeypatch.setattr(relay.introducer, "notify", listen)
+    relay.introducer.reported.clear()
     for number in range(5):
         world["D"].say(f"d{number}")
         world.run(seconds(1))
-    first = world["D"].relay.view.id
-    assert [(output.site, output.epoch) for output in heard] == [("SFO", first)]
+    first = world["D"].relay.group.view.id
+    assert [(output.site, output.epoch) for output in reported] == [("SFO", first)]
     world.sites["SFO"].crash("D")
     world.run(seconds(2))
-    assert [output.epoch for output in heard] == [first, world["E"].relay.view.id]
+    assert [output.epoch for output in reported] == [first, world["E"].relay.group.view.id]

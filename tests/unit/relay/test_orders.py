@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 import pytest
-from sites import Member, Sites, answers, cut_off, lost, numbered, statuses
 
-from jgroups_py.batch import Batch, Header
+from jgroups_py.model.batch import Batch, Header
+from jgroups_py.model.units import millis, seconds
 from jgroups_py.protocols.relay.headers import Forward, Order, OrderAnswer, Trim
-from jgroups_py.protocols.relay.orders import OVERTAKEN
-from jgroups_py.units import millis, seconds
+from jgroups_py.protocols.relay.sites.admin import SUPERSEDED
+from tests.unit.relay.sites import Member, Sites, answers, cut_off, lost, numbered, statuses
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def world() -> Sites:
 def reconnect(world: Sites, name: str) -> None:
     cut_off(world, name)
     world.run(millis(200))
-    world[name].relay.open_bridge()
+    world[name].relay.bridge_link.open()
     world[name].drain()
     world.run(seconds(1))
 
@@ -95,13 +95,12 @@ def test_an_answer_goes_the_way_of_the_table_and_behind_it(world: Sites) -> None
     """So the member that asked shows the site OFFLINE when it says that the order was carried out."""
     said: list[tuple[type, object]] = []
     group = world["A"].group
-    send = group.down
+    send = group.hand_over
 
     def down(batch: Batch) -> None:
         said.append((type(batch.headers[-1]), batch.dest))
         send(batch)
-    group.down = down
-    world["A"].stack._wire_up()
+    group.hand_over = down
     world["C"].order("offline", "SFO")
     world.run(seconds(1))
     assert [entry for entry in said if entry[0] in (Trim, OrderAnswer)][:2] == [(Trim, None), (OrderAnswer, None)]
@@ -190,9 +189,8 @@ def test_online_stops_a_drain(world: Sites) -> None:
 def keep_back(member: Member, kind: type[Header]) -> list[Batch]:
     """From now on `member` sends nothing in the group with such a header; what it would have sent is collected."""
     kept: list[Batch] = []
-    send = member.group.down
-    member.group.down = lambda batch: kept.append(batch) if isinstance(batch.headers[-1], kind) else send(batch)
-    member.stack._wire_up()
+    send = member.group.hand_over
+    member.group.hand_over = lambda batch: kept.append(batch) if isinstance(batch.headers[-1], kind) else send(batch)
     return kept
 
 
@@ -203,9 +201,9 @@ def test_a_drain_that_comes_later_than_the_online_given_after_it_is_refused(worl
     world["B"].order("online", "SFO")
     world.run(seconds(7))
     assert answers(world["B"]) == [""]
-    del world["C"].group.down
+    del world["C"].group.hand_over
     for batch in late[:1]:
-        world["C"].group.down(batch)
+        world["C"].group.hand_over(batch)
     world.run(seconds(1))
     assert statuses(world["A"]) == ["UP"]
     assert world["A"].relay.table.sites["SFO"].open
@@ -220,7 +218,7 @@ def test_who_did_not_know_of_an_order_is_told_so_unless_it_wanted_the_same(world
     world["C"].order("offline", "SFO")
     world["B"].order("online", "SFO")
     world.run(seconds(1))
-    assert sorted(answers(world["B"])[2:] + answers(world["C"])[2:]) == ["", OVERTAKEN]
+    assert sorted(answers(world["B"])[2:] + answers(world["C"])[2:]) == ["", SUPERSEDED]
 
 
 def test_a_half_that_drains_gives_it_up_where_the_other_was_told_online(world: Sites) -> None:
@@ -236,8 +234,8 @@ def test_a_half_that_drains_gives_it_up_where_the_other_was_told_online(world: S
     assert answers(world["A"]) == []
     nyc.install(["A", "B", "C"])
     world.run(seconds(1))
-    assert answers(world["A"]) == [OVERTAKEN]
-    assert world["A"].relay.orders.drains == {}
+    assert answers(world["A"]) == [SUPERSEDED]
+    assert world["A"].relay.admin.drains == {}
     reconnect(world, "D")
     assert world["F"].texts("c") == ["c0"]
     assert statuses(world["A"])[-1] == "UP"

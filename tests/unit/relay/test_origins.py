@@ -1,13 +1,12 @@
 """In whose name messages of other sites are delivered."""
 from __future__ import annotations
 
-from sites import Sites
-
-from jgroups_py.address import Address, ProxyUUID
-from jgroups_py.batch import Batch
-from jgroups_py.outputs import Deliver
+from jgroups_py.model.address import Address, ProxyUUID
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.outputs import Deliver
+from jgroups_py.model.units import millis, seconds
 from jgroups_py.protocols.relay.headers import Forward
-from jgroups_py.units import millis, seconds
+from tests.unit.relay.sites import Sites
 
 
 def test_a_message_of_another_site_names_its_origin_its_site_and_the_relay_that_brought_it() -> None:
@@ -53,11 +52,15 @@ def test_a_hole_is_asked_for_at_once() -> None:
 
 
 def test_a_relay_that_has_resigned_knows_nothing_of_its_office_any_more() -> None:
-    status = Sites(NYC="ABC", SFO="DEF").build()["A"].relay.status
-    for site in status.relay.table:
+    world = Sites(NYC="ABC", SFO="DEF").build()
+    relay = world["A"].relay
+    for site in relay.table:
         site.draining = {}
-    assert status.table_told != ()
-    status.full, status.holes, status.takes_us_for = True, {"SFO": {}}, {"SFO": 1}       # type: ignore[dict-item]
-    status.resigned()
-    assert (status.table_told, status.full, status.holes, status.takes_us_for) == ((), False, {}, {})
-    assert [site.draining for site in status.relay.table] == [None]
+    assert relay.trimmer.last_table != ()
+    relay.trimmer.full, relay.trimmer.holes = True, {"SFO": {}}                       # type: ignore[dict-item]
+    relay.site_status.status_elsewhere = {"SFO": 1}
+    world.sites["NYC"].install(["B", "A", "C"])
+    assert not relay.group.is_relay
+    assert (relay.trimmer.last_table, relay.trimmer.full, relay.trimmer.holes) == ((), False, {})
+    assert relay.site_status.status_elsewhere == {}
+    assert [site.draining for site in relay.table] == [None]

@@ -1,23 +1,22 @@
 """Remote relays as a relay sees them: cursors, windows, and which of several is obeyed."""
 from __future__ import annotations
 
-from sites import Sites
-
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
-from jgroups_py.protocols.relay.buffer import MESSAGE_BYTES, Hold
-from jgroups_py.protocols.relay.peers import Peer, Peers
-from jgroups_py.protocols.relay.sites import Grace, Site
-from jgroups_py.units import millis, seconds
-from jgroups_py.view import ViewId
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.model.view import ViewId
+from jgroups_py.protocols.relay.origin.hold import MESSAGE_BYTES, Hold
+from jgroups_py.protocols.relay.outbound.peers import RelayPeer, RelayPeers
+from jgroups_py.protocols.relay.sites.table import Grace, Site
+from tests.unit.relay.sites import Sites
 
 ONE, TWO, X, Y = (Address(name.encode().ljust(16, b"\0"), name) for name in ("one", "two", "x", "y"))
 SIZE = 100
 WEIGHT = SIZE + MESSAGE_BYTES
 
 
-def peer(address: Address = X, counter: int = 1, site: Site | None = None) -> Peer:
-    return Peer(address, site or Site("SFO"), ViewId(counter, address))
+def peer(address: Address = X, counter: int = 1, site: Site | None = None) -> RelayPeer:
+    return RelayPeer(address, site or Site("SFO"), ViewId(counter, address))
 
 
 def hold(**numbers: int) -> Hold:
@@ -29,53 +28,53 @@ def hold(**numbers: int) -> Hold:
     return made
 
 
-def sent(to: Peer, kept: Hold, window: int, now_ns: int = 0) -> list[tuple[str, int, int]]:
-    return [(origin.name, run.first, run.stop) for origin, run in to.next_runs(kept, window, now_ns)]
+def sent(to: RelayPeer, kept: Hold, window: int, now_ns: int = 0) -> list[tuple[str, int, int]]:
+    return [(origin.name, held.first, held.stop) for origin, held in to.next_batches(kept, window, now_ns)]
 
 
 def test_what_is_not_acknowledged_fills_the_window_and_an_acknowledgement_makes_room() -> None:
     to, kept = peer(), hold(one=10)
     assert sent(to, kept, 3 * WEIGHT, 5) == [("one", 1, 4)]
-    assert (to.flying_bytes, to.progress_ns) == (3 * WEIGHT, 5)
+    assert (to.in_flight_bytes, to.progress_ns) == (3 * WEIGHT, 5)
     assert sent(to, kept, 3 * WEIGHT, 6) == []
     assert not to.acknowledge({ONE: 1}, 7)
-    assert to.flying_bytes == 3 * WEIGHT
+    assert to.in_flight_bytes == 3 * WEIGHT
     assert to.acknowledge({ONE: 4}, 8)
-    assert (to.flying_bytes, to.progress_ns, to.acked) == (0, 8, {ONE: 4})
+    assert (to.in_flight_bytes, to.progress_ns, to.acked) == (0, 8, {ONE: 4})
     assert not to.acknowledge({ONE: 4}, 9)
     assert not to.acknowledge({ONE: 2}, 9)
     assert (to.progress_ns, to.acked) == (8, {ONE: 4})
     assert sent(to, kept, 3 * WEIGHT, 10) == [("one", 4, 7)]
 
 
-def test_one_message_goes_however_small_the_window_and_runs_count_until_their_end_is_acknowledged() -> None:
+def test_one_message_goes_however_small_the_window_and_batches_count_until_their_end_is_acknowledged() -> None:
     to, kept = peer(), hold(one=4, two=1)
     assert sent(to, kept, 1) == [("one", 1, 2)]
     assert sent(to, kept, 2 * WEIGHT) == [("one", 2, 3)]
     to.acknowledge({ONE: 2}, 1)
-    assert to.flying_bytes == WEIGHT
+    assert to.in_flight_bytes == WEIGHT
     assert sent(to, kept, 10 * WEIGHT) == [("one", 3, 5), ("two", 1, 2)]
     to.acknowledge({ONE: 4}, 2)
-    assert to.flying_bytes == 3 * WEIGHT, "the run 3 to 5 is on its way still"
+    assert to.in_flight_bytes == 3 * WEIGHT, "the run 3 to 5 is on its way still"
 
 
 def test_going_back_sends_again_and_never_goes_forward() -> None:
     to, kept = peer(), hold(one=6)
     assert sent(to, kept, 10 * WEIGHT) == [("one", 1, 7)]
     to.go_back({ONE: 9}, 3)
-    assert (to.next_number(ONE), to.flying_bytes) == (7, 6 * WEIGHT)
+    assert (to.next_number(ONE), to.in_flight_bytes) == (7, 6 * WEIGHT)
     to.go_back({ONE: 7}, 3)
-    assert to.flying_bytes == 6 * WEIGHT
+    assert to.in_flight_bytes == 6 * WEIGHT
     to.go_back({ONE: 3}, 4)
-    assert (to.next_number(ONE), to.flying_bytes, to.progress_ns) == (3, 0, 4)
+    assert (to.next_number(ONE), to.in_flight_bytes, to.progress_ns) == (3, 0, 4)
     assert sent(to, kept, 10 * WEIGHT) == [("one", 3, 7)]
 
 
 def test_nothing_that_a_site_given_up_had_under_way_fills_the_window_later() -> None:
     to, kept = peer(), hold(one=6)
     assert sent(to, kept, 3 * WEIGHT) == [("one", 1, 4)]
-    to.recall()
-    assert (to.flying_bytes, to.flying, to.passed) == (0, {}, {})
+    to.abandon_in_flight()
+    assert (to.in_flight_bytes, to.in_flight, to.waiting_numbers) == (0, {}, {})
     assert sent(to, kept, 3 * WEIGHT) == [("one", 4, 7)]
 
 
@@ -87,7 +86,7 @@ def test_a_drain_and_the_disk_say_where_to_stop() -> None:
     assert sent(to, kept, 99 * WEIGHT) == [("one", 1, 4)]
     assert sent(to, kept, 99 * WEIGHT) == []
     to.site.draining = None
-    assert [run.stop for _, run in to.next_runs(kept, 99 * WEIGHT, 0, lambda origin: 6)] == [6]
+    assert [held.stop for _, held in to.next_batches(kept, 99 * WEIGHT, 0, lambda origin: 6)] == [6]
 
 
 def test_a_grace_keeps_what_was_acknowledged_from_being_passed_over() -> None:
@@ -101,7 +100,7 @@ def test_a_grace_keeps_what_was_acknowledged_from_being_passed_over() -> None:
 
 
 def test_of_two_relays_of_a_site_the_later_is_obeyed_and_both_must_acknowledge() -> None:
-    peers, site = Peers(), Site("SFO")
+    peers, site = RelayPeers(), Site("SFO")
     old, new = peer(X, 3, site), peer(Y, 4, site)
     assert not peers
     for one in (old, new):
@@ -115,9 +114,9 @@ def test_of_two_relays_of_a_site_the_later_is_obeyed_and_both_must_acknowledge()
     assert peers.acknowledged("PAR") == {}
     site.epoch = ViewId(4, Y)
     assert peers.accepted("SFO") is new
-    assert peers.drop(Y) is new
+    assert peers.remove(Y) is new
     assert peers.accepted("SFO") is None, "the site has a later epoch than the relay that is left"
-    assert (peers.drop(Y), peers.get(X)) == (None, old)
+    assert (peers.remove(Y), peers.get(X)) == (None, old)
 
 
 def test_acknowledgements_keep_a_full_window_moving_without_waiting_for_a_timer() -> None:

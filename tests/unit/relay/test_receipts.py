@@ -2,15 +2,15 @@
 from __future__ import annotations
 
 import pytest
-from sites import Member, Sites, cut_off, told
 
-from jgroups_py.batch import Batch
-from jgroups_py.events import SendUntil, StopWaiting
-from jgroups_py.outputs import MessagesLost, Receipt
-from jgroups_py.protocols.relay.headers import Base, Disseminate, Forward, Seen
-from jgroups_py.protocols.relay.receipt_headers import Await, Check, Checked, Granted, Settled, Wanted
-from jgroups_py.protocols.relay.sites import OFFLINE
-from jgroups_py.units import millis, seconds
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.events import SendUntil, StopWaiting
+from jgroups_py.model.outputs import MessagesLost, Receipt
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.protocols.relay.headers import BaseHeader, Disseminate, Forward, SeenHeader
+from jgroups_py.protocols.relay.headers.receipts import Await, AwaitSettled, Check, Checked, Granted, Settled
+from jgroups_py.protocols.relay.sites.table import OFFLINE
+from tests.unit.relay.sites import Member, Sites, cut_off, told
 
 FEW_MS = millis(20)                       # the ideal network takes no time; what waits are timers
 
@@ -36,22 +36,22 @@ def drop(world: Sites, *kinds: type) -> None:
 
 def keep_from(world: Sites, name: str, *kinds: type) -> list[Batch]:
     """What of these kinds comes to a member is put aside from now on; returns where."""
-    member, aside, hear = world[name], [], world[name].hear
+    member, aside, receive = world[name], [], world[name].receive
 
     def choosy(batch: Batch) -> None:
         if batch.headers and isinstance(batch.headers[-1], kinds):
             aside.append(batch)
         else:
-            hear(batch)
-    member.hear = choosy                  # type: ignore[method-assign]
+            receive(batch)
+    member.receive = choosy                  # type: ignore[method-assign]
     return aside
 
 
 def let_in(world: Sites, name: str, aside: list[Batch]) -> None:
     """Give the member what was put aside."""
-    del world[name].hear                  # type: ignore[attr-defined]
+    del world[name].receive                  # type: ignore[attr-defined]
     for batch in aside:
-        world[name].hear(batch)
+        world[name].receive(batch)
 
 
 @pytest.mark.parametrize("origin", "ABC")
@@ -119,7 +119,7 @@ def test_a_thousand_receipts_cost_few_polls(world: Sites) -> None:
     assert polls < 20
 
 
-@pytest.mark.parametrize("kind", [Await, Wanted, Settled, Granted, Forward, Seen, Checked])
+@pytest.mark.parametrize("kind", [Await, AwaitSettled, Settled, Granted, Forward, SeenHeader, Checked])
 def test_whatever_is_lost_once_is_asked_for_again(world: Sites, kind: type) -> None:
     left = iter([True])
     if kind in (Await, Granted, Checked):
@@ -128,7 +128,7 @@ def test_whatever_is_lost_once_is_asked_for_again(world: Sites, kind: type) -> N
         say_until(world["C"], 1, "c0", "SFO")
         world.run(FEW_MS)
         aside.clear()
-        del world[name].hear              # type: ignore[attr-defined]
+        del world[name].receive              # type: ignore[attr-defined]
         if kind is Checked:               # the local group loses nothing; a view change may swallow an answer
             world.sites["SFO"].install(list("DEF"))
     else:
@@ -185,11 +185,12 @@ def test_a_site_that_goes_offline_ends_the_waiting_at_once(world: Sites) -> None
     world.run(FEW_MS)
     for name in "ABC":
         world[name].relay.table.sites["SFO"].status = OFFLINE
-        world[name].relay.publish()
+        world[name].relay.site_news.publish()
         world[name].drain()
     assert receipts(world["C"]) == [(1, "SFO")]
     say_until(world["C"], 2, "c1", "SFO")
     assert receipts(world["C"]) == [(1, "SFO"), (2, "SFO")], "OFFLINE already"
+    assert world["C"].relay.stats()["receipts_lost"] == 2
     world.run(FEW_MS)
     assert world["B"].texts("c") == ["c0", "c1"], "the own group has them all the same"
 
@@ -252,12 +253,12 @@ def test_the_loss_of_the_very_first_message_of_an_origin_is_noticed_too(world: S
 
 def lose_next(world: Sites, ticket: int, text: str) -> None:
     """C's next message, and another; the first one is lost for SFO."""
-    drop(world, Forward, Base)
+    drop(world, Forward, BaseHeader)
     say_until(world["C"], ticket, text, "SFO")
     world.run(FEW_MS)
     for name in "ABC":                    # every holder's copy is gone
-        world[name].relay.hold.drop_below(world["C"].me, world["C"].relay.next_number)
-    world["A"].relay.table.sites["SFO"].acknowledge({world["C"].me: world["C"].relay.next_number})
+        world[name].relay.hold.drop_below(world["C"].me, world["C"].relay.numbering.next_number)
+    world["A"].relay.table.sites["SFO"].acknowledge({world["C"].me: world["C"].relay.numbering.next_number})
     drop(world)
     world["C"].say("cnext")
     world.run(seconds(2))

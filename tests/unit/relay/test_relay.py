@@ -2,14 +2,14 @@
 from __future__ import annotations
 
 import pytest
-from sites import Sites
 
-from jgroups_py.address import Address, ProxyUUID
-from jgroups_py.batch import NO_RELAY, Batch
-from jgroups_py.events import BridgeDelivered
-from jgroups_py.outputs import MessagesLost, SiteStatusChanged, Unreachable
-from jgroups_py.protocols.relay.headers import Forward, Need, Seen
-from jgroups_py.units import millis, seconds
+from jgroups_py.model.address import Address, ProxyUUID
+from jgroups_py.model.batch import NO_RELAY, Batch
+from jgroups_py.model.events import BridgeDelivered
+from jgroups_py.model.outputs import MessagesLost, SiteStatusChanged, Unreachable
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.protocols.relay.headers import Forward, NeedHeader, SeenHeader
+from tests.unit.relay.sites import Sites
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_a_forward_lost_on_the_bridge_is_asked_for_and_sent_again(world: Sites) 
 
 
 def test_lost_acknowledgements_are_repeated_and_the_hold_empties(world: Sites) -> None:
-    world.lose = lambda src, batch: isinstance(batch.headers[-1], Seen)
+    world.lose = lambda src, batch: isinstance(batch.headers[-1], SeenHeader)
     world["C"].say(*numbered(0, 10))
     world.run(seconds(1))
     assert world["A"].relay.hold.messages == 10
@@ -119,8 +119,7 @@ def test_lost_acknowledgements_are_repeated_and_the_hold_empties(world: Sites) -
 
 
 def test_nothing_is_acknowledged_before_the_backup_has_it(world: Sites) -> None:
-    world["E"].stack.layers[0].down = lambda batch: None       # the backup of SFO never confirms
-    world["E"].stack._wire_up()
+    world["E"].group.hand_over = lambda batch: None       # the backup of SFO never confirms
     world["C"].say(*numbered(0, 10))
     world.run(seconds(1))
     assert world["D"].texts("c") == numbered(0, 10)
@@ -153,7 +152,7 @@ def test_dissemination_that_a_view_change_swallowed_is_repeated_after_sync(world
 def test_a_unicast_reply_reaches_the_origin_only_and_once(world: Sites) -> None:
     world["C"].say("question")
     world.run()
-    src = world["F"].relay.receiving.proxies[world["C"].me]
+    src = world["F"].relay.delivery.proxies[world["C"].me]
     assert isinstance(src, ProxyUUID)
     world["F"].write(src, "answer")
     world.run()
@@ -185,7 +184,7 @@ def test_a_unicast_to_a_member_that_is_gone_is_told_unreachable_and_later_ones_d
     world.run(seconds(1))
     told = [told for told in world["F"].told if isinstance(told, Unreachable)]
     assert [t.dest for t in told] == [gone, gone]
-    assert world["F"].relay.post.out.waiting == 0
+    assert world["F"].relay.unicast_router.unicasts_waiting == 0
 
 
 def test_a_site_without_relay_goes_down_and_comes_back_with_everything_held_for_it(world: Sites) -> None:
@@ -195,12 +194,12 @@ def test_a_site_without_relay_goes_down_and_comes_back_with_everything_held_for_
     world.leave_bridge(world["D"], "link broken")
     for n in range(5):
         world["C"].say(f"c{n}")
-    world["D"].relay.bridge_wanted = False                      # its link stays broken for a while
+    world["D"].relay.bridge_link.wanted = False                      # its link stays broken for a while
     world.run(seconds(11))
     statuses = [told for told in world["C"].told if isinstance(told, SiteStatusChanged)]
     assert [told.status for told in statuses] == ["UP", "DOWN"]
     world.lose = lambda src, batch: False
-    world["D"].relay.open_bridge()
+    world["D"].relay.bridge_link.open()
     world["D"].drain()
     world.run(seconds(3))
     assert world["F"].texts("c") == numbered(0, 5)
@@ -254,7 +253,7 @@ def test_halves_of_the_receiving_site_that_merge_with_different_vectors_both_end
     sfo.install(["D", "E"])
     sfo.install(["F"])
     world.leave_bridge(world["F"], "cut off")
-    world["F"].relay.bridge_wanted = False
+    world["F"].relay.bridge_link.wanted = False
     world["C"].say(*numbered(5, 10))
     world.run(seconds(2))
     assert world["F"].texts("c") == numbered(0, 5)
@@ -314,7 +313,7 @@ def test_unicasts_without_an_answer_are_sent_again_ever_more_seldom(world: Sites
     world.lose = lambda src, batch: True
     world["F"].write(world["C"].me, "letter")
     world.run(seconds(20), millis(100))
-    assert 5 <= world["F"].relay.stats()["letters_again"] <= 8, "a slow link fills with copies"
+    assert 5 <= world["F"].relay.stats()["unicasts_resent"] <= 8, "a slow link fills with copies"
     world.lose = lambda src, batch: False
     world.run(seconds(5), millis(100))
     assert [payload for _, payload in world["C"].unicasts] == [b"letter"]
@@ -335,12 +334,12 @@ def test_unicasts_go_again_soon_when_a_silent_site_is_heard_again(world: Sites) 
 def test_a_hole_is_asked_for_once_however_much_is_behind_it(world: Sites) -> None:
     world["A"].say("first")
     world.run(seconds(1), millis(100))
-    asked: list[Need] = []
+    asked: list[NeedHeader] = []
     lost: list[Forward] = []
 
     def lose_one_forward(src: Address, batch: Batch) -> bool:
         header = batch.headers[-1]
-        if isinstance(header, Need):
+        if isinstance(header, NeedHeader):
             asked.append(header)
         if isinstance(header, Forward) and not lost:
             lost.append(header)
@@ -361,9 +360,9 @@ def test_nothing_stays_of_an_origin_that_is_gone_for_long() -> None:
     world["C"].say("c0")
     world.run(seconds(1))
     relay = world["F"].relay
-    assert gone in relay.receiving.proxies
-    assert gone in relay.receiving.seen["NYC"]
+    assert gone in relay.delivery.proxies
+    assert gone in relay.delivery.seen["NYC"]
     world.sites["NYC"].crash("C")
     world.run(seconds(130))                       # found gone at one stroke, forgotten at the next
-    for kept in (relay.receiving.proxies, relay.receiving.seen["NYC"], relay.table.sites["NYC"].members):
+    for kept in (relay.delivery.proxies, relay.delivery.seen["NYC"], relay.table.sites["NYC"].members):
         assert gone not in kept

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 import pytest
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
-from jgroups_py.protocols.relay.buffer import Hold
-from jgroups_py.protocols.relay.segments import Segment, folder_name
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch
+from jgroups_py.protocols.relay.journal.segments import JournalSegment, folder_name
+from jgroups_py.protocols.relay.origin.hold import Hold
 
 NEAR, FAR = (Address(name.encode().ljust(16, b"\0"), name) for name in "nf")
 
@@ -19,7 +19,7 @@ def test_a_folder_has_the_name_of_its_member_and_nothing_that_means_something_to
 
 
 def test_a_segment_is_live_as_far_as_its_numbers_are_held():
-    segment, hold = Segment("x"), Hold()
+    segment, hold = JournalSegment("x"), Hold()
     segment.cover(NEAR, 3, 5)
     segment.cover(NEAR, 1, 4)
     segment.cover(NEAR, 7, 9)
@@ -33,4 +33,4 @@ def test_a_segment_is_live_as_far_as_its_numbers_are_held():
     assert list(segment.live(hold)) == [], "what is held begins behind it"
     hold.add(FAR, 1, Batch(FAR, None, (b"x", b"y")), 0)
     assert segment.live_ratio(hold) == 0.2
-    assert Segment("y").live_ratio(hold) == 0.0
+    assert JournalSegment("y").live_ratio(hold) == 0.0

@@ -5,16 +5,16 @@ from itertools import pairwise
 
 import attrs
 import pytest
-from sites import Sites, cut_off, numbered, statuses, told
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
-from jgroups_py.outputs import Unreachable
-from jgroups_py.protocols.relay.buffer import MESSAGE_BYTES
-from jgroups_py.protocols.relay.headers import Confirm, Hello, SiteRow, View
-from jgroups_py.protocols.relay.sites import OFFLINE, UP, Site
-from jgroups_py.units import millis, seconds
-from jgroups_py.view import ViewId
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.outputs import Unreachable
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.model.view import ViewId
+from jgroups_py.protocols.relay.headers import Confirm, HelloHeader, SiteRow, ViewHeader
+from jgroups_py.protocols.relay.origin.hold import MESSAGE_BYTES
+from jgroups_py.protocols.relay.sites.table import OFFLINE, UP, Site
+from tests.unit.relay.sites import Sites, cut_off, numbered, statuses, told
 
 ORIGIN, OTHER = (Address(name.encode().ljust(16, b"\0"), name) for name in ("o", "p"))
 
@@ -31,16 +31,16 @@ def row(acked: dict[Address, int], owed: dict[Address, int]) -> SiteRow:
 @pytest.mark.parametrize(("here", "there", "owed"), [(3, 7, 3), (7, 3, 3), (1, 7, 1), (7, 1, 1)])
 def test_what_one_half_owes_a_site_is_owed_although_the_other_half_met_the_site_later(here, there, owed):
     site = Site("SFO")
-    site.learn(row({ORIGIN: 9}, {ORIGIN: here} if here > 1 else {}))
-    site.learn(row({ORIGIN: 9}, {ORIGIN: there} if there > 1 else {}))
+    site.combine(row({ORIGIN: 9}, {ORIGIN: here} if here > 1 else {}))
+    site.combine(row({ORIGIN: 9}, {ORIGIN: there} if there > 1 else {}))
     assert site.owed.get(ORIGIN, 1) == owed
     assert site.book(ORIGIN, 9).numbered == 9 - owed
 
 
 def test_of_an_origin_that_was_not_known_here_the_row_says_from_where_the_site_is_owed():
     site = Site("SFO")
-    site.learn(row({OTHER: 4}, {}))
-    site.learn(row({ORIGIN: 9}, {ORIGIN: 5}))
+    site.combine(row({OTHER: 4}, {}))
+    site.combine(row({ORIGIN: 9}, {ORIGIN: 5}))
     assert site.owed == {ORIGIN: 5}
     assert site.acked == {OTHER: 4, ORIGIN: 9}
 
@@ -62,7 +62,7 @@ def test_holes_of_every_origin_that_is_gone_are_given_up_for_every_site_that_has
     relay = world["A"].relay
     sites = [relay.table.sites[name] for name in ("SFO", "LON")]
     for origin, has in ((ORIGIN, (5, 3)), (OTHER, (4, 5))):         # behind those that are present
-        relay.numbers[origin] = 5
+        relay.numbering.numbers[origin] = 5
         for site, number in zip(sites, has, strict=True):
             site.acked[origin] = number
     world.run(seconds(8))
@@ -80,10 +80,10 @@ def test_a_hold_that_is_just_full_once_what_all_have_is_dropped_costs_no_site_an
     sixteenth = bytes((1 << 16) - MESSAGE_BYTES)
     relay.hold.add(ORIGIN, 1, Batch(ORIGIN, None, (b"SFO has it",)), relay.now_ns)
     relay.hold.add(ORIGIN, 2, Batch(ORIGIN, None, (*[sixteenth] * 15, sixteenth + bytes(over))), relay.now_ns)
-    relay.numbers[ORIGIN] = 18
+    relay.numbering.numbers[ORIGIN] = 18
     site.acked[ORIGIN] = 2
     assert relay.hold.nbytes > relay.config.hold_bytes
-    relay.status.limit_bytes()
+    relay.trimmer.limit_bytes()
     assert site.status == status
 
 
@@ -102,26 +102,25 @@ def test_the_members_of_a_site_are_told_before_the_greeting_that_acknowledges(wo
     said: list[type] = []
 
     def watch(src: Address, batch: Batch) -> bool:
-        said.extend(type(header) for header in batch.headers if isinstance(header, Hello | View))
+        said.extend(type(header) for header in batch.headers if isinstance(header, HelloHeader | ViewHeader))
         return False
     world.lose = watch
     world.sites["SFO"].crash("D")
     world.run(seconds(1))
-    assert said.index(View) < said.index(Hello), "the grace for vanished members begins with VIEW"
-    assert all(before is View for before, after in pairwise(said) if after is Hello)
+    assert said.index(ViewHeader) < said.index(HelloHeader), "the grace for vanished members begins with VIEW"
+    assert all(before is ViewHeader for before, after in pairwise(said) if after is HelloHeader)
 
 
 def test_a_confirmation_of_another_view_acknowledges_nothing(world: Sites) -> None:
-    world["E"].stack.layers[0].down = lambda batch: None       # the backup of SFO never confirms
-    world["E"].stack._wire_up()
+    world["E"].group.hand_over = lambda batch: None       # the backup of SFO never confirms
     world["C"].say(*numbered(0, 10))
     world.run(seconds(1))
     assert world["A"].relay.hold.messages == 10
     relay = world["D"].relay
-    old = Confirm(ViewId(relay.view.id.counter - 1, relay.view.coordinator), {"NYC": {world["C"].me: 11}})
-    world["D"].hear(Batch(world["E"].me, world["D"].me, (), (old,)))
+    old = Confirm(ViewId(relay.group.view.id.counter - 1, relay.group.view.coordinator), {"NYC": {world["C"].me: 11}})
+    world["D"].receive(Batch(world["E"].me, world["D"].me, (), (old,)))
     world.run(seconds(1))
     assert world["A"].relay.hold.messages == 10, "a member of an earlier view had delivered, perhaps none that is left"
-    world["D"].hear(Batch(world["E"].me, world["D"].me, (), (attrs.evolve(old, view_id=relay.view.id),)))
+    world["D"].receive(Batch(world["E"].me, world["D"].me, (), (attrs.evolve(old, view_id=relay.group.view.id),)))
     world.run(seconds(1))
     assert world["A"].relay.hold.messages == 0

@@ -4,20 +4,14 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from sites import Member, Sites, told
 
-from jgroups_py.batch import Batch
-from jgroups_py.events import GetState, StateChunk
-from jgroups_py.outputs import MessagesLost, ProvideState, StateAdvised
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.events import GetState, StateChunk
+from jgroups_py.model.outputs import MessagesLost, ProvideState, StateAdvised
+from jgroups_py.model.units import millis, seconds
 from jgroups_py.protocols.relay.headers import Forward, Numbered
-from jgroups_py.protocols.relay.state_headers import (
-    StateCover,
-    StateFetch,
-    StateInstall,
-    StateMore,
-    StatePiece,
-)
-from jgroups_py.units import millis, seconds
+from jgroups_py.protocols.relay.headers.state import StateCover, StateFetch, StateInstall, StateMore, StatePiece
+from tests.unit.relay.sites import Member, Sites, told
 
 TIMEOUT_NS = seconds(10)
 
@@ -87,7 +81,7 @@ def test_nobody_sends_between_pause_and_install_and_what_was_sent_follows(world:
     get_state(world["D"], world["A"])
     world.run(millis(20))
     world["E"].say("late")
-    assert world["E"].relay.gate.waiting
+    assert world["E"].relay.send_gate.waiting
     assert world["E"].relay.pending_bytes() == 4
     world.run(seconds(12))
     assert world["D"].state_ends == ["the other site does not send the state"]
@@ -169,7 +163,7 @@ def test_whoever_crashes_in_the_middle_it_ends_in_a_state_or_an_error_and_nothin
     for name in "DEF":
         member = world[name]
         if member.alive:
-            assert not member.relay.gate.closed
+            assert not member.relay.send_gate.closed
             assert member.arriving is None, "told the end of every state that began"
     if asker.alive:
         assert asker.state_ends, "neither a state nor an error"
@@ -226,15 +220,15 @@ def test_a_state_that_stops_coming_ends_with_an_error_and_the_provider_forgets_i
     get_state(world["E"], world["B"], seconds(2))
     world.run(seconds(12))
     assert [bool(error) for error in world["E"].state_ends] == [True]
-    assert world["B"].relay.states.provider.streams == {}
-    assert not any(world[name].relay.gate.closed for name in "DEF")
+    assert world["B"].relay.state_provider.streams == {}
+    assert not any(world[name].relay.send_gate.closed for name in "DEF")
     assert settled(world) == []
 
 
 def test_a_site_without_relay_gives_no_state(world: Sites) -> None:
     world.lose = lambda src, batch: True
     world.leave_bridge(world["A"], "link broken")
-    world["A"].relay.bridge_wanted = False
+    world["A"].relay.bridge_link.wanted = False
     get_state(world["E"], world["B"], seconds(2))
     world.run(seconds(5))
     assert world["E"].state_ends == ["site NYC has no relay on the bridge"]
@@ -266,7 +260,7 @@ def test_f5_the_provider_covers_what_the_asker_has_and_every_member_goes_on_from
     world.lose = lambda src, batch: False
     flood(world, millis(1500))
     assert [world[name].state_ends for name in "DEF"] == [[""]] * 3
-    vectors = [world[name].relay.receiving.seen["NYC"] for name in "DEF"]
+    vectors = [world[name].relay.delivery.seen["NYC"] for name in "DEF"]
     assert vectors[0] == vectors[1] == vectors[2]
     assert settled(world) == []
 
@@ -277,11 +271,11 @@ def test_f6_a_site_that_returns_from_offline_is_whole_again_with_a_state(world: 
     site = relay.table.sites["SFO"]
     world.lose = lambda src, batch: True
     flood(world, millis(50))
-    relay.status.take_offline(site, "the test says so")
+    relay.site_status.take_offline(site, "the test says so")
     world["A"].drain()
     flood(world, millis(100))
     world.lose = lambda src, batch: False
-    relay.status.bring_back(site)
+    relay.site_status.bring_back(site)
     world["A"].drain()
     flood(world, millis(200))
     [advice] = told(world["D"], StateAdvised)
@@ -306,21 +300,21 @@ def test_no_member_takes_a_state_twice_for_two_sites_that_ask_each_other(world: 
 
 def test_a_member_begins_when_it_has_what_its_own_site_multicast_before(world: Sites) -> None:
     """Else F1 would come to E after a state that holds it already."""
-    member, aside, hear = world["E"], [], world["E"].hear
+    member, aside, receive = world["E"], [], world["E"].receive
 
     def choosy(batch: Batch) -> None:
         own = batch.headers and isinstance(batch.headers[-1], Numbered) and batch.src == world["F"].me
-        (aside.append if own else hear)(batch)
-    member.hear = choosy                          # type: ignore[method-assign]
+        (aside.append if own else receive)(batch)
+    member.receive = choosy                          # type: ignore[method-assign]
     world["F"].spoken = 1
     world["F"].say("F1")
     get_state(world["D"], world["A"])
     world.run(millis(100))
     assert world["D"].arriving is not None, "D has begun"
     assert member.arriving is None, "E has not: it lacks F1"
-    member.hear = hear                            # type: ignore[method-assign]
+    member.receive = receive                            # type: ignore[method-assign]
     for batch in aside:
-        hear(batch)
+        receive(batch)
     world.run(millis(100))
     assert [world[name].state_ends for name in "DEF"] == [[""]] * 3
     assert settled(world) == []

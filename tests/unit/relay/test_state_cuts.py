@@ -2,16 +2,19 @@
 from __future__ import annotations
 
 import pytest
-from sites import Member, Sites
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
-from jgroups_py.events import GetState
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.events import GetState
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.protocols.relay.announcements import OriginForgotten
 from jgroups_py.protocols.relay.headers import Sync
-from jgroups_py.protocols.relay.state_headers import StateCover, StateFetch, StatePause
-from jgroups_py.units import millis, seconds
+from jgroups_py.protocols.relay.headers.state import StateCover, StateFetch, StatePause
+from tests.unit.relay.sites import Member, Sites
 
 ORIGIN = Address(b"o".ljust(16, b"\0"), "o")
+
+SELF = Batch(ORIGIN, ORIGIN)
 
 
 @pytest.fixture
@@ -25,68 +28,68 @@ def test_a_provider_that_takes_part_in_a_state_for_its_own_site_gives_its_own_on
 ) -> None:
     a, b = world["A"], world["B"].relay
     fetch = StateFetch(world["E"].me, 1, b.me, {"NYC": {a.me: 3}}, seconds(30))
-    b.states.provider.asked(fetch)
-    b.states.pause(StatePause(world["C"].me, 1, b.view.id))
-    assert b.states.taking is not None
-    b.states.open = begun
+    b.state_provider.fetch_received(fetch, SELF)
+    b.state_transfer.pause(StatePause(world["C"].me, 1, b.group.view.id), SELF)
+    assert b.state_transfer.taking is not None
+    b.state_transfer.open = begun
     a.say("a1", "a2")
     world.run(seconds(1))
-    assert b.numbers[a.me] == 3, "it has what was asked for"
-    assert list(b.states.provider.waiting) == [fetch.key], "but the state that it gets may hold more"
-    b.states.end_taking("no state")
-    assert list(b.states.provider.streams) == [fetch.key]
+    assert b.numbering.numbers[a.me] == 3, "it has what was asked for"
+    assert list(b.state_provider.waiting) == [fetch.key], "but the state that it gets may hold more"
+    b.state_transfer.leave_attempt("no state")
+    assert list(b.state_provider.streams) == [fetch.key]
 
 
 def test_a_provider_that_waits_for_messages_of_its_own_site_gives_its_state_as_soon_as_it_has_them(
     world: Sites,
 ) -> None:
     b = world["B"].relay
-    b.states.provider.asked(StateFetch(world["E"].me, 1, b.me, {"NYC": {world["A"].me: 3}}, seconds(30)))
+    b.state_provider.fetch_received(StateFetch(world["E"].me, 1, b.me, {"NYC": {world["A"].me: 3}}, seconds(30)), SELF)
     world["A"].say("a1")
     world.run(millis(100))
-    assert b.states.provider.streams == {}
+    assert b.state_provider.streams == {}
     world["A"].say("a2")
     world.run(millis(100))
-    assert list(b.states.provider.streams) == [(world["E"].me, 1)]
+    assert list(b.state_provider.streams) == [(world["E"].me, 1)]
 
 
 def test_a_provider_whose_application_is_taking_a_state_gives_none(world: Sites) -> None:
     b = world["B"].relay
-    b.states.provider.asked(StateFetch(world["E"].me, 1, b.me, {"NYC": {world["A"].me: 3}}, seconds(30)))
-    b.states.open = True                              # its try is over, and the next one has not begun
+    b.state_provider.fetch_received(StateFetch(world["E"].me, 1, b.me, {"NYC": {world["A"].me: 3}}, seconds(30)), SELF)
+    b.state_transfer.open = True                              # its try is over, and the next one has not begun
     world["A"].say("a1", "a2")
     world.run(seconds(1))
-    assert b.states.provider.streams == {}
+    assert b.state_provider.streams == {}
 
 
 def test_of_an_origin_that_is_new_to_a_member_that_was_elsewhere_all_from_the_first_message_on_is_ahead(
     world: Sites,
 ) -> None:
     relay = world["B"].relay
-    relay.receiving.meant["SFO"] = None               # it was in a half that SFO had spoken to
+    relay.delivery.sites_before_view["SFO"] = None               # it was in a half that SFO had spoken to
     sync = Sync({"SFO": {ORIGIN: 5}}, relay.table.rows(), {}, 0)
-    relay.receiving.sync(sync, Batch(world["A"].me, None, (), (sync,)))
-    assert relay.receiving.seen["SFO"][ORIGIN] == 1
+    relay.synchronizer.sync(sync, Batch(world["A"].me, None, (), (sync,)))
+    assert relay.delivery.seen["SFO"][ORIGIN] == 1
 
 
 def test_a_site_that_is_known_by_a_state_only_has_been_met(world: Sites) -> None:
     relay = world["E"].relay
-    relay.states.skip({"LON": {ORIGIN: 5}})
-    assert "LON" in relay.receiving.met, "what it sends now follows on what the state holds"
-    assert relay.receiving.seen["LON"] == {ORIGIN: 5}
+    relay.delivery.skip_to({"LON": {ORIGIN: 5}})
+    assert "LON" in relay.delivery.sites_with_base, "what it sends now follows on what the state holds"
+    assert relay.delivery.seen["LON"] == {ORIGIN: 5}
 
 
 def test_a_gone_origin_that_a_journal_told_of_is_nobodys_concern_until_it_is_forgotten(world: Sites) -> None:
     relay = world["B"].relay
     relay.divergence.from_disk[ORIGIN] = None
-    relay.memory.forget_origin(ORIGIN)
+    relay.announce(OriginForgotten(ORIGIN))
     assert relay.divergence.from_disk == {}
 
 
 def test_the_way_of_a_state_is_forgotten_when_it_is_complete(
     world: Sites, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ways, provider = world["A"].relay.states.carrier.routes, world["B"]
+    ways, provider = world["A"].relay.state_forwarder.routes, world["B"]
     meanwhile: list[object] = []
     provide = provider.state_output
 

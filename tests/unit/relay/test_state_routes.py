@@ -2,15 +2,15 @@
 from __future__ import annotations
 
 import pytest
-from sites import Sites, cut_off, numbered
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
-from jgroups_py.events import GetState, StateChunk
-from jgroups_py.outputs import ProvideState
-from jgroups_py.protocols.relay.state_headers import StateFetch, StateOver, StatePaused
-from jgroups_py.protocols.relay.state_relay import StateRelay
-from jgroups_py.units import seconds
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.events import GetState, StateChunk
+from jgroups_py.model.outputs import ProvideState
+from jgroups_py.model.units import seconds
+from jgroups_py.protocols.relay.headers.state import StateFailed, StateFetch, StatePaused
+from jgroups_py.protocols.relay.state.forwarder import StateForwarder
+from tests.unit.relay.sites import Sites, cut_off, numbered
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def test_the_relay_of_the_providing_site_forgets_who_asked_when_the_provider_giv
 
     def fail(output: object) -> None:
         assert isinstance(output, ProvideState)
-        assert list(world["A"].relay.states.carrier.routes) == [(world["E"].me, 1)]
+        assert list(world["A"].relay.state_forwarder.routes) == [(world["E"].me, 1)]
         provider.stack.inject(StateChunk(output.request, b"half", last=True, error="get_state raised"), world.now_ns)
         provider.drain()
     provider.state_output = fail                  # type: ignore[method-assign]
@@ -38,7 +38,7 @@ def test_the_relay_of_the_providing_site_forgets_who_asked_when_the_provider_giv
     world.run(seconds(4))
     assert world["E"].state_ends == ["get_state raised"]
     assert len(tries) == 1, "another try would fail as well"
-    assert world["A"].relay.states.carrier.routes == {}
+    assert world["A"].relay.state_forwarder.routes == {}
 
 
 def test_the_relay_of_the_providing_site_forgets_who_asked_when_the_state_is_complete(world: Sites) -> None:
@@ -49,10 +49,10 @@ def test_the_relay_of_the_providing_site_forgets_who_asked_when_the_state_is_com
         world[asker].drain()
         world.run(seconds(2))
         assert world[asker].state_ends[-1] == ""
-        assert world["A"].relay.states.carrier.routes == {}
+        assert world["A"].relay.state_forwarder.routes == {}
 
 
-def fetching(world: Sites, timeout_ns: int = seconds(60)) -> StateRelay:
+def fetching(world: Sites, timeout_ns: int = seconds(60)) -> StateForwarder:
     """SFO's relay while a state of B comes for E and does not end."""
     world["B"].say("something")
     world.run()
@@ -60,56 +60,56 @@ def fetching(world: Sites, timeout_ns: int = seconds(60)) -> StateRelay:
     world["E"].stack.inject(GetState(world["B"].me, timeout_ns), world.now_ns)
     world["E"].drain()
     world.run(seconds(1))
-    carrier = world["D"].relay.states.carrier
-    assert carrier.fetch is not None
-    return carrier
+    forwarder = world["D"].relay.state_forwarder
+    assert forwarder.fetch is not None
+    return forwarder
 
 
 def test_a_try_ends_when_the_relay_of_its_site_leaves_and_not_when_another_does() -> None:
     world = Sites(NYC="ABC", SFO="DEF", LON="GH").build()
-    carrier = fetching(world)
-    present = carrier.fetch
+    forwarder = fetching(world)
+    present = forwarder.fetch
     cut_off(world, "G")
     world.settle()
-    assert carrier.fetch is present
+    assert forwarder.fetch is present
     cut_off(world, "A")
     world.settle()
-    assert carrier.fetch is not present, "nothing more can come by A"
+    assert forwarder.fetch is not present, "nothing more can come by A"
 
 
 def test_only_the_member_that_asked_ends_its_present_try(world: Sites) -> None:
-    carrier = fetching(world)
-    present = carrier.fetch
+    forwarder = fetching(world)
+    present = forwarder.fetch
     assert present is not None
     asker, number = present.ask.key
     assert asker == world["E"].me
     for src, about in ((world["E"], number - 1), (world["F"], number)):
-        world["D"].hear(Batch(src.me, world["D"].me, (), (StateOver(asker, about, "it is over", False),)))
-        assert carrier.fetch is present
-    world["D"].hear(Batch(world["E"].me, world["D"].me, (), (StateOver(asker, number, "it is over", False),)))
-    assert carrier.fetch is None
+        world["D"].receive(Batch(src.me, world["D"].me, (), (StateFailed(asker, about, "it is over", False),)))
+        assert forwarder.fetch is present
+    world["D"].receive(Batch(world["E"].me, world["D"].me, (), (StateFailed(asker, number, "it is over", False),)))
+    assert forwarder.fetch is None
 
 
 def test_a_late_word_of_a_try_that_is_over_is_not_taken_for_one_of_the_present(world: Sites) -> None:
     late = StatePaused(world["E"].me, 7, 1, "refused")
-    world["D"].hear(Batch(world["F"].me, world["D"].me, (), (late,)))
-    assert world["D"].relay.states.carrier.fetch is None
-    carrier = fetching(world)
-    present = carrier.fetch
-    world["D"].hear(Batch(world["F"].me, world["D"].me, (), (late,)))
-    assert carrier.fetch is present
+    world["D"].receive(Batch(world["F"].me, world["D"].me, (), (late,)))
+    assert world["D"].relay.state_forwarder.fetch is None
+    forwarder = fetching(world)
+    present = forwarder.fetch
+    world["D"].receive(Batch(world["F"].me, world["D"].me, (), (late,)))
+    assert forwarder.fetch is present
 
 
 def test_a_state_that_has_begun_to_come_is_not_given_up_by_the_relay_however_long_it_takes(world: Sites) -> None:
-    carrier = fetching(world, timeout_ns=seconds(4))
-    present = carrier.fetch
+    forwarder = fetching(world, timeout_ns=seconds(4))
+    present = forwarder.fetch
     world.run(seconds(2))
-    assert carrier.fetch is present, "half of the time of the asker is for the first piece alone"
+    assert forwarder.fetch is present, "half of the time of the asker is for the first piece alone"
 
 
 def test_a_provider_whose_relay_is_gone_keeps_nothing_for_the_asker(world: Sites) -> None:
     fetching(world)
-    provider = world["B"].relay.states.provider
+    provider = world["B"].relay.state_provider
     assert list(provider.streams) == [(world["E"].me, 1)]
     world.sites["NYC"].crash("A")
     assert provider.streams == {}, "the way to the asker is gone, and it asks again"

@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 import pytest
-from sites import Site, Sites, cut_off, lost, numbered, statuses, told
 
-from jgroups_py.errors import ConfigError
-from jgroups_py.outputs import StateAdvised
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.outputs import StateAdvised
+from jgroups_py.model.units import millis, seconds
 from jgroups_py.protocols.relay.config import RelayConfig
-from jgroups_py.units import millis, seconds
+from tests.unit.relay.sites import Site, Sites, cut_off, lost, numbered, statuses, told
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def world() -> Sites:
 
 
 def return_to_bridge(world: Sites, name: str) -> None:
-    world[name].relay.open_bridge()
+    world[name].relay.bridge_link.open()
     world[name].drain()
 
 
@@ -158,7 +158,7 @@ def test_while_offline_nothing_is_held_and_the_application_hears_at_the_end_what
         world.run(millis(200))
     assert world["C"].relay.hold.messages == 0
     assert lost(world["C"]) == []
-    book = world["C"].relay.ledger()["SFO"][world["C"].me]
+    book = world["C"].relay.reports.ledger()["SFO"][world["C"].me]
     assert (book.numbered, book.lost) == (20, 20)
     world["A"].order("online", "SFO")
     world.run(seconds(1))
@@ -280,7 +280,7 @@ def test_a_loss_at_one_site_costs_a_third_site_nothing() -> None:
     world.run(seconds(1))
     assert world["E"].texts("c") == numbered(0, 5)
     assert world["Y"].texts("c") == []
-    ledger = {name: books[world["C"].me] for name, books in world["C"].relay.ledger().items()}
+    ledger = {name: books[world["C"].me] for name, books in world["C"].relay.reports.ledger().items()}
     assert (ledger["SFO"].acknowledged, ledger["SFO"].lost) == (5, 0)
     assert (ledger["LON"].acknowledged, ledger["LON"].lost) == (0, 5)
 
@@ -295,7 +295,7 @@ def test_a_site_added_while_another_is_offline_starts_at_the_current_numbers() -
     world["C"].say("c5")
     world.run(seconds(1))
     assert world["Y"].texts("c") == ["c5"]
-    assert world["C"].relay.ledger()["LON"][world["C"].me].lost == 0
+    assert world["C"].relay.reports.ledger()["LON"][world["C"].me].lost == 0
 
 
 @pytest.mark.parametrize(("limit", "before_s", "size"), [

@@ -7,11 +7,11 @@ from typing import Self
 import attrs
 import pytest
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch, Header
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch, Header
+from jgroups_py.windows.numbered_batches import NumberedBatches
 from jgroups_py.windows.ranges import Ranges
 from jgroups_py.windows.receive import ReceiveWindow
-from jgroups_py.windows.runs import Runs
 from jgroups_py.windows.send import SendWindow
 
 A = Address(b"A" * 16, "A")
@@ -20,7 +20,7 @@ SPAN = 40
 
 @attrs.frozen
 class Number(Header):
-    """What each message of a test run says about itself."""
+    """Header of a test's messages: the number of the first one."""
 
     first: int
 
@@ -28,13 +28,13 @@ class Number(Header):
         return attrs.evolve(self, first=self.first + number)
 
 
-def run(first: int, stop: int) -> Batch:
+def batch_of(first: int, stop: int) -> Batch:
     """Messages whose payloads and header are their numbers."""
     return Batch(A, None, tuple(b"%d" % n for n in range(first, stop)), (Number(first),))
 
 
 def numbers(batch: Batch) -> list[int]:
-    """The numbers in a run made by `run`; its header must agree with its payloads."""
+    """The numbers in a run made by `batch_of`; its header must agree with its payloads."""
     found = [int(payload) for payload in batch.payloads]
     assert batch.headers[0].first == found[0]                 # type: ignore[attr-defined]
     return found
@@ -80,26 +80,26 @@ def test_ranges_agree_with_a_set_of_numbers(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_runs_agree_with_a_dict_of_messages(seed: int) -> None:
     rng = Random(seed)
-    runs, twin = Runs(), dict[int, None]()
+    batches, twin = NumberedBatches(), dict[int, None]()
     for _ in range(30):
         first, stop = some_range(rng)
         action = rng.random()
         if action < 0.7:
             new = [n for n in range(first, stop) if n not in twin]
-            assert runs.add(first, run(first, stop)) == len(new)
+            assert batches.add(first, batch_of(first, stop)) == len(new)
             twin.update(dict.fromkeys(new))
         elif action < 0.85:
-            runs.split(first)
+            batches.split(first)
         else:
             below = rng.randrange(1, first + 1)
-            runs.forget(below)
+            batches.forget(below)
             twin = {n: None for n in twin if n >= below}
         low, high = some_range(rng)
-        pieces = list(runs.between(low, high))
+        pieces = list(batches.between(low, high))
         assert [n for _, piece in pieces for n in numbers(piece)] == [n for n in sorted(twin) if low <= n < high]
         assert all(number == numbers(piece)[0] for number, piece in pieces)
-        assert runs.holes(low, high) == as_ranges({n: None for n in range(low, high) if n not in twin})
-        assert runs.stop == max(twin, default=-1) + 1
+        assert batches.holes(low, high) == as_ranges({n: None for n in range(low, high) if n not in twin})
+        assert batches.stop == max(twin, default=-1) + 1
 
 
 @pytest.mark.parametrize("keep", [True, False])
@@ -111,7 +111,7 @@ def test_a_receive_window_delivers_each_message_once_and_in_order(seed: int, kee
     for _ in range(60):
         first, stop = some_range(rng)
         new = [n for n in range(first, stop) if n not in came]
-        assert window.add(first, run(first, stop)) == len(new)
+        assert window.add(first, batch_of(first, stop)) == len(new)
         came.update(dict.fromkeys(new))
         known = max(known, stop)
         if rng.random() < 0.2:
@@ -142,7 +142,7 @@ def test_a_send_window_numbers_and_forgets(seed: int) -> None:
     for _ in range(30):
         first = window.next
         stop = first + rng.randrange(1, 6)
-        assert window.add(run(first, stop)) == first
+        assert window.add(batch_of(first, stop)) == first
         assert window.next == stop
         if rng.random() < 0.4:
             below = rng.randrange(1, stop + 1)
@@ -164,16 +164,16 @@ def test_a_control_message_takes_one_number() -> None:
     assert received.next == 2
 
 
-def test_a_run_that_overlaps_others_is_cut_and_its_headers_are_shifted() -> None:
+def test_a_batch_that_overlaps_others_is_cut_and_its_headers_are_shifted() -> None:
     window = ReceiveWindow()
-    window.add(4, run(4, 6))
-    assert window.add(1, run(1, 9)) == 6
+    window.add(4, batch_of(4, 6))
+    assert window.add(1, batch_of(1, 9)) == 6
     assert [numbers(piece) for piece in window.take()] == [[1, 2, 3], [4, 5], [6, 7, 8]]
 
 
 def test_what_was_announced_but_never_came_is_a_hole() -> None:
     window = ReceiveWindow()
-    window.add(1, run(1, 3))
+    window.add(1, batch_of(1, 3))
     window.take()
     window.announce(7)
     assert window.holes() == [(3, 7)]
@@ -181,13 +181,13 @@ def test_what_was_announced_but_never_came_is_a_hole() -> None:
     assert not window.complete
 
 
-def test_a_run_goes_straight_only_if_it_is_the_next_one_and_nothing_else_is_known_of() -> None:
+def test_a_batch_goes_straight_only_if_it_is_the_next_one_and_nothing_else_is_known_of() -> None:
     window = ReceiveWindow(keep=True)
-    assert window.straight(1, run(1, 4))
-    assert not window.straight(3, run(3, 5)), "in part a duplicate"
-    assert not window.straight(5, run(5, 6)), "there is a hole before it"
+    assert window.take_in_order(1, batch_of(1, 4))
+    assert not window.take_in_order(3, batch_of(3, 5)), "in part a duplicate"
+    assert not window.take_in_order(5, batch_of(5, 6)), "there is a hole before it"
     window.announce(6)
-    assert not window.straight(4, run(4, 5)), "more is known to be missing behind it"
-    assert window.add(4, run(4, 6)) == 2
+    assert not window.take_in_order(4, batch_of(4, 5)), "more is known to be missing behind it"
+    assert window.add(4, batch_of(4, 6)) == 2
     assert [numbers(taken) for taken in window.take()] == [[4, 5]]
     assert [(first, numbers(kept)) for first, kept in window.between(2, 6)] == [(2, [2, 3]), (4, [4, 5])]

@@ -1,4 +1,4 @@
-"""PEX: discovery by peers that tell each other of peers."""
+"""PEX: discovery by peers that exchange lists of peers."""
 from jgroups_py.protocols.discovery.pex.protocol import Pex
 
 __all__ = ["Pex"]

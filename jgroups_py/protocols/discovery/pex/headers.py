@@ -1,11 +1,12 @@
-"""What peers say to each other."""
+"""The headers of PEX."""
 from __future__ import annotations
 
 from jgroups_py import wire
-from jgroups_py.address import Address, PhysicalAddress
-from jgroups_py.batch import Header
+from jgroups_py.model.address import Address, PhysicalAddress
+from jgroups_py.model.batch import Header
+from jgroups_py.model.topics import Interest
 from jgroups_py.protocols.discovery.base import DISCOVERY_ID
-from jgroups_py.topics import INTEREST, Interest
+from jgroups_py.wire.topic_headers import INTEREST
 
 Listed = tuple[Address, PhysicalAddress]
 _LISTED = wire.sequence(wire.record(wire.ADDRESS, wire.PHYSICAL))
@@ -13,9 +14,9 @@ _LISTED = wire.sequence(wire.record(wire.ADDRESS, wire.PHYSICAL))
 
 @wire.header(proto=DISCOVERY_ID, kind=3)
 class PeerPing(Header):
-    """Are you there, and whom do you know? The sender receives at `place`.
+    """Requests a PeerPong with a page of the receiver's table. interest, place: of the sender.
 
-    after: the page wanted is that of peers with higher identities; walk: the answer is followed to the last page.
+    after: the page begins with the next higher identity; walk: the requester will request all pages up to the last.
     """
 
     interest: Interest = wire.field(INTEREST)
@@ -26,7 +27,7 @@ class PeerPing(Header):
 
 @wire.header(proto=DISCOVERY_ID, kind=4)
 class PeerPong(Header):
-    """The answer: a page of the peers that the sender has heard itself; more: there is another page after it."""
+    """The answer: a page of the peers that have answered the sender itself; more: another page follows it."""
 
     interest: Interest = wire.field(INTEREST)
     place: PhysicalAddress = wire.field(wire.PHYSICAL)
@@ -37,9 +38,9 @@ class PeerPong(Header):
 
 @wire.header(proto=DISCOVERY_ID, kind=5)
 class PeerLeave(Header):
-    """The sender is going."""
+    """The sender is leaving."""
 
 
 @wire.header(proto=DISCOVERY_ID, kind=6)
-class PeerSaid(Header):
-    """A broadcast of the sender's application; the mark of its topic, if it has one, stands above."""
+class PeerBroadcast(Header):
+    """A broadcast of the sender's application; the header of its topic, if it has one, stands above."""

@@ -1,20 +1,21 @@
-"""The peers that were heard, and those of whom we were only told. Pure."""
+"""The peers that have answered, and the physical addresses that other peers listed. Pure."""
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 
 import attrs
+from sortedcontainers import SortedDict
 
-from jgroups_py.address import Address, PhysicalAddress
-from jgroups_py.topics import EVERYTHING, Interest
+from jgroups_py.model.address import Address, PhysicalAddress
+from jgroups_py.model.topics import EVERYTHING, Interest
 
-NOBODY = Address(bytes(16))
+LOWEST = Address(bytes(16))
+"""Below every identity: the page after it is the first one."""
 
 
 @attrs.define(eq=False)
-class Peer:
-    """Somebody who has answered. unacked: pings since its last sign of life; pinged_ns: when it was pinged last."""
+class PexPeer:
+    """A peer that has answered. unacked: pings since its last frame; pinged_ns: when it was pinged last."""
 
     identity: Address
     place: PhysicalAddress
@@ -24,49 +25,44 @@ class Peer:
 
 
 class PeerTable:
-    """Peers by identity, in its order; and a bounded queue of places where there may be more."""
+    """Peers in the order of their identities, and a bounded queue of listed peers that have yet to be pinged."""
 
     def __init__(self, max_peers: int, max_queue: int) -> None:
         self.max_peers = max_peers
         self.max_queue = max_queue
-        self.peers: dict[Address, Peer] = {}
-        self.order: list[Address] = []
-        self.queue: dict[Address, PhysicalAddress] = {}        # identity that we were told -> where it is said to be
-        self.tried: dict[Address, int] = {}                    # identity -> when it was pinged, though unknown
+        self.peers: SortedDict[Address, PexPeer] = SortedDict()
+        self.queue: dict[Address, PhysicalAddress] = {}        # listed identity -> its physical address
+        self.tried: dict[Address, int] = {}                    # identity not in `peers` -> when it was pinged
 
     def __len__(self) -> int:
         return len(self.peers)
 
-    def __iter__(self) -> Iterator[Peer]:
-        return iter([self.peers[identity] for identity in self.order])
+    def __iter__(self) -> Iterator[PexPeer]:
+        return iter(list(self.peers.values()))
 
-    def heard(self, identity: Address, place: PhysicalAddress) -> Peer | None:
-        """Somebody spoke: the peer, new or known, at its place of now; None if there are too many."""
+    def frame_from(self, identity: Address, place: PhysicalAddress) -> PexPeer | None:
+        """The peer that sent a frame from `place`, new or known, with that address; None if there is no room."""
         peer = self.peers.get(identity)
         if peer is None:
             if len(self.peers) >= self.max_peers:
                 return None
-            peer = self.peers[identity] = Peer(identity, place)
-            insort(self.order, identity)
+            peer = self.peers[identity] = PexPeer(identity, place)
             self.queue.pop(identity, None)
             self.tried.pop(identity, None)
         peer.place, peer.unacked = place, 0
         return peer
 
     def remove(self, identity: Address) -> bool:
-        """Forget a peer; whether it was known."""
-        if self.peers.pop(identity, None) is None:
-            return False
-        del self.order[bisect_left(self.order, identity)]
-        return True
+        """Take a peer out; False if it is not there."""
+        return self.peers.pop(identity, None) is not None
 
-    def page(self, after: Address, number: int) -> tuple[list[Peer], bool]:
+    def page(self, after: Address, number: int) -> tuple[list[PexPeer], bool]:
         """The peers whose identities follow `after`, and whether there are more of them."""
-        start = bisect_right(self.order, after)
-        return [self.peers[identity] for identity in self.order[start:start + number]], start + number < len(self.order)
+        start = self.peers.bisect_right(after)
+        return list(self.peers.values()[start:start + number]), start + number < len(self.peers)
 
-    def told_of(self, identity: Address, place: PhysicalAddress, not_since_ns: int) -> bool:
-        """Somebody may be there: whether it is worth a ping. Not if it is known, waits, or was tried of late."""
+    def enqueue(self, identity: Address, place: PhysicalAddress, not_since_ns: int) -> bool:
+        """Queue a listed peer for a ping; False if it is in the table, in the queue, or was pinged since then."""
         tried_ns = self.tried.get(identity)
         if identity in self.peers or identity in self.queue or len(self.queue) >= self.max_queue:
             return False
@@ -76,18 +72,18 @@ class PeerTable:
         return True
 
     def next_to_try(self, number: int, now_ns: int) -> list[tuple[Address, PhysicalAddress]]:
-        """Take so many out of the queue."""
+        """Take up to `number` peers out of the queue, to be pinged."""
         chosen = list(self.queue.items())[:number]
         for identity, _ in chosen:
             del self.queue[identity]
             self.tried.pop(identity, None)
-            self.tried[identity] = now_ns                      # the latest stand last
+            self.tried[identity] = now_ns                      # the latest ones stand last
         while len(self.tried) > self.max_peers:
             del self.tried[next(iter(self.tried))]
         return chosen
 
-    def longest_unpinged(self, number: int) -> list[Peer]:
-        """Whose turn it is; 0: everybody's."""
+    def longest_unpinged(self, number: int) -> list[PexPeer]:
+        """Up to `number` peers, those that were pinged longest ago first; 0: all of them."""
         if not number or number >= len(self.peers):
             return list(self)
         return sorted(self, key=lambda peer: peer.pinged_ns)[:number]

@@ -3,35 +3,35 @@ from __future__ import annotations
 
 import attrs
 
+from jgroups_py.model.units import count, duration, flag, host, parsed, size
 from jgroups_py.protocols.swim.memberlist.body import need_msgpack
 from jgroups_py.protocols.swim.memberlist.sealing import Key, parse_keys
-from jgroups_py.streams import BothKinds
-from jgroups_py.units import count, duration, flag, host, parsed, size
+from jgroups_py.stack.datagrams import BothKinds
 
 LEAST_BYTES, MOST_BYTES = 512, 65507
 
 
 @attrs.frozen
 class MemberlistConfig(BothKinds):
-    """Where to receive, how to pack."""
+    """Addresses, sizes, encryption, compression."""
 
     bind_port: int = count(7946, most=65535, doc="First port to try, for datagrams and streams alike; 0: any free one.")
-    external_addr: str = host("", also=("advertise_addr",), doc="The address told to others in place of bind_addr, "
-                              "for a proxy or NAT.")
-    external_port: int = count(0, most=65535, also=("advertise_port",), doc="The port told to others; 0: the bound "
-                               "one.")
+    external_addr: str = host("", also=("advertise_addr",), doc="The address given to other members in place of "
+                              "bind_addr, for a proxy or NAT.")
+    external_port: int = count(0, most=65535, also=("advertise_port",), doc="The port given to other members; 0: "
+                               "the bound one.")
     packet_bytes: int = size("1400", least=LEAST_BYTES, most=MOST_BYTES, name="packet_bytes",
                              also=("udp_buffer_size",), doc="Largest datagram. Above the network's packet size one "
                              "lost packet loses more.")
     stream_timeout_ns: int = duration("10s", least="10ms", also=("tcp_timeout",), doc="How long a stream may take, "
-                                      "from the connection to the answer. Higher spares slow networks and large "
+                                      "from the connection to the answer. Higher allows for slow networks and large "
                                       "groups; a peer that hangs costs a connection for so long.")
     keys: tuple[Key, ...] = parsed("", parse=parse_keys, name="encrypt", also=("keyring",), unit="base64,...",
                                    doc="Keys that all members share, as `serf keygen` makes them; the first one "
-                                   "encrypts, any decrypts. With keys nothing is sent or believed that is not "
-                                   "encrypted.")
-    compress: bool = flag(True, doc="Whether what is sent is compressed where that makes it shorter. Everybody reads "
-                          "both.")
+                                   "encrypts, any decrypts. With keys, frames "
+                                   "that are not encrypted are refused.")
+    compress: bool = flag(True, doc="Whether what is sent is compressed where that makes it shorter. All members "
+                          "read both.")
 
     def __attrs_post_init__(self) -> None:
         need_msgpack()

@@ -1,77 +1,93 @@
-"""SERF: what Serf's members expect of each other beyond memberlist: intents to join and leave, and user events.
+"""SERF: what Serf adds to memberlist: intents to join and leave, and user events.
 
-Above SWIM on MEMBERLIST. A member that goes says so first by an intent, which its peers must hear before it is gone, or
-they take it for failed. Intents are ordered by a Lamport clock: who hears that it has left, and has not, joins again.
-User events are spread as news are, remembered for a while, and handed over once. On reception of
+Above SWIM on MEMBERLIST. A leaving member spreads an intent first; a peer that gets it only after the member is gone
+takes the member for failed. Intents are ordered by a Lamport clock: a member that gets a leave intent about itself, and
+is not leaving, refutes it by joining again. User events are spread in the same way as updates, remembered for a while,
+and delivered once. On reception of
 
-    Join, Leave     newer than what is known of the node: remember, pass on; Leave about us: refute it by a Join;
-                    about a node that failed, or fails later: it has left
-    Event           not known yet: remember, hand over, pass on
-    Query           not known yet: pass on; we do not answer
-    a state         in an exchange: the same for all that is in it; what is in the first one happened before our time
+    Join, Leave     newer than the latest intent of the node: remember, pass on; Leave about this member: refute it by
+                    a Join; about a node that failed, or fails later: it has left
+    Event           not received before: remember, deliver, pass on
+    Query           not received before: pass on; queries are not answered here
+    a state         in an exchange: the same for each item in it; the first state fixes which events are too old for
+                    this member
 
-Source: Serf's serf.go and delegate.go. Deviations: no queries of our own and no answers, no network coordinates.
+Source: Serf's serf.go and delegate.go. Deviations: no queries and no answers to them, no network coordinates.
 """
 from __future__ import annotations
 
 import attrs
 
-from jgroups_py.errors import WireError
-from jgroups_py.events import Connect, Disconnect, Tell
-from jgroups_py.members import FAILED, JOINED
-from jgroups_py.outputs import MemberChanged
-from jgroups_py.ports import UserState
-from jgroups_py.protocol import STOP, Protocol, on, timer
-from jgroups_py.protocols.swim.memberlist.recent import Clock, Intents, Window
+from jgroups_py.model.counters import counter, declare, drop
+from jgroups_py.model.errors import WireError
+from jgroups_py.model.events import (
+    Connect,
+    Disconnect,
+    ForceLeave,
+    OutputInOrder,
+    SendUserEvent,
+    UserGossip,
+    UserHeard,
+    UserStateHeard,
+)
+from jgroups_py.model.outputs import MemberChanged, UserEvent
+from jgroups_py.model.ports import UserState
+from jgroups_py.model.swim_member import FAILED, JOINED
+from jgroups_py.model.units import count, duration, millis
+from jgroups_py.protocols.swim.memberlist.recent import Intents, LamportClock, Window
 from jgroups_py.protocols.swim.memberlist.serf import (
-    Event,
-    Join,
-    Leave,
     Message,
     Query,
-    State,
+    SerfEvent,
+    SerfJoin,
+    SerfLeave,
+    SerfState,
     read_message,
     read_state,
     write_message,
     write_state,
 )
 from jgroups_py.protocols.swim.protocol import Swim
-from jgroups_py.swim_events import UserGossip, UserHeard, UserStateHeard
-from jgroups_py.units import count, duration, millis
-from jgroups_py.userevents import SendUserEvent, UserEvent
+from jgroups_py.stack.protocol import STOP, Protocol, on, timer
 
-LOOK_NS = millis(50)                        # how often we look whether our goodbye was sent often enough
+CHECK_NS = millis(50)                       # between two checks whether the leave intent was sent often enough
 
 
 @attrs.frozen
 class SerfConfig:
-    """How long to remember, how long to say goodbye."""
+    """How much is remembered, and how long leaving may take."""
 
     leave_timeout_ns: int = duration("5s", also=("broadcast_timeout",), doc="How long a leaving member may take to "
-                                     "tell others that it will; then it goes, and counts as failed where that was not "
-                                     "heard.")
-    event_buffer: int = count(512, least=1, most=10_000, also=("event_buffer_size",), doc="Of how many Lamport times "
-                              "events are remembered. More tells older events to members that missed them, and costs "
-                              "bytes in each exchange.")
-    query_buffer: int = count(512, least=1, most=10_000, also=("query_buffer_size",), doc="Likewise for queries, which "
+                                     "announce it; then it ends, and counts as failed where that was not received.")
+    event_buffer: int = count(512, least=1, most=10_000, also=("event_buffer_size",), doc="For how many Lamport "
+                              "times events are remembered. More brings older events to members that missed them, and "
+                              "costs bytes in each exchange.")
+    query_buffer: int = count(512, least=1, most=10_000, also=("query_buffer_size",), doc="The same for queries, which "
                               "are only passed on.")
 
 
 class Serf(Protocol, UserState):
-    """See the module."""
+    """The layer: intents, user events, and its part in exchanges."""
 
     Config = SerfConfig
     config: SerfConfig
+    COUNTERS = declare(
+        counter("user_events", "User events that were new."),
+        counter("leaves_refuted", "Leave intents about this member that it refuted."),
+        drop("malformed_dropped", "Messages of Serf whose bytes make no sense."),
+        drop("unsupported_messages", "Messages of Serf of a kind that is not handled here."),
+    )
+
     needs = {"swim": Swim}
     swim: Swim
 
     def start(self) -> None:
-        self.clock = Clock()
+        self.clock = LamportClock()
         self.intents = Intents()
         self.events = Window(self.config.event_buffer)
         self.queries = Window(self.config.query_buffer)
-        self.met_anybody = False                             # an exchange took place
-        self.leave_by_ns: int | None = None                  # we said that we leave, and do so then at the latest
+        self.has_exchanged = False                           # the state of another member was merged
+        self.leave_by_ns: int | None = None                  # once leaving: when it ends at the latest
 
     @on(Connect)
     def connecting(self, event: Connect) -> None:
@@ -79,138 +95,145 @@ class Serf(Protocol, UserState):
 
     # --- members ------------------------------------------------------------------------------------------------------
 
-    @on(Tell)
-    def told(self, event: Tell) -> None:
-        """The first member that we meet hears that we join; who said that it leaves and then failed has left."""
+    @on(OutputInOrder)
+    def member_changed(self, event: OutputInOrder) -> None:
+        """Join when the first other member appears; a member that fails after its leave intent has left."""
         output = event.output
         if not isinstance(output, MemberChanged):
             return
         if output.change == JOINED and self.swim.up_count == 1:
             self.later(self.join)
         elif output.change == FAILED:
-            standing = self.intents.of.get(output.member.name)
-            if standing is not None and standing.leaving:
-                self.later(lambda: self.swim.has_left(output.member.name))
+            latest = self.intents.of.get(output.member.name)
+            if latest is not None and latest.leaving:
+                self.later(lambda: self.swim.mark_left(output.member.name))
 
     def join(self) -> None:
-        """Say that we are in."""
+        """Spread a join intent, unless this member is leaving."""
         if self.leave_by_ns is None:
-            self.spread(Join(self.clock.time, self.swim.my_name))
+            self.spread(SerfJoin(self.clock.time, self.swim.my_name))
 
-    def spread(self, message: Join | Leave | Event) -> None:
-        """Something of ours: take it ourselves, tell everybody."""
+    def spread(self, message: SerfJoin | SerfLeave | SerfEvent) -> None:
+        """Spread a message of this member's own, and take it as if received."""
         self.take(message)
         self.pass_down(UserGossip(write_message(message)))
 
     @on(Disconnect)
     def leave(self, event: Disconnect) -> object:
-        """Say so first; the goodbye itself follows once that was sent often enough."""
+        """Hold the event back and spread a leave intent; SWIM leaves once that was sent often enough."""
         if not self.swim.up_count or self.leave_by_ns is not None:
             return None
         self.leave_by_ns = self.now_ns + self.config.leave_timeout_ns
-        self.spread(Leave(self.clock.tick(), self.swim.my_name))
-        self.set_timer("said", LOOK_NS)
+        self.spread(SerfLeave(self.clock.tick(), self.swim.my_name))
+        self.set_timer("intent_spread", CHECK_NS)
         return STOP
 
-    @timer("said")
-    def look_whether_said(self) -> None:
-        assert self.leave_by_ns is not None, "the timer runs once we leave"
-        # What layers above SWIM spread is queued there under numbers.
+    @timer("intent_spread")
+    def check_intent_spread(self) -> None:
+        assert self.leave_by_ns is not None, "the timer is set only while leaving"
+        # In SWIM's queue the topics of updates are names, those of messages from layers above are numbers.
         waiting = any(isinstance(topic, int) for topic in self.swim.gossip.level_of)
         if waiting and self.now_ns < self.leave_by_ns and self.swim.up_count:
-            self.set_timer("said", LOOK_NS)
+            self.set_timer("intent_spread", CHECK_NS)
         else:
             self.pass_down(Disconnect())
 
-    # --- what is heard ------------------------------------------------------------------------------------------------
+    # --- receiving ----------------------------------------------------------------------------------------------------
 
     @on(UserHeard)
-    def user_heard(self, event: UserHeard) -> object:
-        """Gossip: what is news goes on as it came."""
+    def gossip_received(self, event: UserHeard) -> object:
+        """A message that came by gossip; a new one is passed on with the bytes that it came with."""
         try:
             message = read_message(event.payload)
-        except WireError:
-            self.count("malformed_dropped")
+        except WireError as error:
+            self.drop("malformed_dropped", None, str(error))
             return STOP
         if message is None:
-            self.count("not_for_us")
+            self.drop("unsupported_messages", None, "of a kind that is not handled here")
         elif self.take(message):
             self.pass_down(UserGossip(event.payload))
         return STOP
 
     def take(self, message: Message) -> bool:
-        """Whether it is news, to be passed on."""
+        """Handle a message; True if it is new, to be passed on."""
         match message:
-            case Join() | Leave():
+            case SerfJoin() | SerfLeave():
                 self.clock.witness(message.ltime)
-                if isinstance(message, Leave) and message.node == self.swim.my_name and self.leave_by_ns is None:
+                if isinstance(message, SerfLeave) and message.node == self.swim.my_name and self.leave_by_ns is None:
                     self.refute(message)
                     return False
-                return self.intended(message)
-            case Event():
-                return self.happened(message)
+                return self.take_intent(message)
+            case SerfEvent():
+                return self.take_event(message)
             case Query():
                 return self.queries.take(message)
 
-    def intended(self, intent: Join | Leave) -> bool:
-        """A leave of a node that failed is an operator's word that it will not be back."""
+    def take_intent(self, intent: SerfJoin | SerfLeave) -> bool:
+        """Remember an intent; a leave about a node that counts as failed means that it left (serf force-leave)."""
         if not self.intents.take(intent):
             return False
-        if isinstance(intent, Leave):
-            self.later(lambda: self.swim.has_left(intent.node))
+        if isinstance(intent, SerfLeave):
+            self.later(lambda: self.swim.mark_left(intent.node))
         return True
 
-    def refute(self, leave: Leave) -> None:
-        """We have not left."""
-        standing = self.intents.of.get(leave.node)
-        if standing is None or leave.ltime > standing.ltime:
+    def refute(self, leave: SerfLeave) -> None:
+        """A leave intent about this member, which is not leaving: join again, with a later time, if it is new."""
+        latest = self.intents.of.get(leave.node)
+        if latest is None or leave.ltime > latest.ltime:
             self.count("leaves_refuted")
             self.later(self.join)
 
-    def happened(self, event: Event) -> bool:
+    def take_event(self, event: SerfEvent) -> bool:
+        # Exchanges do not carry `coalesce`; with it the same event would count as new again.
         if not self.events.take(attrs.evolve(event, coalesce=False)):
             return False
         self.count("user_events")
-        self.pass_up(Tell(UserEvent(event.name, event.payload, event.ltime)))
+        self.pass_up(OutputInOrder(UserEvent(event.name, event.payload, event.ltime)))
         return True
+
+    @on(ForceLeave)
+    def force_leave(self, event: ForceLeave) -> None:
+        """An operator declares that a failed member will not come back; a live one refutes by joining again."""
+        if event.name != self.swim.my_name:
+            self.spread(SerfLeave(self.clock.tick(), event.name))
 
     @on(SendUserEvent)
     def send_event(self, event: SendUserEvent) -> None:
-        self.spread(Event(self.events.clock.tick(), event.name, event.payload, event.coalesce))
+        self.spread(SerfEvent(self.events.clock.tick(), event.name, event.payload, event.coalesce))
 
     # --- exchanges ----------------------------------------------------------------------------------------------------
 
     @on(UserStateHeard)
-    def state_heard(self, event: UserStateHeard) -> object:
+    def state_received(self, event: UserStateHeard) -> object:
         try:
             state = read_state(event.state)
-        except WireError:
-            self.count("malformed_dropped")
+        except WireError as error:
+            self.drop("malformed_dropped", None, str(error))
         else:
             self.merge(state)
         return STOP
 
-    def merge(self, state: State) -> None:
-        """All that somebody knows; none of it needs to be passed on."""
-        if not self.met_anybody:
-            self.met_anybody = True
+    def merge(self, state: SerfState) -> None:
+        """Apply another member's state; its items are not passed on, since exchanges bring them to all members."""
+        if not self.has_exchanged:
+            self.has_exchanged = True
             self.events.least = state.event_ltime
         for clock, time in ((self.clock, state.ltime), (self.events.clock, state.event_ltime),
                             (self.queries.clock, state.query_ltime)):
-            clock.witness(time - 1)                          # nothing has this time yet
+            clock.witness(time - 1)                          # no item has the clock's present time yet
         left = dict.fromkeys(state.left)
         for node, ltime in state.joined.items():
-            # A state has the time of the join beside who left; the leave came after it.
-            self.take(Leave(ltime + 1, node) if node in left else Join(ltime, node))
-        for happened in state.events:
-            self.take(happened)
+            # A state has the time of a node's join even if the node left after it.
+            self.take(SerfLeave(ltime + 1, node) if node in left else SerfJoin(ltime, node))
+        for event in state.events:
+            self.take(event)
 
     def user_state(self, join: bool) -> bytes:
-        known = {node: standing for node, standing in self.intents.of.items()
+        known = {node: latest for node, latest in self.intents.of.items()
                  if node == self.swim.my_name or node in self.swim.nodes}
         events = tuple(item for ltime in sorted(self.events.times) for item in self.events.times[ltime]
-                       if isinstance(item, Event))
-        return write_state(State(
-            self.clock.time, {node: standing.ltime for node, standing in known.items()},
-            tuple(node for node, standing in known.items() if standing.leaving), self.events.clock.time, events,
+                       if isinstance(item, SerfEvent))
+        return write_state(SerfState(
+            self.clock.time, {node: latest.ltime for node, latest in known.items()},
+            tuple(node for node, latest in known.items() if latest.leaving), self.events.clock.time, events,
             self.queries.clock.time))

@@ -1,12 +1,12 @@
 """LZW as memberlist compresses with it: 8-bit literals, codes of 9 to 12 bits packed from the lowest bit up.
 
-A stream begins with a clear code and ends with an end code; when all 4096 codes are used up the table starts again.
+A stream begins with a clear code and ends with an end code; when all 4096 codes are used, the table starts again.
 Source: T. Welch, A Technique for High-Performance Data Compression (1984); the variant is that of GIF and of Go's
 compress/lzw (order LSB). What is decoded is bounded, because a few bytes may stand for a thousand times as many.
 """
 from __future__ import annotations
 
-from jgroups_py.errors import WireError
+from jgroups_py.model.errors import WireError
 
 LITERAL_BITS = 8
 MAX_BITS = 12
@@ -17,7 +17,7 @@ LITERALS = [bytes((value,)) for value in range(CLEAR)]
 
 
 class _Bits:
-    """Codes to bytes."""
+    """Packs codes of several bits into bytes."""
 
     def __init__(self) -> None:
         self.out = bytearray()
@@ -70,15 +70,15 @@ def compressed(data: bytes) -> bytes:
 
 
 def _width(newest: int, width: int) -> int:
-    """How wide codes are once `newest` is the highest; it grows one code before it must."""
+    """The width of codes once `newest` is the highest; it grows one code before it must, as in GIF."""
     return width + 1 if newest == 1 << width and width < MAX_BITS else width
 
 
 def decompressed(data: bytes, limit: int) -> bytes:
-    """What an LZW stream stands for.
+    """The data that an LZW stream encodes.
 
     Raises:
-        WireError: it is none, it ends early, or it stands for more than `limit` bytes.
+        WireError: it is malformed, it ends early, or it decodes to more than `limit` bytes.
     """
     out = bytearray()
     table: list[bytes] = []                                  # strings of the codes above END
@@ -102,7 +102,7 @@ def decompressed(data: bytes, limit: int) -> bytes:
         before = _extend(table, before, code)
         out += before
         if len(out) > limit:
-            raise WireError(f"compressed data stands for more than {limit} bytes")
+            raise WireError(f"compressed data decodes to more than {limit} bytes")
         if END + 1 + len(table) == 1 << width and width < MAX_BITS:
             width += 1
 
@@ -116,7 +116,7 @@ def _extend(table: list[bytes], before: bytes, code: int) -> bytes:
     elif code - END - 1 == len(table) and before:
         string = before + before[:1]
     else:
-        raise WireError("compressed data has a code that stands for nothing yet")
+        raise WireError("compressed data has a code that is not in the table yet")
     if before and len(table) < LAST_CODE - END:
         table.append(before + string[:1])
     return string

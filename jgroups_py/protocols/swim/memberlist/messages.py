@@ -1,7 +1,8 @@
-"""memberlist's messages as SWIM's headers: one byte says which it is, the body follows (numbers, fields as in net.go).
+"""memberlist's messages as SWIM's headers: one byte for the kind, then the body (numbers, fields as in net.go).
 
-A frame does not carry our 16-byte addresses: a Dialect makes them of a node's name and place. What only our headers
-have (which paths a suspicion is based on, listeners, numbers of exchanges) is left out on the way out.
+Frames of memberlist have no field for the 16-byte addresses of members: a CodecContext makes them from a node's name
+and physical address. Fields that only SWIM's headers have (the paths of a suspicion, listeners, numbers of exchanges)
+are not written.
 """
 from __future__ import annotations
 
@@ -11,19 +12,19 @@ from typing import Any, Final
 
 import attrs
 
-from jgroups_py.address import ADDRESS_BYTES, Address, PhysicalAddress
-from jgroups_py.batch import Header
-from jgroups_py.errors import WireError
+from jgroups_py.model.address import ADDRESS_BYTES, Address, PhysicalAddress
+from jgroups_py.model.batch import Header
+from jgroups_py.model.errors import WireError
 from jgroups_py.protocols.swim.headers import (
     STATE_NAMES,
-    Ack,
     Alive,
     Dead,
     Nack,
     NodeState,
-    Ping,
     PingFor,
-    Suspected,
+    PingHeader,
+    ProbeAck,
+    SuspectedHeader,
     UserMessage,
 )
 from jgroups_py.protocols.swim.memberlist.body import Body, packed, packed_host, unpacked
@@ -33,25 +34,25 @@ from jgroups_py.protocols.swim.memberlist.sealing import Keyring
  FAILURE) = range(14)
 LABELLED: Final = 244
 
-MEMBERLIST_VERSIONS: Final = bytes((1, 5, 2))       # of the protocol: lowest, highest, the one we speak
-SERF_VERSIONS: Final = bytes((2, 5, 4))             # of what Serf adds, likewise
-PLAIN_VERSIONS: Final = bytes(3)                    # nothing is added
+MEMBERLIST_VERSIONS: Final = bytes((1, 5, 2))       # of the protocol: lowest, highest, current
+SERF_VERSIONS: Final = bytes((2, 5, 4))             # of what Serf adds, the same three
+PLAIN_VERSIONS: Final = bytes(3)                    # without Serf
 VERSIONS = 6
-CHECKED_SINCE: Final = 5                            # who understands this version understands checksums
+CHECKED_SINCE: Final = 5                            # members that read this version read checksums
 
 
 @attrs.frozen
-class Failure(Header):
-    """The other end of a stream could not do what it was asked to, and says why."""
+class StreamFailure(Header):
+    """The other end of a stream could not handle the request, with the reason."""
 
     reason: str
 
 
 @attrs.frozen
-class Node:
-    """Who is where, as told in a message; versions: as MEMBERLIST_VERSIONS, then as SERF_VERSIONS.
+class NodeRecord:
+    """A node as named in a message; versions: as MEMBERLIST_VERSIONS, then as SERF_VERSIONS.
 
-    What only an alive message says is empty in others.
+    The last three fields come from alive messages only, and are empty otherwise.
     """
 
     name: str
@@ -62,7 +63,7 @@ class Node:
 
 
 def address_of(name: str, place: PhysicalAddress | None) -> Address:
-    """The address that we give to one start of a foreign node: the same at every member."""
+    """The address of a node of memberlist: a hash of name and place, so that it is the same at every member."""
     host, port = place or ("", 0)
     words = [word.encode() for word in (name, host, str(port))]
     digest = blake2b(digest_size=ADDRESS_BYTES)
@@ -72,77 +73,77 @@ def address_of(name: str, place: PhysicalAddress | None) -> Address:
 
 
 @attrs.frozen
-class Dialect:
-    """What one member knows and memberlist's messages leave to be known.
+class CodecContext:
+    """What one member adds to memberlist's messages, which lack it.
 
-    address: who a node is; it is told of each node that a message speaks of. versions: what a node speaks. keyring:
-    None: nothing is encrypted.
+    address: gives a node's address, and is called for each node named in a message. versions: gives the protocol
+    versions of a node. keyring: None if frames are not encrypted.
     """
 
-    address: Callable[[Node], Address] = lambda node: address_of(node.name, node.place)
+    address: Callable[[NodeRecord], Address] = lambda node: address_of(node.name, node.place)
     versions: Callable[[Alive], bytes] = lambda alive: MEMBERLIST_VERSIONS + SERF_VERSIONS
     keyring: Keyring | None = None
 
 
 # --- in -------------------------------------------------------------------------------------------------------------
 
-def read_message(data: bytes, dialect: Dialect) -> Header:
-    """One message that is no envelope. Raises WireError."""
+def read_message(data: bytes, context: CodecContext) -> Header:
+    """One message that is not an envelope. Raises WireError."""
     if not data:
         raise WireError("an empty message")
     if data[0] == USER:
         return UserMessage(data[1:])
     reader = _READERS.get(data[0])
     if reader is None:
-        raise WireError(f"a message of type {data[0]}")
-    return reader(unpacked(data[1:]), dialect)
+        raise WireError(f"a message of unknown type {data[0]}")
+    return reader(unpacked(data[1:]), context)
 
 
-def read_ping(body: Body, _: Dialect) -> Ping:
-    """Also over a stream."""
-    return Ping(body.number("SeqNo"), body.name("Node"), body.name("SourceNode"),
-                body.place("SourceAddr", "SourcePort"))
+def read_ping(body: Body, _: CodecContext) -> PingHeader:
+    """Used for datagrams and streams."""
+    return PingHeader(body.number("SeqNo"), body.name("Node"), body.name("SourceNode"),
+                      body.place("SourceAddr", "SourcePort"))
 
 
-def _read_ping_for(body: Body, dialect: Dialect) -> PingFor:
+def _read_ping_for(body: Body, context: CodecContext) -> PingFor:
     name, target = body.name("Node"), body.place("Target", "Port")
-    return PingFor(body.number("SeqNo"), name, target, dialect.address(Node(name, target)), body.flag("Nack"),
+    return PingFor(body.number("SeqNo"), name, target, context.address(NodeRecord(name, target)), body.flag("Nack"),
                    body.name("SourceNode"), body.place("SourceAddr", "SourcePort"))
 
 
-def read_ack(body: Body, _: Dialect) -> Ack:
-    """Also over a stream."""
-    return Ack(body.number("SeqNo"), body.data("Payload"))
+def read_ack(body: Body, _: CodecContext) -> ProbeAck:
+    """Used for datagrams and streams."""
+    return ProbeAck(body.number("SeqNo"), body.data("Payload"))
 
 
-def read_failure(body: Body, _: Dialect) -> Failure:
-    """Over a stream only."""
-    return Failure(body.text("Error"))
+def read_failure(body: Body, _: CodecContext) -> StreamFailure:
+    """Used for streams only."""
+    return StreamFailure(body.text("Error"))
 
 
-def read_alive(body: Body, dialect: Dialect, name: str = "Node") -> Alive:
-    """Also as the state of a node in a push-pull, where the field of its name is called otherwise."""
-    node = Node(body.name(name), body.place("Addr", "Port"), body.data("Vsn"), body.number("Incarnation"),
-                body.data("Meta"))
+def read_alive(body: Body, context: CodecContext, name: str = "Node") -> Alive:
+    """An alive message; also a node's state in a push-pull, where `name` is the name of another field."""
+    node = NodeRecord(body.name(name), body.place("Addr", "Port"), body.data("Vsn"), body.number("Incarnation"),
+                      body.data("Meta"))
     if node.versions and len(node.versions) != VERSIONS:
-        raise WireError(f"{len(node.versions)} versions")
-    return Alive(node.incarnation, node.name, node.place, dialect.address(node), None, node.meta)
+        raise WireError(f"a node has {len(node.versions)} version numbers, not {VERSIONS}")
+    return Alive(node.incarnation, node.name, node.place, context.address(node), None, node.meta)
 
 
-def read_node_state(body: Body, dialect: Dialect) -> NodeState:
+def read_node_state(body: Body, context: CodecContext) -> NodeState:
     """One node of a push-pull."""
     state = body.number("State")
     if state >= len(STATE_NAMES):
-        raise WireError(f"a node in state {state}")
-    return NodeState(read_alive(body, dialect, "Name"), state)
+        raise WireError(f"a node's state is {state}; allowed are 0 to {len(STATE_NAMES) - 1}")
+    return NodeState(read_alive(body, context, "Name"), state)
 
 
-_READERS: dict[int, Callable[[Body, Dialect], Header]] = {
+_READERS: dict[int, Callable[[Body, CodecContext], Header]] = {
     PING: read_ping,
     INDIRECT_PING: _read_ping_for,
     ACK: read_ack,
     NACK: lambda body, _: Nack(body.number("SeqNo")),
-    SUSPECT: lambda body, _: Suspected(body.number("Incarnation"), body.name("Node"), body.name("From"), 0),
+    SUSPECT: lambda body, _: SuspectedHeader(body.number("Incarnation"), body.name("Node"), body.name("From"), 0),
     ALIVE: read_alive,
     DEAD: lambda body, _: Dead(body.number("Incarnation"), body.name("Node"), body.name("From")),
     FAILURE: read_failure,
@@ -151,24 +152,24 @@ _READERS: dict[int, Callable[[Body, Dialect], Header]] = {
 
 # --- out ------------------------------------------------------------------------------------------------------------
 
-def write_message(header: Header, dialect: Dialect) -> bytes:
-    """The message that says what `header` says, without an envelope."""
-    number, fields = _WRITERS[header.__class__](header, dialect)
+def write_message(header: Header, context: CodecContext) -> bytes:
+    """The message of `header`, without an envelope."""
+    number, fields = _WRITERS[header.__class__](header, context)
     return bytes((number,)) + (fields if isinstance(fields, bytes) else packed(fields))
 
 
-def _write_ping(header: Ping, _: Dialect) -> tuple[int, dict[str, Any]]:
+def _write_ping(header: PingHeader, _: CodecContext) -> tuple[int, dict[str, Any]]:
     return PING, {"SeqNo": header.number, "Node": header.node, **_source(header)}
 
 
-def _write_ping_for(header: PingFor, _: Dialect) -> tuple[int, dict[str, Any]]:
+def _write_ping_for(header: PingFor, _: CodecContext) -> tuple[int, dict[str, Any]]:
     host, port = header.target or ("", 0)
     return INDIRECT_PING, {"SeqNo": header.number, "Target": packed_host(host), "Port": port, "Node": header.node,
                            "Nack": header.nack, **_source(header)}
 
 
-def _source(header: Ping | PingFor) -> dict[str, Any]:
-    """Where the answer shall go; left out where that is where the question came from."""
+def _source(header: PingHeader | PingFor) -> dict[str, Any]:
+    """The fields for the destination of the answer; left out if it goes where the request came from."""
     fields: dict[str, Any] = {}
     if header.place is not None:
         fields = {"SourceAddr": packed_host(header.place[0]), "SourcePort": header.place[1]}
@@ -177,27 +178,27 @@ def _source(header: Ping | PingFor) -> dict[str, Any]:
     return fields
 
 
-def alive_fields(alive: Alive, dialect: Dialect, name: str = "Node") -> dict[str, Any]:
+def alive_fields(alive: Alive, context: CodecContext, name: str = "Node") -> dict[str, Any]:
     """The fields of an alive message, and of a node's state in a push-pull."""
     host, port = alive.place or ("", 0)
     return {"Incarnation": alive.incarnation, name: alive.node, "Addr": packed_host(host), "Port": port,
-            "Meta": alive.meta, "Vsn": dialect.versions(alive)}
+            "Meta": alive.meta, "Vsn": context.versions(alive)}
 
 
-def _accusation(header: Suspected | Dead) -> dict[str, Any]:
+def _accusation(header: SuspectedHeader | Dead) -> dict[str, Any]:
     return {"Incarnation": header.incarnation, "Node": header.node, "From": header.source}
 
 
-_WRITERS: dict[type[Header], Callable[[Any, Dialect], tuple[int, dict[str, Any] | bytes]]] = {
-    Ping: _write_ping,
+_WRITERS: dict[type[Header], Callable[[Any, CodecContext], tuple[int, dict[str, Any] | bytes]]] = {
+    PingHeader: _write_ping,
     PingFor: _write_ping_for,
-    Ack: lambda header, _: (ACK, {"SeqNo": header.number, "Payload": header.payload}),
+    ProbeAck: lambda header, _: (ACK, {"SeqNo": header.number, "Payload": header.payload}),
     Nack: lambda header, _: (NACK, {"SeqNo": header.number}),
-    Suspected: lambda header, _: (SUSPECT, _accusation(header)),
-    Alive: lambda header, dialect: (ALIVE, alive_fields(header, dialect)),
+    SuspectedHeader: lambda header, _: (SUSPECT, _accusation(header)),
+    Alive: lambda header, context: (ALIVE, alive_fields(header, context)),
     Dead: lambda header, _: (DEAD, _accusation(header)),
     UserMessage: lambda header, _: (USER, header.payload),
-    Failure: lambda header, _: (FAILURE, {"Error": header.reason}),
+    StreamFailure: lambda header, _: (FAILURE, {"Error": header.reason}),
 }
 
 WRITABLE: Final = frozenset(_WRITERS)

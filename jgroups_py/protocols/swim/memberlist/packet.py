@@ -5,8 +5,8 @@
     checked:   12, u32 CRC-32 of what follows, a message, compound or compressed
     encrypted:  see sealing.py, around all that
 
-Envelopes may nest; how deep is bounded, and how many bytes and messages one datagram may stand for in all, at all
-levels: a compound of compounds, or of compressed messages that grow, would hold a processor with few datagrams.
+Envelopes may nest. Bounded are the depth, and the bytes and messages that one datagram unpacks to, over all levels: a
+compound of compounds, or of compressed messages that expand, could otherwise keep a processor busy with few datagrams.
 """
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 from zlib import crc32
 
-from jgroups_py.batch import Header
-from jgroups_py.errors import WireError
+from jgroups_py.model.batch import Header
+from jgroups_py.model.errors import WireError
 from jgroups_py.protocols.swim.memberlist.body import Body, packed, unpacked
 from jgroups_py.protocols.swim.memberlist.lzw import compressed, decompressed
 from jgroups_py.protocols.swim.memberlist.messages import (
@@ -24,16 +24,16 @@ from jgroups_py.protocols.swim.memberlist.messages import (
     COMPOUND,
     COMPRESSED,
     LABELLED,
-    Dialect,
+    CodecContext,
     read_message,
 )
 
-LZW: Final = 0                              # the one algorithm there is
+LZW: Final = 0                              # the only algorithm defined
 MOST_BYTES: Final = 0xFFFF                  # of a datagram, compressed or not
 MOST_MESSAGES: Final = 0xFF                 # in one compound
 DEEPEST: Final = 4                          # envelopes around a message
-LARGEST_PACKET: Final = DEEPEST * MOST_BYTES       # of all envelopes of a datagram and what is in them
-FULLEST_PACKET: Final = DEEPEST * MOST_MESSAGES    # envelopes and messages; nobody's library nests compounds
+LARGEST_PACKET: Final = DEEPEST * MOST_BYTES       # of all envelopes of a datagram and their contents
+FULLEST_PACKET: Final = DEEPEST * MOST_MESSAGES    # envelopes and messages; no library nests compounds
 COMPOUND_BYTES: Final = 2                   # of a compound, and
 ENTRY_BYTES: Final = 2                      # of each message in it, besides the message
 CHECK_BYTES: Final = 5
@@ -41,7 +41,7 @@ _CHECK = struct.Struct(">BI")
 
 
 class Budget:
-    """What a datagram may still stand for."""
+    """The bytes and items that a datagram may still unpack to."""
 
     __slots__ = ("items", "nbytes")
 
@@ -50,39 +50,39 @@ class Budget:
         self.items = FULLEST_PACKET
 
     def take(self, data: bytes) -> None:
-        """One more envelope or message. Raises WireError."""
+        """Count one more envelope or message. Raises WireError when the budget is used up."""
         self.nbytes -= len(data)
         self.items -= 1
         if self.nbytes < 0 or self.items < 0:
-            raise WireError("a datagram that stands for too much")
+            raise WireError(f"a datagram that unpacks to more than {LARGEST_PACKET} bytes or {FULLEST_PACKET} messages")
 
 
-def read_packet(data: bytes, dialect: Dialect) -> list[Header]:
+def read_packet(data: bytes, context: CodecContext) -> list[Header]:
     """The messages of a datagram, in order. Raises WireError."""
-    plain = data if dialect.keyring is None else dialect.keyring.opened(data)
-    return list(_opened(plain, dialect, DEEPEST, Budget()))
+    plain = data if context.keyring is None else context.keyring.opened(data)
+    return list(_opened(plain, context, DEEPEST, Budget()))
 
 
-def _opened(data: bytes, dialect: Dialect, deepest: int, budget: Budget) -> Iterator[Header]:
+def _opened(data: bytes, context: CodecContext, deepest: int, budget: Budget) -> Iterator[Header]:
     budget.take(data)
     kind = data[0] if data else -1
     if kind not in (CHECKED, COMPRESSED, COMPOUND):
         if kind == LABELLED:
-            raise WireError("a packet with a label; labels are not spoken here")
-        yield read_message(data, dialect)
+            raise WireError("a packet with a label; labels are not supported")
+        yield read_message(data, context)
         return
     if not deepest:
         raise WireError("too many envelopes")
     if kind == COMPOUND:
         for message in _messages(data):
-            yield from _opened(message, dialect, deepest - 1, budget)
+            yield from _opened(message, context, deepest - 1, budget)
     else:
         inside = unchecked(data) if kind == CHECKED else inflated(unpacked(data[1:]), min(MOST_BYTES, budget.nbytes))
-        yield from _opened(inside, dialect, deepest - 1, budget)
+        yield from _opened(inside, context, deepest - 1, budget)
 
 
 def unchecked(data: bytes) -> bytes:
-    """What a checksum protects. Raises WireError."""
+    """The contents of a checked message. Raises WireError."""
     if len(data) < CHECK_BYTES:
         raise WireError("truncated")
     inside = data[CHECK_BYTES:]
@@ -92,9 +92,9 @@ def unchecked(data: bytes) -> bytes:
 
 
 def inflated(body: Body, limit: int) -> bytes:
-    """What a compressed message stands for. Raises WireError."""
+    """The contents of a compressed message. Raises WireError."""
     if body.number("Algo") != LZW:
-        raise WireError(f"compressed in way {body.number('Algo')}")
+        raise WireError(f"compressed with algorithm {body.number('Algo')}; only {LZW} (LZW) is supported")
     return decompressed(body.data("Buf"), limit)
 
 
@@ -136,7 +136,7 @@ def deflated(data: bytes) -> bytes:
 
 
 def fitting(messages: Sequence[bytes], room: int) -> Iterator[list[bytes]]:
-    """The messages in order, as many in one packet of `room` bytes as fit; one that does not fit at all comes alone."""
+    """The messages in order, in packets of up to `room` bytes; a message larger than that has a packet to itself."""
     taken: list[bytes] = []
     used = COMPOUND_BYTES
     for message in messages:

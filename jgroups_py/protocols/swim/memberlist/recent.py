@@ -1,54 +1,54 @@
-"""What SERF remembers so that it believes and passes on everything once: Lamport clocks, intents, events, queries."""
+"""What SERF remembers in order to handle and pass on each message once: Lamport clocks, intents, events, queries."""
 from __future__ import annotations
 
 import attrs
 
-from jgroups_py.protocols.swim.memberlist.serf import Event, Join, Leave, Query
+from jgroups_py.protocols.swim.memberlist.serf import Query, SerfEvent, SerfJoin, SerfLeave
 
-MAX_INTENTS = 10_000                        # of nodes that are not known
-MOST_OF_ONE_TIME = 100                      # events or queries with one Lamport time
+MAX_INTENTS = 10_000                        # nodes with an intent; bounded, since messages can name any node
+MOST_OF_ONE_TIME = 100                      # events or queries with the same Lamport time
 
 
-class Clock:
-    """A Lamport clock; 0 is before everything."""
+class LamportClock:
+    """A Lamport clock; 0 is before all events [Lamport 1978]."""
 
     def __init__(self) -> None:
         self.time = 1
 
     def tick(self) -> int:
-        """Something of ours happens: its time."""
+        """The time of a new event of this member."""
         self.time += 1
         return self.time
 
     def witness(self, time: int) -> None:
-        """Something happened at `time`; what happens from now on is later."""
+        """An event with this time was received: all later ones of this member get a higher time."""
         self.time = max(self.time, time + 1)
 
 
 @attrs.define
-class Standing:
-    """When a node joined or left last; leaving: it said so."""
+class LatestIntent:
+    """The latest intent about a node: its time, and whether it is a leave."""
 
     ltime: int = 0
     leaving: bool = False
 
 
 class Intents:
-    """Of all nodes, by name, known to SWIM or not yet (or not any more)."""
+    """The latest intent about each node, by name; also of nodes that SWIM has not in its table (yet, or any more)."""
 
     def __init__(self) -> None:
-        self.of: dict[str, Standing] = {}
+        self.of: dict[str, LatestIntent] = {}
 
-    def take(self, intent: Join | Leave) -> bool:
-        """Whether it is news."""
-        standing = self.of.get(intent.node)
-        if standing is None:
+    def take(self, intent: SerfJoin | SerfLeave) -> bool:
+        """Store an intent; False if it is not newer than the latest one."""
+        latest = self.of.get(intent.node)
+        if latest is None:
             if len(self.of) >= MAX_INTENTS:
                 return False
-            standing = self.of[intent.node] = Standing()
-        elif intent.ltime <= standing.ltime:
+            latest = self.of[intent.node] = LatestIntent()
+        elif intent.ltime <= latest.ltime:
             return False
-        standing.ltime, standing.leaving = intent.ltime, isinstance(intent, Leave)
+        latest.ltime, latest.leaving = intent.ltime, isinstance(intent, SerfLeave)
         return True
 
 
@@ -57,12 +57,12 @@ class Window:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.clock = Clock()
-        self.least = 0                                       # what is older happened before our time
-        self.times: dict[int, list[Event | Query]] = {}      # Lamport time -> what happened
+        self.clock = LamportClock()
+        self.least = 0                                       # earlier items precede this member's first exchange
+        self.times: dict[int, list[SerfEvent | Query]] = {}      # Lamport time -> items with that time
 
-    def take(self, item: Event | Query) -> bool:
-        """Whether it is news."""
+    def take(self, item: SerfEvent | Query) -> bool:
+        """Store an item; False if it is known, too old, or one of too many with the same time."""
         self.clock.witness(item.ltime)
         if item.ltime < self.least or item.ltime + self.size < self.clock.time:
             return False

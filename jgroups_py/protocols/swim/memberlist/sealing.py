@@ -4,7 +4,8 @@
     sealed, in a stream: 10, u32 length of what follows, sealed as above; byte and length are authenticated too
 
 A keyring has one key to seal with, and more to open with, so that a cluster can change its key member by member. With
-keys nothing is sent or believed that is not sealed. A nonce must be new each time, not secret: it is drawn at random.
+keys all that is sent is sealed, and what is received unsealed is refused. A nonce must be unique, not secret: it is
+drawn at random.
 Source: memberlist's security.go.
 """
 from __future__ import annotations
@@ -15,12 +16,12 @@ from base64 import b64decode
 from collections.abc import Callable
 from typing import Any, Final
 
-from jgroups_py.errors import ConfigError, WireError
+from jgroups_py.model.errors import ConfigError, WireError
 
 try:
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-except ImportError:                                          # `parse_keys` says so to whoever has keys
+except ImportError:                                          # `parse_keys` reports it where keys are given
     AESGCM = None                                            # type: ignore[assignment,misc]
 
 KEY_BYTES: Final = (16, 24, 32)
@@ -34,7 +35,7 @@ ENVELOPE_BYTES: Final = _ENVELOPE.size
 
 
 class Key(bytes):
-    """A key; it does not show in logs."""
+    """A key; its repr hides it from logs."""
 
     def __repr__(self) -> str:
         return f"<key of {len(self)} bytes>"
@@ -47,17 +48,17 @@ def parse_keys(value: Any) -> tuple[Key, ...]:
         keys = tuple(Key(b64decode(text, validate=True)) for text in texts) if texts is not None else \
             tuple(Key(item) for item in value)
     except (binascii.Error, ValueError, TypeError):
-        raise ConfigError("a key is not in base64; `serf keygen` makes one") from None
+        raise ConfigError("a key is not in base64; `serf keygen` prints one") from None
     for key in keys:
         if len(key) not in KEY_BYTES:
-            raise ConfigError(f"a key has {len(key)} bytes; it takes 16, 24 or 32")
+            raise ConfigError(f"a key has {len(key)} bytes; allowed are 16, 24 or 32")
     if keys and AESGCM is None:
         raise ConfigError("encryption needs cryptography: pip install 'jgroups_py[memberlist]'")
     return keys
 
 
 class Keyring:
-    """keys: the first one seals, any opens. nonce: makes 12 bytes, never the same again."""
+    """keys: the first one seals, any opens. nonce: returns 12 bytes, different each time."""
 
     def __init__(self, keys: tuple[Key, ...], nonce: Callable[[], bytes]) -> None:
         assert keys, "without keys there is nothing to seal with"
@@ -65,12 +66,12 @@ class Keyring:
         self._nonce = nonce
 
     def sealed(self, data: bytes, known: bytes = b"") -> bytes:
-        """`data` for those who have the key; `known` is what else must be as it is."""
+        """`data` encrypted with the first key; `known` is sent in the clear and authenticated with it."""
         nonce = self._nonce()
         return bytes((UNPADDED,)) + nonce + self._ciphers[0].encrypt(nonce, data, known)
 
     def opened(self, data: bytes, known: bytes = b"") -> bytes:
-        """What was sealed. Raises WireError: it was not, or with none of our keys."""
+        """The sealed data, decrypted. Raises WireError: it is not sealed, or with none of the keys."""
         if len(data) < SEAL_BYTES or data[0] not in (PADDED, UNPADDED):
             raise WireError("not encrypted")
         nonce, text = data[1:1 + NONCE_BYTES], data[1 + NONCE_BYTES:]
@@ -80,7 +81,7 @@ class Keyring:
             except InvalidTag:
                 continue
             return plain if data[0] == UNPADDED else _without_padding(plain)
-        raise WireError("encrypted with none of our keys")
+        raise WireError("encrypted with none of the keys of this member")
 
     def envelope(self, kind: int, data: bytes) -> bytes:
         """`data` sealed for a stream."""
@@ -89,7 +90,7 @@ class Keyring:
 
 
 def envelope_length(head: bytes) -> int:
-    """How many sealed bytes follow the head of an envelope."""
+    """The number of sealed bytes after the head of an envelope."""
     return int(_ENVELOPE.unpack(head)[1])
 
 

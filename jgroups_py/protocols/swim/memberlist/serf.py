@@ -1,7 +1,7 @@
 """What Serf adds to memberlist, as bytes: intents, events and queries in user messages, its clocks in a push-pull.
 
-Each begins with one byte that says what it is; a msgpack map follows (numbers, fields as in Serf's messages.go).
-Lamport times order an intent to join and one to leave of the same node, and tell an event heard again from a new one.
+Each begins with one byte for its kind; a msgpack map follows (numbers, fields as in Serf's messages.go). Lamport times
+order the join and leave intents of a node, and distinguish a new event from one that is received again.
 """
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from jgroups_py.errors import WireError
+from jgroups_py.model.errors import WireError
 from jgroups_py.protocols.swim.memberlist.body import TIME_MOST, Body, body_of, name_of, packed, unpacked
 
 LEAVE, JOIN, STATE, EVENT, QUERY = range(5)
@@ -18,7 +18,7 @@ MOST_NODES: Final = 1 << 17                 # of a state
 
 
 @attrs.frozen
-class Join:
+class SerfJoin:
     """`node` joined at `ltime`."""
 
     ltime: int
@@ -26,8 +26,8 @@ class Join:
 
 
 @attrs.frozen
-class Leave:
-    """`node` is about to leave, or an operator says that it has left; prune: and nobody shall remember it."""
+class SerfLeave:
+    """`node` is about to leave, or left according to an operator (force-leave); prune: forget it at once."""
 
     ltime: int
     node: str
@@ -35,8 +35,8 @@ class Leave:
 
 
 @attrs.frozen
-class Event:
-    """An event of the application; coalesce: of several with one name the newest is enough."""
+class SerfEvent:
+    """A user event; coalesce: of several with the same name the newest is enough."""
 
     ltime: int
     name: str
@@ -46,32 +46,32 @@ class Event:
 
 @attrs.frozen
 class Query:
-    """A question to all nodes; we do not answer, but pass it on."""
+    """A query to all nodes; passed on, but not answered here."""
 
     ltime: int
     number: int
     name: str
 
 
-Message = Join | Leave | Event | Query
+Message = SerfJoin | SerfLeave | SerfEvent | Query
 
 
 @attrs.frozen
-class State:
-    """What a node knows: its three clocks, when nodes joined or left last, who left, the newest events."""
+class SerfState:
+    """A node's state: its three clocks, node -> Lamport time of its latest intent, nodes that left, newest events."""
 
     ltime: int
     joined: Mapping[str, int]
     left: tuple[str, ...]
     event_ltime: int
-    events: tuple[Event, ...]
+    events: tuple[SerfEvent, ...]
     query_ltime: int
 
 
 # --- in -------------------------------------------------------------------------------------------------------------
 
 def read_message(data: bytes) -> Message | None:
-    """A user message; None: of a kind that is none of ours (answers to queries, keys). Raises WireError."""
+    """A user message; None: of a kind that is not handled here (answers to queries, keys). Raises WireError."""
     if not data:
         raise WireError("an empty user message")
     reader = _READERS.get(data[0])
@@ -83,53 +83,53 @@ def _ltime(body: Body, name: str = "LTime") -> int:
 
 
 _READERS: dict[int, Callable[[Body], Message]] = {
-    JOIN: lambda body: Join(_ltime(body), body.name("Node")),
-    LEAVE: lambda body: Leave(_ltime(body), body.name("Node"), body.flag("Prune")),
-    EVENT: lambda body: Event(_ltime(body), body.text("Name"), body.data("Payload"), body.flag("CC")),
+    JOIN: lambda body: SerfJoin(_ltime(body), body.name("Node")),
+    LEAVE: lambda body: SerfLeave(_ltime(body), body.name("Node"), body.flag("Prune")),
+    EVENT: lambda body: SerfEvent(_ltime(body), body.text("Name"), body.data("Payload"), body.flag("CC")),
     QUERY: lambda body: Query(_ltime(body), body.number("ID"), body.text("Name")),
 }
 
 
-def read_state(data: bytes) -> State:
+def read_state(data: bytes) -> SerfState:
     """The user state of a push-pull. Raises WireError."""
     if not data or data[0] != STATE:
-        raise WireError("no state of Serf")
+        raise WireError("not a state of Serf")
     body = unpacked(data[1:], MOST_NODES)
     joined = {name_of(name, "a node"): _time(ltime) for name, ltime in body.mapping("StatusLTimes").items()}
     left = tuple(name_of(name, "a node that left") for name in body.items("LeftMembers"))
     events = tuple(event for item in body.items("Events") if item is not None for event in _events(body_of(item)))
-    return State(_ltime(body), joined, left, _ltime(body, "EventLTime"), events, _ltime(body, "QueryLTime"))
+    return SerfState(_ltime(body), joined, left, _ltime(body, "EventLTime"), events, _ltime(body, "QueryLTime"))
 
 
 def _time(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= TIME_MOST:
-        raise WireError("a Lamport time is no number")
+        raise WireError(f"a Lamport time is not a number from 0 to {TIME_MOST}")
     return value
 
 
-def _events(body: Body) -> list[Event]:
+def _events(body: Body) -> list[SerfEvent]:
     """The events of one Lamport time."""
     ltime, bodies = _ltime(body), [body_of(item) for item in body.items("Events")]
-    return [Event(ltime, event.text("Name"), event.data("Payload")) for event in bodies]
+    return [SerfEvent(ltime, event.text("Name"), event.data("Payload")) for event in bodies]
 
 
 # --- out ------------------------------------------------------------------------------------------------------------
 
 def write_message(message: Message) -> bytes:
-    """A user message; a Query comes from others only."""
+    """A user message; a Query is never written, since this member makes none."""
     match message:
-        case Join():
+        case SerfJoin():
             return _written(JOIN, LTime=message.ltime, Node=message.node)
-        case Leave():
+        case SerfLeave():
             return _written(LEAVE, LTime=message.ltime, Node=message.node, Prune=message.prune)
-        case Event():
+        case SerfEvent():
             return _written(EVENT, LTime=message.ltime, Name=message.name, Payload=message.payload,
                             CC=message.coalesce)
         case Query():
-            raise AssertionError("a query is passed on as the bytes that it came as")
+            raise AssertionError("a query is passed on with the bytes that it came with")
 
 
-def write_state(state: State) -> bytes:
+def write_state(state: SerfState) -> bytes:
     """The user state of a push-pull."""
     by_time: dict[int, list[dict[str, object]]] = {}
     for event in state.events:

@@ -1,4 +1,4 @@
-"""memberlist's TCP streams: a question and its answer, one message each way, then both sides close.
+"""memberlist's TCP streams: a request and its answer, one message each way, then both sides close.
 
     push-pull:  6, msgpack {Nodes, UserStateLen, Join}, that many node states (msgpack), that many bytes of user state
     ping, ack:  0 or 2, as in datagrams; failure: 13, msgpack {Error}
@@ -6,15 +6,15 @@
     compressed: 9, as in datagrams, around any of these
     encrypted:  10, see sealing.py, around all that
 
-A message says how long it is only as it is read, so a reader takes bytes as they come, until it has the whole.
+The length of a message shows only while it is decoded, so a reader takes bytes as they arrive until it is complete.
 """
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from typing import Any, Final
 
-from jgroups_py.batch import Header
-from jgroups_py.errors import WireError
+from jgroups_py.model.batch import Header
+from jgroups_py.model.errors import WireError
 from jgroups_py.protocols.swim.headers import NodeState, PushPull, UserMessage
 from jgroups_py.protocols.swim.memberlist.body import MOST_ITEMS, Body, body_of, packed
 from jgroups_py.protocols.swim.memberlist.messages import (
@@ -26,7 +26,7 @@ from jgroups_py.protocols.swim.memberlist.messages import (
     PING,
     PUSH_PULL,
     USER,
-    Dialect,
+    CodecContext,
     alive_fields,
     read_ack,
     read_failure,
@@ -39,40 +39,40 @@ from jgroups_py.protocols.swim.memberlist.sealing import ENVELOPE_BYTES, Keyring
 
 try:
     import msgpack
-except ImportError:                                          # body.py's need_msgpack says so to whoever uses it
+except ImportError:                                          # need_msgpack in body.py reports it where msgpack is used
     msgpack = None
 
 MOST_BYTES: Final = 16 << 20                # of one message: some 100,000 nodes
 
-_SHORT: dict[int, Callable[[Body, Dialect], Header]] = {PING: read_ping, ACK: read_ack, FAILURE: read_failure}
+_SHORT: dict[int, Callable[[Body, CodecContext], Header]] = {PING: read_ping, ACK: read_ack, FAILURE: read_failure}
 Parse = Generator[None, None, Header]
 
 
-def write_stream(header: Header, dialect: Dialect, *, compress: bool) -> bytes:
-    """What goes over a stream to say `header`."""
+def write_stream(header: Header, context: CodecContext, *, compress: bool) -> bytes:
+    """The bytes of `header` on a stream."""
     if isinstance(header, PushPull):
-        data = _push_pull(header, dialect)
+        data = _push_pull(header, context)
     elif isinstance(header, UserMessage):
         data = bytes((USER,)) + packed({"UserMsgLen": len(header.payload)}) + header.payload
     else:
-        data = write_message(header, dialect)
+        data = write_message(header, context)
     data = deflated(data) if compress else data
-    return data if dialect.keyring is None else dialect.keyring.envelope(ENCRYPTED, data)
+    return data if context.keyring is None else context.keyring.envelope(ENCRYPTED, data)
 
 
-def _push_pull(header: PushPull, dialect: Dialect) -> bytes:
+def _push_pull(header: PushPull, context: CodecContext) -> bytes:
     parts = [bytes((PUSH_PULL,)),
              packed({"Nodes": len(header.states), "UserStateLen": len(header.user), "Join": header.join})]
     for state in header.states:
-        parts.append(packed({**alive_fields(state.alive, dialect, "Name"), "State": state.state}))
+        parts.append(packed({**alive_fields(state.alive, context, "Name"), "State": state.state}))
     return b"".join([*parts, header.user])
 
 
 class StreamReader:
-    """Makes one message of bytes that come in pieces."""
+    """Decodes one message from bytes that arrive in pieces."""
 
-    def __init__(self, dialect: Dialect, limit: int = MOST_BYTES) -> None:
-        self._dialect = dialect
+    def __init__(self, context: CodecContext, limit: int = MOST_BYTES) -> None:
+        self._context = context
         self._limit = limit
         self._bytes = 0
         self._source = _unpacker(limit)
@@ -80,10 +80,10 @@ class StreamReader:
         self.message: Header | None = None
 
     def feed(self, data: bytes) -> Header | None:
-        """The message, once it is whole.
+        """The message, once it is complete; None before.
 
         Raises:
-            WireError: it is none, it is too long, or there is more than one.
+            WireError: the bytes are not a message, it is too long, or more bytes follow it.
         """
         self._bytes += len(data)
         if self._bytes > self._limit:
@@ -98,15 +98,15 @@ class StreamReader:
         except WireError:
             raise
         except (ValueError, msgpack.UnpackException) as error:
-            raise WireError(f"no message: {error}") from None
+            raise WireError(f"not a message: {error}") from None
         return self.message
 
     # --- what a message consists of; a bare yield waits for more bytes ------------------------------------------------
 
     def _message(self) -> Parse:
         kind = (yield from self._bytes_of(1))[0]
-        if self._dialect.keyring is not None:
-            kind = yield from self._unsealed(kind, self._dialect.keyring)
+        if self._context.keyring is not None:
+            kind = yield from self._unsealed(kind, self._context.keyring)
         if kind == COMPRESSED:
             kind = yield from self._inside(inflated(body_of((yield from self._object())), self._limit))
         if kind == PUSH_PULL:
@@ -115,12 +115,12 @@ class StreamReader:
             header = body_of((yield from self._object()))
             return UserMessage((yield from self._bytes_of(header.number("UserMsgLen", self._limit))))
         if kind in _SHORT:
-            return _SHORT[kind](body_of((yield from self._object())), self._dialect)
+            return _SHORT[kind](body_of((yield from self._object())), self._context)
         what = {ENCRYPTED: ", which is encrypted", LABELLED: ", which has a label"}.get(kind, "")
         raise WireError(f"a message of type {kind} over a stream{what}")
 
     def _unsealed(self, kind: int, keyring: Keyring) -> Generator[None, None, int]:
-        """Go on inside a sealed envelope."""
+        """Decrypt an envelope and continue with its contents."""
         if kind != ENCRYPTED:
             raise WireError("a stream that is not encrypted")
         head = bytes((kind,)) + (yield from self._bytes_of(ENVELOPE_BYTES - 1))
@@ -130,7 +130,7 @@ class StreamReader:
         return (yield from self._inside(keyring.opened((yield from self._bytes_of(length)), head)))
 
     def _inside(self, whole: bytes) -> Generator[None, None, int]:
-        """Go on with what an envelope had inside; its first byte."""
+        """Continue with the contents of an envelope; returns their first byte."""
         self._source, self._bytes = _unpacker(self._limit), len(whole)
         self._source.feed(whole)
         return (yield from self._bytes_of(1))[0]
@@ -140,7 +140,7 @@ class StreamReader:
         number, user_bytes = header.number("Nodes", self._limit), header.number("UserStateLen", self._limit)
         states: list[NodeState] = []
         for _ in range(number):
-            states.append(read_node_state(body_of((yield from self._object())), self._dialect))
+            states.append(read_node_state(body_of((yield from self._object())), self._context))
         user = yield from self._bytes_of(user_bytes)
         return PushPull(0, False, header.flag("Join"), tuple(states), user)
 

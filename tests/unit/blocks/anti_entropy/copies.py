@@ -3,13 +3,13 @@ from __future__ import annotations
 
 from random import Random
 
-from jgroups_py.address import Address
-from jgroups_py.batch import NO_RELIABILITY, Batch
 from jgroups_py.blocks.anti_entropy import Replica, Settings
-from jgroups_py.errors import ChannelError
-from jgroups_py.sim import World
-from jgroups_py.sim.process import App, Process
-from jgroups_py.units import millis
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import NO_RELIABILITY, Batch
+from jgroups_py.model.errors import ChannelError
+from jgroups_py.model.units import millis
+from jgroups_py.simulator import World
+from jgroups_py.simulator.process import App, Process
 
 ROUND_NS = millis(200)
 

@@ -8,11 +8,11 @@ import pytest
 from jgroups_py.blocks.anti_entropy import HashTree, Settings, Version
 from jgroups_py.blocks.anti_entropy.tree import LEAF, place_of
 from jgroups_py.config.load import load
-from jgroups_py.errors import WireError
-from jgroups_py.outputs import LOCAL
-from jgroups_py.sim import World
-from jgroups_py.sim.network import Weather
-from jgroups_py.units import NS_PER_S, millis, seconds
+from jgroups_py.model.errors import WireError
+from jgroups_py.model.outputs import LOCAL
+from jgroups_py.model.units import NS_PER_S, millis, seconds
+from jgroups_py.simulator import World
+from jgroups_py.simulator.network import Weather
 from tests.unit.blocks.anti_entropy.copies import Copy, exchange, replica
 
 NAMES = "ABCDE"

@@ -6,9 +6,9 @@ from random import Random
 import pytest
 
 from jgroups_py.blocks.anti_entropy import Replica, Settings, Version
-from jgroups_py.outputs import LOCAL
-from jgroups_py.sim.network import Weather
-from jgroups_py.units import millis, seconds
+from jgroups_py.model.outputs import LOCAL
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.simulator.network import Weather
 from tests.unit.blocks.anti_entropy.copies import exchange, replica
 from tests.unit.blocks.anti_entropy.test_anti_entropy import equal, group
 
@@ -122,7 +122,7 @@ def test_a_wrong_claim_from_the_far_future_is_refused_where_that_is_asked_for() 
     wrong.write(b"key", None, 5000)
     exchange(strict, wrong, 10)
     assert strict.counters["refused"] == 1
-    assert strict.knowledge.heard == {}
+    assert strict.context.seen == {}
 
 
 # --- at random, against what should come of it ------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Encryption: who has the key understands, who has not is told nothing and believed nothing."""
+"""Encryption: members with the key exchange messages; without it frames can be neither read nor forged."""
 from __future__ import annotations
 
 from base64 import b64encode
@@ -8,9 +8,9 @@ from random import Random
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from jgroups_py.errors import ConfigError, WireError
-from jgroups_py.protocols.swim.headers import Ack, PushPull
-from jgroups_py.protocols.swim.memberlist.messages import ENCRYPTED, Dialect, write_message
+from jgroups_py.model.errors import ConfigError, WireError
+from jgroups_py.protocols.swim.headers import ProbeAck, PushPull
+from jgroups_py.protocols.swim.memberlist.messages import ENCRYPTED, CodecContext, write_message
 from jgroups_py.protocols.swim.memberlist.packet import read_packet, write_packet
 from jgroups_py.protocols.swim.memberlist.sealing import Key, Keyring, parse_keys
 from jgroups_py.protocols.swim.memberlist.stream import StreamReader, write_stream
@@ -33,9 +33,9 @@ def test_what_is_sealed_with_one_key_is_opened_by_a_ring_that_has_it():
     sealed = keyring(OLD).sealed(b"secret", b"known")
     assert keyring(NEW, OLD).opened(sealed, b"known") == b"secret"
     assert b"secret" not in sealed
-    with pytest.raises(WireError, match="none of our keys"):
+    with pytest.raises(WireError, match="none of the keys"):
         keyring(NEW).opened(sealed, b"known")
-    with pytest.raises(WireError, match="none of our keys"):
+    with pytest.raises(WireError, match="none of the keys"):
         keyring(OLD).opened(sealed, b"something else")
 
 
@@ -59,9 +59,9 @@ def test_any_bytes_are_opened_or_refused():
 
 
 def test_datagrams_and_streams_are_sealed_and_plain_ones_refused():
-    plain, sealed = Dialect(), Dialect(keyring=keyring(OLD))
-    data = write_packet([write_message(Ack(7, b""), plain)], compress=True, check=True)
-    assert read_packet(sealed.keyring.sealed(data), sealed) == [Ack(7, b"")]
+    plain, sealed = CodecContext(), CodecContext(keyring=keyring(OLD))
+    data = write_packet([write_message(ProbeAck(7, b""), plain)], compress=True, check=True)
+    assert read_packet(sealed.keyring.sealed(data), sealed) == [ProbeAck(7, b"")]
     with pytest.raises(WireError, match="not encrypted"):
         read_packet(data, sealed)
     everything = PushPull(0, False, True, (), b"user" * 100)
@@ -77,7 +77,7 @@ def test_datagrams_and_streams_are_sealed_and_plain_ones_refused():
         StreamReader(sealed, 1000).feed(bytes((ENCRYPTED,)) + (1 << 31).to_bytes(4, "big"))
 
 
-def test_a_cluster_changes_its_key_member_by_member_and_strangers_stay_out():
+def test_a_cluster_changes_its_key_member_by_member_and_members_without_a_key_stay_out():
     town = Town()
     for name, keys in (("a", (OLD, NEW)), ("b", (NEW, OLD)), ("c", (OLD, NEW))):
         town.start(name, SEED, encrypt=in_base64(*keys))
@@ -91,8 +91,9 @@ def test_a_cluster_changes_its_key_member_by_member_and_strangers_stay_out():
 
 
 @pytest.mark.parametrize(("keys", "reason"), [
-    ("no base64!", "not in base64"), (in_base64(Key(b"short")), "has 5 bytes; it takes 16, 24 or 32"), (7, "base64")])
-def test_a_key_that_is_none_is_refused_without_being_shown(keys, reason):
+    ("no base64!", "not in base64"), (in_base64(Key(b"short")), "has 5 bytes; allowed are 16, 24 or 32"),
+    (7, "base64")])
+def test_a_malformed_key_is_refused_without_being_shown(keys, reason):
     with pytest.raises(ConfigError, match=reason) as caught:
         parse_keys(keys)
     assert str(keys) not in str(caught.value)

@@ -9,14 +9,14 @@ from random import Random
 
 import pytest
 
-from jgroups_py.outputs import Closed
+from jgroups_py.model.outputs import Closed
 from tests.unit.protocols.memberlist.town import Town
 
 SEED = "10.0.0.1[7946],10.0.0.2[7946]"
 
 
 class Life:
-    """One seed. The first node is always there, or nobody could be found."""
+    """One seed. The first node always runs, since it is the seed address of the others."""
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(f"memberlist {seed}")
@@ -32,7 +32,7 @@ class Life:
         self.town.start(name, SEED, tags=f"start={self.starts}")
 
     def live(self) -> dict[str, str]:
-        """Name -> the tag of its latest start, of those that are there."""
+        """Of the nodes that run: name -> the tag of its latest start."""
         found = {}
         for node in self.town.nodes.values():
             if not any(isinstance(output, Closed) for output in self.town.told[node.name]):
@@ -40,7 +40,7 @@ class Life:
         return found
 
     def act(self) -> None:
-        """Something happens."""
+        """A random fault, restart or leave."""
         town, name = self.town, self.rng.choice(self.names[1:])
         if name not in self.live():
             self.begin(name)
@@ -66,19 +66,19 @@ class Life:
         self.town.run(150)                                   # several times the interval of exchanges and attempts
 
     def wrong(self) -> list[str]:
-        """What is not as it should be in the end."""
+        """The tables that differ from the nodes that run."""
         live, found = self.live(), []
         for name in live:
             seen = {other: member.tags["start"] for other, member in self.town.members(name).items()
                     if member.state in ("alive", "suspect")}
             if seen != live:
-                found.append(f"{name} sees {seen}, there are {live}")
+                found.append(f"the table of {name} has {seen}, running are {live}")
         return found
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
-def test_in_the_end_all_know_exactly_those_who_are_there_as_they_are_now(seed):
+def test_in_the_end_all_tables_hold_exactly_the_running_nodes_with_their_latest_tags(seed):
     life = Life(seed)
     life.run()
     assert life.wrong() == []

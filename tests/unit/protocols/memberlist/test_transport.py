@@ -1,31 +1,27 @@
 """MEMBERLIST and SERF below and above SWIM, node against node in their own frames."""
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
 from jgroups_py.config.load import load
-from jgroups_py.errors import ConfigError
-from jgroups_py.outputs import Closed
-from jgroups_py.protocols.swim.headers import Ack, Ping, PushPull, UserMessage
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.events import ForceLeave, SendUserEvent, StreamClosed, StreamData, StreamOpened
+from jgroups_py.model.outputs import Closed
+from jgroups_py.protocols.swim.headers import PingHeader, ProbeAck, PushPull, UserMessage
 from jgroups_py.protocols.swim.memberlist import serf
 from jgroups_py.protocols.swim.memberlist.intents import Serf
-from jgroups_py.protocols.swim.memberlist.messages import Dialect, Failure, write_message
+from jgroups_py.protocols.swim.memberlist.messages import CodecContext, StreamFailure, write_message
 from jgroups_py.protocols.swim.memberlist.packet import read_packet, write_packet
 from jgroups_py.protocols.swim.memberlist.stream import StreamReader, write_stream
-from jgroups_py.streams import StreamClosed, StreamData, StreamOpened
-from jgroups_py.userevents import SendUserEvent
 from tests.unit.protocols.memberlist.town import Town
 
-DIALECT = Dialect()
+CONTEXT = CodecContext()
 SEED = "10.0.0.1[7946]"
-STRANGER = ("10.0.9.9", 1)
+OUTSIDE = ("10.0.9.9", 1)
 
 
 def town_of(*names: str, loss: float = 0.0, **options: object) -> Town:
-    """Nodes that know each other; all were pointed to the first."""
+    """A group of nodes that joined through the first one."""
     town = Town(loss)
     for name in names:
         town.start(name, SEED, **options)
@@ -51,10 +47,10 @@ def stats(town: Town, name: str) -> dict[str, float]:
     return town.nodes[town.place_of(name)].stats()["MEMBERLIST"]
 
 
-def say(town: Town, name: str, *headers: object) -> None:
-    """A datagram from a stranger."""
-    data = write_packet([write_message(header, DIALECT) for header in headers], compress=True, check=False)
-    town.nodes[town.place_of(name)].receive([(data, STRANGER)], town.now_ns)
+def send(town: Town, name: str, *headers: object) -> None:
+    """Give a node a datagram from outside the group."""
+    data = write_packet([write_message(header, CONTEXT) for header in headers], compress=True, check=False)
+    town.nodes[town.place_of(name)].receive([(data, OUTSIDE)], town.now_ns)
     town.settle(town.place_of(name))
 
 
@@ -74,11 +70,11 @@ def test_all_find_all_though_a_third_of_the_datagrams_is_lost():
     assert all(town.members(name).keys() == set("abcdef") for name in "abcdef")
 
 
-def test_members_without_serf_understand_each_other_too():
+def test_members_without_serf_form_a_group_too():
     assert town_of("a", "b", serf=False).members("a")["b"].tags == {"is": "b"}
 
 
-def test_who_is_killed_has_failed_and_who_leaves_has_left():
+def test_a_killed_member_has_failed_and_a_leaving_one_has_left():
     town = town_of("a", "b", "c", "d")
     town.kill("b")
     town.leave("c")
@@ -90,7 +86,7 @@ def test_who_is_killed_has_failed_and_who_leaves_has_left():
         assert not serf_of(town, name).intents.of["a"].leaving
 
 
-def test_a_member_that_starts_again_at_once_under_its_name_is_known_with_its_new_tags():
+def test_a_member_that_starts_again_at_once_under_its_name_appears_with_its_new_tags():
     town = town_of("a", "b", "c")
     town.kill("b")
     town.start("b", SEED, tags="is=new")
@@ -101,19 +97,19 @@ def test_a_member_that_starts_again_at_once_under_its_name_is_known_with_its_new
     assert town.members("b")["b"].incarnation < 10
 
 
-def test_a_member_says_that_it_leaves_before_it_does():
+def test_a_member_spreads_its_leave_intent_before_it_leaves():
     town = town_of("a", "b")
     place = town.place_of("b")
     before = len(town.frames)
     town.leave("b")
     town.run(10)
-    said = [type(message).__name__ for source, _, data in town.frames[before:] if source == place
-            for message in read_packet(data, DIALECT) if type(message).__name__ in ("UserMessage", "Dead")]
-    assert said[0] == "UserMessage"
-    assert "Dead" in said
+    sent = [type(message).__name__ for source, _, data in town.frames[before:] if source == place
+            for message in read_packet(data, CONTEXT) if type(message).__name__ in ("UserMessage", "Dead")]
+    assert sent[0] == "UserMessage"
+    assert "Dead" in sent
 
 
-def test_who_fails_after_it_said_that_it_leaves_has_left():
+def test_a_member_that_fails_after_its_leave_intent_has_left():
     town = town_of("a", "b", "c")
     town.leave("b")
     town.run(0.5)
@@ -122,33 +118,49 @@ def test_who_fails_after_it_said_that_it_leaves_has_left():
     assert town.states("a") == town.states("c") == {"a": "alive", "b": "left", "c": "alive"}
 
 
-def test_a_failed_node_has_left_once_an_operator_says_so():
+def test_a_failed_node_has_left_after_an_operators_force_leave():
     town = town_of("a", "b", "c")
     town.kill("b")
     town.run(40)
     assert town.states("a")["b"] == town.states("c")["b"] == "failed"
-    say(town, "a", UserMessage(serf.write_message(serf.Leave(40, "b"))))
+    send(town, "a", UserMessage(serf.write_message(serf.SerfLeave(40, "b"))))
     town.run(5)
     assert town.states("a")["b"] == town.states("c")["b"] == "left"
     assert town.changes("c")[-2:] == [("failed", "b"), ("left", "b")]
 
 
-def test_a_leave_of_somebody_who_is_there_is_refuted():
+def test_an_operator_here_forces_a_failed_node_to_leave():
     town = town_of("a", "b", "c")
-    say(town, "a", UserMessage(serf.write_message(serf.Leave(40, "b"))))
+    town.kill("b")
+    town.run(40)
+    town.inject("a", ForceLeave("b"))
+    town.inject("a", ForceLeave("a"))                    # itself: ignored, it leaves by Disconnect
+    town.inject("a", ForceLeave("nobody"))
+    town.run(5)
+    assert town.states("a")["b"] == town.states("c")["b"] == "left"
+    assert town.states("c")["a"] == "alive"
+    town.inject("a", ForceLeave("c"))                    # which is alive, and refutes
+    town.run(5)
+    assert town.states("a")["c"] == "alive"
+    assert serf_of(town, "c").stats()["leaves_refuted"] == 1
+
+
+def test_a_leave_intent_about_a_live_member_is_refuted():
+    town = town_of("a", "b", "c")
+    send(town, "a", UserMessage(serf.write_message(serf.SerfLeave(40, "b"))))
     town.run(5)
     assert serf_of(town, "b").stats()["leaves_refuted"] == 1
     for name in "abc":
-        standing = serf_of(town, name).intents.of["b"]
-        assert not standing.leaving
-        assert standing.ltime > 40
+        latest = serf_of(town, name).intents.of["b"]
+        assert not latest.leaving
+        assert latest.ltime > 40
 
 
 # --- user events ------------------------------------------------------------------------------------------------------
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", [0.0, 0.2])
-def test_an_event_is_heard_once_by_everybody(loss):
+def test_an_event_is_delivered_once_at_every_member(loss):
     town = Town(loss)
     names = "abcdefgh"
     for name in names:
@@ -161,7 +173,7 @@ def test_an_event_is_heard_once_by_everybody(loss):
         assert sorted(town.events(name)) == [("deploy", b"1"), ("deploy", b"2")], name
 
 
-def test_an_event_from_before_our_time_is_not_ours():
+def test_an_event_from_before_a_members_first_exchange_is_not_delivered_to_it():
     town = town_of("a", "b")
     town.inject("a", SendUserEvent("old", b""))
     town.run(5)
@@ -173,53 +185,53 @@ def test_an_event_from_before_our_time_is_not_ours():
     assert town.events("a") == [("old", b""), ("new", b"")]
 
 
-def test_a_query_is_passed_on_once_and_what_is_no_message_of_serf_not_at_all():
+def test_a_query_is_passed_on_once_and_malformed_messages_not_at_all():
     town = town_of("a", "b", "c")
     query = b"\x04\x83\xa5LTime\x09\xa2ID\x05\xa4Name\xa4load"
     before = len(town.frames)
     for _ in range(3):
-        say(town, "a", UserMessage(query), UserMessage(b"\x63"), UserMessage(b"\x03\xc1"))
+        send(town, "a", UserMessage(query), UserMessage(b"\x63"), UserMessage(b"\x03\xc1"))
     town.run(5)
-    heard = [message.payload for _, _, data in town.frames[before:] for message in read_packet(data, DIALECT)
+    passed_on = [message.payload for _, _, data in town.frames[before:] for message in read_packet(data, CONTEXT)
              if isinstance(message, UserMessage)]
-    assert set(heard) == {query}
+    assert set(passed_on) == {query}
     assert all(serf_of(town, name).queries.clock.time == 10 for name in "abc")
     assert serf_of(town, "a").stats()["malformed_dropped"] == 3
 
 
-# --- what strangers send ----------------------------------------------------------------------------------------------
+# --- what non-members send --------------------------------------------------------------------------------------------
 
-def test_a_ping_of_a_stranger_is_answered_where_it_came_from():
+def test_a_ping_of_a_non_member_is_answered_where_it_came_from():
     town = alone()
-    say(town, "a", Ping(7, "a", "", None))
+    send(town, "a", PingHeader(7, "a", "", None))
     (_, to, data) = town.frames[-1]
-    assert (to, read_packet(data, DIALECT)[0]) == (STRANGER, Ack(7, b""))
-    say(town, "a", Ping(8, "somebody else", "", None))
+    assert (to, read_packet(data, CONTEXT)[0]) == (OUTSIDE, ProbeAck(7, b""))
+    send(town, "a", PingHeader(8, "another node", "", None))
     assert len(town.frames) == 1
 
 
-def test_a_datagram_that_is_none_of_ours_is_counted_and_noted_once():
+def test_a_malformed_datagram_is_counted_and_logged_once():
     town = alone()
     node = town.nodes[town.place_of("a")]
     for data in (b"", b"\x63", b"\x0c\0\0\0\0\0", b"\x07\xff"):
-        node.receive([(data, STRANGER)], town.now_ns)
+        node.receive([(data, OUTSIDE)], town.now_ns)
     town.settle(town.place_of("a"))
     assert stats(town, "a")["malformed_dropped"] == 4
-    assert town.notes("a") == ["what 10.0.9.9:1 sent is not memberlist's: an empty message"]
+    assert town.notes("a") == ["bytes from 10.0.9.9:1 are not memberlist's: an empty message"]
 
 
 def stream_to(town: Town, name: str, *pieces: bytes, number: int = -1) -> bytes:
-    """Open a stream to a node and write; what it writes back."""
+    """Open a stream to a node and write to it; returns what the node writes back."""
     place = town.place_of(name)
-    town.ends[place, number] = STRANGER, 1
+    town.ends[place, number] = OUTSIDE, 1
     answers: list[bytes] = []
-    town.nodes[STRANGER] = Listener(answers)               # type: ignore[assignment]
-    town.nodes[place].notify(StreamOpened(number, STRANGER), town.now_ns)
+    town.nodes[OUTSIDE] = Listener(answers)               # type: ignore[assignment]
+    town.nodes[place].notify(StreamOpened(number, OUTSIDE), town.now_ns)
     for piece in pieces:
         town.nodes[place].notify(StreamData(number, piece), town.now_ns)
     town.settle(place)
     town.run(1)
-    del town.nodes[STRANGER]
+    del town.nodes[OUTSIDE]
     return b"".join(answers)
 
 
@@ -246,39 +258,40 @@ class Listener:
 
 def test_a_ping_over_a_stream_is_answered_there_wherever_its_sender_receives():
     town = alone()
-    data = write_stream(Ping(7, "a", "x", STRANGER), DIALECT, compress=True)
-    assert StreamReader(DIALECT).feed(stream_to(town, "a", data)) == Ack(7, b"")
+    data = write_stream(PingHeader(7, "a", "x", OUTSIDE), CONTEXT, compress=True)
+    assert StreamReader(CONTEXT).feed(stream_to(town, "a", data)) == ProbeAck(7, b"")
     assert not town.frames
-    assert not town.nodes[town.place_of("a")].local.transport.talks
+    assert not town.nodes[town.place_of("a")].local.transport.exchanges
 
 
-def test_a_push_pull_is_answered_with_all_that_is_known():
+def test_a_push_pull_is_answered_with_the_whole_table():
     town = town_of("a", "b")
-    data = write_stream(PushPull(0, False, True, (), b""), DIALECT, compress=False)
-    answer = StreamReader(DIALECT).feed(stream_to(town, "a", data[:3], data[3:]))
+    data = write_stream(PushPull(0, False, True, (), b""), CONTEXT, compress=False)
+    answer = StreamReader(CONTEXT).feed(stream_to(town, "a", data[:3], data[3:]))
     assert isinstance(answer, PushPull)
     assert sorted(state.alive.node for state in answer.states) == ["a", "b"]
     assert serf.read_state(answer.user).joined.keys() == {"a", "b"}
 
 
-def test_a_stream_that_is_none_of_ours_is_told_so():
+def test_a_malformed_stream_is_answered_with_the_reason():
     town = alone()
-    assert StreamReader(DIALECT).feed(stream_to(town, "a", b"\x63")) == Failure("a message of type 99 over a stream")
+    found = StreamReader(CONTEXT).feed(stream_to(town, "a", b"\x63"))
+    assert found == StreamFailure("a message of type 99 over a stream")
     assert stats(town, "a")["malformed_dropped"] == 1
 
 
-def test_a_stream_that_says_nothing_is_closed_in_the_end_and_only_so_many_are_taken():
+def test_a_silent_stream_is_closed_in_the_end_and_their_number_is_limited():
     town = Town()
     node = town.start("a", stream_timeout="2s")
     for number in range(300):
-        node.notify(StreamOpened(-1 - number, STRANGER), town.now_ns)
+        node.notify(StreamOpened(-1 - number, OUTSIDE), town.now_ns)
     assert stats(town, "a")["streams_refused"] == 300 - 256
     town.run(3)
     assert stats(town, "a")["streams_timed_out"] == 256
-    assert not node.local.transport.talks
+    assert not node.local.transport.exchanges
 
 
-def test_who_cannot_be_reached_by_a_stream_is_tried_again():
+def test_a_node_that_cannot_be_reached_by_a_stream_is_tried_again():
     town = Town()
     town.start("a", "10.0.0.2[7946]")
     town.run(5)
@@ -299,16 +312,6 @@ def test_nothing_but_swim_and_serf_stands_on_memberlist():
 def test_serf_needs_swim():
     with pytest.raises(ConfigError, match="SERF needs a protocol that provides Swim"):
         load([("MEMBERLIST", {}), ("SERF", {})])
-
-
-@pytest.mark.slow                           # an interpreter of its own, in which the two cannot be imported
-def test_without_the_libraries_the_error_names_the_extra_and_all_else_works():
-    program = ("import sys; sys.modules.update(msgpack=None, cryptography=None)\n"
-               "from jgroups_py.config.load import load; load('udp'); load('membership')\n"
-               "from jgroups_py.protocols import KNOWN; [known.load() for known in KNOWN.values()]\n"
-               "load('serf')")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.stderr.strip().endswith("messages need msgpack: pip install 'jgroups_py[memberlist]'"), done.stderr
 
 
 def test_keys_without_cryptography_are_refused_with_the_extra(monkeypatch):

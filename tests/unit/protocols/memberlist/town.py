@@ -1,4 +1,4 @@
-"""Nodes of [MEMBERLIST, SWIM, SERF] on a made-up network with datagrams and streams, in virtual time."""
+"""Nodes of [MEMBERLIST, SWIM, SERF] on a virtual network with datagrams and streams, in virtual time."""
 from __future__ import annotations
 
 import heapq
@@ -8,16 +8,25 @@ from random import Random
 from typing import Any
 
 from jgroups_py.config.load import load
-from jgroups_py.members import Member
-from jgroups_py.node import Node
-from jgroups_py.outputs import Frame, MemberChanged, Note, OpenTransport, Output
-from jgroups_py.ports import MemberTable
-from jgroups_py.streams import CloseStream, OpenStream, StreamClosed, StreamData, StreamOpened, WriteStream
-from jgroups_py.units import millis, seconds
-from jgroups_py.userevents import UserEvent
+from jgroups_py.model.events import StreamClosed, StreamData, StreamOpened
+from jgroups_py.model.outputs import (
+    CloseStream,
+    Frame,
+    LogEntry,
+    MemberChanged,
+    OpenStream,
+    OpenTransport,
+    Output,
+    UserEvent,
+    WriteStream,
+)
+from jgroups_py.model.ports import MemberTable
+from jgroups_py.model.swim_member import Member
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.node.node import Node
 
 WIRE_NS = millis(1)
-PIECE_BYTES = 100                         # of what is written to a stream: nothing arrives whole
+PIECE_BYTES = 100                         # of what is written to a stream, so that nothing arrives in one piece
 Place = tuple[str, int]
 
 
@@ -28,7 +37,7 @@ class Town:
         self.loss, self.rng, self.now_ns = loss, Random(seed), 0
         self.nodes: dict[Place, Node] = {}
         self.places: dict[str, Place] = {}
-        self.apart: dict[Place, int] = {}                              # in a split: which part a place is in
+        self.apart: dict[Place, int] = {}                              # in a split: place -> the part that it is in
         self.told: dict[str, list[Output]] = {}
         self.frames: list[tuple[Place, Place, bytes]] = []
         self.ends: dict[tuple[Place, int], tuple[Place, int]] = {}     # one end of a stream -> the other
@@ -39,7 +48,7 @@ class Town:
     def start(
         self, name: str, seeds: str = "", serf: bool = True, tags: str = "", **transport: Any,
     ) -> Node:
-        """One more node; it is where it was if it starts again."""
+        """Start a node; one that starts again gets its former physical address."""
         layers = [("MEMBERLIST", {**transport}), ("SWIM", {"initial_hosts": seeds, "tags": tags or f"is={name}"})]
         spec = load(layers + ([("SERF", {})] if serf else []))
         place = self.places.setdefault(name, (f"10.0.0.{len(self.places) + 1}", 7946))
@@ -79,7 +88,7 @@ class Town:
     # --- carrying out -------------------------------------------------------------------------------------------------
 
     def settle(self, place: Place) -> None:
-        """All that a node asks for."""
+        """Carry out all outputs of a node."""
         node = self.nodes[place]
         while outputs := node.drain():
             for output in outputs:
@@ -135,7 +144,7 @@ class Town:
             self.ends.pop(other, None)
             self.notify(other[0], StreamClosed(other[1]))
 
-    # --- what a test asks ---------------------------------------------------------------------------------------------
+    # --- what tests inspect -------------------------------------------------------------------------------------------
 
     def members(self, name: str) -> dict[str, Member]:
         table = self.nodes[self.place_of(name)].local.find(MemberTable)
@@ -151,7 +160,7 @@ class Town:
         return [(output.change, output.member.name) for output in self.told[name] if isinstance(output, MemberChanged)]
 
     def notes(self, name: str) -> list[str]:
-        return [output.text for output in self.told[name] if isinstance(output, Note)]
+        return [output.text for output in self.told[name] if isinstance(output, LogEntry)]
 
     def inject(self, name: str, event: Any) -> None:
         place = self.place_of(name)

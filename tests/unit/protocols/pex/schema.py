@@ -1,4 +1,4 @@
-"""The original's schema, and the class that protobuf makes of its Frame."""
+"""The original's schema, and the class that protobuf generates from its Frame."""
 from __future__ import annotations
 
 from typing import Any

@@ -1,6 +1,6 @@
 """The acceptance cases of the original's gossip, by number, on the simulator. HUNDREDTH: of the original's intervals.
 
-Cases 7 (sizes), 11 (protobuf) and 13 (anti-entropy) stand in tests/real/test_gossip.py, test_influx.py and
+Cases 7 (sizes), 11 (protobuf) and 13 (anti-entropy) stand in tests/integration/test_gossip.py, test_influx.py and
 tests/unit/blocks/anti_entropy.
 """
 from __future__ import annotations
@@ -11,29 +11,31 @@ from random import Random
 import pytest
 
 from jgroups_py import wire
-from jgroups_py.batch import Batch
-from jgroups_py.protocols.discovery.pex.headers import PeerPing, PeerPong, PeerSaid
-from jgroups_py.topics import Subscribe, interest_in, topic_header
-from jgroups_py.units import millis, seconds
-from tests.unit.protocols.pex.full_exchange import full_exchange
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.events import Subscribe
+from jgroups_py.model.topics import interest_in
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.protocols.discovery.pex.headers import PeerBroadcast, PeerPing, PeerPong
+from jgroups_py.wire.topic_headers import topic_header
+from tests.simulator.full_exchange import full_exchange
 from tests.unit.protocols.pex.peers import CLUSTER, PORT, Swarm, settle
 
 HUNDREDTH = {"seed_interval_ns": "600ms", "ping_interval_ns": "300ms"}
 
 
-def test_accept_1_1_two_peers_that_know_one_seed_meet() -> None:
+def test_accept_1_1_two_peers_with_the_same_seed_find_each_other() -> None:
     world = Swarm()
     world.peer("B")
     world.peer("A", "B")
     world.peer("C", "B")
     settle(world)
     assert [world.peers_of(name) for name in "ABC"] == [["B#1", "C#1"], ["A#1", "C#1"], ["A#1", "B#1"]]
-    world.say("C", b"to all")
+    world.broadcast("C", b"to all")
     settle(world)
     assert world.got("A") == world.got("B") == [b"to all"]
 
 
-def test_accept_1_2_a_dead_seed_is_no_peer() -> None:
+def test_accept_1_2_a_dead_seed_does_not_become_a_peer() -> None:
     world = Swarm()
     world.ip("C")
     world.peer("A", "B", "C", **HUNDREDTH)
@@ -45,7 +47,7 @@ def test_accept_1_2_a_dead_seed_is_no_peer() -> None:
         assert world.peers_of("B") == ["A#1"]
 
 
-def test_accept_1_3_a_dead_peer_is_told_of_and_not_believed() -> None:
+def test_accept_1_3_a_listed_peer_that_is_dead_does_not_enter_the_table() -> None:
     world = Swarm()
     world.peer("A", **HUNDREDTH)
     world.peer("B", "A", **HUNDREDTH)
@@ -72,7 +74,7 @@ def test_accept_1_4_a_silent_peer_is_dropped_at_the_eleventh_ping(speaks: bool) 
     if speaks:
         assert world.run_while(lambda: len(world.sent_to("B", PeerPing)) < before + 9, seconds(4), millis(10))
         world.raw("A", b"".join(wire.encode_frame(wire.cluster_id(CLUSTER), Batch(
-            identity, world.address("A"), (b"still here",), (PeerSaid(),)))), (world.ip("B"), PORT))
+            identity, world.address("A"), (b"still here",), (PeerBroadcast(),)))), (world.ip("B"), PORT))
         died_ns = world.now_ns
     assert world.run_while(lambda: bool(world.peers_of("A")), seconds(10), millis(10))
     assert seconds(3.0) <= world.now_ns - died_ns <= seconds(3.6)
@@ -89,9 +91,9 @@ def test_accept_1_5_unwanted_topics_are_not_sent() -> None:
     pings = len(world.sent_to("B", PeerPing))
     for _ in range(1000):
         for topic in (1, 2, 3):
-            world.say("A", b"about %d" % topic, topic)
+            world.broadcast("A", b"about %d" % topic, topic)
     settle(world)
-    said = [batch.payloads[0] for batch in world.sent_to("B", PeerSaid)]
+    said = [batch.payloads[0] for batch in world.sent_to("B", PeerBroadcast)]
     assert len(said) == 2000
     assert b"about 2" not in said
     assert len(world.got("B")) == 2000
@@ -104,15 +106,15 @@ def test_accept_1_6_an_unknown_topic_is_dropped_and_the_next_message_comes() -> 
     world.peer("B", "A", interests="1")
     settle(world)
     b = world.address("B")
-    world.hear("B", Batch(world.address("A"), b, (b"what?",), (topic_header(42), PeerSaid())))
-    world.hear("B", Batch(world.address("A"), b, (b"known",), (topic_header(1), PeerSaid())))
+    world.receive("B", Batch(world.address("A"), b, (b"what?",), (topic_header(42), PeerBroadcast())))
+    world.receive("B", Batch(world.address("A"), b, (b"known",), (topic_header(1), PeerBroadcast())))
     settle(world)
     assert world.got("B") == [b"known"]
     with pytest.raises(ValueError, match="64"):
         topic_header(64)
 
 
-def test_accept_1_8_a_subset_is_a_third_rounded_up_and_hits_everybody_in_time() -> None:
+def test_accept_1_8_a_subset_is_a_third_rounded_up_and_reaches_every_peer_in_time() -> None:
     world = Swarm()
     names = [f"P{number:02}" for number in range(31)]
     for name in names:
@@ -121,7 +123,7 @@ def test_accept_1_8_a_subset_is_a_third_rounded_up_and_hits_everybody_in_time() 
     world.datagrams.clear()
     hits = dict.fromkeys((world.ip(name) for name in names[1:]), 0)
     for number in range(100):
-        world.say("P00", b"%d" % number, ratio=0.33)
+        world.broadcast("P00", b"%d" % number, ratio=0.33)
         to = [place for name, place, batch in world.datagrams if name == "P00" and batch.payloads == (b"%d" % number,)]
         assert len(to) == len(dict.fromkeys(to)) == math.ceil(0.33 * 30) == 10
         for place in to:
@@ -129,16 +131,16 @@ def test_accept_1_8_a_subset_is_a_third_rounded_up_and_hits_everybody_in_time() 
     assert min(hits.values()) >= 1
 
 
-def test_accept_1_8_nobody_who_wants_it_is_no_error() -> None:
+def test_accept_1_8_a_broadcast_without_interested_peers_is_no_error() -> None:
     world = Swarm()
     world.peer("A")
     world.peer("B", "A", interests="1")
     settle(world)
-    world.say("A", b"to nobody", 2, ratio=0.33)
+    world.broadcast("A", b"to nobody", 2, ratio=0.33)
     assert world.stats("A")["PEX"]["broadcast_frames"] == 0
 
 
-def test_accept_1_9_a_peer_that_starts_again_is_somebody_else() -> None:
+def test_accept_1_9_a_peer_that_starts_again_has_another_identity() -> None:
     world = Swarm()
     world.peer("A", **HUNDREDTH)
     world.peer("B", "A", **HUNDREDTH)
@@ -149,7 +151,7 @@ def test_accept_1_9_a_peer_that_starts_again_is_somebody_else() -> None:
     settle(world)
     assert world.address("B") != first
     assert "B#2" in world.peers_of("A")
-    world.say("A", b"once")
+    world.broadcast("A", b"once")
     settle(world)
     assert world.got("B") == [b"once"]
     world.run_for(seconds(4))
@@ -162,7 +164,7 @@ def test_accept_1_10_nonsense_changes_nothing() -> None:
     world.peer("B", "A")
     settle(world)
     whole = b"".join(wire.encode_frame(wire.cluster_id(CLUSTER), Batch(
-        world.address("A"), world.address("B"), (b"payload",), (PeerSaid(),))))
+        world.address("A"), world.address("B"), (b"payload",), (PeerBroadcast(),))))
     rng = Random(1)
     before = world.peers_of("B")
     for number in range(10_000):
@@ -171,19 +173,19 @@ def test_accept_1_10_nonsense_changes_nothing() -> None:
     assert world.peers_of("B") == before == ["A#1"]
     dropped = world.stats("B")["UDP"]
     assert sum(number for name, number in dropped.items() if name.endswith("_dropped")) == 10_000
-    world.say("A", b"alive?")
+    world.broadcast("A", b"alive?")
     settle(world)
     assert world.got("B") == [b"alive?"]
 
 
-def test_accept_1_12_everybody_knows_everybody() -> None:
+def test_accept_1_12_every_peer_has_every_other_in_its_table() -> None:
     """With more peers than a page holds; with 300 of them in `tox -e gossip`."""
     assert full_exchange(60).at_ns <= seconds(2)
 
 
 # --- what the original does not do ----------------------------------------------------------------------------------
 
-def test_a_peer_that_goes_is_forgotten_at_once() -> None:
+def test_a_leaving_peer_is_dropped_at_once() -> None:
     world = Swarm()
     world.peer("A")
     world.peer("B", "A")
@@ -198,30 +200,30 @@ def test_interests_change_while_peers_run() -> None:
     world.peer("A")
     world.peer("B", "A", interests="")
     settle(world)
-    world.say("A", b"before", "orders")
+    world.broadcast("A", b"before", "orders")
     world.inject("B", Subscribe(interest_in("orders")))
     settle(world)
-    world.say("A", b"after", "orders")
+    world.broadcast("A", b"after", "orders")
     settle(world)
     assert world.got("B") == [b"after"]
 
 
-def test_who_is_first_heard_by_a_broadcast_is_asked_what_it_wants() -> None:
+def test_a_peer_whose_first_frame_is_a_broadcast_is_pinged_for_its_interest() -> None:
     world = Swarm()
     world.peer("A")
     world.peer("B", interests="1")
     settle(world)
-    header = Batch(world.address("B"), world.address("A"), (b"hello",), (PeerSaid(),))
+    header = Batch(world.address("B"), world.address("A"), (b"hello",), (PeerBroadcast(),))
     world.raw("A", b"".join(wire.encode_frame(wire.cluster_id(CLUSTER), header)), (world.ip("B"), PORT))
     settle(world)
-    world.say("A", b"unwanted", 2)
-    world.say("A", b"wanted", 1)
+    world.broadcast("A", b"unwanted", 2)
+    world.broadcast("A", b"wanted", 1)
     settle(world)
     assert world.got("B") == [b"wanted"]
-    assert len(world.sent_to("B", PeerSaid)) == 1
+    assert len(world.sent_to("B", PeerBroadcast)) == 1
 
 
-def test_word_of_many_peers_is_followed_at_a_bounded_pace_and_in_a_bounded_queue() -> None:
+def test_listed_peers_are_pinged_at_a_bounded_rate_from_a_bounded_queue() -> None:
     world = Swarm()
     world.peer("A", queue="100", burst="5")
     world.peer("B", "A")
@@ -229,7 +231,7 @@ def test_word_of_many_peers_is_followed_at_a_bounded_pace_and_in_a_bounded_queue
     strangers = tuple((world.address("A").__class__(bytes([9]) * 15 + bytes([number])), ("10.8.8.8", number + 1))
                       for number in range(200))
     pong = PeerPong(interest_in("*"), (world.ip("B"), PORT), strangers, False, False)
-    world.hear("A", Batch(world.address("B"), world.address("A"), (), (pong,)))
+    world.receive("A", Batch(world.address("B"), world.address("A"), (), (pong,)))
     assert world.stats("A")["PEX"]["peers_waiting"] == 100
     world.run_for(millis(100))
     sent = [to for name, to, _ in world.datagrams if name == "A" and to == "10.8.8.8"]

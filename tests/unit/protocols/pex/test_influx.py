@@ -1,16 +1,16 @@
-"""Case 11: the original's frames, against classes that protobuf makes of the original's schema."""
+"""Case 11: the original's frames, against classes that protobuf generates from the original's schema."""
 from __future__ import annotations
 
 from random import Random
 
 import pytest
 
-from jgroups_py.address import Address
-from jgroups_py.batch import Batch
-from jgroups_py.errors import WireError
-from jgroups_py.events import SendTo
-from jgroups_py.outputs import Frame
-from jgroups_py.protocol import CONTROL
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.errors import WireError
+from jgroups_py.model.events import SendTo
+from jgroups_py.model.outputs import Frame
+from jgroups_py.model.topics import EVERYTHING, NOTHING, interest_in
 from jgroups_py.protocols.discovery.pex.headers import PeerPong
 from jgroups_py.protocols.discovery.pex.influx import (
     MAX_FRAME_BYTES,
@@ -23,8 +23,8 @@ from jgroups_py.protocols.discovery.pex.influx import (
     write_frame,
 )
 from jgroups_py.protocols.discovery.pex.transport import InfluxUdp
-from jgroups_py.stack import Stack
-from jgroups_py.topics import EVERYTHING, NOTHING, interest_in
+from jgroups_py.stack.protocol import CONTROL
+from jgroups_py.stack.stack import Stack
 from tests.unit.protocols.pex.schema import generated
 
 FRAME = generated()
@@ -94,7 +94,7 @@ def test_accept_1_7_a_payload_of_10207_bytes_fills_the_largest_frame() -> None:
         write_frame(InfluxFrame(A, (InfluxPayload(bytes(10_207), 63),)))        # what the original overlooks
 
 
-def test_accept_1_12_a_thousand_peers_are_told_in_frames_that_the_original_reads() -> None:
+def test_accept_1_12_a_thousand_peers_are_listed_in_frames_that_the_original_reads() -> None:
     peers = tuple((Address(number.to_bytes(16, "big")), (f"10.0.{number // 250}.{number % 250}", 8082))
                   for number in range(1000))
     pong = PeerPong(NOTHING, PLACE, peers, False, False)
@@ -111,7 +111,7 @@ def test_fields_of_a_later_schema_are_skipped() -> None:
     assert read_frame(data + b"\x78\x05" + b"\x7a\x02hi" + b"\x7d1234" + b"\x7912345678") == read_frame(data)
 
 
-def test_a_topic_that_has_no_number_cannot_be_said() -> None:
+def test_a_topic_without_a_number_cannot_be_written() -> None:
     with pytest.raises(ValueError, match="64"):
         write_frame(InfluxFrame(A, (InfluxPayload(b"", 64),)))
 

@@ -6,16 +6,16 @@ import pytest
 
 from jgroups_py.config.load import load
 from jgroups_py.config.spec import LayerSpec, StackSpec
-from jgroups_py.ports import MemberTable
+from jgroups_py.model.ports import MemberTable
+from jgroups_py.model.units import seconds
 from jgroups_py.protocols import KNOWN
-from jgroups_py.sim import World
-from jgroups_py.units import seconds
+from jgroups_py.simulator import World
 
 NAMES = [f"M{number}" for number in range(8)]
 
 
 def stack(world: World, transport: str) -> StackSpec:
-    """A shipped stack with PEX for its discovery, which knows the first member."""
+    """A shipped stack with PEX for its discovery; its seed is the first member."""
     spec = load(transport, {"initial_hosts": "", "port_range": "0"} if transport == "tcp" else {})
     config = KNOWN["PEX"].load().Config(seeds=f"{world.ip(NAMES[0])}[7800]", ping_interval_ns="500ms")
     layers = [LayerSpec("PEX", config) if layer.name in ("PING", "TCPPING") else layer for layer in spec.layers]
@@ -25,7 +25,7 @@ def stack(world: World, transport: str) -> StackSpec:
 
 
 @pytest.mark.parametrize("transport", ["tcp", "udp"])
-def test_members_that_know_one_seed_form_one_group_and_find_each_other_again(transport: str) -> None:
+def test_members_with_one_seed_form_one_group_and_find_each_other_again(transport: str) -> None:
     world = World(1)
     spec = stack(world, transport)
     for name in NAMES:
@@ -51,7 +51,7 @@ def test_swim_finds_its_members_by_pex() -> None:
     for name in NAMES:
         world.start(name, StackSpec((transport, LayerSpec("PEX", config), swim), "test"))
 
-    def all_known() -> bool:
+    def all_in_tables() -> bool:
         return all(len(world.node(name).local.find(MemberTable).known_members()) == len(NAMES) for name in NAMES)
 
-    assert world.run_while(lambda: not all_known(), seconds(20))
+    assert world.run_while(lambda: not all_in_tables(), seconds(20))

@@ -1,4 +1,4 @@
-"""What can be computed: suspicion times, health, probe order, how often news are told, pages, tags, configuration."""
+"""Pure helpers: suspicion times, health, probe order, the queue of updates, pages, tags, configuration."""
 from __future__ import annotations
 
 import math
@@ -6,53 +6,54 @@ from random import Random
 
 import pytest
 
-from jgroups_py.address import Address
 from jgroups_py.config.load import load
-from jgroups_py.errors import ConfigError
-from jgroups_py.members import BY_DATAGRAM, BY_LINK, REFUSED, Accusation
+from jgroups_py.model.address import Address
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.swim_member import BY_DATAGRAM, BY_LINK, REFUSED, Accusation
+from jgroups_py.model.units import seconds
 from jgroups_py.protocols.swim.awareness import Awareness, after_failed_probe
 from jgroups_py.protocols.swim.config import SwimConfig, parse_places
 from jgroups_py.protocols.swim.exchange import pages
-from jgroups_py.protocols.swim.gossip import MAX_TOPICS, Gossip
+from jgroups_py.protocols.swim.gossip import MAX_TOPICS, GossipQueue
 from jgroups_py.protocols.swim.headers import ALIVE, NODE_STATE, Alive, Nack, NodeState
 from jgroups_py.protocols.swim.metadata import pack_tags, unpack_tags
 from jgroups_py.protocols.swim.ring import Ring
 from jgroups_py.protocols.swim.suspicion import Suspicion, wait_ns, wanted
-from jgroups_py.units import seconds
 
 # --- suspicion --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("confirmed", "seconds_left"), [(0, 30.0), (1, 16.0), (2, 7.81), (3, 2.0), (4, 2.0)])
-def test_a_suspicion_ends_when_memberlists_own_table_says(confirmed: int, seconds_left: float) -> None:
+def test_a_suspicion_takes_the_times_of_memberlists_own_table(confirmed: int, seconds_left: float) -> None:
     assert wait_ns(confirmed, 3, seconds(2), seconds(30)) == pytest.approx(seconds(seconds_left), abs=seconds(0.01))
 
 
-def test_without_confirmations_to_wait_for_the_shortest_time_counts_at_once() -> None:
+def test_in_a_group_too_small_for_confirmations_the_shortest_time_counts() -> None:
     assert wait_ns(0, 0, seconds(2), seconds(30)) == seconds(2)
     assert [wanted(4, nodes) for nodes in (2, 3, 4, 50)] == [0, 0, 2, 2]
 
 
-def test_a_voice_counts_once_and_hearsay_never() -> None:
-    case = Suspicion(0, 3, seconds(2), seconds(30), [Accusation("B", BY_DATAGRAM, 0)])
-    assert [case.confirm(Accusation(by, 0, 1)) for by in ("B", "", "C", "C", "D")] == [False, False, True, False, True]
-    assert case.confirmed() == 2
-    assert case.deadline_ns() == wait_ns(2, 3, seconds(2), seconds(30))
+def test_an_accuser_confirms_once_and_hearsay_never() -> None:
+    suspicion = Suspicion(0, 3, seconds(2), seconds(30), [Accusation("B", BY_DATAGRAM, 0)])
+    added = [suspicion.confirm(Accusation(by, 0, 1)) for by in ("B", "", "C", "C", "D")]
+    assert added == [False, False, True, False, True]
+    assert suspicion.confirmed() == 2
+    assert suspicion.deadline_ns() == wait_ns(2, 3, seconds(2), seconds(30))
 
 
-def test_more_voices_than_wanted_are_not_told_on() -> None:
-    case = Suspicion(0, 1, seconds(2), seconds(30), [Accusation("B", 0, 0), Accusation("C", 0, 0)])
-    assert not case.confirm(Accusation("D", 0, 1))
+def test_confirmations_beyond_the_wanted_number_are_not_spread() -> None:
+    suspicion = Suspicion(0, 1, seconds(2), seconds(30), [Accusation("B", 0, 0), Accusation("C", 0, 0)])
+    assert not suspicion.confirm(Accusation("D", 0, 1))
 
 
-def test_evidence_says_who_and_on_which_paths() -> None:
+def test_evidence_names_the_accuser_and_the_paths() -> None:
     assert str(Accusation("B", BY_DATAGRAM | BY_LINK | REFUSED, 0)) == "B: no answer by datagram, link, link refused"
     assert str(Accusation("", 0, 0)) == "hearsay: no answer"
 
 # --- health -----------------------------------------------------------------------------------------------------------
 
 
-def test_health_stays_between_good_and_the_worst_and_stretches_probes() -> None:
+def test_health_stays_in_its_range_and_stretches_probes() -> None:
     health = Awareness(7)
     health.change(-1)
     assert (health.score, health.scaled(10)) == (0, 10)
@@ -61,23 +62,23 @@ def test_health_stays_between_good_and_the_worst_and_stretches_probes() -> None:
 
 
 @pytest.mark.parametrize(("asked", "nacks", "change"), [(0, 0, 1), (3, 3, 0), (3, 1, 2), (3, 0, 3)])
-def test_a_failed_probe_counts_against_us_unless_helpers_vouch_for_us(asked: int, nacks: int, change: int) -> None:
+def test_a_failed_probe_lowers_health_unless_helpers_send_nacks(asked: int, nacks: int, change: int) -> None:
     assert after_failed_probe(asked, nacks) == change
 
 # --- the ring ---------------------------------------------------------------------------------------------------------
 
 
-def everybody(name: str) -> bool:
+def all_names(name: str) -> bool:
     return True
 
 
-def test_everybody_is_probed_once_a_round() -> None:
+def test_each_node_is_probed_once_a_round() -> None:
     ring = Ring(Random(1))
     names = [f"m{number}" for number in range(20)]
     for name in names:
         ring.add(name)
     ring.at = len(ring)                                    # a new round
-    assert sorted(str(ring.next(everybody)) for _ in names) == sorted(names)
+    assert sorted(str(ring.next(all_names)) for _ in names) == sorted(names)
 
 
 def test_names_that_come_and_go_neither_repeat_nor_skip_others_in_a_round() -> None:
@@ -101,7 +102,7 @@ def test_names_that_come_and_go_neither_repeat_nor_skip_others_in_a_round() -> N
 
 def test_an_empty_or_unwanted_ring_has_no_next() -> None:
     ring = Ring(Random(1))
-    assert ring.next(everybody) is None
+    assert ring.next(all_names) is None
     ring.add("a")
     assert ring.next(lambda name: False) is None
 
@@ -111,14 +112,14 @@ def test_a_pick_has_as_many_different_names_as_there_are() -> None:
     for number in range(10):
         ring.add(str(number))
     for number in (0, 1, 3, 9, 10, 50):
-        picked = ring.pick(number, everybody)
+        picked = ring.pick(number, all_names)
         assert len(dict.fromkeys(picked)) == len(picked) == min(number, 10)
 
 # --- gossip -----------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_told_least_goes_first_newest_before_oldest_and_ends_after_the_limit() -> None:
-    gossip = Gossip()
+def test_updates_sent_least_often_go_first_newest_before_oldest_up_to_the_limit() -> None:
+    gossip = GossipQueue()
     for number in range(3):
         gossip.put(number, Nack(number))
     one = 11                                               # bytes of a Nack
@@ -128,34 +129,34 @@ def test_what_was_told_least_goes_first_newest_before_oldest_and_ends_after_the_
     assert (gossip.take(2 * one, 2), len(gossip)) == ([], 0)
 
 
-def test_newer_news_about_the_same_replace_older_and_count_anew() -> None:
-    gossip = Gossip()
+def test_a_newer_update_about_a_topic_replaces_the_older_one_and_counts_anew() -> None:
+    gossip = GossipQueue()
     gossip.put("a", Nack(1))
     gossip.take(100, 3)
     gossip.put("a", Nack(2))
     assert [gossip.take(100, 3) for _ in range(4)] == [[Nack(2)]] * 3 + [[]]
 
 
-def test_news_that_do_not_fit_wait_for_a_larger_frame() -> None:
-    gossip = Gossip()
+def test_updates_that_do_not_fit_wait_for_a_larger_frame() -> None:
+    gossip = GossipQueue()
     gossip.put("a", Nack(1))
     assert gossip.take(10, 3) == []
     assert gossip.take(11, 3) == [Nack(1)]
 
 
-def test_the_queue_is_bounded_and_drops_what_was_told_most() -> None:
-    gossip = Gossip()
-    gossip.put("told", Nack(0))
+def test_the_queue_is_bounded_and_drops_what_was_sent_most() -> None:
+    gossip = GossipQueue()
+    gossip.put("sent", Nack(0))
     gossip.take(11, 9)
     for number in range(MAX_TOPICS):
         gossip.put(number, Nack(number))
     assert len(gossip) == MAX_TOPICS
-    assert "told" not in gossip.level_of
+    assert "sent" not in gossip.level_of
 
 # --- pages ------------------------------------------------------------------------------------------------------------
 
 
-def test_pages_hold_every_state_once_and_none_is_larger_than_it_may_be() -> None:
+def test_pages_hold_every_state_once_and_none_is_too_large() -> None:
     member = Address(bytes(16), "")
     states = [NodeState(Alive(1, f"node-{number}", None, member, None, bytes(number)), ALIVE) for number in range(60)]
     found = list(pages(states, 500))
@@ -168,7 +169,7 @@ def test_pages_hold_every_state_once_and_none_is_larger_than_it_may_be() -> None
     assert len(found) < len(states)
 
 
-def test_nothing_known_is_one_empty_page() -> None:
+def test_an_empty_table_is_one_empty_page() -> None:
     assert list(pages([], 500)) == [()]
 
 # --- tags -------------------------------------------------------------------------------------------------------------
@@ -182,11 +183,11 @@ def test_tags_are_the_bytes_that_serf_writes() -> None:
 @pytest.mark.parametrize(
     "tags", [{}, {"a": ""}, {"role": "web", "text": "ä" * 100}, {f"k{n}": str(n) for n in range(20)}])
 @pytest.mark.parametrize("weight", [1.0, 0.25, 12345678.5])
-def test_tags_and_weight_come_back_as_they_were(tags: dict[str, str], weight: float) -> None:
+def test_tags_and_weight_decode_to_what_was_encoded(tags: dict[str, str], weight: float) -> None:
     assert unpack_tags(pack_tags(tags, weight)) == (tags, weight)
 
 
-def test_the_metadata_of_others_never_raises() -> None:
+def test_metadata_of_any_bytes_never_raises() -> None:
     rng = Random(7)
     good = pack_tags({"role": "web", "long": "x" * 40}, 2)
     for _ in range(3000):
@@ -200,11 +201,11 @@ def test_the_metadata_of_others_never_raises() -> None:
     assert unpack_tags(b"web") == ({"role": "web"}, 1.0)
 
 
-@pytest.mark.parametrize(("tags", "weight", "says"), [
-    ({"a": "x" * 600}, 1.0, "at most 512"), ({}, 0.0, "no positive number"), ({}, math.inf, "no positive number"),
-    ({"weight": "2"}, 1.0, "is the member's weight")])
-def test_tags_that_cannot_travel_are_refused(tags: dict[str, str], weight: float, says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
+@pytest.mark.parametrize(("tags", "weight", "message"), [
+    ({"a": "x" * 600}, 1.0, "at most 512"), ({}, 0.0, "not a positive number"), ({}, math.inf, "not a positive number"),
+    ({"weight": "2"}, 1.0, "reserved for the member's weight")])
+def test_tags_that_cannot_travel_are_refused(tags: dict[str, str], weight: float, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         pack_tags(tags, weight)
 
 # --- configuration ----------------------------------------------------------------------------------------------------
@@ -231,14 +232,14 @@ def test_a_property_overrides_its_profile() -> None:
     assert config.indirect_checks == "all"
 
 
-@pytest.mark.parametrize(("properties", "says"), [
+@pytest.mark.parametrize(("properties", "message"), [
     ({"profile": "memberlist-mars"}, "is not one of memberlist-lan, memberlist-wan, memberlist-local"),
     ({"k": "some"}, "neither a number of helpers nor 'all'"), ({"k": "-1"}, "neither a number of helpers"),
     ({"probe_timeout": "1s"}, "leaves no time for indirect probes"), ({"tags": "role"}, "is not written key=value"),
-    ({"weight": "heavy"}, "no positive number"), ({"initial_hosts": "10.0.0.1"}, "is no place; write host"),
+    ({"weight": "heavy"}, "not a positive number"), ({"initial_hosts": "10.0.0.1"}, "is no address; write host"),
 ])
-def test_a_wrong_property_is_refused_with_what_is_allowed(properties: dict[str, str], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
+def test_a_wrong_property_is_refused_with_what_is_allowed(properties: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         load([("UDP", {"ip_mcast": "false"}), ("SWIM", properties)])
 
 

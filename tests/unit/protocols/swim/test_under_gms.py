@@ -1,13 +1,13 @@
 """SWIM in place of the other failure detectors: the members are the view's, failures go up to GMS."""
 from __future__ import annotations
 
-from jgroups_py.events import ExcludedHint, Left, LinkDown, Listening, Suspect, Unsuspect
-from jgroups_py.members import BY_DATAGRAM, BY_LINK, REFUSED
-from jgroups_py.outputs import MemberChanged, OpenLink
+from jgroups_py.model.events import ExcludedHint, Left, LinkDown, Listening, Suspect, Unsuspect
+from jgroups_py.model.outputs import MemberChanged, OpenLink
+from jgroups_py.model.swim_member import BY_DATAGRAM, BY_LINK, REFUSED
+from jgroups_py.model.units import millis
 from jgroups_py.protocols.swim import Swim, SwimConfig
-from jgroups_py.protocols.swim.headers import Ack, Alive, Dead, Ping, PushPull, Suspected
-from jgroups_py.units import millis
-from tests.unit.harness import Bench, Fixed, address, change, unicast, view_of
+from jgroups_py.protocols.swim.headers import Alive, Dead, PingHeader, ProbeAck, PushPull, SuspectedHeader
+from jgroups_py.testing.bench import Bench, Fixed, address, change, unicast, view_of
 
 A, B, C, D = map(address, "ABCD")
 ABC = view_of("A", "B", "C")
@@ -27,7 +27,7 @@ def digits(name: str) -> str:
     return address(name).raw.hex()
 
 
-def hear(bench: Bench, *headers: object, src: str = "B") -> None:
+def receive(bench: Bench, *headers: object, src: str = "B") -> None:
     bench.up(unicast(src, "A", headers=headers))           # type: ignore[arg-type]
 
 
@@ -35,9 +35,9 @@ def evidence(bench: Bench) -> list[MemberChanged]:
     return [output for output in bench.outputs if isinstance(output, MemberChanged)]
 
 
-def test_nothing_is_said_before_the_first_view() -> None:
+def test_nothing_is_sent_before_the_first_view() -> None:
     bench = Bench(Swim(QUICK), Fixed())
-    hear(bench, Ping(1, digits("A"), digits("B"), None))
+    receive(bench, PingHeader(1, digits("A"), digits("B"), None))
     bench.advance(5000)
     assert bench.sent() == []
 
@@ -45,37 +45,37 @@ def test_nothing_is_said_before_the_first_view() -> None:
 def test_the_members_of_the_view_are_probed_as_unicasts_under_the_digits_of_their_addresses() -> None:
     bench = in_view()
     bench.advance(1000)
-    pings = [(ping.node, batch.dest) for ping, batch in bench.said(Ping)]
+    pings = [(ping.node, batch.dest) for ping, batch in bench.said(PingHeader)]
     assert (digits("B"), B) in pings
     assert all(node == dest.raw.hex() for node, dest in pings if dest is not None)
 
 
-def test_a_member_that_fails_is_a_certain_suspicion_and_the_evidence_goes_by_peoples_names() -> None:
+def test_a_failed_member_is_a_certain_suspicion_and_the_evidence_has_logical_names() -> None:
     bench = in_view()
-    hear(bench, Suspected(0, digits("B"), digits("C"), BY_DATAGRAM), src="C")
-    hear(bench, Dead(0, digits("B"), digits("C")), src="C")
+    receive(bench, SuspectedHeader(0, digits("B"), digits("C"), BY_DATAGRAM), src="C")
+    receive(bench, Dead(0, digits("B"), digits("C")), src="C")
     assert bench.told(Suspect) == [Suspect((B,), certain=True)]
-    assert [(said.change, said.member.name, str(said.accusations[0])) for said in evidence(bench)] == [
+    assert [(output.change, output.member.name, str(output.accusations[0])) for output in evidence(bench)] == [
         ("suspected", "B", "C: no answer by datagram"), ("failed", "B", "C: no answer by datagram")]
 
 
 def test_a_failed_member_that_refutes_is_unsuspected() -> None:
     bench = in_view()
-    hear(bench, Dead(0, digits("B"), digits("C")), src="C")
-    hear(bench, Alive(5, digits("B"), None, B, None, b""))
+    receive(bench, Dead(0, digits("B"), digits("C")), src="C")
+    receive(bench, Alive(5, digits("B"), None, B, None, b""))
     assert bench.told(Unsuspect) == [Unsuspect((B,))]
 
 
-def test_a_member_that_only_is_suspected_is_not_passed_up() -> None:
+def test_a_mere_suspicion_is_not_passed_up() -> None:
     bench = in_view()
-    hear(bench, Suspected(0, digits("B"), digits("C"), BY_DATAGRAM), src="C")
-    hear(bench, Alive(5, digits("B"), None, B, None, b""))
+    receive(bench, SuspectedHeader(0, digits("B"), digits("C"), BY_DATAGRAM), src="C")
+    receive(bench, Alive(5, digits("B"), None, B, None, b""))
     assert bench.told(Suspect) == bench.told(Unsuspect) == []
 
 
 def test_a_killed_process_is_found_by_its_refused_link_within_a_probe() -> None:
     bench = in_view("A", "B")
-    hear(bench, Alive(1, digits("B"), None, B, ("10.0.0.2", 8000), b""))
+    receive(bench, Alive(1, digits("B"), None, B, ("10.0.0.2", 8000), b""))
     while not (opened := [output for output in bench.outputs if isinstance(output, OpenLink)]):
         bench.advance(10)
     bench.up(LinkDown(opened[0].link, refused=True))
@@ -83,46 +83,46 @@ def test_a_killed_process_is_found_by_its_refused_link_within_a_probe() -> None:
     assert evidence(bench)[-1].accusations[0].tried == BY_DATAGRAM | BY_LINK | REFUSED
 
 
-def test_members_of_the_view_alone_count_and_who_joins_is_told_where_we_listen() -> None:
+def test_only_members_of_the_view_are_in_the_table_and_joiners_get_the_listener() -> None:
     bench = in_view()
     bench.up(Listening(("10.0.0.1", 9000)))
-    hear(bench, Alive(3, digits("D"), None, D, None, b""))
+    receive(bench, Alive(3, digits("D"), None, D, None, b""))
     assert digits("D") not in [member.name for member in bench.stack.find(Swim).known_members()]
     bench.down(change(view_of("A", "B", "C", "D", counter=2), ABC))
     bench.advance(600)
-    told = [header for batch in bench.sent() for header in batch.headers if isinstance(header, Alive)]
-    assert ("10.0.0.1", 9000) in [said.listener for said in told if said.member == A]
+    sent = [header for batch in bench.sent() for header in batch.headers if isinstance(header, Alive)]
+    assert ("10.0.0.1", 9000) in [header.listener for header in sent if header.member == A]
 
 
-def test_a_newcomer_asks_somebody_where_the_others_listen() -> None:
+def test_a_joiner_gets_the_listeners_of_the_others_by_an_exchange() -> None:
     bench = Bench(Swim(QUICK), Fixed())
     bench.down(change(ABC))
     assert len(bench.said(PushPull)) == 1
 
 
-def test_who_left_the_view_is_forgotten_and_probed_no_more() -> None:
+def test_a_member_that_left_the_view_is_forgotten_and_no_longer_probed() -> None:
     bench = in_view()
-    hear(bench, Suspected(0, digits("B"), digits("C"), 0), src="C")
+    receive(bench, SuspectedHeader(0, digits("B"), digits("C"), 0), src="C")
     bench.down(change(view_of("A", "C", counter=2), ABC))
     for _ in range(100):
         bench.advance(100)
-        for ping, batch in bench.said(Ping):
+        for ping, batch in bench.said(PingHeader):
             assert batch.dest == C
-            hear(bench, Ack(ping.number, b""), src="C")
+            receive(bench, ProbeAck(ping.number, b""), src="C")
     assert bench.told(Suspect) == []
 
 
-def test_a_stranger_that_takes_itself_for_a_member_is_hinted_at_now_and_then() -> None:
+def test_frames_of_a_non_member_are_reported_to_gms_at_a_limited_rate() -> None:
     bench = in_view()
     for _ in range(5):
-        hear(bench, Ping(1, digits("A"), digits("D"), None), src="D")
+        receive(bench, PingHeader(1, digits("A"), digits("D"), None), src="D")
     assert bench.told(ExcludedHint) == [ExcludedHint(D, asked=True)]
     bench.advance(3000)
-    hear(bench, Ping(1, digits("A"), digits("D"), None), src="D")
+    receive(bench, PingHeader(1, digits("A"), digits("D"), None), src="D")
     assert bench.told(ExcludedHint) == [ExcludedHint(D, asked=True)]
 
 
-def test_out_of_the_group_it_is_silent() -> None:
+def test_a_member_outside_the_group_sends_nothing() -> None:
     bench = in_view()
     bench.up(Left())
     bench.sent()

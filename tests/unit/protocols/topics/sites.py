@@ -1,10 +1,10 @@
-"""Two sites whose members want topics, for the tests of TOPICS."""
+"""Two sites whose members have interests, for the tests of TOPICS."""
 from __future__ import annotations
 
 from jgroups_py.config.load import load
-from jgroups_py.outputs import BRIDGE
-from jgroups_py.sim import World
-from jgroups_py.units import seconds
+from jgroups_py.model.outputs import BRIDGE
+from jgroups_py.model.units import seconds
+from jgroups_py.simulator import World
 
 SITES = {"A": "NYC", "B": "NYC", "C": "SFO", "D": "SFO", "E": "SFO"}
 PORTS = {"NYC": "45611", "SFO": "45612"}
@@ -20,7 +20,7 @@ def start(world: World, name: str, topics: str) -> None:
 
 
 def two_sites(**topics: str) -> World:
-    """A world in which the members of both sites see each other; name -> what it wants."""
+    """A world in which both sites have their views and each other. topics: name -> initial interest."""
     world = World(1)
     for name, wanted in topics.items():
         start(world, name, wanted)
@@ -31,7 +31,7 @@ def two_sites(**topics: str) -> World:
 
 
 def together(world: World, names: dict[str, list[str]]) -> bool:
-    """Whether each site is one view and knows the other."""
+    """Whether each site is one view and has the other in its global view."""
     views = [world.process(name).global_view for members in names.values() for name in members]
     return all(not members or world.agreed(members) for members in names.values()) and all(
         view is not None and all(len(view.sites.get(site, ())) == len(names[site]) for site in names) for view in views)
@@ -44,14 +44,14 @@ def relay_of(world: World, site: str) -> str:
 
 
 def bridge_bytes(world: World, site: str) -> int:
-    """What a site's relay has sent over the bridge."""
+    """The bytes that a site's relay has sent over the bridge."""
     bridge = world.process(relay_of(world, site)).stack(BRIDGE)
     assert bridge is not None
     return int(bridge.transport.stats()["bytes_sent"])
 
 
 def bridge_frames(world: World, site: str) -> int:
-    """The same in datagrams."""
+    """The datagrams that a site's relay has sent over the bridge."""
     bridge = world.process(relay_of(world, site)).stack(BRIDGE)
     assert bridge is not None
     return int(bridge.transport.stats()["frames_sent"])

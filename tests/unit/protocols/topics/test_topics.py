@@ -1,18 +1,19 @@
-"""TOPICS: who gets what, here and at other sites, while interests change and relays die."""
+"""TOPICS: which members get which messages, in one group and across sites, while interests change and relays die."""
 from __future__ import annotations
 
 import pytest
 
-from jgroups_py.address import Address
-from jgroups_py.errors import ConfigError
-from jgroups_py.outputs import LOCAL
-from jgroups_py.protocols.topics.headers import Interested
+from jgroups_py.model.address import Address
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.outputs import LOCAL
+from jgroups_py.model.topics import EVERYTHING, NOTHING, interest_in, parse_topics, topic_name
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.model.view import ViewId
+from jgroups_py.protocols.topics.headers import InterestHeader
 from jgroups_py.protocols.topics.register import Register
-from jgroups_py.sim.checkers import check
-from jgroups_py.sim.network import Weather
-from jgroups_py.topics import EVERYTHING, NOTHING, from_bits, interest_in, parse_topics, to_bits, topic_name
-from jgroups_py.units import millis, seconds
-from jgroups_py.view import ViewId
+from jgroups_py.simulator.checkers import check
+from jgroups_py.simulator.network import Weather
+from jgroups_py.wire.topic_headers import from_bits, to_bits
 from tests.unit.protocols.topics.sites import about, bridge_bytes, bridge_frames, relay_of, start, two_sites
 
 M = Address(b"M" * 16, "m")
@@ -22,7 +23,7 @@ C = Address(b"C" * 16, "c")
 # --- names and interests --------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("topic", [64, -1, "", "*", "x" * 201])
-def test_there_is_no_such_topic(topic: str | int) -> None:
+def test_an_impossible_topic_is_refused(topic: str | int) -> None:
     with pytest.raises(ValueError, match=r"topic|stands for all"):
         topic_name(topic)
 
@@ -45,58 +46,58 @@ def test_numbered_topics_are_bits_and_all_bits_are_everything() -> None:
     assert from_bits(to_bits(EVERYTHING)) == EVERYTHING
 
 
-def test_what_does_not_fit_a_frame_is_told_as_everything() -> None:
-    assert interest_in(*(f"topic {number}" for number in range(400))).told != EVERYTHING
-    assert interest_in(*(f"topic {number}" for number in range(401))).told == EVERYTHING
-    assert interest_in(*(f"{number:0200}" for number in range(41))).told == EVERYTHING
+def test_an_interest_that_does_not_fit_a_frame_is_announced_as_everything() -> None:
+    assert interest_in(*(f"topic {number}" for number in range(400))).announced != EVERYTHING
+    assert interest_in(*(f"topic {number}" for number in range(401))).announced == EVERYTHING
+    assert interest_in(*(f"{number:0200}" for number in range(41))).announced == EVERYTHING
 
 
 # --- the coordinator's register -------------------------------------------------------------------------------------
 
-def word(counter: int, *topics: str) -> Interested:
-    return Interested(ViewId(counter, C), 1, interest_in(*topics))
+def interest_header(counter: int, *topics: str) -> InterestHeader:
+    return InterestHeader(ViewId(counter, C), 1, interest_in(*topics))
 
 
-def test_a_member_that_has_not_spoken_wants_everything() -> None:
+def test_a_member_without_a_header_counts_as_interested_in_everything() -> None:
     register = Register()
     register.view_changed([M, C], 3, begins=True)
-    register.hear(C, word(3))
+    register.store(C, interest_header(3))
     assert register.union() == EVERYTHING
-    register.hear(M, word(3, "orders"))
+    register.store(M, interest_header(3, "orders"))
     assert register.union() == interest_in("orders")
 
 
-def test_what_a_member_said_before_it_was_cut_off_does_not_count_when_it_is_back() -> None:
+def test_an_interest_from_before_a_partition_is_not_valid_after_the_merge() -> None:
     register = Register()
     register.view_changed([M, C], 3, begins=True)
-    register.hear(C, word(3))
-    register.hear(M, word(3))
+    register.store(C, interest_header(3))
+    register.store(M, interest_header(3))
     register.view_changed([C], 4, begins=False)
-    register.hear(M, word(3))                              # it was late
+    register.store(M, interest_header(3))                              # it arrived late
     register.view_changed([M, C], 6, begins=False)
     assert register.union() == EVERYTHING
 
 
-def test_what_was_said_to_us_in_an_earlier_reign_does_not_count() -> None:
+def test_an_interest_from_an_earlier_time_as_coordinator_is_not_valid() -> None:
     register = Register()
     register.view_changed([M, C], 3, begins=True)
-    register.hear(C, word(3))
-    register.hear(M, word(3))
-    register.view_changed([M, C], 5, begins=True)          # in view 4 somebody else was coordinator
+    register.store(C, interest_header(3))
+    register.store(M, interest_header(3))
+    register.view_changed([M, C], 5, begins=True)          # in view 4 another member was coordinator
     assert register.union() == EVERYTHING
 
 
-def test_a_word_in_a_view_that_we_install_a_moment_later_counts() -> None:
+def test_an_interest_sent_in_a_view_that_is_installed_later_becomes_valid() -> None:
     register = Register()
-    assert not register.hear(M, word(5, "orders"))
-    register.hear(C, word(5))
+    assert not register.store(M, interest_header(5, "orders"))
+    register.store(C, interest_header(5))
     register.view_changed([M, C], 5, begins=True)
     assert register.union() == interest_in("orders")
 
 
 # --- one group and two sites ----------------------------------------------------------------------------------------
 
-def test_members_get_the_topics_that_they_want_and_all_that_has_none() -> None:
+def test_members_get_the_topics_of_their_interest_and_all_messages_without_a_topic() -> None:
     world = two_sites(A="*", B="orders", C="orders,7", D="")
     for topic in ("orders", "7", "prices", ""):
         world.post("A", count=2, topic=topic)
@@ -109,7 +110,7 @@ def test_members_get_the_topics_that_they_want_and_all_that_has_none() -> None:
     assert check(world.history) == []
 
 
-def test_what_no_member_of_a_site_wants_crosses_the_bridge_as_numbers() -> None:
+def test_topics_without_interested_members_cross_the_bridge_as_numbers() -> None:
     spent: dict[str, tuple[int, int]] = {}
     for wanted in ("prices", "orders"):
         world = two_sites(A="*", C=wanted)
@@ -138,7 +139,7 @@ def test_a_subscription_at_another_site_begins_without_a_hole() -> None:
     world.run_for(seconds(1))
     got = about(world, "D", "orders")
     assert got == list(range(got[0], 60))
-    assert 5 <= got[0] <= 22                             # numbers that waited for company were refused
+    assert 5 <= got[0] <= 22                             # numbers that waited for others were refused
     assert check(world.history) == []
 
 
@@ -155,11 +156,11 @@ def test_in_its_own_group_a_member_gets_what_is_delivered_next() -> None:
     assert about(world, "B", "orders") == [1]
 
 
-def test_numbers_that_are_on_their_way_when_somebody_subscribes_are_refused() -> None:
+def test_numbers_under_way_when_a_member_subscribes_are_refused() -> None:
     world = two_sites(A="*", C="prices", D="prices")
     relay = relay_of(world, "SFO")
     world.post("A", count=5, topic="orders")
-    world.run_for(millis(49.8))                          # numbers alone wait 50 ms for company
+    world.run_for(millis(49.8))                          # numbers alone wait 50 ms for others
     world.subscribe(relay, "orders")
     world.run_for(seconds(1))
     assert about(world, relay, "orders") == [0, 1, 2, 3, 4]
@@ -167,7 +168,7 @@ def test_numbers_that_are_on_their_way_when_somebody_subscribes_are_refused() ->
     assert check(world.history) == []
 
 
-def test_who_merges_gets_messages_of_which_the_other_half_had_numbers() -> None:
+def test_after_a_merge_members_get_messages_of_which_their_half_had_numbers() -> None:
     world = two_sites(A="*", B="*", C="prices", D="orders")
     world.partition([["C"], ["D"]], [LOCAL])
     assert world.run_while(lambda: world.agreed("CD"), seconds(30))
@@ -185,7 +186,7 @@ def test_who_merges_gets_messages_of_which_the_other_half_had_numbers() -> None:
     assert check(world.history) == []
 
 
-def test_a_relay_that_dies_takes_no_subscription_with_it() -> None:
+def test_subscriptions_survive_the_death_of_a_relay() -> None:
     world = two_sites(A="*", C="", D="")
     heir = next(name for name in "CD" if name != relay_of(world, "SFO"))
     world.subscribe(heir, "orders")
@@ -200,8 +201,8 @@ def test_a_relay_that_dies_takes_no_subscription_with_it() -> None:
     assert check(world.history) == []
 
 
-def test_what_still_comes_for_others_does_not_begin_a_subscription() -> None:
-    """The relay hears that E wants it no more long before it hears that D does."""
+def test_messages_that_come_for_other_members_do_not_begin_a_subscription() -> None:
+    """The relay gets the end of E's interest long before it gets the beginning of D's."""
     world = two_sites(A="*", C="", D="", E="orders")
     relay = relay_of(world, "SFO")
     others = [name for name in "CDE" if name not in (relay, "E")]
@@ -221,7 +222,7 @@ def test_what_still_comes_for_others_does_not_begin_a_subscription() -> None:
     assert check(world.history) == []
 
 
-def test_a_topic_that_was_wanted_before_connecting_counts_from_the_first_view() -> None:
+def test_a_topic_subscribed_before_connecting_counts_from_the_first_view() -> None:
     world = two_sites(A="*", C="prices")
     world.post("A", count=3, topic="orders")
     world.run_for(seconds(1))
@@ -232,6 +233,6 @@ def test_a_topic_that_was_wanted_before_connecting_counts_from_the_first_view() 
     assert about(world, "D", "orders") == [3, 4, 5]
 
 
-def test_everything_but_some_cannot_be_said() -> None:
+def test_an_interest_of_everything_but_some_topics_is_refused() -> None:
     assert EVERYTHING.without(interest_in("orders")) == EVERYTHING
     assert EVERYTHING.without(EVERYTHING) == NOTHING

@@ -1,0 +1,316 @@
+"""What JChannel and AsyncChannel share: properties, checking what is to be sent, and the port for building blocks."""
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from jgroups_py.channel.block import Block
+from jgroups_py.channel.message import Message, as_bytes, wire_headers
+from jgroups_py.channel.receipts import Receipts, check_message, sites_of
+from jgroups_py.channel.receiver import callbacks
+from jgroups_py.channel.session import ChannelListener, Session
+from jgroups_py.channel.subscriptions import Subscriptions, interest_of
+from jgroups_py.channel.validation import check_destination, checked_name, default_name, loaded, max_message_bytes
+from jgroups_py.config.check import alone
+from jgroups_py.config.load import Source
+from jgroups_py.config.spec import StackSpec
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Flag, Header
+from jgroups_py.model.errors import ChannelClosedError, ChannelError, ConfigError, JoinTimeoutError, NotConnectedError
+from jgroups_py.model.events import Event
+from jgroups_py.model.units import show_size
+from jgroups_py.model.view import GlobalView, View
+
+SEND_SECONDS = 60.0                         # how long a send waits for room by default
+PLAIN = {bytes}                             # what payloads are that need no look one by one
+
+
+class ChannelState(enum.StrEnum):
+    """What a channel is doing."""
+
+    OPEN = "OPEN"
+    CONNECTING = "CONNECTING"
+    CONNECTED = "CONNECTED"
+    CLOSED = "CLOSED"
+
+
+@attrs.define(eq=False)
+class ChannelStatus(ChannelListener):
+    """The state of a channel and its view of the group; the current session keeps it up to date.
+
+    session: None while not connected. view: the one in which the messages that are being delivered now were sent.
+    sites: other site -> its status.
+    """
+
+    state: ChannelState = ChannelState.OPEN
+    closed_because: str = ""
+    session: Session | None = None
+    view: View | None = None
+    global_view: GlobalView | None = None
+    sites: dict[str, str] = attrs.Factory(dict)
+
+    def why_not(self) -> ChannelError:
+        """What is raised where a connection is needed and there is none."""
+        if self.state is ChannelState.CLOSED:
+            return ChannelClosedError(self.closed_because or "the channel is closed")
+        return NotConnectedError(f"the channel is {self.state}, not connected")
+
+    def over(self, session: Session) -> None:
+        """The session has ended."""
+        if session is self.session:
+            self.session, self.view = None, None
+            if self.state is not ChannelState.CLOSED:
+                self.state = ChannelState.OPEN
+
+    def view_installed(self, session: Session, view: View) -> None:
+        if session is self.session:
+            self.view = view
+            if self.state is ChannelState.CONNECTING:
+                self.state = ChannelState.CONNECTED
+
+    def global_view_installed(self, session: Session, view: GlobalView) -> None:
+        if session is self.session:
+            self.global_view = view
+
+    def site_status_changed(self, session: Session, site: str, status: str) -> None:
+        if session is self.session:
+            self.sites[site] = status
+
+    def closed_itself(self, session: Session, reason: str) -> None:
+        if session is self.session:
+            self.state, self.closed_because, self.view = ChannelState.CLOSED, reason, None
+
+
+class BaseChannel(Subscriptions):
+    """What JChannel and AsyncChannel share: properties, and checking what is to be sent.
+
+    spec: the stack. name: the logical name. send_timeout: seconds that a send waits for room if none is given, None:
+    for ever. max_message_bytes: the largest payload.
+    """
+
+    def __init__(
+        self, stack: Source = "udp", name: str | None = None, properties: Mapping[str, object] | None = None,
+        receiver: object = None,
+    ) -> None:
+        self.spec: StackSpec = loaded(stack, properties)
+        if alone(self.spec.layers):
+            raise ConfigError(f"{self.spec.source}: SWIM alone forms no group and carries no messages; such a stack is "
+                              "for jgroups_py.blocks.swim_membership, a channel's has GMS too")
+        if not name and getattr(self.spec.config_of("RELAY"), "hold_dir", None):
+            raise ConfigError("with RELAY's hold_dir a member needs a name that stays the same: its folder's")
+        self.name = checked_name(name, "a member's name") if name else default_name()
+        self.send_timeout: float | None = SEND_SECONDS
+        self.max_message_bytes = max_message_bytes(self.spec)
+        self._status = ChannelStatus()
+        self._receiver: object = None
+        self._discard_own = False
+        self._interest = interest_of(self.spec)
+        self._receipts = Receipts()
+        self.blocks: tuple[Block, ...] = (self._receipts,) if self.site is not None else ()  # as they were attached
+        self.receiver = receiver
+
+    # --- properties -------------------------------------------------------------------------------------------------
+
+    @property
+    def receiver(self) -> object:
+        """What is called: a Receiver, any object with some of its methods, or a function of a message."""
+        return self._receiver
+
+    @receiver.setter
+    def receiver(self, receiver: object) -> None:
+        callbacks(receiver)                                  # raises now if it is none
+        self._receiver = receiver
+        if self._session is not None:
+            self._session.dispatcher.set_receiver(receiver)
+
+    @property
+    def discard_own_messages(self) -> bool:
+        """Whether the receiver is spared the messages that this channel sent."""
+        return self._discard_own
+
+    @discard_own_messages.setter
+    def discard_own_messages(self, on: bool) -> None:
+        self._discard_own = on
+        if self._session is not None:
+            self._session.dispatcher.discard_own = on
+
+    @property
+    def state(self) -> ChannelState:
+        """OPEN, CONNECTING, CONNECTED or CLOSED."""
+        return self._status.state
+
+    @property
+    def address(self) -> Address | None:
+        """This member's address in the group; None while not connected. Every connect gives a new one."""
+        session = self._session
+        return None if session is None else session.address
+
+    @property
+    def cluster(self) -> str | None:
+        """The name of the group; None while not connected."""
+        return None if self._session is None else self._session.cluster
+
+    @property
+    def view(self) -> View | None:
+        """The view in which the messages that are being delivered now were sent; None while not connected."""
+        return self._status.view
+
+    @property
+    def is_coordinator(self) -> bool:
+        """Whether this is the first member of the view."""
+        view = self.view
+        return view is not None and view.coordinator == self.address
+
+    @property
+    def site(self) -> str | None:
+        """With RELAY: the name of this member's site."""
+        relay = self.spec.config_of("RELAY")
+        return None if relay is None else str(relay.site)
+
+    @property
+    def sites(self) -> dict[str, str]:
+        """With RELAY: other site -> "UP", "DOWN" or "OFFLINE"."""
+        return dict(self._status.sites)
+
+    @property
+    def global_view(self) -> GlobalView | None:
+        """With RELAY: the members of all sites; None until it is known."""
+        return self._status.global_view
+
+    def _may_forget(self, forget: bool) -> None:
+        """Refuse close(forget=True) where there are no other sites.
+
+        Raises:
+            ValueError: the stack has no RELAY.
+        """
+        if forget and self.site is None:
+            raise ValueError("close(forget=True) needs RELAY in the stack: it ends what other sites hold for this one")
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.cluster or '-'} ({self.state})"
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self}>"
+
+    # --- for building blocks ----------------------------------------------------------------------------------------
+
+    def attach(self, block: Block) -> None:
+        """Add a building block; it stays for all connections of this channel."""
+        self.blocks = (*self.blocks, block)
+        if self._session is not None:
+            self._session.attach(block)
+
+    def connection(self) -> Session:
+        """The connection to the group, of which a building block uses what `Connection` has.
+
+        Raises:
+            NotConnectedError, ChannelClosedError: there is none.
+        """
+        status = self._status
+        if status.session is None or status.state is not ChannelState.CONNECTED:
+            raise status.why_not()
+        return status.session
+
+    def work_until(self, holds: Callable[[], bool], timeout: float | None) -> None:
+        """A thread begins to wait, `timeout` seconds at most (None: for ever): it may run the channel's rounds until
+        `holds()`, if no other thread does. It may return before, at once too: look again, and wait in your own way."""
+
+    def check_size(self, nbytes: int) -> None:
+        """Check that a payload of this size can be sent.
+
+        Raises:
+            ValueError: it is too large.
+        """
+        if nbytes > self.max_message_bytes:
+            why = "" if self.spec.config_of("FRAG") else "; the stack has no FRAG, so a message must fit one frame"
+            raise ValueError(f"a payload of {nbytes} bytes exceeds the limit of {self.max_message_bytes} bytes "
+                             f"({show_size(self.max_message_bytes)}){why}")
+
+    # --- sending ----------------------------------------------------------------------------------------------------
+
+    def _interest_changed(self, change: Event) -> None:
+        session = self._session
+        if session is not None:
+            session.host.change_interest(change)
+
+    def _parts(
+        self, dest: Address | Message | None, payload: Any, flags: int, headers: Mapping[int, bytes] | None,
+        topic: str | int | None,
+    ) -> tuple[Address | None, bytes, int, tuple[Header, ...]]:
+        """What `send` was given, checked."""
+        if isinstance(dest, Message):
+            message, dest = dest, dest.dest
+            payload, flags = message.payload, (Flag.bits(flags) if flags else 0) | message._flags
+            headers = {**message.headers, **(headers or {})}
+            topic = message.topic if topic is None else topic
+        check_destination(dest)
+        data = payload if payload.__class__ is bytes else as_bytes(payload)
+        if len(data) > self.max_message_bytes:
+            self.check_size(len(data))                       # raises
+        return dest, data, Flag.bits(flags) if flags else 0, self._wired(headers, topic, dest)
+
+    def _wired(
+        self, headers: Mapping[int, bytes] | None, topic: str | int | None, dest: Address | None,
+    ) -> tuple[Header, ...]:
+        """The application's headers and the mark of the topic, as the stack carries them."""
+        wired = wire_headers(headers) if headers else ()
+        return wired if topic is None else (*wired, self._about(topic, dest))
+
+    def _all_bytes(self, dest: Address | None, payloads: Iterable[Any]) -> list[bytes]:
+        check_destination(dest)
+        found = list(payloads)
+        if not set(map(type, found)) <= PLAIN:
+            found = [payload if payload.__class__ is bytes else as_bytes(payload) for payload in found]
+        self.check_size(max(map(len, found), default=0))
+        return found
+
+    def _sites_of(self, until: str | Iterable[str], dest: Address | None, flags: int) -> tuple[str, ...]:
+        """The sites that are to have a message, checked."""
+        relay = self.spec.config_of("RELAY")
+        own = self.site
+        sites = sites_of(until, own, self._status.sites)
+        check_message(dest, flags, sites, own, relay is not None and relay.relay_multicasts)
+        return sites
+
+    def inject(self, event: Event) -> None:
+        """Pass an event down the stack, in order with the messages: for fault layers and tools."""
+        self.connection().sends.put_event(event, 0, None)
+
+    # --- the course of a session ------------------------------------------------------------------------------------
+
+    @property
+    def _session(self) -> Session | None:
+        return self._status.session
+
+    def _begin(self, cluster: str, settled: Callable[[], None]) -> Session:
+        status = self._status
+        if not checked_name(cluster, "a cluster's name"):
+            raise ValueError("a cluster has a name")
+        if status.state is ChannelState.CLOSED:
+            raise status.why_not()
+        if status.state is not ChannelState.OPEN:
+            raise ChannelError(f"the channel is {status.state} already")
+        status.state = ChannelState.CONNECTING
+        status.sites, status.view, status.global_view = {}, None, None
+        try:
+            session = Session(self.spec, cluster, self.name, status, settled)
+        except BaseException:
+            status.state = ChannelState.OPEN
+            raise
+        session.dispatcher.discard_own = self._discard_own
+        session.dispatcher.set_receiver(self._receiver)
+        for block in self.blocks:
+            session.attach(block)
+        status.session = session
+        return session
+
+    def _join_failure(self, session: Session, timeout: float) -> ChannelError:
+        if not session.ended:
+            return JoinTimeoutError(f"{self.name} found no group {session.cluster!r} and founded none within "
+                                    f"{timeout:g} s")
+        if session.dispatcher.unrequested:
+            return ChannelError(f"{self.name} cannot join {session.cluster!r}: {session.reason}")
+        return ChannelClosedError(self._status.closed_because or "the channel was closed while it was connecting")

@@ -1,0 +1,394 @@
+"""From the inbox to the receiver's methods: in order, one at a time, whatever the receiver does.
+
+A Dispatcher knows which method an output means. A JChannel's I/O thread runs it (io_thread.py), or a task of the
+application's event loop for an AsyncChannel. What a method raises is logged with its traceback and counted, and the
+channel lives on, unless it is SystemExit or KeyboardInterrupt (see Receiver). A blocking `get_state` inside a callback
+goes on delivering (in order, on the same thread) until the state is there.
+"""
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any, BinaryIO, cast
+
+import attrs
+
+from jgroups_py.channel.block import Block
+from jgroups_py.channel.message import MessageBatch, headers_of, received
+from jgroups_py.channel.receiver import callbacks
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.counters import counter, declare, drop, table
+from jgroups_py.model.errors import ChannelError, StateTransferError
+from jgroups_py.model.events import StateChunk
+from jgroups_py.model.outputs import (
+    ArchiveDurability,
+    Closed,
+    CountedAsReceiver,
+    Deliver,
+    GlobalViewInstalled,
+    GroupConnected,
+    HoldDurability,
+    MemberChanged,
+    MessagesLost,
+    MessagesSkipped,
+    Output,
+    ProvideState,
+    SiteStatusChanged,
+    StateBegin,
+    StateEnd,
+    StatePart,
+    Unreachable,
+    ViewInstalled,
+)
+from jgroups_py.runtime.inbox import Inbox, cost_of
+from jgroups_py.runtime.send_queue import MESSAGE_COST, SendQueue
+from jgroups_py.system.drops import LoggedCounters
+from jgroups_py.wire.block_headers import BlockHeader
+
+log = logging.getLogger("jgroups_py")
+
+CALLBACK_OF: dict[type[Output], tuple[str, Callable[[Any], Any]]] = {
+    ViewInstalled: ("view_accepted", lambda output: output.view),
+    GlobalViewInstalled: ("global_view_accepted", lambda output: output.view),
+    Unreachable: ("unreachable", lambda output: output.dest),
+    MessagesLost: ("messages_lost", lambda output: output),
+    HoldDurability: ("journal_failed", lambda output: output.reason),
+    ArchiveDurability: ("archive_failed", lambda output: output.reason),
+    MemberChanged: ("member_changed", lambda output: output),
+    MessagesSkipped: ("messages_skipped", lambda output: output),
+    CountedAsReceiver: ("counted_as_receiver", lambda output: output),
+    GroupConnected: ("group_connected", lambda output: output.connected),
+}
+"""Output -> the receiver's method for it, and the method's argument."""
+
+EXITS = (KeyboardInterrupt, SystemExit)     # raised by an application to exit: it closes the channel, see Receiver
+CHUNK_BYTES = 64 << 10                      # pieces in which a state travels
+CHUNK_SECONDS = 60.0                        # how long get_state may wait for the receiver of the state to take one
+
+
+@attrs.frozen(eq=False)
+class StateRestarted(StateEnd):
+    """A new state begins in the middle of one: it ends the stream that set_state reads, but not the transfer."""
+
+    error: str = "the member that provided the state was lost; another one begins again"
+
+
+class Transfer:
+    """One `get_state` of the application, waited for by the thread that called it."""
+
+    def __init__(self, done: Callable[[], None]) -> None:
+        self.error: str | None = None                        # None: not over yet; "": the state is there
+        self._done = done
+
+    def finish(self, error: str) -> None:
+        """End the transfer."""
+        self.error = error
+        self._done()
+
+
+class Dispatcher:
+    """Passes outputs to callbacks. All methods but the setters run on the consumer's thread.
+
+    shown: called with an output before the receiver is, so that the channel's own properties are up to date in it;
+    after: called with it when the receiver is done. unrequested: the application did not request the end.
+    """
+
+    COUNTERS = declare(
+        counter("delivered", "Messages given to the receiver."),
+        counter("receiver_exceptions", "Exceptions that methods of the receiver raised."),
+        drop("undelivered_at_close", "Messages that the receiver had not been given when the channel closed."),
+        drop("for_no_block", "Messages of building blocks (rpc, ...) that this member does not run."),
+    )
+
+    def __init__(
+        self, name: str, inbox: Inbox, sends: Callable[[], SendQueue], shown: Callable[[Output], None],
+        after: Callable[[Output], None],
+    ) -> None:
+        self.counters = LoggedCounters(table(self.COUNTERS))
+        self.me: Address | None = None
+        self.discard_own = False
+        self.stopping = False
+        self.unrequested = False
+        self.exit: BaseException | None = None               # what a callback raised to end the application
+        self.exits: Callable[[str], None] = lambda reason: None      # called when that happens, with the reason
+        self.reading_state = False                           # set_state is running
+        self.transfer: Transfer | None = None
+        self._name = name
+        self._inbox = inbox
+        self._nothing_new = inbox.empty
+        self._sends = sends
+        self.show = shown
+        self._after = after
+        self._pending: deque[Output] = deque()               # taken from the inbox, not handled yet
+        self._methods: dict[str, Callable[..., Any]] = {}
+        self._blocks: dict[type[BlockHeader], Block] = {}
+
+    def attach(self, block: Block) -> None:
+        """Give the batches with one of its headers to `block` from now on."""
+        self._blocks = {**self._blocks, **dict.fromkeys(block.headers, block)}
+
+    def set_receiver(self, receiver: object) -> None:
+        """The object to call from now on."""
+        self._methods = callbacks(receiver)
+
+    # --- the order of things ----------------------------------------------------------------------------------------
+
+    def next(self, timeout: float | None) -> Output | None:
+        """The next output; None if none came in time or delivery shall stop."""
+        pending = self._pending
+        while not pending:
+            taken = self._inbox.take(timeout)
+            if self.stopping or not taken:
+                return None
+            pending.extend(taken)
+        return pending.popleft()
+
+    def any_waiting(self) -> bool:
+        """Whether there is something to deliver."""
+        return bool(self._pending) or not self._nothing_new()
+
+    def handle(self, output: Output) -> None:
+        """Deliver one output."""
+        self.show(output)
+        if isinstance(output, Deliver):
+            self._deliver(output)
+        elif isinstance(output, ProvideState):
+            self._provide_state(output)
+        elif isinstance(output, StateBegin):
+            self._state()
+        else:
+            meant = self.callback_of(output)
+            if meant is not None:
+                self.call(*meant)
+        self.settle(output)
+
+    def callback_of(self, output: Output) -> tuple[Any, ...] | None:
+        """The receiver's method for an output, and its arguments; None: it is not for the receiver."""
+        known = CALLBACK_OF.get(output.__class__)
+        if known is not None:
+            return known[0], known[1](output)
+        if isinstance(output, SiteStatusChanged):
+            return "site_status", output.site, output.status
+        if isinstance(output, Closed) and self.unrequested:
+            return "channel_closed", output.reason
+        return None
+
+    def settle(self, output: Output) -> None:
+        """The receiver has handled an output."""
+        if isinstance(output, StateEnd):
+            self._finish(output.error)
+        elif isinstance(output, Closed):
+            self.stopping = True
+            self._finish(output.reason)
+        self._after(output)
+
+    def abandon(self) -> None:
+        """Drop what was not delivered; it is counted."""
+        self.stopping = True
+        outputs = [*self._pending]
+        self._pending.clear()
+        while not self._nothing_new():
+            outputs.extend(self._inbox.take(0))
+        for output in outputs:
+            if isinstance(output, Deliver):
+                self.counters.drop("undelivered_at_close", f"the channel is closed; of {output.batch.src}",
+                                   len(output.batch.payloads))
+
+    def has(self, name: str) -> bool:
+        """Whether the receiver has the method."""
+        return name in self._methods
+
+    def invoke(self, name: str, *arguments: Any) -> Any:
+        """Call the receiver's method `name` if it has one; what it returns, and raises."""
+        method = self._methods.get(name)
+        return None if method is None else method(*arguments)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """Call the receiver's method `name` if it has one."""
+        try:
+            self.invoke(name, *arguments)
+        except BaseException as error:                       # noqa: BLE001  the application's bug, not this package's
+            self.failed(name, error)
+
+    def failed(self, name: str, error: BaseException) -> None:
+        """A method of the receiver raised: that is logged and counted, and ends the channel if it was one of EXITS."""
+        self.counters.add("receiver_exceptions")
+        log.error("channel %s: the receiver's %s raised", self._name, name, exc_info=error)
+        if isinstance(error, EXITS):
+            self.interrupt(f"the receiver's {name} raised {type(error).__name__}", error)
+
+    def interrupt(self, reason: str, error: BaseException) -> None:
+        """The application wants to end: nothing more is delivered, and the channel closes. From any thread."""
+        if self.exit is None:
+            self.exit, self.stopping = error, True
+            self.exits(reason)
+
+    def claimed(self, batch: Batch) -> bool:
+        """Whether a batch is for a building block, not for the receiver; if so, the block has it now."""
+        kind = batch.headers[0].__class__
+        if not issubclass(kind, BlockHeader):
+            return False
+        block = self._blocks.get(kind)
+        if block is None:
+            self.counters.drop("for_no_block", f"{kind.__name__} of {batch.src}: this member runs no such block",
+                               len(batch.payloads))
+            return True
+        try:
+            block.deliver(batch)
+        except EXITS as error:                               # the application's handler, under the block
+            self.interrupt(f"a handler raised {type(error).__name__}", error)
+        return True
+
+    # --- messages ---------------------------------------------------------------------------------------------------
+
+    def _deliver(self, output: Deliver) -> None:
+        batch = output.batch
+        if (batch.headers and self.claimed(batch)) or (self.discard_own and batch.src == self.me):
+            return self._inbox.handled(cost_of(output))
+        self.counters.add("delivered", len(batch.payloads))
+        if "receive_batch" in self._methods:
+            self.call("receive_batch", MessageBatch(batch))
+            self._inbox.handled(cost_of(output))
+        elif "receive" in self._methods:
+            self._one_by_one(batch)
+        else:
+            self._inbox.handled(cost_of(output))
+        return None
+
+    def _one_by_one(self, batch: Batch) -> None:
+        method, handled, headers = self._methods["receive"], self._inbox.handled, headers_of(batch)
+        for payload in batch.payloads:
+            if self.stopping:                                # a callback closed the channel
+                self.counters.drop("undelivered_at_close", f"a callback closed the channel; of {batch.src}")
+            else:
+                try:
+                    method(received(batch, payload, headers))
+                except BaseException as error:               # noqa: BLE001  the application's bug, not this package's
+                    self.failed("receive", error)
+            handled(len(payload) + MESSAGE_COST)
+
+    # --- state ------------------------------------------------------------------------------------------------------
+
+    def _provide_state(self, output: ProvideState) -> None:
+        """Let the application write its state; it leaves in chunks while it is being written."""
+        sends, request = self._sends(), output.request
+        error = ""
+        method = self._methods.get("get_state")
+        try:
+            if method is None:
+                error = "the member that provides the state has no get_state"
+            else:
+                with io.BufferedWriter(StateWriter(sends, request), CHUNK_BYTES) as stream:
+                    method(cast(BinaryIO, stream))
+        except ChannelError as raised:                       # this member leaves, or the requester does not read
+            error = str(raised)
+        except BaseException as raised:                      # noqa: BLE001  the application's bug, not this package's
+            self.failed("get_state", raised)
+            error = f"get_state raised {type(raised).__name__}: {raised}"
+        with contextlib.suppress(ChannelError):              # the channel was closed meanwhile
+            sends.put_event(StateChunk(request, b"", last=True, error=error), 0, None)
+
+    def _state(self) -> None:
+        """Let the application read a state while it arrives."""
+        source = StateReader(self._next_of_state)
+        method = self._methods.get("set_state")
+        error = ""
+        self.reading_state = True
+        try:
+            if method is None:
+                error = "the receiver has no set_state"
+            else:
+                method(cast(BinaryIO, io.BufferedReader(source, CHUNK_BYTES)))
+        except StateTransferError as raised:
+            error = str(raised)                              # raised by the stream, not by the application
+        except BaseException as raised:                      # noqa: BLE001  the application's bug, not this package's
+            self.failed("set_state", raised)
+            error = f"set_state raised {type(raised).__name__}: {raised}"
+        end = source.rest()
+        self.reading_state = False
+        if not isinstance(end, StateRestarted):
+            self._finish(error or end.error)
+
+    def _finish(self, error: str) -> None:
+        if self.transfer is not None:
+            self.transfer.finish(error)
+
+    def _next_of_state(self) -> StatePart | StateEnd:
+        """The next part of the state that is being read; outputs in between are delivered after the state."""
+        aside: list[Output] = []
+        while True:
+            output = self.next(None)
+            if output is None or isinstance(output, Closed):
+                self.stopping = True
+                found: StatePart | StateEnd = StateEnd("the channel was closed")
+                break
+            if isinstance(output, StatePart | StateEnd):
+                found = output
+                break
+            aside.append(output)
+            if isinstance(output, StateBegin):               # what is aside goes before the state that begins now
+                found = StateRestarted()
+                break
+        self._pending.extendleft(reversed(aside))
+        if isinstance(found, StatePart):
+            self._inbox.state_read(len(found.data))
+        return found
+
+
+class StateWriter(io.RawIOBase):
+    """The stream that a member's get_state writes: chunks for the stack, with its backpressure."""
+
+    def __init__(self, sends: SendQueue, request: int) -> None:
+        self._sends = sends
+        self._request = request
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        """Take up to one chunk; waits while the stack has enough of them."""
+        piece = bytes(memoryview(data)[:CHUNK_BYTES])
+        self._sends.put_event(StateChunk(self._request, piece), len(piece), CHUNK_SECONDS)
+        return len(piece)
+
+
+class StateReader(io.RawIOBase):
+    """What a member's set_state reads from: the parts of a state, as they arrive.
+
+    Reading on when the transfer failed raises StateTransferError, so that half a state is never taken for a whole.
+    """
+
+    def __init__(self, following: Callable[[], StatePart | StateEnd]) -> None:
+        self._following = following
+        self._part = memoryview(b"")
+        self._end: StateEnd | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Bytes read into `buffer`; 0 at the end of the state."""
+        while not self._part and self._end is None:
+            found = self._following()
+            if isinstance(found, StateEnd):
+                self._end = found
+            else:
+                self._part = memoryview(found.data)
+        if self._end is not None and self._end.error:
+            raise StateTransferError(self._end.error)
+        number = min(len(buffer), len(self._part))
+        buffer[:number] = self._part[:number]
+        self._part = self._part[number:]
+        return number
+
+    def rest(self) -> StateEnd:
+        """Drop what was not read; how the state ended."""
+        while self._end is None:
+            found = self._following()
+            if isinstance(found, StateEnd):
+                self._end = found
+        return self._end

@@ -1,0 +1,153 @@
+"""The ownership of a channel's rounds: the states, the transitions between them, and when to change. Pure.
+
+A round reads the sockets, runs the node and sends (runtime/loop.py). One thread at a time may run rounds, and the I/O
+thread (io_thread.py) or the event loop (io_task.py) is not always the best one: it may be inside a callback, or another
+thread may wait for the very answer that the next round reads.
+"""
+from __future__ import annotations
+
+import enum
+import threading
+from collections.abc import Collection, Mapping
+
+from jgroups_py.model.units import millis
+
+LEASE_NS = millis(1)                        # waits of one thread that begin this soon one after the other form a chain
+SLICE_NS = millis(5)                        # how long callbacks run, about, before the sockets are read again
+SLEEPY_LOOKS = 50                           # looks without a new slice of callbacks after which the watchdog sleeps
+
+
+class IoState(enum.Enum):
+    """Which thread runs rounds."""
+
+    OWNED = "the owner runs rounds, or is about to"
+    CALLBACK_RUNNING = "the owner is inside a callback; no thread runs rounds"
+    CALLBACK_WAITING = "the owner runs rounds inside a callback that waits for its own channel"
+    WATCHDOG = "the watchdog thread runs rounds, because a callback or a coroutine keeps the owner busy"
+    LEASED = "the owner is parked; a thread that waits for its answers runs rounds, or is about to wait again"
+    LEASED_CALLBACK = "as LEASED, but the owner is inside a callback"
+    RECALLED = "the owner reclaims rounds and waits until the thread that runs one has ended it"
+    STOPPING = "the owner runs the loop to its end, without callbacks"
+
+    __hash__ = object.__hash__                               # Enum's is a function of Python; here twice in every round
+
+
+Transitions = Mapping[IoState, Collection[IoState]]
+
+THREAD_TRANSITIONS: Transitions = {
+    IoState.OWNED: (IoState.CALLBACK_RUNNING, IoState.LEASED, IoState.RECALLED, IoState.STOPPING),
+    IoState.CALLBACK_RUNNING: (
+        IoState.OWNED, IoState.CALLBACK_WAITING, IoState.WATCHDOG, IoState.LEASED_CALLBACK),
+    IoState.CALLBACK_WAITING: (IoState.CALLBACK_RUNNING,),
+    IoState.WATCHDOG: (IoState.CALLBACK_RUNNING, IoState.RECALLED),
+    IoState.LEASED: (IoState.CALLBACK_RUNNING, IoState.LEASED_CALLBACK, IoState.RECALLED, IoState.STOPPING),
+    IoState.LEASED_CALLBACK: (IoState.CALLBACK_RUNNING, IoState.LEASED),
+    IoState.RECALLED: (IoState.OWNED, IoState.CALLBACK_RUNNING, IoState.STOPPING),
+    IoState.STOPPING: (),
+}
+"""Of a JChannel, whose owner is its I/O thread."""
+
+TASK_TRANSITIONS: Transitions = {
+    IoState.OWNED: (IoState.WATCHDOG,),
+    IoState.WATCHDOG: (IoState.RECALLED, IoState.OWNED),
+    IoState.RECALLED: (IoState.OWNED,),
+}
+"""Of an AsyncChannel, whose owner is the application's event loop: callbacks are coroutines, and nothing is parked."""
+
+IN_CALLBACK = (IoState.CALLBACK_RUNNING, IoState.CALLBACK_WAITING, IoState.WATCHDOG, IoState.LEASED_CALLBACK)
+LEASES = (IoState.LEASED, IoState.LEASED_CALLBACK)
+
+
+class IoOwnership:
+    """The state, and two locks: `mutex` for deciding on a transition, `rounds` held by the thread that runs rounds.
+
+    `rounds` is never waited for under `mutex`. A thread other than the owner makes a transition, and takes `rounds`
+    with it under `mutex` or waits for it afterwards. So the owner, once a round, may take `rounds` without `mutex`: it
+    looks at the state inside the round. The mutex is re-entrant because the handler of a signal may send on this
+    channel while its thread is in here.
+    """
+
+    def __init__(self, transitions: Transitions) -> None:
+        self.state = IoState.OWNED
+        self.mutex = threading.RLock()
+        self.rounds = threading.Lock()
+        self._transitions = transitions
+
+    def look(self) -> IoState:
+        """The state, read anew: a type checker takes it that the attribute keeps the value it was compared with."""
+        return self.state
+
+    def transition(self, before: IoState, after: IoState) -> None:
+        """Go from one state to the next. The caller holds `mutex` and has looked at the state."""
+        assert self.state is before, self._refused(before, after)
+        assert after in self._transitions[before], self._refused(before, after)
+        self.state = after
+
+    def _refused(self, before: IoState, after: IoState) -> str:
+        return f"from {before.name} to {after.name} while it was {self.state.name}"
+
+
+class WatchdogStep(enum.Enum):
+    """What the watchdog does after a look."""
+
+    TAKE_OVER = "run rounds until the callback returns"
+    LOOK_AGAIN = "look again after the interval"
+    SLEEP = "nothing has been going on for a while: sleep until woken"
+
+
+class HandoverPolicy:
+    """When rounds change threads. Time and threads come in as arguments.
+
+    *A lease* pays for a chain of waits only. Waking a thread on another processor costs as much as the whole stack, so
+    a thread that asks, waits, and asks again had better read its answers itself (leader and followers). But to lend the
+    loop for a single wait costs two changes of threads more than it saves, and with two threads waiting in turn each
+    would take it from the other. So the loop is leased to a thread whose last wait began within LEASE_NS, if no other
+    thread has waited since; and the owner takes it back when LEASE_NS go by without another wait.
+
+    *The watchdog* looks at intervals. Waking it before each callback would cost what callbacks on the I/O thread save.
+    It takes over from a callback that was running at its last look already: so after one interval at least, after two
+    at most.
+    """
+
+    def __init__(self) -> None:
+        self._waiter: int | None = None                      # the thread that waited last
+        self._waited_ns = 0                                  # since when
+        self._last_look: int | None = None                   # the slice of callbacks at the watchdog's last look
+        self._idle_looks = 0
+
+    def is_chain(self, thread: int, now_ns: int) -> bool:
+        """A thread begins to wait: whether it waits for one answer after the other, and no other thread does."""
+        chained = self._waiter == thread and now_ns - self._waited_ns <= LEASE_NS
+        self._waiter, self._waited_ns = thread, now_ns
+        return chained
+
+    def look(self, slices: int, running: bool) -> WatchdogStep:
+        """The watchdog looks. slices: how many slices of callbacks have begun; running: whether the last one runs yet.
+
+        An owner whose slices are rounds (an event loop) is `running` when a round is due.
+        """
+        if self._last_look != slices:
+            self._last_look, self._idle_looks = slices, 0
+            return WatchdogStep.LOOK_AGAIN                   # callbacks end and begin: rounds come in between
+        if running:
+            return WatchdogStep.TAKE_OVER                    # one slice for a whole interval: heartbeats must go on
+        self._idle_looks += 1
+        return WatchdogStep.SLEEP if self._idle_looks >= SLEEPY_LOOKS else WatchdogStep.LOOK_AGAIN
+
+    def woken(self, slices: int) -> None:
+        """The watchdog has slept, and was woken as this slice began: that counts as a look."""
+        self._last_look, self._idle_looks = slices, 0
+
+    @staticmethod
+    def lapsed(leases_before: int, leases: int, waiting: bool) -> bool:
+        """The owner was parked for LEASE_NS: whether it takes rounds back.
+
+        leases_before, leases: how many waits on a lease had ended, then and now; waiting: whether there is something to
+        deliver, which it does first.
+        """
+        return leases == leases_before and not waiting
+
+    @staticmethod
+    def slice_is_over(began_ns: int, now_ns: int) -> bool:
+        """Whether callbacks have run for so long that the sockets are to be read."""
+        return now_ns - began_ns >= SLICE_NS

@@ -1,0 +1,189 @@
+"""Which thread runs an AsyncChannel's rounds: the application's event loop, or a watchdog thread while that is blocked.
+
+What the loop waits for is one descriptor (epoll's), which the event loop watches as any other; the loop's next deadline
+is a timer of the event loop. So what arrives reaches a coroutine without a change of threads, and all that the
+coroutines of one turn of the event loop send leaves together in the next.
+
+An event loop that computes for long must not silence its member. The watchdog looks every now and then, and when a
+round is due and none was run since its last look, it runs the loop until the event loop comes round again:
+
+       +-------+  a round is due, none was run between two looks   +----------+
+       | OWNED | ------------------------------------------------> | WATCHDOG |
+       +-------+                                                   +----------+
+         ^   ^                   the loop has ended                   |    |
+         |   +--------------------------------------------------------+    | the event loop comes round
+         |             the watchdog has ended its round    +----------+    |
+         +------------------------------------------------ | RECALLED | <--+
+                                                           +----------+
+
+Where the event loop cannot watch descriptors, a thread runs the rounds (channel/io_thread.py).
+"""
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import threading
+from collections.abc import Callable
+
+from jgroups_py.channel.io_state import TASK_TRANSITIONS, HandoverPolicy, IoOwnership, IoState, WatchdogStep
+from jgroups_py.channel.io_thread import LoopThread, always, never
+from jgroups_py.runtime.loop import Loop
+
+BUSY_LOOK_SECONDS = 0.02                    # between two looks of the watchdog while there is traffic,
+IDLE_LOOK_SECONDS = 0.25                    # and while there is none: so long may a blocked event loop stay unnoticed
+
+
+class IoTask:
+    """Runs a loop on an event loop. The loop's alarm and `call` are for any thread, the rest is the event loop's.
+
+    orphaned: called by the watchdog when the event loop was closed and the loop goes on.
+    """
+
+    def __init__(self, name: str, loop: Loop, orphaned: Callable[[], None]) -> None:
+        self._name = name
+        self._loop = loop
+        self._orphaned = orphaned
+        self._events = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._descriptor = -1
+        self._readable = select.poll()
+        self._timer: asyncio.Handle | None = None            # not TimerHandle: uvloop's need not know its time
+        self._when = 0.0                                     # its time
+        self._coming = False                                 # a turn is scheduled
+        self._rounds = 0                                     # rounds and turns that the event loop has run
+        self._io = IoOwnership(TASK_TRANSITIONS)
+        self._policy = HandoverPolicy()
+        self._over = threading.Event()
+
+    def start(self) -> None:
+        """Run the loop from now on."""
+        try:
+            self._descriptor = os.dup(self._loop.fileno())   # the loop may be closed by the watchdog
+            self._events.add_reader(self._descriptor, self._round)
+            self._readable.register(self._descriptor, select.POLLIN)
+        except (AttributeError, NotImplementedError):
+            self._close_descriptor()
+            return LoopThread(self._name, self._loop).start()
+        self._loop.alarm = self._alarm
+        self._events.call_soon(self._round)
+        threading.Thread(target=self._watch, name=f"jgroups-{self._name}-watchdog", daemon=True).start()
+        return None
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Call `function` on the event loop: at once if this is its thread."""
+        if threading.get_ident() == self._thread:
+            function()
+        else:
+            self._call_soon(function)
+
+    def _call_soon(self, function: Callable[[], object]) -> bool:
+        """From any thread; False: the event loop is closed, and no coroutine waits for anything any more."""
+        with contextlib.suppress(RuntimeError):
+            self._events.call_soon_threadsafe(function)
+            return True
+        return False
+
+    # --- on the event loop ------------------------------------------------------------------------------------------
+
+    def _alarm(self) -> None:
+        """The loop's alarm: something was queued, by whatever thread, and no thread looks at the queue."""
+        if threading.get_ident() != self._thread or self._io.state is not IoState.OWNED:
+            self._loop.ring()
+        elif not self._coming:
+            self._coming = True
+            self._events.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        """What the coroutines of one turn have queued leaves together."""
+        self._coming = False
+        if self._loop.ended:
+            return
+        self._rounds += 1
+        self._loop.turn()
+        if self._io.state is IoState.OWNED:
+            self._rest()
+        else:
+            self._recall()
+
+    def _round(self) -> None:
+        """Something is readable, or a deadline has come."""
+        if self._loop.ended:
+            return self._close_descriptor()
+        if not self._io.rounds.acquire(False):
+            return self._recall()                            # the watchdog calls this again when its round has ended
+        self._rounds += 1
+        try:
+            self._loop.round(always)
+        finally:
+            self._io.rounds.release()
+        return self._rest()
+
+    def _recall(self) -> None:
+        """Ask the watchdog to end its round, if it runs one yet."""
+        with self._io.mutex:
+            if self._io.state is IoState.WATCHDOG:
+                self._io.transition(IoState.WATCHDOG, IoState.RECALLED)
+        self._loop.ring()
+
+    def _rest(self) -> None:
+        if self._loop.ended:
+            return self._close_descriptor()
+        left = self._loop.rest(never)
+        if not left:
+            self._events.call_soon(self._round)
+            return None
+        timer, now = self._timer, self._events.time()
+        if timer is None or self._when > now + left or self._when < now:
+            if timer is not None:
+                timer.cancel()
+            self._when = now + left
+            self._timer = self._events.call_at(self._when, self._round)
+        return None
+
+    def _close_descriptor(self) -> None:
+        if self._descriptor >= 0:
+            with contextlib.suppress(NotImplementedError):
+                self._events.remove_reader(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = -1
+        if self._timer is not None:
+            self._timer.cancel()
+        self._over.set()
+
+    # --- the watchdog -----------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        look, rounds = WatchdogStep.LOOK_AGAIN, -1
+        while not self._loop.ended:
+            if self._over.wait(IDLE_LOOK_SECONDS if look is WatchdogStep.SLEEP else BUSY_LOOK_SECONDS):
+                return
+            before, rounds = rounds, self._rounds
+            due = rounds == before and (bool(self._readable.poll(0)) or self._loop.overdue())
+            look = self._policy.look(rounds, due)
+            if look is WatchdogStep.TAKE_OVER:
+                self._take_over(rounds)
+        if not self._call_soon(self._close_descriptor) and self._descriptor >= 0:
+            os.close(self._descriptor)                       # the event loop is closed, it does not watch it any more
+            self._descriptor = -1
+
+    def _take_over(self, rounds: int) -> None:
+        """A round is due and none was run since the last look, so the event loop is blocked."""
+        io, loop = self._io, self._loop
+        with io.mutex:
+            if self._rounds != rounds or not io.rounds.acquire(False):
+                return                                       # it came round just now
+            io.transition(IoState.OWNED, IoState.WATCHDOG)
+        try:
+            while io.state is IoState.WATCHDOG and not (loop.ended or self._events.is_closed()):
+                loop.round(lambda: io.state is not IoState.WATCHDOG)
+        finally:
+            with io.mutex:
+                io.transition(io.state, IoState.OWNED)
+                io.rounds.release()
+        if not self._call_soon(self._round):
+            self._orphaned()
+            with io.mutex:
+                io.transition(IoState.OWNED, IoState.WATCHDOG)
+            LoopThread(self._name, loop).run()               # nothing else will run it: the event loop is gone

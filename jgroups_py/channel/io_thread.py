@@ -1,0 +1,406 @@
+"""Which thread runs a JChannel's event loop: its I/O thread, or a watchdog thread while a callback blocks it.
+
+Handing what arrived from an I/O thread to a delivery thread would cost a change of threads for every datagram, and two
+more for every request that is answered. So the I/O thread does both in turn: a round of the loop, then the callbacks,
+with no lock held. Callbacks stay on it for as long as the channel is connected; rounds may run elsewhere meanwhile:
+
+                  callbacks begin                  looks twice during one callback
+       +--------+ --------------> +------------------+ --------------> +----------+
+       | OWNED  |                 | CALLBACK_RUNNING |                 | WATCHDOG |
+       +--------+ <-------------- +------------------+ <-------------- +----------+
+        ^  |  ^    callbacks end    |  ^        ^  |     loop ended          |
+        |  |  |                     |  |        |  | a thread waits again     | callbacks end
+        |  |  | the other thread    v  |        |  v                          |
+        |  |  | has ended its    CALLBACK_    LEASED_       CALLBACK_WAITING: |
+        |  |  | round            WAITING      CALLBACK      the callback waits|
+        |  |  +--------------+                 |  ^         for the channel   |
+        |  | a thread waits  |   callbacks end |  | callbacks begin           |
+        |  | again and again |                 v  |                           v
+        |  +------------------------------> +--------+  1 ms without   +----------+
+        |                    |              | LEASED | --------------> | RECALLED |
+        |                    |              +--------+  another wait   +----------+
+        +--------------------+---------------------------------------------+
+       OWNED, LEASED, RECALLED -> STOPPING: the receiver is called no more, the I/O thread runs the loop to its end.
+
+* WATCHDOG: a callback may take its time or wait for something outside; heartbeats, acknowledgements and timers go on.
+  The watchdog looks every LOOK_SECONDS while callbacks run; while nothing is delivered it sleeps and costs nothing.
+* CALLBACK_WAITING: a callback that waits for the channel itself (an answer, room, a state, the end) runs rounds of the
+  loop, without delivering, until what it waits for is there (`work_until`).
+* LEASED: so does any other thread that waits for one answer after the other (leader and followers), while the I/O
+  thread is parked. Not the main thread: there a signal's handler may raise in the middle of a protocol.
+
+The transitions are in io_state.py, and so is the policy that decides when one pays. There is one I/O thread and one
+watchdog for every channel, so no channel ever waits for another's callbacks.
+"""
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+
+from jgroups_py.channel.dispatcher import Dispatcher
+from jgroups_py.channel.io_state import (
+    IN_CALLBACK,
+    LEASE_NS,
+    LEASES,
+    THREAD_TRANSITIONS,
+    HandoverPolicy,
+    IoOwnership,
+    IoState,
+    WatchdogStep,
+)
+from jgroups_py.model.units import NS_PER_S, millis, seconds
+from jgroups_py.runtime.host import Host
+from jgroups_py.runtime.loop import NEVER_NS, Loop, clock
+
+LOOK_SECONDS = 0.01                         # the interval of the watchdog's looks
+FOREIGN_NS = millis(50)                     # a condition that other threads fulfil is looked at so often
+LEAVE_NS = seconds(3)                       # for leaving the group after the last callback
+LEASE_SECONDS = LEASE_NS / NS_PER_S
+
+
+class LoopThread:
+    """A thread that runs a loop and delivers nothing."""
+
+    def __init__(self, name: str, loop: Loop) -> None:
+        self._loop = loop
+        self._thread = threading.Thread(target=self.run, name=f"jgroups-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Run the loop from now on."""
+        self._thread.start()
+
+    def run(self) -> None:
+        """Run the loop to its end, on this thread."""
+        while not self._loop.ended:
+            self._loop.round(never)
+
+
+def always() -> bool:
+    """There is something to do."""
+    return True
+
+
+def never() -> bool:
+    """There is nothing to do."""
+    return False
+
+
+class IoThread:
+    """The one thread that calls a JChannel's receiver, and its watchdog."""
+
+    def __init__(self, name: str, host: Host, dispatcher: Dispatcher) -> None:
+        self.dispatcher = dispatcher
+        self._host = host
+        loop = self._loop = host.loop
+        inbox = self._inbox = host.inbox
+        self._io = IoOwnership(THREAD_TRANSITIONS)
+        self._policy = HandoverPolicy()
+        self._leases = 0                                     # how many waits on a lease have ended
+        self._unpark = threading.Event()
+        self._slices = 0                                     # how often callbacks were begun
+        self._asleep = True                                  # the watchdog sleeps until it is woken
+        self._wake_watchdog = threading.Event()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"jgroups-{name}", daemon=True)
+        self._watchdog = threading.Thread(target=self._watch, name=f"jgroups-{name}-watchdog", daemon=True)
+        loop.alarm = self._wake_reader
+        inbox.notify = loop.wake
+        inbox.wait = self.work_until
+
+    @property
+    def ident(self) -> int | None:
+        """The thread's id."""
+        return self._thread.ident
+
+    @property
+    def state(self) -> IoState:
+        """Which thread runs rounds just now."""
+        return self._io.state
+
+    def start(self) -> None:
+        """Run the loop and deliver from now on."""
+        self._thread.start()
+        self._watchdog.start()
+
+    def current(self) -> bool:
+        """Whether the caller is inside a callback."""
+        return threading.get_ident() == self._thread.ident
+
+    def _wake_reader(self) -> None:
+        """The loop's alarm: something was queued, by whatever thread, and no thread looks at the queue."""
+        if self._io.state is IoState.LEASED and not self._io.rounds.locked():
+            self.recall()                                    # the thread that leased the loop is elsewhere
+        else:
+            self._loop.ring()
+
+    # --- for threads that wait for the channel ----------------------------------------------------------------------
+
+    def work_until(self, holds: Callable[[], bool], timeout: float | None) -> None:
+        """Run the loop until `holds()`, `timeout` seconds at most (None: for ever).
+
+        It may return before: the caller must look again, and wait in its own way.
+        """
+        if self.current():
+            until_ns = NEVER_NS if timeout is None else clock() + seconds(timeout)
+            self._run_in_callback(holds, until_ns)
+        else:
+            self._run_on_lease(holds)
+
+    def breathe(self) -> None:
+        """One round that does not wait: for a callback that fills the queue and does nothing else."""
+        with self._rounds_in_callback() as granted:
+            if granted:
+                self._loop.round(always)
+
+    def _run_in_callback(self, holds: Callable[[], bool], until_ns: int) -> None:
+        """On the I/O thread, inside a callback: run rounds, unless another thread does already."""
+        loop = self._loop
+        with self._rounds_in_callback() as granted:
+            while granted and not holds() and not loop.ended and (left_ns := until_ns - clock()) > 0:
+                loop.round(holds, min(left_ns, FOREIGN_NS))
+
+    @contextlib.contextmanager
+    def _rounds_in_callback(self) -> Iterator[bool]:
+        io = self._io
+        with io.mutex:
+            granted = io.state is IoState.CALLBACK_RUNNING and io.rounds.acquire(False)
+            if granted:
+                io.transition(IoState.CALLBACK_RUNNING, IoState.CALLBACK_WAITING)
+        try:
+            yield granted
+        finally:
+            if granted:
+                with io.mutex:
+                    io.transition(IoState.CALLBACK_WAITING, IoState.CALLBACK_RUNNING)
+                    io.rounds.release()
+
+    def _run_on_lease(self, holds: Callable[[], bool]) -> None:
+        """Outside callbacks: run rounds, if the policy grants this thread a lease.
+
+        Between two waits of a chain no thread reads; that may last twice LEASE_NS when the chain has ended.
+        """
+        if not self._leased():
+            return
+        io, loop, waiting = self._io, self._loop, self.dispatcher.any_waiting
+        try:
+            while not holds() and io.state in LEASES and not loop.ended:
+                loop.round(lambda: io.state not in LEASES or holds())
+                if waiting():
+                    self._unpark.set()                       # only the I/O thread calls the receiver
+            quiet = not loop.ended and loop.rest(waiting) > 0
+        finally:
+            with io.mutex:
+                self._leases += 1
+                if io.state is IoState.LEASED_CALLBACK:
+                    io.transition(IoState.LEASED_CALLBACK, IoState.CALLBACK_RUNNING)
+                io.rounds.release()
+        if not quiet:
+            self.recall()
+
+    def _leased(self) -> bool:
+        """Whether this thread has a lease, and `rounds` with it."""
+        io, thread = self._io, threading.get_ident()
+        with io.mutex:
+            if not self._policy.is_chain(thread, clock()) or thread == threading.main_thread().ident:
+                self.recall()                                # two threads in turn: neither keeps the loop
+                return False
+            if io.state in (IoState.LEASED, IoState.CALLBACK_RUNNING):
+                if not io.rounds.acquire(False):
+                    return False                             # leased by another thread
+                if io.state is IoState.CALLBACK_RUNNING:
+                    io.transition(IoState.CALLBACK_RUNNING, IoState.LEASED_CALLBACK)
+                return True
+            if io.state is not IoState.OWNED:
+                return False
+            io.transition(IoState.OWNED, IoState.LEASED)
+        self._loop.wake()                                    # the I/O thread ends its round and parks
+        if not io.rounds.acquire(timeout=LEASE_SECONDS):
+            return False                                     # it parks for nothing, and recalls the lease soon
+        with io.mutex:
+            if io.look() is IoState.CALLBACK_RUNNING:        # it had callbacks to make first
+                io.transition(IoState.CALLBACK_RUNNING, IoState.LEASED_CALLBACK)
+        return True
+
+    def recall(self) -> None:
+        """From any thread: a lease ends; the I/O thread runs rounds again."""
+        with self._io.mutex:
+            if self._io.state is IoState.LEASED:
+                self._io.transition(IoState.LEASED, IoState.RECALLED)
+                self._unpark.set()
+
+    def pump(self, until: Callable[[], bool], timeout: float) -> None:
+        """Inside a callback: go on delivering until `until()` holds, `timeout` seconds without an output at most."""
+        while not until() and not self.dispatcher.stopping:
+            output = self.dispatcher.next(timeout)
+            if output is None:
+                return
+            self.dispatcher.handle(output)
+
+    # --- the end ----------------------------------------------------------------------------------------------------
+
+    def stop(self, drain_seconds: float, stop_seconds: float) -> bool:
+        """Wait for what is queued, then stop without the rest; whether the thread has ended."""
+        if self.current():
+            self.dispatcher.stopping = True
+            return False
+        self._thread.join(drain_seconds)
+        if self._thread.is_alive():
+            self.dispatcher.stopping = True
+            self._inbox.poke()
+            self.recall()
+            self._loop.wake()
+            self._thread.join(stop_seconds)
+        if self._thread.is_alive():
+            return False
+        if threading.current_thread() is not self._watchdog:
+            self._watchdog.join(stop_seconds)
+        return True
+
+    # --- the I/O thread ---------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            self._serve()
+        finally:
+            self.dispatcher.abandon()
+            self._finish()
+        if self.dispatcher.exit is not None:
+            raise self.dispatcher.exit                       # to threading.excepthook, as from any thread
+
+    def _serve(self) -> None:
+        """Rounds and callbacks in turn, until delivery is to stop or the loop has ended."""
+        io, loop, dispatcher = self._io, self._loop, self.dispatcher
+        while not dispatcher.stopping:
+            if self._take_rounds():
+                try:
+                    if not loop.ended:
+                        loop.round(self._due)
+                finally:                                     # an exception closed the channel; _finish takes it
+                    io.rounds.release()
+            else:
+                self._park()
+            delivered = self._deliver()
+            if not loop.ended:
+                if delivered:
+                    loop.turn()
+            elif not dispatcher.any_waiting():
+                break
+
+    def _due(self) -> bool:
+        return self._io.state is not IoState.OWNED or self.dispatcher.stopping or self.dispatcher.any_waiting()
+
+    def _park(self) -> None:
+        """Leave the loop to the thread that leased it, as long as that waits again and again."""
+        before, waiting = self._leases, self.dispatcher.any_waiting
+        self._unpark.clear()                                 # before the test, so that no wake-up is lost
+        if self._io.state is IoState.LEASED and not waiting():
+            self._unpark.wait(LEASE_SECONDS)
+        if self._policy.lapsed(before, self._leases, waiting()):
+            self.recall()
+
+    def _take_rounds(self) -> bool:
+        """Have `rounds`, unless the loop is leased."""
+        io = self._io
+        if io.state is IoState.LEASED:
+            return False
+        # Without the mutex: a thread that leases the loop just now waits for `rounds`, and `_due` ends this round.
+        if not io.rounds.acquire(False):
+            with io.mutex:
+                if io.look() is IoState.LEASED:
+                    return False
+                if io.state is IoState.OWNED:                # or another thread could lease the loop meanwhile
+                    io.transition(IoState.OWNED, IoState.RECALLED)
+            self._loop.wake()                                # its thread looks at the state before it sleeps
+            io.rounds.acquire()
+        if io.look() is IoState.RECALLED:
+            with io.mutex:
+                io.transition(IoState.RECALLED, IoState.OWNED)
+        return True
+
+    def _deliver(self) -> bool:
+        """Call the receiver for what arrived, for some milliseconds; whether there was something."""
+        io, dispatcher = self._io, self.dispatcher
+        if not dispatcher.any_waiting():
+            return False
+        with io.mutex:
+            leased = io.state is IoState.LEASED and io.rounds.locked()
+            io.transition(io.state, IoState.LEASED_CALLBACK if leased else IoState.CALLBACK_RUNNING)
+            self._slices += 1
+        if self._asleep:                                     # the state first, then the flag: no wake-up is lost
+            self._asleep = False
+            self._wake_watchdog.set()
+        began_ns = clock()
+        while not dispatcher.stopping:
+            output = dispatcher.next(0)
+            if output is None:
+                break
+            dispatcher.handle(output)
+            if self._policy.slice_is_over(began_ns, clock()):
+                break
+        with io.mutex:
+            io.transition(io.state, AFTER_CALLBACKS[io.state])
+        return True
+
+    def _finish(self) -> None:
+        """The channel may have been closed inside a callback: then no other thread is there to see the loop end."""
+        io = self._io
+        with io.mutex:
+            io.transition(io.state, IoState.STOPPING)
+        self._loop.wake()                                    # a thread that runs a round looks at the state
+        until_ns = clock() + LEAVE_NS
+        with io.rounds:
+            while not self._loop.ended:
+                left_ns = until_ns - clock()
+                if left_ns <= 0:
+                    self._host.kill("left without the group's consent")
+                self._loop.round(never, max(left_ns, 0))
+        self._over.set()
+        self._wake_watchdog.set()
+
+    # --- the watchdog -----------------------------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        look = WatchdogStep.SLEEP
+        while not self._loop.ended:
+            if look is WatchdogStep.SLEEP:
+                self._sleep()
+                self._policy.woken(self._slices)
+            if self._over.wait(LOOK_SECONDS):
+                return
+            slices = self._slices
+            look = self._policy.look(slices, self._io.state in IN_CALLBACK)
+            if look is WatchdogStep.TAKE_OVER:
+                self._take_over(slices)
+
+    def _sleep(self) -> None:
+        """Sleep until callbacks run. The flag is up first, then the state is looked at, so that no wake-up is lost."""
+        self._asleep = True
+        if self._io.state not in IN_CALLBACK and not self._over.is_set():
+            self._wake_watchdog.wait()
+        self._wake_watchdog.clear()
+        self._asleep = False
+
+    def _take_over(self, slices: int) -> None:
+        """Run the loop until the callbacks that were running at the last look are done."""
+        io, loop = self._io, self._loop
+        with io.mutex:
+            if io.state is not IoState.CALLBACK_RUNNING or self._slices != slices or not io.rounds.acquire(False):
+                return                                       # they have ended, or one of them runs rounds itself
+            io.transition(IoState.CALLBACK_RUNNING, IoState.WATCHDOG)
+        try:
+            while io.look() is IoState.WATCHDOG and not loop.ended:
+                loop.round(lambda: io.state is not IoState.WATCHDOG)
+        finally:
+            with io.mutex:
+                if io.look() is IoState.WATCHDOG:
+                    io.transition(IoState.WATCHDOG, IoState.CALLBACK_RUNNING)
+                io.rounds.release()
+
+
+AFTER_CALLBACKS = {
+    IoState.CALLBACK_RUNNING: IoState.OWNED,
+    IoState.WATCHDOG: IoState.RECALLED,
+    IoState.LEASED_CALLBACK: IoState.LEASED,
+}
+"""The state in which callbacks end -> the next one."""

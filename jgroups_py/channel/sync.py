@@ -1,0 +1,314 @@
+"""JChannel: what an application holds of a group. The only class that any thread may call.
+
+`connect` returns once this member is in a view; `send` queues and returns, and waits only when the group is slower
+than the sender; the receiver is called on one thread, in order (io_thread.py). A channel does not survive a fork: in
+the child it is closed, and a new one must be made there. At the end of the program open channels leave their groups.
+"""
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from time import monotonic
+from types import TracebackType
+from typing import Any, Self
+
+from jgroups_py.channel.base import BaseChannel, ChannelState, ChannelStatus
+from jgroups_py.channel.dispatcher import Transfer
+from jgroups_py.channel.io_thread import IoThread
+from jgroups_py.channel.message import Message
+from jgroups_py.channel.receipts import check_receipt, timed_out
+from jgroups_py.channel.session import Session
+from jgroups_py.channel.validation import Coordinator, provider_of
+from jgroups_py.config.load import Source
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Flag, Header
+from jgroups_py.model.errors import StateTransferError
+from jgroups_py.model.events import GetState
+from jgroups_py.model.outputs import Receipt
+from jgroups_py.model.units import seconds
+
+LEAVE_SECONDS = 3.0                         # for leaving the group, before the sockets are closed regardless
+DRAIN_SECONDS = 0.3                         # for a receiver to handle what came before the end
+STOP_SECONDS = 0.5                          # for the callback that runs just then
+STATS_SECONDS = 2.0
+LATE_SECONDS = 2.0                          # how much later than its timeout a state transfer may report its failure
+
+_channels: weakref.WeakSet[JChannel] = weakref.WeakSet()
+
+
+class JChannel(BaseChannel):
+    """A member of a group, or of none yet."""
+
+    def __init__(
+        self, stack: Source = "udp", name: str | None = None, properties: Mapping[str, object] | None = None,
+        receiver: object = None,
+    ) -> None:
+        """`stack`: a stack file, a packaged stack's name, a StackSpec or a list of protocols; `name`: the logical name,
+        None: the host's and a number; `properties` fill the file's ${name:default}; `receiver`: see the property.
+
+        Raises:
+            ConfigError: with every problem of the stack.
+            TypeError, ValueError: the name is no str of at most 255 bytes, or the receiver cannot be called.
+        """
+        super().__init__(stack, name, properties, receiver)
+        self._lock = threading.Condition()
+        self._thread: IoThread | None = None
+        self._ending: Session | None = None
+        _channels.add(self)
+
+    # --- connect and close ------------------------------------------------------------------------------------------
+
+    def connect(
+        self, cluster: str, timeout: float = 10.0, state_from: Address | Coordinator | None = None,
+    ) -> Self:
+        """Join the group of this name, or found it; with `state_from` (a member, or COORDINATOR), fetch the state too.
+
+        Raises:
+            JoinTimeoutError: no view within `timeout` seconds; the channel may be connected again.
+            StateTransferError: joined, but the state did not come; the channel is disconnected again.
+            ChannelError: it is connected already, closed, or its sockets cannot be opened.
+            TypeError, ValueError: the name is no str of 1 to 255 bytes, or `state_from` is no member.
+        """
+        provider = provider_of(state_from)
+        with self._lock:
+            session = self._begin(cluster, self._settled)
+            thread = self._thread = IoThread(self.name, session.host, session.dispatcher)
+        session.start()
+        thread.start()
+        session.host.breathe, session.sends.owner = thread.breathe, thread.ident
+        try:
+            with self._lock:
+                self._lock.wait_for(lambda: session.joined or session.ended, timeout)
+            if not session.joined:
+                raise self._join_failure(session, timeout)
+            if state_from is not None:
+                self.get_state(provider, timeout)
+        except BaseException:
+            self._end(session)
+            raise
+        return self
+
+    def disconnect(self) -> None:
+        """Leave the group gracefully; the channel may be connected again."""
+        with self._lock:
+            session = self._session
+        if session is not None:
+            self._end(session)
+
+    def close(self, *, forget: bool = False) -> None:
+        """Leave the group and end the channel. Closing again does nothing.
+
+        With RELAY, other sites hold for a site whose last member has left, as after a crash, until it is back.
+        forget: they do not, as it does not return: the last member leaves its site OFFLINE at once.
+
+        Raises:
+            ValueError: `forget` needs RELAY in the stack; nothing was done.
+        """
+        self._may_forget(forget)
+        with self._lock:
+            session = self._session
+        if session is not None:
+            self._end(session, forget)
+        with self._lock:
+            self._status.state = ChannelState.CLOSED
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def work_until(self, holds: Callable[[], bool], timeout: float | None) -> None:
+        """See BaseChannel.work_until, and io_thread.py for when it runs rounds."""
+        if self._thread is not None:
+            self._thread.work_until(holds, timeout)
+
+    def _settled(self) -> None:
+        with self._lock:
+            self._lock.notify_all()
+
+    def _end(self, session: Session, forget: bool = False) -> None:
+        """Leave, stop the I/O thread; the second caller waits for the first, unless it is inside a callback."""
+        thread = self._thread
+        assert thread is not None, "a session has a thread"
+        with self._lock:
+            if self._ending is session:
+                if not thread.current():
+                    self._lock.wait_for(lambda: self._ending is not session, LEAVE_SECONDS + STOP_SECONDS)
+                return
+            self._ending = session
+        session.host.leave(forget)
+        self._wait_ended(session, LEAVE_SECONDS)
+        if not session.ended:
+            session.host.kill("left without the group's consent")
+            self._wait_ended(session, STOP_SECONDS)
+        thread.stop(DRAIN_SECONDS, STOP_SECONDS)
+        session.host.join()
+        with self._lock:
+            self._status.over(session)
+            self._ending = None
+            self._lock.notify_all()
+
+    def _wait_ended(self, session: Session, timeout: float) -> None:
+        self._wait_until(lambda: session.ended, timeout)
+
+    def _wait_until(self, holds: Callable[[], bool], timeout: float) -> None:
+        self.work_until(holds, timeout)
+        with self._lock:
+            self._lock.wait_for(holds, timeout)
+
+    # --- send -------------------------------------------------------------------------------------------------------
+
+    def send(
+        self, dest: Address | Message | None, payload: Any = b"", flags: int = 0, *,
+        headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
+        until: str | Iterable[str] | None = None, topic: str | int | None = None,
+    ) -> None:
+        """Send to `dest` (None: all members), or send a Message. Returns when it is queued, or when `until` holds.
+
+        timeout: seconds to wait for room and for `until`, `send_timeout` of the channel by default.
+        until: "stable@SITE": all living members of that site have the message; "stable": those of its own group;
+        "stable@*": those of all sites that are not OFFLINE; or a list of these. Needs RELAY.
+        topic: the topic of a message to all: a name, or a number from 0 to 63. Members that subscribe to it get the
+        message, and it crosses to sites with such a member. Needs TOPICS.
+
+        Raises:
+            NotConnectedError, ChannelClosedError: nothing was sent.
+            SendTimeoutError: the group stayed slower than this sender; nothing was sent.
+            UnknownSiteError: `until` names a site that is not known; nothing was sent.
+            MessageLostError: it was sent, but is lost for a site that `until` names.
+            ReceiptTimeoutError, ReceiptError: it was sent; whether `until` holds is not known (the channel was closed).
+            ValueError, TypeError: the payload is too large or no bytes, or a header's id is a protocol's.
+        """
+        session = self.connection()
+        dest, data, bits, wired = self._parts(dest, payload, flags, headers, topic)
+        wait = self.send_timeout if timeout is None else timeout
+        if until is not None:
+            return self._send_until(self._sites_of(until, dest, bits), data, bits, wired, wait)
+        return session.sends.put(dest, data, bits, wired, wait)
+
+    def _send_until(
+        self, sites: tuple[str, ...], data: bytes, bits: int, wired: tuple[Header, ...], timeout: float | None,
+    ) -> None:
+        resolved, got = threading.Event(), list[Receipt | None]()
+
+        def resolve(receipt: Receipt | None) -> None:
+            got.append(receipt)
+            resolved.set()
+
+        until = None if timeout is None else monotonic() + timeout
+        ticket = self._receipts.send(sites, data, bits, wired, timeout, resolve)
+        try:
+            self.work_until(resolved.is_set, timeout)
+            resolved.wait(None if until is None else max(0.0, until - monotonic()))
+        finally:
+            self._receipts.give_up(ticket)
+        if not got:
+            raise timed_out(sites, timeout or 0)
+        check_receipt(got[0], sites)
+
+    def send_batch(
+        self, dest: Address | None, payloads: Iterable[Any], flags: int = 0, *,
+        headers: Mapping[int, bytes] | None = None, timeout: float | None = None, topic: str | int | None = None,
+    ) -> None:
+        """Send many messages as `send` does one after the other, for less, and raise as it does.
+
+        SendTimeoutError: the first ones may have been sent, the rest was not.
+        """
+        session = self.connection()
+        found = self._all_bytes(dest, payloads)
+        wired, wait = self._wired(headers, topic, dest), self.send_timeout if timeout is None else timeout
+        session.sends.put_all(dest, found, Flag.bits(flags), wired, wait)
+
+    # --- state and figures ------------------------------------------------------------------------------------------
+
+    def get_state(self, target: Address | Coordinator | None = None, timeout: float = 10.0) -> None:
+        """Fetch the state of `target` (None: the coordinator) into the receiver's set_state; returns when it is set.
+
+        timeout: seconds in which nothing of it arrives; a large state may take longer while it moves.
+        With RELAY, `target` may be a member of another site: then all members of this site take its state (relay rule
+        16), and what this site multicasts waits until they have.
+
+        Raises:
+            StateTransferError: it did not come, or not wholly; set_state may have seen a part. Or another one is on
+                its way to this channel.
+            NotConnectedError, ChannelClosedError: no state was requested.
+            TypeError: the target is no member.
+        """
+        provider, session, thread = provider_of(target), self.connection(), self._thread
+        assert thread is not None, "a session has a thread"
+        with self._lock:
+            if session.dispatcher.transfer is not None:
+                raise StateTransferError("another get_state of this channel is under way")
+            transfer = session.dispatcher.transfer = Transfer(self._settled)
+        try:
+            session.sends.put_event(GetState(provider, seconds(timeout)), 0, timeout)
+            if thread.current():
+                thread.pump(lambda: transfer.error is not None, timeout + LATE_SECONDS)
+            else:
+                self._wait_for(transfer, session, timeout)
+        finally:
+            session.dispatcher.transfer = None
+        if transfer.error is None:
+            raise StateTransferError(f"no state within {timeout:g} s")
+        if transfer.error:
+            raise StateTransferError(transfer.error)
+
+    def _wait_for(self, transfer: Transfer, session: Session, timeout: float) -> None:
+        """The protocol keeps the time; a state that is arriving may take longer than `timeout`."""
+        until = monotonic() + timeout + LATE_SECONDS
+        with self._lock:
+            while transfer.error is None and not session.ended:
+                if monotonic() > until and not session.dispatcher.reading_state:
+                    return
+                self._lock.wait(LATE_SECONDS)
+
+    def stats(self) -> dict[str, dict[str, float]]:
+        """Protocol name -> its counters; "channel" has those of the channel itself. Empty while not connected."""
+        session = self._session
+        if session is None:
+            return {}
+        found: list[dict[str, dict[str, float]]] = []
+
+        def answered(figures: Any) -> None:
+            found.append(figures)
+            self._settled()
+
+        session.host.ask(session.host.stats, answered)
+        self._wait_until(lambda: bool(found) or session.ended, STATS_SECONDS)
+        if not found or found[0] is None:
+            return {}
+        found[0]["channel"].update(session.dispatcher.counters)
+        return found[0]
+
+    # --- fork and exit ----------------------------------------------------------------------------------------------
+
+    def _forked(self) -> None:
+        self._lock = threading.Condition()
+        self._thread = None
+        self._status = ChannelStatus(ChannelState.CLOSED, "a channel does not survive a fork; make a new one")
+
+
+def _after_fork() -> None:
+    for channel in list(_channels):
+        channel._forked()
+
+
+@atexit.register
+def _at_exit() -> None:
+    """Leave all groups: first ask everywhere, so that the waits overlap."""
+    channels = [channel for channel in list(_channels) if channel._session is not None]
+    for channel in channels:
+        if channel._session is not None:
+            channel._session.host.leave()
+    for channel in channels:
+        channel.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

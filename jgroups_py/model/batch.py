@@ -1,0 +1,226 @@
+"""The unit that moves through a stack: consecutive messages with one source, destination, set of headers and flags.
+
+A batch is never changed: it can be kept, cut and retransmitted. Headers number messages implicitly: a header that
+carries a first number defines with `shift` its value once the first n messages are cut off; numbering, cutting,
+dropping and joining follow from that one method.
+"""
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any, ClassVar, Final, Self
+
+import attrs
+
+from jgroups_py.model.address import Address
+
+
+class Flag(enum.IntFlag):
+    """Options of a message (values as in JGroups).
+
+    OOB: a unicast is delivered when it arrives, whatever it overtakes; multicasts keep their order all the same. NO_FC:
+    it does not wait for credits. NO_RELIABILITY: it is sent once, and may be lost, doubled or overtaken. NO_RELAY: it
+    stays in its own site. The others are only transmitted: nothing waits to be bundled (DONT_BUNDLE), there is no total
+    order yet (NO_TOTAL_ORDER), and a sender that needs a confirmation (RSVP) sends a request (blocks.rpc) or, with
+    RELAY, uses `until`.
+    """
+
+    NONE = 0
+    OOB = 1
+    DONT_BUNDLE = 2
+    NO_FC = 4
+    NO_RELIABILITY = 16
+    NO_TOTAL_ORDER = 32
+    NO_RELAY = 64
+    RSVP = 128
+
+    @classmethod
+    def bits(cls, flags: int) -> int:
+        """Flags of an application as the stack carries them.
+
+        Raises:
+            TypeError, ValueError: `flags` are no flags.
+
+        >>> Flag.bits(Flag.OOB | Flag.NO_RELAY)
+        65
+        """
+        if not isinstance(flags, int):
+            raise TypeError(f"flags are Flag.OOB, Flag.OOB | Flag.NO_FC, ..., not {type(flags).__name__}")
+        bits = int(flags)
+        if bits & ~_KNOWN:
+            raise ValueError(f"flags {bits:#x}: known are {', '.join(f'{flag.name} {int(flag)}' for flag in cls)}")
+        return bits
+
+
+_KNOWN: Final = sum(map(int, Flag))
+
+# Plain ints for protocols: `int & int` costs a tenth of `IntFlag & IntFlag`.
+OOB: Final = int(Flag.OOB)
+NO_FC: Final = int(Flag.NO_FC)
+NO_RELIABILITY: Final = int(Flag.NO_RELIABILITY)
+NO_RELAY: Final = int(Flag.NO_RELAY)
+
+
+class Header:
+    """What one protocol adds to a batch. Subclasses are frozen and made by `wire.header`."""
+
+    proto: ClassVar[int]
+    kind: ClassVar[int]
+
+    def shift(self, number: int) -> Self:
+        """This header for the rest of its batch, once the first `number` messages are cut off."""
+        return self
+
+    def messages(self, number: int) -> int:
+        """How many messages of applications a batch of `number` payloads with this header stands for.
+
+        Fewer than `number` where a payload is a fragment of a message, or a copy that a protocol sends for others.
+        """
+        return number
+
+
+@attrs.define(eq=False, repr=False)
+class Batch:
+    """A batch. Immutable by law 3 (payloads are shared, never copied); `headers[-1]` is the lowest layer's.
+
+    payloads: one bytes object a message; an empty tuple is a control message, which is headers only and counts as
+    one when numbered. dest None: all members. flags: the bits of `Flag` as an int. nbytes, length: as the
+    properties, once computed.
+    """
+
+    src: Address
+    dest: Address | None
+    payloads: tuple[bytes, ...] = ()
+    headers: tuple[Header, ...] = ()
+    flags: int = 0
+    _nbytes: int = -1                                           # of the payloads, once computed
+    _length: int = -2                                           # the same, once computed
+
+    def __len__(self) -> int:
+        return len(self.payloads)
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def count(self) -> int:
+        """How many numbers this batch takes: its messages, or 1 for a control message."""
+        return len(self.payloads) or 1
+
+    @property
+    def messages(self) -> int:
+        """How many messages of its sender's application this batch completes; neither fragments nor messages of
+        protocols."""
+        number = len(self.payloads)
+        for header in reversed(self.headers):
+            number = header.messages(number)
+        return number
+
+    @property
+    def nbytes(self) -> int:
+        """Payload bytes; counted once for a batch and its copies with other headers."""
+        if self._nbytes < 0:
+            self._nbytes = sum(map(len, self.payloads))
+        return self._nbytes
+
+    @property
+    def length(self) -> int:
+        """The one length that all messages have; -1 if they differ, or there are none."""
+        if self._length == -2:
+            equal = len(set(map(len, self.payloads))) == 1
+            self._length = len(self.payloads[0]) if equal else -1
+        return self._length
+
+    def counted(self, nbytes: int) -> Batch:
+        """This batch, with its payload bytes as the caller has counted them."""
+        self._nbytes = nbytes
+        return self
+
+    def push(self, header: Header) -> Batch:
+        """This batch with one more header, lower than all others."""
+        return Batch(self.src, self.dest, self.payloads, (*self.headers, header), self.flags, self._nbytes,
+                     self._length)
+
+    def pop(self) -> Batch:
+        """This batch without its lowest header."""
+        return Batch(self.src, self.dest, self.payloads, self.headers[:-1], self.flags, self._nbytes, self._length)
+
+    def cut(self, start: int, stop: int) -> Batch:
+        """Messages `start` to `stop` (half-open) with the headers that belong to them."""
+        assert 0 <= start < stop <= self.count, "a cut lies inside the batch and is not empty"
+        if start == 0 and stop == self.count:
+            return self
+        headers = tuple([h.shift(start) for h in self.headers]) if start else self.headers
+        batch = Batch(self.src, self.dest, self.payloads[start:stop], headers, self.flags)
+        if self._length >= 0:
+            batch._length, batch._nbytes = self._length, self._length * (stop - start)
+        return batch
+
+    def pieces(self, keep: Iterable[int]) -> Iterator[Batch]:
+        """The longest batches that the kept message indexes (ascending) form."""
+        start = stop = -1
+        for index in keep:
+            if index != stop:
+                if start >= 0:
+                    yield self.cut(start, stop)
+                start = index
+            stop = index + 1
+        if start >= 0:
+            yield self.cut(start, stop)
+
+    def joins(self, following: Batch) -> bool:
+        """Whether `following` continues this batch, so that both together are one batch."""
+        return _continues(self, len(self.payloads), following)
+
+    def join(self, following: Batch) -> Batch:
+        """Both as one batch; only where `joins` holds."""
+        return _as_one([self, following])
+
+    def replaced(self, **changes: Any) -> Batch:
+        """A copy with some fields changed (payloads shared)."""
+        if "payloads" in changes:
+            changes = {"nbytes": -1, "length": -2, **changes}
+        return attrs.evolve(self, **changes)
+
+    def __repr__(self) -> str:
+        to = "all" if self.dest is None else str(self.dest)
+        headers = " ".join(type(header).__name__ for header in self.headers)
+        return f"<Batch {self.src}->{to} x{len(self.payloads)} [{headers}]>"
+
+
+def joined(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The same messages in as few batches as possible: neighbours that continue each other become one."""
+    group: list[Batch] = []
+    count = 0
+    for batch in batches:
+        if group and _continues(group[0], count, batch):
+            group.append(batch)
+            count += len(batch.payloads)
+            continue
+        if group:
+            yield _as_one(group)
+        group, count = [batch], len(batch.payloads)
+    if group:
+        yield _as_one(group)
+
+
+def _continues(first: Batch, count: int, following: Batch) -> bool:
+    if not count or not following.payloads or first.flags != following.flags:
+        return False
+    if first.src != following.src or first.dest != following.dest or len(first.headers) != len(following.headers):
+        return False
+    for header, next_header in zip(first.headers, following.headers, strict=True):
+        if header.__class__ is not next_header.__class__ or header.shift(count) != next_header:
+            return False
+    return True
+
+
+def _as_one(group: list[Batch]) -> Batch:
+    first = group[0]
+    if len(group) == 1:
+        return first
+    payloads = tuple(chain.from_iterable([batch.payloads for batch in group]))
+    lengths = {batch._length for batch in group}
+    return Batch(first.src, first.dest, payloads, first.headers, first.flags, sum([batch.nbytes for batch in group]),
+                 first._length if len(lengths) == 1 else -2)

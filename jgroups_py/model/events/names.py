@@ -1,0 +1,29 @@
+"""Names of hosts: requests to resolve them, and the answers."""
+from __future__ import annotations
+
+import attrs
+
+from jgroups_py.model.address import PhysicalAddress
+from jgroups_py.model.events.base import Event
+
+
+@attrs.frozen
+class ResolveName(Event):
+    """Down, from a layer that is configured with names of hosts: resolve `name`; NameResolved follows.
+
+    parameter: its purpose, for the resolvers; again: the address found before does not answer any more.
+    """
+
+    name: str
+    port: int
+    parameter: str = "endpoint"
+    again: bool = False
+
+
+@attrs.frozen
+class NameResolved(Event):
+    """Up: `name` with `port` is at `place`; None: no resolver can resolve it now."""
+
+    name: str
+    port: int
+    place: PhysicalAddress | None

@@ -1,0 +1,130 @@
+"""Read-only questions that one layer answers for another (law 5). A port emits nothing and changes nothing.
+
+A protocol lists what it needs as `needs = {"attribute": Port}`; when the stack is built the attribute is bound to
+the nearest layer that implements the port, below first, then above.
+"""
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import attrs
+
+from jgroups_py.model.address import Address, PhysicalAddress
+from jgroups_py.model.digest import Digest
+from jgroups_py.model.swim_member import Member
+from jgroups_py.model.topics import Interest
+from jgroups_py.model.view import View
+
+
+class DigestSource(ABC):
+    """How far multicasts were delivered."""
+
+    @abstractmethod
+    def digest(self) -> Digest:
+        """Member of the view -> the next number in order from it."""
+
+    @abstractmethod
+    def digest_view(self) -> bytes:
+        """ViewId.raw of the view in which the numbers of the digest count; empty before the first view."""
+
+
+class MulticastCounts(ABC):
+    """How many multicasts of applications were delivered."""
+
+    @abstractmethod
+    def multicasts(self) -> dict[Address, int]:
+        """Member of the view -> how many reliable multicasts of its application were passed up in this view.
+
+        The same at all members that end the view together. A large message counts once, with its last piece; what
+        protocols multicast does not count.
+        """
+
+
+class LastFrames(ABC):
+    """When the last frame of each member arrived."""
+
+    @abstractmethod
+    def last_frame_ns(self, member: Address) -> int | None:
+        """When the last frame of `member` arrived; None: never."""
+
+
+class AddressBook(ABC):
+    """At which physical addresses members receive."""
+
+    @abstractmethod
+    def physical_of(self, member: Address) -> PhysicalAddress | None:
+        """Where `member` receives, None if unknown."""
+
+    @abstractmethod
+    def my_physical(self) -> PhysicalAddress | None:
+        """Where this member receives; None before the sockets are bound."""
+
+    @abstractmethod
+    def has_multicast(self) -> bool:
+        """Whether a frame without a destination reaches members that are not known yet (IP multicast)."""
+
+
+class Membership(ABC):
+    """The group's current view."""
+
+    @abstractmethod
+    def current_view(self) -> View | None:
+        """The installed view, None before the first and after the last."""
+
+
+class SiteReporter(ABC):
+    """The state of the links to other sites."""
+
+    @abstractmethod
+    def site_report(self) -> dict[str, Any]:
+        """The report on other sites for operators, made of types that JSON has."""
+
+
+class FrameRoom(ABC):
+    """How large a frame may be."""
+
+    @abstractmethod
+    def max_frame_bytes(self) -> int:
+        """The largest frame, headers included."""
+
+
+class MemberTable(ABC):
+    """The members as SWIM lists them: each by its name, with state and tags."""
+
+    @abstractmethod
+    def known_members(self) -> tuple[Member, ...]:
+        """This member first, then all others in order of their names; failed and left ones until they are dropped."""
+
+
+class Streams(ABC):
+    """A transport that can also use connections: it handles the event StreamTo."""
+
+    @abstractmethod
+    def has_streams(self) -> bool:
+        """Whether connections can be opened now."""
+
+
+class UserState(ABC):
+    """A layer above SWIM that adds its state to full exchanges (Serf: clocks, recent events)."""
+
+    @abstractmethod
+    def user_state(self, join: bool) -> bytes:
+        """What is sent to the other side."""
+
+
+@attrs.frozen
+class PeerInfo:
+    """A peer that has answered this member: where it receives, and the topics it subscribed to."""
+
+    identity: Address
+    place: PhysicalAddress
+    interest: Interest
+
+
+class Peers(ABC):
+    """Port: the peers that have answered."""
+
+    @abstractmethod
+    def known_peers(self) -> tuple[PeerInfo, ...]:
+        """All peers, in the order of their identities."""

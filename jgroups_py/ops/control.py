@@ -1,0 +1,374 @@
+"""The control socket of a running member: questions about members and sites, and orders about sites.
+
+SiteControl is for the program itself; ControlSocket opens a member to `jgroups members`, `jgroups events` and, with
+RELAY, `jgroups site` on the same host:
+
+    with jg.JChannel("nyc.xml") as ch, ControlSocket(ch, "/run/user/1000/nyc-a.sock"):
+        ch.connect("chat")
+        ...
+
+The socket is a UNIX domain socket with mode 0600, and the peer's credentials are checked: only the member's own user
+and root may use it. Nothing listens unless a program opens one, and nothing is reachable over the network. A question
+is one JSON object on a line: {"command": "members" | "status"}, or {"command": "offline" | "online" | "drain", "site":
+"SFO", "timeout": 30, "hold": false}. The answer is one JSON object on a line, with "ok", and "error" or the report.
+After {"command": "events"} a line follows for each change, until the client closes the connection.
+"""
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import logging
+import os
+import socket
+import stat
+import struct
+import tempfile
+import threading
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from jgroups_py.channel.base import BaseChannel
+from jgroups_py.channel.block import Block
+from jgroups_py.model.errors import ChannelError, ConfigError, SiteOrderError
+from jgroups_py.model.events import SiteCommand
+from jgroups_py.model.outputs import Output, SiteCommandDone
+from jgroups_py.model.ports import SiteReporter
+from jgroups_py.model.units import seconds
+from jgroups_py.node.node import Node
+from jgroups_py.ops.watch import ChannelWatch, Feed, WatchedMember, ask_node
+
+log = logging.getLogger("jgroups_py")
+
+QUESTIONS = ("members", "events", "status")
+ORDERS = ("offline", "online", "drain")
+FOLLOWING = "following"                     # the event that answers the command "events"
+NO_SITES = "the member's stack has no RELAY, so it knows of no other sites"
+DRAIN_SECONDS = 30.0                        # default timeout of a drain
+LONGEST_SECONDS = 86_400.0
+ANSWER_SLACK_SECONDS = 10.0                 # an order may take this much longer than its timeout to be answered
+QUESTION_BYTES = 64 << 10
+IDLE_SECONDS = 300.0                        # a connection without a question for so long is closed
+CLIENTS = 8                                 # connections at once
+PATH_BYTES = 100                            # what every system allows for a UNIX domain socket, rounded down
+POLL_SECONDS = 1.0                          # period of checking whether the client of a subscription is still there
+
+
+class SiteControl(Block):
+    """Questions and orders about other sites, for one channel (JChannel or AsyncChannel). Any thread may call."""
+
+    def __init__(self, channel: BaseChannel) -> None:
+        if channel.spec.config_of("RELAY") is None:
+            raise ConfigError(NO_SITES)
+        self._channel = channel
+        self._numbers = itertools.count(1)
+        self._answers: dict[int, str | None] = {}            # order -> None until its answer arrives, then its error
+        self._changed = threading.Condition()
+        channel.attach(self)
+
+    @property
+    def member(self) -> str:
+        """The channel's member and cluster, for the log."""
+        return f"{self._channel.name}@{self._channel.cluster or '-'}"
+
+    def status(self) -> dict[str, Any]:
+        """The other sites as known to this member, as `jgroups site status --json` prints them.
+
+        Raises:
+            NotConnectedError: the channel is in no group.
+        """
+        report: dict[str, Any] = ask_node(self._channel, _report)
+        return report
+
+    def offline(self, site: str) -> None:
+        """Stop holding messages for the site, until `online`: what it has not acknowledged is declared lost for it.
+
+        Raises:
+            NotConnectedError: the channel is in no group.
+            SiteOrderError: the site is not known, no coordinator answered, or a conflicting order that this member had
+                not seen was carried out first.
+        """
+        self.order("offline", site)
+
+    def online(self, site: str) -> None:
+        """Let the site return, from the current numbers on, or with all that was held by order; raises as `offline`."""
+        self.order("online", site)
+
+    def drain(self, site: str, timeout: float = DRAIN_SECONDS, *, hold: bool = False) -> None:
+        """Wait until the site has acknowledged all that is held for it now, stop sending to it, take it OFFLINE.
+
+        hold: do not take it OFFLINE but go on holding; `online` sends what was sent meanwhile, so nothing is lost. A
+        site without a relay on the bridge is not waited for.
+
+        Raises as `offline`; SiteOrderError also if the site did not acknowledge all within `timeout` seconds: then
+        nothing has changed and nothing is lost.
+        """
+        self.order("hold" if hold else "drain", site, timeout)
+
+    def order(self, verb: str, site: str, timeout: float = 0.0) -> None:
+        """One of ORDERS, or "hold"; see the methods above."""
+        number = next(self._numbers)
+        with self._changed:
+            self._answers[number] = None
+        try:
+            event = SiteCommand(number, verb, site, seconds(timeout))
+            ask_node(self._channel, lambda node, now_ns: node.inject(event, now_ns))
+            with self._changed:
+                self._changed.wait_for(lambda: self._answers[number] is not None, timeout + ANSWER_SLACK_SECONDS)
+                error = self._answers[number]
+        finally:
+            del self._answers[number]
+        if error is None:
+            raise SiteOrderError("this member did not answer in time")
+        if error:
+            raise SiteOrderError(error)
+
+    def early(self, outputs: Sequence[Output]) -> Sequence[Output]:
+        """On the loop thread: take the answers to orders out of the outputs."""
+        done = [output for output in outputs if isinstance(output, SiteCommandDone)]
+        if not done:
+            return outputs
+        with self._changed:
+            for output in done:
+                if output.number in self._answers:
+                    self._answers[output.number] = output.error
+            self._changed.notify_all()
+        return [output for output in outputs if not isinstance(output, SiteCommandDone)]
+
+
+def _report(node: Node, now_ns: int) -> dict[str, Any]:
+    reporter: SiteReporter = node.local.find(SiteReporter)
+    return reporter.site_report()
+
+
+class ControlSocket:
+    """A UNIX domain socket at `path`, through which `jgroups members`, `events` and `site` control a member.
+
+    member: a channel, which may be connected before or after; or a Membership. The socket appears with its permissions
+    already set, and replaces one that an ended process left.
+    """
+
+    def __init__(self, member: BaseChannel | WatchedMember, path: str | os.PathLike[str]) -> None:
+        """Listen at `path`.
+
+        Raises:
+            ConfigError: there cannot be a socket at `path`.
+        """
+        self.path = Path(path)
+        self._clients = threading.BoundedSemaphore(CLIENTS)
+        self._socket = _listening(self.path)
+        channel = member if isinstance(member, BaseChannel) else None
+        view = channel.view if channel is not None else None
+        self._watched = ChannelWatch(member) if isinstance(member, BaseChannel) else member
+        self._feed = Feed(self._watched, () if view is None else view.members)
+        has_sites = channel is not None and channel.spec.config_of("RELAY") is not None
+        self._sites = SiteControl(channel) if channel is not None and has_sites else None
+        self._closed = False
+        threading.Thread(target=self._accept, name=f"jgroups-control-{member.name}", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop listening and remove the socket file; idempotent."""
+        if not self._closed:
+            self._closed = True
+            self._feed.close()
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)      # wakes the thread that waits in accept
+            self._socket.close()
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _accept(self) -> None:
+        while not self._closed:
+            try:
+                client, _ = self._socket.accept()
+            except OSError:
+                return                                       # closed
+            if not _is_authorized(client) or not self._clients.acquire(blocking=False):
+                client.close()
+                continue
+            threading.Thread(target=self._serve, args=(client,), name="jgroups-control-call", daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        try:
+            client.settimeout(IDLE_SECONDS)
+            with client, client.makefile("rb") as questions, contextlib.suppress(OSError):
+                while line := questions.readline(QUESTION_BYTES):
+                    answer = self._answer(line)
+                    if answer.get("event") == FOLLOWING:
+                        return self._send_events(client, answer)
+                    _send_line(client, answer)
+        finally:
+            self._clients.release()
+
+    def _send_events(self, client: socket.socket, first: dict[str, Any]) -> None:
+        """Send `first`, then each change, until the client closes the connection or this socket is closed."""
+        follower = self._feed.follow()
+        try:
+            _send_line(client, first)
+            while not self._closed:
+                facts = follower.take(POLL_SECONDS)
+                if facts is not None:
+                    _send_line(client, facts)
+                elif _is_closed(client):
+                    return
+        finally:
+            self._feed.end(follower)
+
+    def _answer(self, line: bytes) -> dict[str, Any]:
+        try:
+            command, site, timeout, hold = _parsed(line)
+            if command in ("members", "events"):
+                report = self._watched.report()
+                return {"ok": True, **report} if command == "members" else \
+                    {"ok": True, "event": FOLLOWING, "member": report["member"], "cluster": report["cluster"]}
+            if self._sites is None:
+                return {"ok": False, "error": NO_SITES}
+            if command == "status":
+                return {"ok": True, **self._sites.status()}
+            log.warning("%s: operator's order: %s %s%s", self._sites.member, command, site, " --hold" if hold else "")
+            self._sites.order("hold" if hold else command, site, timeout if command == "drain" else 0.0)
+        except (ValueError, ChannelError) as error:
+            return {"ok": False, "error": str(error)}
+        return {"ok": True}
+
+
+def _parsed(line: bytes) -> tuple[str, str, float, bool]:
+    """(command, site, timeout, hold) of a question."""
+    try:
+        question = json.loads(line)
+    except ValueError:
+        raise ValueError("a question is one JSON object on a line") from None
+    if not isinstance(question, dict):
+        raise ValueError("a question is one JSON object on a line")
+    command, site, timeout = question.get("command"), question.get("site", ""), question.get("timeout", DRAIN_SECONDS)
+    if command not in QUESTIONS and command not in ORDERS:
+        raise ValueError(f"there is no command {command!r}; there are {', '.join((*QUESTIONS, *ORDERS))}")
+    if not isinstance(site, str) or (command in ORDERS and not site):
+        raise ValueError(f"{command} needs a site")
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout <= LONGEST_SECONDS:
+        raise ValueError(f"a timeout is a number of seconds, {LONGEST_SECONDS:g} at most")
+    hold = question.get("hold", False)
+    if not isinstance(hold, bool) or (hold and command != "drain"):
+        raise ValueError("hold is true or false, and true with drain only")
+    return command, site, float(timeout), hold
+
+
+def _is_authorized(client: socket.socket) -> bool:
+    """Whether the process at the other end runs as this process's user, or as root.
+
+    Systems without SO_PEERCRED rely on the mode of the socket file.
+    """
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return struct.unpack("3i", credentials)[1] in (os.getuid(), 0)
+
+
+def _send_line(client: socket.socket, facts: dict[str, Any]) -> None:
+    client.sendall(json.dumps(facts).encode() + b"\n")
+
+
+def _is_closed(client: socket.socket) -> bool:
+    """Whether the other end closed the connection. A client of events sends nothing more, so readable means closed."""
+    client.setblocking(False)                                # with a timeout, Python waits before it asks the system
+    try:
+        return client.recv(1, socket.MSG_PEEK) == b""
+    except BlockingIOError:
+        return False
+    finally:
+        client.settimeout(IDLE_SECONDS)
+
+
+def _listening(path: Path) -> socket.socket:
+    """A listening socket at `path`, with mode 0600 from its first moment on."""
+    _check_free(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # Bound in a folder that only this user can enter, then moved: at no moment can another user connect.
+        with tempfile.TemporaryDirectory(prefix=".jg", dir=path.parent) as folder:
+            fresh = Path(folder) / "s"
+            listener.bind(str(fresh))
+            fresh.chmod(stat.S_IRUSR | stat.S_IWUSR)
+            listener.listen(CLIENTS)
+            fresh.rename(path)
+    except OSError as error:
+        listener.close()
+        raise ConfigError(f"no control socket at {path}: {error}") from None
+    return listener
+
+
+def _check_free(path: Path) -> None:
+    """Raise ConfigError unless nothing is at `path`, or a socket whose process has ended."""
+    if len(os.fsencode(path)) > PATH_BYTES:
+        raise ConfigError(f"no control socket at {path}: a socket's path has {PATH_BYTES} bytes at most")
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise ConfigError(f"no control socket at {path}: there is something else")
+    except OSError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return
+    raise ConfigError(f"no control socket at {path}: another member listens there")
+
+
+def ask(path: str | os.PathLike[str], question: dict[str, Any], timeout: float) -> dict[str, Any]:
+    """Send a question to the member that listens at `path`; return its answer.
+
+    Raises:
+        ChannelError: no member listens there, or it did not answer in `timeout` seconds.
+    """
+    with contextlib.closing(_answers(path, question, timeout)) as answers:
+        return next(answers)
+
+
+def follow(path: str | os.PathLike[str]) -> Generator[dict[str, Any], None, None]:
+    """The events of the member that listens at `path`, for as long as it runs; the first one is `following`.
+
+    Raises:
+        ChannelError: no member listens there, it did not answer, or it is in no group.
+    """
+    with contextlib.closing(_answers(path, {"command": "events"}, ANSWER_SLACK_SECONDS, forever=True)) as answers:
+        first = next(answers)
+        if not first["ok"]:
+            raise ChannelError(first["error"])
+        yield first
+        yield from answers
+
+
+def _answers(
+    path: str | os.PathLike[str], question: dict[str, Any], timeout: float, forever: bool = False,
+) -> Generator[dict[str, Any], None, None]:
+    """The answer, and with `forever` each line after it, until the member closes the connection."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(timeout)
+        try:
+            client.connect(str(path))
+            client.sendall(json.dumps(question).encode() + b"\n")
+            lines = client.makefile("rb")
+            line = lines.readline()
+        except TimeoutError:
+            raise ChannelError(f"the member at {path} did not answer within {timeout:g} s") from None
+        except OSError as error:
+            raise ChannelError(f"no member listens at {path}: {error.strerror or error}") from None
+        if not line:
+            raise ChannelError(f"the member at {path} closed the connection: it runs as another user, or has "
+                               f"{CLIENTS} connections already")
+        yield json.loads(line)
+        if forever:
+            client.settimeout(None)
+            with contextlib.suppress(ConnectionError):
+                for line in lines:
+                    yield json.loads(line)

@@ -1,0 +1,82 @@
+"""The audit's result, as text for a terminal."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jgroups_py.pipeline.audit.judge import CLEAN, COUNTS, FAULTY, INCOMPLETE
+
+ALWAYS = ("sent", "delivered", "lost", "duplicated", "out_of_order")
+HEADS = {"duplicated": "twice", "out_of_order": "disorder", "declared_lost": "declared", "other_set": "other set",
+         "not_sent": "not sent"}
+
+
+def as_lines(found: Mapping[str, Any]) -> list[str]:
+    """The audit's document as a table and a verdict."""
+    shown = [name for name in COUNTS if name in ALWAYS or any(pair[name] for pair in found["pairs"])]
+    names = [(stream_name(pair["origin"], pair["origin_site"], pair["stream"]),
+              stream_name(pair["receiver"], pair["receiver_site"])) for pair in found["pairs"]]
+    wide = [max(map(len, column)) + 2 for column in zip(("origin", "receiver"), *names, strict=True)]
+    row = f"{{:<{wide[0]}}}{{:<{wide[1]}}}" + "{:>10}" * len(shown)
+    lines = [row.format("origin", "receiver", *(HEADS.get(name, name) for name in shown))]
+    lines += [row.format(*name, *(pair[count] for count in shown))
+              for name, pair in zip(names, found["pairs"], strict=True)]
+    lines.append(row.format("all", "", *(found["totals"][name] for name in shown)))
+    lines += [f"not complete: {member_of(line)}: {line['text']}" for line in found["missing"]]
+    return [*lines, f"audit: {verdict_of(found)}"]
+
+
+def verdict_of(found: Mapping[str, Any]) -> str:
+    """The verdict. It is good only if the evidence is complete."""
+    named = ", ".join(dict.fromkeys(member_of(line) for line in found["missing"]))
+    if found["verdict"] == INCOMPLETE:
+        return (f"NOT COMPLETE: no fault in what is recorded{but(found)}; of {named} some or all of the record is "
+                "missing")
+    if found["verdict"] == FAULTY:
+        beside = f"; beside that the record is not complete: {named}" if named else ""
+        return f"FAULTS FOUND, {len(found['findings'])} findings, each with its range in the report{beside}"
+    return f"everything arrived once and in order, the same everywhere{but(found)}"
+
+
+def exit_code(found: Mapping[str, Any]) -> int:
+    """The exit code of the verdict.
+
+    >>> [exit_code({"verdict": word}) for word in (CLEAN, FAULTY, INCOMPLETE)]
+    [0, 1, 3]
+    """
+    return {CLEAN: 0, INCOMPLETE: 3}.get(found["verdict"], 1)
+
+
+def member_of(line: Mapping[str, Any]) -> str:
+    """The member or site of a line of audit.missing.
+
+    >>> member_of({"member": "B", "site": "NYC", "incarnation": "00"})
+    'B@NYC'
+    >>> member_of({"member": "", "site": "", "incarnation": "0a"})
+    '0a'
+    >>> member_of({"member": "", "site": "SFO", "incarnation": ""})
+    'site SFO'
+    """
+    if not line["incarnation"]:
+        return f"site {line['site']}"
+    return stream_name(line["member"] or line["incarnation"][:8], line["site"])
+
+
+def but(found: Mapping[str, Any]) -> str:
+    """The messages that did not arrive although there is no fault, and why.
+
+    >>> but({"totals": {"skipped": 1200, "declared_lost": 0, "pending": 3}})
+    '; 1,200 were skipped for slow applications; 3 were sent too lately to be judged'
+    """
+    return "".join(f"; {found['totals'][name]:,} {text}" for name, text in (
+        ("declared_lost", "losses were declared"), ("skipped", "were skipped for slow applications"),
+        ("pending", "were sent too lately to be judged")) if found["totals"][name])
+
+
+def stream_name(name: str, site: str, stream: str = "all") -> str:
+    """A member, and the stream if it is not the usual one.
+
+    >>> stream_name("A", "NYC"), stream_name("F", "", "unicast")
+    ('A@NYC', 'F unicast')
+    """
+    return name + (f"@{site}" if site else "") + (f" {stream}" if stream != "all" else "")

@@ -1,0 +1,40 @@
+"""Which time an archive covers, from the statistics of its sealed segments and the open ones' rows."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from jgroups_py.archive.layout import ArchiveSegment
+from jgroups_py.archive.reading import read_segment
+from jgroups_py.pipeline.scan import all_segments
+
+WINDOWS_NS: list[int] = [n * 10**power for power in range(7, 12) for n in (1, 2, 5)]
+WANTED_WINDOWS = 120
+
+
+def extent(archive: Path) -> tuple[int, int]:
+    """The wall clock (ns) at the first and at the last row."""
+    found = [time_ns for segment in all_segments(archive) for time_ns in _times(segment)]
+    return (min(found), max(found)) if found else (0, 0)
+
+
+def _times(segment: ArchiveSegment) -> Iterator[int]:
+    if not segment.sealed:
+        for batch in read_segment(segment, columns=["wall_ns"]):
+            times = batch.column(0).to_numpy()
+            yield from (int(times.min()), int(times.max()))
+        return
+    meta = pq.read_metadata(segment.path)
+    at = next(number for number in range(meta.num_columns) if meta.schema.column(number).path == "wall_ns")
+    for group in range(meta.num_row_groups):
+        statistics = meta.row_group(group).column(at).statistics
+        if statistics is not None and statistics.has_min_max:
+            yield from (statistics.min, statistics.max)
+
+
+def auto_window(archive: Path) -> int:
+    """A round length of windows, about a hundred for the time that the archive covers."""
+    first_ns, last_ns = extent(archive)
+    return next((window for window in WINDOWS_NS if last_ns - first_ns <= window * WANTED_WINDOWS), WINDOWS_NS[-1])

@@ -1,0 +1,139 @@
+"""GMS: agrees with all other members on the members of the group, and on what was delivered before each change.
+
+A view is changed by its acting coordinator (the first member that is neither suspected nor gone) in three rounds:
+Prepare/State stops all members and collects how far each is, Cut/Ack brings all to the same point, Install/Installed
+switches. Each attempt has a ballot; a higher one replaces a lower one, so a crash in the middle is repaired by the next
+member in line. Joins, leaves and suspicions that arrive meanwhile are collected for the next change.
+
+To follow a change, read proposer.py and acceptor.py from top to bottom. The parts and what they own:
+
+    state           view, view counter, absent members, stage of life: pure, read by all
+    acceptor        promises and acceptances (acceptor_state: the rules of safety)
+    proposer        the running ballot (flush: its bookkeeping), the decided view that is being announced
+    admission       joiners                            join    our own way into a group
+    leave           leavers, and our own way out       merge   merges, led or followed (round_trips)
+
+This file puts them together (`assemble`) and does what concerns all of them: installing a view, and leaving.
+
+Place: above NAKACK, which stops, fills and starts when GMS demands it (Freeze, FlushTo, ViewChange).
+Source: JGroups GMS (coordinator election, batching, join and merge roles), FLUSH (virtual synchrony), ballots as in
+Paxos. Deviations: an install needs the acceptance of every member of the new view instead of a majority, since both
+halves of a partition go on; no delta views; a member that is excluded becomes a group of one and merges back by itself.
+"""
+from __future__ import annotations
+
+import attrs
+
+from jgroups_py.model.address import Address
+from jgroups_py.model.events import Left, ViewChange
+from jgroups_py.model.ports import AddressBook, Membership, MulticastCounts
+from jgroups_py.model.view import MergeView, View, ViewId
+from jgroups_py.protocols.gms.acceptor import ViewAcceptor
+from jgroups_py.protocols.gms.admission import Admission
+from jgroups_py.protocols.gms.config import GmsConfig
+from jgroups_py.protocols.gms.counters import GMS_COUNTERS
+from jgroups_py.protocols.gms.headers import InstallHeader
+from jgroups_py.protocols.gms.join import JoinClient
+from jgroups_py.protocols.gms.leave import LeaveClient
+from jgroups_py.protocols.gms.links import MemberLinks
+from jgroups_py.protocols.gms.merge import MergeCoordinator
+from jgroups_py.protocols.gms.proposer import ViewProposer
+from jgroups_py.protocols.gms.sent_counts import after_view, missed_counts
+from jgroups_py.protocols.gms.state import GroupState, Lifecycle
+from jgroups_py.stack.component import Component
+from jgroups_py.stack.protocol import Protocol
+
+
+class Gms(Protocol, Membership):
+    """Group membership with virtual synchrony."""
+
+    control_only = True
+    Config = GmsConfig
+    COUNTERS = GMS_COUNTERS
+    config: GmsConfig
+    needs = {"addresses": AddressBook, "counts": MulticastCounts}
+    addresses: AddressBook
+    counts: MulticastCounts
+    components = (JoinClient, Admission, LeaveClient, ViewAcceptor, ViewProposer, MergeCoordinator)
+
+    def assemble(self) -> tuple[Component, ...]:
+        """Make the parts, each with the ports of those that it asks (ports.py)."""
+        self.group = group = GroupState(self.me, self.drop)
+        self.links = links = MemberLinks(self)
+        self.joining = JoinClient(self, group)
+        self.admission = Admission(self, group, self.rng_seed)
+        self.leaving = LeaveClient(self, group, links, self.joining)
+        self.acceptor = ViewAcceptor(self, group, links, self.joining)
+        self.proposer = ViewProposer(self, group, links, self.acceptor, self.admission, self.leaving)
+        self.merging = MergeCoordinator(self, group, links, self.proposer)
+        # Parts that act on each other: the ports of those that are made later.
+        self.joining.acceptor = self.acceptor
+        self.admission.proposer = self.leaving.proposer = self.acceptor.proposer = self.proposer
+        self.acceptor.merging = self.proposer.merging = self.merging
+        return self.joining, self.admission, self.leaving, self.acceptor, self.proposer, self.merging
+
+    def current_view(self) -> View | None:
+        return self.group.view
+
+    def sent_counts(self) -> dict[Address, int]:
+        """See GmsPort."""
+        installed = self.group.installed
+        return after_view(installed.sent, self.counts.multicasts()) if installed is not None else {}
+
+    def stats(self) -> dict[str, float]:
+        view = self.group.view
+        own = {"view_counter": view.id.counter, "members": len(view)} if view is not None else {}
+        return {**self.counters, **own}
+
+    # --- installing and leaving ---------------------------------------------------------------------------------------
+
+    def install_alone(self) -> None:
+        """See GmsPort. Its counter is above all that this member knows, so above every view that it had (M2)."""
+        view = View(ViewId(self.group.counter + 1, self.me), (self.me,))
+        self.install(InstallHeader(view, (), (), self.links.book_of((self.me,)), self.sent_counts()))
+
+    def install(self, header: InstallHeader) -> None:
+        """See GmsPort."""
+        view, previous = header.view, self.group.view
+        # The proposer first, while it still has the old view: members that our ballot stopped need the Install (L).
+        self.proposer.view_follows(header)
+        shown: View = view
+        if isinstance(view, MergeView) and previous is not None:
+            shown = attrs.evolve(view, missed=missed_counts(header.sent, self.sent_counts(), self.me))
+        failed = self.group.install(header)
+        self.joining.stop()
+        self.admission.view_installed(view)
+        self.leaving.view_installed(view)
+        self.acceptor.view_installed(view.id)
+        self.count("views_installed")
+        before = previous.members if previous is not None else ()
+        change = ViewChange(shown, previous, tuple(m for m in view.members if m not in before),
+                            tuple(m for m in before if m not in view.members), failed)
+        # Down first: the transport must know the new members before they are sent anything.
+        self.pass_down(change)
+        self.pass_up(change)
+        self.later(self.after_install)
+
+    def leave_group(self) -> None:
+        """See GmsPort."""
+        if self.group.lifecycle is Lifecycle.LEFT:
+            return
+        self.group.become(Lifecycle.LEFT)
+        self.proposer.stop()
+        self.joining.stop()
+        self.leaving.stop()
+        self.acceptor.stop()
+        self.merging.stop()
+        self.later(self.after_leaving)
+
+    def after_leaving(self) -> None:
+        """Layers below stop timers and close links and files; layers above end."""
+        self.pass_down(Left())
+        self.pass_up(Left())
+
+    def after_install(self) -> None:
+        """All layers have the view: go on with what waited for the change to end (leaves, joins, merges)."""
+        if self.group.lifecycle is Lifecycle.LEAVING:
+            self.leaving.still_in_view()
+        self.proposer.consider()
+        self.merging.consider()

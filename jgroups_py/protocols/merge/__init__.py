@@ -1,0 +1,4 @@
+"""MERGE3: see protocol.py and design/protocols/merge.md."""
+from jgroups_py.protocols.merge.protocol import Merge
+
+__all__ = ["Merge"]

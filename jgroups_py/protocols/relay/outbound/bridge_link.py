@@ -1,0 +1,126 @@
+"""The bridge: requests its stack from the node, sends on it, and routes what arrives to the parts.
+
+Parts declare the headers that they take by `@receives_from_bridge`. The check that holds for all of them stands here:
+the source must be in the bridge view. Whether it is the *accepted* relay of its site is checked by the parts whose
+headers are claims about that site (`Introducer.accepted_sender`, relay rule 11): acknowledgements and requests count
+from fenced relays too, since these receive for their half.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import NO_RELIABILITY, Batch, Header
+from jgroups_py.model.events import BridgeClosed, BridgeDelivered, BridgeEnd, BridgeView, ViewChange
+from jgroups_py.model.outputs import CloseBridge, LogEntry, OpenBridge, ToBridge
+from jgroups_py.model.units import seconds
+from jgroups_py.model.view import View
+from jgroups_py.protocols.relay.announcements import BridgeGone
+from jgroups_py.protocols.relay.group import LocalGroup
+from jgroups_py.protocols.relay.outbound.peers import RelayPeers
+from jgroups_py.protocols.relay.part import RelayPart, RelayPort
+from jgroups_py.protocols.relay.ports import BridgePort, IntroducerPort, LeaverPort, SiteStatusPort
+from jgroups_py.stack.component import needs
+from jgroups_py.stack.protocol import on, timer
+
+REOPEN_NS = seconds(1)          # after the bridge failed, for example as its address was in use
+
+
+class BridgeLink(RelayPart, BridgePort):
+    """See the module. receivers: header -> the part's handler."""
+
+    group: LocalGroup = needs(LocalGroup)
+    peers: RelayPeers = needs(RelayPeers)
+    introducer: IntroducerPort = needs(IntroducerPort)
+    leaver: LeaverPort = needs(LeaverPort)
+    status: SiteStatusPort = needs(SiteStatusPort)
+
+    def __init__(self, layer: RelayPort) -> None:
+        super().__init__(layer)
+        self.wanted = False
+        self.view: View | None = None
+        self.own_address: Address | None = None
+        self.receivers: dict[type[Header], Callable[[Any, Batch], object]] = {}
+
+    def route_to(self, receivers: dict[type[Header], Callable[[Any, Batch], object]]) -> None:
+        """Set the handlers, once all parts are made (`Relay.assemble`)."""
+        self.receivers = receivers
+
+    # --- open and closed --------------------------------------------------------------------------------------------
+
+    @on(ViewChange)
+    def view_changed(self, event: ViewChange) -> None:
+        """The coordinator is on the bridge, and no other member."""
+        if self.group.is_relay and not self.group.was_relay:
+            self.open()
+        elif self.group.was_relay and not self.group.is_relay:
+            self.close()
+
+    def open(self) -> None:
+        """Have the node build the bridge stack."""
+        self.wanted = True
+        self._lose_peers(for_good=False)
+        self.emit(OpenBridge(self.config.bridge_props, self.config.bridge_name))
+
+    def close(self) -> None:
+        """This member is no longer the relay."""
+        self.wanted = False
+        self._lose_peers(for_good=True)
+        self.emit(CloseBridge())
+
+    def _lose_peers(self, *, for_good: bool) -> None:
+        self.view = self.own_address = None
+        self.announce(BridgeGone(for_good))
+
+    @on(BridgeView)
+    def bridge_view_changed(self, event: BridgeView) -> None:
+        if self.group.is_relay and self.wanted:
+            self.view, self.own_address = event.view, event.me
+            self.introducer.bridge_view_changed(event.view)
+
+    @on(BridgeClosed)
+    def bridge_closed(self, event: BridgeClosed) -> None:
+        """The bridge stack is gone; open it again unless this member closed it."""
+        self._lose_peers(for_good=False)
+        if self.leaver.leaving:
+            self.leaver.left_bridge()
+        elif self.group.is_relay and self.wanted and event.end is not BridgeEnd.REPLACED:
+            self.emit(LogEntry("warning", f"the bridge closed ({event.reason}); it is opened again"))
+            self.status.bridge_lost()
+            self.set_timer("reopen", REOPEN_NS)
+
+    @timer("reopen")
+    def reopen(self) -> None:
+        if self.group.is_relay and self.wanted and self.view is None:
+            self.open()
+
+    # --- what goes over it ------------------------------------------------------------------------------------------
+
+    def send_to(
+        self, to: Address, header: Header, payloads: tuple[bytes, ...] = (), headers: tuple[Header, ...] = (),
+    ) -> None:
+        self.emit(ToBridge(Batch(self.me, to, payloads, (*headers, header), 0)))
+
+    def to_relays_of(self, site: str, header: Header) -> None:
+        for peer in self.peers.of(site):
+            self.send_to(peer.address, header)
+
+    @on(BridgeDelivered)
+    def delivered(self, event: BridgeDelivered) -> None:
+        """Route a message of another relay to the part that takes its header.
+
+        It is dropped if its source is not in the bridge view of this member. Either that relay has left the bridge, and
+        as a peer it would block TRIM for ever (relay rule 7); or this member's view is late, and HELLO follows when it
+        is installed, to both sides.
+        """
+        batch = event.batch
+        if not self.group.is_relay or not batch.headers:
+            return self.drop("from_bridge_while_not_relay", batch, "this member is not the relay, or it has no header")
+        if batch.flags & NO_RELIABILITY or self.view is None or batch.src not in self.view:
+            return self.drop("non_peer_dropped", batch, "its source is not in the bridge view, or it is not reliable")
+        handler = self.receivers.get(type(batch.headers[-1]))
+        if handler is None:
+            return self.drop("unexpected_on_bridge", batch, "its header has no meaning between relays")
+        handler(batch.headers[-1], batch.pop())
+        return None

@@ -1,0 +1,146 @@
+"""Messages of topics that no member of a site has subscribed to cross the bridge as their numbers only.
+
+Such a batch is replaced by one of as many empty messages, marked PassedBy with its topics. So it is numbered,
+disseminated, acknowledged, replayed and counted like any other: contiguous prefixes, vectors and the ledger do not
+depend on topics. Neighbouring batches of this kind wait for each other, `PASSED_WAIT_NS` at most, and become one.
+
+A site's interest is what TOPICS, above, reports to its coordinator. Until all members of a new view have reported, it
+is everything. The relay sends it to every other relay. A sender may have chosen by an interest that has changed
+meanwhile; so the receiving relay checks again, refuses numbers of topics that are subscribed by now, and requests the
+messages.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from jgroups_py import wire
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Batch, Header
+from jgroups_py.model.events import SiteInterest, ViewChange
+from jgroups_py.model.topics import EVERYTHING, Interest
+from jgroups_py.model.units import millis
+from jgroups_py.protocols.relay.group import LocalGroup
+from jgroups_py.protocols.relay.headers import PROTO, Disseminate
+from jgroups_py.protocols.relay.origin.hold import HeldBatch, held_batch
+from jgroups_py.protocols.relay.outbound.peers import RelayPeer, RelayPeers
+from jgroups_py.protocols.relay.part import RelayPart, RelayPort, receives_from_bridge
+from jgroups_py.protocols.relay.ports import BridgePort, TopicFilterPort
+from jgroups_py.stack.component import needs
+from jgroups_py.stack.protocol import STOP, on
+from jgroups_py.wire.archive_header import Archived
+from jgroups_py.wire.topic_headers import INTEREST, PassedBy, passed_by
+
+PASSED_WAIT_NS = millis(50)          # numbers alone are not urgent; what comes meanwhile is sent with them
+MAX_PASSED = 4096                    # numbers in one batch
+
+
+@wire.header(proto=PROTO, kind=30)
+class SiteInterestHeader(Header):
+    """A relay to those of other sites: the topics to which members of its site have subscribed."""
+
+    interest: Interest = wire.field(INTEREST)
+
+
+class TopicFilter(RelayPart, TopicFilterPort):
+    """See the module."""
+
+    group: LocalGroup = needs(LocalGroup)
+    peers: RelayPeers = needs(RelayPeers)
+    bridge: BridgePort = needs(BridgePort)
+
+    def __init__(self, layer: RelayPort) -> None:
+        super().__init__(layer)
+        self.mine: Interest = EVERYTHING             # of this site
+        self.used = False                            # this stack has TOPICS
+
+    # --- the interest of this site ------------------------------------------------------------------------------------
+
+    @on(ViewChange)
+    def view_changed(self, event: ViewChange) -> None:
+        """A new member's interests are unknown, so the site counts as subscribed to everything.
+
+        This part handles a view change before any that sends HELLO, so the interest of an earlier view is not sent.
+        """
+        if event.joined or not self.group.is_relay:
+            self.set(EVERYTHING)
+
+    @on(SiteInterest)
+    def interest_changed(self, event: SiteInterest) -> object:
+        """From TOPICS, above: the interest of all members of this site."""
+        self.used = True
+        if self.group.is_relay:
+            self.set(event.interest)
+        return STOP
+
+    def set(self, interest: Interest) -> None:
+        """Change this site's interest, and send it to all peers."""
+        if interest == self.mine:
+            return
+        self.mine = interest
+        if self.group.is_relay:
+            for peer in self.peers:
+                self.send_interest(peer.address)
+
+    def send_interest(self, to: Address) -> None:
+        if self.used:
+            self.bridge.send_to(to, SiteInterestHeader(self.mine))
+
+    def refuses(self, batch: Batch) -> bool:
+        mark = batch.headers[-1] if batch.headers else None
+        return isinstance(mark, PassedBy) and self.mine.meets(mark.topics)
+
+    def refuse(self, peer: RelayPeer, batch: Batch) -> None:
+        self.drop("passed_by_refused", batch, "only its numbers came, and a member has subscribed to its topics by now")
+        self.send_interest(peer.address)
+
+    def outdated(self, batches: Iterable[tuple[Disseminate, Batch]]) -> bool:
+        return any(self.refuses(batch) for _, batch in batches)
+
+    # --- the interests of other sites ---------------------------------------------------------------------------------
+
+    @receives_from_bridge(SiteInterestHeader)
+    def interest_received(self, header: SiteInterestHeader, batch: Batch) -> None:
+        """The interest of a relay's site. Of a fenced relay too: it disseminates in its half (relay rule 11)."""
+        peer = self.peers.get(batch.src)
+        if peer is None:
+            return self.drop("non_peer_dropped", batch, "its relay has not sent HELLO", header)
+        peer.subscribe(header.interest)
+        return None
+
+    def passing(self, peer: RelayPeer, origin: Address, held: HeldBatch) -> Iterator[HeldBatch]:
+        """What to send of a batch now. Numbers that wait go first: a peer gets an origin's numbers in order (relay rule
+        3)."""
+        mark = passed_by(held.batch, peer.interest)
+        if mark is None:
+            yield from peer.take_aside(origin)
+            yield held
+            return
+        self.drop("passed_by", held.batch, "no member there has subscribed to its topics; its numbers are sent")
+        before = peer.waiting_numbers.get(origin)
+        both = None if before is None else joined(before, held, mark)
+        if both is None:
+            yield from peer.take_aside(origin)
+        peer.put_aside(origin, _numbers(held, held.first, held.batch.count, mark.topics) if both is None else both)
+        self.set_timer_once("passed", PASSED_WAIT_NS)
+
+    def waiting(self, peer: RelayPeer) -> Iterator[tuple[Address, HeldBatch]]:
+        for origin in list(peer.waiting_numbers):
+            for held in peer.take_aside(origin):
+                yield origin, held
+
+
+def joined(before: HeldBatch, held: HeldBatch, mark: PassedBy) -> HeldBatch | None:
+    """Numbers that wait, and those of the batch that follows them, as one; None if that is too much for one batch."""
+    assert before.stop == held.first, "numbers that wait end where the cursor stood"
+    waiting = before.batch.headers[-1]
+    assert isinstance(waiting, PassedBy), "only numbers wait"
+    topics, count = waiting.topics.union(mark.topics), before.batch.count + held.batch.count
+    return None if count > MAX_PASSED or topics.announced != topics else _numbers(before, before.first, count, topics)
+
+
+def _numbers(like: HeldBatch, first: int, count: int, topics: Interest) -> HeldBatch:
+    # ARCHIVE numbers messages as RELAY does; its header stays, so that it records at the other site which were passed
+    # by.
+    archived = [Archived(first) for header in like.batch.headers if isinstance(header, Archived)]
+    batch = Batch(like.batch.src, None, (b"",) * count, (*archived, PassedBy(topics)), 0)
+    return held_batch(first, batch, like.since_ns)

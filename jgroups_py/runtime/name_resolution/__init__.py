@@ -1,0 +1,1 @@
+"""Names of hosts, resolved off the loop."""

@@ -1,0 +1,103 @@
+"""The built-in resolvers: the system's (DNS), a file of names, a table in the configuration."""
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+
+from jgroups_py.model.address import PhysicalAddress
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.name_resolution import (
+    DNS,
+    FILE,
+    STATIC,
+    Chain,
+    NameResolver,
+    is_address,
+    parse_table,
+    split_place,
+)
+
+MAX_FILE_BYTES = 1 << 20
+
+
+class DnsResolver(NameResolver):
+    """The system's resolver: /etc/hosts, DNS, or what else it is configured for. May block for many seconds."""
+
+    def resolve(self, host: str, parameter: str, again: bool) -> str | None:
+        """The first address; IPv4 only, as the transports are."""
+        try:
+            found = socket.getaddrinfo(host, None, socket.AF_INET, socket.SOCK_DGRAM)
+        except (OSError, ValueError):                        # unknown, or not a valid name
+            return None
+        return str(found[0][4][0]) if found else None
+
+
+class TableResolver(NameResolver):
+    """Looks names up in a table: name -> address, or address:port."""
+
+    def table(self) -> dict[str, str]:
+        """What is known now."""
+        raise NotImplementedError
+
+    def lookup(self, name: str, parameter: str, again: bool) -> str:
+        host, port = split_place(name)
+        found = self.table().get(host)
+        if found is None:
+            return name
+        return "{}:{}".format(*split_place(found, port))
+
+    def resolve(self, host: str, parameter: str, again: bool) -> str | None:
+        return host if is_address(host) else None
+
+
+class StaticResolver(TableResolver):
+    """A table in the configuration."""
+
+    def __init__(self, text: str) -> None:
+        self._table = parse_table(text)
+
+    def table(self) -> dict[str, str]:
+        return self._table
+
+
+class FileResolver(TableResolver):
+    """A file with a line `name,address` or `name,address:port` each; read each time, so that it may be edited."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def table(self) -> dict[str, str]:
+        try:
+            with open(self._path, encoding="utf-8") as file:
+                lines = file.read(MAX_FILE_BYTES).splitlines()
+        except OSError:
+            return {}
+        rows = [line.partition("#")[0].split(",") for line in lines]
+        return {row[0].strip(): row[1].strip() for row in rows if len(row) >= 2 and row[0].strip()}
+
+
+def make_resolvers(chain: Chain) -> list[NameResolver]:
+    """The resolvers of a chain."""
+    made: list[NameResolver] = []
+    for link in chain.links:
+        if link.made is not None:
+            made.append(link.made())
+        else:
+            made.append({DNS: lambda _: DnsResolver(), FILE: FileResolver, STATIC: StaticResolver}[link.kind](
+                link.argument))
+    return made
+
+
+def find_place(
+    resolvers: Sequence[NameResolver], name: str, port: int, parameter: str, again: bool,
+) -> PhysicalAddress | None:
+    """Where the first resolver that knows finds `name`; None if none does."""
+    for resolver in resolvers:
+        try:
+            host, at = split_place(resolver.lookup(f"{name}:{port}", parameter, again))
+        except ConfigError:                                  # a malformed row of a table
+            continue
+        address = host if is_address(host) else resolver.resolve(host, parameter, again)
+        if address is not None and is_address(address):
+            return address, at
+    return None

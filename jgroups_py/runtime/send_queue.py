@@ -1,0 +1,320 @@
+"""The send queue: from the application's threads to the loop, bounded, with neighbouring messages joined to batches.
+
+Any thread puts, the loop takes. A message joins the last batch if destination, flags and headers are the same, so the
+loop meets batches, not messages, and never waits for one to grow. Messages of numbered streams (requests, answers) join
+the last batch to their destination, whatever goes to other members in between: their order holds per destination.
+
+A sender waits at one place, `_admit`, and for two things: receivers, if it multicasts and FLOW lacks some, and room.
+The bound on bytes is how flow control reaches the application.
+"""
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from time import monotonic
+from typing import Any, Protocol
+
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import NO_FC, Header
+from jgroups_py.model.errors import ChannelError, ReceiversMissingError, SendTimeoutError
+from jgroups_py.model.events import Event
+from jgroups_py.model.outputs import GroupConnected
+
+LIMIT_BYTES = 2 << 20
+BATCH_BYTES = 512 << 10                     # a batch that reached this is closed, and is what a round takes: many
+                                            # frames, since the last one that it is cut into is not full
+FULL_BYTES = 256 << 10                      # the loop is behind: the sending thread carries the messages down itself
+MESSAGE_COST = 64                           # what a message costs beside its payload: objects, and empty ones too
+NOW = -1.0                                  # as a timeout: do not wait for room; the caller has waited for it already
+OVERDRAFT = 16                              # how many times the limit a callback may queue, see `put`
+
+
+class QueuedBatch:
+    """Messages with one destination, one set of headers and flags, waiting to be sent: a batch that still grows."""
+
+    __slots__ = ("dest", "flags", "headers", "nbytes", "number", "payloads", "stream")
+
+    def __init__(self, dest: Address | None, flags: int, headers: tuple[Header, ...]) -> None:
+        self.stream: Stream | None = None                    # with it, `number` is that of the message that may join
+        self.number = 0
+        self.dest = dest
+        self.flags = flags
+        self.headers = headers
+        self.payloads: list[bytes] = []
+        self.nbytes = 0
+
+
+class Stream(Protocol):
+    """Messages to one destination that are numbered as they are queued, so that neighbours form numbered batches."""
+
+    dest: Address | None
+
+    def number(self, item: Any, count: int) -> int:
+        """The number of the first of `count` messages that are queued now; `item` is what `put_numbered` got.
+
+        Must not block or raise: it is called with the queue's lock held, and the messages are queued afterwards.
+        """
+
+    def headers(self, first: int) -> tuple[Header, ...]:
+        """The headers of a batch whose first message has this number; they shift."""
+
+
+class SendQueue:
+    """What the application sent and the loop has not taken yet.
+
+    queued: called after a put, without the lock, when the queue was empty or holds FULL_BYTES.
+    """
+
+    def __init__(self, queued: Callable[[], None], limit_bytes: int = LIMIT_BYTES) -> None:
+        self.limit_bytes = limit_bytes
+        self.nbytes = 0
+        self.sent = 0                                        # messages put so far
+        self.owner: int | None = None                        # thread id of the callbacks, see `put`
+        self._queued = queued
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)      # room was made, receivers came or went, or it is closed
+        self._blocked = 0                                    # threads that wait for `_changed`
+        self._items: deque[QueuedBatch | tuple[Event, int]] = deque()
+        self._open: QueuedBatch | None = None                # the last batch, while more may join it; also in
+        self._opens: dict[Address | None, QueuedBatch] = {}  # destination -> the last batch to it, likewise
+        self._refused: Callable[[], ChannelError] | None = None     # makes what every put raises
+        self._too_few: GroupConnected | None = None          # there are too few receivers for multicasts
+        self._gated = False                                  # one of the last two is set: puts must look closer
+        self._waiting: list[Callable[[], None]] = []         # called once when there is room again
+
+    # --- any thread puts --------------------------------------------------------------------------------------------
+
+    def put(
+        self, dest: Address | None, payload: bytes, flags: int, headers: tuple[Header, ...], timeout: float | None,
+    ) -> None:
+        """Queue one message; waits up to `timeout` seconds to be admitted (None: for ever, NOW: not at all).
+
+        A callback must not wait for room that only its own return can make (its member grants no credits while its
+        backlog is large), so the thread of the callbacks may overdraw the limit.
+
+        Raises:
+            SendTimeoutError: still no room; the message was not queued.
+            ReceiversMissingError: FLOW has too few receivers for a multicast; the message was not queued.
+            ChannelError: what `close` was given.
+        """
+        cost = len(payload) + MESSAGE_COST
+        with self._lock:
+            if self._gated or self.nbytes + cost > self.limit_bytes:
+                self._admit(cost, dest is None and not flags & NO_FC, timeout)
+            batch = self._open
+            if batch is None or batch.dest is not dest or batch.flags != flags or batch.headers != headers:
+                batch = self._open_batch(dest, flags, headers)
+            batch.payloads.append(payload)                   # written out in each put: a call costs a tenth of it
+            batch.nbytes += cost
+            self.sent += 1
+            if batch.nbytes >= BATCH_BYTES:
+                self._close_batch(batch)
+            before = self.nbytes
+            self.nbytes = before + cost
+        if not before or before + cost >= FULL_BYTES:
+            self._queued()
+
+    def put_all(
+        self, dest: Address | None, payloads: Iterable[bytes], flags: int, headers: tuple[Header, ...],
+        timeout: float | None,
+    ) -> None:
+        """Queue many messages, as `put` does one after the other, in as few batches as fit."""
+        if isinstance(payloads, list):
+            cost = sum(map(len, payloads)) + MESSAGE_COST * len(payloads)
+            if payloads and cost < BATCH_BYTES:
+                return self._put_piece(dest, payloads, cost, flags, headers, timeout)
+        piece: list[bytes] = []
+        cost = 0
+        for payload in payloads:
+            piece.append(payload)
+            cost += len(payload) + MESSAGE_COST
+            if cost >= BATCH_BYTES:
+                self._put_piece(dest, piece, cost, flags, headers, timeout)
+                piece, cost = [], 0
+        if piece:
+            self._put_piece(dest, piece, cost, flags, headers, timeout)
+        return None
+
+    def _put_piece(
+        self, dest: Address | None, payloads: list[bytes], cost: int, flags: int, headers: tuple[Header, ...],
+        timeout: float | None,
+    ) -> None:
+        with self._lock:
+            if self._gated or self.nbytes + cost > self.limit_bytes:
+                self._admit(cost, dest is None and not flags & NO_FC, timeout)
+            batch = self._open
+            if batch is None or batch.dest is not dest or batch.flags != flags or batch.headers != headers:
+                batch = self._open_batch(dest, flags, headers)
+            batch.payloads += payloads
+            batch.nbytes += cost
+            self.sent += len(payloads)
+            if batch.nbytes >= BATCH_BYTES:
+                self._close_batch(batch)
+            before = self.nbytes
+            self.nbytes = before + cost
+        if not before or before + cost >= FULL_BYTES:
+            self._queued()
+
+    def put_numbered(
+        self, stream: Stream, item: Any, payloads: Sequence[bytes], flags: int, timeout: float | None,
+    ) -> None:
+        """Queue messages of a stream, as `put` does.
+
+        Their numbers are drawn when nothing can keep them from being queued any more, and before the loop can see
+        them; so numbers have no gaps, and a thread that waits for an answer is registered before it can come.
+        """
+        count = len(payloads)
+        cost = sum(map(len, payloads)) + MESSAGE_COST * count
+        with self._lock:
+            if self._gated or self.nbytes + cost > self.limit_bytes:
+                self._admit(cost, stream.dest is None and not flags & NO_FC, timeout)
+            first = stream.number(item, count)
+            batch = self._open
+            if batch is None or batch.stream is not stream:
+                batch = self._opens.get(stream.dest)
+            if batch is None or batch.stream is not stream or batch.number != first or batch.flags != flags:
+                batch = self._open_batch(stream.dest, flags, stream.headers(first))
+                batch.stream = stream
+            batch.number = first + count
+            batch.payloads += payloads
+            batch.nbytes += cost
+            self.sent += count
+            if batch.nbytes >= BATCH_BYTES:
+                self._close_batch(batch)
+            before = self.nbytes
+            self.nbytes = before + cost
+        if not before or before + cost >= FULL_BYTES:
+            self._queued()
+
+    def put_event(
+        self, event: Event, nbytes: int, timeout: float | None, *, multicast: bool = False, may_overdraw: bool = False,
+    ) -> None:
+        """Queue an event for the stack, in order with the messages; one of `nbytes` > 0 is admitted as a message is.
+
+        multicast: it carries a message to all members, for which there may be too few receivers. may_overdraw: as `put`
+        does for the thread of the callbacks; not for the chunks of a state, which would fill the memory.
+        """
+        with self._lock:
+            if self._gated or (nbytes and self.nbytes + nbytes > self.limit_bytes):
+                self._admit(nbytes, multicast, timeout, may_overdraw)
+            self._open = None                                # messages that follow must not join one before the event
+            self._opens.clear()
+            self._items.append((event, nbytes + MESSAGE_COST))
+            idle = not self.nbytes
+            self.nbytes += nbytes + MESSAGE_COST
+        if idle:
+            self._queued()
+
+    def _admit(self, cost: int, multicast: bool, timeout: float | None, may_overdraw: bool = True) -> None:
+        """With the lock held: return when an item of `cost` bytes may be queued, with one deadline for all waiting.
+
+        Receivers come before room, and both are looked at again after every wake-up, because the lock was given back
+        meanwhile:
+        * A group that refuses multicasts does so at once, whether the queue is full or not. And while receivers are
+          missing FLOW keeps multicasts back, which is what fills the queue: the error must name the cause.
+        * A sender that found receivers and then waited for room may have lost them; one that waited for receivers may
+          have lost the room to senders of unicasts. Queued on what was true before the wait, the first message would
+          break the promise of FLOW, the second the bound.
+        """
+        limit = self.limit_bytes
+        if may_overdraw and self.owner is not None and threading.get_ident() == self.owner:
+            limit *= OVERDRAFT
+        until = None if timeout is None or timeout == NOW else monotonic() + timeout
+        self._blocked += 1                                   # under the lock, so nothing changes unnoticed from here on
+        try:
+            while True:
+                if self._refused is not None:
+                    raise self._refused()
+                left = None if until is None else until - monotonic()
+                over = left is not None and left <= 0
+                if multicast and self._too_few is not None:
+                    if self._too_few.raises or timeout == NOW or over:
+                        raise ReceiversMissingError(self._too_few.receivers, self._too_few.wanted)
+                elif not cost or not self.nbytes or self.nbytes + cost <= limit or timeout == NOW:
+                    return                                   # larger than the queue: admitted when it is empty
+                elif over:
+                    raise SendTimeoutError(f"the send queue ({self.limit_bytes} bytes) stayed full for {timeout:g} s: "
+                                           "the receivers are slower than this sender")
+                self._changed.wait(left)
+        finally:
+            self._blocked -= 1
+
+    def _open_batch(self, dest: Address | None, flags: int, headers: tuple[Header, ...]) -> QueuedBatch:
+        batch = self._open = self._opens[dest] = QueuedBatch(dest, flags, headers)
+        self._items.append(batch)
+        return batch
+
+    def _close_batch(self, batch: QueuedBatch) -> None:
+        if self._open is batch:
+            self._open = None
+        if self._opens.get(batch.dest) is batch:
+            del self._opens[batch.dest]
+
+    # --- for senders that cannot block ------------------------------------------------------------------------------
+
+    def has_room(self) -> bool:
+        """Whether a message would be taken without waiting, or refused at once."""
+        too_few = self._too_few
+        return self.nbytes < self.limit_bytes and (too_few is None or too_few.raises)
+
+    def when_room(self, call: Callable[[], None]) -> None:
+        """Make the call once, from any thread, when there is room or the queue is closed; at once if so already."""
+        with self._lock:
+            waits = self._too_few is not None and not self._too_few.raises
+            if (self.nbytes > self.limit_bytes // 2 or waits) and self._refused is None:
+                self._waiting.append(call)
+                return
+        call()
+
+    def lacking(self) -> ChannelError | None:
+        """The error of a send that timed out waiting for receivers; None if it waited for room."""
+        too_few = self._too_few
+        return None if too_few is None else ReceiversMissingError(too_few.receivers, too_few.wanted)
+
+    # --- the loop takes ---------------------------------------------------------------------------------------------
+
+    def take(self, max_bytes: int) -> list[QueuedBatch | tuple[Event, int]]:
+        """The oldest items, at least one if there is any, and no more than `max_bytes` with those after it."""
+        with self._lock:
+            taken: list[QueuedBatch | tuple[Event, int]] = []
+            nbytes = 0
+            items = self._items
+            while items and nbytes < max_bytes:
+                item = items.popleft()
+                if isinstance(item, QueuedBatch):
+                    nbytes += item.nbytes
+                    self._close_batch(item)
+                else:
+                    nbytes += item[1]
+                taken.append(item)
+            self.nbytes -= nbytes
+            assert self.nbytes >= 0, "no more is taken than was put"
+            calls = self._wake() if self.nbytes <= self.limit_bytes // 2 else []
+        for call in calls:
+            call()
+        return taken
+
+    def close(self, reason: Callable[[], ChannelError]) -> None:
+        """Refuse everything from now on with what `reason` makes, waiting senders too; the loop may still take."""
+        with self._lock:
+            self._refused, self._gated = reason, True
+            calls = self._wake()
+        for call in calls:
+            call()
+
+    def connected(self, group: GroupConnected) -> None:
+        """FLOW found enough receivers, or too few: then multicasts are refused, or wait for them."""
+        with self._lock:
+            self._too_few = None if group.connected else group
+            self._gated = self._too_few is not None or self._refused is not None
+            calls = self._wake()
+        for call in calls:
+            call()
+
+    def _wake(self) -> list[Callable[[], None]]:
+        """With the lock held: wake the senders that wait; the calls to make once the lock is given back."""
+        if self._blocked:
+            self._changed.notify_all()
+        calls, self._waiting = self._waiting, []
+        return calls

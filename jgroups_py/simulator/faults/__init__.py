@@ -1,0 +1,1 @@
+"""Faults and traffic as data: timed actions, drawn from a seed."""

@@ -1,0 +1,40 @@
+"""Profiles: the kind of world that a seed makes, its faults and its traffic, and when it counts as at rest.
+
+A seed first chooses which kinds of fault it uses at all (swarm testing, Groce et al. 2012): few kinds at a time reach
+more states than all kinds at once. The stacks are the shipped files, so the tested stacks are those of users. A profile
+declares the states that it must reach (`reaches`, keys of coverage.py), and a test checks it.
+"""
+from __future__ import annotations
+
+from jgroups_py.simulator.profiles.base import REST_LIMIT_NS, Plan, Profile
+from jgroups_py.simulator.profiles.clocks import ClocksProfile
+from jgroups_py.simulator.profiles.flow import FlowProfile
+from jgroups_py.simulator.profiles.group import GroupProfile
+from jgroups_py.simulator.profiles.hostile import HostileProfile
+from jgroups_py.simulator.profiles.interleavings import InterleavingsProfile
+from jgroups_py.simulator.profiles.large import LargeProfile
+from jgroups_py.simulator.profiles.late import LateProfile
+from jgroups_py.simulator.profiles.limits import LimitsProfile
+from jgroups_py.simulator.profiles.mqtt import MqttProfile
+from jgroups_py.simulator.profiles.operators import OperatorsProfile
+from jgroups_py.simulator.profiles.relay import RelayCrashProfile, RelayProfile
+from jgroups_py.simulator.profiles.replicas import ReplicasProfile
+from jgroups_py.simulator.profiles.scale import ScaleProfile
+from jgroups_py.simulator.profiles.site_crash import SiteCrashProfile
+from jgroups_py.simulator.profiles.split_brain import SplitBrainProfile
+from jgroups_py.simulator.profiles.split_topics import ScaleTopicsProfile, SplitBrainTopicsProfile, StormTopicsProfile
+from jgroups_py.simulator.profiles.states import SiteStatesProfile, StatesProfile
+from jgroups_py.simulator.profiles.storm import RelayStormProfile
+from jgroups_py.simulator.profiles.swim import SwimAloneProfile, SwimGroupProfile
+from jgroups_py.simulator.profiles.topics import TopicsProfile
+from jgroups_py.simulator.profiles.wan import WanProfile
+
+PROFILES: dict[str, type[Profile]] = {
+    profile.name: profile for profile in (
+        GroupProfile, RelayProfile, RelayCrashProfile, RelayStormProfile, SplitBrainProfile, LimitsProfile,
+        ScaleProfile, SiteCrashProfile, OperatorsProfile, InterleavingsProfile, LateProfile, ClocksProfile, WanProfile,
+        LargeProfile, TopicsProfile, SplitBrainTopicsProfile, StormTopicsProfile, ScaleTopicsProfile,
+        SwimAloneProfile, SwimGroupProfile, ReplicasProfile, FlowProfile, HostileProfile, StatesProfile,
+        SiteStatesProfile, MqttProfile)}
+
+__all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]

@@ -1,0 +1,4 @@
+"""Test benches for applications and protocols: a stack on a bench, applications on the simulator.
+
+Ring 6.
+"""

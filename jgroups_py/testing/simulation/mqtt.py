@@ -1,0 +1,523 @@
+"""Brokers of MQTT that federate (blocks/mqtt) on the simulator: nodes, clients, operations; `--profile mqtt`.
+
+Every member is a node: a broker, its federation, and a link on the simulated channel. Clients belong to a node; they
+publish, subscribe, vanish and come back, also to the node's next life, where they set their subscriptions again.
+Every payload is a number of its own. Q1, Q2, Q3, Q4, Q8, Q11, Q12 and Q14 of design/mqtt.md are checked; Q2 not of
+retained messages, which a new subscriber may get from the table and, a moment later, live.
+"""
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from random import Random
+from typing import Any
+
+import attrs
+
+import jgroups_py as jg
+from jgroups_py.blocks.mqtt.broker import Broker
+from jgroups_py.blocks.mqtt.decoder import Decoder
+from jgroups_py.blocks.mqtt.federation import FederationCore
+from jgroups_py.blocks.mqtt.federation_options import FederationOptions
+from jgroups_py.blocks.mqtt.group_link import GroupLink
+from jgroups_py.blocks.mqtt.options import BrokerOptions
+from jgroups_py.blocks.mqtt.outputs import CloseConnection, Output, SendPacket, SendPublish
+from jgroups_py.blocks.mqtt.packets import (
+    ConnAckPacket,
+    ConnectPacket,
+    DisconnectPacket,
+    Packet,
+    Properties,
+    ProtocolVersion,
+    PubAckPacket,
+    PubCompPacket,
+    PublishPacket,
+    PubRecPacket,
+    PubRelPacket,
+    SentBy,
+    SubscribePacket,
+    Subscription,
+    UnsubscribePacket,
+    Will,
+)
+from jgroups_py.blocks.mqtt.publication import Publication
+from jgroups_py.model.address import Address
+from jgroups_py.model.errors import ChannelError
+from jgroups_py.model.units import NS_PER_S, seconds
+from jgroups_py.simulator.plan_parts import WHOLE, PlanPart
+from jgroups_py.simulator.runner import APPLICATIONS, Outcome
+from jgroups_py.testing.simulation.ledger import Broken
+from jgroups_py.testing.simulation.trial import Trial
+
+PROFILE = "mqtt"
+TOPICS = ("a/1", "a/2", "b/1", "b")
+FILTERS: dict[str, tuple[str, ...]] = {
+    "a/+": ("a/1", "a/2"), "a/1": ("a/1",), "#": (*TOPICS, "wills", "kept/1", "kept/2"),
+    "+/1": ("a/1", "b/1", "kept/1"), "b/#": ("b/1", "b"), "+": ("b", "wills"), "wills": ("wills",)}
+"""Filter -> the topics here that it matches."""
+KEPT = ("kept/1", "kept/2")
+CLIENTS_A_NODE = 2
+ACK_TIMEOUT_NS = seconds(2)
+FOR_EVER = 1_000_000
+BURST = (1, 1, 2, 3, 5, 20)
+COUNTED = {"messages_received": "messages from peers", "events_resent": "events sent again",
+           "peer_restarts": "restarts of a peer", "parked": "messages parked", "trees_wanted": "trees asked for"}
+
+
+@attrs.define(eq=False)
+class PublishedMessage:
+    """A publication of a client. due: sessions that have to get it, with the node that each is at; routed: how often a
+    node got it from the client, which repeats it to a node that does not know its session."""
+
+    number: int
+    publisher: str
+    topic: str
+    qos: int
+    node: MqttNode
+    at_ns: int
+    due: dict[str, MqttNode] = attrs.field(factory=dict)
+    routed: int = 0
+    acknowledged: bool = False
+
+
+class MqttRun:
+    """The objects that all members of one seed share."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.counts: Counter[str] = Counter()
+        self.nodes: dict[str, MqttNode] = {}             # name -> its latest life
+        self.lives: list[MqttNode] = []
+        self.clients: dict[str, MqttClient] = {}
+        self.messages: dict[int, PublishedMessage] = {}
+        self.broken: Broken | None = None                # what was found while it came to rest
+
+    def start(self, channel: Any) -> MqttNode:
+        """The application of a member that starts."""
+        node = MqttNode(channel, self)
+        before = self.nodes.get(channel.name)
+        self.nodes[channel.name] = node
+        self.lives.append(node)
+        for number in range(CLIENTS_A_NODE):
+            name = f"{channel.name}{number}"
+            client = self.clients.setdefault(name, MqttClient(self, name, channel.name))
+            if before is not None:
+                client.lose_node()
+        return node
+
+    def reached(self) -> dict[str, int]:
+        """State -> how often the run reached it."""
+        counts = Counter(self.counts)
+        for node in self.lives:
+            counts.update({COUNTED[name]: number for name, number in node.core.counters.items() if name in COUNTED})
+        return dict(counts)
+
+    def at_end(self, nodes: list[MqttNode]) -> None:
+        """Once all is at rest: everything has arrived, and all know the same."""
+        if self.broken is not None:
+            raise self.broken
+        for client in self.clients.values():
+            node = self.nodes[client.home]
+            if node in nodes and not client.connection:
+                client.come()
+        for node in nodes:
+            node.check_peers([other for other in nodes if other is not node])
+        self.check_retained(nodes)
+        for client in self.clients.values():
+            if self.nodes[client.home] in nodes and client.unacknowledged:
+                raise Broken("Q11", f"{client.name} has no answer for {sorted(client.unacknowledged)}")
+        for message in self.messages.values():
+            for session, node in message.due.items():
+                self.check_arrival(message, session, node, nodes)
+
+    def check_arrival(self, message: PublishedMessage, session: str, node: MqttNode, nodes: list[MqttNode]) -> None:
+        """Q1. Excused: a session whose node is gone; a publisher's node that is gone, with what it had for a peer that
+        it could not reach."""
+        if not message.qos or not message.acknowledged or node not in nodes:
+            return
+        if message.node not in nodes and message.number not in node.taken:
+            return
+        client = self.clients[session.partition("/")[0]]
+        if message.number not in client.had[session]:
+            raise Broken("Q1", f"{session} at {node.channel.address} never got {message.number}, published by "
+                               f"{message.publisher} at {message.at_ns / NS_PER_S:.6f}")
+
+    def check_retained(self, nodes: list[MqttNode]) -> None:
+        """Q8: one winner of each topic."""
+        found = {}
+        for node in nodes:
+            kept = {each.topic: each.payload for each in node.broker.router.retained.matching("#", node.now_ns())}
+            found[node.channel.name] = kept
+        if len({tuple(sorted(kept.items())) for kept in found.values()}) > 1:
+            raise Broken("Q8", f"retained messages differ: {found}")
+
+
+class MqttNode(jg.Receiver):
+    """One life of a broker."""
+
+    def __init__(self, channel: Any, run: MqttRun) -> None:
+        self.channel = channel
+        self.run = run
+        rng = Random(f"{run.seed}/{channel.name}/{len(run.lives)}")
+        options = FederationOptions(
+            name=channel.name, keep_peer_s=600.0, window_bytes=rng.choice((2_000, 1 << 20)),
+            batch_bytes=rng.choice((500, 64 << 10)))
+        self.core = FederationCore(
+            options, rng, now_ns=self.now_ns(),
+            wall_offset_ns=seconds(1_000_000) + rng.randrange(-seconds(1), seconds(1)))
+        self.broker = Broker(
+            BrokerOptions(node_name=channel.name, sys_interval_s=0, ack_timeout_s=ACK_TIMEOUT_NS / NS_PER_S,
+                          match_cache=rng.choice((0, 2, 100))),
+            rng, now_ns=self.now_ns(), federation=self.core)
+        self.core.attach(self.broker)
+        self.link = GroupLink(self.core, self.send)
+        self.taken: dict[int, None] = {}                 # numbers of peers' messages that this node has taken over
+        self.connections: dict[int, MqttClient] = {}
+        self.last_connection = 0
+        self.is_settling = False
+        self._wake_ns: int | None = None
+        self._deliver = self.broker.deliver
+        self.broker.deliver = self.take_over             # type: ignore[method-assign]
+        channel.receiver = self
+
+    def take_over(self, publication: Publication, groups: Any, now_ns: int, shared_only: bool = False) -> None:
+        """A peer's message, on its way to the sessions here."""
+        self.taken[int(publication.payload or 0)] = None
+        self._deliver(publication, groups, now_ns, shared_only)
+
+    # --- the group --------------------------------------------------------------------------------------------------
+
+    def view_accepted(self, view: jg.View) -> None:
+        self.link.view_installed(view, self.channel.address, self.now_ns())
+        self.settle()
+
+    def receive(self, message: jg.Message) -> None:
+        assert message.src is not None, "a delivered message has a source"
+        self.link.received(message.src, message.payload, self.now_ns())
+        self.settle()
+
+    def now_ns(self) -> int:
+        now_ns: int = round(self.channel.now * NS_PER_S)
+        return now_ns
+
+    def send(self, dest: Address | None, data: bytes) -> None:
+        try:
+            self.channel.send(dest, data)
+        except ChannelError:
+            self.run.counts["frames refused by the channel"] += 1
+
+    def settle(self) -> None:
+        """Carry out what federation and broker want, until nothing more comes, and set the timer."""
+        if self.is_settling:
+            return
+        self.is_settling = True
+        try:
+            while True:
+                self.link.flush(self.now_ns())
+                outputs = self.broker.drain()
+                if not outputs:
+                    break
+                for output in outputs:
+                    client = self.connections.get(output.connection)
+                    if client is not None:
+                        client.take(output)
+        except Broken as broken:
+            self.run.broken = self.run.broken or broken
+            raise
+        finally:
+            self.is_settling = False
+        due_ns = min(self.core.next_deadline_ns(), self.broker.next_deadline_ns() or self.core.next_deadline_ns())
+        if self._wake_ns is None or due_ns < self._wake_ns:
+            self._wake_ns = due_ns
+            self.channel.later(max(0.0, (due_ns - self.now_ns()) / NS_PER_S), self.wake, due_ns)
+
+    def wake(self, due_ns: int) -> None:
+        if self._wake_ns == due_ns:
+            self._wake_ns = None
+        if self.channel.state is jg.ChannelState.CONNECTED:
+            self.core.tick(self.now_ns())
+            self.broker.tick(self.now_ns())
+            self.settle()
+
+    # --- operations and checks ----------------------------------------------------------------------------------------
+
+    def act(self, rng: Random) -> None:
+        """Some operations of clients of this node."""
+        for _ in range(rng.choice(BURST)):
+            self.run.clients[f"{self.channel.name}{rng.randrange(CLIENTS_A_NODE)}"].act(rng)
+        self.check_ledgers()
+
+    def check_ledgers(self) -> None:
+        """Q12."""
+        for peer in self.core.report(self.now_ns()):
+            held = peer["queued"] + peer["unacknowledged"]
+            if peer["accepted"] != peer["acknowledged"] + held + sum(peer["dropped"].values()):
+                raise Broken("Q12", f"the ledger of {self.channel.name} does not add up: {peer}")
+
+    def check_peers(self, others: list[MqttNode]) -> None:
+        """Q14, and nothing is left to be sent."""
+        for other in others:
+            name = other.channel.name
+            known = self.core.interest_of_peers.peers.get(name)
+            wanted = other.core.own.filters
+            if known is None or known.filters != wanted:
+                raise Broken("Q14", f"{self.channel.name} takes {None if known is None else known.filters} for the "
+                                    f"filters of {name}: {wanted}")
+            if self.core.peers[name].stream.held:
+                raise Broken("Q1", f"{self.channel.name} still has {self.core.peers[name].stream.held} events for "
+                                   f"{name}: {self.core.peers[name].state}")
+
+    def knows(self, other: MqttNode, filter: str) -> bool:
+        """Whether this node was told of a filter of another one's present life."""
+        known = self.core.interest_of_peers.peers.get(other.channel.name)
+        return known is not None and known.incarnation == other.core.incarnation and filter in known.filters
+
+
+class MqttClient:
+    """A client of one node, with a session that outlives its connections. life: of the session."""
+
+    def __init__(self, run: MqttRun, name: str, home: str) -> None:
+        self.run = run
+        self.name = name
+        self.home = home
+        self.connection = 0
+        self.life = 0
+        self.last_id = 0
+        self.will = 0
+        self.decoder = Decoder(SentBy.SERVER, ProtocolVersion.MQTT_5)
+        self.filters: dict[str, int] = {}
+        self.ever: dict[str, None] = {}                  # filters that it had at any time
+        self.unacknowledged: dict[int, PublishPacket | None] = {}    # None: PUBREC came
+        self.numbers: dict[int, int] = {}                # packet id -> number
+        self.received_2: dict[int, None] = {}
+        self.had: defaultdict[str, Counter[int]] = defaultdict(Counter)      # session -> number -> times
+        self.highest: dict[tuple[str, str, str, int], int] = {}
+
+    @property
+    def node(self) -> MqttNode:
+        """The life of its node that is there now."""
+        return self.run.nodes[self.home]
+
+    @property
+    def session(self) -> str:
+        """The name of its session."""
+        return f"{self.name}/{self.life}"
+
+    # --- connections --------------------------------------------------------------------------------------------------
+
+    def come(self) -> None:
+        """Connect, go on with the session or begin one with the same subscriptions, repeat what has no answer."""
+        node = self.node
+        node.last_connection += 1
+        self.connection = node.last_connection
+        self.decoder = Decoder(SentBy.SERVER, ProtocolVersion.MQTT_5)
+        node.connections[self.connection] = self
+        now_ns = node.now_ns()
+        node.broker.connected(self.connection, now_ns)
+        self.will = self.publication("wills", 2, 0).number
+        self.send(ConnectPacket(
+            self.name, ProtocolVersion.MQTT_5, False, will=Will("wills", b"%d" % self.will, 2, False),
+            properties=Properties(session_expiry_interval=FOR_EVER)))
+
+    def connected(self, packet: ConnAckPacket) -> None:
+        """CONNACK came."""
+        if packet.session_present:
+            self.run.counts["sessions that went on"] += 1
+        else:
+            self.life += 1
+            self.received_2.clear()
+            for filter, qos in self.filters.items():
+                self.send(SubscribePacket(self.next_id(), (Subscription(filter, qos),)))
+        for packet_id, publish in list(self.unacknowledged.items()):
+            if publish is None and packet.session_present:
+                self.send(PubRelPacket(packet_id))
+            elif publish is None:
+                del self.unacknowledged[packet_id]       # the new session knows nothing of it
+            elif publish.qos == 2 and packet.session_present:
+                self.send(attrs.evolve(publish, dup=True))       # which was routed when it came first
+            else:
+                self.route(self.run.messages[self.numbers[packet_id]], attrs.evolve(publish, dup=True))
+
+    def lose_node(self) -> None:
+        """Its node has ended: no will comes of that."""
+        self.connection = 0
+
+    def leave(self, with_will: bool) -> None:
+        """End the connection, with DISCONNECT or without."""
+        node, connection, self.connection = self.node, self.connection, 0
+        now_ns = node.now_ns()
+        if with_will:
+            self.due(self.run.messages[self.will])
+            node.broker.lost(connection, now_ns)
+            self.run.messages[self.will].acknowledged = True
+        else:
+            node.broker.received(connection, (DisconnectPacket(),), now_ns)
+        node.connections.pop(connection, None)
+        node.settle()
+
+    # --- operations ---------------------------------------------------------------------------------------------------
+
+    def act(self, rng: Random) -> None:
+        """One operation."""
+        if not self.connection:
+            self.come()
+            return
+        action, = rng.choices(("publish", "retain", "subscribe", "unsubscribe", "vanish", "leave"), (30, 2, 3, 1, 1, 1))
+        filter = rng.choice(tuple(FILTERS))
+        if action == "publish":
+            self.publish(rng.choice(TOPICS), rng.choice((0, 1, 2)), retain=False)
+        elif action == "retain":
+            self.run.counts["retained messages"] += 1
+            self.publish(rng.choice(KEPT), 1, retain=True)
+        elif action == "subscribe" and filter not in self.filters:
+            self.filters[filter] = 2
+            self.ever[filter] = None
+            self.send(SubscribePacket(self.next_id(), (Subscription(filter, 2),)))
+        elif action == "unsubscribe" and filter in self.filters:
+            del self.filters[filter]
+            for message in self.run.messages.values():
+                if message.topic in FILTERS[filter] and message.number not in self.had[self.session]:
+                    message.due.pop(self.session, None)
+            self.send(UnsubscribePacket(self.next_id(), (filter,)))
+        elif action in ("vanish", "leave"):
+            self.leave(with_will=action == "vanish")
+
+    def publication(self, topic: str, qos: int, packet_id: int) -> PublishedMessage:
+        number = len(self.run.messages) + 1
+        made = PublishedMessage(number, self.name, topic, qos, self.node, self.node.now_ns())
+        self.run.messages[number] = made
+        self.numbers[packet_id] = number
+        return made
+
+    def publish(self, topic: str, qos: int, retain: bool) -> None:
+        if len(self.unacknowledged) > 200:
+            return
+        packet_id = self.next_id() if qos else 0
+        message = self.publication(topic, qos, packet_id)
+        packet = PublishPacket(topic, b"%d" % message.number, qos, retain, packet_id=packet_id)
+        if qos:
+            self.unacknowledged[packet_id] = packet
+        self.route(message, packet)
+
+    def route(self, message: PublishedMessage, packet: PublishPacket) -> None:
+        self.due(message)
+        self.send(packet)
+
+    def due(self, message: PublishedMessage) -> None:
+        """The node gets a message now: the sessions that it must reach are those that the node was told of."""
+        node = self.node
+        message.routed += 1
+        message.node, message.at_ns, message.due = node, node.now_ns(), {}
+        for client in self.run.clients.values():
+            home = self.run.nodes.get(client.home)
+            if home is None or not client.life or client.session_node is not home:
+                continue
+            if any(message.topic in FILTERS[filter] and (home is node or node.knows(home, filter))
+                   for filter in client.filters):
+                message.due[client.session] = home
+
+    session_node: MqttNode | None = None                 # where the session of `life` is
+
+    def next_id(self) -> int:
+        """A packet id that is free."""
+        while True:
+            self.last_id = self.last_id % 65_535 + 1
+            if self.last_id not in self.unacknowledged:
+                return self.last_id
+
+    def send(self, packet: Packet) -> None:
+        """To the node, if there is a connection."""
+        if self.connection:
+            self.node.broker.received(self.connection, (packet,), self.node.now_ns())
+            self.node.settle()
+
+    # --- what comes ---------------------------------------------------------------------------------------------------
+
+    def take(self, output: Output) -> None:
+        """Carry out an output of the broker."""
+        if isinstance(output, SendPublish):
+            self.got(output)
+        elif isinstance(output, SendPacket):
+            self.answered(output.packet)
+        elif isinstance(output, CloseConnection):
+            raise Broken("MQTT", f"{self.name} was disconnected: {output.reason.name}, {output.detail}")
+
+    def got(self, output: SendPublish) -> None:
+        """A message came: Q2, Q3, Q4."""
+        packet, = self.decoder.feed(output.frames.frame(output.qos, output.packet_id, output.retain, output.dup))
+        assert isinstance(packet, PublishPacket), "frames of a PUBLISH"
+        number = int(packet.payload)
+        message = self.run.messages[number]
+        if output.qos == 2 and output.packet_id in self.received_2:
+            self.answer(PubRecPacket(output.packet_id))
+            return
+        self.run.counts["messages delivered"] += 1
+        times = self.had[self.session]
+        times[number] += 1
+        told = f"{self.session} got {number} of {message.publisher}"
+        if not any(message.topic in FILTERS[filter] for filter in self.ever):
+            raise Broken("Q4", f"{told} about {message.topic}, which no filter of {sorted(self.ever)} matches")
+        if times[number] > max(1, message.routed) and message.topic not in KEPT and not output.dup:
+            raise Broken("Q2", f"{told} {times[number]} times; it was routed {message.routed} times")
+        key = self.session, message.publisher, message.topic, message.qos
+        if message.routed == 1 and message.topic in TOPICS and times[number] == 1 and not output.dup:
+            if number < self.highest.get(key, 0):
+                raise Broken("Q3", f"{told} behind {self.highest[key]}")
+            self.highest[key] = number
+        if output.qos == 1:
+            self.answer(PubAckPacket(output.packet_id))
+        elif output.qos == 2:
+            self.received_2[output.packet_id] = None
+            self.answer(PubRecPacket(output.packet_id))
+
+    def answered(self, packet: Packet) -> None:
+        if isinstance(packet, ConnAckPacket):
+            self.session_node = self.node
+            self.connected(packet)
+        elif isinstance(packet, PubRelPacket):
+            self.received_2.pop(packet.packet_id, None)
+            self.answer(PubCompPacket(packet.packet_id))
+        elif not isinstance(packet, PubAckPacket | PubRecPacket | PubCompPacket):
+            return
+        elif packet.packet_id in self.unacknowledged:
+            if not isinstance(packet, PubCompPacket):
+                self.acknowledged(self.run.messages[self.numbers[packet.packet_id]])
+            if isinstance(packet, PubRecPacket):
+                self.unacknowledged[packet.packet_id] = None
+                self.answer(PubRelPacket(packet.packet_id))
+            else:
+                del self.unacknowledged[packet.packet_id]
+
+    def answer(self, packet: Packet) -> None:
+        """Inside `settle`, which carries on with what follows."""
+        if self.connection:
+            self.node.broker.received(self.connection, (packet,), self.node.now_ns())
+
+    def acknowledged(self, message: PublishedMessage) -> None:
+        """Q1, at once: what was acknowledged in time is at every node that could have it."""
+        if message.acknowledged:
+            return
+        message.acknowledged = True
+        self.run.counts["publishes acknowledged"] += 1
+        if message.node.now_ns() - message.at_ns >= ACK_TIMEOUT_NS:
+            return
+        for session, home in message.due.items():
+            peer = message.node.core.peers.get(home.channel.name)
+            if home is message.node or peer is None or not peer.is_up or peer.handle != home.channel.address:
+                continue
+            if message.number not in home.taken and peer.came_ns < message.at_ns:
+                raise Broken("Q1", f"{message.number} of {message.publisher} was acknowledged before {session} had it")
+
+
+def act(node: MqttNode, rng: Random) -> None:
+    """Operations of clients of a member: the trial's `act`."""
+    node.act(rng)
+
+
+def run(seed: int, part: PlanPart = WHOLE, keep: bool = False) -> Outcome:
+    """Run a seed, or a part of it."""
+    shared = MqttRun(seed)
+    outcome = Trial(PROFILE, shared.start, act, at_end=shared.at_end).run(seed, part, keep=keep)
+    return attrs.evolve(outcome, reached={**outcome.reached, **shared.reached()})
+
+
+APPLICATIONS[PROFILE] = run

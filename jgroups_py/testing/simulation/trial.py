@@ -1,0 +1,207 @@
+"""A user's application under the faults of a profile, with its own checks.
+
+The plan is the profile's: its members, its faults, and operations of the application at the times of its messages. So
+operations fall around faults, and a seed has the same faults for every application.
+"""
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+import attrs
+
+from jgroups_py.config.spec import StackSpec
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import Header
+from jgroups_py.model.errors import ChannelError
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.node.node import BridgeLoader
+from jgroups_py.simulator.checkers import Violation
+from jgroups_py.simulator.faults.actions import Action, SendMessages, Starter, is_up
+from jgroups_py.simulator.plan_parts import WHOLE, PlanPart
+from jgroups_py.simulator.process import App, Process
+from jgroups_py.simulator.profiles import PROFILES, Plan, Profile
+from jgroups_py.simulator.runner import Outcome, judged, run_setting
+from jgroups_py.simulator.shrink import shrink
+from jgroups_py.simulator.world import World
+from jgroups_py.testing.simulation.channel import SimulatedChannel
+from jgroups_py.testing.simulation.member import SimulatedMember
+
+Check = Callable[[list[Any]], object]
+SETTLE_NS = seconds(10)                  # within it `at_end` must hold once all is at rest
+SETTLE_STEP_NS = millis(250)
+SILENCE_NS = seconds(1)                  # without a message: then the applications have settled
+MAX_SENDS = 5000                         # of all members at one instant
+
+
+@attrs.frozen
+class Trial:
+    """A simulation of an application.
+
+    start: makes the application of a member that starts, given its channel; it is the receiver, unless it sets one.
+    act: one operation, given an application and a random generator; members call it at random times. always, at_end:
+    checks that assert on the list of running applications: after every callback and operation; once all faults have
+    healed, all members are in one view and no message is under way (at_end has SETTLE_NS to become true).
+    falls_silent: the applications stop sending some time after healing, and the run ends only then.
+    """
+
+    profile: str
+    start: Callable[[Any], Any]
+    act: Callable[[Any, Random], object] | None = None
+    always: Check | None = None
+    at_end: Check | None = None
+    falls_silent: bool = False
+
+    def run(self, seed: int, part: PlanPart = WHOLE, *, keep: bool = False) -> Outcome:
+        """Run one seed, or a part of it."""
+        setting = PROFILES[self.profile](seed)
+        setting.plan = self.plan(setting.plan)
+        return run_setting(setting, Stage(self, seed), part, judge, keep=keep)
+
+    def shrunk(self, outcome: Outcome, limit_s: float) -> Outcome:
+        """The smallest failing part of a seed that is found within `limit_s` seconds."""
+        plan = self.plan(PROFILES[self.profile](outcome.seed).plan)
+        return shrink(outcome, plan, lambda part: self.run(outcome.seed, part), limit_s)
+
+    def plan(self, plan: Plan) -> Plan:
+        """A plan with the same faults, and the application's operations in place of messages."""
+        return attrs.evolve(plan, traffic=tuple(
+            Act(action.at_ns, action.name, number) if isinstance(action, SendMessages) else action
+            for number, action in enumerate(plan.traffic)))
+
+
+@attrs.frozen
+class Act(Action):
+    """An operation of a member's application, if it is in a view; each has its own random generator."""
+
+    kind = "operation"
+    name: str
+    number: int
+
+    def do(self, world: World, start: Starter) -> bool:
+        assert isinstance(world, Stage), "operations need a stage"
+        process = world.processes.get(self.name)
+        if process is None or process.paused or not is_up(world, self.name):
+            return False
+        member = process.app
+        assert isinstance(member, SimulatedMember), "on a stage every member runs an application"
+        act = world.trial.act
+        if act is None or not member.ready:
+            return False
+        world.guard("act", act, member.application, Random(f"{world.seed}/act/{self.number}"), refusals=True)
+        world.check_always()
+        return True
+
+    def describe(self) -> str:
+        return f"operation of {self.name}"
+
+
+class Stage(World):
+    """A world whose members run the application of a trial."""
+
+    def __init__(self, trial: Trial, seed: int) -> None:
+        super().__init__(seed)
+        self.trial = trial
+        self.failures: list[Violation] = []
+        self._sends = 0                                  # at the virtual time `_sent_ns`
+        self._sent_ns = -1
+
+    def start(
+        self, name: str, spec: StackSpec, cluster: str = "demo", *, bridge: StackSpec | BridgeLoader | None = None,
+        app: App | None = None, host: str | None = None,
+    ) -> Process:
+        """Start a member with the trial's application, which takes messages at the rate of `app`."""
+        member = SimulatedMember(self, spec, app.rate if app is not None else 0)
+        return super().start(name, spec, cluster, bridge=bridge, app=member, host=host)
+
+    def make_application(self, channel: SimulatedChannel) -> Any:
+        """Make the user's application for a member that starts; it may set the channel's receiver."""
+        return self.trial.start(channel)
+
+    def applications(self) -> list[Any]:
+        """The applications of running members, in order of their first start."""
+        members = [process.app for name, process in self.processes.items() if is_up(self, name)]
+        return [member.application for member in members if isinstance(member, SimulatedMember)]
+
+    def send(
+        self, name: str, dest: str | Address | None, payloads: Sequence[bytes], flags: int = 0,
+        headers: tuple[Header, ...] = (),
+    ) -> None:
+        """Send as in any world; raises RuntimeError where applications reply to replies without end at one instant."""
+        self._sends = self._sends + 1 if self._sent_ns == self.now_ns else 1
+        self._sent_ns = self.now_ns
+        if self._sends > MAX_SENDS:
+            raise RuntimeError(f"{MAX_SENDS} sends at one instant: the applications reply to each other without end")
+        super().send(name, dest, payloads, flags, headers)
+
+    def has_settled(self) -> bool:
+        """Whether the applications have stopped sending, if the trial provides that."""
+        return not self.trial.falls_silent or self.now_ns - self._sent_ns > SILENCE_NS
+
+    # --- checks -----------------------------------------------------------------------------------------------------
+
+    def guard(self, what: str, call: Callable[..., Any], *arguments: Any, refusals: bool = False) -> Any:
+        """Call the application; an exception fails the run (refusals: except a ChannelError).
+
+        After the first failure nothing is called any more, as in a test.
+        """
+        if self.failures:
+            return None
+        try:
+            return call(*arguments)
+        except ChannelError as error:
+            if not refusals:
+                self.failed(what, error)
+        except Exception as error:       # noqa: BLE001  any exception of the application is a finding, with its seed
+            self.failed(what, error)
+        return None
+
+    def check_always(self) -> None:
+        """Run the `always` check; its first failure ends the checks."""
+        if self.trial.always is not None:
+            self.guard(name_of(self.trial.always, "always"), self.trial.always, self.applications())
+
+    def failed(self, what: str, error: BaseException) -> None:
+        """Record an exception of the application; it may name the guarantee that it violates."""
+        what = getattr(error, "guarantee", what)
+        if isinstance(error, AssertionError):
+            text = str(error) or "an assertion does not hold:\n" + traceback.format_exc(limit=-1)
+        else:
+            text = "raised\n" + "".join(traceback.format_exception(error, limit=-4))
+        self.failures.append(Violation(what, text.rstrip(), self.now_ns))
+
+    def check_at_end(self) -> None:
+        """Run the `at_end` check until it holds, for at most SETTLE_NS."""
+        check = self.trial.at_end
+        if check is None or self.failures:
+            return
+
+        found: list[Violation] = []
+
+        def fails() -> bool:
+            self.guard(name_of(check, "at_end"), check, self.applications())
+            found[:], self.failures = self.failures, []
+            return bool(found)
+        if not self.run_while(fails, SETTLE_NS, SETTLE_STEP_NS):
+            self.failures = found
+
+
+def judge(world: World, setting: Profile) -> list[Violation]:
+    """The application's failures first, then the violations of the checkers."""
+    assert isinstance(world, Stage), "a trial runs on a stage"
+    found = judged(world, setting)
+    restless = [] if world.has_settled() else [
+        Violation("L", "the applications still send messages, although all faults healed long ago", world.now_ns)]
+    world.check_at_end()
+    return [*world.failures, *restless, *found]
+
+
+def name_of(check: Callable[..., object], otherwise: str) -> str:
+    """The name of a check; `otherwise` for a lambda."""
+    name = getattr(check, "__name__", otherwise)
+    return otherwise if name == "<lambda>" else name
+
+
+__all__ = ["Act", "Check", "SimulatedChannel", "Stage", "Trial"]

@@ -1,0 +1,380 @@
+"""The wire format: headers as declared fields, batches as frames (specified byte by byte in design/wire.md).
+
+A header class is declared with `@header(proto=, kind=)` and fields made by `field(CODEC)`; field order is byte order.
+A frame's checksum covers everything but the payloads: what the protocols act on is not left to the checksums of the
+network alone. There is no pickle and no reflection on received names.
+"""
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from functools import lru_cache
+from hashlib import blake2b
+from operator import attrgetter
+from typing import Any, TypeVar, dataclass_transform
+from zlib import crc32
+
+import attrs
+
+from jgroups_py.model.address import ADDRESS_BYTES, Address
+from jgroups_py.model.batch import Batch, Header
+from jgroups_py.model.errors import WireError
+from jgroups_py.wire.codec import (
+    ADDRESS,
+    BYTES,
+    NUMBER_LIMIT,
+    U16,
+    Codec,
+    Interner,
+    Reader,
+    mapping,
+)
+
+H = TypeVar("H", bound=type[Header])
+
+MAGIC = b"JP"
+VERSION = 1
+MULTICAST = 1                 # frame flag: no destination field
+EQUAL_LENGTHS = 2             # frame flag: one length for all messages
+KNOWN_FRAME_FLAGS = MULTICAST | EQUAL_LENGTHS
+
+_PREFIX = struct.Struct(">2sBBI")              # magic, version, frame flags, checksum
+_ORIGIN = struct.Struct(">I8s16s")             # bytes from here to the payloads, cluster id, source
+_START = struct.Struct(">2sBBII8s16s")         # both of them
+_BODY = struct.Struct(">HB")                   # flags of the batch, number of headers
+_HEADER = struct.Struct(">HBI")                # protocol id, kind, length of the body
+_U32 = struct.Struct(">I")
+_EQUAL = struct.Struct(">II")                  # number of messages, their one length
+_PREFIX_BYTES, _BODY_BYTES, _HEADER_BYTES, _EQUAL_BYTES = _PREFIX.size, _BODY.size, _HEADER.size, _EQUAL.size
+SOURCE_END = _START.size                       # where the source ends in a frame
+SOURCE_OFFSET = SOURCE_END - ADDRESS_BYTES
+
+
+def field(codec: Codec[Any], **options: Any) -> Any:
+    """A field of a header class, written and read by `codec`."""
+    return attrs.field(metadata={"codec": codec}, **options)
+
+
+@attrs.frozen(eq=False)
+class HeaderCodec:
+    """How one header class is written and read.
+
+    lead: protocol id, kind and length, as they stand before a body of fixed size; values: the fields of such a header;
+    whole: both of them; form: its body; limited: which values are numbers. One of variable size has `read` instead.
+    """
+
+    cls: type[Header]
+    pack: Callable[[Any], bytes]
+    read: Callable[[Reader], Header] | None = None
+    lead: bytes = b""
+    values: Callable[[Any], tuple[Any, ...]] | None = None
+    whole: struct.Struct = _HEADER
+    form: struct.Struct = _HEADER
+    limited: tuple[int, ...] = ()
+
+
+_by_id: dict[tuple[int, int], HeaderCodec] = {}
+_by_class: dict[type[Header], HeaderCodec] = {}
+_by_lead: dict[bytes, HeaderCodec] = {}        # of fixed size only
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def part(cls: H) -> H:
+    """Class decorator: fields that several headers begin with; no header itself."""
+    return attrs.define(cls, eq=True)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def header(*, proto: int, kind: int) -> Callable[[H], H]:
+    """Class decorator: makes a header class with a codec; its id on the wire is (proto, kind).
+
+    Headers are frozen by law 3, and to the type checker; a frozen attrs class would cost three times as much to make.
+    """
+    def decorate(cls: H) -> H:
+        made = attrs.define(cls, eq=True)
+        made.proto, made.kind = proto, kind
+        known = _by_id.get((proto, kind))
+        assert known is None or known.cls.__qualname__ == made.__qualname__, f"id {proto}/{kind} is taken"
+        codec = _header_codec(made)
+        _by_id[proto, kind] = codec
+        _by_class[made] = codec
+        if codec.lead:
+            _by_lead[codec.lead] = codec
+        return made
+    return decorate
+
+
+def known_headers() -> list[type[Header]]:
+    """All header classes declared so far, by (proto, kind)."""
+    return [_by_id[key].cls for key in sorted(_by_id)]
+
+
+def _header_codec(cls: type[Header]) -> HeaderCodec:
+    fields = [(a.name, a.metadata["codec"]) for a in attrs.fields(cls)]       # type: ignore[arg-type]
+    if all(codec.form for _, codec in fields):
+        return _fixed_header_codec(cls, fields)
+
+    def pack(value: Any) -> bytes:
+        body = bytearray()
+        for name, codec in fields:
+            codec.write(getattr(value, name), body)
+        return _HEADER.pack(cls.proto, cls.kind, len(body)) + body
+
+    def read(reader: Reader) -> Header:
+        return cls(*[codec.read(reader) for _, codec in fields])
+    return HeaderCodec(cls, pack, read)
+
+
+def _fixed_header_codec(cls: type[Header], fields: list[tuple[str, Codec[Any]]]) -> HeaderCodec:
+    """One struct for the whole header."""
+    names, code = [name for name, _ in fields], "".join(str(codec.form) for _, codec in fields)
+    form, whole = struct.Struct(">" + code), struct.Struct(f">{_HEADER_BYTES}s{code}")
+    lead = _HEADER.pack(cls.proto, cls.kind, form.size)
+    values: Callable[[Any], tuple[Any, ...]] = attrgetter(*names) if names else (lambda value: ())
+    if len(names) == 1:
+        only = attrgetter(names[0])
+        values = lambda value: (only(value),)                # noqa: E731
+    return HeaderCodec(cls, lambda value: whole.pack(lead, *values(value)), None, lead, values, whole, form,
+                       tuple(at for at, (_, codec) in enumerate(fields) if codec.limited))
+
+
+def encode_headers(headers: tuple[Header, ...], out: bytearray) -> None:
+    """Append the headers, first to last, to `out` (without their number)."""
+    for item in headers:
+        out += _by_class[item.__class__].pack(item)
+
+
+def decode_headers(reader: Reader, number: int) -> tuple[Header, ...]:
+    """Read `number` headers.
+
+    Raises:
+        WireError: a kind that is not known, a body that does not fit its length.
+    """
+    found, reader.pos = _headers(reader.data, reader.pos, reader.stop, number, reader.addresses)
+    return found
+
+
+def _headers(
+    data: bytes, pos: int, stop: int, number: int, addresses: Interner,
+) -> tuple[tuple[Header, ...], int]:
+    """The headers from `pos` on, and where they end."""
+    found: list[Header] = []
+    for _ in range(number):
+        codec = _by_lead.get(data[pos:pos + _HEADER_BYTES])
+        if codec is not None:
+            pos += _HEADER_BYTES
+            end = pos + codec.form.size
+            if end > stop:
+                raise WireError("a header is longer than its frame")
+            values = codec.form.unpack_from(data, pos)
+            for at in codec.limited:
+                if values[at] >= NUMBER_LIMIT:
+                    raise WireError("a number is too large")
+            found.append(codec.cls(*values))
+            pos = end
+        else:
+            header, pos = _variable_header(data, pos, stop, addresses)
+            found.append(header)
+    return tuple(found), pos
+
+
+def _variable_header(data: bytes, pos: int, stop: int, addresses: Interner) -> tuple[Header, int]:
+    if pos + _HEADER_BYTES > stop:
+        raise WireError("truncated")
+    proto, kind, length = _HEADER.unpack_from(data, pos)
+    codec = _by_id.get((proto, kind))
+    if codec is None:
+        raise WireError(f"unknown header {proto}/{kind}")
+    pos += _HEADER_BYTES
+    end = pos + length
+    if end > stop:
+        raise WireError("a header is longer than its frame")
+    reader = Reader(data, addresses, pos, end)
+    header = codec.read(reader) if codec.read is not None else None
+    if header is None or reader.pos != end:
+        raise WireError("a header does not fill its length")
+    return header, end
+
+
+def cluster_id(cluster: str) -> bytes:
+    """8 bytes that represent a cluster's name in every frame."""
+    return blake2b(cluster.encode(), digest_size=8).digest()
+
+
+def encode_body(batch: Batch, equal: bool) -> list[bytes | bytearray]:
+    """Flags, headers, lengths and payloads of a batch, as buffers to gather; `equal`: one length for all."""
+    return [_body_head(batch, equal), *batch.payloads]
+
+
+def _body_head(batch: Batch, equal: bool) -> bytes:
+    """The part of a body before the payloads."""
+    headers, payloads = batch.headers, batch.payloads
+    out = _BODY.pack(batch.flags, len(headers))
+    for item in headers:
+        codec = _by_class[item.__class__]
+        if codec.values is not None:
+            out += codec.whole.pack(codec.lead, *codec.values(item))
+        else:
+            out += codec.pack(item)
+    if equal:
+        return out + _EQUAL.pack(len(payloads), len(payloads[0]))
+    return out + struct.pack(f">{len(payloads) + 1}I", len(payloads), *map(len, payloads))
+
+
+def decode_body(reader: Reader, src: Address, dest: Address | None, equal: bool) -> Batch:
+    """A batch from the reader's position to its end; `equal`: one length for all messages."""
+    batch = _body(reader.data, reader.pos, reader.stop, reader.addresses, src, dest, equal)
+    reader.pos = reader.stop
+    return batch
+
+
+def _body(
+    data: bytes, pos: int, stop: int, addresses: Interner, src: Address, dest: Address | None, equal: bool,
+) -> Batch:
+    if pos + _BODY_BYTES > stop:
+        raise WireError("truncated")
+    flags, number = _BODY.unpack_from(data, pos)
+    headers, pos = _headers(data, pos + _BODY_BYTES, stop, number, addresses)
+    if not equal:
+        payloads = _read_lengths(data, pos, stop)
+        return Batch(src, dest, payloads, headers, flags, sum(map(len, payloads)))
+    if pos + _EQUAL_BYTES > stop:
+        raise WireError("truncated")
+    count, length = _EQUAL.unpack_from(data, pos)
+    pos += _EQUAL_BYTES
+    if count * length != stop - pos or not count:
+        raise WireError("messages do not fill the frame")
+    payloads = (data[pos:stop],) if count == 1 else _read_equal(data, pos, count, length)
+    return Batch(src, dest, payloads, headers, flags, stop - pos, length)
+
+
+def _read_equal(data: bytes, pos: int, count: int, length: int) -> tuple[bytes, ...]:
+    if not length:
+        # Empty messages take no bytes, so only the sender's own limit bounds how many there can be.
+        if count > MAX_EMPTY_MESSAGES:
+            raise WireError("too many empty messages")
+        return (b"",) * count
+    if count <= SLICE:
+        return _slices(length, count).unpack_from(data, pos)
+    found: list[bytes] = []
+    while count:
+        number = min(count, SLICE)
+        found += _slices(length, number).unpack_from(data, pos)
+        pos += number * length
+        count -= number
+    return tuple(found)
+
+
+MAX_EMPTY_MESSAGES = 65536
+SLICE = 64                    # messages of one length that one call cuts out: 15 ns each, a slice takes 95
+
+
+@lru_cache(maxsize=256)
+def _slices(length: int, number: int) -> struct.Struct:
+    return struct.Struct(f"{length}s" * number)
+
+
+def _read_lengths(data: bytes, pos: int, stop: int) -> tuple[bytes, ...]:
+    """The messages, each with a length of its own."""
+    if pos + _U32.size > stop:
+        raise WireError("truncated")
+    (count,) = _U32.unpack_from(data, pos)
+    pos += _U32.size
+    if count * _U32.size > stop - pos:
+        raise WireError("more messages announced than bytes are left")
+    lengths = struct.unpack_from(f">{count}I", data, pos)
+    pos += count * _U32.size
+    if sum(lengths) != stop - pos:
+        raise WireError("messages do not fill the frame")
+    found = []
+    for length in lengths:
+        found.append(data[pos:pos + length])
+        pos += length
+    return tuple(found)
+
+
+def encode_frame(cluster: bytes, batch: Batch) -> list[bytes | bytearray]:
+    """A batch as one frame: buffers to be gathered by the socket, payloads not copied."""
+    payloads, dest = batch.payloads, batch.dest
+    equal = len(payloads) == 1 or batch.length >= 0
+    flags = EQUAL_LENGTHS if equal else 0
+    body = _body_head(batch, equal)
+    if dest is None:
+        flags |= MULTICAST
+    else:
+        body = dest.raw + body
+    head = _ORIGIN.pack(_ORIGIN.size + len(body), cluster, batch.src.raw) + body
+    return [_PREFIX.pack(MAGIC, VERSION, flags, crc32(head, flags)) + head, *payloads]
+
+
+def headers_nbytes(batch: Batch) -> int:
+    """The size of a frame of this batch without lengths and payloads."""
+    out = bytearray()
+    encode_headers(batch.headers, out)
+    return SOURCE_END + ADDRESS_BYTES + _BODY.size + len(out) + 2 * _U32.size
+
+
+def decode_frame(data: bytes, cluster: bytes, addresses: Interner) -> Batch:
+    """The batch in a frame.
+
+    Raises:
+        WireError: "foreign version", "foreign cluster", "wrong checksum", or what is malformed.
+    """
+    if len(data) < SOURCE_END:
+        raise WireError("truncated")
+    magic, version, flags, checksum, length, its_cluster, source = _START.unpack_from(data)
+    if magic != MAGIC:
+        raise WireError("not a frame")
+    if version != VERSION:
+        raise WireError("foreign version")
+    if flags & ~KNOWN_FRAME_FLAGS:
+        raise WireError("unknown frame flags")
+    covered = _PREFIX_BYTES + length
+    if crc32(data[_PREFIX_BYTES:covered], flags) != checksum:
+        raise WireError("wrong checksum")
+    if its_cluster != cluster:
+        raise WireError("foreign cluster")
+    stop, dest, pos = len(data), None, SOURCE_END
+    if not flags & MULTICAST:
+        pos += ADDRESS_BYTES
+        if pos > stop:
+            raise WireError("truncated")
+        dest = addresses.get(data[SOURCE_END:pos])
+    batch = _body(data, pos, stop, addresses, addresses.get(source), dest, flags & EQUAL_LENGTHS != 0)
+    if covered != stop - batch.nbytes:
+        raise WireError("the checksum covers another part than it should")
+    return batch
+
+
+def pack_batch(batch: Batch, out: bytearray) -> None:
+    """A batch inside another message (retransmissions, held batches): u32 length, then source, dest and body."""
+    equal = batch.length >= 0
+    flags = (MULTICAST if batch.dest is None else 0) | (EQUAL_LENGTHS if equal else 0)
+    body = b"".join([bytes([flags]), batch.src.raw, b"" if batch.dest is None else batch.dest.raw,
+                     *encode_body(batch, equal)])
+    out += _U32.pack(len(body))
+    out += body
+
+
+def unpack_batch(reader: Reader) -> Batch:
+    """The batch that `pack_batch` encoded."""
+    end = reader.length(1) + reader.pos
+    limit, reader.stop = reader.stop, end
+    flags = reader.take(1)[0]
+    if flags & ~KNOWN_FRAME_FLAGS:
+        raise WireError("unknown frame flags")
+    src = ADDRESS.read(reader)
+    dest = None if flags & MULTICAST else ADDRESS.read(reader)
+    batch = decode_body(reader, src, dest, bool(flags & EQUAL_LENGTHS))
+    reader.stop = limit
+    return batch
+
+
+BATCH = Codec(lambda batch, out: pack_batch(batch, out), unpack_batch, 4 + 1 + ADDRESS_BYTES + 7)
+
+
+@header(proto=1, kind=0)
+class AppHeaders(Header):
+    """The headers that an application gave to a message: id (200 or more) -> bytes."""
+
+    items: dict[int, bytes] = field(mapping(U16, BYTES))

@@ -1,0 +1,12 @@
+"""Pages that are generated from the code are what the code says today."""
+from __future__ import annotations
+
+import pytest
+
+from tests.documents.generated import COMMAND, PAGES, REFERENCE, collapsed
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_generated_page_is_up_to_date(name: str) -> None:
+    written = (REFERENCE / name).read_text(encoding="utf-8")
+    assert collapsed(written) == collapsed(PAGES[name]()), f"docs/reference/{name} is stale: run {COMMAND}"

@@ -1,0 +1,23 @@
+"""An interpreter in which what an extra installs cannot be imported."""
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+
+@pytest.mark.slow                           # an interpreter of its own, in which the two cannot be imported
+def test_without_the_libraries_of_memberlist_the_error_names_the_extra_and_all_else_works():
+    program = ("import sys; sys.modules.update(msgpack=None, cryptography=None)\n"
+               "from jgroups_py.config.load import load; load('udp'); load('membership')\n"
+               "from jgroups_py.protocols import KNOWN; [known.load() for known in KNOWN.values()]\n"
+               "load('serf')")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr.strip().endswith("messages need msgpack: pip install 'jgroups_py[memberlist]'"), done.stderr
+
+
+@pytest.mark.slow
+def test_the_package_imports_without_spark():
+    code = "import sys; sys.modules['pyspark'] = None; import jgroups_py, jgroups_py.pipeline, jgroups_py.cli.pipeline"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,0 +1,22 @@
+"""Bugs planted into the production core, each the removal of one safeguard, for the simulator to find.
+
+`SAFEGUARDS` is the table; design/safeguards.md has it in words. Nothing of this is in the shipped package: a
+safeguard goes by replacing methods while seeds run.
+"""
+from __future__ import annotations
+
+from tests.simulator.planted_bugs.group import GROUP_SAFEGUARDS
+from tests.simulator.planted_bugs.hostile import HOSTILE_SAFEGUARDS
+from tests.simulator.planted_bugs.journal import JOURNAL_SAFEGUARDS
+from tests.simulator.planted_bugs.receipts import RECEIPT_SAFEGUARDS
+from tests.simulator.planted_bugs.relay import RELAY_SAFEGUARDS
+from tests.simulator.planted_bugs.replicas import REPLICA_SAFEGUARDS
+from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
+from tests.simulator.planted_bugs.states import STATES_SAFEGUARDS
+from tests.simulator.planted_bugs.swim import SWIM_SAFEGUARDS
+from tests.simulator.planted_bugs.topics import TOPICS_SAFEGUARDS
+
+SAFEGUARDS = (*GROUP_SAFEGUARDS, *RELAY_SAFEGUARDS, *RECEIPT_SAFEGUARDS, *JOURNAL_SAFEGUARDS, *REPLICA_SAFEGUARDS,
+              *SWIM_SAFEGUARDS, *TOPICS_SAFEGUARDS, *HOSTILE_SAFEGUARDS, *STATES_SAFEGUARDS)
+
+__all__ = ["SAFEGUARDS", "Patch", "Safeguard"]

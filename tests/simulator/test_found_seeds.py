@@ -1,0 +1,52 @@
+"""Seeds that once found a bug in RELAY, SWIM or below them (design/track-record.md) find it no more."""
+from __future__ import annotations
+
+import pytest
+
+from jgroups_py.simulator.runner import run_seed
+
+FOUND = (
+    ("relay", 984, "R3: a member that came back without an entry started beyond what it was owed"),
+    ("relay", 1513, "R3: a member that merged without an entry took what came for the first"),
+    ("relay", 11138, "R3: a relay whose site lacked again what it had acknowledged was not sent it again"),
+    ("relay", 1872, "R10: a dead relay, whose HELLO came late, stayed a peer for ever"),
+    ("limits", 2, "R3: a relay that founded its group got no report of losses"),
+    ("limits", 4, "R3: BASE came before HELLO, from a relay that was no peer yet"),
+    ("relay-storm", 38, "R3: no grace for the members of a relay that came back from a pause"),
+    ("split-brain", 116, "R4: half of a split site repeated hearsay as a claim"),
+    ("split-brain", 293, "R3: last messages that no member held were not declared lost"),
+    ("split-brain", 226, "R3: a new relay did not have its predecessor's grace"),
+    ("relay-crash", 194, "R3: a new member got a report of losses from before its time, as another site sent first"),
+    ("site-crash", 61, "R9: a member with a site only from its disk owed it what others had dropped"),
+    ("swim", 220, "W2: a member back alone at the only place that others would try was never contacted"),
+    ("swim", 223, "W4: the end of an earlier start was believed of a later one that had not outbid it"),
+    ("site-crash", 459, "R11: a hole was kept open for holders that were all there"),
+    ("split-brain", 360, "R3: what a member requested in vain during a grace was not reported as lost at its end"),
+    ("relay-crash", 1962, "R9: the audit took what a relay delivered in the step of its view for older than its SYNC"),
+    ("split-brain", 1902, "R3: a founder took what half of a site had seen for where the other began"),
+    ("site-crash", 589, "R11: a relay whose disk was empty kept a hole open though all holders were there"),
+    ("operators", 172, "R6: a drain given before `online` was carried out after it, in a process that had been paused"),
+    ("operators", 198, "R6: a drain that had crossed a split was carried out after `online`"),
+    ("topics", 7000090, "R7: the members of an older view were taken for those of the epoch that a FORWARD had"),
+    ("topics", 9000123, "R3: a BASE was refused, and the next epoch's FORWARD was taken for the first that was meant"),
+    ("wan", 67, "R12: a hole on a long path was filled at one message a round"),
+    ("wan", 82, "R6: unicasts were given up behind such a hole"),
+    ("wan", 99, "R6: the same, after a relay had died"),
+    ("wan", 118, "R12: a site 500 ms away stayed out of the bridge, as its answers came after discovery's search"),
+    ("wan", 125, "R12: the same"),
+    ("wan", 129, "R12: a leader gave up merges just before its partner, 370 ms away, was ready"),
+    ("storm-topics", 0, "R11: (checker) what no member of the other site had subscribed to was taken for forgotten"),
+    ("storm-topics", 102, "R11: (checker) so was what had no subscriber until a member started later"),
+    ("storm-topics", 148, "R11: (checker) the same"),
+    ("large", 196, "R5: (checker) a split of the own site was no disturbance"),
+    ("site-states", 39, "G: a late answer to an earlier request for a state was taken for that to the next one"),
+    ("hostile", 114, "L: a state for a forged request was kept for as long as the member it named was in the view"),
+)
+"""Profile, seed, what it found. A seed shows its bug in the plan that it drew then: should plans change, replace it."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("profile", "seed"), [found[:2] for found in FOUND])
+def test_a_seed_that_found_a_bug_finds_it_no_more(profile: str, seed: int) -> None:
+    outcome = run_seed(profile, seed)
+    assert outcome.violations == (), outcome.command

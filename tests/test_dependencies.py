@@ -1,0 +1,82 @@
+"""What setup.cfg declares is imported, and what is imported is declared."""
+from __future__ import annotations
+
+import ast
+import configparser
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+MODULE_OF = {"pyyaml": "yaml", "grpcio": "grpc", "pyzmq": "zmq", "toxiproxy-python": "toxiproxy", "protobuf": "google",
+             "pytest-timeout": "", "pytest-xdist": "xdist", "cosmic-ray": "cosmic_ray", "paho-mqtt": "paho",
+             "types-pyyaml": "", "types-defusedxml": "", "sortedcontainers-stubs": "", "tox": "", "mypy": "",
+             "ruff": "", "pandas": ""}
+"""Distribution -> the module it installs, where the names differ; "": a tool or plugin that is run, not imported, or
+what another one imports (pyspark makes frames of pandas)."""
+OF_OTHER_ENVIRONMENTS = {"pyaeron", "no_such_module"}
+"""tests/aeron has an environment of its own (tox -e aeron); a test asks for a module that does not exist."""
+OURS = {"jgroups_py", "tests", "benchmarks", "examples"}
+
+
+def declared() -> dict[str, set[str]]:
+    """"install" or the name of an extra -> the modules of its distributions."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    lists = {"install": config["options"]["install_requires"], **config["options.extras_require"]}
+    found: dict[str, set[str]] = {}
+    for name, text in lists.items():
+        names = [re.split(r"[<>=;\[ ]", line)[0].lower() for line in text.split("\n") if line.strip()]
+        found[name] = {MODULE_OF.get(each, each) for each in names} - {""}
+    return found
+
+
+def imported(*folders: str) -> dict[str, list[str]]:
+    """Third-party module -> where the folders import it, `path:line`; loads by name (`import_module("x")`) too."""
+    found: dict[str, list[str]] = {}
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for line, module in imports(ast.parse(path.read_text(encoding="utf-8"))):
+                beside = not (path.parent / "__init__.py").exists() and (path.parent / f"{module}.py").exists()
+                if module and not beside and module not in OURS and module not in sys.stdlib_module_names:
+                    found.setdefault(module, []).append(f"{path.relative_to(ROOT)}:{line}")
+    return found
+
+
+def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """(line, first part of the module's name) of each import."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name.partition(".")[0]) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.lineno, (node.module or "").partition(".")[0]
+        elif (isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant)
+                and isinstance(node.args[0].value, str) and isinstance(node.func, ast.Name | ast.Attribute)
+                and (node.func.id if isinstance(node.func, ast.Name) else node.func.attr)
+                in ("import_module", "require", "importorskip")):
+            yield node.lineno, node.args[0].value.partition(".")[0]
+
+
+def test_what_an_installation_requires_is_imported_by_the_package():
+    unused = declared()["install"] - set(imported("jgroups_py"))
+    assert not unused, f"setup.cfg requires {', '.join(sorted(unused))}, which no module of jgroups_py imports"
+
+
+def test_what_an_extra_requires_is_imported():
+    everywhere = set(imported("jgroups_py", "tests", "benchmarks", "examples"))
+    unused = {f"{extra}: {module}" for extra, modules in declared().items() for module in modules - everywhere}
+    assert not unused, f"declared in setup.cfg and imported nowhere: {', '.join(sorted(unused))}"
+
+
+def test_what_the_package_imports_is_declared():
+    known = set.union(*(modules for extra, modules in declared().items() if extra != "dev")) | {"pytest"}
+    undeclared = {module: places for module, places in imported("jgroups_py").items() if module not in known}
+    assert not undeclared, f"imported and not declared in setup.cfg: {undeclared}"
+
+
+def test_what_the_tests_import_is_declared():
+    known = set.union(*declared().values()) | OF_OTHER_ENVIRONMENTS
+    undeclared = {module: places[:3] for module, places in imported("tests", "benchmarks", "examples").items()
+                  if module not in known}
+    assert not undeclared, f"imported and not declared in setup.cfg: {undeclared}"

@@ -1,0 +1,27 @@
+"""What a site wants of other sites' topics: when a relay may still rely on what its members said."""
+from __future__ import annotations
+
+import pytest
+
+from jgroups_py.model.events import ViewChange
+from jgroups_py.model.topics import EVERYTHING, interest_in
+from jgroups_py.protocols.relay.group import LocalGroup
+from jgroups_py.protocols.relay.outbound.peers import RelayPeers
+from jgroups_py.protocols.relay.outbound.topic_filter import TopicFilter
+from jgroups_py.testing.bench import address, view_of
+from tests.unit.relay.layer import Layer
+
+A, B = view_of("A"), view_of("A", "B", counter=2)
+
+
+@pytest.mark.parametrize(("is_relay", "joined", "kept"), [
+    (True, False, True), (True, True, False), (False, False, False), (False, True, False)])
+def test_only_a_relay_whose_view_got_no_joiner_knows_what_all_of_its_site_want(is_relay, joined, kept):
+    layer = Layer("A" if is_relay else "B")
+    topic_filter = TopicFilter(layer)
+    topic_filter.group, topic_filter.peers = LocalGroup(layer), RelayPeers()
+    topic_filter.group.view_changed(ViewChange(B, None, (), ()))
+    topic_filter.set(interest_in("orders"))
+    assert topic_filter.mine == interest_in("orders")
+    topic_filter.view_changed(ViewChange(B, A, (address("B"),) if joined else (), ()))
+    assert topic_filter.mine == (interest_in("orders") if kept else EVERYTHING)
