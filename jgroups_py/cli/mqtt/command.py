@@ -1,0 +1,62 @@
+"""`jgroups mqtt`: options; each verb has a module."""
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from importlib import import_module
+from typing import Any
+
+from jgroups_py.cli.argument_types import within
+from jgroups_py.cli.showing import complain, reasons
+from jgroups_py.model.errors import ConfigError
+
+VERBS = {
+    "serve": "run a broker until SIGTERM or SIGINT",
+    "check": "check a broker's file",
+    "bench": "measure what a message costs a broker, of any make",
+    "password": "print a line for a password file; the password is read from stdin",
+}
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `mqtt` to the command line."""
+    parser = subparsers.add_parser("mqtt", help="run an MQTT broker, make its passwords", description=__doc__)
+    verbs = parser.add_subparsers(metavar="VERB", required=True, dest="verb")
+    made = {name: verbs.add_parser(name, help=text, description=text) for name, text in VERBS.items()}
+    _serve_arguments(made["serve"])
+    made["check"].add_argument("file", help="the YAML file")
+    _bench_arguments(made["bench"])
+    made["password"].add_argument("user", help="user name")
+    parser.set_defaults(run=run)
+
+
+def _serve_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("-c", "--config", metavar="FILE", help="YAML file with gmqtt's keys (docs/blocks/mqtt.md); "
+                        "without it, one listener and the defaults")
+    parser.add_argument("--host", metavar="HOST", help="address of the first listener; empty: all addresses")
+    parser.add_argument("--port", metavar="PORT", type=within(0, 65_535),
+                        help="port of the first listener; 0: a free one")
+    parser.add_argument("--loop", choices=("auto", "uvloop", "asyncio"), default="auto",
+                        help="event loop; auto: uvloop if it is installed")
+
+
+def _bench_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--host", default="127.0.0.1", help="of the broker (default: %(default)s)")
+    parser.add_argument("--port", type=within(1, 65_535), default=1883, help="of the broker (default: %(default)s)")
+    parser.add_argument("--pid", type=within(1, 1 << 22), help="of the broker's process: to measure its processor time")
+    parser.add_argument("--pattern", choices=("batched", "single"), default="batched",
+                        help="batched: many messages in a read; single: 50 clients, one message in a read "
+                             "(default: %(default)s)")
+    parser.add_argument("--qos", type=within(0, 1), default=0, help="QoS (default: %(default)s)")
+    parser.add_argument("--size", type=within(0, 1 << 20), default=100, help="bytes (default: %(default)s)")
+    parser.add_argument("--messages", type=within(1, 100_000_000), default=100_000,
+                        help="of a round (default: %(default)s)")
+    parser.add_argument("--rounds", type=within(1, 1_000), default=3, help="how often (default: %(default)s)")
+
+
+def run(args: Namespace) -> int:
+    """Execute a verb; the exit code."""
+    try:
+        return int(import_module(f"jgroups_py.cli.mqtt.{args.verb}").run(args))
+    except ConfigError as error:
+        complain(*reasons(error))
+        return 2

@@ -1,0 +1,177 @@
+"""Frames and events between brokers as bytes: golden ones, and any others."""
+from __future__ import annotations
+
+from random import Random
+
+import attrs
+import pytest
+
+from jgroups_py.blocks.mqtt import federation_wire as w
+from jgroups_py.blocks.mqtt.federation import FederationCore
+from jgroups_py.blocks.mqtt.federation_options import FederationOptions
+from jgroups_py.blocks.mqtt.federation_sessions import (
+    QueuedDelivery,
+    SessionMoved,
+    SessionOffer,
+    passed_body,
+    read_passed,
+)
+from jgroups_py.blocks.mqtt.packets import Properties
+from jgroups_py.blocks.mqtt.publication import Publication
+from jgroups_py.blocks.mqtt.session import NO_MESSAGE, Delivery, GrantedOptions
+from jgroups_py.model.errors import WireError
+
+PUBLICATION = Publication("a/b", b"123", 1, True, Properties(correlation_data=b"\xff\x00"), "me", 5_000_000_000)
+PUBLICATION.origin, PUBLICATION.number = 7, 9
+MESSAGE = w.ForwardedMessage(PUBLICATION, (("g", "a/+"),), shared_only=True, is_moved=True)
+EVENTS = w.event_bytes(w.EventKind.MESSAGE, w.message_body(MESSAGE, 1_000_000_000))
+
+GOLDEN: tuple[tuple[w.PeerFrame, str], ...] = (
+    (w.PeerHello(1, 2, 3), "0101" "0000000000000001" "0000000000000002" "0000000000000003"),
+    (w.PeerWelcome(1, 2, True, 3), "0102" "0000000000000001" "0000000000000002" "01" "0000000000000003"),
+    (w.PeerEvents(2, 3, EVENTS), "0103" "0000000000000002" "0000000000000003" "00000040"
+     "01" "0000003b" "fd" "0000000000000007" "0000000000000009" "0003" "0002" "00000003"
+     "612f62" "6d65" "313233" "0000000000000fa0" "05" "090002ff00" "00000001" "000167" "0003612f2b"),
+    (w.PeerAck(2, 3), "0104" "0000000000000002" "0000000000000003"),
+    (w.InterestChange(1, 2, (("a/#", w.ONE), ("$share/g/b", w.GroupCount(0, 0)))),
+     "0105" "0000000000000001" "0000000000000002" "00000002"
+     "0003612f23" "0000000000000001" "0000000000000001"
+     "000a2473686172652f672f62" "0000000000000000" "0000000000000000"),
+    (w.InterestTree(1, 2, (("b", w.ONE),)), "0106" "0000000000000001" "0000000000000002" "00000001"
+     "000162" "0000000000000001" "0000000000000001"),
+    (w.InterestDigest(1, 2), "0107" "0000000000000001" "0000000000000002"),
+    (w.WantTree(), "0108"),
+    (w.TableExchange(w.RETAINED, b"xyz"), "0109" "01" "0000000378797a"),
+    (w.Fence("A", "client", 5), "010a" "000141" "0006636c69656e74" "0000000000000005"),
+)
+
+
+@pytest.mark.parametrize(("frame", "golden"), GOLDEN, ids=lambda value: type(value).__name__)
+def test_frames_are_written_as_they_always_were_and_read_back(frame, golden):
+    assert w.encode_frame(frame).hex() == golden
+    assert w.decode_frame(bytes.fromhex(golden)) == frame
+
+
+def test_every_frame_is_among_them():
+    assert [type(frame) for frame, _ in GOLDEN] == w.known_frames()
+
+
+def test_a_message_is_read_as_it_was_written():
+    (kind, body), = w.split_events(EVENTS)
+    found = w.read_message(body, 11_000_000_000)
+    assert kind == w.EventKind.MESSAGE
+    assert (found.targets, found.shared_only, found.is_moved) == (MESSAGE.targets, True, True)
+    expected = attrs.evolve(PUBLICATION, expires_ns=15_000_000_000)
+    assert attrs.asdict(found.publication) == attrs.asdict(expected)
+
+
+OFFER = SessionOffer("me", 5, 60, (("$share/g/a", GrantedOptions(1, False, True, (7,))),))
+QUEUED = QueuedDelivery("me", 5, 9, Delivery(PUBLICATION, 1, True, (7,), "$share/g/a"))
+MOVED = SessionMoved("me", 5, True, False, 9, (3,), ((7, 9),))
+SESSIONS = (
+    (OFFER.encode(), "00026d65" "0000000000000005" "0000003c" "00000001" "000a2473686172652f672f61" "01" "00" "01"
+     "0000000100000007"),
+    (QUEUED.encode(1_000_000_000), "00026d65" "0000000000000005" "01" "0009" "01" "01" "0000000100000007"
+     "000a2473686172652f672f61" "0000002f" "35" "0000000000000007" "0000000000000009" "0003" "0002" "00000003"
+     "612f62" "6d65" "313233" "0000000000000fa0" "05" "090002ff00"),
+    (QueuedDelivery("me", 5, 9, NO_MESSAGE).encode(0),
+     "00026d65" "0000000000000005" "02" "0009" "02" "00" "00000000" "0000" "00000000"),
+    (MOVED.encode(), "00026d65" "0000000000000005" "01" "00" "0009" "00000001" "0003" "00000001" "0000000000000007"
+     "0000000000000009"),
+    (passed_body("me", 5), "00026d65" "0000000000000005"),
+)
+
+
+@pytest.mark.parametrize(("found", "golden"), SESSIONS)
+def test_events_of_a_session_are_written_as_they_always_were(found, golden):
+    assert found.hex() == golden
+
+
+def test_events_of_a_session_are_read_as_they_were_written():
+    assert SessionOffer.decode(OFFER.encode()) == OFFER
+    assert SessionMoved.decode(MOVED.encode()) == MOVED
+    assert read_passed(passed_body("me", 5)) == ("me", 5)
+    found = QueuedDelivery.decode(QUEUED.encode(1_000_000_000), 1_000_000_000)
+    assert (found.client_id, found.claim, found.packet_id) == ("me", 5, 9)
+    assert attrs.asdict(found.delivery) == attrs.asdict(QUEUED.delivery)
+    assert QueuedDelivery.decode(SESSIONS[2][0], 0).delivery is NO_MESSAGE
+
+
+@pytest.mark.parametrize("change", [
+    {"topic": "a/+"}, {"topic": ""}, {"topic": "a\0"}, {"qos": 3}, {"number": 1 << 62}, {"origin": 1 << 62},
+    {"properties": Properties(topic_alias=1)}, {"properties": Properties(subscription_identifiers=(1,))},
+])
+def test_a_message_that_no_client_could_have_sent_is_refused(change):
+    body = w.message_body(w.ForwardedMessage(attrs.evolve(PUBLICATION, **change)), 0)
+    with pytest.raises(WireError):
+        w.read_message(body, 0)
+
+
+@pytest.mark.parametrize("target", [("", "a"), ("g/h", "a/#/b"), ("+", "a"), ("g", "")])
+def test_a_target_that_no_client_could_have_is_refused(target):
+    body = w.message_body(w.ForwardedMessage(PUBLICATION, (target,)), 0)
+    with pytest.raises(WireError):
+        w.read_message(body, 0)
+
+
+@pytest.mark.parametrize("delta", [("a/#/b", w.ONE), ("a", w.GroupCount(1, 2)), ("a", w.GroupCount(1 << 40, 1))])
+def test_an_absurd_filter_is_refused(delta):
+    with pytest.raises(WireError):
+        w.decode_frame(w.encode_frame(w.InterestChange(1, 1, (delta,))))
+
+
+def test_a_frame_of_another_version_is_refused():
+    with pytest.raises(WireError, match="no frame of this version"):
+        w.decode_frame(b"\x02" + w.encode_frame(w.WantTree())[1:])
+
+
+def mutated(rng: Random, data: bytes) -> bytes:
+    changed = bytearray(data[:rng.randrange(len(data) + 1)] if rng.random() < 0.3 else data)
+    for _ in range(rng.randrange(4)):
+        if changed:
+            changed[rng.randrange(len(changed))] = rng.choice((0, 1, 0x7F, 0xFF, rng.randrange(256)))
+    return bytes(changed)
+
+
+def event_frames() -> list[bytes]:
+    """The events of a session, in frames of a stream."""
+    return [w.encode_frame(w.PeerEvents(77, 1, w.event_bytes(kind, body)))
+            for kind, (body, _) in zip((3, 4, 4, 5, 2), SESSIONS, strict=True)]
+
+
+def test_any_bytes_leave_a_core_that_works():
+    """Q13: absurd frames are counted and dropped; the link lives."""
+    rng = Random(3)
+    core = FederationCore(FederationOptions(name="A", queue_bytes=100_000), Random(1), now_ns=0)
+    served = []
+
+    class Served:
+        class router:
+            class retained:
+                put = staticmethod(lambda publication: True)
+
+        def deliver(self, *arguments, **options):
+            served.append(arguments)
+
+        def release(self, token, now_ns):
+            served.append(token)
+
+        sessions = {}
+        claimed = refuse_claimed = take_connection = adopt = staticmethod(lambda *arguments: None)
+
+    core.attach(Served())
+    core.peers_changed({"A": 1, "B": 2}, 0)
+    frames = [*(w.encode_frame(frame) for frame, _ in GOLDEN), *event_frames()]
+    for number in range(20_000):
+        if number % 50 == 0:
+            core.publish(PUBLICATION, (), number)
+        core.receive("B", mutated(rng, rng.choice(frames)), number)
+        core.drain(number)
+        core.tick(number * 1_000_000)
+    assert core.counters["malformed"] > 2_000
+    assert core.peers["B"].size < 400_000
+    peer = core.peers["B"]
+    core.receive("B", w.encode_frame(w.PeerHello(1, 77, 1)), 0)
+    plain = w.event_bytes(w.EventKind.MESSAGE, w.message_body(w.ForwardedMessage(PUBLICATION), 0))
+    core.receive("B", w.encode_frame(w.PeerEvents(77, peer.in_next, plain)), 0)
+    assert served[-1][0].payload == b"123"

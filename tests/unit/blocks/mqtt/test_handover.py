@@ -1,0 +1,261 @@
+"""Sessions that move between nodes: one connection per client id, nothing lost, nothing twice (Q10)."""
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from jgroups_py.blocks.mqtt.federation_handover import Handovers
+from jgroups_py.blocks.mqtt.packets import (
+    ConnAckPacket,
+    ConnectPacket,
+    Properties,
+    PubAckPacket,
+    PublishPacket,
+    PubRecPacket,
+    PubRelPacket,
+    ReasonCode,
+)
+from tests.unit.blocks.mqtt.clients import Client
+from tests.unit.blocks.mqtt.federation_world import FederationWorld
+
+SESSION: dict[str, Any] = {"clean_start": False, "session_expiry_interval": 1_000}
+
+
+class FormerConnection:
+    """What is still sent to a connection that the client has left behind arrives nowhere."""
+
+    def take(self, output: Any) -> None:
+        """Nothing."""
+
+
+class Roaming(Client):
+    """A client that connects where it is told to, and waits for CONNACK while time passes."""
+
+    def go(
+        self, world: FederationWorld, name: str, wait: float = 0.5, clean_start: bool = False,
+    ) -> ConnAckPacket | None:
+        """Connect to a node; the answer, if it came in time. What was not answered there is forgotten."""
+        if self.number:
+            self.bench.clients[self.number] = FormerConnection()
+        self.bench = world.nodes[name]
+        self.open()
+        self.bench.broker.received(self.number, (ConnectPacket(
+            self.client_id, self.version, clean_start, properties=Properties(session_expiry_interval=1_000)),),
+            world.now_ns)
+        self.bench.settle()
+        world.run(wait)
+        return self.answer(ConnAckPacket) if self.has(ConnAckPacket) else None
+
+
+def roaming(world: FederationWorld, name: str, client_id: str = "sub") -> Roaming:
+    client = Roaming(world.nodes[name], client_id, Client.DEFAULT)
+    assert client.go(world, name)
+    return client
+
+
+def numbered(first: int, stop: int) -> list[bytes]:
+    return [b"%d" % number for number in range(first, stop)]
+
+
+def sessions(world: FederationWorld, client_id: str) -> list[str]:
+    return [name for name, node in world.nodes.items() if client_id in node.broker.sessions]
+
+
+def test_the_old_connection_is_closed_and_the_queue_of_a_thousand_moves():
+    world = FederationWorld("ABC")
+    client = roaming(world, "A")
+    client.subscribe("t/#", qos=1)
+    publisher = world.client("C", "pub")
+    world.run(0.1)
+    old = client.number, client.bench
+    client.acks = False
+    for number in range(1_000):
+        publisher.publish("t/x", b"%d" % number, qos=1)
+    world.run(0.5)
+    had = client.payloads()
+    assert had == numbered(0, 1_000), "in flight"
+    client.acks = True
+    answer = client.go(world, "B")
+    assert answer is not None
+    assert answer.session_present
+    assert old[0] not in old[1].broker.connections
+    assert client.payloads() == numbered(0, 1_000), "repeated, in order"
+    assert all(message.dup for message in client.messages)
+    assert sessions(world, "sub") == ["B"]
+    publisher.publish("t/x", b"later", qos=1)
+    world.run(0.1)
+    assert client.payloads() == [b"later"]
+    world.check_trees()
+
+
+def test_a_connection_at_another_node_gets_0x8e():
+    world = FederationWorld("AB")
+    first = roaming(world, "A")
+    second = Roaming(world.nodes["B"], "sub", Client.DEFAULT)
+    assert second.go(world, "B", 1.0)
+    assert first.closed is not None
+    assert first.closed.reason is ReasonCode.SESSION_TAKEN_OVER
+    assert second.closed is None
+
+
+def test_messages_that_come_while_a_session_moves():
+    """In order, once each, of publishers at all nodes."""
+    world = FederationWorld("ABCD")
+    client = roaming(world, "A")
+    client.subscribe("t/#", qos=2)
+    publishers = {name: world.client(name, f"pub{name}") for name in "ABCD"}
+    world.run(0.1)
+    got: list[bytes] = []
+    for number in range(400):
+        name = "ABCD"[number % 4]
+        publishers[name].publish(f"t/{name}", b"%d" % number, qos=2)
+        if number % 100 == 50:
+            got += client.payloads()
+            client.go(world, "BCDA"[number // 100], 0.0)
+        world.run(0.001)
+    world.run(2)
+    got += client.payloads()
+    assert sorted(got, key=int) == numbered(0, 400)
+    for name in range(4):
+        assert [int(each) for each in got if int(each) % 4 == name] == list(range(name, 400, 4)), "Q3"
+    assert sessions(world, "sub") == ["A"]
+
+
+def test_qos_2_in_both_directions_moves_where_it_stands():
+    world = FederationWorld("AB")
+    client = roaming(world, "A")
+    client.subscribe("t", qos=2)
+    publisher = world.client("A", "pub")
+    client.acks = False
+    publisher.publish("t", b"first", qos=2)
+    publisher.publish("t", b"second", qos=2)
+    first, second = client.messages
+    client.send(PubRecPacket(first.packet_id))
+    assert client.answer(PubRelPacket).packet_id == first.packet_id
+    client.send(PublishPacket("elsewhere", b"x", 2, packet_id=77))
+    assert client.answer(PubRecPacket).packet_id == 77
+    client.messages.clear()
+    answer = client.go(world, "B")
+    assert answer is not None
+    repeated, = client.messages
+    assert (repeated.packet_id, repeated.payload, repeated.dup) == (second.packet_id, b"second", True)
+    assert client.answer(PubRelPacket).packet_id == first.packet_id
+    watcher = world.client("B", "watcher")
+    watcher.subscribe("elsewhere", qos=2)
+    client.send(PublishPacket("elsewhere", b"x", 2, dup=True, packet_id=77))
+    assert client.answer(PubRecPacket).packet_id == 77
+    world.run(0.2)
+    assert watcher.payloads() == [], "it was routed at the first node"
+
+
+def test_a_clean_start_elsewhere_ends_the_session():
+    world = FederationWorld("AB")
+    client = roaming(world, "A")
+    client.subscribe("t", qos=1)
+    world.run(0.1)
+    answer = client.go(world, "B", 0.0, clean_start=True)
+    assert answer is not None
+    assert not answer.session_present
+    world.run(0.2)
+    assert sessions(world, "sub") == ["B"]
+    assert not world.nodes["A"].federation.own.filters
+
+
+def test_packets_that_come_before_connack_wait():
+    world = FederationWorld("AB")
+    client = roaming(world, "A")
+    client.subscribe("t", qos=1)
+    world.run(0.1)
+    assert client.go(world, "B", 0.0) is None
+    client.send(PublishPacket("t", b"early", 1, packet_id=5))
+    assert not client.has(PubAckPacket)
+    world.run(0.5)
+    assert client.answer(ConnAckPacket).session_present
+    assert client.answer(PubAckPacket).packet_id == 5
+    assert client.payloads() == [b"early"]
+
+
+@pytest.mark.parametrize("fault", ["crash", "pause"])
+def test_an_owner_that_does_not_answer_is_not_waited_for(fault):
+    """Q11."""
+    world = FederationWorld("AB", handover_s=2.0)
+    client = roaming(world, "A")
+    getattr(world, fault)("A")
+    assert client.go(world, "B", 0.0) is None
+    world.run(3)
+    assert client.answer(ConnAckPacket).reason is ReasonCode.SUCCESS
+    if fault == "pause":
+        world.resume("A")
+        world.run(5)
+        assert sessions(world, "sub") == ["B"]
+        assert client.closed is None
+
+
+def test_two_halves_keep_one_each_and_the_later_one_stays():
+    world = FederationWorld("AB")
+    early = roaming(world, "A")
+    early.subscribe("t", qos=1)
+    world.run(0.2)
+    world.split("A", "B")
+    world.run(1)
+    late = Roaming(world.nodes["B"], "sub", Client.DEFAULT)
+    answer = late.go(world, "B", 0.0)
+    assert answer is not None
+    assert not answer.session_present
+    early.acks = False
+    world.client("A", "pubA").publish("t", b"of the first half", qos=1)
+    world.run(1)
+    world.heal()
+    world.run(5)
+    assert early.closed is not None
+    assert early.closed.reason is ReasonCode.SESSION_TAKEN_OVER
+    assert late.closed is None
+    assert late.payloads() == [b"of the first half"]
+    assert sessions(world, "sub") == ["B"]
+    assert "t" in world.nodes["B"].broker.sessions["sub"].subscriptions
+
+
+def wander(seeds: range) -> None:
+    for seed in seeds:
+        test_a_client_that_wanders_gets_everything_once(seed)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_client_that_wanders_gets_everything_once(seed):
+    world = FederationWorld("ABC", seed)
+    rng = Random(seed)
+    client = roaming(world, "A")
+    client.subscribe("t/+", qos=2)
+    publishers = [world.client(name, f"pub{name}") for name in "ABC"]
+    world.run(0.1)
+    got: list[bytes] = []
+    for number in range(300):
+        publishers[rng.randrange(3)].publish("t/x", b"%d" % number, qos=rng.choice((1, 2)))
+        if rng.random() < 0.05:
+            got += client.payloads()
+            client.go(world, rng.choice("ABC"), rng.choice((0.0, 0.002, 0.01)))
+        world.run(rng.choice((0.0, 0.001, 0.003)))
+    world.run(3)
+    got += client.payloads()
+    assert sorted(got, key=int) == numbered(0, 300)
+    assert len(sessions(world, "sub")) == 1
+    world.check_trees()
+
+
+def test_without_the_fence_messages_are_lost(monkeypatch):
+    """The fence is needed: a former node that does not wait for it forgets the session too early."""
+    original = Handovers._leave
+
+    def hasty(self: Handovers, owner: Any, now_ns: int, was_here: bool = True) -> None:
+        original(self, owner, now_ns, was_here)
+        leaving = self.leaving.get(owner.client_id)
+        if leaving is not None:
+            leaving.missing.clear()
+
+    monkeypatch.setattr(Handovers, "_leave", hasty)
+    with pytest.raises(AssertionError):
+        wander(range(20))
+
+
