@@ -27,7 +27,7 @@ from jgroups_py.blocks.mqtt.gmqtt_wire import (
     read_server_hello,
     server_hello_bytes,
 )
-from jgroups_py.blocks.mqtt.packets import ConnectPacket, MqttError, ProtocolVersion, SentBy
+from jgroups_py.blocks.mqtt.packets import ConnectPacket, MqttError, Packet, ProtocolVersion, SentBy
 from jgroups_py.blocks.replication import messages as replicas
 from jgroups_py.config import load
 from jgroups_py.model.address import Address
@@ -222,11 +222,13 @@ def read_mqtt(version: ProtocolVersion | None) -> Callable[[bytes], object]:
         decoder = Decoder(SentBy.EITHER if version else SentBy.CLIENT, version)
         size, now, rng = len(data) // PIECES + 1, version, Random(crc32(data))
         for at in range(0, len(data), size):
-            packets = decoder.feed(data[at:at + size])
-            for packet in rng.sample(packets, min(len(packets), WRITTEN_AGAIN)):
+            packets: list[tuple[Packet, ProtocolVersion]] = []
+            for packet in decoder.feed(data[at:at + size]):
                 now = packet.version if isinstance(packet, ConnectPacket) else now
                 assert now is not None
-                assert decode(encode(packet, now), now) == packet
+                packets.append((packet, now))
+            for packet, spoken in rng.sample(packets, min(len(packets), WRITTEN_AGAIN)):
+                assert decode(encode(packet, spoken), spoken) == packet
             assert decoder.pending_bytes <= len(data)
     return read
 

@@ -57,7 +57,7 @@ def test_the_way_of_one_message_ends_where_it_was_dropped(lines, monkeypatch: py
     assert lines("trace", "B")[0] == "UDP receives C to all, 1 message, TopicName, MulticastData 2"
     assert "NAKACK passes up C to all, 1 message, TopicName" in lines("trace", "B")
     assert lines("trace", "B")[-1] == \
-        "TOPICS drops C to all, 1 message, TopicName: topic 'prices' is not wanted (filtered)"
+        "TOPICS drops C to all, 1 message, TopicName: no interest in topic 'prices' (filtered)"
     assert any(line.startswith("UDP sends C to all") for line in lines("trace", "C"))
     for member in "ABC":
         assert not [line for line in lines("trace", member) if "MulticastData 1" in line or "MulticastData 3" in line]
@@ -72,7 +72,7 @@ def test_every_drop_is_in_the_log_while_its_level_is_debug(lines, caplog: pytest
         with caplog.at_level(logging.DEBUG, "jgroups_py.drops"):
             def is_logged() -> bool:
                 members["C"].send(None, b"unheard", topic="prices")
-                return any("topic 'prices' is not wanted (filtered)" in line for line in lines("drops", "B"))
+                return any("no interest in topic 'prices' (filtered)" in line for line in lines("drops", "B"))
             until(is_logged)                                     # a member looks at the level at intervals
         assert lines("trace", "B") == []
 

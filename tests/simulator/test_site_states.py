@@ -127,7 +127,7 @@ def test_the_seeds_exercise_transfers() -> None:
 def cut_at_once(self: StateProvider) -> None:
     """The provider does not wait until it has what the asking site has."""
     for key in list(self.waiting):
-        self.cut(key)
+        self.fix(key)
 
 
 def put_nothing_off(self: StateForwarder, site: str, origin: Address) -> bool:
