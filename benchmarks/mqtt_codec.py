@@ -16,9 +16,9 @@ from typing import Any
 import mqtt5
 import paho.mqtt.client as paho
 
-from jgroups_py.blocks.mqtt.decoder import Decoder
-from jgroups_py.blocks.mqtt.encoder import PublishFrames, encode
-from jgroups_py.blocks.mqtt.packets import Properties, ProtocolVersion, PubAckPacket, PublishPacket, SentBy
+from jgroups_py.blocks.mqtt.codec.decoder import Decoder
+from jgroups_py.blocks.mqtt.codec.encoder import PublishFrames, encode
+from jgroups_py.blocks.mqtt.codec.packets import Properties, ProtocolVersion, PubAckPacket, PublishPacket, SentBy
 
 BATCH = 64 << 10
 ROUNDS = 100

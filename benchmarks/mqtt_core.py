@@ -18,12 +18,13 @@ from time import process_time_ns
 
 import attrs
 
-from jgroups_py.blocks.mqtt.broker import Broker
-from jgroups_py.blocks.mqtt.decoder import Decoder
-from jgroups_py.blocks.mqtt.encoder import PublishFrames, encode
-from jgroups_py.blocks.mqtt.options import BrokerOptions
-from jgroups_py.blocks.mqtt.outputs import SendPacket, SendPublish
-from jgroups_py.blocks.mqtt.packets import (
+from jgroups_py.blocks.mqtt.broker.broker import Broker
+from jgroups_py.blocks.mqtt.broker.options import BrokerOptions
+from jgroups_py.blocks.mqtt.broker.outputs import SendPacket, SendPublish
+from jgroups_py.blocks.mqtt.broker.session import MAX_PACKET_ID
+from jgroups_py.blocks.mqtt.codec.decoder import Decoder
+from jgroups_py.blocks.mqtt.codec.encoder import PublishFrames, encode
+from jgroups_py.blocks.mqtt.codec.packets import (
     ConnectPacket,
     Packet,
     Properties,
@@ -35,7 +36,6 @@ from jgroups_py.blocks.mqtt.packets import (
     Subscription,
     acknowledgement,
 )
-from jgroups_py.blocks.mqtt.session import MAX_PACKET_ID
 
 ROUNDS = 300
 BATCH = 400

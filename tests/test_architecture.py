@@ -23,7 +23,8 @@ PACKAGE = "jgroups_py"
 MOST_ROOMS = 20
 PURE_RINGS = 3
 PURE_BLOCKS = "jgroups_py/blocks/mqtt/"
-ADAPTERS = ("server.py", "listeners.py", "client_socket.py", "channel_link.py", "admin.py", "grpc.py", "sidecar.py")
+ADAPTERS = ("server/server.py", "server/listeners.py", "server/client_socket.py", "server/admin.py",
+            "federation/channel_link.py", "gmqtt/grpc.py")
 """A block with a pure core, and its files that are its hands: sockets, HTTP, other brokers."""
 TEMPLATE = "jgroups_py/protocols/example.py"
 WORLDS = ("runtime", "simulator")

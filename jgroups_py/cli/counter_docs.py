@@ -37,7 +37,7 @@ OTHERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "replica client": ("A client of partitions: `ReplicaClient.counters`.",
                        ("jgroups_py.blocks.replication.routing:Routing",)),
     "mqtt federation": ("The federation of a broker of MQTT: `FederationCore.counters`.",
-                        ("jgroups_py.blocks.mqtt.federation:FederationCore",)),
+                        ("jgroups_py.blocks.mqtt.federation.core:FederationCore",)),
     "name service": ("A NameService: its `counters`.", ("jgroups_py.blocks.name_service:NameService",)),
 }
 """A part that is no protocol -> its description, and its classes."""

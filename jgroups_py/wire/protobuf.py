@@ -4,7 +4,7 @@ A message is a row of fields: a varint of number and type, then the value. Whoev
 through `fields`, skips numbers that it does not know, and takes the last of several where there can be one. A field
 that is left out has the default value of proto3: 0, or empty. Groups (types 3 and 4) are refused.
 
-Users: protocols/discovery/pex/influx.py, blocks/mqtt/gmqtt_wire.py. Both are checked against Google's library.
+Users: protocols/discovery/pex/influx.py, blocks/mqtt/gmqtt/wire.py. Both are checked against Google's library.
 """
 from __future__ import annotations
 

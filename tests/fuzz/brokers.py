@@ -11,12 +11,15 @@ from contextlib import suppress
 from functools import partial
 from random import Random
 
-from jgroups_py.blocks.mqtt.broker import Broker
-from jgroups_py.blocks.mqtt.decoder import DecodeLimits, Decoder
-from jgroups_py.blocks.mqtt.encoder import encode
-from jgroups_py.blocks.mqtt.options import BrokerOptions
-from jgroups_py.blocks.mqtt.outputs import CloseConnection, SendPacket, SendPublish
-from jgroups_py.blocks.mqtt.packets import (
+from jgroups_py.blocks.mqtt.broker.broker import Broker
+from jgroups_py.blocks.mqtt.broker.options import BrokerOptions
+from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, SendPacket, SendPublish
+from jgroups_py.blocks.mqtt.broker.ports import NOWHERE, Forwarding, GroupChoice, NoFederation
+from jgroups_py.blocks.mqtt.broker.publication import SECOND, Publication
+from jgroups_py.blocks.mqtt.broker.session import NO_MESSAGE
+from jgroups_py.blocks.mqtt.codec.decoder import DecodeLimits, Decoder
+from jgroups_py.blocks.mqtt.codec.encoder import encode
+from jgroups_py.blocks.mqtt.codec.packets import (
     NO_PROPERTIES,
     ConnectPacket,
     DisconnectPacket,
@@ -37,9 +40,6 @@ from jgroups_py.blocks.mqtt.packets import (
     UnsubscribePacket,
     Will,
 )
-from jgroups_py.blocks.mqtt.ports import NOWHERE, Forwarding, GroupChoice, NoFederation
-from jgroups_py.blocks.mqtt.publication import SECOND, Publication
-from jgroups_py.blocks.mqtt.session import NO_MESSAGE
 from tests.unit.blocks.mqtt.random_packets import random_packet
 
 WATCHER = 0

@@ -14,11 +14,12 @@ from jgroups_py import wire
 from jgroups_py.archive import framing
 from jgroups_py.archive.rows import lines_of, plain, unfold
 from jgroups_py.archive.sealing import OpenSegment
-from jgroups_py.blocks.mqtt.decoder import Decoder, decode
-from jgroups_py.blocks.mqtt.encoder import encode
-from jgroups_py.blocks.mqtt.federation_sessions import QueuedDelivery, SessionMoved, SessionOffer
-from jgroups_py.blocks.mqtt.federation_wire import decode_frame, encode_frame, read_message, split_events
-from jgroups_py.blocks.mqtt.gmqtt_wire import (
+from jgroups_py.blocks.mqtt.codec.decoder import Decoder, decode
+from jgroups_py.blocks.mqtt.codec.encoder import encode
+from jgroups_py.blocks.mqtt.codec.packets import ConnectPacket, MqttError, Packet, ProtocolVersion, SentBy
+from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved, SessionOffer
+from jgroups_py.blocks.mqtt.federation.wire import decode_frame, encode_frame, read_message, split_events
+from jgroups_py.blocks.mqtt.gmqtt.wire import (
     ack_bytes,
     client_hello_bytes,
     read_ack,
@@ -27,7 +28,6 @@ from jgroups_py.blocks.mqtt.gmqtt_wire import (
     read_server_hello,
     server_hello_bytes,
 )
-from jgroups_py.blocks.mqtt.packets import ConnectPacket, MqttError, Packet, ProtocolVersion, SentBy
 from jgroups_py.blocks.replication import messages as replicas
 from jgroups_py.config import load
 from jgroups_py.model.address import Address

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import pytest
 
-from jgroups_py.blocks.mqtt.broker import Broker
-from jgroups_py.blocks.mqtt.session import ClientSession
+from jgroups_py.blocks.mqtt.broker.broker import Broker
+from jgroups_py.blocks.mqtt.broker.session import ClientSession
 from tests.fuzz.codecs import fuzz
 from tests.fuzz.targets import targets
 
@@ -45,4 +45,5 @@ def test_an_exception_of_the_broker_is_found(monkeypatch):
         raise KeyError(packet.packet_id)
 
     monkeypatch.setattr(Broker, "_on_release", broken)
-    assert any(cause.startswith("KeyError in blocks/mqtt/broker.py") for cause in causes("mqtt-broker-5-recorded"))
+    wanted = "KeyError in blocks/mqtt/broker/broker.py"
+    assert any(cause.startswith(wanted) for cause in causes("mqtt-broker-5-recorded"))

@@ -16,15 +16,15 @@ from time import monotonic_ns, time
 from types import TracebackType
 from typing import Self
 
-from jgroups_py.blocks.mqtt.admin import AdminServer
-from jgroups_py.blocks.mqtt.gmqtt_link import GmqttLink
-from jgroups_py.blocks.mqtt.gmqtt_options import GmqttOptions
-from jgroups_py.blocks.mqtt.grpc import GmqttFederation, GmqttPlaces
-from jgroups_py.blocks.mqtt.listen import ListenAddress
-from jgroups_py.blocks.mqtt.options import BrokerOptions
-from jgroups_py.blocks.mqtt.rest import RestApi
-from jgroups_py.blocks.mqtt.retained import RetainedTable
-from jgroups_py.blocks.mqtt.server import MqttServer
+from jgroups_py.blocks.mqtt.broker.options import BrokerOptions
+from jgroups_py.blocks.mqtt.broker.retained import RetainedTable
+from jgroups_py.blocks.mqtt.gmqtt.grpc import GmqttFederation, GmqttPlaces
+from jgroups_py.blocks.mqtt.gmqtt.link import GmqttLink
+from jgroups_py.blocks.mqtt.gmqtt.options import GmqttOptions
+from jgroups_py.blocks.mqtt.server.admin import AdminServer
+from jgroups_py.blocks.mqtt.server.listen import ListenAddress
+from jgroups_py.blocks.mqtt.server.rest import RestApi
+from jgroups_py.blocks.mqtt.server.server import MqttServer
 from jgroups_py.system.child_processes import end_with_parent
 from tests.gmqtt.gmqttd import HOST, statuses
 from tests.integration.serf_agent import free_port, until

@@ -10,13 +10,13 @@ from time import monotonic_ns, time_ns
 import attrs
 
 from jgroups_py.aio import AsyncChannel
-from jgroups_py.blocks.mqtt.channel_link import ChannelLink
-from jgroups_py.blocks.mqtt.federation import FederationCore
-from jgroups_py.blocks.mqtt.federation_options import FederationOptions
-from jgroups_py.blocks.mqtt.listen import ListenAddress
-from jgroups_py.blocks.mqtt.options import BrokerOptions
-from jgroups_py.blocks.mqtt.packets import PubAckPacket, PublishPacket, ReasonCode
-from jgroups_py.blocks.mqtt.server import MqttServer
+from jgroups_py.blocks.mqtt.broker.options import BrokerOptions
+from jgroups_py.blocks.mqtt.codec.packets import PubAckPacket, PublishPacket, ReasonCode
+from jgroups_py.blocks.mqtt.federation.channel_link import ChannelLink
+from jgroups_py.blocks.mqtt.federation.core import FederationCore
+from jgroups_py.blocks.mqtt.federation.options import FederationOptions
+from jgroups_py.blocks.mqtt.server.listen import ListenAddress
+from jgroups_py.blocks.mqtt.server.server import MqttServer
 from tests.integration.members import free_ports
 from tests.runtime.mqtt.kit import Client
 

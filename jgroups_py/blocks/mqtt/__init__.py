@@ -1,5 +1,11 @@
 """MQTT: brokers that act as one, for clients of MQTT 3.1.1 and 5.
 
-The packets (`packets.py`), their bytes (`text.py`, `properties.py`, `decoder.py`, `encoder.py`) and the broker's core
-are pure: bytes, packets and the clock go in, packets come out. Sockets are in `server.py` alone.
+    codec/        packets and their bytes
+    broker/       the broker's core: sessions, subscriptions, retained messages
+    federation/   brokers of a group as one broker
+    gmqtt/        a broker among unmodified gmqttd
+    server/       sockets, configuration, HTTP
+
+All but the files that tests/test_architecture.py names as adapters is pure: bytes, packets and the clock go in, packets
+come out. design/mqtt.md.
 """

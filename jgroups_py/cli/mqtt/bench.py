@@ -19,8 +19,8 @@ from time import perf_counter
 
 import attrs
 
-from jgroups_py.blocks.mqtt.encoder import PublishFrames, encode
-from jgroups_py.blocks.mqtt.packets import (
+from jgroups_py.blocks.mqtt.codec.encoder import PublishFrames, encode
+from jgroups_py.blocks.mqtt.codec.packets import (
     ConnectPacket,
     ProtocolVersion,
     SubscribePacket,

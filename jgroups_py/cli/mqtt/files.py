@@ -4,8 +4,8 @@ from __future__ import annotations
 from pathlib import Path
 from secrets import token_bytes
 
-from jgroups_py.blocks.mqtt.auth import AuthFileError, FileAuthorizer, Password, read_passwords, read_rules
-from jgroups_py.blocks.mqtt.config import AuthSection, BrokerFile, read_broker_file, read_gmqtt_passwords
+from jgroups_py.blocks.mqtt.broker.auth import AuthFileError, FileAuthorizer, Password, read_passwords, read_rules
+from jgroups_py.blocks.mqtt.server.config import AuthSection, BrokerFile, read_broker_file, read_gmqtt_passwords
 from jgroups_py.model.errors import ConfigError
 
 MAX_FILE_BYTES = 16 << 20

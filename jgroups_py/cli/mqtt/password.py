@@ -5,7 +5,7 @@ import sys
 from argparse import Namespace
 from secrets import token_bytes
 
-from jgroups_py.blocks.mqtt.auth import hash_password
+from jgroups_py.blocks.mqtt.broker.auth import hash_password
 from jgroups_py.model.errors import ConfigError
 
 SALT_BYTES = 16

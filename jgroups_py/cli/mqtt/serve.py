@@ -13,11 +13,11 @@ from importlib.util import find_spec
 
 import attrs
 
-from jgroups_py.blocks.mqtt.config import BrokerFile
-from jgroups_py.blocks.mqtt.listen import ListenAddress
-from jgroups_py.blocks.mqtt.listeners import raise_descriptor_limit
-from jgroups_py.blocks.mqtt.options import BrokerOptions
-from jgroups_py.blocks.mqtt.server import MqttServer
+from jgroups_py.blocks.mqtt.broker.options import BrokerOptions
+from jgroups_py.blocks.mqtt.server.config import BrokerFile
+from jgroups_py.blocks.mqtt.server.listen import ListenAddress
+from jgroups_py.blocks.mqtt.server.listeners import raise_descriptor_limit
+from jgroups_py.blocks.mqtt.server.server import MqttServer
 from jgroups_py.cli.mqtt.files import authorizer, broker_file
 from jgroups_py.model.errors import ConfigError
 

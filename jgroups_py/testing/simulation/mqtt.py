@@ -14,14 +14,12 @@ from typing import Any
 import attrs
 
 import jgroups_py as jg
-from jgroups_py.blocks.mqtt.broker import Broker
-from jgroups_py.blocks.mqtt.decoder import Decoder
-from jgroups_py.blocks.mqtt.federation import FederationCore
-from jgroups_py.blocks.mqtt.federation_options import FederationOptions
-from jgroups_py.blocks.mqtt.group_link import GroupLink
-from jgroups_py.blocks.mqtt.options import BrokerOptions
-from jgroups_py.blocks.mqtt.outputs import CloseConnection, Output, SendPacket, SendPublish
-from jgroups_py.blocks.mqtt.packets import (
+from jgroups_py.blocks.mqtt.broker.broker import Broker
+from jgroups_py.blocks.mqtt.broker.options import BrokerOptions
+from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, Output, SendPacket, SendPublish
+from jgroups_py.blocks.mqtt.broker.publication import Publication
+from jgroups_py.blocks.mqtt.codec.decoder import Decoder
+from jgroups_py.blocks.mqtt.codec.packets import (
     ConnAckPacket,
     ConnectPacket,
     DisconnectPacket,
@@ -39,7 +37,9 @@ from jgroups_py.blocks.mqtt.packets import (
     UnsubscribePacket,
     Will,
 )
-from jgroups_py.blocks.mqtt.publication import Publication
+from jgroups_py.blocks.mqtt.federation.core import FederationCore
+from jgroups_py.blocks.mqtt.federation.group_link import GroupLink
+from jgroups_py.blocks.mqtt.federation.options import FederationOptions
 from jgroups_py.model.address import Address
 from jgroups_py.model.errors import ChannelError
 from jgroups_py.model.units import NS_PER_S, seconds

@@ -6,11 +6,10 @@ from collections import deque
 from types import TracebackType
 from typing import Any
 
-from jgroups_py.blocks.mqtt.decoder import Decoder
-from jgroups_py.blocks.mqtt.encoder import encode
-from jgroups_py.blocks.mqtt.listen import ListenAddress
-from jgroups_py.blocks.mqtt.options import BrokerOptions
-from jgroups_py.blocks.mqtt.packets import (
+from jgroups_py.blocks.mqtt.broker.options import BrokerOptions
+from jgroups_py.blocks.mqtt.codec.decoder import Decoder
+from jgroups_py.blocks.mqtt.codec.encoder import encode
+from jgroups_py.blocks.mqtt.codec.packets import (
     ConnAckPacket,
     ConnectPacket,
     Packet,
@@ -21,7 +20,8 @@ from jgroups_py.blocks.mqtt.packets import (
     SubscribePacket,
     Subscription,
 )
-from jgroups_py.blocks.mqtt.server import MqttServer
+from jgroups_py.blocks.mqtt.server.listen import ListenAddress
+from jgroups_py.blocks.mqtt.server.server import MqttServer
 
 V3, V5 = ProtocolVersion.MQTT_3_1_1, ProtocolVersion.MQTT_5
 ANSWER_SECONDS = 30

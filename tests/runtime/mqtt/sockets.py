@@ -14,7 +14,7 @@ from time import monotonic
 
 import attrs
 
-from jgroups_py.blocks.mqtt.packets import MqttError
+from jgroups_py.blocks.mqtt.codec.packets import MqttError
 from tests.unit.blocks.mqtt import cases_3_1_1, cases_5
 from tests.unit.blocks.mqtt.conformance import Link
 

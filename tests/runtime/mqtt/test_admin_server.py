@@ -10,10 +10,10 @@ from time import monotonic_ns, time
 
 import pytest
 
-from jgroups_py.blocks.mqtt.admin import AdminLimits, AdminServer
-from jgroups_py.blocks.mqtt.broker import Broker
-from jgroups_py.blocks.mqtt.options import BrokerOptions
-from jgroups_py.blocks.mqtt.rest import RestApi
+from jgroups_py.blocks.mqtt.broker.broker import Broker
+from jgroups_py.blocks.mqtt.broker.options import BrokerOptions
+from jgroups_py.blocks.mqtt.server.admin import AdminLimits, AdminServer
+from jgroups_py.blocks.mqtt.server.rest import RestApi
 from jgroups_py.model.errors import ConfigError
 
 pytestmark = pytest.mark.real

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.blocks.mqtt.auth import FileAuthorizer, hash_password, read_passwords
-from jgroups_py.blocks.mqtt.encoder import encode
-from jgroups_py.blocks.mqtt.listen import ListenAddress, SocketLimits
-from jgroups_py.blocks.mqtt.listeners import guard_half_open, raise_descriptor_limit
-from jgroups_py.blocks.mqtt.packets import (
+from jgroups_py.blocks.mqtt.broker.auth import FileAuthorizer, hash_password, read_passwords
+from jgroups_py.blocks.mqtt.broker.ports import AllowAll
+from jgroups_py.blocks.mqtt.codec.encoder import encode
+from jgroups_py.blocks.mqtt.codec.packets import (
     ConnAckPacket,
     ConnectPacket,
     DisconnectPacket,
@@ -23,7 +22,8 @@ from jgroups_py.blocks.mqtt.packets import (
     PublishPacket,
     ReasonCode,
 )
-from jgroups_py.blocks.mqtt.ports import AllowAll
+from jgroups_py.blocks.mqtt.server.listen import ListenAddress, SocketLimits
+from jgroups_py.blocks.mqtt.server.listeners import guard_half_open, raise_descriptor_limit
 from tests.runtime.mqtt.kit import V3, V5, Client, server
 from tests.runtime.mqtt.processes import serving
 
@@ -224,7 +224,7 @@ def test_the_system_looks_after_peers_that_vanish(monkeypatch):
         guard_half_open(client)
         guarded.append(client.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE))
 
-    monkeypatch.setattr("jgroups_py.blocks.mqtt.server.guard_half_open", guard)
+    monkeypatch.setattr("jgroups_py.blocks.mqtt.server.server.guard_half_open", guard)
 
     async def body() -> None:
         async with server() as broker, Client(broker.port) as client:

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.blocks.mqtt.listen import ListenAddress
-from jgroups_py.blocks.mqtt.packets import (
+from jgroups_py.blocks.mqtt.codec.packets import (
     DisconnectPacket,
     PingReqPacket,
     PingRespPacket,
@@ -20,6 +19,7 @@ from jgroups_py.blocks.mqtt.packets import (
     PubRelPacket,
     ReasonCode,
 )
+from jgroups_py.blocks.mqtt.server.listen import ListenAddress
 from jgroups_py.model.errors import ConfigError
 from tests.runtime.mqtt.kit import V3, V5, Client, server
 

@@ -1,7 +1,7 @@
 """The ten cases that paho.mqtt.testing has for brokers of MQTT 3.1.1, in our own words and under its names."""
 from __future__ import annotations
 
-from jgroups_py.blocks.mqtt.packets import (
+from jgroups_py.blocks.mqtt.codec.packets import (
     ConnAckPacket,
     ConnectPacket,
     ProtocolVersion,

@@ -1,8 +1,8 @@
 """The 27 cases that paho.mqtt.testing has for brokers of MQTT 5, in our own words and under its names."""
 from __future__ import annotations
 
-from jgroups_py.blocks.mqtt.encoder import encode
-from jgroups_py.blocks.mqtt.packets import (
+from jgroups_py.blocks.mqtt.codec.encoder import encode
+from jgroups_py.blocks.mqtt.codec.packets import (
     ConnAckPacket,
     ConnectPacket,
     DisconnectPacket,
@@ -15,7 +15,7 @@ from jgroups_py.blocks.mqtt.packets import (
     RetainHandling,
     Will,
 )
-from jgroups_py.blocks.mqtt.text import varint_bytes
+from jgroups_py.blocks.mqtt.codec.text import varint_bytes
 from tests.unit.blocks.mqtt.conformance import FORBIDDEN, SERVER_KEEP_ALIVE_S, Client, Server
 
 V5 = ProtocolVersion.MQTT_5

@@ -5,11 +5,9 @@ from collections import deque
 from random import Random
 from typing import Any
 
-from jgroups_py.blocks.mqtt.broker import Broker
-from jgroups_py.blocks.mqtt.decoder import Decoder
-from jgroups_py.blocks.mqtt.encoder import encode
-from jgroups_py.blocks.mqtt.options import BrokerOptions
-from jgroups_py.blocks.mqtt.outputs import (
+from jgroups_py.blocks.mqtt.broker.broker import Broker
+from jgroups_py.blocks.mqtt.broker.options import BrokerOptions
+from jgroups_py.blocks.mqtt.broker.outputs import (
     CloseConnection,
     MoreToSend,
     PauseReading,
@@ -17,7 +15,9 @@ from jgroups_py.blocks.mqtt.outputs import (
     SendPacket,
     SendPublish,
 )
-from jgroups_py.blocks.mqtt.packets import (
+from jgroups_py.blocks.mqtt.codec.decoder import Decoder
+from jgroups_py.blocks.mqtt.codec.encoder import encode
+from jgroups_py.blocks.mqtt.codec.packets import (
     ConnAckPacket,
     ConnectPacket,
     DisconnectPacket,

@@ -11,10 +11,11 @@ from typing import Any, Protocol, TypeVar
 
 import attrs
 
-from jgroups_py.blocks.mqtt.decoder import Decoder
-from jgroups_py.blocks.mqtt.encoder import encode
-from jgroups_py.blocks.mqtt.outputs import CloseConnection, MoreToSend, SendPacket, SendPublish
-from jgroups_py.blocks.mqtt.packets import (
+from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, MoreToSend, SendPacket, SendPublish
+from jgroups_py.blocks.mqtt.broker.ports import Access, AllowAll
+from jgroups_py.blocks.mqtt.codec.decoder import Decoder
+from jgroups_py.blocks.mqtt.codec.encoder import encode
+from jgroups_py.blocks.mqtt.codec.packets import (
     ConnAckPacket,
     ConnectPacket,
     ControlPacket,
@@ -38,7 +39,6 @@ from jgroups_py.blocks.mqtt.packets import (
     UnsubscribePacket,
     Will,
 )
-from jgroups_py.blocks.mqtt.ports import Access, AllowAll
 from tests.unit.blocks.mqtt.clients import SECOND, Bench
 
 FORBIDDEN = "test/nosubscribe"

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from jgroups_py.blocks.mqtt.broker import Broker
-from jgroups_py.blocks.mqtt.federation import FederationCore
-from jgroups_py.blocks.mqtt.federation_options import FederationOptions
-from jgroups_py.blocks.mqtt.options import BrokerOptions
-from jgroups_py.blocks.mqtt.publication import Publication
+from jgroups_py.blocks.mqtt.broker.broker import Broker
+from jgroups_py.blocks.mqtt.broker.options import BrokerOptions
+from jgroups_py.blocks.mqtt.broker.publication import Publication
+from jgroups_py.blocks.mqtt.federation.core import FederationCore
+from jgroups_py.blocks.mqtt.federation.options import FederationOptions
 from tests.unit.blocks.mqtt.clients import SECOND, Client
 
 MS = SECOND // 1000

@@ -12,7 +12,10 @@ from random import Random
 
 import attrs
 
-from jgroups_py.blocks.mqtt.gmqtt_link import (
+from jgroups_py.blocks.mqtt.broker.publication import SECOND, Publication
+from jgroups_py.blocks.mqtt.broker.retained import RetainedTable
+from jgroups_py.blocks.mqtt.broker.subscription_tree import SubscriptionTree, split_shared
+from jgroups_py.blocks.mqtt.gmqtt.link import (
     EndIncoming,
     EndOutgoing,
     GmqttLink,
@@ -21,10 +24,7 @@ from jgroups_py.blocks.mqtt.gmqtt_link import (
     SayHello,
     SendEvents,
 )
-from jgroups_py.blocks.mqtt.gmqtt_options import GmqttOptions
-from jgroups_py.blocks.mqtt.publication import SECOND, Publication
-from jgroups_py.blocks.mqtt.retained import RetainedTable
-from jgroups_py.blocks.mqtt.subscription_tree import SubscriptionTree, split_shared
+from jgroups_py.blocks.mqtt.gmqtt.options import GmqttOptions
 from tests.unit.blocks.mqtt.gmqtt_schema import generated
 
 API = generated()

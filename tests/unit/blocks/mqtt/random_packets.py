@@ -4,7 +4,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from jgroups_py.blocks.mqtt.packets import (
+from jgroups_py.blocks.mqtt.broker.reasons import CONNACK_OF_RETURN_CODE, REASONS
+from jgroups_py.blocks.mqtt.codec.packets import (
     NO_PROPERTIES,
     AuthPacket,
     ConnAckPacket,
@@ -31,8 +32,7 @@ from jgroups_py.blocks.mqtt.packets import (
     UnsubscribePacket,
     Will,
 )
-from jgroups_py.blocks.mqtt.properties import RULES
-from jgroups_py.blocks.mqtt.reasons import CONNACK_OF_RETURN_CODE, REASONS
+from jgroups_py.blocks.mqtt.codec.properties import RULES
 
 NAMES = ("a", "a/b", "/", "sensors/room 1/temp", "ü/\N{SNOWMAN}/\N{PILE OF POO}", "$SYS/x", "x" * 300, "a//b", "\ufeff")
 FILTERS = (*NAMES, "#", "+", "a/#", "+/+/#", "/+", "$share/g/a/+", "$share/group/#")

@@ -8,10 +8,10 @@ import attrs
 import mqtt5
 import pytest
 
-from jgroups_py.blocks.mqtt import packets as ours
-from jgroups_py.blocks.mqtt.decoder import decode
-from jgroups_py.blocks.mqtt.encoder import encode
-from jgroups_py.blocks.mqtt.packets import NO_PROPERTIES, PacketType, Properties, ProtocolVersion, ReasonCode
+from jgroups_py.blocks.mqtt.codec import packets as ours
+from jgroups_py.blocks.mqtt.codec.decoder import decode
+from jgroups_py.blocks.mqtt.codec.encoder import encode
+from jgroups_py.blocks.mqtt.codec.packets import NO_PROPERTIES, PacketType, Properties, ProtocolVersion, ReasonCode
 from tests.unit.blocks.mqtt.random_packets import random_packet
 
 V5 = ProtocolVersion.MQTT_5

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from jgroups_py.blocks.mqtt.auth import (
+from jgroups_py.blocks.mqtt.broker.auth import (
     AuthFileError,
     CallableAuthorizer,
     FileAuthorizer,
@@ -16,7 +16,7 @@ from jgroups_py.blocks.mqtt.auth import (
     read_passwords,
     read_rules,
 )
-from jgroups_py.blocks.mqtt.packets import ConnAckPacket, ConnectPacket, PubAckPacket, ReasonCode
+from jgroups_py.blocks.mqtt.codec.packets import ConnAckPacket, ConnectPacket, PubAckPacket, ReasonCode
 from tests.unit.blocks.mqtt.clients import V3, V5, Bench, Client
 from tests.unit.blocks.mqtt.test_subscription_tree import naive
 

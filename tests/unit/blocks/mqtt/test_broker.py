@@ -5,11 +5,13 @@ from random import Random
 
 import pytest
 
-from jgroups_py.blocks.mqtt.decoder import Decoder
-from jgroups_py.blocks.mqtt.encoder import encode
-from jgroups_py.blocks.mqtt.options import AckWhen, WhenFull
-from jgroups_py.blocks.mqtt.outputs import MoreToSend, SendPublish
-from jgroups_py.blocks.mqtt.packets import (
+from jgroups_py.blocks.mqtt.broker.options import AckWhen, WhenFull
+from jgroups_py.blocks.mqtt.broker.outputs import MoreToSend, SendPublish
+from jgroups_py.blocks.mqtt.broker.ports import Forwarding, NoFederation
+from jgroups_py.blocks.mqtt.broker.publication import Publication
+from jgroups_py.blocks.mqtt.codec.decoder import Decoder
+from jgroups_py.blocks.mqtt.codec.encoder import encode
+from jgroups_py.blocks.mqtt.codec.packets import (
     AuthPacket,
     ConnAckPacket,
     ConnectPacket,
@@ -31,8 +33,6 @@ from jgroups_py.blocks.mqtt.packets import (
     UnsubscribePacket,
     Will,
 )
-from jgroups_py.blocks.mqtt.ports import Forwarding, NoFederation
-from jgroups_py.blocks.mqtt.publication import Publication
 from tests.unit.blocks.mqtt.clients import V3, V5, Bench, Client
 
 BOTH = pytest.mark.parametrize("version", [V3, V5])

@@ -6,9 +6,9 @@ from random import Random
 import attrs
 import pytest
 
-from jgroups_py.blocks.mqtt.decoder import MAX_NAMES, DecodeLimits, Decoder, decode
-from jgroups_py.blocks.mqtt.encoder import PublishFrames, encode
-from jgroups_py.blocks.mqtt.packets import (
+from jgroups_py.blocks.mqtt.codec.decoder import MAX_NAMES, DecodeLimits, Decoder, decode
+from jgroups_py.blocks.mqtt.codec.encoder import PublishFrames, encode
+from jgroups_py.blocks.mqtt.codec.packets import (
     AuthPacket,
     ConnAckPacket,
     ConnectPacket,

@@ -6,11 +6,11 @@ import re
 import attrs
 import pytest
 
-from jgroups_py.blocks.mqtt import config
-from jgroups_py.blocks.mqtt.auth import FastPassword
-from jgroups_py.blocks.mqtt.config import BrokerFile, read_broker_file, read_gmqtt_passwords
-from jgroups_py.blocks.mqtt.listen import ListenAddress, TlsFiles
-from jgroups_py.blocks.mqtt.options import AckWhen, WhenFull
+from jgroups_py.blocks.mqtt.broker.auth import FastPassword
+from jgroups_py.blocks.mqtt.broker.options import AckWhen, WhenFull
+from jgroups_py.blocks.mqtt.server import config
+from jgroups_py.blocks.mqtt.server.config import BrokerFile, read_broker_file, read_gmqtt_passwords
+from jgroups_py.blocks.mqtt.server.listen import ListenAddress, TlsFiles
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.units import NS_PER_S
 

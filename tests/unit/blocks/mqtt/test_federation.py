@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from jgroups_py.blocks.mqtt.options import WhenFull
-from jgroups_py.blocks.mqtt.packets import PubAckPacket, Will
+from jgroups_py.blocks.mqtt.broker.options import WhenFull
+from jgroups_py.blocks.mqtt.codec.packets import PubAckPacket, Will
 from tests.unit.blocks.mqtt.clients import V3, V5
 from tests.unit.blocks.mqtt.federation_world import FederationWorld
 

@@ -10,9 +10,9 @@ from typing import Any
 import attrs
 import pytest
 
-from jgroups_py.blocks.mqtt.federation import FederationCore
-from jgroups_py.blocks.mqtt.federation_stream import OutgoingStream
-from jgroups_py.blocks.mqtt.packets import Packet, PubAckPacket, PubCompPacket, PublishPacket, PubRecPacket
+from jgroups_py.blocks.mqtt.codec.packets import Packet, PubAckPacket, PubCompPacket, PublishPacket, PubRecPacket
+from jgroups_py.blocks.mqtt.federation.core import FederationCore
+from jgroups_py.blocks.mqtt.federation.stream import OutgoingStream
 from tests.unit.blocks.mqtt.clients import SECOND, V5, Client
 from tests.unit.blocks.mqtt.federation_world import FederationWorld, Node
 from tests.unit.blocks.mqtt.test_subscription_tree import naive

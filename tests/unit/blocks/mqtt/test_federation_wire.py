@@ -6,19 +6,19 @@ from random import Random
 import attrs
 import pytest
 
-from jgroups_py.blocks.mqtt import federation_wire as w
-from jgroups_py.blocks.mqtt.federation import FederationCore
-from jgroups_py.blocks.mqtt.federation_options import FederationOptions
-from jgroups_py.blocks.mqtt.federation_sessions import (
+from jgroups_py.blocks.mqtt.broker.publication import Publication
+from jgroups_py.blocks.mqtt.broker.session import NO_MESSAGE, Delivery, GrantedOptions
+from jgroups_py.blocks.mqtt.codec.packets import Properties
+from jgroups_py.blocks.mqtt.federation import wire as w
+from jgroups_py.blocks.mqtt.federation.core import FederationCore
+from jgroups_py.blocks.mqtt.federation.options import FederationOptions
+from jgroups_py.blocks.mqtt.federation.sessions import (
     QueuedDelivery,
     SessionMoved,
     SessionOffer,
     passed_body,
     read_passed,
 )
-from jgroups_py.blocks.mqtt.packets import Properties
-from jgroups_py.blocks.mqtt.publication import Publication
-from jgroups_py.blocks.mqtt.session import NO_MESSAGE, Delivery, GrantedOptions
 from jgroups_py.model.errors import WireError
 
 PUBLICATION = Publication("a/b", b"123", 1, True, Properties(correlation_data=b"\xff\x00"), "me", 5_000_000_000)

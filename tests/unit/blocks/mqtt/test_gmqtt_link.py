@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from jgroups_py.blocks.mqtt.gmqtt_link import GmqttRefusal
-from jgroups_py.blocks.mqtt.gmqtt_wire import ack_bytes
-from jgroups_py.blocks.mqtt.packets import Properties
-from jgroups_py.blocks.mqtt.publication import SECOND
+from jgroups_py.blocks.mqtt.broker.publication import SECOND
+from jgroups_py.blocks.mqtt.codec.packets import Properties
+from jgroups_py.blocks.mqtt.gmqtt.link import GmqttRefusal
+from jgroups_py.blocks.mqtt.gmqtt.wire import ack_bytes
 from tests.unit.blocks.mqtt.gmqttd_model import API, UNWRITABLE, Model, Network, Ours, cut
 
 

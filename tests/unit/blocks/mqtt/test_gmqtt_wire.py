@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.blocks.mqtt.gmqtt_wire import (
+from jgroups_py.blocks.mqtt.gmqtt.wire import (
     GmqttBody,
     GmqttEvent,
     GmqttMessage,

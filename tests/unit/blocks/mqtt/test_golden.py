@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from jgroups_py.blocks.mqtt.decoder import Decoder
-from jgroups_py.blocks.mqtt.encoder import encode
-from jgroups_py.blocks.mqtt.packets import ProtocolVersion, SentBy
+from jgroups_py.blocks.mqtt.codec.decoder import Decoder
+from jgroups_py.blocks.mqtt.codec.encoder import encode
+from jgroups_py.blocks.mqtt.codec.packets import ProtocolVersion, SentBy
 from tests.unit.blocks.mqtt.golden.expected import EXPECTED, WRITTEN_OTHERWISE
 
 FOLDER = Path(__file__).parent / "golden"

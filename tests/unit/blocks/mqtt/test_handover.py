@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.blocks.mqtt.federation_handover import Handovers
-from jgroups_py.blocks.mqtt.packets import (
+from jgroups_py.blocks.mqtt.codec.packets import (
     ConnAckPacket,
     ConnectPacket,
     Properties,
@@ -17,6 +16,7 @@ from jgroups_py.blocks.mqtt.packets import (
     PubRelPacket,
     ReasonCode,
 )
+from jgroups_py.blocks.mqtt.federation.handover import Handovers
 from tests.unit.blocks.mqtt.clients import Client
 from tests.unit.blocks.mqtt.federation_world import FederationWorld
 

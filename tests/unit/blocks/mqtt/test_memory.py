@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from jgroups_py.blocks.mqtt.packets import ConnectPacket, SubscribePacket, Subscription
+from jgroups_py.blocks.mqtt.codec.packets import ConnectPacket, SubscribePacket, Subscription
 from tests.unit.blocks.mqtt.clients import V3, V5, Bench
 
 pytestmark = pytest.mark.slow

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from jgroups_py.blocks.mqtt.gmqtt_options import gmqtt_counters
-from jgroups_py.blocks.mqtt.packets import Properties
-from jgroups_py.blocks.mqtt.rest import JoinFailed, RestAnswer, RestApi
+from jgroups_py.blocks.mqtt.codec.packets import Properties
+from jgroups_py.blocks.mqtt.gmqtt.options import gmqtt_counters
+from jgroups_py.blocks.mqtt.server.rest import JoinFailed, RestAnswer, RestApi
 from jgroups_py.model.address import PhysicalAddress
 from jgroups_py.model.counters import Counters
 from tests.unit.blocks.mqtt.clients import Bench

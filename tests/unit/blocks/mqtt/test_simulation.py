@@ -11,7 +11,8 @@ from random import Random
 import attrs
 import pytest
 
-from jgroups_py.blocks.mqtt.packets import (
+from jgroups_py.blocks.mqtt.broker.session import ClientSession
+from jgroups_py.blocks.mqtt.codec.packets import (
     Packet,
     Properties,
     PubAckPacket,
@@ -21,7 +22,6 @@ from jgroups_py.blocks.mqtt.packets import (
     PubRelPacket,
     Will,
 )
-from jgroups_py.blocks.mqtt.session import ClientSession
 from tests.unit.blocks.mqtt.clients import V3, V5, Bench, Client
 from tests.unit.blocks.mqtt.test_subscription_tree import naive
 

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from jgroups_py.blocks.mqtt.publication import Publication
-from jgroups_py.blocks.mqtt.retained import RetainedTable
-from jgroups_py.blocks.mqtt.subscription_tree import SubscriptionTree, TopicTrie
+from jgroups_py.blocks.mqtt.broker.publication import Publication
+from jgroups_py.blocks.mqtt.broker.retained import RetainedTable
+from jgroups_py.blocks.mqtt.broker.subscription_tree import SubscriptionTree, TopicTrie
 
 TABLE = [
     ("a/b", "a/b", True),

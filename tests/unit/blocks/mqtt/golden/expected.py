@@ -1,7 +1,7 @@
 """What the golden bytes mean: file -> case -> packets, written by hand from the arguments in make_golden.py."""
 from __future__ import annotations
 
-from jgroups_py.blocks.mqtt.packets import (
+from jgroups_py.blocks.mqtt.codec.packets import (
     AuthPacket,
     ConnAckPacket,
     ConnectPacket,

@@ -1,0 +1,845 @@
+"""Broker: one server of MQTT 3.1.1 and 5 as a pure object.
+
+Inputs are connections, packets and the clock; outputs (outputs.py) are packets, closings, and wishes about reading.
+
+    router.py   which sessions get a message      session.py   what one client has queued and in flight
+    ports.py    permissions, the other brokers    options.py   every limit; counters.py: what each one turned away
+
+This module is what is between them: CONNECT and the end of a connection, the packets one by one, wills, deadlines,
+acknowledgements that wait for peers, and publishers that wait for a full subscriber. Statements of the standard are
+cited by their numbers in version 5; design/mqtt.md has the decisions where it leaves a choice.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from random import Random
+from typing import Any
+
+import attrs
+
+from jgroups_py.blocks.mqtt.broker.deadlines import Deadline, Deadlines
+from jgroups_py.blocks.mqtt.broker.options import AckWhen, BrokerOptions, WhenFull
+from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, Output, PauseReading, ResumeReading, SendPacket
+from jgroups_py.blocks.mqtt.broker.ports import Access, AllowAll, Authorizer, Federation, NoFederation
+from jgroups_py.blocks.mqtt.broker.publication import NEVER, SECOND, Publication, expiry_ns
+from jgroups_py.blocks.mqtt.broker.retained import RetainedStore, RetainedTable
+from jgroups_py.blocks.mqtt.broker.router import SYSTEM, Router
+from jgroups_py.blocks.mqtt.broker.session import (
+    FAILED,
+    MAX_PACKET_BYTES,
+    MAX_RECEIVE_MAXIMUM,
+    V5,
+    ClientConnection,
+    ClientSession,
+    GrantedOptions,
+    HeldAck,
+    Outbox,
+)
+from jgroups_py.blocks.mqtt.broker.subscription_tree import split_shared
+from jgroups_py.blocks.mqtt.codec.packets import (
+    MAX_REMAINING_BYTES,
+    NO_PROPERTIES,
+    Ack,
+    AuthPacket,
+    ConnAckPacket,
+    ConnectPacket,
+    DisconnectPacket,
+    MqttError,
+    Packet,
+    PingReqPacket,
+    PingRespPacket,
+    Properties,
+    ProtocolVersion,
+    PubAckPacket,
+    PubCompPacket,
+    PublishPacket,
+    PubRecPacket,
+    PubRelPacket,
+    ReasonCode,
+    SubAckPacket,
+    SubscribePacket,
+    Subscription,
+    UnsubAckPacket,
+    UnsubscribePacket,
+    Will,
+    acknowledgement,
+)
+from jgroups_py.model.counters import Counters
+
+SUCCESS = ReasonCode.SUCCESS
+PROTOCOL_ERROR = ReasonCode.PROTOCOL_ERROR
+MAX_EARLY_PACKETS = 1_000
+"""Of a client whose CONNECT waits for its session."""
+ACKS = "acknowledgements"
+"""Why a publisher is paused that is no session: too many acknowledgements of it wait for peers."""
+
+
+@attrs.define(eq=False)
+class ClaimedConnect:
+    """A CONNECT that waits for a session of another node. packets: what the client has sent since."""
+
+    connection: ClientConnection
+    connect: ConnectPacket
+    packets: list[Packet] = attrs.field(factory=list)
+
+
+class Broker:
+    """See the module. rng: for the client ids that it assigns. connection: a number that the server never uses again.
+
+    After each call the server carries out `drain()`, and calls `tick` at `next_deadline_ns()`.
+    """
+
+    def __init__(
+        self, options: BrokerOptions, rng: Random, *, now_ns: int, authorizer: Authorizer | None = None,
+        federation: Federation | None = None, retained: RetainedStore | None = None,
+    ) -> None:
+        self.options = options
+        self.connections: dict[int, ClientConnection] = {}
+        self.sessions: dict[str, ClientSession] = {}
+        self.deadlines = Deadlines()
+        self._forbidden = ReasonCode.NOT_AUTHORIZED if options.reveal_refusals else ReasonCode.UNSPECIFIED_ERROR
+        self._rng = rng
+        self._outbox = Outbox()
+        self._authorizer = AllowAll() if authorizer is None else authorizer
+        self._federation = NoFederation() if federation is None else federation
+        self.router = Router(options, self._outbox, self._federation,
+                             RetainedTable(options.max_retained) if retained is None else retained)
+        self._waiting: dict[int, list[tuple[ClientSession, ClientConnection, HeldAck]]] = {}   # token -> held back
+        self._paused: dict[int, dict[ClientSession | str, None]] = {}       # connection -> why it is not read
+        self._blocking: dict[ClientSession, Deadline] = {}                  # full -> until when publishers wait
+        self._claims: dict[str, ClaimedConnect] = {}                        # client id -> its CONNECT
+        self._claiming: dict[int, ClaimedConnect] = {}                      # by connection
+        self._started_ns = now_ns
+        self._handlers: dict[type[Packet], Callable[[ClientConnection, ClientSession, Any, int], None]] = {
+            PublishPacket: self._on_publish, PubAckPacket: self._on_ack, PubRecPacket: self._on_ack,
+            PubCompPacket: self._on_ack, PubRelPacket: self._on_release, SubscribePacket: self._on_subscribe,
+            UnsubscribePacket: self._on_unsubscribe, PingReqPacket: self._on_ping,
+            DisconnectPacket: self._on_disconnect, AuthPacket: self._on_auth,
+        }
+        if options.sys_interval_s:
+            self._report_system(now_ns)
+
+    # --- inputs -------------------------------------------------------------------------------------------------------
+
+    def connected(self, connection: int, now_ns: int, peer: str = "") -> None:
+        """A network connection was accepted. peer: for the authorizer and the log."""
+        if len(self.connections) >= self.options.max_clients:
+            self.counters.add("refused_full")
+            self._outbox.outputs.append(CloseConnection(connection, ReasonCode.SERVER_BUSY, "too many connections"))
+            return
+        made = self.connections[connection] = ClientConnection(connection, peer, now_ns)
+        made.deadline = self.deadlines.set(
+            now_ns + round(self.options.connect_timeout_s * SECOND), lambda now_ns: self._no_connect(made, now_ns))
+
+    def received(self, connection: int, packets: Sequence[Packet], now_ns: int) -> None:
+        """What a client has sent, in order."""
+        self.deadlines.run(now_ns)
+        found = self.connections.get(connection)
+        if found is None:
+            return
+        found.last_ns = now_ns
+        handlers, outbox = self._handlers, self._outbox
+        for packet in packets:
+            session, handler = found.session, handlers.get(packet.__class__)
+            try:
+                if session is None or handler is None:
+                    self._on_connect(found, packet, now_ns)
+                else:
+                    handler(found, session, packet, now_ns)
+            except MqttError as error:
+                outbox.counters.add("protocol_errors")
+                self._disconnect(found, error.reason, error.detail, now_ns)
+            if outbox.full:
+                self._full(found, now_ns)
+            if connection not in self.connections:
+                return
+
+    def failed(self, connection: int, error: MqttError, now_ns: int) -> None:
+        """The decoder refused what came next; hand over `error.packets` before."""
+        found = self.connections.get(connection)
+        if found is None:
+            return
+        self.counters.add("malformed")
+        if found.session is None and error.reason is ReasonCode.UNSUPPORTED_PROTOCOL_VERSION:
+            # [MQTT-3.1.2-2]; a client of another version understands the return code of 3.1.1.
+            found.version = ProtocolVersion.MQTT_3_1_1
+            self._send(found, ConnAckPacket(False, error.reason))
+        self._disconnect(found, error.reason, error.detail, now_ns)
+        self._settle(now_ns)
+
+    def lost(self, connection: int, now_ns: int) -> None:
+        """A network connection has ended without DISCONNECT. Also for one that the broker closed: no effect."""
+        found = self.connections.get(connection)
+        if found is not None:
+            self._detach(found, now_ns, with_will=True)
+            self._settle(now_ns)
+
+    def write_blocked(self, connection: int) -> None:
+        """The transport holds more for this client than it should: what follows waits in the session's queue."""
+        found = self.connections.get(connection)
+        if found is not None:
+            found.is_blocked = True
+
+    def write_ready(self, connection: int, now_ns: int) -> None:
+        """The transport takes more."""
+        found = self.connections.get(connection)
+        if found is not None and found.is_blocked:
+            found.is_blocked = False
+            if found.session is not None:
+                found.session.pump(now_ns)
+                self._drained(found.session, now_ns)
+
+    def tick(self, now_ns: int) -> None:
+        """Time has passed."""
+        self.deadlines.run(now_ns)
+        self._settle(now_ns)
+
+    def next_deadline_ns(self) -> int | None:
+        """When `tick` is to be called, if nothing happens before."""
+        return self.deadlines.next_ns()
+
+    def release(self, token: int, now_ns: int) -> None:
+        """The peers have what was published with this token: acknowledge it. Tokens that are unknown are too late."""
+        for session, connection, held in self._waiting.pop(token, ()):
+            held.is_ready = True
+            if session.recorded.get(held.packet_id) == token:
+                session.recorded[held.packet_id] = 0
+            self._acknowledge_ready(connection, now_ns)
+
+    def deliver(
+        self, publication: Publication, groups: Collection[tuple[str, str]], now_ns: int, shared_only: bool = False,
+    ) -> None:
+        """A message of a peer's client. groups: (group, filter) of shared subscriptions that are served here;
+        shared_only: plain subscriptions here have had it."""
+        self.router.deliver(publication, groups, now_ns, shared_only)
+        self._settle(now_ns)
+
+    def publish(
+        self, topic: str, payload: bytes, qos: int, retain: bool, now_ns: int, properties: Properties = NO_PROPERTIES,
+    ) -> None:
+        """Publish in the broker's own name."""
+        self.router.publish(Publication(topic, payload, qos, retain, properties,
+                                        expires_ns=expiry_ns(properties, now_ns)), now_ns)
+        self._settle(now_ns)
+
+    # --- sessions that move (federation/handover.py) ------------------------------------------------------------------
+
+    def claimed(self, client_id: str, now_ns: int) -> None:
+        """What another node had of a session is here, or nothing will come: CONNECT is answered."""
+        claim = self._claims.pop(client_id, None)
+        if claim is None:
+            return
+        connection = claim.connection
+        del self._claiming[connection.number]
+        self._accept(connection, claim.connect, client_id, now_ns)
+        self.received(connection.number, claim.packets, now_ns)
+
+    def refuse_claimed(self, client_id: str, now_ns: int) -> None:
+        """The client has connected at yet another node."""
+        claim = self._claims.pop(client_id, None)
+        if claim is not None:
+            self.counters.add("taken_over")
+            self._send(claim.connection, ConnAckPacket(False, ReasonCode.SERVER_BUSY))
+            self._close(claim.connection, ReasonCode.SERVER_BUSY, "the client connected elsewhere", now_ns)
+
+    def take_connection(self, client_id: str, now_ns: int) -> ClientSession | None:
+        """The client has connected at another node: close its connection here; its session, if one is left."""
+        session = self.sessions.get(client_id)
+        if session is not None and session.connection is not None:
+            self.counters.add("taken_over")                                                # [MQTT-3.1.4-3]
+            self._disconnect(session.connection, ReasonCode.SESSION_TAKEN_OVER, "the client connected elsewhere",
+                             now_ns)
+            self._settle(now_ns)
+        return self.sessions.get(client_id)
+
+    def adopt(
+        self, client_id: str, expiry_s: int, subscriptions: Sequence[tuple[str, GrantedOptions]], now_ns: int,
+    ) -> None:
+        """Begin a session that comes from another node, without a connection; of one that is here, the subscriptions
+        that it lacks."""
+        session = self.sessions.get(client_id)
+        if session is None:
+            session = self.sessions[client_id] = ClientSession(client_id, self.options, self._outbox)
+            made = session
+            session.expiry_s = min(expiry_s, self.options.max_session_expiry_s)
+            session.ends = self.deadlines.set(
+                now_ns + session.expiry_s * SECOND, lambda now_ns: self._expire(made, now_ns))
+        for filter, granted in subscriptions:
+            if filter not in session.subscriptions:
+                self.router.subscribe(session, filter, granted)
+
+    def forget_session(self, client_id: str) -> None:
+        """It is at another node now, with all that it had."""
+        self._take_out(self.sessions[client_id])
+
+    def end_session(self, client_id: str, now_ns: int) -> None:
+        """End a session."""
+        self._end_session(self.sessions[client_id], now_ns)
+        self._settle(now_ns)
+
+    def kick(self, client_id: str, now_ns: int) -> bool:
+        """Close a client's connection; whether it had one."""
+        session = self.sessions.get(client_id)
+        if session is None or session.connection is None:
+            return False
+        self._disconnect(session.connection, ReasonCode.ADMINISTRATIVE_ACTION, "by an administrator", now_ns)
+        self._settle(now_ns)
+        return True
+
+    def shutdown(self, now_ns: int) -> None:
+        """Close all connections. Wills without a delay are published."""
+        for connection in list(self.connections.values()):
+            if connection.number in self.connections:
+                self._disconnect(connection, ReasonCode.SERVER_SHUTTING_DOWN, "the broker ends", now_ns)
+
+    # --- outputs and questions ----------------------------------------------------------------------------------------
+
+    def drain(self) -> list[Output]:
+        """What is to be done, in order; empty afterwards."""
+        found, self._outbox.outputs = self._outbox.outputs, []
+        return found
+
+    @property
+    def counters(self) -> Counters:
+        """See counters.py."""
+        return self._outbox.counted()
+
+    def subscriptions(self) -> Iterator[tuple[str, str, GrantedOptions]]:
+        """(client id, filter, options) of all sessions."""
+        for client_id, session in self.sessions.items():
+            for filter, granted in session.subscriptions.items():
+                yield client_id, filter, granted
+
+    # --- CONNECT ------------------------------------------------------------------------------------------------------
+
+    def _on_connect(self, connection: ClientConnection, packet: Packet, now_ns: int) -> None:
+        if connection.session is not None:
+            # [MQTT-3.1.0-2], or what servers send.
+            raise MqttError(PROTOCOL_ERROR, f"{packet.type.name} from a client that has connected")
+        claimed = self._claiming.get(connection.number)
+        if claimed is not None:
+            if len(claimed.packets) >= MAX_EARLY_PACKETS:
+                raise MqttError(ReasonCode.QUOTA_EXCEEDED, "too many packets before CONNACK")
+            claimed.packets.append(packet)
+            return
+        if not isinstance(packet, ConnectPacket):
+            self.counters.add("not_connected")
+            raise MqttError(PROTOCOL_ERROR, f"{packet.type.name} before CONNECT")          # [MQTT-3.1.0-1]
+        connection.version = packet.version
+        reason, detail = self._may_connect(connection, packet)
+        if reason is not SUCCESS:
+            self.counters.add("refused_connect")
+            self._send(connection, ConnAckPacket(False, reason))
+            self._close(connection, reason, detail, now_ns)
+            return
+        client_id = packet.client_id or self._new_client_id()
+        if packet.client_id and self._wait_for_session(connection, packet, now_ns):
+            return
+        self._accept(connection, packet, client_id, now_ns)
+
+    def _wait_for_session(self, connection: ClientConnection, packet: ConnectPacket, now_ns: int) -> bool:
+        """Whether CONNECT has to wait for a session that another node has."""
+        client_id = packet.client_id
+        earlier = self._claims.get(client_id)
+        if earlier is not None:
+            self.counters.add("taken_over")
+            self._disconnect(earlier.connection, ReasonCode.SESSION_TAKEN_OVER, "the client connected again", now_ns)
+        elif not self._federation.connecting(client_id, packet.clean_start, now_ns):
+            return False
+        self._claims[client_id] = self._claiming[connection.number] = ClaimedConnect(connection, packet)
+        return True
+
+    def _accept(self, connection: ClientConnection, packet: ConnectPacket, client_id: str, now_ns: int) -> None:
+        """Answer CONNECT with success, and go on with the session, or begin one."""
+        before = self.sessions.get(client_id)
+        if before is not None and before.connection is not None:
+            self.counters.add("taken_over")                                                # [MQTT-3.1.4-3]
+            self._disconnect(before.connection, ReasonCode.SESSION_TAKEN_OVER, "the client connected again", now_ns)
+            before = self.sessions.get(client_id)
+        if before is not None and packet.clean_start:                                      # [MQTT-3.1.2-4]
+            self._end_session(before, now_ns)
+            before = None
+        session = before
+        if session is None:
+            session = self.sessions[client_id] = ClientSession(client_id, self.options, self._outbox)
+        if session.ends is not None:
+            session.ends.cancel()
+        if session.will_due is not None:
+            session.will_due.cancel()                                                      # [MQTT-3.1.3-9]
+        session.will_due = session.ends = None
+        session.will = packet.will
+        session.username = packet.username
+        session.expiry_s = self._session_expiry(packet)
+        self._configure(connection, packet)
+        self.counters.add("connects")
+        self._send(connection, ConnAckPacket(before is not None, SUCCESS,
+                                             self._connack_properties(connection, packet, client_id, session)))
+        session.attach(connection, now_ns)
+        self._watch(connection, now_ns)
+        self.router.online_changed(session)
+
+    def _may_connect(self, connection: ClientConnection, packet: ConnectPacket) -> tuple[ReasonCode, str]:
+        """SUCCESS, or why not."""
+        will = packet.will
+        if not packet.client_id and packet.version is not V5 and not packet.clean_start:
+            return ReasonCode.CLIENT_IDENTIFIER_NOT_VALID, "no client id, and a session to keep"   # 3.1.1: 3.1.3-8
+        if packet.properties.authentication_method is not None:
+            return ReasonCode.BAD_AUTHENTICATION_METHOD, packet.properties.authentication_method   # [MQTT-4.12.0-1]
+        if packet.client_id not in self.sessions and len(self.sessions) >= self.options.max_clients:
+            return ReasonCode.QUOTA_EXCEEDED, "too many sessions"
+        reason = self._authorizer.authenticate(packet, connection.peer)
+        if reason is not SUCCESS or will is None:
+            return reason, "the authorizer refuses it"
+        if will.qos > self.options.max_qos:
+            return ReasonCode.QOS_NOT_SUPPORTED, "QoS of the will"                                  # [MQTT-3.2.2-12]
+        if will.retain and not self.options.retain_available:
+            return ReasonCode.RETAIN_NOT_SUPPORTED, "retained will"                                 # [MQTT-3.2.2-13]
+        if self._refuses_topic(will.topic):
+            return ReasonCode.TOPIC_NAME_INVALID, "topic of the will"
+        if not self._authorizer.may(packet.client_id, packet.username, Access.PUBLISH, will.topic):
+            return self._forbidden, "topic of the will"
+        return SUCCESS, ""
+
+    def _new_client_id(self) -> str:
+        while True:
+            client_id = f"{self.options.node_name}-{self._rng.getrandbits(64):016x}"
+            if client_id not in self.sessions:
+                return client_id
+
+    def _session_expiry(self, packet: ConnectPacket) -> int:
+        """Seconds that the session outlives the connection; in 3.1.1 CleanSession decides."""
+        most = self.options.max_session_expiry_s
+        if packet.version is V5:
+            return min(packet.properties.session_expiry_interval or 0, most)
+        return 0 if packet.clean_start else most
+
+    def _configure(self, connection: ClientConnection, packet: ConnectPacket) -> None:
+        """What the client allows us, and the keep-alive."""
+        properties, options = packet.properties, self.options
+        connection.allow(min(properties.receive_maximum or MAX_RECEIVE_MAXIMUM, options.max_inflight),
+                         min(properties.topic_alias_maximum or 0, options.topic_alias_maximum),
+                         properties.maximum_packet_size)
+        connection.keep_alive_ns = self._keep_alive_s(packet) * SECOND * 3 // 2            # [MQTT-3.1.2-22]
+
+    def _keep_alive_s(self, packet: ConnectPacket) -> int:
+        most = self.options.max_keep_alive_s
+        # 3.1.1 has no way to tell the client another one.
+        if packet.version is V5 and most and not 0 < packet.keep_alive_s <= most:
+            return most
+        return packet.keep_alive_s
+
+    def _connack_properties(
+        self, connection: ClientConnection, packet: ConnectPacket, client_id: str, session: ClientSession,
+    ) -> Properties:
+        if packet.version is not V5:
+            return NO_PROPERTIES
+        options = self.options
+        keep_alive_s = self._keep_alive_s(packet)
+        wanted = packet.properties.session_expiry_interval or 0
+        return Properties(
+            session_expiry_interval=session.expiry_s if session.expiry_s != wanted else None,
+            receive_maximum=options.receive_maximum if options.receive_maximum < MAX_RECEIVE_MAXIMUM else None,
+            # Absent when it is 2: clients take any value for a refusal of QoS 2 (3.2.2.3.4).
+            maximum_qos=options.max_qos if options.max_qos < 2 else None,
+            retain_available=None if options.retain_available else 0,
+            # Absent when it limits nothing: paho-mqtt 2.2 takes a larger value for a malformed packet.
+            maximum_packet_size=options.max_packet_bytes if options.max_packet_bytes < MAX_REMAINING_BYTES else None,
+            assigned_client_identifier=None if packet.client_id else client_id,            # [MQTT-3.2.2-16]
+            topic_alias_maximum=options.topic_alias_maximum or None,
+            server_keep_alive=keep_alive_s if keep_alive_s != packet.keep_alive_s else None)
+
+    # --- the end of a connection --------------------------------------------------------------------------------------
+
+    def _on_disconnect(
+        self, connection: ClientConnection, session: ClientSession, packet: DisconnectPacket, now_ns: int,
+    ) -> None:
+        expiry = packet.properties.session_expiry_interval
+        if expiry is not None:
+            if expiry and not session.expiry_s:
+                raise MqttError(PROTOCOL_ERROR, "DISCONNECT wants a session that CONNECT did not")   # 3.14.2.2.2
+            session.expiry_s = min(expiry, self.options.max_session_expiry_s)
+        self._detach(connection, now_ns, with_will=packet.reason != ReasonCode.NORMAL_DISCONNECTION)
+        self._outbox.outputs.append(CloseConnection(connection.number, packet.reason, "the client disconnected"))
+
+    def _disconnect(self, connection: ClientConnection, reason: ReasonCode, detail: str, now_ns: int) -> None:
+        """Our DISCONNECT: in version 5 the client gets the reason."""
+        if connection.session is not None and connection.version is V5:
+            # A text could make it larger than the client takes.
+            properties = Properties(reason_string=detail)
+            if connection.max_packet_bytes < MAX_PACKET_BYTES:
+                properties = NO_PROPERTIES
+            self._send(connection, DisconnectPacket(reason, properties))
+        self._close(connection, reason, detail, now_ns)
+
+    def _close(self, connection: ClientConnection, reason: ReasonCode, detail: str, now_ns: int) -> None:
+        self._outbox.outputs.append(CloseConnection(connection.number, reason, detail))
+        self._detach(connection, now_ns, with_will=True)
+
+    def _detach(self, connection: ClientConnection, now_ns: int, with_will: bool) -> None:
+        """The connection is no more: the will, the session's expiry."""
+        del self.connections[connection.number]
+        self._paused.pop(connection.number, None)
+        claimed = self._claiming.pop(connection.number, None)
+        if claimed is not None and self._claims.get(claimed.connect.client_id) is claimed:
+            del self._claims[claimed.connect.client_id]
+        connection.held.clear()
+        if connection.deadline is not None:
+            connection.deadline.cancel()
+        session = connection.session
+        if session is None:
+            return
+        session.detach(now_ns)
+        self._unblock(session, now_ns)
+        self.router.online_changed(session)
+        if not with_will:
+            session.will = None                                                            # [MQTT-3.1.2-10]
+        will = session.will
+        if will is not None:
+            delay_s = will.properties.will_delay_interval or 0
+            if delay_s and session.expiry_s:
+                session.will_due = self.deadlines.set(
+                    now_ns + delay_s * SECOND, lambda now_ns: self._publish_will(session, now_ns))
+            else:
+                self._publish_will(session, now_ns)
+        if not session.expiry_s:
+            self._end_session(session, now_ns)
+        else:
+            session.ends = self.deadlines.set(
+                now_ns + session.expiry_s * SECOND, lambda now_ns: self._expire(session, now_ns))
+
+    def _expire(self, session: ClientSession, now_ns: int) -> None:
+        self.counters.add("expired_sessions")
+        self._end_session(session, now_ns)
+
+    def _end_session(self, session: ClientSession, now_ns: int) -> None:
+        """Its subscriptions and messages go; a will that waits for its delay comes now (3.1.3.2.2)."""
+        self._take_out(session)
+        self._federation.ended(session.client_id, now_ns)
+        self.router.move(session.end(), now_ns)
+        self._publish_will(session, now_ns)
+
+    def _take_out(self, session: ClientSession) -> None:
+        del self.sessions[session.client_id]
+        for deadline in (session.ends, session.will_due):
+            if deadline is not None:
+                deadline.cancel()
+        for filter in list(session.subscriptions):
+            self.router.unsubscribe(session, filter)
+
+    def _publish_will(self, session: ClientSession, now_ns: int) -> None:
+        will, session.will = session.will, None
+        if will is not None:
+            self.counters.add("wills")
+            self.router.publish(self._of_will(session, will, now_ns), now_ns)
+
+    def _of_will(self, session: ClientSession, will: Will, now_ns: int) -> Publication:
+        properties = will.properties
+        if properties.will_delay_interval is not None:
+            properties = Properties(
+                payload_format_indicator=properties.payload_format_indicator,
+                message_expiry_interval=properties.message_expiry_interval, content_type=properties.content_type,
+                response_topic=properties.response_topic, correlation_data=properties.correlation_data,
+                user_properties=properties.user_properties)
+        return Publication(will.topic, will.payload, will.qos, will.retain, properties, session.client_id,
+                           expiry_ns(properties, now_ns))
+
+    # --- messages of clients ------------------------------------------------------------------------------------------
+
+    def _on_publish(
+        self, connection: ClientConnection, session: ClientSession, packet: PublishPacket, now_ns: int,
+    ) -> None:
+        counters = self._outbox.counters
+        counters["received"] += 1
+        counters["received_bytes"] += len(packet.payload)
+        qos, packet_id = packet.qos, packet.packet_id
+        topic, properties = packet.topic, packet.properties
+        if properties is not NO_PROPERTIES:
+            topic, properties = self._own_properties(connection, topic, properties)
+        if qos > self.options.max_qos:
+            raise MqttError(ReasonCode.QOS_NOT_SUPPORTED, f"PUBLISH of QoS {qos}")         # [MQTT-3.2.2-11]
+        if packet.retain and not self.options.retain_available:
+            raise MqttError(ReasonCode.RETAIN_NOT_SUPPORTED, "PUBLISH with RETAIN")        # [MQTT-3.2.2-14]
+        if qos:
+            if qos == 2 and packet_id in session.recorded:
+                self._repeated(connection, session, packet_id)
+                return
+            self._check_quota(connection, session)
+        token, reason = 0, self._permission(session, topic)
+        if reason is SUCCESS:
+            token, matched = self.router.publish(
+                Publication(topic, packet.payload, qos, packet.retain, properties, session.client_id,
+                            NEVER if properties is NO_PROPERTIES else expiry_ns(properties, now_ns)), now_ns)
+            if self.options.ack is AckWhen.LOCAL:
+                token = 0
+            if not matched and connection.version is V5:
+                reason = ReasonCode.NO_MATCHING_SUBSCRIBERS
+        elif connection.version is not V5:
+            reason = SUCCESS                                 # 3.3.5 of 3.1.1: it has no other answer but to close
+        if not qos:
+            return
+        if qos == 2 and reason < FAILED:
+            session.recorded[packet_id] = token
+        self._acknowledge(connection, session, HeldAck(packet_id, qos, reason, not token), token, now_ns)
+
+    def _own_properties(
+        self, connection: ClientConnection, topic: str, properties: Properties,
+    ) -> tuple[str, Properties]:
+        """Topic and properties as they are forwarded: without the client's alias (3.3.2.3.4)."""
+        if properties.subscription_identifiers:
+            raise MqttError(PROTOCOL_ERROR, "a subscription identifier in a client's PUBLISH")       # [MQTT-3.3.4-6]
+        alias = properties.topic_alias
+        if alias is None:
+            return topic, properties
+        if not 0 < alias <= self.options.topic_alias_maximum:
+            raise MqttError(ReasonCode.TOPIC_ALIAS_INVALID, f"topic alias {alias}")        # [MQTT-3.3.2-8], [-9]
+        if topic:
+            connection.client_aliases[alias] = topic
+        else:
+            topic = connection.client_aliases.get(alias, "")
+            if not topic:
+                raise MqttError(PROTOCOL_ERROR, f"topic alias {alias} was not set")
+        forwarded = Properties(
+            payload_format_indicator=properties.payload_format_indicator,
+            message_expiry_interval=properties.message_expiry_interval, content_type=properties.content_type,
+            response_topic=properties.response_topic, correlation_data=properties.correlation_data,
+            user_properties=properties.user_properties)
+        return topic, NO_PROPERTIES if forwarded == NO_PROPERTIES else forwarded
+
+    def _check_quota(self, connection: ClientConnection, session: ClientSession) -> None:
+        """No more unacknowledged than Receive Maximum [MQTT-3.3.4-9]; 3.1.1 clients know none, and are read no more."""
+        if len(session.recorded) + len(connection.held) < self.options.receive_maximum:
+            return
+        if connection.version is V5:
+            raise MqttError(ReasonCode.RECEIVE_MAXIMUM_EXCEEDED, "more in flight than CONNACK allows")
+        if connection.held:
+            self._pause(connection, ACKS)
+
+    def _permission(self, session: ClientSession, topic: str) -> ReasonCode:
+        if self._refuses_topic(topic):
+            self.counters.add("refused_topic")
+            return ReasonCode.TOPIC_NAME_INVALID
+        if not self._authorizer.may(session.client_id, session.username, Access.PUBLISH, topic):
+            self.counters.add("refused_publish")
+            return self._forbidden
+        return SUCCESS
+
+    def _refuses_topic(self, topic: str) -> bool:
+        return topic.startswith(SYSTEM) or topic.count("/") >= self.options.max_levels
+
+    def _repeated(self, connection: ClientConnection, session: ClientSession, packet_id: int) -> None:
+        """PUBLISH of QoS 2 with a packet id that was not released: nothing is routed [MQTT-4.3.3-10]."""
+        token = session.recorded[packet_id]
+        waiting = self._waiting.get(token)
+        if waiting is None:
+            self._send(connection, PubRecPacket(packet_id))
+        elif all(other is not connection for _, other, _ in waiting):
+            # The client came back before the peers had it: this connection gets the PUBREC.
+            held = HeldAck(packet_id, 2, SUCCESS)
+            connection.held.append(held)
+            waiting.append((session, connection, held))
+
+    # --- acknowledgements to publishers -------------------------------------------------------------------------------
+
+    def _acknowledge(
+        self, connection: ClientConnection, session: ClientSession, held: HeldAck, token: int, now_ns: int,
+    ) -> None:
+        """PUBACK or PUBREC, now or when the peers have the message; in the order of the publications [MQTT-4.6.0-2]."""
+        if not token and not connection.held:
+            self._send_ack(connection, held)
+            return
+        connection.held.append(held)
+        if token:
+            self._waiting[token] = [(session, connection, held)]
+            self.deadlines.set(now_ns + round(self.options.ack_timeout_s * SECOND),
+                               lambda now_ns: self._ack_overdue(token, now_ns))
+
+    def _ack_overdue(self, token: int, now_ns: int) -> None:
+        if token in self._waiting:
+            self.counters.add("ack_timeouts")
+            self.release(token, now_ns)
+
+    def _acknowledge_ready(self, connection: ClientConnection, now_ns: int) -> None:
+        held = connection.held
+        while held and held[0].is_ready:
+            self._send_ack(connection, held.pop(0))
+        if 2 * len(held) <= self.options.receive_maximum:
+            self._resume(connection.number, ACKS, now_ns)
+
+    def _send_ack(self, connection: ClientConnection, held: HeldAck) -> None:
+        kind: type[Ack] = PubAckPacket if held.qos == 1 else PubRecPacket
+        self._send(connection, acknowledgement(kind, held.packet_id, held.reason))
+
+    def _on_release(
+        self, connection: ClientConnection, session: ClientSession, packet: PubRelPacket, now_ns: int,
+    ) -> None:
+        known = session.recorded.pop(packet.packet_id, None) is not None
+        if not known:
+            self.counters.add("unexpected_acks")
+        reason = SUCCESS if known else ReasonCode.PACKET_IDENTIFIER_NOT_FOUND
+        # [MQTT-4.3.3-11]
+        self._send(connection, acknowledgement(PubCompPacket, packet.packet_id, reason))
+
+    def _on_ack(
+        self, connection: ClientConnection, session: ClientSession, packet: PubAckPacket | PubRecPacket | PubCompPacket,
+        now_ns: int,
+    ) -> None:
+        session.acknowledged(packet.type, packet.packet_id, packet.reason, now_ns)
+        if session.is_stalled or self._blocking:
+            self._drained(session, now_ns)
+
+    # --- subscriptions ------------------------------------------------------------------------------------------------
+
+    def _on_subscribe(
+        self, connection: ClientConnection, session: ClientSession, packet: SubscribePacket, now_ns: int,
+    ) -> None:
+        identifiers = packet.properties.subscription_identifiers
+        reasons, granted = [], []
+        for wanted in packet.subscriptions:
+            if wanted.no_local and split_shared(wanted.filter)[0]:
+                raise MqttError(PROTOCOL_ERROR, "No Local with a shared subscription")     # [MQTT-3.8.3-4]
+        for wanted in packet.subscriptions:
+            reason = self._may_subscribe(session, wanted)
+            if reason is SUCCESS:
+                options = GrantedOptions(min(wanted.qos, self.options.max_qos), wanted.no_local,
+                                         wanted.retain_as_published, identifiers)
+                is_new = self.router.subscribe(session, wanted.filter, options)
+                granted.append((wanted, options, is_new))
+                reason = ReasonCode(options.qos)
+            else:
+                self.counters.add("refused_subscribe")
+            reasons.append(reason)
+        self._send(connection, SubAckPacket(packet.packet_id, tuple(reasons)))             # [MQTT-3.8.4-6]
+        for wanted, options, is_new in granted:
+            self.router.send_retained(session, wanted.filter, options, wanted.retain_handling, is_new, now_ns)
+
+    def _may_subscribe(self, session: ClientSession, wanted: Subscription) -> ReasonCode:
+        filter = split_shared(wanted.filter)[1]
+        if filter.count("/") >= self.options.max_levels:
+            return ReasonCode.TOPIC_FILTER_INVALID
+        if (wanted.filter not in session.subscriptions
+                and len(session.subscriptions) >= self.options.max_subscriptions):
+            return ReasonCode.QUOTA_EXCEEDED
+        if not self._authorizer.may(session.client_id, session.username, Access.SUBSCRIBE, filter):
+            return self._forbidden
+        return SUCCESS
+
+    def _on_unsubscribe(
+        self, connection: ClientConnection, session: ClientSession, packet: UnsubscribePacket, now_ns: int,
+    ) -> None:
+        reasons = tuple(SUCCESS if self.router.unsubscribe(session, filter) else ReasonCode.NO_SUBSCRIPTION_EXISTED
+                        for filter in packet.filters)
+        self._send(connection, UnsubAckPacket(packet.packet_id, reasons))                  # [MQTT-3.10.4-5]
+
+    # --- the rest -----------------------------------------------------------------------------------------------------
+
+    def _on_ping(
+        self, connection: ClientConnection, session: ClientSession, packet: PingReqPacket, now_ns: int,
+    ) -> None:
+        self._send(connection, PingRespPacket())                                           # [MQTT-3.12.4-1]
+
+    def _on_auth(
+        self, connection: ClientConnection, session: ClientSession, packet: AuthPacket, now_ns: int,
+    ) -> None:
+        raise MqttError(PROTOCOL_ERROR, "AUTH without an authentication method")           # [MQTT-4.12.0-6]
+
+    def _send(self, connection: ClientConnection, packet: Packet) -> None:
+        self._outbox.outputs.append(SendPacket(connection.number, packet, connection.version))
+
+    def _no_connect(self, connection: ClientConnection, now_ns: int) -> None:
+        self.counters.add("connect_timeouts")
+        self._close(connection, ReasonCode.UNSPECIFIED_ERROR, "no CONNECT in time", now_ns)
+
+    def _watch(self, connection: ClientConnection, now_ns: int) -> None:
+        """Look at the keep-alive when it would end; what comes until then sets a time, not a deadline."""
+        if connection.deadline is not None:
+            connection.deadline.cancel()
+        connection.deadline = None
+        if not connection.keep_alive_ns:
+            return
+        if connection.number in self._paused:
+            connection.last_ns = now_ns                      # it is not read: nothing can come
+        end_ns = connection.last_ns + connection.keep_alive_ns
+        if end_ns > now_ns:
+            connection.deadline = self.deadlines.set(end_ns, lambda now_ns: self._watch(connection, now_ns))
+            return
+        self.counters.add("keep_alive_timeouts")
+        self._disconnect(connection, ReasonCode.KEEP_ALIVE_TIMEOUT, "nothing came in 1.5 times the keep-alive", now_ns)
+
+    def _report_system(self, now_ns: int) -> None:
+        """$SYS, now and in every interval."""
+        self.deadlines.set(now_ns + round(self.options.sys_interval_s * SECOND), self._report_system)
+        values = {
+            "uptime": (now_ns - self._started_ns) // SECOND,
+            "clients/connected": sum(each.session is not None for each in self.connections.values()),
+            "clients/total": len(self.sessions),
+            "subscriptions/count": len(self.router.tree),
+            "retained messages/count": len(self.router.retained),
+            "messages/received": self.counters["received"],
+            "messages/sent": self.counters["sent"],
+            "messages/dropped": sum(number for name, number in self.counters.items()
+                                    if name.startswith("dropped_")),
+        }
+        for name, value in values.items():
+            self.router.publish_here(Publication(f"{SYSTEM}broker/{name}", str(value).encode(), 0, True), now_ns)
+
+    # --- full subscribers ---------------------------------------------------------------------------------------------
+
+    def _settle(self, now_ns: int) -> None:
+        """After a message that no connection brought."""
+        if self._outbox.full:
+            self._full(None, now_ns)
+
+    def _full(self, publisher: ClientConnection | None, now_ns: int) -> None:
+        """Sessions have more queued than they may: their publisher waits, or they are disconnected."""
+        full = self._outbox.full
+        while full:
+            session = next(iter(full))
+            del full[session]
+            if session.connection is None:
+                continue
+            if self.options.when_full is WhenFull.DISCONNECT:
+                self.counters.add("slow_consumers")
+                self._disconnect(session.connection, ReasonCode.QUOTA_EXCEEDED, "the queue is full", now_ns)
+            elif publisher is not None and publisher.session is not session and publisher.number in self.connections:
+                if session not in self._blocking:
+                    self._blocking[session] = self._block(session, now_ns)
+                self._pause(publisher, session)
+
+    def _block(self, session: ClientSession, now_ns: int) -> Deadline:
+        return self.deadlines.set(now_ns + round(self.options.block_timeout_s * SECOND),
+                                  lambda now_ns: self._blocked_too_long(session, now_ns))
+
+    def _blocked_too_long(self, session: ClientSession, now_ns: int) -> None:
+        self.counters.add("block_timeouts")
+        session.is_stalled = True
+        self._unblock(session, now_ns)
+
+    def _drained(self, session: ClientSession, now_ns: int) -> None:
+        """Something left a session's queue."""
+        if session.has_room:
+            session.is_stalled = False
+            self._unblock(session, now_ns)
+
+    def _unblock(self, session: ClientSession, now_ns: int) -> None:
+        deadline = self._blocking.pop(session, None)
+        if deadline is not None:
+            deadline.cancel()
+            for number in list(self._paused):
+                self._resume(number, session, now_ns)
+
+    def _pause(self, connection: ClientConnection, why: ClientSession | str) -> None:
+        reasons = self._paused.setdefault(connection.number, {})
+        if not reasons:
+            self.counters.add("paused_publishers")
+            self._outbox.outputs.append(PauseReading(connection.number))
+        reasons[why] = None
+
+    def _resume(self, number: int, why: ClientSession | str, now_ns: int) -> None:
+        reasons = self._paused.get(number)
+        if reasons is None or why not in reasons:
+            return
+        del reasons[why]
+        if not reasons:
+            del self._paused[number]
+            self.connections[number].last_ns = now_ns
+            self._outbox.outputs.append(ResumeReading(number))

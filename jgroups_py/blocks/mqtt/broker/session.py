@@ -1,0 +1,445 @@
+"""One client: what is queued and in flight for it, in both directions, and its connection while there is one.
+
+Packets towards the client (4.3, 4.4), as a table:
+
+    stage       | on PUBACK | on PUBREC below 0x80 | on PUBREC from 0x80 | on PUBCOMP | on reconnect
+    PUBLISHED_1 | done      | -                    | -                   | -          | PUBLISH again, DUP
+    PUBLISHED_2 | -         | RELEASED, PUBREL     | done                | -          | PUBLISH again, DUP
+    RELEASED    | -         | PUBREL again         | done                | done       | PUBREL again
+
+A dash is counted as `unexpected_acks`. Packet ids in flight keep their order, which is the order of the first
+transmission [MQTT-4.6.0-1], so all is repeated in it. There are never more in flight than the client allows (Receive
+Maximum); the rest waits in the queue, which is bounded in messages and bytes.
+
+Packets of QoS 2 from the client:
+
+    stage    | on PUBLISH                      | the message is taken over | on PUBREL
+    none     | route it, WAITING               | -                         | PUBCOMP (0x92 in version 5)
+    WAITING  | PUBREC when it is taken over    | RECORDED, PUBREC          | PUBCOMP, none
+    RECORDED | PUBREC again, nothing is routed | -                         | PUBCOMP, none
+"""
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Iterable
+
+import attrs
+
+from jgroups_py.blocks.mqtt.broker.counters import broker_counters
+from jgroups_py.blocks.mqtt.broker.deadlines import Deadline
+from jgroups_py.blocks.mqtt.broker.options import BrokerOptions, WhenFull
+from jgroups_py.blocks.mqtt.broker.outputs import MoreToSend, Output, SendPacket, SendPublish
+from jgroups_py.blocks.mqtt.broker.publication import NEVER, SECOND, Publication
+from jgroups_py.blocks.mqtt.broker.subscription_tree import split_shared
+from jgroups_py.blocks.mqtt.codec.encoder import PublishFrames
+from jgroups_py.blocks.mqtt.codec.packets import (
+    MAX_REMAINING_BYTES,
+    Ack,
+    PacketType,
+    ProtocolVersion,
+    PubRelPacket,
+    ReasonCode,
+    Will,
+    acknowledgement,
+)
+from jgroups_py.model.counters import Counters
+
+MAX_PACKET_ID = 65_535
+MAX_RECEIVE_MAXIMUM = 65_535
+MAX_PACKET_BYTES = MAX_REMAINING_BYTES + 5
+V5 = ProtocolVersion.MQTT_5
+FAILED = 0x80
+PUMP_BYTES = 64 << 10
+"""Sent to a client at once of what waits, whatever its transport takes: it can say no more only afterwards."""
+
+
+class DeliveryStage(enum.IntEnum):
+    """Of a packet id towards the client; before its PUBREL it is the QoS."""
+
+    PUBLISHED_1 = 1
+    """PUBLISH of QoS 1 was sent."""
+    PUBLISHED_2 = 2
+    """PUBLISH of QoS 2 was sent."""
+    RELEASED = 3
+    """PUBREL was sent."""
+
+
+class Then(enum.Enum):
+    """What an acknowledgement leads to."""
+
+    DONE = "the packet id is free"
+    RELEASE = "send PUBREL"
+    REFUSED = "the packet id is free, the client did not take the message"
+
+
+ACKNOWLEDGED: dict[tuple[int, PacketType, bool], Then] = {
+    (DeliveryStage.PUBLISHED_1, PacketType.PUBACK, True): Then.DONE,
+    (DeliveryStage.PUBLISHED_1, PacketType.PUBACK, False): Then.REFUSED,
+    (DeliveryStage.PUBLISHED_2, PacketType.PUBREC, True): Then.RELEASE,
+    (DeliveryStage.PUBLISHED_2, PacketType.PUBREC, False): Then.REFUSED,
+    (DeliveryStage.RELEASED, PacketType.PUBREC, True): Then.RELEASE,
+    (DeliveryStage.RELEASED, PacketType.PUBREC, False): Then.DONE,
+    (DeliveryStage.RELEASED, PacketType.PUBCOMP, True): Then.DONE,
+    (DeliveryStage.RELEASED, PacketType.PUBCOMP, False): Then.DONE,
+}
+"""(stage, packet, its reason is a success) -> what follows."""
+
+
+@attrs.frozen
+class GrantedOptions:
+    """The options of a subscription. identifiers: one or none (3.8.2.1.2)."""
+
+    qos: int
+    no_local: bool = False
+    retain_as_published: bool = False
+    identifiers: tuple[int, ...] = ()
+
+
+@attrs.define(eq=False, weakref_slot=False)
+class Delivery:
+    """A message for sessions, queued or in flight. All sessions that get the same share one.
+
+    group: "$share/..." of the shared subscription that chose the session; until_ns: the end of its time in queues, set
+    when it is queued first.
+    """
+
+    publication: Publication
+    qos: int
+    retain: bool
+    identifiers: tuple[int, ...] = ()
+    group: str = ""
+    until_ns: int = NEVER
+
+    def is_late(self, now_ns: int) -> bool:
+        """Whether its delivery must not begin any more."""
+        return (self.until_ns != NEVER and now_ns >= self.until_ns) or self.publication.is_expired(now_ns)
+
+
+NO_MESSAGE = Delivery(Publication("", b""), 2, False)
+"""Stands in the place of a delivery of QoS 2 whose PUBREL was sent: the client has the message."""
+
+
+@attrs.define(eq=False, weakref_slot=False)
+class HeldAck:
+    """A PUBACK or PUBREC that waits for peers, or for those before it [MQTT-4.6.0-2]."""
+
+    packet_id: int
+    qos: int
+    reason: ReasonCode
+    is_ready: bool = False
+
+
+class Outbox:
+    """What sessions and broker have to say: outputs in order, counters, and the sessions that became too full."""
+
+    def __init__(self) -> None:
+        self.outputs: list[Output] = []
+        self.counters = broker_counters()
+        self.sent = 0                                    # not in the counters yet: see `counted`
+        self.full: dict[ClientSession, None] = {}
+
+    def counted(self) -> Counters:
+        """The counters with all that was counted."""
+        if self.sent:
+            self.counters.add("sent", self.sent)
+            self.sent = 0
+        return self.counters
+
+
+class ClientConnection:
+    """A network connection, from its beginning; with a session from its CONNECT on."""
+
+    __slots__ = ("alias_limit", "aliases", "client_aliases", "connected_ns", "deadline", "held", "in_flight",
+                 "is_blocked", "is_plain", "keep_alive_ns", "last_ns", "max_packet_bytes", "number", "peer",
+                 "receive_maximum", "repeat", "retained", "session", "version")
+
+    def __init__(self, number: int, peer: str, now_ns: int) -> None:
+        self.number = number
+        self.peer = peer
+        self.session: ClientSession | None = None
+        self.version = V5
+        self.last_ns = now_ns                            # something was received
+        self.connected_ns = now_ns
+        self.keep_alive_ns = 0                           # 1.5 times what was agreed on; 0: none
+        self.deadline: Deadline | None = None            # of CONNECT, then of the keep-alive
+        # Towards the client.
+        self.receive_maximum = MAX_RECEIVE_MAXIMUM
+        self.max_packet_bytes = MAX_PACKET_BYTES
+        self.alias_limit = 0
+        self.is_plain = True                             # gets the same bytes as others: no alias, no limit of size
+        self.in_flight = 0
+        self.repeat: dict[int, None] = {}                # packet ids to be sent again
+        self.is_blocked = False                          # the transport takes nothing now
+        self.retained: deque[tuple[deque[Publication], GrantedOptions]] = deque()   # to be sent before the queue
+        self.aliases: dict[str, int] = {}
+        # From the client.
+        self.client_aliases: dict[int, str] = {}
+        self.held: list[HeldAck] = []
+
+    def allow(self, receive_maximum: int, alias_limit: int, max_packet_bytes: int | None) -> None:
+        """What CONNECT allows us. max_packet_bytes: None for any size."""
+        self.receive_maximum = receive_maximum
+        self.alias_limit = alias_limit
+        self.max_packet_bytes = MAX_PACKET_BYTES if max_packet_bytes is None else max_packet_bytes
+        self.is_plain = not alias_limit and max_packet_bytes is None
+
+
+class ClientSession:
+    """What the server keeps of a client between connections (4.1)."""
+
+    __slots__ = ("_options", "_outbox", "client_id", "connection", "ends", "expiry_s", "in_flight", "is_stalled",
+                 "last_id", "queue", "queue_bytes", "recorded", "subscriptions", "username", "will", "will_due")
+
+    def __init__(self, client_id: str, options: BrokerOptions, outbox: Outbox) -> None:
+        self.client_id = client_id
+        self.username: str | None = None
+        self.connection: ClientConnection | None = None
+        self.subscriptions: dict[str, GrantedOptions] = {}
+        self.expiry_s = 0
+        self.ends: Deadline | None = None                # while there is no connection
+        self.will: Will | None = None                    # of the connection, or waiting for its delay
+        self.will_due: Deadline | None = None
+        self.queue: deque[Delivery] = deque()
+        self.queue_bytes = 0
+        self.in_flight: dict[int, Delivery] = {}
+        self.recorded: dict[int, int] = {}               # QoS 2 from the client: packet id -> token; 0: PUBREC was sent
+        self.is_stalled = False                          # publishers have waited long enough
+        self.last_id = 0
+        self._options = options
+        self._outbox = outbox
+
+    # --- the connection -----------------------------------------------------------------------------------------------
+
+    def attach(self, connection: ClientConnection, now_ns: int) -> None:
+        """Begin to send: what is in flight again, in order, then the queue."""
+        self.connection = connection
+        connection.session = self
+        connection.repeat = dict.fromkeys(self.in_flight)
+        connection.in_flight = 0
+        self.pump(now_ns)
+
+    def detach(self, now_ns: int) -> None:
+        """The connection is no more. What is in flight stays so."""
+        connection, self.connection = self.connection, None
+        if connection is not None:
+            for publications, granted in connection.retained:
+                for each in publications:
+                    if min(each.qos, granted.qos):
+                        self._enqueue(_retained(each, granted), now_ns)
+        self.is_stalled = False
+        if not self._options.queue_qos_0:
+            kept = deque(each for each in self.queue if each.qos)
+            self._outbox.counters.add("dropped_offline_qos_0", len(self.queue) - len(kept))
+            self.queue = kept
+            self.queue_bytes = sum(each.publication.size for each in kept)
+
+    # --- towards the client -------------------------------------------------------------------------------------------
+
+    def deliver(self, delivery: Delivery, now_ns: int) -> None:
+        """Send a message, or queue it: behind others, without a connection, or with as many in flight as may be."""
+        connection = self.connection
+        if (connection is not None and not self.queue and not connection.is_blocked and not connection.retained and (
+                not delivery.qos or (connection.in_flight < connection.receive_maximum and not connection.repeat))):
+            self._begin(connection, delivery, now_ns)
+        else:
+            self._enqueue(delivery, now_ns)
+
+    def send_retained(self, publications: Iterable[Publication], granted: GrantedOptions, now_ns: int) -> None:
+        """Send what a new subscription gets, all of it, before what comes from now on."""
+        connection = self.connection
+        assert connection is not None, "it has just subscribed"
+        found = deque(publications)
+        if found:
+            connection.retained.append((found, granted))
+            self.pump(now_ns)
+
+    def pump(self, now_ns: int) -> None:
+        """Send what may be sent now; not all at once, if it is much."""
+        connection = self.connection
+        if connection is None:
+            return
+        room = PUMP_BYTES
+        while connection.repeat and connection.in_flight < connection.receive_maximum and not connection.is_blocked:
+            packet_id = next(iter(connection.repeat))
+            del connection.repeat[packet_id]
+            connection.in_flight += 1
+            room -= self.in_flight[packet_id].publication.size
+            self._repeat(connection, packet_id, now_ns)
+            self._stop_pump(connection, room)
+        while not connection.is_blocked and not connection.repeat:
+            delivery = self._next(connection)
+            if delivery is None:
+                return
+            room -= delivery.publication.size
+            if delivery.is_late(now_ns):
+                self._outbox.counters.add("dropped_expired")
+            else:
+                self._begin(connection, delivery, now_ns)
+            self._stop_pump(connection, room)
+
+    def _next(self, connection: ClientConnection) -> Delivery | None:
+        """Take the next one that may be sent now: retained messages, then the queue."""
+        if not connection.retained:
+            if not self.queue or (self.queue[0].qos and connection.in_flight >= connection.receive_maximum):
+                return None
+            delivery = self.queue.popleft()
+            self.queue_bytes -= delivery.publication.size
+            return delivery
+        publications, granted = connection.retained[0]
+        delivery = _retained(publications[0], granted)
+        if delivery.qos and connection.in_flight >= connection.receive_maximum:
+            return None
+        publications.popleft()
+        if not publications:
+            connection.retained.popleft()
+        return delivery
+
+    def _stop_pump(self, connection: ClientConnection, room: int) -> None:
+        """Go on when the transport has written it, if that was much."""
+        if room <= 0 and not connection.is_blocked and (connection.repeat or connection.retained or self.queue):
+            connection.is_blocked = True
+            self._outbox.outputs.append(MoreToSend(connection.number))
+
+    def acknowledged(self, kind: PacketType, packet_id: int, reason: ReasonCode, now_ns: int) -> None:
+        """PUBACK, PUBREC or PUBCOMP of the client: see the table."""
+        connection = self.connection
+        assert connection is not None, "acknowledgements come by a connection"
+        delivery = self.in_flight.get(packet_id)
+        stage = 0 if delivery is None else delivery.qos if delivery is not NO_MESSAGE else DeliveryStage.RELEASED
+        then = ACKNOWLEDGED.get((stage, kind, reason < FAILED))
+        if then is None:
+            self._outbox.counters.add("unexpected_acks")
+            if kind is PacketType.PUBREC and reason < FAILED and delivery is None:
+                # [MQTT-4.3.3-7]: the answer ends the exchange for a client that still has it.
+                self._send(connection, PubRelPacket(packet_id, ReasonCode.PACKET_IDENTIFIER_NOT_FOUND))
+            return
+        if then is Then.RELEASE:
+            self.in_flight[packet_id] = NO_MESSAGE
+            if packet_id in connection.repeat:           # acknowledged before it was repeated
+                del connection.repeat[packet_id]
+                connection.in_flight += 1
+            self._send(connection, acknowledgement(PubRelPacket, packet_id))
+            return
+        if then is Then.REFUSED:
+            self._outbox.counters.add("dropped_by_client")
+        self._done(connection, packet_id)
+        if self.queue or connection.repeat or connection.retained:
+            self.pump(now_ns)
+
+    def end(self) -> list[Delivery]:
+        """Forget all that was to be sent. Of it, what another member of a shared subscription may have: that which
+        was not begun, or of QoS 1; of QoS 2 what was begun may have arrived [MQTT-4.8.2-5].
+        """
+        movable = [each for each in self.in_flight.values() if each.group and each.qos == 1]
+        movable += [each for each in self.queue if each.group]
+        self._outbox.counters.add("dropped_session_ended", len(self.in_flight) + len(self.queue) - len(movable))
+        self.in_flight.clear()
+        self.queue.clear()
+        self.queue_bytes = 0
+        return movable
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the queue is at most half full: publishers that wait may go on."""
+        return (2 * len(self.queue) <= self._options.queue_messages
+                and 2 * self.queue_bytes <= self._options.queue_bytes)
+
+    def groups(self) -> list[str]:
+        """The shared subscriptions."""
+        return [filter for filter in self.subscriptions if split_shared(filter)[0]]
+
+    def _begin(self, connection: ClientConnection, delivery: Delivery, now_ns: int) -> None:
+        """The first transmission."""
+        qos, packet_id, publication = delivery.qos, 0, delivery.publication
+        if qos:
+            in_flight = self.in_flight
+            packet_id = self.last_id % MAX_PACKET_ID + 1
+            while packet_id in in_flight:                # [MQTT-2.2.1-3]; fewer are in flight than there are ids
+                packet_id = packet_id % MAX_PACKET_ID + 1
+            self.last_id = packet_id
+            in_flight[packet_id] = delivery
+            connection.in_flight += 1
+        if connection.is_plain and not publication.expires_ns and not delivery.identifiers:
+            # The common case: all subscribers get the same bytes.
+            outbox = self._outbox
+            outbox.sent += 1
+            outbox.outputs.append(SendPublish(
+                connection.number, publication.frames_for(connection.version), qos, packet_id, delivery.retain, False))
+        elif not self._transmit(connection, delivery, packet_id, False, now_ns) and qos:
+            self._done(connection, packet_id)
+
+    def _repeat(self, connection: ClientConnection, packet_id: int, now_ns: int) -> None:
+        delivery = self.in_flight[packet_id]
+        self._outbox.counters.add("resent")
+        if delivery is NO_MESSAGE:
+            self._send(connection, acknowledgement(PubRelPacket, packet_id))
+        elif not self._transmit(connection, delivery, packet_id, True, now_ns):
+            self._done(connection, packet_id)
+
+    def _transmit(
+        self, connection: ClientConnection, delivery: Delivery, packet_id: int, dup: bool, now_ns: int,
+    ) -> bool:
+        """Write PUBLISH, unless it is larger than the client takes [MQTT-3.1.2-24]; whether it was written."""
+        frames = self._frames(connection, delivery, now_ns)
+        if frames.size(delivery.qos) > connection.max_packet_bytes:
+            self._outbox.counters.add("dropped_too_large")
+            return False
+        if not dup:
+            self._outbox.sent += 1
+        self._outbox.outputs.append(
+            SendPublish(connection.number, frames, delivery.qos, packet_id, delivery.retain, dup))
+        return True
+
+    def _frames(self, connection: ClientConnection, delivery: Delivery, now_ns: int) -> PublishFrames:
+        """What is shared, or frames for this client alone, if what it gets differs: see Publication.frames_with."""
+        publication = delivery.publication
+        if connection.version is not V5 or not (delivery.identifiers or connection.alias_limit or (
+                publication.expires_ns != NEVER
+                and publication.seconds_left(now_ns) != publication.properties.message_expiry_interval)):
+            return publication.frames_for(connection.version)
+        alias = connection.aliases.get(publication.topic, 0)
+        if not alias and len(connection.aliases) < connection.alias_limit:
+            # What is dropped for its size must not be the one that tells the alias, so that is sent with its topic.
+            frames = publication.frames_with(now_ns, delivery.identifiers, len(connection.aliases) + 1)
+            if frames.size(delivery.qos) <= connection.max_packet_bytes:
+                connection.aliases[publication.topic] = len(connection.aliases) + 1
+            return frames
+        return publication.frames_with(now_ns, delivery.identifiers, alias, with_topic=not alias)
+
+    def _enqueue(self, delivery: Delivery, now_ns: int) -> None:
+        connection, options = self.connection, self._options
+        if connection is None and not delivery.qos and not options.queue_qos_0:
+            self._outbox.counters.add("dropped_offline_qos_0")
+            return
+        if options.max_queued_s and delivery.until_ns == NEVER:
+            delivery.until_ns = now_ns + round(options.max_queued_s * SECOND)
+        self.queue.append(delivery)
+        self.queue_bytes += delivery.publication.size
+        if len(self.queue) <= options.queue_messages and self.queue_bytes <= options.queue_bytes:
+            return
+        most = 1
+        if connection is not None and options.when_full is not WhenFull.DROP_OLDEST and not self.is_stalled:
+            self._outbox.full[self] = None
+            # What was read before the publishers stopped has its place: as much again, and no more.
+            most = 2 if options.when_full is WhenFull.BLOCK else 1
+        while self.queue and (len(self.queue) > most * options.queue_messages
+                              or self.queue_bytes > most * options.queue_bytes):
+            oldest = self.queue.popleft()
+            self.queue_bytes -= oldest.publication.size
+            self._outbox.counters.add("dropped_expired" if oldest.is_late(now_ns) else "dropped_queue_full")
+
+    def _done(self, connection: ClientConnection, packet_id: int) -> None:
+        del self.in_flight[packet_id]
+        if packet_id in connection.repeat:
+            del connection.repeat[packet_id]
+        else:
+            connection.in_flight -= 1
+
+    def _send(self, connection: ClientConnection, packet: Ack) -> None:
+        self._outbox.outputs.append(SendPacket(connection.number, packet, connection.version))
+
+
+def _retained(publication: Publication, granted: GrantedOptions) -> Delivery:
+    """A retained message for a subscription."""
+    return Delivery(publication, min(publication.qos, granted.qos), True, granted.identifiers)

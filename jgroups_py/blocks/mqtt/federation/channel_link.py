@@ -1,0 +1,153 @@
+"""ChannelLink: a federation on an AsyncChannel of ours, in the event loop of the broker's server.
+
+    core = FederationCore(FederationOptions(name="node1"), Random(), now_ns=monotonic_ns(), wall_offset_ns=...)
+    server = MqttServer(BrokerOptions(node_name="node1"), federation=core)
+    core.attach(server.broker)
+    channel = AsyncChannel("tcp", name="node1")
+    link = ChannelLink(channel, core, server.settle)
+    await channel.connect("brokers")
+    await server.start()
+
+The channel may carry other things too: the frames have a header of their own. Views count in order with the messages.
+"""
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from time import monotonic_ns
+from typing import ClassVar
+
+from jgroups_py.blocks.mqtt.broker.publication import SECOND
+from jgroups_py.blocks.mqtt.federation.core import FederationCore
+from jgroups_py.blocks.mqtt.federation.group_link import GroupLink
+from jgroups_py.channel.aio import AsyncChannel
+from jgroups_py.channel.block import Block, Connection
+from jgroups_py.model.address import Address
+from jgroups_py.model.batch import NO_RELAY, Batch
+from jgroups_py.model.errors import ChannelError
+from jgroups_py.model.outputs import Closed, Output, ViewInstalled
+from jgroups_py.model.view import View
+from jgroups_py.runtime.send_queue import NOW
+from jgroups_py.wire.block_headers import BlockHeader, Federate
+
+log = logging.getLogger(__name__)
+LOOK_SECONDS = 0.001
+
+
+class ChannelLink(Block):
+    """See the module. settle: carries out what the broker wants. All methods are for the event loop's thread."""
+
+    headers: ClassVar[tuple[type[BlockHeader], ...]] = (Federate,)
+
+    def __init__(
+        self, channel: AsyncChannel, core: FederationCore, settle: Callable[[], None], service: int = 1,
+    ) -> None:
+        self.core = core
+        self.link = GroupLink(core, self._send)
+        self._settle = settle
+        self._header = (Federate(service),)
+        self._connection: Connection | None = None
+        self._view: View | None = None                   # that the core was given
+        self._wanted: View | None = None                 # the newest one
+        self._loop = asyncio.get_running_loop()
+        self._is_flush_due = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
+        core.wake = self._wake
+        channel.attach(self)
+        self._tick()
+
+    def close(self) -> None:
+        """Send nothing any more."""
+        self._is_closed = True
+        self.core.wake = None
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # --- the block ----------------------------------------------------------------------------------------------------
+
+    def begin(self, connection: Connection) -> None:
+        self._connection = connection
+        self._wanted = connection.view
+        self._look()
+
+    def early(self, outputs: Sequence[Output]) -> Sequence[Output]:
+        for output in outputs:
+            if isinstance(output, ViewInstalled):
+                self._wanted = output.view
+                self._loop.call_soon_threadsafe(self._look)
+            elif isinstance(output, Closed):
+                self._loop.call_soon_threadsafe(self._ended)
+        return outputs
+
+    def deliver(self, batch: Batch) -> None:
+        if self._is_closed:
+            return
+        self._look()
+        now_ns = monotonic_ns()
+        for payload in batch.payloads:
+            self.link.received(batch.src, payload, now_ns)
+        self._settle()
+        self._wake()
+
+    def _look(self) -> None:
+        """Give the core the view of the messages that are delivered now; come again while a newer one is on its way."""
+        connection = self._connection
+        if self._is_closed or connection is None or connection.ended:
+            return
+        view, me = connection.view, connection.address
+        if view is not None and me is not None and view is not self._view:
+            self._view = view
+            self.link.view_installed(view, me, monotonic_ns())
+            self._wake()
+        if self._view is not self._wanted:
+            self._loop.call_later(LOOK_SECONDS, self._look)
+
+    def _ended(self) -> None:
+        self._view = self._wanted = None
+        self.link.ended(monotonic_ns())
+        self._settle()
+
+    # --- sending ------------------------------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        """Send soon: all of a round together."""
+        if not self._is_flush_due and not self._is_closed:
+            self._is_flush_due = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_flush_due = False
+        connection = self._connection
+        if self._is_closed:
+            return
+        if connection is not None and not connection.ended and not connection.sends.has_room():
+            # What waits stays in the streams, which are bounded; nothing else here waits.
+            connection.sends.when_room(self._has_room)
+            return
+        self.link.flush(monotonic_ns())
+        self._settle()
+
+    def _has_room(self) -> None:
+        """On any thread."""
+        self._loop.call_soon_threadsafe(self._wake)
+
+    def _send(self, dest: Address | None, data: bytes) -> None:
+        connection = self._connection
+        if connection is None or connection.ended:
+            return                                       # the streams send it again in the next connection
+        try:
+            connection.sends.put(dest, data, NO_RELAY, self._header, NOW)
+        except ChannelError:
+            log.debug("a frame for %s was not sent; it will be sent again", dest, exc_info=True)
+
+    # --- time ---------------------------------------------------------------------------------------------------------
+
+    def _tick(self) -> None:
+        if self._is_closed:
+            return
+        self.core.tick(monotonic_ns())
+        self._wake()
+        wait_s = max(0, self.core.next_deadline_ns() - monotonic_ns()) / SECOND
+        self._timer = self._loop.call_later(wait_s, self._tick)

@@ -1,0 +1,865 @@
+"""FederationCore: what makes a broker one of several that act as one. Pure: the link gives peers, frames and the clock.
+
+    interest.py   which peers want a topic         stream.py   what one peer still has to get
+    tables.py     retained messages, owners        wire.py     the bytes
+    handover.py   sessions that move
+
+A publish of a client goes once to each node with a match, by the stream of that node; interest goes to all nodes when a
+filter gets its first subscriber or loses its last. What came from a peer goes to no other, but for shared
+subscriptions whose last member here has ended. design/mqtt.md has the reasons.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+import attrs
+
+from jgroups_py.blocks.anti_entropy.replica import Change, Replica
+from jgroups_py.blocks.mqtt.broker.broker import Broker
+from jgroups_py.blocks.mqtt.broker.options import WhenFull
+from jgroups_py.blocks.mqtt.broker.ports import NOWHERE, Forwarding, GroupChoice
+from jgroups_py.blocks.mqtt.broker.publication import SECOND, Publication
+from jgroups_py.blocks.mqtt.broker.subscription_tree import SubscriptionTree
+from jgroups_py.blocks.mqtt.federation.handover import Handovers
+from jgroups_py.blocks.mqtt.federation.interest import (
+    GroupTurns,
+    InterestOfPeers,
+    OwnInterest,
+    group_count,
+    plain_filters,
+)
+from jgroups_py.blocks.mqtt.federation.options import COUNTERS, FederationOptions, federation_counters
+from jgroups_py.blocks.mqtt.federation.peer import FederationPeer
+from jgroups_py.blocks.mqtt.federation.stream import PeerEvent, control_event, message_event
+from jgroups_py.blocks.mqtt.federation.tables import (
+    SessionOwner,
+    key_of,
+    retained_message,
+    retained_value,
+    table_replica,
+)
+from jgroups_py.blocks.mqtt.federation.wire import (
+    OWNERS,
+    RETAINED,
+    EventKind,
+    Fence,
+    ForwardedMessage,
+    InterestChange,
+    InterestDigest,
+    InterestTree,
+    PeerAck,
+    PeerEvents,
+    PeerFrame,
+    PeerHello,
+    PeerWelcome,
+    TableExchange,
+    Target,
+    WantTree,
+    decode_frame,
+    encode_frame,
+    read_message,
+    split_events,
+)
+from jgroups_py.model.errors import WireError
+
+SESSION_BITS = 61
+LOOKS_PER_RETRY = 4
+MAX_TURNS = 10_000
+MAX_ORIGINS = 10_000
+
+
+@attrs.frozen(eq=False)
+class SendToPeer:
+    """A frame for one peer, or for all that are up (None)."""
+
+    name: str | None
+    data: bytes
+
+
+class FederationCore:
+    """See the module. wall_offset_ns: the wall clock less `now_ns`; rng: ids, and which peer tables are compared with.
+
+    After each call of the broker or of this object the host sends what `drain` gives. It calls `tick` at
+    `next_deadline_ns()`.
+    """
+
+    COUNTERS = COUNTERS
+
+    def __init__(
+        self, options: FederationOptions, rng: Random, *, now_ns: int, wall_offset_ns: int = 0,
+        match_cache: int = 100_000,
+    ) -> None:
+        self.options = options
+        self.counters = federation_counters()
+        self.incarnation = rng.getrandbits(SESSION_BITS) | 1
+        self.wall_offset_ns = wall_offset_ns
+        self.peers: dict[str, FederationPeer] = {}
+        self.interest_of_peers = InterestOfPeers(match_cache)
+        self.own = OwnInterest()
+        self.seen: dict[int, int] = {}                   # origin -> highest number of its messages here
+        self.tables: dict[int, Replica] = {RETAINED: table_replica(rng), OWNERS: table_replica(rng)}
+        self.handovers = Handovers(self, options.handover_s)
+        self._fences: list[Fence] = []
+        self.wake: Callable[[], None] | None = None      # the link's: called once when there is something to drain
+        self._is_stirred = False
+        self._rng = rng
+        self._broker: Broker | None = None
+        self._number = 0
+        self._turns: dict[Target, GroupTurns] = {}
+        self._remembered: SubscriptionTree[str, None] = SubscriptionTree(1_000)
+        self._positions: dict[str, tuple[int, int]] = {}  # peers that are forgotten -> where their streams stood
+        self._unknown: dict[str, FederationPeer] = {}    # peers that came, and whose tree has not come yet
+        self._tokens: dict[int, int] = {}                # token -> for how much it waits
+        self._last_token = 0
+        self._released: list[int] = []
+        self._outputs: list[SendToPeer] = []
+        self._look_ns = now_ns
+        self._digest_ns = now_ns
+        self._now_ns = now_ns
+        self._handlers = {
+            PeerHello: self._on_hello, PeerWelcome: self._on_welcome, PeerEvents: self._on_events,
+            PeerAck: self._on_ack, InterestChange: self._on_change, InterestTree: self._on_tree,
+            InterestDigest: self._on_digest, WantTree: self._on_want_tree, TableExchange: self._on_table,
+            Fence: self._on_fence,
+        }
+
+    def attach(self, broker: Broker) -> None:
+        """The broker that this is the federation of."""
+        self._broker = broker
+
+    @property
+    def broker(self) -> Broker:
+        """The broker."""
+        assert self._broker is not None, "attach comes first"
+        return self._broker
+
+    # --- what the broker asks (ports.Federation) ----------------------------------------------------------------------
+
+    def interest(self, group: str, filter: str, members: int, online: int) -> None:
+        """See ports.Federation."""
+        self.own.set(f"$share/{group}/{filter}" if group else filter, group_count(members, online))
+        self._stir()
+
+    def publish(self, publication: Publication, groups: Sequence[GroupChoice], now_ns: int) -> Forwarding:
+        """See ports.Federation."""
+        self._number += 1
+        self._stir()
+        publication.origin, publication.number = self.incarnation, self._number
+        matches = self.interest_of_peers.match(publication.topic)
+        if not (matches.plain or matches.shared or len(self._remembered) or self._unknown):
+            return NOWHERE
+        plain = {name: None for name, _ in matches.plain if name not in self._unknown}
+        nodes: dict[str, list[Target]] = {name: [] for name in plain}
+        elsewhere: dict[Target, None] = {}
+        here = {(each.group, each.filter): each for each in groups}
+        for match in matches.shared:
+            target = match.group, match.filter
+            winner = self._choose(target, here.get(target))
+            if winner:
+                elsewhere[target] = None
+                nodes.setdefault(winner, []).append(target)
+        token = self._new_token() if publication.qos else 0      # held until all nodes have been asked
+        bytes_once: PeerEvent | None = None
+        for name, targets in nodes.items():
+            if targets:
+                event = message_event(ForwardedMessage(publication, tuple(targets), name not in plain), now_ns)
+            else:
+                if bytes_once is None:
+                    bytes_once = message_event(ForwardedMessage(publication), now_ns)
+                event = PeerEvent(bytes_once.data, bytes_once.item)
+            self._send_message(self.peers[name], event, token)
+        if len(self._remembered) and publication.qos:
+            for name, _ in self._remembered.match(publication.topic).plain:
+                if name not in plain and name not in self._unknown:
+                    self._park(self.peers[name], message_event(ForwardedMessage(publication), now_ns), is_new=True)
+        for peer in self._unknown.values():
+            self._ask_later(peer, message_event(ForwardedMessage(publication), now_ns), token)
+        if token:
+            self._tokens[token] -= 1
+            if not self._tokens[token]:
+                del self._tokens[token]
+                token = 0
+        return Forwarding(token, frozenset(elsewhere), len(nodes))
+
+    def retained(self, publication: Publication, now_ns: int) -> None:
+        """See ports.Federation."""
+        self._stir()
+        value = retained_value(publication, self.wall_offset_ns) if publication.payload else None
+        self._write(RETAINED, key_of(publication.topic), value, now_ns)
+
+    def move(self, publication: Publication, group: str, filter: str, now_ns: int) -> bool:
+        """See ports.Federation."""
+        own = self.own.filters.get(f"$share/{group}/{filter}")
+        here = None if own is None else GroupChoice(group, filter, own.members, own.online)
+        return self._give_on(ForwardedMessage(publication), (group, filter), here, now_ns)
+
+    def connecting(self, client_id: str, clean_start: bool, now_ns: int) -> bool:
+        """See ports.Federation."""
+        self._stir()
+        return self.handovers.connecting(client_id, clean_start, now_ns)
+
+    def ended(self, client_id: str, now_ns: int) -> None:
+        """See ports.Federation."""
+        self._stir()
+        self.handovers.ended(client_id, now_ns)
+
+    # --- what handovers ask (federation_handover.HandoverHost) --------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """Of this node."""
+        return self.options.name
+
+    def names_up(self) -> list[str]:
+        """The peers that can be reached."""
+        return [peer.name for peer in self.peers.values() if peer.is_up]
+
+    def send_event(self, name: str, kind: int, body: bytes) -> bool:
+        """Put an event into a peer's stream; False: there is no such peer."""
+        peer = self.peers.get(name)
+        if peer is not None:
+            peer.stream.accept(control_event(kind, body))
+        return peer is not None
+
+    def fence(self, fence: Fence) -> None:
+        """Send it to all, behind all interest of before."""
+        self._fences.append(fence)
+
+    def owner(self, key: bytes) -> bytes | None:
+        """The entry of a client id."""
+        return self.tables[OWNERS].get(key)
+
+    def set_owner(self, key: bytes, value: bytes | None, now_ns: int) -> None:
+        """Write it."""
+        self._write(OWNERS, key, value, now_ns)
+
+    # --- what the link gives ------------------------------------------------------------------------------------------
+
+    def peers_changed(self, present: Mapping[str, Any], now_ns: int) -> None:
+        """The peers that can be reached now: name -> handle. Another handle is another start of that peer."""
+        self._now_ns = now_ns
+        for peer in list(self.peers.values()):
+            if peer.is_up and (peer.name not in present or peer.handle != present[peer.name]):
+                self._went(peer, now_ns)
+        for name, handle in present.items():
+            if name != self.options.name:
+                known = self.peers.get(name)
+                if known is None:
+                    known = self.peers[name] = FederationPeer(name, self._new_session(), self._settle)
+                    known.in_session, known.in_next = self._positions.pop(name, (0, 1))
+                if not known.is_up:
+                    self._came(known, handle, now_ns)
+
+    def receive(self, name: str, data: bytes, now_ns: int) -> None:
+        """A frame of a peer."""
+        self._now_ns = now_ns
+        peer = self.peers.get(name)
+        if peer is None or not peer.is_up:
+            self.counters.add("foreign")
+            return
+        try:
+            frame = decode_frame(data)
+            handler = self._handlers.get(frame.__class__)
+            if handler is None:
+                raise WireError("a frame that nothing here asked for")
+            handler(peer, frame, now_ns)                 # type: ignore[operator]
+        except WireError:
+            self.counters.add("malformed")
+
+    def tick(self, now_ns: int) -> None:
+        """Time has passed."""
+        self._now_ns = now_ns
+        if now_ns < self._look_ns:
+            return
+        self._look_ns = now_ns + self._retry_ns // LOOKS_PER_RETRY
+        for peer in list(self.peers.values()):
+            self._look_at(peer, now_ns)
+        self.handovers.look(now_ns)
+        if now_ns >= self._digest_ns:
+            self._digest_ns = now_ns + round(self.options.digest_s * SECOND)
+            self._compare(now_ns)
+
+    def next_deadline_ns(self) -> int:
+        """When `tick` is to be called."""
+        return self._look_ns
+
+    def drain(self, now_ns: int) -> list[SendToPeer]:
+        """What is to be sent, in order; empty afterwards. Acknowledgements that have waited are released."""
+        self._is_stirred = False
+        if self.handovers.leaving:
+            self.handovers.look(now_ns)
+        deltas = self.own.changes()
+        if deltas and any(peer.is_up for peer in self.peers.values()):
+            self.counters.add("interest_sent", len(deltas))
+            self._say(None, InterestChange(self.incarnation, self.own.number, deltas))
+        fences, self._fences = self._fences, []
+        for fence in fences:
+            self._say(None, fence)
+        for peer in self.peers.values():
+            self._pump(peer, now_ns)
+        while self._released:
+            released, self._released = self._released, []
+            for token in released:
+                self.broker.release(token, now_ns)
+        found, self._outputs = self._outputs, []
+        return found
+
+    def _stir(self) -> None:
+        if self.wake is not None and not self._is_stirred:
+            self._is_stirred = True
+            self.wake()
+
+    def report(self, now_ns: int) -> list[dict[str, Any]]:
+        """Of each peer the ledger and the state."""
+        return [peer.report(now_ns) for peer in self.peers.values()]
+
+    # --- peers come and go --------------------------------------------------------------------------------------------
+
+    def _came(self, peer: FederationPeer, handle: Any, now_ns: int) -> None:
+        peer.handle, peer.is_up, peer.is_welcomed = handle, True, False
+        self._unknown[peer.name] = peer
+        self._want_tree(peer, now_ns)
+        peer.progress_ns = peer.came_ns = now_ns
+        self._hello(peer, now_ns)
+        self._send_tree(peer)
+        for number in self.tables:
+            self._begin_exchange(number, peer.name, now_ns)
+        self.handovers.peer_came(peer.name, now_ns)
+
+    def _went(self, peer: FederationPeer, now_ns: int) -> None:
+        """Nothing waits for it any more; what is queued for it stays, but for shared subscriptions of others."""
+        peer.is_up = peer.is_welcomed = peer.owes_ack = False
+        peer.went_ns = now_ns
+        peer.tree_due_ns = 0
+        self._decide(peer)
+        self.handovers.peer_went(peer.name, now_ns)
+        peer.stream.release_tokens()
+        self._room(peer, of_all=True)
+        queued, peer.stream.queued = list(peer.stream.queued), type(peer.stream.queued)()
+        peer.stream.queued_bytes = 0
+        for event in queued:
+            if event.item is not None and event.item.targets:
+                left = self._reroute(event.item, now_ns)
+                if left is None:
+                    peer.stream.give_up([event], "rerouted")
+                    continue
+                if left is not event.item:
+                    token, event = event.token, message_event(left, now_ns)
+                    event.token = token
+            peer.stream.accept_again(event)
+
+    def _forget(self, peer: FederationPeer, now_ns: int) -> None:
+        """It stayed away for too long."""
+        under_way = list(peer.stream.under_way)
+        events = [*peer.parked, *peer.stream.take_all()]
+        left = []
+        sent = {id(event) for event in under_way}
+        del self.peers[peer.name]
+        self.interest_of_peers.forget(peer.name)
+        self._clear_remembered(peer)
+        for event in events:
+            item = event.item
+            if item is not None and item.targets and (item.publication.qos < 2 or id(event) not in sent):
+                item = self._reroute(item, now_ns)
+                if item is None:
+                    peer.stream.give_up([event], "rerouted")
+                    continue
+            left.append(event)
+        self.counters.add("dropped_peer_gone", peer.stream.give_up(left, "peer_gone"))
+        while len(self._positions) >= self.options.max_peers:
+            del self._positions[next(iter(self._positions))]
+        self._positions[peer.name] = peer.in_session, peer.in_next
+
+    def _look_at(self, peer: FederationPeer, now_ns: int) -> None:
+        """Repeat what was not answered; give up what was kept for too long."""
+        keep_ns = round(self.options.keep_peer_s * SECOND)
+        if not peer.is_up:
+            if now_ns - peer.went_ns >= keep_ns:
+                self._forget(peer, now_ns)
+            return
+        if peer.remembered and now_ns - peer.restarted_ns >= keep_ns:
+            self._clear_remembered(peer)
+            self.counters.add("dropped_unclaimed", peer.stream.give_up(peer.parked, "unclaimed"))
+            peer.parked.clear()
+            peer.parked_bytes = 0
+        if not peer.stream.under_way and self._is_ready(peer):
+            peer.progress_ns = now_ns
+        waits = not peer.is_welcomed or now_ns - peer.progress_ns >= self._retry_ns
+        if waits and now_ns - peer.hello_ns >= self._retry_ns:
+            self._hello(peer, now_ns)
+        if peer.tree_due_ns and now_ns >= peer.tree_due_ns:
+            peer.tree_due_ns = now_ns + self._retry_ns
+            self.counters.add("trees_wanted")
+            self._say(peer.name, WantTree())
+
+    def _hello(self, peer: FederationPeer, now_ns: int) -> None:
+        peer.hello_ns, peer.hello_next = now_ns, peer.stream.next
+        self._say(peer.name, PeerHello(self.incarnation, peer.stream.session, peer.stream.first))
+
+    def _on_hello(self, peer: FederationPeer, frame: PeerHello, now_ns: int) -> None:
+        is_known = frame.session == peer.in_session
+        if not is_known:
+            peer.in_session, peer.in_next = frame.session, frame.first
+        elif frame.first > peer.in_next:
+            self.counters.add("missed_events", frame.first - peer.in_next)
+            peer.in_next = frame.first
+        if frame.incarnation != self._filters_incarnation(peer):
+            self._want_tree(peer, now_ns)
+        peer.owes_ack = False
+        self._say(peer.name, PeerWelcome(self.incarnation, frame.session, is_known, peer.in_next))
+
+    def _on_welcome(self, peer: FederationPeer, frame: PeerWelcome, now_ns: int) -> None:
+        stream = peer.stream
+        if frame.session != stream.session:
+            return
+        if not frame.next:
+            peer.is_welcomed = False
+            if now_ns - peer.hello_ns >= self._retry_ns // LOOKS_PER_RETRY:
+                self._hello(peer, now_ns)
+            return
+        if not stream.first <= frame.next <= stream.next:
+            if frame.next > stream.next:
+                raise WireError("the peer has events that were never sent")
+            return                                       # an answer from before its last acknowledgement
+        peer.incarnation = frame.incarnation
+        peer.is_welcomed, peer.is_cut = True, False
+        peer.progress_ns = now_ns
+        if self._filters_incarnation(peer) == peer.incarnation:
+            self._resume(peer, frame.next)
+        else:
+            peer.resume_at = frame.next
+            self._want_tree(peer, now_ns)
+
+    def _resume(self, peer: FederationPeer, next: int) -> None:
+        """Send again what it lacks, of what was sent before it was asked."""
+        peer.resume_at = 0
+        peer.stream.resend(next, peer.hello_next)
+        self._room(peer)
+
+    def _is_ready(self, peer: FederationPeer) -> bool:
+        """Whether events may be sent: the life that has welcomed us is the one whose filters are known."""
+        return peer.is_up and peer.is_welcomed and self._filters_incarnation(peer) == peer.incarnation
+
+    def _filters_incarnation(self, peer: FederationPeer) -> int:
+        known = self.interest_of_peers.peers.get(peer.name)
+        return 0 if known is None else known.incarnation
+
+    # --- interest -----------------------------------------------------------------------------------------------------
+
+    def _send_tree(self, peer: FederationPeer) -> None:
+        self.counters.add("trees_sent")
+        # What the next InterestChange will tell has a higher number and comes behind this tree.
+        told = dict(self.own.filters)
+        self._say(peer.name, InterestTree(self.incarnation, self.own.number, tuple(told.items())))
+
+    def _want_tree(self, peer: FederationPeer, now_ns: int) -> None:
+        if not peer.tree_due_ns:
+            peer.tree_due_ns = now_ns + self._retry_ns // LOOKS_PER_RETRY
+
+    def _on_change(self, peer: FederationPeer, frame: InterestChange, now_ns: int) -> None:
+        added = self.interest_of_peers.change(peer.name, frame)
+        if added is None:
+            self._want_tree(peer, now_ns)
+        else:
+            self._unpark(peer, added)
+
+    def _on_tree(self, peer: FederationPeer, frame: InterestTree, now_ns: int) -> None:
+        before = self._filters_incarnation(peer)
+        _, ended = self.interest_of_peers.replace(peer.name, frame)
+        peer.tree_due_ns = 0
+        if before and before != frame.incarnation:
+            self._restarted(peer, plain_filters(ended), now_ns)
+        self._unpark(peer, [filter for filter, _ in frame.filters])
+        self._decide(peer)                               # these are the newest
+        if peer.is_welcomed and peer.incarnation != frame.incarnation:
+            peer.is_welcomed = False
+        if not peer.is_welcomed:
+            self._hello(peer, now_ns)
+        elif peer.resume_at:
+            self._resume(peer, peer.resume_at)
+
+    def _on_digest(self, peer: FederationPeer, frame: InterestDigest, now_ns: int) -> None:
+        known = self.interest_of_peers.peers.get(peer.name)
+        if known is None or known.misses(frame.incarnation, frame.number):
+            self._want_tree(peer, now_ns)
+
+    def _on_want_tree(self, peer: FederationPeer, frame: WantTree, now_ns: int) -> None:
+        self._send_tree(peer)
+
+    # --- a peer that is a new process ---------------------------------------------------------------------------------
+
+    def _restarted(self, peer: FederationPeer, ended: list[str], now_ns: int) -> None:
+        """Its sessions are gone. Their subscribers may come back soon: what they would have got is kept for them."""
+        self.counters.add("peer_restarts")
+        peer.restarted_ns = now_ns
+        for filter in ended:
+            peer.remembered[filter] = None
+            self._remembered.subscribe(filter, peer.name, None)
+        events = peer.stream.take_all()
+        peer.stream.begin_again(self._new_session())
+        peer.is_welcomed, peer.resume_at = False, 0
+        for event in events:
+            item = event.item
+            if item is None:
+                peer.stream.give_up([event], "restarted")
+                continue
+            if item.targets:
+                item = self._reroute(item, now_ns)
+                if item is None:
+                    peer.stream.give_up([event], "rerouted")
+                    continue
+                event = PeerEvent(message_event(item, now_ns).data, item, event.token)
+            if self._is_wanted(peer, item):
+                peer.stream.accept_again(event)
+            else:
+                self._park(peer, event, is_new=False)
+
+    def _is_wanted(self, peer: FederationPeer, item: ForwardedMessage) -> bool:
+        if not item.shared_only and self.interest_of_peers.wants(peer.name, item.publication.topic):
+            return True
+        return any(self.interest_of_peers.count(peer.name, *target) for target in item.targets)
+
+    def _is_remembered(self, peer: FederationPeer, topic: str) -> bool:
+        return bool(peer.remembered) and any(name == peer.name for name, _ in self._remembered.match(topic).plain)
+
+    def _park(self, peer: FederationPeer, event: PeerEvent, is_new: bool) -> None:
+        """Keep a message until a filter is set for it, or for `keep_peer_s`. No acknowledgement waits for it."""
+        assert event.item is not None, "messages are parked"
+        if is_new:
+            peer.stream.accepted += 1
+        if event.token:
+            token, event.token = event.token, 0
+            self._settle(token)
+        self.counters.add("parked")
+        peer.parked.append(event)
+        peer.parked_bytes += event.size
+        while peer.parked and peer.size > self.options.queue_bytes:
+            oldest = peer.parked.popleft()
+            peer.parked_bytes -= oldest.size
+            self.counters.add("dropped_queue_full", peer.stream.give_up([oldest], "queue_full"))
+
+    def _ask_later(self, peer: FederationPeer, event: PeerEvent, token: int) -> None:
+        """Whether a peer that has just come wants a message is not known yet: all wait, in order, for its tree."""
+        if token:
+            event.token = token
+            self._tokens[token] += 1
+        peer.undecided.append(event)
+        peer.undecided_bytes += event.size
+        while peer.undecided_bytes > self.options.queue_bytes:
+            oldest = peer.undecided.popleft()
+            peer.undecided_bytes -= oldest.size
+            self.counters.add("dropped_queue_full")
+            if oldest.token:
+                self._settle(oldest.token)
+
+    def _decide(self, peer: FederationPeer) -> None:
+        """Its tree has come, or it has gone before."""
+        if self._unknown.pop(peer.name, None) is None:
+            return
+        events, peer.undecided, peer.undecided_bytes = peer.undecided, type(peer.undecided)(), 0
+        for event in events:
+            assert event.item is not None, "messages are undecided"
+            token, event.token = event.token, 0
+            if self._is_wanted(peer, event.item):
+                self._send_message(peer, event, token)
+            elif event.item.publication.qos and self._is_remembered(peer, event.item.publication.topic):
+                self._park(peer, event, is_new=True)
+            if token:
+                self._settle(token)
+
+    def _unpark(self, peer: FederationPeer, added: Iterable[str]) -> None:
+        if not peer.parked and not peer.remembered:
+            return
+        for filter in added:
+            if filter in peer.remembered:
+                del peer.remembered[filter]
+                self._remembered.unsubscribe(filter, peer.name)
+        events, peer.parked = peer.parked, type(peer.parked)()
+        peer.parked_bytes = 0
+        for event in events:
+            assert event.item is not None, "messages are parked"
+            if self._is_wanted(peer, event.item):
+                self.counters.add("unparked")
+                peer.stream.accept_again(event)
+            else:
+                peer.parked.append(event)
+                peer.parked_bytes += event.size
+
+    def _clear_remembered(self, peer: FederationPeer) -> None:
+        for filter in peer.remembered:
+            self._remembered.unsubscribe(filter, peer.name)
+        peer.remembered.clear()
+
+    # --- messages to peers --------------------------------------------------------------------------------------------
+
+    def _send_message(self, peer: FederationPeer, event: PeerEvent, token: int) -> None:
+        assert event.item is not None, "a message"
+        stream, qos = peer.stream, event.item.publication.qos
+        if not peer.is_up and not qos:
+            self.counters.add("dropped_away_qos_0")
+            return
+        stream.accept(event)
+        if peer.is_cut:
+            self.counters.add("dropped_disconnected", stream.give_up([stream.queued.pop()], "disconnected"))
+            stream.queued_bytes -= event.size
+            return
+        if token and peer.is_up:
+            event.token = token
+            self._tokens[token] += 1
+        if peer.size > self.options.queue_bytes:
+            self._full(peer, token)
+
+    def _full(self, peer: FederationPeer, token: int) -> None:
+        """Its queue is at its bound."""
+        policy, most = self.options.when_full, self.options.queue_bytes
+        if policy is WhenFull.DISCONNECT:
+            self.counters.add("dropped_disconnected", peer.stream.give_up(peer.stream.take_all(), "disconnected"))
+            peer.stream.begin_again(self._new_session())
+            peer.is_cut, peer.is_welcomed, peer.resume_at = True, False, 0
+            return
+        if policy is WhenFull.BLOCK:
+            if token:
+                self._tokens[token] += 1
+                peer.waiting_for_room.append(token)
+            most *= 2
+        self.counters.add("dropped_queue_full", peer.stream.drop_oldest(max(0, most - peer.parked_bytes)))
+
+    def _room(self, peer: FederationPeer, of_all: bool = False) -> None:
+        """Acknowledgements that wait for room in its queue go on."""
+        if peer.waiting_for_room and (of_all or 2 * peer.size <= self.options.queue_bytes):
+            waiting, peer.waiting_for_room = peer.waiting_for_room, []
+            for token in waiting:
+                self._settle(token)
+
+    def _pump(self, peer: FederationPeer, now_ns: int) -> None:
+        if not peer.is_up:
+            return
+        if peer.owes_ack:
+            peer.owes_ack = False
+            self._say(peer.name, PeerAck(peer.in_session, peer.in_next))
+        if not self._is_ready(peer):
+            return
+        stream = peer.stream
+        if not stream.under_way:
+            peer.progress_ns = now_ns
+        if stream.queued or stream.resend_from:
+            expired = stream.dropped["expired"]
+            for sent in stream.frames(self.options.window_bytes, self.options.batch_bytes, now_ns):
+                self.counters.add("events_sent", sent.first_time)
+                self.counters.add("messages_sent", sent.messages)
+                self.counters.add("events_resent", sent.again)
+                self._outputs.append(SendToPeer(peer.name, sent.frame))
+            self.counters.add("dropped_expired", stream.dropped["expired"] - expired)
+
+    def _on_ack(self, peer: FederationPeer, frame: PeerAck, now_ns: int) -> None:
+        if frame.session != peer.stream.session:
+            return
+        if frame.next > peer.stream.next:
+            raise WireError("the peer has events that were never sent")
+        if peer.stream.acknowledge(frame.next):
+            peer.progress_ns = now_ns
+        self._room(peer)
+
+    def _settle(self, token: int) -> None:
+        """One of those that a token waits for is done."""
+        left = self._tokens[token] - 1
+        if left:
+            self._tokens[token] = left
+        else:
+            del self._tokens[token]
+            self._released.append(token)
+
+    # --- messages from peers ------------------------------------------------------------------------------------------
+
+    def _on_events(self, peer: FederationPeer, frame: PeerEvents, now_ns: int) -> None:
+        if frame.session != peer.in_session:
+            self._say(peer.name, PeerWelcome(self.incarnation, frame.session, False, 0))
+            return
+        events = split_events(frame.events)
+        if frame.first > peer.in_next:
+            self.counters.add("early_events", len(events))
+            if peer.asked_next != peer.in_next or now_ns - peer.asked_ns >= self._retry_ns:
+                peer.asked_next, peer.asked_ns = peer.in_next, now_ns
+                self._say(peer.name, PeerWelcome(self.incarnation, frame.session, True, 0))
+            return
+        known = min(peer.in_next - frame.first, len(events))
+        self.counters.add("repeated_events", known)
+        peer.owes_ack = True
+        for kind, body in events[known:]:
+            peer.in_next += 1
+            self.counters.add("events_received")
+            try:
+                self._carry_out(peer, kind, body, now_ns)
+            except WireError:
+                self.counters.add("malformed")
+
+    def _carry_out(self, peer: FederationPeer, kind: int, body: bytes, now_ns: int) -> None:
+        if kind == EventKind.MESSAGE:
+            self._on_message(read_message(body, now_ns), now_ns)
+        elif not self.handovers.event_came(peer.name, kind, body, now_ns):
+            self.counters.add("unknown_events")
+
+    def _on_fence(self, peer: FederationPeer, frame: Fence, now_ns: int) -> None:
+        self.handovers.fence_came(peer.name, frame)
+
+    def _on_message(self, item: ForwardedMessage, now_ns: int) -> None:
+        self.counters.add("messages_received")
+        publication = item.publication
+        self._note(publication)
+        served = []
+        for target in item.targets:
+            if self.own.filters.get(f"$share/{target[0]}/{target[1]}") is not None:
+                served.append(target)
+            elif not item.is_moved:
+                if not self._give_on(item, target, None, now_ns):
+                    self.counters.add("dropped_no_member")
+            else:
+                self.counters.add("dropped_no_member")
+        if served or not item.shared_only:
+            self.broker.deliver(publication, served, now_ns, shared_only=item.shared_only)
+
+    def _note(self, publication: Publication) -> None:
+        """The highest number of each origin, for sessions that move."""
+        if publication.number > self.seen.get(publication.origin, 0):
+            if publication.origin not in self.seen and len(self.seen) >= MAX_ORIGINS:
+                del self.seen[next(iter(self.seen))]
+            self.seen[publication.origin] = publication.number
+
+    # --- shared subscriptions -----------------------------------------------------------------------------------------
+
+    def _choose(self, target: Target, here: GroupChoice | None, but: str = "") -> str:
+        """The node that serves a shared subscription now: "" for this one, or for none.
+
+        By online members; if there are none, by members; if these are at nodes that are away alone, by those.
+        """
+        found = self.interest_of_peers.tree.members(f"$share/{target[0]}/{target[1]}")
+        counts = [(name, count) for name, count in found.items() if name != but]
+        up = [(name, count) for name, count in counts if self.peers[name].is_up]
+        if here is not None:
+            up.append(("", group_count(here.members, here.online)))
+        weights = [(name, count.online) for name, count in up if count.online]
+        if not weights:
+            weights = [(name, count.members) for name, count in up]
+        if not weights:
+            weights = [(name, count.members) for name, count in counts]
+        if len(weights) < 2:
+            return weights[0][0] if weights else ""
+        turns = self._turns.get(target)
+        if turns is None:
+            if len(self._turns) >= MAX_TURNS:
+                del self._turns[next(iter(self._turns))]
+            turns = self._turns[target] = GroupTurns()
+        return turns.choose(weights)
+
+    def _give_on(self, item: ForwardedMessage, target: Target, here: GroupChoice | None, now_ns: int) -> bool:
+        """To another node, for this shared subscription alone; whether there is one that comes before this."""
+        winner = self._choose(target, here)
+        if not winner:
+            return False
+        self.counters.add("rerouted")
+        moved = ForwardedMessage(item.publication, (target,), shared_only=True, is_moved=True)
+        self._send_message(self.peers[winner], message_event(moved, now_ns), 0)
+        return True
+
+    def _reroute(self, item: ForwardedMessage, now_ns: int) -> ForwardedMessage | None:
+        """A message that is not sent: its shared subscriptions are served elsewhere if they can be. What is left."""
+        left = []
+        for target in item.targets:
+            own = self.own.filters.get(f"$share/{target[0]}/{target[1]}")
+            here = None if own is None else GroupChoice(*target, own.members, own.online)
+            winner = self._choose_up(target, here)
+            if winner is None:
+                left.append(target)
+            elif winner:
+                self.counters.add("rerouted")
+                moved = ForwardedMessage(item.publication, (target,), shared_only=True, is_moved=True)
+                self._send_message(self.peers[winner], message_event(moved, now_ns), 0)
+            else:
+                self.counters.add("rerouted")
+                self.broker.deliver(item.publication, (target,), now_ns, shared_only=True)
+        if len(left) == len(item.targets):
+            return item
+        if not left and item.shared_only:
+            return None
+        return ForwardedMessage(item.publication, tuple(left), item.shared_only, item.is_moved)
+
+    def _choose_up(self, target: Target, here: GroupChoice | None) -> str | None:
+        """As `_choose`, of nodes that are up; None: there is none."""
+        winner = self._choose(target, here)
+        if not winner:
+            return "" if here is not None else None
+        return winner if self.peers[winner].is_up else None
+
+    # --- tables -------------------------------------------------------------------------------------------------------
+
+    def _write(self, number: int, key: bytes, value: bytes | None, now_ns: int) -> None:
+        _, message = self.tables[number].write(key, value, now_ns + self.wall_offset_ns)
+        if any(peer.is_up for peer in self.peers.values()):
+            self._say(None, TableExchange(number, message))
+
+    def _begin_exchange(self, number: int, name: str, now_ns: int) -> None:
+        self._say(name, TableExchange(number, self.tables[number].begin(now_ns + self.wall_offset_ns)))
+
+    def _on_table(self, peer: FederationPeer, frame: TableExchange, now_ns: int) -> None:
+        replica = self.tables.get(frame.table)
+        if replica is None:
+            self.counters.add("unknown_events")
+            return
+        changes, replies = replica.receive(frame.message, now_ns + self.wall_offset_ns)
+        for reply in replies:
+            self._say(peer.name, TableExchange(frame.table, reply))
+        self._table_changed(frame.table, changes, now_ns)
+
+    def _table_changed(self, number: int, changes: Sequence[Change], now_ns: int) -> None:
+        if number == OWNERS:
+            try:
+                for change in changes:
+                    if change.after is not None:
+                        before = None if change.before is None else SessionOwner.decode(change.before)
+                        self.handovers.owner_changed(SessionOwner.decode(change.after), before, now_ns)
+            except WireError:
+                self.counters.add("malformed")
+            return
+        retained = self.broker.router.retained
+        for change in changes:
+            try:
+                if change.after is not None:
+                    retained.put(retained_message(change.after, self.wall_offset_ns))
+                elif change.before is not None:
+                    retained.put(Publication(retained_message(change.before, 0).topic, b"", wants_retain=True))
+            except WireError:
+                self.counters.add("malformed")
+
+    def _compare(self, now_ns: int) -> None:
+        """Once in a while: whether all peers have all."""
+        up = [peer.name for peer in self.peers.values() if peer.is_up]
+        if up:
+            self._say(None, InterestDigest(self.incarnation, self.own.number))
+            for number in self.tables:
+                self._begin_exchange(number, self._rng.choice(up), now_ns)
+
+    # --- the rest -----------------------------------------------------------------------------------------------------
+
+    def _say(self, name: str | None, frame: PeerFrame) -> None:
+        self._outputs.append(SendToPeer(name, encode_frame(frame)))
+
+    def _new_session(self) -> int:
+        return self._rng.getrandbits(SESSION_BITS) | 1
+
+    def _new_token(self) -> int:
+        self._last_token += 1
+        self._tokens[self._last_token] = 1
+        return self._last_token
+
+    @property
+    def _retry_ns(self) -> int:
+        return round(self.options.retry_s * SECOND)
+
+    @property
+    def number(self) -> int:
+        """Publications of clients of this broker so far."""
+        return self._number
+
+

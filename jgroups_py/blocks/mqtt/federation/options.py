@@ -1,0 +1,67 @@
+"""What a federation may be told, and what it counts."""
+from __future__ import annotations
+
+import attrs
+
+from jgroups_py.blocks.mqtt.broker.options import WhenFull
+from jgroups_py.model.counters import Counters, counter, declare, drop, table
+
+
+@attrs.frozen(kw_only=True)
+class FederationOptions:
+    """Times are seconds, sizes bytes. name: of this broker; unique in the federation, and kept over restarts.
+
+    when_full: what happens when `queue_bytes` are queued for a peer. BLOCK: acknowledgements to publishers wait for
+    room, as long as the broker's `ack_timeout_s`; a queue of twice the bound drops its oldest all the same. DISCONNECT:
+    the queue is dropped, and nothing is queued for the peer until it answers.
+    """
+
+    name: str
+    keep_peer_s: float = 60.0                            # what is queued for a peer that is away
+    queue_bytes: int = 64 << 20                          # for one peer
+    when_full: WhenFull = WhenFull.DROP_OLDEST
+    window_bytes: int = 1 << 20                          # under way to one peer
+    batch_bytes: int = 64 << 10                          # of a frame of events, begun
+    retry_s: float = 1.0                                 # without an answer
+    digest_s: float = 2.0                                # between comparisons of interest and tables
+    handover_s: float = 5.0                              # a CONNECT waits for a session at another node at most
+    max_peers: int = 1_000                               # names that are remembered
+
+
+COUNTERS = declare(
+    counter("events_sent", "Events sent to peers, first transmissions."),
+    counter("events_resent", "Events sent to peers again."),
+    counter("events_received", "Events of peers that were carried out."),
+    counter("messages_sent", "Messages sent to peers, first transmissions."),
+    counter("messages_received", "Messages of peers."),
+    counter("interest_sent", "Changes of filters sent to all peers."),
+    counter("trees_sent", "Whole trees of filters sent to one peer."),
+    counter("trees_wanted", "Whole trees of filters that a peer was asked for, as changes were missing."),
+    counter("peer_restarts", "Peers that came back as a new process."),
+    counter("parked", "Messages kept for subscribers of a peer that has restarted."),
+    counter("unparked", "Of these, messages that a filter was set again for."),
+    counter("missed_events", "Events that a peer had dropped before they could be sent."),
+    counter("sessions_out", "Sessions that moved to another node."),
+    counter("sessions_in", "Sessions that came from another node."),
+    counter("handover_timeouts", "Clients that got a session before all of an earlier one had come, and reverse."),
+    counter("rerouted", "Messages of a shared subscription given to another node, as it had no member any more."),
+    drop("repeated_events", "Events of peers that had been carried out before."),
+    drop("early_events", "Events of peers before which others are missing."),
+    drop("dropped_away_qos_0", "Messages of QoS 0 for peers that are away."),
+    drop("dropped_queue_full", "Messages that made room for newer ones in the full queue of a peer."),
+    drop("dropped_peer_gone", "Messages for peers that stayed away for longer than they are kept."),
+    drop("dropped_disconnected", "Messages for peers whose queue was full, with the policy to disconnect."),
+    drop("dropped_unclaimed", "Messages that were kept for subscribers of a restarted peer, and that none came for."),
+    drop("dropped_expired", "Messages whose expiry interval ran out in the queue of a peer."),
+    drop("dropped_no_member", "Messages for a shared subscription that has no member at any node any more."),
+    drop("dropped_handover", "Messages of a session that moved which came too late, or were begun with QoS 2 while it "
+         "was in use at the new node."),
+    drop("malformed", "Frames and events of peers whose bytes make no sense."),
+    drop("unknown_events", "Events of a kind that this version does not have."),
+    drop("foreign", "Frames of members that are no peers."),
+)
+
+
+def federation_counters() -> Counters:
+    """Counters of one federation; a name that is not declared here is refused."""
+    return Counters(table(COUNTERS))

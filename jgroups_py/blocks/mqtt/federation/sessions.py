@@ -1,0 +1,149 @@
+"""A session as bytes, for the node that it moves to: events OFFER, QUEUED and MOVED (handover.py).
+
+What a node is sent is checked as what a client sends: filters, QoS and packet ids that no client could have are a
+WireError.
+"""
+from __future__ import annotations
+
+import attrs
+
+from jgroups_py.blocks.mqtt.broker.session import MAX_PACKET_ID, NO_MESSAGE, ClientSession, Delivery, GrantedOptions
+from jgroups_py.blocks.mqtt.codec.text import topic_filter_fault
+from jgroups_py.blocks.mqtt.federation.wire import FILTER, ForwardedMessage, message_body, read_message
+from jgroups_py.model.errors import WireError
+from jgroups_py.wire.codec import BOOL, BYTES, TEXT, U8, U16, U32, U64, Interner, Reader, record, sequence
+
+_NO_ADDRESSES = Interner(0)
+_IDENTIFIERS = sequence(U32)
+_SUBSCRIPTIONS = sequence(record(FILTER, U8, BOOL, BOOL, _IDENTIFIERS))
+_PASSED = record(TEXT, U64)
+_OFFER = record(TEXT, U64, U32, _SUBSCRIPTIONS)
+_QUEUED = record(TEXT, U64, U8, U16, U8, BOOL, _IDENTIFIERS, TEXT, BYTES)
+_MOVED = record(TEXT, U64, BOOL, BOOL, U16, sequence(U16), sequence(record(U64, U64)))
+_IN_QUEUE, _IN_FLIGHT, _RELEASED = range(3)
+
+
+@attrs.frozen
+class SessionOffer:
+    """The subscriptions of a session that is to move, and how long it lives without a connection."""
+
+    client_id: str
+    claim: int
+    expiry_s: int
+    subscriptions: tuple[tuple[str, GrantedOptions], ...]
+
+    def encode(self) -> bytes:
+        """The body of an OFFER."""
+        out = bytearray()
+        _OFFER.write((self.client_id, self.claim, self.expiry_s, tuple(
+            (filter, granted.qos, granted.no_local, granted.retain_as_published, granted.identifiers)
+            for filter, granted in self.subscriptions)), out)
+        return bytes(out)
+
+    @staticmethod
+    def decode(body: bytes) -> SessionOffer:
+        """Raises WireError."""
+        client_id, claim, expiry_s, subscriptions = _read(_OFFER, body)
+        found = tuple((filter, GrantedOptions(_qos(qos), no_local, retain, tuple(identifiers)))
+                      for filter, qos, no_local, retain, identifiers in subscriptions)
+        return SessionOffer(client_id, claim, expiry_s, found)
+
+
+@attrs.frozen(eq=False)
+class QueuedDelivery:
+    """A message of a session that moves. packet_id 0: it is in the queue; else in flight under this id."""
+
+    client_id: str
+    claim: int
+    packet_id: int
+    delivery: Delivery
+
+    def encode(self, now_ns: int) -> bytes:
+        """The body of a QUEUED."""
+        each, out = self.delivery, bytearray()
+        stage = _RELEASED if each is NO_MESSAGE else _IN_FLIGHT if self.packet_id else _IN_QUEUE
+        message = b"" if each is NO_MESSAGE else message_body(ForwardedMessage(each.publication), now_ns)
+        _QUEUED.write((self.client_id, self.claim, stage, self.packet_id, each.qos, each.retain, each.identifiers,
+                       each.group, message), out)
+        return bytes(out)
+
+    @staticmethod
+    def decode(body: bytes, now_ns: int) -> QueuedDelivery:
+        """Raises WireError."""
+        client_id, claim, stage, packet_id, qos, retain, identifiers, group, message = _read(_QUEUED, body)
+        if stage > _RELEASED or (stage == _IN_QUEUE) is not (packet_id == 0):
+            raise WireError("a message neither queued nor in flight")
+        if stage == _RELEASED:
+            return QueuedDelivery(client_id, claim, packet_id, NO_MESSAGE)
+        if group and topic_filter_fault(group):
+            raise WireError("a shared subscription that no client may have")
+        delivery = Delivery(read_message(message, now_ns).publication, _qos(qos), retain, tuple(identifiers), group)
+        if packet_id and not qos:
+            raise WireError("a message of QoS 0 in flight")
+        return QueuedDelivery(client_id, claim, packet_id, delivery)
+
+
+@attrs.frozen
+class SessionMoved:
+    """The end of a move. is_found: whether there was a session; is_redirected: it goes to yet another node;
+    recorded: packet ids of QoS 2 of the client; seen: the highest number of each origin that the former node had, so
+    which messages are in what it sent."""
+
+    client_id: str
+    claim: int
+    is_found: bool
+    is_redirected: bool = False
+    last_id: int = 0
+    recorded: tuple[int, ...] = ()
+    seen: tuple[tuple[int, int], ...] = ()
+
+    def encode(self) -> bytes:
+        """The body of a MOVED."""
+        out = bytearray()
+        _MOVED.write((self.client_id, self.claim, self.is_found, self.is_redirected, self.last_id, self.recorded,
+                      self.seen), out)
+        return bytes(out)
+
+    @staticmethod
+    def decode(body: bytes) -> SessionMoved:
+        """Raises WireError."""
+        client_id, claim, is_found, is_redirected, last_id, recorded, seen = _read(_MOVED, body)
+        return SessionMoved(client_id, claim, is_found, is_redirected, last_id, tuple(recorded),
+                            tuple(map(tuple, seen)))
+
+
+def passed_body(client_id: str, claim: int) -> bytes:
+    """The body of a FENCE_PASSED."""
+    out = bytearray()
+    _PASSED.write((client_id, claim), out)
+    return bytes(out)
+
+
+def read_passed(body: bytes) -> tuple[str, int]:
+    """(client id, claim). Raises WireError."""
+    client_id, claim = _read(_PASSED, body)
+    return client_id, claim
+
+
+def deliveries_of(session: ClientSession, claim: int) -> list[QueuedDelivery]:
+    """All that a session has for its client, in order."""
+    client_id = session.client_id
+    return [*(QueuedDelivery(client_id, claim, packet_id, each) for packet_id, each in session.in_flight.items()),
+            *(QueuedDelivery(client_id, claim, 0, each) for each in session.queue)]
+
+
+def _read(codec: object, body: bytes) -> tuple:          # type: ignore[type-arg]
+    reader = Reader(body, _NO_ADDRESSES)
+    values: tuple = codec.read(reader)                   # type: ignore[attr-defined, type-arg]
+    if reader.pos != reader.stop:
+        raise WireError("an event is followed by more")
+    return values
+
+
+def _qos(value: int) -> int:
+    if value > 2:
+        raise WireError("QoS 3")
+    return value
+
+
+assert MAX_PACKET_ID == 0xFFFF, "packet ids are U16"

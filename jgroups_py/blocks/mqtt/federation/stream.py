@@ -1,0 +1,228 @@
+"""The events for one peer, which lose nothing and bring nothing twice while either end lives.
+
+    queued  --transmit-->  under way  --PeerAck-->  gone
+       ^                       |
+       +----- PeerWelcome -----+    after a break: what the peer does not have is sent again
+
+A carrier gives frames in order or loses them; a stream asks where the peer stands when it comes back, and when nothing
+was acknowledged for a while. The stream goes on under the peer's name: a pause, an exclusion from the group or a new
+connection end nothing. Every event is in the ledger: accepted = acknowledged + held + dropped (by reason).
+"""
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+
+import attrs
+
+from jgroups_py.blocks.mqtt.broker.publication import NEVER
+from jgroups_py.blocks.mqtt.federation.wire import (
+    EventKind,
+    ForwardedMessage,
+    PeerEvents,
+    encode_frame,
+    event_bytes,
+    message_body,
+)
+
+OVERHEAD_BYTES = 100
+"""What an event costs in memory besides its bytes."""
+
+
+@attrs.define(eq=False, weakref_slot=False)
+class PeerEvent:
+    """An event for one peer, with kind and length. item: of a message; token: what is released when the peer has it, 0
+    for nothing."""
+
+    data: bytes
+    item: ForwardedMessage | None = None
+    token: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes that it is counted with."""
+        return len(self.data) + OVERHEAD_BYTES
+
+    def is_expired(self, now_ns: int) -> bool:
+        """Whether it is a message that nobody may have any more."""
+        return self.item is not None and self.item.publication.is_expired(now_ns)
+
+    def bytes_now(self, now_ns: int) -> bytes:
+        """As it is sent: a message that expires with the time that it has left."""
+        if self.item is None or self.item.publication.expires_ns == NEVER:
+            return self.data
+        return event_bytes(EventKind.MESSAGE, message_body(self.item, now_ns))
+
+
+def control_event(kind: int, body: bytes) -> PeerEvent:
+    """An event that is no message."""
+    return PeerEvent(event_bytes(kind, body))
+
+
+def message_event(item: ForwardedMessage, now_ns: int) -> PeerEvent:
+    """An event of a message."""
+    return PeerEvent(event_bytes(EventKind.MESSAGE, message_body(item, now_ns)), item)
+
+
+@attrs.frozen(eq=False)
+class SentEvents:
+    """A frame of events: how many of them go for the first time, how many of these are messages, how many go again."""
+
+    frame: bytes
+    first_time: int
+    messages: int
+    again: int
+
+
+class OutgoingStream:
+    """See the module. settle: called with each token of events that are gone."""
+
+    def __init__(self, session: int, settle: Callable[[int], None]) -> None:
+        self.session = session
+        self.next = 1                                    # the id of the next event under way
+        self.queued: deque[PeerEvent] = deque()
+        self.under_way: deque[PeerEvent] = deque()       # ids next - len .. next - 1
+        self.resend_from = self.resend_until = 0         # ids; 0: nothing is to be sent again
+        self.queued_bytes = 0
+        self.under_way_bytes = 0
+        self.accepted = 0
+        self.total_acknowledged = 0
+        self.dropped: Counter[str] = Counter()
+        self._settle = settle
+
+    @property
+    def first(self) -> int:
+        """The first id that is still here."""
+        return self.next - len(self.under_way)
+
+    @property
+    def held(self) -> int:
+        """Events that are neither acknowledged nor dropped."""
+        return len(self.queued) + len(self.under_way)
+
+    @property
+    def size(self) -> int:
+        """Bytes of them."""
+        return self.queued_bytes + self.under_way_bytes
+
+    def accept(self, event: PeerEvent) -> None:
+        """A new event."""
+        self.accepted += 1
+        self.queued.append(event)
+        self.queued_bytes += event.size
+
+    def acknowledge(self, next: int) -> int:
+        """The peer has all below `next`; how many events that were."""
+        number = min(next - self.first, len(self.under_way))
+        for _ in range(number):
+            event = self.under_way.popleft()
+            self.under_way_bytes -= event.size
+            self.total_acknowledged += 1
+            self._release(event)
+        return max(0, number)
+
+    def drop_oldest(self, most_bytes: int) -> int:
+        """Make room, oldest messages first, those that were not sent before others; how many were dropped."""
+        number = 0
+        kept: list[PeerEvent] = []
+        while self.size > most_bytes and self.queued:
+            event = self.queued.popleft()
+            self.queued_bytes -= event.size
+            if event.item is not None:
+                number += 1
+                self._drop(event, "queue_full")
+            else:
+                kept.append(event)
+        for event in reversed(kept):
+            self.queued.appendleft(event)
+            self.queued_bytes += event.size
+        return number
+
+    def take_all(self) -> list[PeerEvent]:
+        """Everything out, in order: to be put back by `accept_again` or given up by `give_up`."""
+        found = [*self.under_way, *self.queued]
+        self.under_way.clear()
+        self.queued.clear()
+        self.queued_bytes = self.under_way_bytes = 0
+        return found
+
+    def accept_again(self, event: PeerEvent) -> None:
+        """Put back what was taken out."""
+        self.queued.append(event)
+        self.queued_bytes += event.size
+
+    def give_up(self, events: Iterable[PeerEvent], reason: str) -> int:
+        """Count events that were taken out as dropped; how many."""
+        number = 0
+        for event in events:
+            number += 1
+            self._drop(event, reason)
+        return number
+
+    def release_tokens(self) -> None:
+        """The peer is away: no acknowledgement waits for it any more."""
+        for events in (self.under_way, self.queued):
+            for event in events:
+                self._release(event)
+
+    def begin_again(self, session: int) -> None:
+        """A new session of the same stream; nothing is under way."""
+        assert not self.under_way, "what was under way has been taken out"
+        self.session, self.next, self.resend_from = session, 1, 0
+
+    def resend(self, next: int, until: int) -> None:
+        """The peer has all below `next`, and of what was sent below `until` nothing else."""
+        self.acknowledge(next)
+        self.resend_from, self.resend_until = (self.first, until) if self.first < until else (0, 0)
+
+    def frames(self, window_bytes: int, batch_bytes: int, now_ns: int) -> Iterator[SentEvents]:
+        """What may be sent now."""
+        if self.resend_from:
+            number = max(self.resend_from, self.first)
+            again = list(self.under_way)[number - self.first:max(0, self.resend_until - self.first)]
+            self.resend_from = 0
+            for batch in _batches(again, batch_bytes):
+                yield SentEvents(self._frame(number, batch, now_ns), 0, 0, len(batch))
+                number += len(batch)
+        while self.queued and self.under_way_bytes < window_bytes:
+            batch = []
+            size, first = 0, self.next
+            while self.queued and size < batch_bytes:
+                event = self.queued.popleft()
+                self.queued_bytes -= event.size
+                if event.is_expired(now_ns):
+                    self._drop(event, "expired")
+                    continue
+                batch.append(event)
+                size += event.size
+            self.under_way += batch
+            self.under_way_bytes += size
+            self.next += len(batch)
+            if batch:
+                messages = sum(each.item is not None for each in batch)
+                yield SentEvents(self._frame(first, batch, now_ns), len(batch), messages, 0)
+
+    def _frame(self, first: int, batch: list[PeerEvent], now_ns: int) -> bytes:
+        return encode_frame(PeerEvents(self.session, first, b"".join([event.bytes_now(now_ns) for event in batch])))
+
+    def _drop(self, event: PeerEvent, reason: str) -> None:
+        self.dropped[reason] += 1
+        self._release(event)
+
+    def _release(self, event: PeerEvent) -> None:
+        if event.token:
+            token, event.token = event.token, 0
+            self._settle(token)
+
+
+def _batches(events: list[PeerEvent], most_bytes: int) -> Iterator[list[PeerEvent]]:
+    batch: list[PeerEvent] = []
+    size = 0
+    for event in events:
+        batch.append(event)
+        size += event.size
+        if size >= most_bytes:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch

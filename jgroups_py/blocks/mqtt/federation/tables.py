@@ -1,0 +1,75 @@
+"""Tables that all brokers share by last writer wins: retained messages by topic, sessions by client id.
+
+Each is a `Replica` of blocks/anti_entropy: a write is sent to all at once, exchanges repair what did not arrive, a
+deletion leaves a mark that keeps older entries from coming back. Clocks are wall clocks, as close as may be.
+"""
+from __future__ import annotations
+
+from hashlib import blake2b
+from random import Random
+
+import attrs
+
+from jgroups_py.blocks.anti_entropy.replica import MAX_KEY_BYTES, Replica
+from jgroups_py.blocks.mqtt.broker.publication import NEVER, Publication
+from jgroups_py.blocks.mqtt.federation.wire import ForwardedMessage, message_body, read_message
+from jgroups_py.model.address import Address
+from jgroups_py.model.errors import WireError
+from jgroups_py.wire.codec import BOOL, TEXT, U64, Interner, Reader
+
+_U64_BYTES = 8
+_NO_ADDRESSES = Interner(0)
+
+
+def key_of(text: str) -> bytes:
+    """The key of a topic or client id: its text, or a hash of a long one behind a byte that no text has."""
+    raw = text.encode()
+    return raw if len(raw) <= MAX_KEY_BYTES else b"\0" + blake2b(raw, digest_size=32).digest()
+
+
+def table_replica(rng: Random) -> Replica:
+    """A copy, empty."""
+    return Replica(Address(rng.getrandbits(128).to_bytes(16, "big")))
+
+
+def retained_value(publication: Publication, wall_offset_ns: int) -> bytes:
+    """A retained message as it is in the table: with the wall clock's time when it expires, 0 for never."""
+    expires = publication.expires_ns + wall_offset_ns if publication.expires_ns != NEVER else 0
+    plain = attrs.evolve(publication, expires_ns=NEVER, wants_retain=True)
+    plain.origin = plain.number = 0
+    return max(0, expires).to_bytes(_U64_BYTES, "big") + message_body(ForwardedMessage(plain), 0)
+
+
+def retained_message(value: bytes, wall_offset_ns: int) -> Publication:
+    """Raises WireError."""
+    expires = int.from_bytes(value[:_U64_BYTES], "big")
+    publication = read_message(value[_U64_BYTES:], 0).publication
+    if expires:
+        publication.expires_ns = max(1, expires - wall_offset_ns)
+    return publication
+
+
+@attrs.frozen
+class SessionOwner:
+    """Which node has the session of a client id. claim: a number of that CONNECT; clean: it wants none of before."""
+
+    client_id: str
+    node: str
+    claim: int
+    clean: bool
+
+    def encode(self) -> bytes:
+        """As a value of the table."""
+        out = bytearray()
+        for codec, value in ((TEXT, self.client_id), (TEXT, self.node), (U64, self.claim), (BOOL, self.clean)):
+            codec.write(value, out)                      # type: ignore[arg-type]
+        return bytes(out)
+
+    @staticmethod
+    def decode(value: bytes) -> SessionOwner:
+        """Raises WireError."""
+        reader = Reader(value, _NO_ADDRESSES)
+        found = SessionOwner(TEXT.read(reader), TEXT.read(reader), U64.read(reader), BOOL.read(reader))
+        if reader.pos != reader.stop:
+            raise WireError("an owner is followed by more")
+        return found

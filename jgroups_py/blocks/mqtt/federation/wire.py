@@ -1,0 +1,359 @@
+"""What brokers of a federation send each other, byte by byte; design/mqtt.md has the table.
+
+A frame is the version, a byte for its kind, and its fields by the codecs of the wire format (big-endian, bounded
+readers). Frame PeerEvents carries the events of one peer's stream, each behind its kind and length, so that a reader
+may pass over what it does not know. Any bytes give a value or a WireError: topics and filters that clients could not
+have sent, QoS 3 and numbers beyond all counting are errors here, once.
+"""
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+import attrs
+
+from jgroups_py.blocks.mqtt.broker.publication import NEVER, Publication
+from jgroups_py.blocks.mqtt.codec.packets import NO_PROPERTIES, MqttError, PacketType, Properties
+from jgroups_py.blocks.mqtt.codec.properties import property_bytes, read_properties
+from jgroups_py.blocks.mqtt.codec.text import SHARED, PacketReader, topic_filter_fault, topic_name_fault
+from jgroups_py.model.errors import WireError
+from jgroups_py.wire import field
+from jgroups_py.wire.codec import BOOL, BYTES, TEXT, U8, U64, Codec, Interner, Reader, record, sequence
+
+VERSION = 1
+MAX_USER_PROPERTIES = 1_000
+MAX_GROUP_MEMBERS = 1_000_000_000
+NS_PER_MS = 1_000_000
+_NO_ADDRESSES = Interner(0)
+_EVENT = struct.Struct(">BI")
+_MESSAGE = struct.Struct(">BQQHHI")
+_U64 = struct.Struct(">Q")
+MAX_NUMBER = 1 << 62
+
+
+# --- filters and targets ----------------------------------------------------------------------------------------------
+
+def _write_filter(value: str, out: bytearray) -> None:
+    TEXT.write(value, out)
+
+
+def _read_filter(reader: Reader) -> str:
+    text = TEXT.read(reader)
+    if topic_filter_fault(text):
+        raise WireError("a topic filter that no client may have")
+    return text
+
+
+FILTER = Codec(_write_filter, _read_filter, 2)
+"""A filter as subscribed, with $share/GROUP/ if it is shared."""
+
+
+@attrs.frozen
+class GroupCount:
+    """How many members of a shared subscription a node has. Of a plain filter (1, 1)."""
+
+    members: int
+    online: int
+
+
+ONE = GroupCount(1, 1)
+_COUNT = record(FILTER, U64, U64)
+
+
+def _write_delta(value: tuple[str, GroupCount], out: bytearray) -> None:
+    _COUNT.write((value[0], value[1].members, value[1].online), out)
+
+
+def _read_delta(reader: Reader) -> tuple[str, GroupCount]:
+    filter, members, online = _COUNT.read(reader)
+    if online > members or members > MAX_GROUP_MEMBERS:
+        raise WireError("more members of a shared subscription than there can be")
+    return filter, GroupCount(members, online)
+
+
+DELTAS = sequence(Codec(_write_delta, _read_delta, 18))
+"""Filters with the numbers that hold now; no members: the filter has ended."""
+
+Target = tuple[str, str]
+"""(group, filter) of a shared subscription that is served at the receiver."""
+
+
+# --- frames -----------------------------------------------------------------------------------------------------------
+
+class PeerFrame:
+    """Base of all frames."""
+
+    kind: ClassVar[int]
+    codecs: ClassVar[tuple[tuple[str, Codec[Any]], ...]]
+
+
+F = TypeVar("F", bound=PeerFrame)
+_kinds: dict[int, type[PeerFrame]] = {}
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def frame(kind: int) -> Callable[[type[F]], type[F]]:
+    """Class decorator: a frame, known by this number."""
+    def decorate(cls: type[F]) -> type[F]:
+        assert kind not in _kinds, f"kind {kind} is taken"
+        made = attrs.frozen(cls)
+        made.kind = kind
+        made.codecs = tuple((a.name, a.metadata["codec"]) for a in attrs.fields(made))    # type: ignore[arg-type]
+        _kinds[kind] = made
+        return made
+    return decorate
+
+
+@frame(1)
+class PeerHello(PeerFrame):
+    """My stream to you is `session`; the first event that I still have is `first`. incarnation: my life."""
+
+    incarnation: int = field(U64)
+    session: int = field(U64)
+    first: int = field(U64)
+
+
+@frame(2)
+class PeerWelcome(PeerFrame):
+    """Of your stream `session` I want event `next`. is_known: I had this session before your PeerHello."""
+
+    incarnation: int = field(U64)
+    session: int = field(U64)
+    is_known: bool = field(BOOL)
+    next: int = field(U64)
+
+
+@frame(3)
+class PeerEvents(PeerFrame):
+    """Events `first`, `first` + 1, ... of my stream `session`."""
+
+    session: int = field(U64)
+    first: int = field(U64)
+    events: bytes = field(BYTES)
+
+
+@frame(4)
+class PeerAck(PeerFrame):
+    """Of your stream `session` I have everything below `next`."""
+
+    session: int = field(U64)
+    next: int = field(U64)
+
+
+@frame(5)
+class InterestChange(PeerFrame):
+    """To all: filters of mine changed; with the last of these I have changed `number` filters in my life."""
+
+    incarnation: int = field(U64)
+    number: int = field(U64)
+    deltas: tuple[tuple[str, GroupCount], ...] = field(DELTAS)
+
+
+@frame(6)
+class InterestTree(PeerFrame):
+    """All my filters after change `number`."""
+
+    incarnation: int = field(U64)
+    number: int = field(U64)
+    filters: tuple[tuple[str, GroupCount], ...] = field(DELTAS)
+
+
+@frame(7)
+class InterestDigest(PeerFrame):
+    """To all, now and then: I have changed `number` filters."""
+
+    incarnation: int = field(U64)
+    number: int = field(U64)
+
+
+@frame(8)
+class WantTree(PeerFrame):
+    """Send me your InterestTree."""
+
+
+@frame(9)
+class TableExchange(PeerFrame):
+    """What copies of a shared table exchange (blocks/anti_entropy). table: TABLES."""
+
+    table: int = field(U8)
+    message: bytes = field(BYTES)
+
+
+RETAINED, OWNERS = 1, 2
+"""Tables: topic -> retained message; client id -> the node that has its session."""
+
+
+@frame(10)
+class Fence(PeerFrame):
+    """To all: put FencePassed into your stream to `holder`; all my filters of before are known to you now."""
+
+    holder: str = field(TEXT)
+    client_id: str = field(TEXT)
+    claim: int = field(U64)
+
+
+def encode_frame(item: PeerFrame) -> bytes:
+    """As bytes."""
+    out = bytearray((VERSION, item.kind))
+    for name, codec in item.codecs:
+        codec.write(getattr(item, name), out)
+    return bytes(out)
+
+
+def decode_frame(data: bytes) -> PeerFrame:
+    """What the bytes say.
+
+    Raises:
+        WireError: they are no frame of this version.
+    """
+    if len(data) < 2 or data[0] != VERSION:
+        raise WireError("no frame of this version")
+    cls = _kinds.get(data[1])
+    if cls is None:
+        raise WireError("a frame of no known kind")
+    reader = Reader(data, _NO_ADDRESSES, 2)
+    values = [codec.read(reader) for _, codec in cls.codecs]
+    if reader.pos != reader.stop:
+        raise WireError("a frame is followed by more")
+    made: Any = cls
+    return made(*values)                                 # type: ignore[no-any-return]
+
+
+def known_frames() -> list[type[PeerFrame]]:
+    """All kinds, in order."""
+    return [_kinds[kind] for kind in sorted(_kinds)]
+
+
+# --- events -----------------------------------------------------------------------------------------------------------
+
+class EventKind:
+    """The kinds of events in a stream."""
+
+    MESSAGE = 1
+    FENCE_PASSED = 2
+    OFFER = 3
+    QUEUED = 4
+    MOVED = 5
+
+
+def event_bytes(kind: int, body: bytes) -> bytes:
+    """An event as it stands in PeerEvents."""
+    return _EVENT.pack(kind, len(body)) + body
+
+
+def split_events(data: bytes) -> list[tuple[int, bytes]]:
+    """(kind, body) of the events of a PeerEvents.
+
+    Raises:
+        WireError: a length is beyond the end.
+    """
+    found, at, stop = [], 0, len(data)
+    while at < stop:
+        if at + 5 > stop:
+            raise WireError("truncated")
+        kind, size = _EVENT.unpack_from(data, at)
+        at += 5
+        if at + size > stop:
+            raise WireError("truncated")
+        found.append((kind, data[at:at + size]))
+        at += size
+    return found
+
+
+QOS, RETAIN, HAS_TARGETS, HAS_EXPIRY, HAS_PROPERTIES, SHARED_ONLY, IS_MOVED = 3, 4, 8, 16, 32, 64, 128
+_TARGETS = sequence(record(TEXT, TEXT))
+
+
+@attrs.frozen(eq=False)
+class ForwardedMessage:
+    """A publication at a peer. targets: of shared subscriptions, those that are served there; shared_only: plain
+    subscribers there have had it; is_moved: it was at another node first, which had no member any more."""
+
+    publication: Publication
+    targets: tuple[Target, ...] = ()
+    shared_only: bool = False
+    is_moved: bool = False
+
+
+def message_body(item: ForwardedMessage, now_ns: int) -> bytes:
+    """As the body of an event. The time to live is what is left now."""
+    publication = item.publication
+    topic, publisher = publication.topic.encode(), publication.publisher.encode()
+    flags = (publication.qos | (RETAIN if publication.wants_retain else 0)
+             | (SHARED_ONLY if item.shared_only else 0) | (IS_MOVED if item.is_moved else 0))
+    tail = b""
+    if publication.expires_ns != NEVER:
+        flags |= HAS_EXPIRY
+        tail = _U64.pack(max(0, publication.expires_ns - now_ns) // NS_PER_MS)
+    if publication.properties is not NO_PROPERTIES:
+        flags |= HAS_PROPERTIES
+        tail += property_bytes(publication.properties)
+    if item.targets:
+        flags |= HAS_TARGETS
+        out = bytearray()
+        _TARGETS.write(item.targets, out)
+        tail += out
+    return b"".join((_MESSAGE.pack(flags, publication.origin, publication.number, len(topic), len(publisher),
+                                   len(publication.payload)),
+                     topic, publisher, publication.payload, tail))
+
+
+def read_message(body: bytes, now_ns: int) -> ForwardedMessage:
+    """Raises WireError."""
+    if len(body) < _MESSAGE.size:
+        raise WireError("truncated")
+    flags, origin, number, topic_size, publisher_size, payload_size = _MESSAGE.unpack_from(body)
+    at = _MESSAGE.size
+    payload_at = at + topic_size + publisher_size
+    end = payload_at + payload_size
+    if end > len(body) or flags & QOS == QOS or number >= MAX_NUMBER or origin >= MAX_NUMBER:
+        raise WireError("a message that is too short, or of QoS 3")
+    try:
+        topic = body[at:at + topic_size].decode()
+        publisher = body[at + topic_size:payload_at].decode()
+    except UnicodeDecodeError:
+        raise WireError("text is not UTF-8") from None
+    if topic_name_fault(topic):
+        raise WireError("a topic that no client may publish to")
+    expires_ns, properties = NEVER, NO_PROPERTIES
+    targets: tuple[Target, ...] = ()
+    if flags & HAS_EXPIRY:
+        if end + 8 > len(body):
+            raise WireError("truncated")
+        left_ms = _U64.unpack_from(body, end)[0]
+        if left_ms >= MAX_NUMBER // NS_PER_MS:
+            raise WireError("a time to live that is too long")
+        expires_ns = max(1, now_ns + left_ms * NS_PER_MS)
+        end += 8
+    if flags & HAS_PROPERTIES:
+        properties, end = _read_properties(body, end)
+    if flags & HAS_TARGETS:
+        targets, end = _read_targets(body, end)
+    if end != len(body):
+        raise WireError("a message is followed by more")
+    publication = Publication(topic, body[payload_at:payload_at + payload_size], flags & QOS, bool(flags & RETAIN),
+                              properties, publisher, expires_ns)
+    publication.origin, publication.number = origin, number
+    return ForwardedMessage(publication, targets, bool(flags & SHARED_ONLY), bool(flags & IS_MOVED))
+
+
+def _read_properties(body: bytes, at: int) -> tuple[Properties, int]:
+    reader = PacketReader(body, at, len(body), "message")
+    try:
+        properties = read_properties(reader, PacketType.PUBLISH, MAX_USER_PROPERTIES)
+    except MqttError as error:
+        raise WireError(f"properties of a message: {error}") from None
+    if properties.topic_alias is not None or properties.subscription_identifiers:
+        raise WireError("properties that are one client's")
+    return properties, reader.at
+
+
+def _read_targets(body: bytes, at: int) -> tuple[tuple[Target, ...], int]:
+    reader = Reader(body, _NO_ADDRESSES, at)
+    targets: tuple[Target, ...] = _TARGETS.read(reader)
+    for group, filter in targets:
+        if topic_filter_fault(f"{SHARED}{group}/{filter}"):
+            raise WireError("a shared subscription that no client may have")
+    return targets, reader.pos
+
