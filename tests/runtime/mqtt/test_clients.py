@@ -110,7 +110,7 @@ def test_tls(certificate, loop, tmp_path):
         assert broker.listeners == [f"mqtts://127.0.0.1:{broker.port}"]
         with Subscriber(broker.port, "t", "-C", "2", "-q", "2", *tls) as sub:
             publish(broker.port, "t", "hidden", "-q", "2", *tls)
-            publish(broker.port, "t", "x" * 100_000, *tls)
+            publish(broker.port, "t", "x" * 100_000, "-q", "2", *tls)
             assert sub.lines() == ["hidden", "x" * 100_000]
         with pytest.raises(AssertionError):              # no TLS: refused
             publish(broker.port, "t", "open")
