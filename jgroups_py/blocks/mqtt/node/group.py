@@ -100,7 +100,7 @@ class GroupFederation(Block):
     def early(self, outputs: Sequence[Output]) -> Sequence[Output]:
         for output in outputs:
             if isinstance(output, ViewInstalled):
-                present = {member.name for member in output.view.members}
+                present = dict.fromkeys(member.name for member in output.view.members)
                 failed = {member.name for member in output.failed}
                 for name, facts in self._last.items():
                     if name not in present:
