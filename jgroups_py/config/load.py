@@ -60,7 +60,7 @@ def load(source: Source = DEFAULT_STACK, properties: Mapping[str, object] | None
     for name in fill.unused():
         problems.warn(Place(spec.source), f"property {shown(name)} is used nowhere{did_you_mean(name, fill.asked)}"
                                           f" (properties fill ${{name}}; here are: {', '.join(fill.asked) or 'none'})")
-    return attrs.evolve(spec, warnings=tuple(problems.warnings))
+    return attrs.evolve(spec, warnings=tuple(problems.warnings), placeholders=tuple(fill.asked))
 
 
 def parse(text: str, file: str, properties: Mapping[str, object] | None = None) -> StackSpec:

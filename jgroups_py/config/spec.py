@@ -40,7 +40,7 @@ class StackSpec:
 
     source: the file, or what else it came from; warnings: what the reader of the file should know, for the log;
     folder: where the file stands (""; from Python), against which bridge_props is resolved; properties: what the
-    file was filled with, so that the bridge's file is filled with the same.
+    file was filled with, so that the bridge's file is filled with the same; placeholders: the names of its `${...}`.
     """
 
     layers: tuple[LayerSpec, ...]
@@ -48,6 +48,7 @@ class StackSpec:
     warnings: tuple[str, ...] = ()
     folder: str = ""
     properties: Mapping[str, object] = attrs.field(factory=dict, eq=False, repr=False)
+    placeholders: tuple[str, ...] = attrs.field(default=(), eq=False, repr=False)
 
     def build(self) -> list[Protocol]:
         """New layers, lowest first; every stack needs its own."""

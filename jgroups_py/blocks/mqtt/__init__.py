@@ -5,6 +5,7 @@
     federation/   brokers of a group as one broker
     gmqtt/        a broker among unmodified gmqttd
     server/       sockets, configuration, HTTP
+    node/         all of these as a configuration file says
 
 All but the files that tests/test_architecture.py names as adapters is pure: bytes, packets and the clock go in, packets
 come out. design/mqtt.md.

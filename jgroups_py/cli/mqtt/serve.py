@@ -14,11 +14,13 @@ from importlib.util import find_spec
 import attrs
 
 from jgroups_py.blocks.mqtt.broker.options import BrokerOptions
+from jgroups_py.blocks.mqtt.node import BrokerNode
 from jgroups_py.blocks.mqtt.server.config import BrokerFile
 from jgroups_py.blocks.mqtt.server.listen import ListenAddress
 from jgroups_py.blocks.mqtt.server.listeners import raise_descriptor_limit
-from jgroups_py.blocks.mqtt.server.server import MqttServer
+from jgroups_py.cli.control_client import CLAIM_FAILED
 from jgroups_py.cli.mqtt.files import authorizer, broker_file
+from jgroups_py.cli.showing import complain
 from jgroups_py.model.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -32,13 +34,12 @@ def run(args: Namespace) -> int:
     _log_to_stderr(found.log.level, found.log.format)
     for warning in warnings:
         log.warning("%s", warning)
-    if found.federation is not None:
-        log.warning("plugins.federation: this broker serves its own clients alone")
     options = _within_descriptors(found.broker_options(socket.gethostname()))
-    server = MqttServer(options, _listeners(found, args), authorizer=authorizer(found.auth))
+
+    def make() -> BrokerNode:
+        return BrokerNode(found, options, _listeners(found, args), authorizer(found.auth))
     with asyncio.Runner(loop_factory=_loop_factory(args.loop)) as runner:
-        runner.run(_serve(server))
-    return 0
+        return runner.run(_serve(make))
 
 
 def _within_descriptors(options: BrokerOptions) -> BrokerOptions:
@@ -72,16 +73,25 @@ def _listeners(found: BrokerFile, args: Namespace) -> list[ListenAddress]:
     return [first, *others]
 
 
-async def _serve(server: MqttServer) -> None:
+async def _serve(make: Callable[[], BrokerNode]) -> int:
+    """The exit code: 0 after a signal, 1 if the node could not go on."""
     loop = asyncio.get_running_loop()
-    wanted = asyncio.Event()
+    node = make()
+
+    def end() -> None:
+        if not node.ended.done():
+            node.ended.set_result("")
     for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, wanted.set)
-    async with server:
-        for address in server.addresses:
+        loop.add_signal_handler(each, end)
+    async with node:
+        for address in node.listening:
             print(f"listening at {address}", flush=True)
-        await wanted.wait()
-    print("stopped", flush=True)
+        reason = await node.ended
+    if reason:
+        complain(f"jgroups mqtt: {reason}")
+    else:
+        print("stopped", flush=True)
+    return CLAIM_FAILED if reason else 0
 
 
 def _log_to_stderr(level: str, format: str) -> None:

@@ -54,6 +54,7 @@ class ChannelLink(Block):
         self._is_flush_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
+        self.ended: Callable[[], None] = lambda: None    # is called when the channel has left its group
         core.wake = self._wake
         channel.attach(self)
         self._tick()
@@ -108,6 +109,7 @@ class ChannelLink(Block):
         self._view = self._wanted = None
         self.link.ended(monotonic_ns())
         self._settle()
+        self.ended()
 
     # --- sending ------------------------------------------------------------------------------------------------------
 

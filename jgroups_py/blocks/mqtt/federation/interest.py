@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from jgroups_py.blocks.mqtt.broker.subscription_tree import Matches, SubscriptionTree, split_shared
+from jgroups_py.blocks.mqtt.broker.subscription_tree import Matches, SubscriptionTree, filter_matches, split_shared
 from jgroups_py.blocks.mqtt.federation.wire import ONE, GroupCount, InterestChange, InterestTree
 
 MAX_LATER = 256
@@ -40,6 +40,18 @@ class InterestOfPeers:
     def match(self, topic: str) -> Matches[str, GroupCount]:
         """Which nodes a topic is for."""
         return self.tree.match(topic)
+
+    def filters_for(self, topic: str) -> dict[str, list[str]]:
+        """Peer -> its filters that match a topic, for operators."""
+        found: dict[str, list[str]] = {}
+        matches = self.tree.match(topic)
+        for name, _ in matches.plain:
+            found[name] = [filter for filter in plain_filters(self.peers[name].filters)
+                           if filter_matches(filter, topic)]
+        for match in matches.shared:
+            for name in match.members:
+                found.setdefault(name, []).append(f"$share/{match.group}/{match.filter}")
+        return found
 
     def wants(self, name: str, topic: str) -> bool:
         """Whether a plain filter of a peer matches."""

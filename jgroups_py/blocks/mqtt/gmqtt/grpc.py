@@ -139,7 +139,11 @@ class GmqttFederation(MembershipListener):
         self.fed_port = bound
         await self._server.start()
         self.link.wake = self.wake
-        await self._join_serf(self.places.join)
+        try:
+            await self._join_serf(self.places.join)
+        except BaseException:
+            await self.stop()
+            raise
 
     async def stop(self) -> None:
         """Leave Serf, end all calls."""
@@ -159,13 +163,14 @@ class GmqttFederation(MembershipListener):
 
     async def _join_serf(self, places: Iterable[PhysicalAddress]) -> None:
         host, port = self.places.gossip
-        fed = self.places.advertise_fed or (self.places.fed[0], self.fed_port)
+        fed_host, fed_port = self.places.advertise_fed or self.places.fed
+        fed = fed_host, fed_port or self.fed_port
         properties: dict[str, object] = {
             "bind_addr": host or "0.0.0.0", "bind_port": port, "tags": f"{TAG}={place_text(fed)}",
             **self.places.properties}
         if self.places.advertise_gossip is not None:
             host, port = self.places.advertise_gossip
-            properties |= {"MEMBERLIST.external_addr": host, "MEMBERLIST.external_port": port}
+            properties |= {"external_addr": host, "external_port": port}
         made = Membership(STACK, self.link.options.name, properties, self)
         await self._loop.run_in_executor(None, lambda: made.join(CLUSTER, tuple(places)))
         self._membership = made
@@ -198,7 +203,7 @@ class GmqttFederation(MembershipListener):
         """
         if self._membership is None:
             raise JoinFailed("Serf can't Join after Leave or Shutdown")
-        reached, failures = [], []
+        reached, failures, reasons = [], [], []
         for place in places:
             try:
                 async with asyncio.timeout(JOIN_SECONDS):
@@ -206,10 +211,11 @@ class GmqttFederation(MembershipListener):
                 writer.close()
                 reached.append(place)
             except (OSError, TimeoutError) as error:
-                failures.append(f"* Failed to join {place[0]}: {_dial_fault(place, error)}")
+                reasons.append(_dial_fault(place, error))
+                failures.append(f"* Failed to join {place[0]}: {reasons[-1]}")
         if failures and not reached:
             count = f"{len(failures)} error{'s' if len(failures) > 1 else ''} occurred:"
-            raise JoinFailed(f"{count}\n\t" + "\n\t".join(failures) + "\n\n")
+            raise JoinFailed(f"{count}\n\t" + "\n\t".join(failures) + "\n\n", reasons)
         self._membership.look_at(reached)
 
     async def leave(self) -> None:

@@ -6,12 +6,14 @@ between two of them. Whoever can connect may order: listen at 127.0.0.1, or put 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import ssl
 from types import TracebackType
 
 import attrs
 
+from jgroups_py.blocks.mqtt.server.listen import place
 from jgroups_py.blocks.mqtt.server.rest import RestAnswer, RestApi, plain_answer
 from jgroups_py.model.counters import Counters, counter, declare, table
 from jgroups_py.model.errors import ConfigError
@@ -85,7 +87,9 @@ class AdminServer:
             self._server = await asyncio.start_server(
                 self._serve, self._host or None, self.port, ssl=self._tls, limit=READ_BYTES)
         except OSError as error:
-            raise ConfigError(f"REST: {self._host or '*'}:{self.port}: {error.strerror or error}") from None
+            is_taken = error.errno == errno.EADDRINUSE
+            why = "the port is in use by another process" if is_taken else error.strerror or error
+            raise ConfigError(f"REST: {place(self._host, self.port)}: {why}") from None
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:

@@ -103,6 +103,19 @@ def _node_name(value: Any) -> str:
     return str(value)
 
 
+def _cluster(value: Any) -> str:
+    if not _WORD.fullmatch(str(value)):
+        raise ConfigError(f"{value!r} is no name of a group: letters, digits, _ . - are allowed, 64 at most")
+    return str(value)
+
+
+def _property(value: str) -> tuple[str, str]:
+    name, equals, content = value.partition("=")
+    if not equals or not name:
+        raise ConfigError(f"{value!r} is no property of a stack; write NAME=VALUE")
+    return name, content
+
+
 def _true(doc: str) -> Any:
     """A flag that is always on here."""
     def convert(value: Any) -> bool:
@@ -119,6 +132,10 @@ class TlsSection:
     cert_file: str = text(doc="Certificate chain, PEM.")
     key_file: str = text(doc="Its private key, PEM.")
     client_ca_file: str = text("", doc="Ours: clients need a certificate signed by one of these. Empty: none.")
+
+    def as_files(self) -> TlsFiles:
+        """For the server."""
+        return TlsFiles(self.cert_file, self.key_file, self.client_ca_file)
 
 
 @attrs.frozen
@@ -142,9 +159,7 @@ class ListenerSection:
 
     def as_address(self) -> ListenAddress:
         """For the server."""
-        tls = None
-        if self.tls is not None:
-            tls = TlsFiles(self.tls.cert_file, self.tls.key_file, self.tls.client_ca_file)
+        tls = None if self.tls is None else self.tls.as_files()
         return ListenAddress(*self.address, tls, None if self.websocket is None else self.websocket.path)
 
 
@@ -179,6 +194,7 @@ class MqttSection:
     when_full: str = choice("drop-oldest", allowed=[each.value for each in WhenFull], doc="Ours: full queues.")
     max_retained: int = count(1_000_000, doc="Ours: retained messages.")
     connect_timeout: int = _duration("10s", least="10ms", doc="Ours: from the connection to CONNECT.")
+    reveal_refusals: bool = flag(True, doc="Ours: whether clients learn that a rule forbids something; false: 0x80.")
     sys_interval: int = _duration("10s", doc="Ours: between two reports below $SYS; 0: none.")
 
 
@@ -190,7 +206,9 @@ class FederationSection:
     fed_addr: tuple[str, int] = _address_field(f":{FEDERATION_PORT}", FEDERATION_PORT, doc="gRPC of the federation.")
     advertise_fed_addr: tuple[str, int] | None = _address_field(
         None, FEDERATION_PORT, doc="What others get to know; absent: fed_addr.")
-    gossip_addr: tuple[str, int] = _address_field(f":{GOSSIP_PORT}", GOSSIP_PORT, doc="Membership, UDP and TCP.")
+    gossip_addr: tuple[str, int] | None = _address_field(
+        None, GOSSIP_PORT, doc="Membership, UDP and TCP; absent: port 8902 of all addresses. With `stack`: of the "
+        "group, absent: as the stack says.")
     advertise_gossip_addr: tuple[str, int] | None = _address_field(
         None, GOSSIP_PORT, doc="What others get to know; absent: gossip_addr.")
     retry_join: tuple[tuple[str, int], ...] = listed(_address(GOSSIP_PORT), doc="Nodes to join at the start.")
@@ -199,7 +217,10 @@ class FederationSection:
     retry_timeout: int = _duration("1m", least="10ms", doc="After so long without success the broker ends.")
     snapshot_path: str = text("", doc="Where known nodes are kept over a restart; empty: nowhere.")
     rejoin_after_leave: bool = flag(False, doc="Whether a restart joins again after a leave.")
-    stack: str = text("", doc="Ours: the stack file of the group; empty: the packaged one.")
+    stack: str = text("", doc="Ours: the other nodes are members of a group with this stack: a file, or a packaged one "
+                      "(tcp, udp); empty: they are nodes of gmqtt's federation.")
+    cluster: str = parsed("mqtt", parse=_cluster, unit="text", doc="Ours: the name of the group.")
+    properties: tuple[tuple[str, str], ...] = listed(_property, doc="Ours: for the stack's ${NAME}s: `- NAME=VALUE`.")
     ack: str = choice("peers", allowed=[each.value for each in AckWhen],
                       doc="Ours: when PUBACK is sent: `local`, taken over here; `peers`, at the matching nodes too.")
     ack_timeout: int = _duration("5s", least="10ms", doc="Ours: the longest that an acknowledgement waits for peers.")
@@ -360,7 +381,8 @@ class BrokerFile:
             queue_qos_0=mqtt.queue_qos0_messages, max_session_expiry_s=mqtt.session_expiry // NS_PER_S,
             max_queued_s=mqtt.message_expiry / NS_PER_S, connect_timeout_s=mqtt.connect_timeout / NS_PER_S,
             max_keep_alive_s=mqtt.max_keepalive, ack=AckWhen(federation.ack),
-            ack_timeout_s=federation.ack_timeout / NS_PER_S, sys_interval_s=mqtt.sys_interval / NS_PER_S)
+            ack_timeout_s=federation.ack_timeout / NS_PER_S, reveal_refusals=mqtt.reveal_refusals,
+            sys_interval_s=mqtt.sys_interval / NS_PER_S)
 
 
 PLUGINS = tuple(field.name for field in attrs.fields(PluginsSection))
@@ -378,10 +400,28 @@ def read_broker_file(content: str, file: str) -> tuple[BrokerFile, list[str]]:
             raise stop(Place(file, lines["plugin_order"]),
                        f"plugin_order: {name!r} is no plugin; {', '.join(PLUGINS)} are")
     warnings = [f"{Place(file, line)}: {path} has no effect here" for path, line in lines.items() if _is_idle(path)]
+    if found.federation is not None:
+        warnings += [f"{Place(file, line)}: {path} has no effect {why}" for path, line in lines.items()
+                     if (why := _idle_in_federation(path, bool(found.federation.stack)))]
     for name in ("prometheus", "admin"):
         if name in found.plugin_order:
             warnings.append(f"{Place(file, lines['plugin_order'])}: the plugin {name} does nothing here")
     return found, warnings
+
+
+OF_GMQTT = ("fed_addr", "advertise_fed_addr", "retry_interval", "retry_timeout", "snapshot_path", "rejoin_after_leave")
+OF_GROUP = ("cluster", "properties")
+NOT_YET = ("topics_in", "topics_out")
+
+
+def _idle_in_federation(path: str, is_group: bool) -> str:
+    """Why a key of the federation has no effect; "": it has."""
+    key = path.removeprefix("plugins.federation.")
+    if key in NOT_YET:
+        return "yet"
+    if is_group:
+        return "beside stack" if key in OF_GMQTT else ""
+    return "without stack" if key in OF_GROUP else ""
 
 
 IDLE = ("mqtt.session_expiry_check_timer", "mqtt.session_expiry_check_Interval", "mqtt.max_awaiting_rel", "pid_file",

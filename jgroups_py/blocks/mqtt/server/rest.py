@@ -41,7 +41,11 @@ MAP = "map[string]json.RawMessage"
 
 
 class JoinFailed(Exception):
-    """No node at the given places could be reached; the text is that of Serf."""
+    """No node at the given places could be reached; the text is that of Serf. reasons: one a place."""
+
+    def __init__(self, text: str, reasons: Sequence[str] = ()) -> None:
+        super().__init__(text)
+        self.reasons = tuple(reasons)
 
 
 class FederationAdmin(Protocol):

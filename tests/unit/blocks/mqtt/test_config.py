@@ -8,9 +8,11 @@ import pytest
 
 from jgroups_py.blocks.mqtt.broker.auth import FastPassword
 from jgroups_py.blocks.mqtt.broker.options import AckWhen, WhenFull
+from jgroups_py.blocks.mqtt.node.places import group_properties
 from jgroups_py.blocks.mqtt.server import config
-from jgroups_py.blocks.mqtt.server.config import BrokerFile, read_broker_file, read_gmqtt_passwords
+from jgroups_py.blocks.mqtt.server.config import BrokerFile, FederationSection, read_broker_file, read_gmqtt_passwords
 from jgroups_py.blocks.mqtt.server.listen import ListenAddress, TlsFiles
+from jgroups_py.config.load import load
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.units import NS_PER_S
 
@@ -171,7 +173,33 @@ plugin_order: [federation]
     assert (options.node_name, options.ack, options.ack_timeout_s) == ("host", AckWhen.LOCAL, 2.0)
 
 
+def test_the_group_of_a_federation():
+    found, warnings = read_broker_file("""\
+plugins:
+  federation: {stack: tcp, cluster: brokers, properties: [a=b=c, d=], fed_addr: ":1", topics_in: [x]}
+plugin_order: [federation]
+""", "node.yml")
+    assert found.federation is not None
+    assert (found.federation.cluster, found.federation.properties) == ("brokers", (("a", "b=c"), ("d", "")))
+    assert warnings == ["node.yml:2: plugins.federation.fed_addr has no effect beside stack",
+                        "node.yml:2: plugins.federation.topics_in has no effect yet"]
+    _, warnings = read_broker_file("plugins: {federation: {cluster: x}}\nplugin_order: [federation]\n", "node.yml")
+    assert warnings == ["node.yml:1: plugins.federation.cluster has no effect without stack"]
+
+
+def test_addresses_of_a_file_fill_the_stack_of_a_group():
+    section = FederationSection(gossip_addr="10.0.0.1", advertise_gossip_addr="10.0.0.2:1",
+                                retry_join=(("a", 1), ("b", 2)))
+    assert group_properties(section) == {
+        "bind_addr": "10.0.0.1", "bind_port": 8902, "port_range": 0, "external_addr": "10.0.0.2", "external_port": 1,
+        "initial_hosts": "a[1],b[2]"}
+    assert group_properties(FederationSection()) == {}
+    for name in ("tcp", "serf"):
+        assert not load(name, {"external_addr": "10.0.0.1", "external_port": 1}).warnings
+
+
 def test_our_keys_of_sessions():
+    assert not read("mqtt: {reveal_refusals: false}\n").broker_options("host").reveal_refusals
     options = read("mqtt:\n  when_full: disconnect\n  queue_size: 1M\n  max_clients: 7\n").broker_options("host")
     assert (options.when_full, options.queue_bytes, options.max_clients) == (WhenFull.DISCONNECT, 1 << 20, 7)
 
@@ -197,6 +225,8 @@ def test_our_keys_of_sessions():
     ("plugins:\n  auth:\n    hash: bcrypt\n", "bcrypt is not to be had here; plain, md5, sha256 and scrypt are"),
     ("plugins:\n  federation:\n    topics_in: ['a#']\n", "plugins.federation.topics_in: 'a#' is no topic filter: "),
     ("plugins:\n  federation:\n    node_name: a b\n", "plugins.federation.node_name: 'a b' is no name of a node"),
+    ("plugins:\n  federation: {cluster: a b}\n", "plugins.federation.cluster: 'a b' is no name of a group"),
+    ("plugins:\n  federation: {properties: [x]}\n", "'x' is no property of a stack; write NAME=VALUE"),
     ("plugin_order: [federation, what]\n", "node.yml:1: plugin_order: 'what' is no plugin; federation, auth, "),
     ("- a\n", "node.yml:1: a broker's file has sections: "),
     ("mqtt: &x {}\n", "node.yml:1: anchors and aliases are refused"),

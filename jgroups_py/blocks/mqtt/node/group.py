@@ -1,0 +1,178 @@
+"""GroupFederation: other nodes of ours, members of a group, as the federation of a broker.
+
+The channel runs in the event loop of the server. The members of the view are the nodes that can be reached; one that
+has gone is shown with what became of it. How members find each other is the stack's matter.
+"""
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from time import monotonic_ns
+from typing import Any, Self
+
+from jgroups_py.blocks.mqtt.federation.channel_link import ChannelLink
+from jgroups_py.blocks.mqtt.federation.core import FederationCore
+from jgroups_py.blocks.mqtt.server.rest import JoinFailed
+from jgroups_py.channel.aio import AsyncChannel
+from jgroups_py.channel.base import ChannelState
+from jgroups_py.channel.block import Block
+from jgroups_py.config.spec import StackSpec
+from jgroups_py.model.address import PhysicalAddress
+from jgroups_py.model.counters import Counters
+from jgroups_py.model.errors import ChannelError, ConfigError
+from jgroups_py.model.outputs import Output, ViewInstalled
+from jgroups_py.node.node import Node
+from jgroups_py.ops.reports import members_report
+
+MAX_GONE = 1_000
+"""Members that are shown after they have gone."""
+REPORT_SECONDS = 2.0
+DRAIN_SECONDS = 2.0
+"""How long a node that ends waits for its peers to take what it has for them."""
+LOOK_SECONDS = 0.02
+ALIVE, LEFT, FAILED = "STATUS_ALIVE", "STATUS_LEFT", "STATUS_FAILED"
+
+
+class GroupFederation(Block):
+    """See the module. failed: is called with a reason if the channel ends by itself; settle: carries out what the
+    broker wants after it was called."""
+
+    def __init__(
+        self, core: FederationCore, stack: StackSpec, cluster: str, settle: Callable[[], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        self.core = core
+        self.channel = AsyncChannel(stack, core.options.name)
+        self._cluster = cluster
+        self._settle = settle
+        self._failed = failed
+        self._link: ChannelLink | None = None
+        self._gone: dict[str, dict[str, Any]] = {}       # name -> as `members` shows it
+        self._last: dict[str, dict[str, Any]] = {}       # as `members` showed them last
+        self._is_leaving = False
+        self.channel.attach(self)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Join the group.
+
+        Raises:
+            ConfigError: an address cannot be had, or no group was found or founded in time.
+        """
+        self._link = ChannelLink(self.channel, self.core, self._settle)
+        self._link.ended = self._channel_ended
+        try:
+            await self.channel.connect(self._cluster)
+        except ChannelError as error:
+            self._link.close()
+            raise ConfigError(f"group {self._cluster!r} with stack {self.channel.spec.source}: {error}") from None
+
+    async def stop(self) -> None:
+        """Leave, once the peers have what is here for them, or after a time."""
+        if self._is_leaving:
+            return
+        try:
+            async with asyncio.timeout(DRAIN_SECONDS):
+                while any(peer.is_up and peer.stream.size for peer in self.core.peers.values()):
+                    await asyncio.sleep(LOOK_SECONDS)
+        except TimeoutError:
+            pass
+        await self._leave()
+
+    async def _leave(self) -> None:
+        self._is_leaving = True
+        await self.channel.close()
+        if self._link is not None:
+            self._link.close()
+
+    def _channel_ended(self) -> None:
+        if not self._is_leaving and self.channel.state is ChannelState.CLOSED:
+            self._failed(f"the channel of group {self._cluster!r} is closed")
+
+    # --- who is there -------------------------------------------------------------------------------------------------
+
+    def early(self, outputs: Sequence[Output]) -> Sequence[Output]:
+        for output in outputs:
+            if isinstance(output, ViewInstalled):
+                present = dict.fromkeys(member.name for member in output.view.members)
+                failed = {member.name for member in output.failed}
+                for name, facts in self._last.items():
+                    if name not in present:
+                        self._gone[name] = {**facts, "status": FAILED if name in failed else LEFT}
+                for name in present:
+                    self._gone.pop(name, None)
+                    self._last.setdefault(name, _member(name, "", ALIVE))
+                self._last = {name: facts for name, facts in self._last.items() if name in present}
+                while len(self._gone) > MAX_GONE:
+                    del self._gone[next(iter(self._gone))]
+        return outputs
+
+    async def members(self) -> list[dict[str, Any]]:
+        """The members of the view, then those that have gone: name, addr, tags, status."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[dict[str, Any] | None] = loop.create_future()
+
+        def ask(node: Node) -> dict[str, Any]:
+            return members_report(node)
+
+        def answered(found: dict[str, Any] | None) -> None:
+            loop.call_soon_threadsafe(lambda: None if answer.done() else answer.set_result(found))
+        try:
+            self.channel.connection().ask(ask, answered)
+            async with asyncio.timeout(REPORT_SECONDS):
+                found = await answer
+        except (ChannelError, TimeoutError):             # it has left, or leaves
+            found = None
+        if found is None:
+            me = self.core.options.name
+            return [{**facts, "status": LEFT if self._is_leaving and name == me else facts["status"]}
+                    for name, facts in {**self._last, **self._gone}.items()]
+        tags = {} if self.channel.site is None else {"site": self.channel.site}
+        self._last = {each["name"]: {**_member(each["name"], each["address"], ALIVE), "tags": {**tags, **each["tags"]}}
+                      for each in found["members"]}
+        return [*self._last.values(), *(facts for name, facts in self._gone.items() if name not in self._last)]
+
+    async def join(self, places: Sequence[PhysicalAddress]) -> None:
+        """Members of a group find each other by its stack; so this is refused. Raises JoinFailed."""
+        if places:
+            raise JoinFailed(f"a group finds its members by its stack, {self.channel.spec.source}: "
+                             "put them into retry_join or initial_hosts")
+
+    async def leave(self) -> None:
+        """Leave the group for good: this node serves its own clients alone, until it is started again."""
+        await self._leave()
+
+    def force_leave(self, name: str) -> None:
+        """A member that failed counts as left."""
+        if name in self._gone:
+            self._gone[name]["status"] = LEFT
+
+    # --- for operators ------------------------------------------------------------------------------------------------
+
+    def report(self) -> list[dict[str, Any]]:
+        """Each peer, for JSON."""
+        found = []
+        for each in self.core.report(monotonic_ns()):
+            state, _, why = str(each["state"]).partition(": ")
+            found.append({**each, "state": state, "why": why, "queued_bytes": each["bytes"],
+                          "alive": state not in ("away", "cut")})
+        return found
+
+    def interest_in(self, topic: str) -> Mapping[str, Sequence[str]]:
+        """Peer -> its filters that match."""
+        return self.core.interest_of_peers.filters_for(topic)
+
+    @property
+    def counters(self) -> Counters:
+        """Of the federation."""
+        return self.core.counters
+
+
+def _member(name: str, address: str, status: str) -> dict[str, Any]:
+    return {"name": name, "addr": address, "tags": {}, "status": status}
