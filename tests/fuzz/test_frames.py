@@ -52,7 +52,8 @@ def closing(self: LeaveClient, *_: Any) -> None:
 
 
 @pytest.mark.parametrize(("owner", "method", "planted", "cause"), [
-    (FdAll, "heard", raising, "exception: KeyError in"), (FdAll, "heard", endless, "exception: Endless in"),
+    (FdAll, "on_heartbeat", raising, "exception: KeyError in"),
+    (FdAll, "on_heartbeat", endless, "exception: Endless in"),
     (LeaveClient, "on_leave_request", closing, "ended: left")])
 def test_a_core_that_is_wrong_is_found(
     owner: type, method: str, planted: Callable[..., None], cause: str, monkeypatch: pytest.MonkeyPatch,

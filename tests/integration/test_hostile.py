@@ -210,7 +210,7 @@ def test_silent_connections_neither_fill_nor_busy_a_member_nor_hide_a_death():
                     view = group[name].view_of(["A", "B"], marks[name])
                     assert view["at"] - at < 1.0, f"{view['at'] - at:.2f} s\n{group.report()}"
                 counted = group["A"].stats()["protocols"]["FD_SOCK"]
-                assert counted["checked"] >= 1, f"the coordinator has seen it by a link of its own: {counted}"
+                assert counted["verified"] >= 1, f"the coordinator has seen it by a link of its own: {counted}"
 
 
 def test_silent_connections_to_the_port_of_frames_do_no_harm():

@@ -60,10 +60,10 @@ def test_fifty_members_start_at_once_split_into_five_and_unite(transport: str) -
 
 @pytest.mark.parametrize("transport", ["udp", "tcp"])
 @pytest.mark.parametrize("seed", range(10))
-def test_a_coordinator_that_crashes_before_a_joiner_has_its_listening_place_is_excluded_within_a_second(
+def test_a_coordinator_that_crashes_before_a_joiner_has_its_listener_is_excluded_within_a_second(
     seed: int, transport: str, monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Only the joiner watches it; the third member has its listening place."""
+    """Only the joiner monitors it; the third member has its listener."""
     announce = FdSock.announce
 
     def announce_to_all_but_new_members(fd_sock: FdSock, members: tuple[Address, ...]) -> None:

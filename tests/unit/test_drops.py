@@ -16,7 +16,7 @@ from jgroups_py.model.units import seconds
 from jgroups_py.protocols.discovery.pex.headers import PeerLeave, PeerPing
 from jgroups_py.protocols.discovery.pex.protocol import Pex
 from jgroups_py.protocols.discovery.pex.transport import InfluxUdp
-from jgroups_py.protocols.fd_sock.protocol import MAX_NON_MEMBERS, FdSock, HereIs
+from jgroups_py.protocols.fd_sock.protocol import MAX_NON_MEMBERS, FdSock, ListenerAddress
 from jgroups_py.protocols.gms.headers import InstallHeader, MergeReady, MergeRequest
 from jgroups_py.protocols.nakack.headers import NoLongerKept, RetransmitRequest
 from jgroups_py.protocols.name_service.gossip import MAX_NAMES, NameGossip
@@ -66,15 +66,15 @@ def test_a_leave_for_which_influx_has_no_frame() -> None:
 
 # --- membership -------------------------------------------------------------------------------------------------------
 
-def test_places_of_more_non_members_than_are_remembered() -> None:
+def test_listeners_of_more_non_members_than_are_kept() -> None:
     bench = Bench(FdSock())
     bench.down(change(view_of("A", "B")))
     for number in range(MAX_NON_MEMBERS + 5):
-        bench.up(unicast(f"s{number}", "A", headers=(HereIs(("10.0.0.9", 1 + number)),)))
-    assert bench.stats()["places_of_strangers_dropped"] > 0
-    before = bench.stats()["places_of_strangers_dropped"]
-    bench.up(unicast("B", "A", headers=(HereIs(("10.0.0.2", 7)),)))
-    assert bench.stats()["places_of_strangers_dropped"] == before, "there is room for members"
+        bench.up(unicast(f"s{number}", "A", headers=(ListenerAddress(("10.0.0.9", 1 + number)),)))
+    assert bench.stats()["non_member_listeners_dropped"] > 0
+    before = bench.stats()["non_member_listeners_dropped"]
+    bench.up(unicast("B", "A", headers=(ListenerAddress(("10.0.0.2", 7)),)))
+    assert bench.stats()["non_member_listeners_dropped"] == before, "there is room for members"
 
 
 def test_pings_before_an_address_of_our_own_is_known(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,12 @@
 """FD_ALL: suspects members of which no frame arrived for `timeout`.
 
 Every member multicasts a heartbeat each `interval`, unless it multicast something else since the last one. Any frame
-of a member counts as a sign of life; the transport records when the last one came (port LastFrames). A member that did
-not run for a while (stopped process, overloaded host) may have missed frames, so it suspects no member: all get a
-fresh `timeout`. A heartbeat of a member outside the view is a hint that it was excluded without noticing.
+of a member counts as a heartbeat; the transport records when the last one arrived (port LastFrames). A process that did
+not run for a while (stopped, overloaded host) may have missed frames, so it suspects no member: the timeout of every
+member begins anew. A heartbeat of a non-member is a hint that it was excluded and does not know it (ExcludedHint).
 
 Place: above the transport, below VERIFY_SUSPECT. Source: JGroups FD_ALL3.java. Deviations: one timestamp instead of a
-bitmap of slots; the fresh timeout after a pause of our own; the hint.
+bitmap of slots; the new timeout after this process was paused; the hint.
 """
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from jgroups_py.model.units import duration, flag, seconds, show_duration
 from jgroups_py.stack.protocol import MULTICASTS, Protocol, on, only, receives, timer
 
 FD_ALL_ID = 6
-OVERSLEPT = 3            # more intervals than this between two checks mean that this process did not run
+PAUSE_INTERVALS = 3      # more intervals than this between two checks: this process did not run
 HINT_INTERVAL_NS = seconds(3)
 
 
 @wire.header(proto=FD_ALL_ID, kind=1)
 class Heartbeat(Header):
-    """The sender lives."""
+    """The sender is alive."""
 
 
 @attrs.frozen
@@ -44,12 +44,12 @@ class FdAllConfig:
         "every frame counts as a heartbeat, and members are checked each interval")
 
     timeout_ns: int = duration(
-        "10s", least="10ms", doc="A member that was not heard for so long is suspected. Lower notices frozen "
+        "10s", least="10ms", doc="A member of which no frame arrived for so long is suspected. Lower notices frozen "
         "processes and dead hosts sooner; too low suspects busy ones.")
     interval_ns: int = duration(
-        "2s", least="1ms", doc="How often a member that is silent otherwise multicasts a heartbeat. Lower allows a "
+        "2s", least="1ms", doc="How often a member that sends nothing else multicasts a heartbeat. Lower allows a "
         "lower timeout and costs a small multicast of each member that often.")
-    suppress_heartbeats: bool = flag(True, doc="Whether own multicast traffic replaces heartbeats.")
+    suppress_heartbeats: bool = flag(True, doc="Whether a member's other multicasts replace its heartbeats.")
 
     def __attrs_post_init__(self) -> None:
         if self.timeout_ns < 2 * self.interval_ns:
@@ -58,7 +58,7 @@ class FdAllConfig:
 
 
 class FdAll(Protocol):
-    """Multicasts heartbeats, and checks once an interval which members are silent."""
+    """Multicasts heartbeats, and checks once an interval of which members no frame arrived."""
 
     control_only = True
     Config = FdAllConfig
@@ -67,18 +67,18 @@ class FdAll(Protocol):
     last_frames: LastFrames
     COUNTERS = declare(
         counter("heartbeats_sent", "Heartbeats multicast because nothing else was."),
-        counter("overslept", "How often silence was excused because this process itself did not run."),
+        counter("own_pauses", "How often all timeouts began anew because this process itself did not run."),
         counter("suspected", "Members reported because they were silent for too long."),
     )
 
     def start(self) -> None:
         self.others: tuple[Address, ...] = ()
-        self.since: dict[Address, int] = {}            # member -> time from which its silence counts, ns
+        self.since: dict[Address, int] = {}            # member -> earliest begin of its timeout, ns
         self.suspects: dict[Address, None] = {}
         self.checked_ns = 0
         self.in_view = False
-        self.non_members = NonMembers(HINT_INTERVAL_NS)
-        self.did_multicast = False                     # something was multicast since the last heartbeat was due
+        self.non_members = NonMembers(HINT_INTERVAL_NS)      # limits hints to one per process and interval
+        self.did_multicast = False                     # since the last heartbeat was due
 
     @only(MULTICASTS)
     def down(self, batch: Batch) -> None:
@@ -86,7 +86,7 @@ class FdAll(Protocol):
         self.pass_down(batch)
 
     @on(ViewChange)
-    def view_changed(self, event: ViewChange) -> None:
+    def on_view_change(self, event: ViewChange) -> None:
         self.others = tuple(member for member in event.view.members if member != self.me)
         self.since = {member: self.since.get(member, self.now_ns) for member in self.others}
         self.suspects = {member: None for member in self.suspects if member in self.since}
@@ -98,7 +98,7 @@ class FdAll(Protocol):
             self.set_timer("beat", self.rng.randint(1, self.config.interval_ns))
 
     @on(Left)
-    def left(self, event: Left) -> None:
+    def on_left(self, event: Left) -> None:
         self.others, self.in_view = (), False
         self.cancel_timer("beat")
 
@@ -114,32 +114,31 @@ class FdAll(Protocol):
         self.set_timer("beat", self.config.interval_ns)
 
     def check(self) -> None:
-        """Report members that have become silent, and take back suspicions of members that are heard again."""
-        if self.now_ns - self.checked_ns > OVERSLEPT * self.config.interval_ns:
-            self.count("overslept")
+        """Suspect members whose timeout is over, and withdraw the suspicion of those of which a frame arrived."""
+        if self.now_ns - self.checked_ns > PAUSE_INTERVALS * self.config.interval_ns:
+            # Frames sent meanwhile may be lost, or wait unread in a socket buffer: no silence of others is proven.
+            self.count("own_pauses")
             self.since = dict.fromkeys(self.others, self.now_ns)
         self.checked_ns = self.now_ns
-        oldest = self.now_ns - self.config.timeout_ns
-        silent = {member: None for member in self.others if self.last_sign(member) < oldest}
-        fresh = tuple(member for member in silent if member not in self.suspects)
-        again = tuple(member for member in self.suspects if member not in silent)
-        self.suspects = silent
-        if again:
-            self.pass_up(Unsuspect(again))
-        if fresh:
-            self.count("suspected", len(fresh))
-            self.pass_up(Suspect(fresh))
+        oldest_ns = self.now_ns - self.config.timeout_ns
+        timed_out = {member: None for member in self.others if self.last_heartbeat_ns(member) < oldest_ns}
+        newly = tuple(member for member in timed_out if member not in self.suspects)
+        cleared = tuple(member for member in self.suspects if member not in timed_out)
+        self.suspects = timed_out
+        if cleared:
+            self.pass_up(Unsuspect(cleared))
+        if newly:
+            self.count("suspected", len(newly))
+            self.pass_up(Suspect(newly))
 
-    def last_sign(self, member: Address) -> int:
+    def last_heartbeat_ns(self, member: Address) -> int:
+        """When the last frame of a member arrived; not before its timeout begins."""
         last_frame_ns = self.last_frames.last_frame_ns(member)
         return max(self.since[member], last_frame_ns if last_frame_ns is not None else 0)
 
     @receives(Heartbeat)
-    def heard(self, header: Heartbeat, batch: Batch) -> None:
-        """Hint to GMS if the sender is not in the view: it may not know that it was excluded.
-
-        The transport has recorded the sign of life already.
-        """
+    def on_heartbeat(self, header: Heartbeat, batch: Batch) -> None:
+        """Report a non-member to GMS: it may not know that it was excluded. The transport has recorded its frame."""
         src = batch.src
         if not self.in_view or src in self.since or src == self.me:
             return

@@ -11,7 +11,7 @@ from jgroups_py.model.units import duration, parse_ratio, parsed, size
 
 @attrs.frozen
 class FlowConfig:
-    """How much may be on its way."""
+    """How many bytes may be under way to a receiver, and when credit is renewed."""
 
     ignored: ClassVar[dict[str, str]] = {
         "max_queue_size": "the channel bounds what is queued",
@@ -20,16 +20,16 @@ class FlowConfig:
     }
 
     max_credits_bytes: int = size(
-        "4M", least="64K", name="max_credits", doc="Payload bytes that may be on their way to a receiver. Higher keeps "
-        "fast networks busy; lower bounds memory: each member may have to keep this much per sender.")
+        "4M", least="64K", name="max_credits", doc="Payload bytes that may be under way to a receiver. Higher keeps "
+        "fast networks busy; lower bounds memory: each member may have to keep so much per sender.")
     min_threshold_ratio: float = parsed(
         0.4, parse=parse_ratio, unit="0..1", name="min_threshold", doc="Credit is renewed when less than this part of "
         "max_credits is left. Higher renews sooner and costs more small messages.")
     min_credits_bytes: int = size(
-        0, name="min_credits", doc="The same in bytes; if given, min_threshold does not count.")
+        0, name="min_credits", doc="The same in bytes; if given, it is used in place of min_threshold.")
     max_block_time_ns: int = duration(
-        "500ms", least="1ms", name="max_block_time", doc="A blocked sender that hears nothing for so long asks its "
-        "receivers for credit. Lower recovers sooner from a lost grant.")
+        "500ms", least="1ms", name="max_block_time", doc="A sender that is blocked for so long without a grant "
+        "requests credit of its receivers. Lower recovers sooner from a lost grant.")
 
     def __attrs_post_init__(self) -> None:
         if not 0 < self.low_water_bytes < self.max_credits_bytes:
@@ -43,10 +43,11 @@ class FlowConfig:
 
     @property
     def window_bytes(self) -> int:
-        """What may be on its way."""
+        """Payload bytes that may be under way to a receiver."""
         return self.max_credits_bytes
 
     @property
     def mark_every_bytes(self) -> int:
-        """How far marks stand apart: closer than the low-water mark asks for, so that grants overlap with sending."""
+        """Payload bytes from one mark to the next: half of what is sent above the low-water mark, so that a grant
+        arrives while its sender is still sending."""
         return max(1, (self.max_credits_bytes - self.low_water_bytes) // 2)

@@ -1,7 +1,7 @@
-"""What `fc=` says, in the words of Aeron's channel URIs: "max", "min,g:/3,t:5s", "tagged,g:1001/3,t:5s,rrwm:8".
+"""Parsing of `fc=`, in the syntax of Aeron's channel URIs: "max", "min,g:/3,t:5s", "tagged,g:1001/3,t:5s,rrwm:8".
 
-A strategy, then options in any order: g:TAG, g:TAG/SIZE or g:/SIZE (the group's tag and its minimum size), t:TIME
-(after which silence a receiver counts no more), rrwm:NUMBER (how many windows ahead of the slowest member's stack).
+A strategy, then options in any order: g:TAG, g:TAG/SIZE or g:/SIZE (the group's tag and its minimum size), t:TIME (the
+receiver timeout), rrwm:NUMBER (how many windows a sender may be ahead of the slowest member's stack).
 Source: Aeron's channel configuration; options without a value are errors there too.
 """
 from __future__ import annotations
@@ -24,7 +24,7 @@ ALLOWED = ('write a strategy and then any of g:TAG, g:TAG/SIZE, g:/SIZE, t:TIME,
 
 @attrs.frozen
 class Fc:
-    """What was written; None: not written."""
+    """The parts of an `fc` text. None: the text does not contain the part. text: as it was written."""
 
     strategy: str | None = None
     group_tag: int | None = None
@@ -38,7 +38,7 @@ class Fc:
 
 
 def parse_fc(value: str | Fc) -> Fc:
-    """The parts of an `fc` text; an empty text says nothing.
+    """The parts of an `fc` text; an empty text has none.
 
     >>> parse_fc("tagged,g:1001/3,rrwm:8").group_tag
     1001
@@ -49,18 +49,18 @@ def parse_fc(value: str | Fc) -> Fc:
         return Fc()
     strategy, *options = (part.strip() for part in value.split(","))
     if not strategy or strategy.partition(":")[0] in OPTIONS:
-        raise ConfigError(f"{value!r} begins with no strategy; {ALLOWED}")
+        raise ConfigError(f"{value!r} does not begin with a strategy; {ALLOWED}")
     found: dict[str, Any] = {"strategy": strategy, "text": value}
     for option in options:
         for name, part in option_of(option).items():
             if name in found:
-                raise ConfigError(f"{value!r} says {option.partition(':')[0]}: twice")
+                raise ConfigError(f"{value!r} has {option.partition(':')[0]}: twice")
             found[name] = part
     return Fc(**found)
 
 
 def option_of(option: str) -> dict[str, int]:
-    """The fields that one option means."""
+    """The fields of Fc that one option sets."""
     key, colon, text = option.partition(":")
     parse = OPTIONS.get(key)
     if parse is None or not colon:
@@ -72,7 +72,7 @@ def option_of(option: str) -> dict[str, int]:
 
 
 def parse_group(text: str) -> dict[str, int]:
-    """A tag, a minimum size after a slash, or both."""
+    """The option g: a tag, a minimum size after a slash, or both."""
     tag, slash, least = text.partition("/")
     if not tag and not least:
         raise ConfigError("neither a tag nor a size")
@@ -99,7 +99,7 @@ def parse_tag(value: str | int) -> int:
 
 
 def parse_size(value: str | int) -> int:
-    """How many receivers."""
+    """A number of receivers."""
     size = parse_int(value)
     if not 0 <= size <= MAX_SIZE:
         raise ConfigError(f"{value!r} is out of range: 0 to {MAX_SIZE}")
@@ -107,7 +107,7 @@ def parse_size(value: str | int) -> int:
 
 
 def parse_rrwm(value: str | int) -> int:
-    """How many windows."""
+    """A number of windows."""
     number = parse_int(value)
     if not 1 <= number <= MAX_RRWM:
         raise ConfigError(f"{value!r} is out of range: 1 to {MAX_RRWM}")
@@ -115,12 +115,12 @@ def parse_rrwm(value: str | int) -> int:
 
 
 def parse_timeout(value: str | int) -> int:
-    """A time with its unit, above 0: Aeron takes a bare number for ns, stack files take it for ms."""
+    """A duration above 0, with its unit: a bare number would be ns in Aeron and ms in stack files."""
     if isinstance(value, str) and value.strip().isdigit():
         raise ConfigError(f"{value!r} has no unit; write for example 5s or 200ms")
     found = parse_duration(value)
     if found <= 0:
-        raise ConfigError(f"{value!r} is no time to wait; at least 1ns")
+        raise ConfigError(f"{value!r} is too short; at least 1ns")
     return found
 
 

@@ -1,4 +1,4 @@
-"""The properties of FLOW: as in Aeron's URIs (`fc`, `gtag`) or one by one."""
+"""The properties of FLOW: in the syntax of Aeron's URIs (`fc`, `gtag`), or one by one."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -17,13 +17,13 @@ MULTICAST_RRWM = 4
 
 
 def unless_unset(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A parser of what need not be given: None, or an empty text, stays None."""
+    """A parser for an optional property: None and an empty text stay None."""
     return lambda value: None if value is None or value == "" else parse(value)
 
 
 @attrs.frozen
 class FlowControlConfig:
-    """Who limits a sender of multicasts, and how many there must be."""
+    """Which receivers limit a sender of multicasts, and how many of them there must be."""
 
     ignored: ClassVar[dict[str, str]] = {
         **dict.fromkeys(("max_credits", "min_threshold", "min_credits", "max_block_time", "max_queue_size"),
@@ -32,80 +32,80 @@ class FlowControlConfig:
 
     fc: Fc = parsed(  # noqa: RUF009  a field, as all others
         "", parse=parse_fc, unit="max|min|tagged[,g:TAG/SIZE][,t:TIME][,rrwm:NUMBER]", doc="Strategy and options as "
-        "in Aeron's channel URIs. What it sets must not be set by the properties below too.")
+        "in Aeron's channel URIs. A part that is given here must not be set by a property below, too.")
     gtag: int | None = parsed(None, parse=unless_unset(parse_tag), unit="64-bit number", doc="As a receiver: the tag "
-                              "of the flow control group that this member belongs to; empty: of none.")
+                              "of the flow control group to which this member belongs; empty: to none.")
     strategy: str | None = parsed(
         None, parse=unless_unset(str), unit="max|min|tagged|entry point|package.module:Class", doc="max: as fast as "
-        "the fastest receiver, slower ones lose messages, and that is reported to them; min (default): as the "
-        "slowest; tagged: as the slowest with group_tag; or a class of your own.")
+        "the fastest receiver; slower ones lose messages, which is reported to them. min (default): as fast as the "
+        "slowest. tagged: as fast as the slowest with group_tag. Or a class of your own.")
     group_tag: int | None = parsed(None, parse=unless_unset(parse_tag), unit="64-bit number", doc="As a sender with "
                                    "strategy tagged: the tag of the receivers that limit it.")
     group_min_size: int | None = parsed(
-        None, parse=unless_unset(parse_size), unit="number", doc="How many receivers (tagged: with the tag) there "
-        "must be for a sender to count as connected; 0 (default): any number. Higher ensures that, for example, the "
-        "archives are up, and stops senders when one of them is not.")
+        None, parse=unless_unset(parse_size), unit="number", doc="How many receivers (tagged: with the tag) a sender "
+        "requires; with fewer it is not connected and sends nothing. 0 (default): none. Higher ensures, for example, "
+        "that the archives are up, and stops senders when one of them is not.")
     receiver_timeout_ns: int | None = parsed(
-        None, parse=unless_unset(parse_timeout), name="receiver_timeout", unit="time", doc="A receiver that owes an "
-        "answer and is silent for so long counts no more until it answers again (5s; in profile aeron-1.26 2s). Lower "
-        "frees senders sooner from one that hangs; it should be several status_intervals.")
+        None, parse=unless_unset(parse_timeout), name="receiver_timeout", unit="time", doc="A receiver that leaves "
+        "requests unanswered for so long no longer limits the sender, until it answers and is near enough (5s; in "
+        "profile aeron-1.26 2s). Lower frees senders sooner from one that hangs; it should be several "
+        "status_intervals.")
     rrwm: int | None = parsed(
         None, parse=unless_unset(parse_rrwm), unit="number", doc="How many windows a sender may be ahead of what "
-        "the stack of any member has received, whatever the strategy (4). Higher lets it run on, and all keep more to "
-        "retransmit.")
+        "the stack of any member has received, with any strategy (4). Higher lets it send further ahead; all members "
+        "then keep more for retransmission.")
     window_bytes: int = size("4M", least="64K", name="window", doc="Payload bytes that a receiver can take beyond "
-                             "what it has consumed. Higher keeps fast networks busy; lower bounds memory, and loses "
-                             "sooner with max.")
-    status_interval_ns: int = duration("200ms", least="1ms", name="status_interval", doc="How often a sender that "
-                                       "is owed answers asks for them. Lower notices silent receivers sooner.")
+                             "what it has consumed. Higher keeps fast networks busy; lower bounds memory, and with max "
+                             "loses messages sooner.")
+    status_interval_ns: int = duration("200ms", least="1ms", name="status_interval", doc="How often a sender requests "
+                                       "outstanding answers. Lower notices silent receivers sooner.")
     when_disconnected: str = choice("wait", allowed=("wait", "raise"), doc="What send does while there are fewer than "
-                                    "group_min_size receivers: raise ReceiversMissingError at once, or wait for them, "
-                                    "and raise it when its timeout is over.")
-    profile: str = choice("today", allowed=tuple(RECEIVER_TIMEOUT_NS), doc="The defaults that hold: those of "
-                          "today's Aeron, or of the release that brought tagged flow control.")
+                                    "group_min_size receivers. raise: it raises ReceiversMissingError at once; wait: "
+                                    "when its timeout is over.")
+    profile: str = choice("today", allowed=tuple(RECEIVER_TIMEOUT_NS), doc="Which defaults are used: those of "
+                          "today's Aeron, or of the release that introduced tagged flow control.")
 
     def __attrs_post_init__(self) -> None:
         for name in ("strategy", "group_tag", "group_min_size", "receiver_timeout_ns", "rrwm"):
             if getattr(self, name) is not None and getattr(self.fc, name) is not None:
-                raise ConfigError(f"fc={self.fc.text!r} and {name.removesuffix('_ns')} say the same thing twice; "
+                raise ConfigError(f"fc={self.fc.text!r} and {name.removesuffix('_ns')} set the same thing twice; "
                                   "write one of them")
         if self.strategy_class().needs_tag and self.tag is None:
             raise ConfigError("strategy tagged needs the tag of its group: fc=\"tagged,g:TAG\" or group_tag")
         if self.timeout_ns < self.status_interval_ns:
-            raise ConfigError("receiver_timeout (t:) is below status_interval, so nobody could answer in time")
+            raise ConfigError("receiver_timeout (t:) is below status_interval, so no receiver could answer in time")
 
-    def _said(self, name: str, default: Any) -> Any:
+    def _setting(self, name: str, default: Any) -> Any:
+        """A property's value, else the part of `fc` with the same name, else the default."""
         plain, aeron = getattr(self, name), getattr(self.fc, name)
         return plain if plain is not None else aeron if aeron is not None else default
 
     def strategy_class(self) -> type[Strategy]:
         """The class of the strategy."""
-        return strategy_class(self._said("strategy", "min"))
+        return strategy_class(self._setting("strategy", "min"))
 
     @property
     def tag(self) -> int | None:
-        """The tag of the group that limits us."""
-        found: int | None = self._said("group_tag", None)
+        """The tag of the receivers that limit this member as a sender."""
+        found: int | None = self._setting("group_tag", None)
         return found
 
     @property
     def timeout_ns(self) -> int:
         """The receiver timeout."""
-        return int(self._said("receiver_timeout_ns", RECEIVER_TIMEOUT_NS[self.profile]))
+        return int(self._setting("receiver_timeout_ns", RECEIVER_TIMEOUT_NS[self.profile]))
 
     @property
     def settings(self) -> StrategySettings:
-        """What the strategy is told."""
-        return StrategySettings(self.window_bytes, self.tag, self._said("group_min_size", 0))
+        """What the strategy is configured with."""
+        return StrategySettings(self.window_bytes, self.tag, self._setting("group_min_size", 0))
 
     @property
     def ahead_bytes(self) -> int:
         """How far a sender may be ahead of what any member's stack has received."""
-        return int(self._said("rrwm", MULTICAST_RRWM)) * self.window_bytes
+        return int(self._setting("rrwm", MULTICAST_RRWM)) * self.window_bytes
 
     @property
     def mark_every_bytes(self) -> int:
-        """How far marks stand apart."""
+        """Payload bytes from one mark to the next."""
         return self.window_bytes // MARKS_PER_WINDOW
-
-

@@ -1,23 +1,23 @@
-"""MFC and UFC: credits, so that a slow receiver slows its senders instead of filling somebody's memory.
+"""MFC and UFC: flow control by credits, so that a slow receiver slows its senders down instead of filling memory.
 
-Problem: reliable layers below keep what a receiver has not taken yet, at both ends, without bound. Idea: a sender may
-have `max_credits` payload bytes on their way to a receiver. It counts its bytes (`position`) and says in the stream
-itself, every so often and whenever it has to stop, how far it is: Mark(position). Marks travel in order with the
-messages, so a receiver that passes one up has passed up everything before it, and answers Granted(position). The
-sender may send up to `max_credits` above the lowest position that all its receivers granted; what exceeds that is cut
-off and queued. While the application is behind (AppBusy), answers wait. When a blocked sender hears nothing for
-`max_block_time` it asks the slow ones, since answers may be lost.
+Problem: the reliable layers below keep what a receiver has not taken yet, at both ends, without bound. Idea: a sender
+may have `max_credits` payload bytes under way to a receiver. It counts the bytes that it sends (`position`), and puts a
+Mark(position) into the stream at fixed distances and whenever it has to stop. Marks travel in order with the messages,
+so a receiver that passes one up has passed up everything before it; it answers Grant(position). The sender may send up
+to `max_credits` above the lowest position that its receivers granted; what exceeds that is cut off and queued. While
+its application is behind (AppBusy) a receiver defers its grants. A sender that is blocked for `max_block_time` without
+a grant requests it again (CreditRequest), since grants are unreliable.
 
-MFC does this for multicasts (every other member of the view is a receiver), UFC for unicasts (one account each). Both
-sit above the reliable layers and below FRAG, so that runs are cut at messages of at most frag_size. NO_FC messages
-pass. A message larger than `max_credits` passes once everything before it is granted.
+MFC does this for multicasts (every other member of the view is a receiver), UFC for unicasts (one SendState for each
+receiver). Both sit above the reliable layers and below FRAG, so that batches consist of messages of at most frag_size.
+NO_FC messages pass. A message larger than `max_credits` passes once everything before it is granted.
 
-View changes: who left no longer counts, which frees senders that waited for it; who joined starts at our position.
-Positions are absolute and only grow, so neither marks that are still below us when a view is installed nor answers
-that come late or twice can do harm: credits in flight at a view change are not lost, because none are in flight.
+View changes: a member that left no longer counts, which frees senders that waited for it; a member that joined has
+granted the sender's present position. Positions are absolute and only grow, so a mark that is still under way when a
+view is installed does no harm, nor does a grant that arrives late or twice: no credit can be lost at a view change.
 
-Source: JGroups FlowControl, MFC, UFC. Deviation: there the receivers count bytes and send them back as increments,
-which view changes and resets have to keep in step at both ends; here only the sender counts.
+Source: JGroups FlowControl, MFC, UFC. Deviation: there receivers count bytes and send them back as increments, which
+both ends have to keep in step over view changes and resets; here only the sender counts.
 """
 from __future__ import annotations
 
@@ -28,179 +28,185 @@ from jgroups_py.model.batch import NO_FC, Batch
 from jgroups_py.model.counters import counter, declare, drop
 from jgroups_py.model.events import OutputInOrder, ViewChange
 from jgroups_py.model.outputs import MessagesLost
-from jgroups_py.protocols.flow.account import Account
-from jgroups_py.protocols.flow.answering import MAX_SENDERS, Answering
 from jgroups_py.protocols.flow.config import FlowConfig
 from jgroups_py.protocols.flow.headers import (
-    MulticastGranted,
+    MulticastCreditRequest,
+    MulticastGrant,
     MulticastMark,
-    MulticastWanted,
-    UnicastGranted,
+    UnicastCreditRequest,
+    UnicastGrant,
     UnicastMark,
-    UnicastWanted,
 )
-from jgroups_py.protocols.flow.spending import Spending
+from jgroups_py.protocols.flow.limited_sender import LimitedSender
+from jgroups_py.protocols.flow.mark_receiver import MAX_SENDERS, MarkReceiver
+from jgroups_py.protocols.flow.send_state import SendState
 from jgroups_py.stack.protocol import MULTICASTS, UNICASTS, on, only, receives, timer
 
 
-class Flow(Spending, Answering):
-    """What MFC and UFC share: accounts, marks and grants. A subclass says which account a batch belongs to."""
+class CreditFlowControl(LimitedSender, MarkReceiver):
+    """What MFC and UFC share: marks, grants and requests for credit. A subclass chooses the SendState of a batch."""
 
     Config = FlowConfig
     config: FlowConfig
     COUNTERS = declare(
-        counter("credit_requests_sent", "Questions to receivers that had not answered while a sender was blocked."),
+        counter("credit_requests_sent", "Requests to receivers that had not answered while a sender was blocked."),
         counter("grants_sent", "Answers to marks of senders."),
-        drop("stale_grants", "Answers about marks that were never set, or of a member that was not asked."),
+        drop("stale_grants", "Answers about marks that were never set, or of a member to which nothing was sent."),
     )
     Mark: ClassVar[type[Any]]                # the three headers, made with a position
-    Granted: ClassVar[type[Any]]
-    Wanted: ClassVar[type[Any]]
+    Grant: ClassVar[type[Any]]
+    CreditRequest: ClassVar[type[Any]]
 
     def start(self) -> None:
         super().start()
-        self.reached: dict[Address, int] = {}        # sender -> the last of its marks that we passed
-        self.owed: dict[Address, int] = {}           # sender -> the mark to be granted when the application keeps up
+        self.marks_passed: dict[Address, int] = {}   # sender -> position of its last mark that was passed up
+        self.deferred: dict[Address, int] = {}       # sender -> position to grant when the application has caught up
 
     # --- sending ----------------------------------------------------------------------------------------------------
 
-    def block(self, account: Account, dest: Address | None) -> None:
-        """No credit: a mark makes the receivers answer, and a timer asks again."""
-        if account.marked < account.position:
-            self.mark(account, dest)
+    def on_blocked(self, state: SendState, dest: Address | None) -> None:
+        """Out of credit: a mark at the very end makes the receivers answer, and a timer requests lost answers."""
+        if state.marked < state.position:
+            self.send_mark(state, dest)
         if not self.timer_is_set("blocked", dest):
             self.count("blocked")
             self.set_timer("blocked", self.config.max_block_time_ns, dest)
 
-    def unblock(self, dest: Address | None) -> None:
+    def on_free(self, dest: Address | None) -> None:
         self.cancel_timer("blocked", dest)
 
     @timer("blocked")
-    def still_blocked(self, dest: Address | None = None) -> None:
-        account = self.account_of(dest)
-        if account is None or not account.queue:
+    def request_credit(self, dest: Address | None = None) -> None:
+        """Still blocked: request the grants that have not arrived."""
+        state = self.state_of(dest)
+        if state is None or not state.queue:
             return
-        for member, granted in account.granted.items():
-            if granted < account.marked:
+        for member, granted in state.granted.items():
+            if granted < state.marked:
                 self.count("credit_requests_sent")
-                self.send(self.Wanted(account.marked), member)
+                self.send(self.CreditRequest(state.marked), member)
         self.set_timer("blocked", self.config.max_block_time_ns, dest)
 
-    def account_of(self, dest: Address | None) -> Account | None:
-        """The account for messages to `dest`, if there is one."""
+    def state_of(self, dest: Address | None) -> SendState | None:
+        """The state of the messages to `dest`, if there is one."""
         raise NotImplementedError
 
-    def grant_to(self, account: Account, dest: Address | None, batch: Batch, position: int) -> None:
-        """The source of `batch` has passed up everything of ours below `position`."""
+    def add_grant(self, state: SendState, dest: Address | None, batch: Batch, position: int) -> None:
+        """The source of `batch` has passed up everything that this member sent below `position`."""
         member = batch.src
-        known = account.granted.get(member)
-        if known is None or not known <= position <= account.position:
-            return self.drop("stale_grants", batch, f"it answers {position}, which is no mark of ours")
-        account.granted[member] = position
-        self.renew(account)
-        return self.flush(account, dest)
+        granted = state.granted.get(member)
+        if granted is None or not granted <= position <= state.position:
+            # Lower: overtaken on its way. Higher: damaged or forged, or of an earlier incarnation of this stream.
+            return self.drop("stale_grants", batch, f"it answers {position}, where this member has set no mark")
+        state.granted[member] = position
+        self.update_limit(state)
+        return self.send_queued(state, dest)
 
-    def renew(self, account: Account) -> None:
-        """Work out the limit from what was granted."""
-        lowest = min(account.granted.values(), default=None)
-        account.limit = None if lowest is None else lowest + self.config.window_bytes
+    def update_limit(self, state: SendState) -> None:
+        """The slowest receiver limits the stream; without receivers nothing does."""
+        lowest = min(state.granted.values(), default=None)
+        state.limit = None if lowest is None else lowest + self.config.window_bytes
 
     # --- receiving --------------------------------------------------------------------------------------------------
 
-    def passed_mark(self, src: Address, position: int) -> None:
-        """Everything that `src` sent before `position` has gone up."""
-        if src == self.me or (src not in self.reached and len(self.reached) >= MAX_SENDERS):
+    def mark_passed(self, src: Address, position: int) -> None:
+        """Everything that `src` sent before `position` was passed up: grant it, once the application keeps up."""
+        if src == self.me or (src not in self.marks_passed and len(self.marks_passed) >= MAX_SENDERS):
             return
-        self.reached[src] = position
+        self.marks_passed[src] = position
         if self.busy:
-            self.owed[src] = position
+            self.deferred[src] = position
         else:
-            self.grant(src, position)
+            self.send_grant(src, position)
 
-    def grant(self, src: Address, position: int) -> None:
+    def send_grant(self, src: Address, position: int) -> None:
         self.count("grants_sent")
-        self.send(self.Granted(position), src)
+        self.send(self.Grant(position), src)
 
-    def credit_wanted(self, src: Address) -> None:
-        """The sender is blocked: perhaps our grant was lost."""
-        position = self.reached.get(src)
+    def repeat_grant(self, src: Address) -> None:
+        """The sender is blocked: the grant may be lost. A deferred one is sent when the application has caught up."""
+        position = self.marks_passed.get(src)
         if position is not None and not self.busy:
-            self.grant(src, position)
+            self.send_grant(src, position)
 
-    def caught_up(self) -> None:
-        """Grant what is owed."""
-        owed, self.owed = self.owed, {}
-        for src, position in owed.items():
-            self.grant(src, position)
+    def on_caught_up(self) -> None:
+        deferred, self.deferred = self.deferred, {}
+        for src, position in deferred.items():
+            self.send_grant(src, position)
 
     def forget_senders(self, left: tuple[Address, ...]) -> None:
         for member in left:
-            self.reached.pop(member, None)
-            self.owed.pop(member, None)
+            self.marks_passed.pop(member, None)
+            self.deferred.pop(member, None)
 
 
-class Mfc(Flow):
+class Mfc(CreditFlowControl):
     """Flow control of multicasts: as fast as the slowest other member of the view."""
 
-    Mark, Granted, Wanted = MulticastMark, MulticastGranted, MulticastWanted
+    Mark, Grant, CreditRequest = MulticastMark, MulticastGrant, MulticastCreditRequest
 
     def start(self) -> None:
         super().start()
-        self.account = Account()
-        self.lossy: dict[Address, None] = {}         # senders of whom messages are lost here, and perhaps marks
+        self.state = SendState()
+        self.lossy: dict[Address, None] = {}         # senders of which NAKACK lost messages, and so perhaps marks
 
     @only(MULTICASTS)
     def down(self, batch: Batch) -> None:
         if batch.flags & NO_FC:
             return self.pass_down(batch)
-        return self.spend(self.account, None, batch)
+        return self.send_limited(self.state, None, batch)
 
-    def account_of(self, dest: Address | None) -> Account | None:
-        return self.account
+    def state_of(self, dest: Address | None) -> SendState | None:
+        return self.state
 
     @on(ViewChange)
-    def view_changed(self, event: ViewChange) -> None:
-        """Survivors keep what they granted; joiners owe us nothing for what we sent before."""
-        account = self.account
-        known, here = account.granted, account.position
-        account.granted = {member: known.get(member, here) for member in event.view.members if member != self.me}
+    def on_view_change(self, event: ViewChange) -> None:
+        """Survivors keep what they granted: otherwise repeated view changes could make memory grow without bound.
+
+        A joiner gets nothing that was sent before it joined, so it starts with our position granted.
+        """
+        state = self.state
+        granted, here = state.granted, state.position
+        state.granted = {member: granted.get(member, here) for member in event.view.members if member != self.me}
         self.forget_senders(event.left)
         for member in event.left:
             self.lossy.pop(member, None)
-        self.renew(account)
-        self.flush(account, None)
+        self.update_limit(state)
+        self.send_queued(state, None)
 
     @receives(MulticastMark)
-    def marked(self, mark: MulticastMark, batch: Batch) -> None:
-        self.passed_mark(batch.src, mark.position)
+    def on_mark(self, header: MulticastMark, batch: Batch) -> None:
+        self.mark_passed(batch.src, header.position)
 
-    @receives(MulticastGranted)
-    def granted(self, granted: MulticastGranted, batch: Batch) -> None:
-        self.grant_to(self.account, None, batch, granted.position)
+    @receives(MulticastGrant)
+    def on_grant(self, header: MulticastGrant, batch: Batch) -> None:
+        self.add_grant(self.state, None, batch, header.position)
 
     @on(OutputInOrder)
-    def messages_lost(self, event: OutputInOrder) -> None:
-        """NAKACK goes on without some messages of a member: marks among them will never pass."""
-        if isinstance(event.output, MessagesLost) and event.output.origin in self.account.granted:
+    def on_messages_lost(self, event: OutputInOrder) -> None:
+        """NAKACK continues without some messages of a member, and marks may be among them."""
+        if isinstance(event.output, MessagesLost) and event.output.origin in self.state.granted:
             self.lossy[event.output.origin] = None
 
-    @receives(MulticastWanted)
-    def wanted(self, wanted: MulticastWanted, batch: Batch) -> None:
-        if batch.src in self.lossy and wanted.position > self.reached.get(batch.src, 0):
-            self.passed_mark(batch.src, wanted.position)       # its mark may be lost: take the sender's word
+    @receives(MulticastCreditRequest)
+    def on_credit_request(self, header: MulticastCreditRequest, batch: Batch) -> None:
+        """Grant again; a mark that was among lost messages never arrives, so the position in the request stands for
+        it: otherwise its sender would stay blocked."""
+        if batch.src in self.lossy and header.position > self.marks_passed.get(batch.src, 0):
+            self.mark_passed(batch.src, header.position)
         else:
-            self.credit_wanted(batch.src)
+            self.repeat_grant(batch.src)
 
 
-class Ufc(Flow):
-    """Flow control of unicasts: an account for each member of the view we send to."""
+class Ufc(CreditFlowControl):
+    """Flow control of unicasts: a SendState for each member of the view to which this member sends."""
 
-    Mark, Granted, Wanted = UnicastMark, UnicastGranted, UnicastWanted
+    Mark, Grant, CreditRequest = UnicastMark, UnicastGrant, UnicastCreditRequest
 
     def start(self) -> None:
         super().start()
-        self.members: dict[Address, None] = {}       # of the view, without us
-        self.accounts: dict[Address, Account] = {}
+        self.members: dict[Address, None] = {}       # of the view, without this member
+        self.states: dict[Address, SendState] = {}   # receiver -> what was sent to it
 
     @only(UNICASTS)
     def down(self, batch: Batch) -> None:
@@ -208,44 +214,45 @@ class Ufc(Flow):
         assert dest is not None, "only unicasts come here"
         if batch.flags & NO_FC:
             return self.pass_down(batch)
-        account = self.accounts.get(dest)
-        if account is None:
+        state = self.states.get(dest)
+        if state is None:
             if dest not in self.members:
-                return self.pass_down(batch)         # to ourselves, or to somebody who could not answer for itself
-            account = self.open(dest)
-        return self.spend(account, dest, batch)
+                # To this member itself, or to a non-member, which may never grant anything: UNICAST bounds those.
+                return self.pass_down(batch)
+            state = self.open(dest)
+        return self.send_limited(state, dest, batch)
 
-    def open(self, dest: Address) -> Account:
-        account = self.accounts[dest] = Account()
-        account.granted[dest] = 0
-        self.renew(account)
-        return account
+    def open(self, dest: Address) -> SendState:
+        state = self.states[dest] = SendState()
+        state.granted[dest] = 0
+        self.update_limit(state)
+        return state
 
-    def account_of(self, dest: Address | None) -> Account | None:
-        return None if dest is None else self.accounts.get(dest)
+    def state_of(self, dest: Address | None) -> SendState | None:
+        return None if dest is None else self.states.get(dest)
 
     @on(ViewChange)
-    def view_changed(self, event: ViewChange) -> None:
-        """What waits for the credit of somebody who left goes down: UNICAST decides how long it is worth keeping."""
+    def on_view_change(self, event: ViewChange) -> None:
+        """What is queued for a member that left is passed down: UNICAST decides how long it is worth keeping."""
         self.members = {member: None for member in event.view.members if member != self.me}
         self.forget_senders(event.left)
-        for dest in [dest for dest in self.accounts if dest not in self.members]:
-            account = self.accounts.pop(dest)
-            account.granted.clear()
-            self.renew(account)
-            self.flush(account, dest)
+        for dest in [dest for dest in self.states if dest not in self.members]:
+            state = self.states.pop(dest)
+            state.granted.clear()
+            self.update_limit(state)
+            self.send_queued(state, dest)
 
     @receives(UnicastMark)
-    def marked(self, mark: UnicastMark, batch: Batch) -> None:
-        self.passed_mark(batch.src, mark.position)
+    def on_mark(self, header: UnicastMark, batch: Batch) -> None:
+        self.mark_passed(batch.src, header.position)
 
-    @receives(UnicastGranted)
-    def granted(self, granted: UnicastGranted, batch: Batch) -> None:
-        account = self.accounts.get(batch.src)
-        if account is None:
-            return self.drop("stale_grants", batch, "nothing was sent to its source", granted)
-        return self.grant_to(account, batch.src, batch, granted.position)
+    @receives(UnicastGrant)
+    def on_grant(self, header: UnicastGrant, batch: Batch) -> None:
+        state = self.states.get(batch.src)
+        if state is None:
+            return self.drop("stale_grants", batch, "nothing was sent to its source", header)
+        return self.add_grant(state, batch.src, batch, header.position)
 
-    @receives(UnicastWanted)
-    def wanted(self, wanted: UnicastWanted, batch: Batch) -> None:
-        self.credit_wanted(batch.src)
+    @receives(UnicastCreditRequest)
+    def on_credit_request(self, header: UnicastCreditRequest, batch: Batch) -> None:
+        self.repeat_grant(batch.src)

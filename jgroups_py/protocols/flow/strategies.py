@@ -1,10 +1,10 @@
-"""Strategies: whose answers limit how far a sender of multicasts may go. Pure arithmetic on positions (bytes sent).
+"""Strategies: which receivers limit how far a sender of multicasts may go. Pure arithmetic on positions (bytes sent).
 
-A receiver answers with the position up to which it has consumed, and its window: it can take so much more. `Max` goes
-by the fastest receiver and keeps no track of the others; `Min` by the slowest; `Tagged` by the slowest of those with
-the group's tag. With a group minimum size, fewer tracked receivers freeze the limit. A strategy of your own derives
-from Strategy and is named by entry point (group `jgroups_py.flow_control`) or as "package.module:Class".
-Source: Aeron's multicast flow control. Deviation: who fell silent is for the protocol to find out (`gone`).
+A receiver reports the position up to which it has consumed, and its window: it can take so many bytes more. `Max` is
+limited by the fastest receiver and does not track the others; `Min` by the slowest; `Tagged` by the slowest of those
+with the group's tag. With fewer tracked receivers than the group minimum size the limit is frozen. A strategy of your
+own derives from Strategy, and is named by entry point (group `jgroups_py.flow_control`) or as "package.module:Class".
+Source: Aeron's multicast flow control. Deviation: timeouts are the protocol's; it reports a silent receiver as `gone`.
 """
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ ENTRY_POINTS = "jgroups_py.flow_control"
 
 @attrs.frozen
 class StrategySettings:
-    """What a strategy is told.
+    """What a strategy is configured with.
 
-    window_bytes: taken for the window of receivers that have not answered yet; group_tag: None without one.
+    window_bytes: assumed for receivers that have not answered yet; group_tag: None without one.
     """
 
     window_bytes: int
@@ -32,36 +32,36 @@ class StrategySettings:
 
 
 class Strategy(ABC):
-    """One sender's view of its receivers.
+    """What one sender knows of its receivers, each identified by any hashable value.
 
-    limit: the position that may be reached, None while nobody limits it. `who` is whatever identifies a receiver.
+    limit: the highest position that may be sent, None while no receiver limits it.
     """
 
-    needs_tag = False                        # whether it cannot do without a group_tag
+    needs_tag = False                        # whether a group_tag is required
 
     def __init__(self, settings: StrategySettings, limit: int | None = None) -> None:
         self.settings = settings
         self.limit = limit
 
     @abstractmethod
-    def setup(self, who: Hashable, position: int) -> None:
-        """A receiver joined the group and gets everything from `position` on; it has not answered yet."""
+    def setup(self, receiver: Hashable, position: int) -> None:
+        """A receiver joined and gets everything from `position` on; it has not answered yet."""
 
     @abstractmethod
-    def status(self, who: Hashable, position: int, window: int, tag: int | None) -> None:
-        """A receiver answered."""
+    def status(self, receiver: Hashable, position: int, window: int, tag: int | None) -> None:
+        """A receiver answered: it has consumed up to `position` and can take `window` bytes more."""
 
     @abstractmethod
-    def gone(self, who: Hashable) -> None:
-        """A receiver left, closes, or fell silent for too long."""
+    def gone(self, receiver: Hashable) -> None:
+        """A receiver left, is about to leave, or did not answer for too long."""
 
     @abstractmethod
     def receivers(self) -> int:
         """How many receivers are tracked."""
 
     @abstractmethod
-    def admits(self, who: Hashable) -> bool:
-        """Whether a receiver that was gone and answers again counts as back."""
+    def admits(self, receiver: Hashable) -> bool:
+        """Whether a receiver that was gone counts again after the status that it sent."""
 
     @property
     def wanted(self) -> int:
@@ -75,32 +75,32 @@ class Strategy(ABC):
 
 
 class Max(Strategy):
-    """As fast as the fastest receiver; tags and sizes of groups mean nothing to it."""
+    """As fast as the fastest receiver; tags and minimum sizes of groups have no meaning for it."""
 
     def __init__(self, settings: StrategySettings, limit: int | None = None) -> None:
         super().__init__(settings, limit)
-        self.known: dict[Hashable, None] = {}
+        self.seen: dict[Hashable, None] = {}
 
     @property
     def wanted(self) -> int:
         return 0
 
-    def setup(self, who: Hashable, position: int) -> None:
-        self.status(who, position, self.settings.window_bytes, None)
+    def setup(self, receiver: Hashable, position: int) -> None:
+        self.status(receiver, position, self.settings.window_bytes, None)
 
-    def status(self, who: Hashable, position: int, window: int, tag: int | None) -> None:
-        self.known[who] = None
+    def status(self, receiver: Hashable, position: int, window: int, tag: int | None) -> None:
+        self.seen[receiver] = None
         self.limit = position + window if self.limit is None else max(self.limit, position + window)
 
-    def gone(self, who: Hashable) -> None:
-        self.known.pop(who, None)
-        if not self.known:
+    def gone(self, receiver: Hashable) -> None:
+        self.seen.pop(receiver, None)
+        if not self.seen:
             self.limit = None
 
     def receivers(self) -> int:
-        return len(self.known)
+        return len(self.seen)
 
-    def admits(self, who: Hashable) -> bool:
+    def admits(self, receiver: Hashable) -> bool:
         return True
 
 
@@ -109,82 +109,83 @@ class Min(Strategy):
 
     def __init__(self, settings: StrategySettings, limit: int | None = None) -> None:
         super().__init__(settings, limit)
-        self.reach: dict[Hashable, int] = {}                # tracked receiver -> position + window
+        self.limits: dict[Hashable, int] = {}               # tracked receiver -> its position + window
 
-    def wants(self, tag: int | None) -> bool:
-        """Whether receivers with this tag count."""
+    def counts(self, tag: int | None) -> bool:
+        """Whether receivers with this tag are tracked."""
         return True
 
-    def setup(self, who: Hashable, position: int) -> None:
-        self.reach[who] = position + self.settings.window_bytes
-        self.renew()
+    def setup(self, receiver: Hashable, position: int) -> None:
+        self.limits[receiver] = position + self.settings.window_bytes
+        self.update_limit()
 
-    def status(self, who: Hashable, position: int, window: int, tag: int | None) -> None:
-        if not self.wants(tag):
+    def status(self, receiver: Hashable, position: int, window: int, tag: int | None) -> None:
+        if not self.counts(tag):
             return
-        reach = position + window
-        if who in self.reach or not self.reach or reach >= min(self.reach.values()) - window:
-            self.reach[who] = reach
-            self.renew()
+        limit = position + window
+        # A new one is admitted unless it is more than a window behind the slowest: it would stop the sender for long.
+        if receiver in self.limits or not self.limits or limit >= min(self.limits.values()) - window:
+            self.limits[receiver] = limit
+            self.update_limit()
 
-    def gone(self, who: Hashable) -> None:
-        if self.reach.pop(who, None) is not None:
-            self.renew()
+    def gone(self, receiver: Hashable) -> None:
+        if self.limits.pop(receiver, None) is not None:
+            self.update_limit()
 
-    def renew(self) -> None:
-        """The limit never falls: what was allowed was allowed."""
-        if len(self.reach) < self.wanted:
+    def update_limit(self) -> None:
+        """The limit never falls: bytes up to it may be under way already."""
+        if len(self.limits) < self.wanted:
             return
-        lowest = min(self.reach.values(), default=None)
+        lowest = min(self.limits.values(), default=None)
         self.limit = lowest if lowest is None or self.limit is None else max(self.limit, lowest)
 
     def receivers(self) -> int:
-        return len(self.reach)
+        return len(self.limits)
 
-    def admits(self, who: Hashable) -> bool:
-        return who in self.reach
+    def admits(self, receiver: Hashable) -> bool:
+        return receiver in self.limits
 
 
 class Tagged(Min):
-    """As fast as the slowest receiver that has the group's tag; the others are as with Max."""
+    """As fast as the slowest receiver that has the group's tag; the others may lose messages, as with Max."""
 
     needs_tag = True
 
     def __init__(self, settings: StrategySettings, limit: int | None = None) -> None:
         super().__init__(settings, limit)
-        self.others: dict[Hashable, None] = {}              # untagged receivers that were heard
+        self.others: dict[Hashable, None] = {}              # receivers without the tag that have answered
 
-    def wants(self, tag: int | None) -> bool:
+    def counts(self, tag: int | None) -> bool:
         return tag is not None and tag == self.settings.group_tag
 
-    def setup(self, who: Hashable, position: int) -> None:
-        """Its tag is not known before it answers."""
+    def setup(self, receiver: Hashable, position: int) -> None:
+        """Nothing to do: its tag is not known before it answers."""
 
-    def status(self, who: Hashable, position: int, window: int, tag: int | None) -> None:
-        if not self.wants(tag):
-            self.others[who] = None
-        super().status(who, position, window, tag)
+    def status(self, receiver: Hashable, position: int, window: int, tag: int | None) -> None:
+        if not self.counts(tag):
+            self.others[receiver] = None
+        super().status(receiver, position, window, tag)
 
-    def gone(self, who: Hashable) -> None:
-        self.others.pop(who, None)
-        super().gone(who)
+    def gone(self, receiver: Hashable) -> None:
+        self.others.pop(receiver, None)
+        super().gone(receiver)
 
-    def admits(self, who: Hashable) -> bool:
-        return who in self.reach or who in self.others
+    def admits(self, receiver: Hashable) -> bool:
+        return receiver in self.limits or receiver in self.others
 
 
 STRATEGIES: dict[str, type[Strategy]] = {"max": Max, "min": Min, "tagged": Tagged}
 
 
 def strategy_class(name: str) -> type[Strategy]:
-    """The strategy that `name` stands for.
+    """The strategy of that name: a built-in one, an entry point, or "package.module:Class".
 
     Raises:
         ConfigError: there is none.
     """
-    known = STRATEGIES.get(name)
-    if known is not None:
-        return known
+    found = STRATEGIES.get(name)
+    if found is not None:
+        return found
     try:
         return plugin(name, ENTRY_POINTS, Strategy)
     except ConfigError as error:

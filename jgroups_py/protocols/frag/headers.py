@@ -1,4 +1,4 @@
-"""What FRAG says on the wire."""
+"""The header of FRAG."""
 from __future__ import annotations
 
 from typing import Self
@@ -9,9 +9,9 @@ from jgroups_py.model.batch import Header
 
 @wire.header(proto=14, kind=1)
 class Fragment(Header):
-    """Pieces `index`, `index`+1, ... of `total` of the sender's large message `number`.
+    """Fragments `index`, `index`+1, ... of `total` of the sender's large message `number`.
 
-    nbytes: size of the whole message; flags: the flags it was sent with.
+    nbytes: size of the whole message; flags: the flags with which it was sent.
     """
 
     number: int = wire.field(wire.U32)
@@ -24,5 +24,5 @@ class Fragment(Header):
         return type(self)(self.number, self.index + number, self.total, self.nbytes, self.flags)
 
     def messages(self, number: int) -> int:
-        """A message counts with its last piece."""
+        """A message counts with its last fragment."""
         return int(self.index + number == self.total)

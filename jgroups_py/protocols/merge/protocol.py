@@ -1,9 +1,10 @@
-"""MERGE3: detects members of the same cluster in other views (a partition healed, or they started apart).
+"""MERGE3: detects members of the same cluster in other views (a partition healed, or groups formed apart).
 
 Every member multicasts the id of its view (Info) at random times. A member that receives another view id than its own
 collects further ones for GATHER_NS, drops those that have become equal meanwhile, and reports the rest to GMS
-(MergeNeeded), which decides about members that moved on, stayed behind or lead other groups. Without IP multicast
-non-members are not reached by multicasts; coordinators search by discovery instead.
+(MergeNeeded). GMS decides what to do about members that have installed a later view, that were left behind in an
+earlier one, or that coordinate another group. Without IP multicast, multicasts do not reach non-members; coordinators
+search by discovery instead.
 
 Place: above discovery, below GMS. Source: JGroups MERGE3.java. Deviations: no separate check interval (a differing view
 id triggers the check), and the report holds every member that disagrees, so that members of an excluded minority are
@@ -30,7 +31,7 @@ from jgroups_py.wire import field
 MERGE_ID = 4
 GATHER_NS = millis(300)          # how long differing view ids are collected before they are reported
 SEARCH_NS = millis(500)          # how long discovery searches, without IP multicast
-MAX_NON_MEMBERS = 2000           # bounds what forged senders make us keep
+MAX_NON_MEMBERS = 2000           # bounds the memory that forged sources can take
 
 
 @wire.header(proto=MERGE_ID, kind=1)
@@ -43,7 +44,7 @@ class Info(Header):
 
 @attrs.frozen
 class MergeConfig:
-    """How often members announce their views."""
+    """How often members multicast the ids of their views."""
 
     ignored: ClassVar[dict[str, str]] = {
         **dict.fromkeys(("check_interval", "max_participants_in_merge", "use_separate_thread", "merge_fast",
@@ -64,7 +65,7 @@ class MergeConfig:
 
 
 class Merge(Protocol):
-    """Announces the own view, and compares the views of others with it."""
+    """Multicasts the id of this member's view, and compares it with those of others."""
 
     control_only = True
     Config = MergeConfig
@@ -73,52 +74,53 @@ class Merge(Protocol):
     membership: Membership
     addresses: AddressBook
     COUNTERS = declare(
-        counter("merges_needed", "How often another view was heard of, and GMS notified."),
+        counter("merges_needed", "How often members of other views were found and reported to GMS."),
     )
 
     def start(self) -> None:
-        self.others: dict[Address, ViewId] = {}        # member that announced another view than ours -> that view
+        self.others: dict[Address, ViewId] = {}        # process in another view than this member's -> that view
 
     @on(ViewChange)
-    def view_changed(self, event: ViewChange) -> None:
+    def on_view_change(self, event: ViewChange) -> None:
         self.others = {member: view_id for member, view_id in self.others.items() if view_id != event.view.id}
         if not self.timer_is_set("info"):
-            self.plan()
+            self.set_info_timer()
 
     @on(Left)
-    def left(self, event: Left) -> None:
+    def on_left(self, event: Left) -> None:
         self.cancel_timer("info")
         self.cancel_timer("check")
 
-    def plan(self) -> None:
+    def set_info_timer(self) -> None:
         config = self.config
         self.set_timer("info", self.rng.randint(config.min_interval_ns, config.max_interval_ns))
 
     @timer("info")
-    def inform(self) -> None:
-        """Announce our view; without IP multicast, let the coordinator search for other views."""
+    def send_info(self) -> None:
+        """Multicast the id of this member's view; without IP multicast, the coordinator searches for other views."""
         view, physical = self.membership.current_view(), self.addresses.my_physical()
         if view is None or physical is None:
             return
-        self.plan()
+        self.set_info_timer()
         if self.addresses.has_multicast():
             self.send(Info(view.id, physical), None)
         elif view.coordinator == self.me:
             self.pass_down(FindMembers(SEARCH_NS, True))
 
     @receives(Info)
-    def informed(self, header: Info, batch: Batch) -> None:
+    def on_info(self, header: Info, batch: Batch) -> None:
         if batch.src != self.me:
             self.pass_down(AddressesKnown({batch.src: header.physical}))
-            self.heard(batch.src, header.view_id)
+            self.compare(batch.src, header.view_id)
 
     @on(MembersFound)
-    def found(self, event: MembersFound) -> None:
+    def on_members_found(self, event: MembersFound) -> None:
         for one in event.found:
             if one.view_id is not None:
-                self.heard(one.member, one.view_id)
+                self.compare(one.member, one.view_id)
 
-    def heard(self, member: Address, view_id: ViewId) -> None:
+    def compare(self, member: Address, view_id: ViewId) -> None:
+        """Record a process whose view differs; the check follows when others had time to send theirs."""
         view = self.membership.current_view()
         if view is None or view_id == view.id:
             self.others.pop(member, None)
@@ -127,13 +129,15 @@ class Merge(Protocol):
             if not self.timer_is_set("check"):
                 self.set_timer("check", GATHER_NS)
                 if view.coordinator == self.me and self.addresses.has_multicast():
-                    self.inform()              # all coordinators announce now, so that one merge unites all groups
+                    # All coordinators send theirs now, so that the check finds all groups, and one merge unites them.
+                    self.send_info()
 
     @timer("check")
     def check(self) -> None:
+        """Report the members whose views differ. They are not kept: one whose view still differs sends another Info."""
         view = self.membership.current_view()
-        others, self.others = self.others, {}          # a member that still disagrees sends another Info
-        disagreeing = {member: view_id for member, view_id in others.items() if view is not None and view_id != view.id}
-        if disagreeing:
+        others, self.others = self.others, {}
+        different = {member: view_id for member, view_id in others.items() if view is not None and view_id != view.id}
+        if different:
             self.count("merges_needed")
-            self.pass_up(MergeNeeded(disagreeing))
+            self.pass_up(MergeNeeded(different))

@@ -1,14 +1,16 @@
-"""STABLE: finds out which multicasts all members have delivered, so that NAKACK may forget them.
+"""STABLE: determines which multicasts all members have delivered, so that NAKACK no longer keeps them.
 
 Members multicast their digest (per member the next number wanted) on a timer and after `max_bytes` of traffic. The
-minimum per sender over the last digests of all members is stable: digests only grow, so an old one makes the answer
-more careful and never wrong. A digest counts only in the view it names. A digest ahead of ours also tells NAKACK of
-messages that exist and that we lack, which finds a lost last message when the sender cannot.
-Place: above NAKACK. Source: JGroups STABLE. Deviations: no coordinator, all vote to all; votes are kept, not cleared
-after each decision, so that a lost vote costs one round at most.
+minimum per sender over the last digests of all members is stable. Digests only grow, so an old one makes the result
+lower than it could be, but never wrong. A digest counts only in the view that it names. One that is ahead of this
+member's own is also reported to NAKACK (MessagesKnown): it shows messages that exist and are missing here, such as a
+lost last message whose sender has crashed.
 
-In a group of n a decision looks at n digests of n numbers, and each vote may bring one: so digests are kept as rows of
-numbers in the order of the view, whose minimum by columns is one call.
+Place: above NAKACK. Source: JGroups STABLE. Deviations: no coordinator, every member multicasts its vote; votes are
+kept, not cleared after each decision, so that a lost vote costs one round at most.
+
+In a group of n a decision takes the minimum of n digests of n numbers, and each vote may cause one. So digests are kept
+as rows of numbers in the order of the view, whose minimum by columns is one call.
 """
 from __future__ import annotations
 
@@ -31,24 +33,24 @@ from jgroups_py.stack.protocol import MULTICASTS, Protocol, on, only, receives, 
 Row = tuple[int, ...]
 """A digest without its keys: for each member of the view, in its order, the next number wanted from it."""
 VIEW_ID_BYTES = 24
-COORDINATOR = "all members vote to all; no member collects votes"
+COORDINATOR = "every member multicasts its vote; no member collects votes"
 
 
 @attrs.frozen
 class StableConfig:
-    """See the fields."""
+    """When a member multicasts its digest."""
 
     ignored: ClassVar[dict[str, str]] = {
         **dict.fromkeys(("send_stable_msgs_to_coord_only", "stability_delay"), COORDINATOR),
-        **dict.fromkeys(("cap", "max_suspend_time"), "max_bytes is taken as it stands"),
+        **dict.fromkeys(("cap", "max_suspend_time"), "max_bytes is used as it is, whatever the size of the group"),
     }
 
     gossip_ns: int = duration(
-        "50s", name="desired_avg_gossip", doc="Mean time between two digests of one member; 0: none. Lower forgets "
-        "sooner in quiet times, higher sends less.")
+        "50s", name="desired_avg_gossip", doc="Mean time between two digests of one member; 0: none. Lower frees "
+        "memory sooner in quiet times, higher sends less.")
     max_bytes: int = size(
-        "4M", name="max_bytes", doc="Multicast bytes received that make a member multicast its digest at once; 0: "
-        "never. Two to six times as much is kept by each member under load.")
+        "4M", name="max_bytes", doc="Multicast bytes received after which a member multicasts its digest at once; 0: "
+        "never. Under load each member keeps two to six times as much.")
 
 
 @wire.header(proto=10, kind=1)
@@ -71,12 +73,12 @@ class Stable(Protocol):
     window: DigestSource
     COUNTERS = declare(
         counter("votes_sent", "Votes multicast to the group."),
-        counter("votes_received", "Votes of others that counted."),
-        counter("decisions", "How often NAKACK was told of messages that every member has delivered."),
+        counter("votes_received", "Votes of other members that counted."),
+        counter("decisions", "How often further messages became stable, and were reported to NAKACK."),
         drop("votes_outside_view", "Votes cast in another view, or by a process outside the view."),
         drop("votes_between_views", "Votes that came while the view was changing."),
         drop("votes_malformed", "Votes that do not name the members of the view in its order."),
-        drop("votes_overtaken", "Votes older than one of the same member that came before."),
+        drop("votes_overtaken", "Votes older than one of the same member that arrived before."),
         drop("votes_implausible", "Votes that claim the delivery of messages which no member can have sent yet."),
     )
 
@@ -84,8 +86,8 @@ class Stable(Protocol):
         self.members: tuple[Address, ...] = ()
         self.view = b""                                    # ViewId.raw
         self.votes: dict[Address, Row] = {}                # every other member -> its last vote in this view, or zeros
-        self.stable: Row = ()                              # what was decided and passed to NAKACK
-        self.unvoted_bytes = 0
+        self.stable: Row = ()                              # the last decision, reported to NAKACK
+        self.unvoted_bytes = 0                             # multicast bytes received since the last vote
 
     @only(MULTICASTS)
     def up(self, batch: Batch) -> None:
@@ -97,28 +99,29 @@ class Stable(Protocol):
     @on(ViewChange)
     def on_view_change(self, event: ViewChange) -> None:
         self.members, self.view = event.view.members, event.view.id.raw
+        # NAKACK numbers from 1 again in each view, so votes of the last one mean nothing here.
         self.stable = (0,) * len(self.members)
         self.votes = {member: self.stable for member in self.members if member != self.me}
         self.unvoted_bytes = 0
-        self.plan()
+        self.set_gossip_timer()
 
     @timer("gossip")
     def gossip(self) -> None:
         self.vote()
-        self.plan()
+        self.set_gossip_timer()
 
-    def plan(self) -> None:
-        """Spread over twice the mean: members that joined together must not vote together."""
+    def set_gossip_timer(self) -> None:
+        """A random time up to twice the mean: members that joined together must not vote together."""
         if self.config.gossip_ns:
             self.set_timer("gossip", self.rng.randrange(2 * self.config.gossip_ns))
 
-    def votes_count(self) -> bool:
-        """Whether the digest below belongs to our view; a new view reaches us before it reaches NAKACK."""
+    def digest_is_current(self) -> bool:
+        """Whether NAKACK's digest belongs to this layer's view: a new view is installed here before it is there."""
         return self.view != b"" and self.window.digest_view() == self.view
 
     def vote(self) -> None:
-        """Multicast our digest: everything below it was passed up here, through this layer (law 2)."""
-        if not self.votes_count():
+        """Multicast this member's digest: everything below it was passed up through this layer (law 2)."""
+        if not self.digest_is_current():
             return
         self.unvoted_bytes = 0
         self.count("votes_sent")
@@ -128,31 +131,31 @@ class Stable(Protocol):
 
     @receives(StabilityVote)
     def on_vote(self, vote: StabilityVote, batch: Batch) -> None:
-        """A member's digest. A false one could make NAKACK forget what a member needs, so it is checked in full."""
+        """A member's digest. A false one could make NAKACK drop what a member needs, so it is checked in full."""
         if vote.view != self.view or batch.src not in self.votes:
-            return self.drop("votes_outside_view", batch, "its view or its source is not of our view", vote)
-        if not self.votes_count():
+            return self.drop("votes_outside_view", batch, "another view, or not from a member", vote)
+        if not self.digest_is_current():
             return self.drop("votes_between_views", batch, "the view is changing", vote)
         if tuple(vote.digest) != self.members:
             return self.drop("votes_malformed", batch, "it does not name the members of the view", vote)
-        theirs = tuple(vote.digest.values())
-        if any(map(lt, theirs, self.votes[batch.src])):
-            return self.drop("votes_overtaken", batch, "a later vote of this member is known", vote)
-        mine = tuple(self.window.digest().values())
-        ahead = any(map(gt, theirs, mine))
-        if ahead and not all(map(plausible, theirs, mine)):
+        row = tuple(vote.digest.values())
+        if any(map(lt, row, self.votes[batch.src])):
+            return self.drop("votes_overtaken", batch, "a later vote of this member arrived before", vote)
+        own = tuple(self.window.digest().values())
+        ahead = any(map(gt, row, own))
+        if ahead and not all(map(plausible, row, own)):
             return self.drop("votes_implausible", batch, "it is too far ahead of what was sent", vote)
         self.count("votes_received")
-        self.votes[batch.src] = theirs
+        self.votes[batch.src] = row
         if ahead:
             self.pass_down(MessagesKnown(vote.digest))
-        return self.decide(mine)
+        return self.decide(own)
 
-    def decide(self, mine: Row) -> None:
-        """Pass to NAKACK what every member has delivered and what was not decided before."""
-        low = tuple(map(min, mine, *self.votes.values())) if self.votes else mine
-        news = {member: stop for member, stop, old in zip(self.members, low, self.stable, strict=True) if stop > old}
-        if news:
+    def decide(self, own: Row) -> None:
+        """Report to NAKACK what has become stable since the last decision. own: this member's digest."""
+        low = tuple(map(min, own, *self.votes.values())) if self.votes else own
+        newly = {member: stop for member, stop, old in zip(self.members, low, self.stable, strict=True) if stop > old}
+        if newly:
             self.stable = low
             self.count("decisions")
-            self.pass_down(MessagesStable(news))
+            self.pass_down(MessagesStable(newly))

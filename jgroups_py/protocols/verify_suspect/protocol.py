@@ -1,12 +1,12 @@
-"""VERIFY_SUSPECT: asks a suspected member whether it lives before it passes the suspicion up.
+"""VERIFY_SUSPECT: sends requests to a suspected member, and passes the suspicion up only if it does not answer.
 
 A certain suspicion (this member has seen that the process is gone) passes at once. Any other is held back: the suspect
-is asked `num_msgs` times within `timeout` (within half of it if another member saw its end), and every frame of it
-counts as an answer. If a suspect is heard LATE_FRAMES_NS or more after its suspicion was passed up, the suspicion is
-taken back (Unsuspect), whichever detector raised it.
+gets `num_msgs` requests within `timeout` (within half of it if another member reports that the process is gone), and
+any frame of it counts as an answer. If a frame arrives LATE_FRAMES_NS or more after the suspicion was passed up, the
+suspicion is withdrawn (Unsuspect), whichever failure detector raised it.
 
 Place: above the failure detectors, below GMS. Source: JGroups VERIFY_SUSPECT2.java. Deviations: other traffic counts as
-an answer; a verdict that is late because this process did not run is not passed up, the suspect is asked again.
+an answer; if the deadline fires late, because this process did not run, the verification begins anew.
 """
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from jgroups_py.stack.protocol import STOP, Protocol, on, receives, timer
 
 VERIFY_ID = 7
 LATE_FRAMES_NS = millis(500)     # how long frames of a dead process may still arrive
-LATE_NS = millis(300)            # a timer that fires so late means that this process did not run
+PAUSE_NS = millis(300)           # a timer that fires so late: this process did not run
 
 
 @wire.header(proto=VERIFY_ID, kind=1)
 class AreYouAlive(Header):
-    """The receiver is suspected; it answers IAmAlive."""
+    """To a suspect, which answers IAmAlive."""
 
 
 @wire.header(proto=VERIFY_ID, kind=2)
@@ -40,19 +40,19 @@ class IAmAlive(Header):
 
 @attrs.frozen
 class VerifyConfig:
-    """How long and how often a suspect is asked."""
+    """How long a suspect has to answer, and how many requests it gets."""
 
     ignored: ClassVar[dict[str, str]] = dict.fromkeys(
-        ("use_icmp", "bind_addr", "use_mcast", "use_mcast_rsps"), "members are asked through the stack itself")
+        ("use_icmp", "bind_addr", "use_mcast", "use_mcast_rsps"), "requests and answers go through the stack itself")
 
     timeout_ns: int = duration(
         "1s", least="1ms", doc="How long a suspected member may take to answer. Lower excludes dead members sooner, "
         "higher spares slow ones.")
-    num_msgs: int = count(3, least=1, most=100, doc="How often it is asked in that time.")
+    num_msgs: int = count(3, least=1, most=100, doc="How many requests it gets in that time.")
 
 
 class VerifySuspect(Protocol):
-    """Verifies suspicions, and takes back those that turn out wrong."""
+    """Verifies suspicions, and withdraws those that turn out wrong."""
 
     control_only = True
     Config = VerifyConfig
@@ -60,117 +60,122 @@ class VerifySuspect(Protocol):
     needs = {"last_frames": LastFrames}
     last_frames: LastFrames
     COUNTERS = declare(
-        counter("asked", "Questions to suspected members whether they are alive."),
-        counter("confirmed", "Suspicions passed on: the member did not answer in time."),
-        counter("acquitted", "Suspected members that answered."),
+        counter("requests_sent", "Requests to suspected members."),
+        counter("confirmed", "Suspicions passed up: the member did not answer in time."),
+        counter("refuted", "Suspected members that answered."),
     )
 
     def start(self) -> None:
-        self.asked: dict[Address, int] = {}            # suspect -> since when it is asked, ns
-        self.likely: dict[Address, None] = {}          # those of them whose end another member reports
+        self.verifying: dict[Address, int] = {}        # suspect -> when its verification began, ns
+        self.likely: dict[Address, None] = {}          # those of them that another member reports as gone
         self.members: tuple[Address, ...] = ()
         self.passed: dict[Address, int] = {}           # suspect -> when its suspicion was passed up, ns
 
     @on(Suspect)
-    def suspected(self, event: Suspect) -> object:
+    def on_suspect(self, event: Suspect) -> object:
+        """Pass a certain suspicion, hold back any other until it is verified."""
         if event.certain:
             for member in event.members:
-                self.forget(member)
+                self.stop_verifying(member)
             self.watch(event.members)
             return None
         for member in event.members:
-            if member != self.me and member not in self.asked and member not in self.passed:
+            if member != self.me and member not in self.verifying and member not in self.passed:
                 self.verify(member, likely=event.accused)
         return STOP
 
     def verify(self, member: Address, likely: bool) -> None:
-        self.asked[member] = self.now_ns
+        """Begin to verify a suspicion. likely: another member reports that the process is gone."""
+        self.verifying[member] = self.now_ns
         if likely:
             self.likely[member] = None
-        self.set_timer("verdict", self.patience_ns(member), member)
-        self.ask(member)
+        self.set_timer("verdict", self.timeout_ns(member), member)
+        self.send_request(member)
 
-    def patience_ns(self, member: Address) -> int:
+    def timeout_ns(self, member: Address) -> int:
         """How long the suspect may take to answer: half as long if another member reports that it is gone."""
         return self.config.timeout_ns // (2 if member in self.likely else 1)
 
-    @timer("ask")
-    def ask(self, member: Address) -> None:
-        self.count("asked")
+    @timer("request")
+    def send_request(self, member: Address) -> None:
+        self.count("requests_sent")
         self.send(AreYouAlive(), member)
-        self.set_timer("ask", max(1, self.patience_ns(member) // self.config.num_msgs), member)
+        self.set_timer("request", max(1, self.timeout_ns(member) // self.config.num_msgs), member)
 
     @timer("verdict")
-    def verdict(self, member: Address) -> None:
-        since_ns, patience_ns, likely = self.asked[member], self.patience_ns(member), member in self.likely
+    def decide(self, member: Address) -> None:
+        """The time to answer is over."""
+        since_ns, timeout_ns, likely = self.verifying[member], self.timeout_ns(member), member in self.likely
         last_frame_ns = self.last_frames.last_frame_ns(member)
-        self.forget(member)
+        self.stop_verifying(member)
         if last_frame_ns is not None and last_frame_ns > since_ns:
             self.pass_up(Unsuspect((member,)))
-        elif self.now_ns - since_ns > patience_ns + LATE_NS:
+        elif self.now_ns - since_ns > timeout_ns + PAUSE_NS:
+            # This process did not run, so the answer may wait unread in a socket buffer.
             self.verify(member, likely)
         else:
             self.count("confirmed")
             self.watch((member,))
             self.pass_up(Suspect((member,), certain=True))
 
-    def forget(self, member: Address) -> None:
-        """Stop asking."""
-        self.asked.pop(member, None)
+    def stop_verifying(self, member: Address) -> None:
+        self.verifying.pop(member, None)
         self.likely.pop(member, None)
-        self.cancel_timer("ask", member)
+        self.cancel_timer("request", member)
         self.cancel_timer("verdict", member)
 
     @on(Unsuspect)
-    def unsuspected(self, event: Unsuspect) -> None:
+    def on_unsuspect(self, event: Unsuspect) -> None:
+        """A failure detector withdraws its suspicion."""
         for member in event.members:
-            self.forget(member)
+            self.stop_verifying(member)
             self.passed.pop(member, None)
 
     @receives(AreYouAlive)
-    def asked_us(self, header: AreYouAlive, batch: Batch) -> None:
+    def on_request(self, header: AreYouAlive, batch: Batch) -> None:
         self.send(IAmAlive(), batch.src)
         if self.members and batch.src not in self.members:
-            # It suspects us, so it has us in its view: it does not know that it was excluded from ours.
+            # The source suspects this member, so it has it in its view: it does not know that it was excluded.
             self.pass_up(ExcludedHint(batch.src, asked=True))
 
     @receives(IAmAlive)
-    def alive(self, header: IAmAlive, batch: Batch) -> None:
-        if batch.src in self.asked:
-            self.count("acquitted")
-            self.forget(batch.src)
+    def on_answer(self, header: IAmAlive, batch: Batch) -> None:
+        if batch.src in self.verifying:
+            self.count("refuted")
+            self.stop_verifying(batch.src)
             self.pass_up(Unsuspect((batch.src,)))
 
-    # --- taking back --------------------------------------------------------------------------------------------------
+    # --- withdrawing suspicions that were passed up -------------------------------------------------------------------
 
     def watch(self, members: tuple[Address, ...]) -> None:
-        """Watch suspects whose suspicion was passed up: one that is heard again is no longer suspected."""
+        """Watch for frames of members whose suspicion was passed up."""
         for member in members:
             self.passed.setdefault(member, self.now_ns)
         if self.passed and not self.timer_is_set("watch"):
             self.set_timer("watch", LATE_FRAMES_NS)
 
     @timer("watch")
-    def look(self) -> None:
+    def withdraw(self) -> None:
+        """Withdraw suspicions that frames disprove. Earlier frames do not: the network may have delayed them."""
         arrived_ns = {member: self.last_frames.last_frame_ns(member) or 0 for member in self.passed}
-        again = tuple(member for member, passed_ns in self.passed.items()
+        alive = tuple(member for member, passed_ns in self.passed.items()
                       if arrived_ns[member] > passed_ns + LATE_FRAMES_NS)
-        for member in again:
+        for member in alive:
             del self.passed[member]
-        if again:
-            self.pass_up(Unsuspect(again))
+        if alive:
+            self.pass_up(Unsuspect(alive))
         if self.passed:
             self.set_timer("watch", LATE_FRAMES_NS)
 
     @on(ViewChange)
-    def view_changed(self, event: ViewChange) -> None:
+    def on_view_change(self, event: ViewChange) -> None:
         self.members = event.view.members
-        for member in [member for member in self.asked if member not in event.view]:
-            self.forget(member)
+        for member in [member for member in self.verifying if member not in event.view]:
+            self.stop_verifying(member)
         self.passed = {member: at_ns for member, at_ns in self.passed.items() if member in event.view}
 
     @on(Left)
-    def left(self, event: Left) -> None:
-        for member in list(self.asked):
-            self.forget(member)
+    def on_left(self, event: Left) -> None:
+        for member in list(self.verifying):
+            self.stop_verifying(member)
         self.cancel_timer("watch")

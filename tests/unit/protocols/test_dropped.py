@@ -90,7 +90,7 @@ def test_pieces_of_a_message_that_is_not_under_way() -> None:
     a = Bench(Frag(FragConfig(frag_size_bytes=1000)), me="A")
     a.down(change(V1))
     a.up(multicast("A", b"p", b"q", headers=(Fragment(1, 0, 3, 3, 0),)))
-    assert a.stats()["abandoned_pieces_dropped"] == 2
+    assert a.stats()["abandoned_fragments_dropped"] == 2
 
 
 def test_messages_that_end_unfinished() -> None:
@@ -98,10 +98,10 @@ def test_messages_that_end_unfinished() -> None:
     a.down(change(V1))
     a.up(multicast("B", b"p", headers=(Fragment(1, 0, 3, 3, 0),)))
     a.up(multicast("B", b"p", headers=(Fragment(1, 0, 3, 3, 0),)))
-    assert a.stats()["unfinished_messages_dropped"] == 1, "it began again"
+    assert a.stats()["incomplete_messages_dropped"] == 1, "it began again"
     a.down(change(view_of("A", "C", counter=2), V1))
     a.up(change(view_of("A", "C", counter=2), V1))
-    assert a.stats()["unfinished_messages_dropped"] == 2, "its sender left"
+    assert a.stats()["incomplete_messages_dropped"] == 2, "its sender left"
 
 
 # --- STATE_TRANSFER ---------------------------------------------------------------------------------------------------

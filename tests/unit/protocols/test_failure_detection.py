@@ -12,11 +12,11 @@ from jgroups_py.protocols.fd_all.protocol import FdAll, FdAllConfig, Heartbeat
 from jgroups_py.protocols.fd_sock.protocol import (
     FdSock,
     FdSockConfig,
-    HereIs,
+    ListenerAddress,
+    ListenerLookup,
+    ListenerLookupReply,
+    ListenerRequest,
     SuspicionHeader,
-    ThereIs,
-    WhereIs,
-    WhoKnows,
 )
 from jgroups_py.protocols.verify_suspect.protocol import AreYouAlive, IAmAlive, VerifyConfig, VerifySuspect
 from jgroups_py.testing.bench import Bench, address, change, multicast, unicast, view_of
@@ -34,7 +34,7 @@ def ring() -> Bench:
     bench.down(Connect("demo"))
     bench.up(Listening(PLACE_A))
     bench.down(change(ABC))
-    bench.up(unicast("B", "A", headers=(HereIs(PLACE_B),)))
+    bench.up(unicast("B", "A", headers=(ListenerAddress(PLACE_B),)))
     (opened,) = opened_links(bench)
     assert opened.to == PLACE_B
     bench.up(LinkUp(opened.link, B.raw))
@@ -56,37 +56,37 @@ def test_a_listener_is_opened_on_the_transports_interface() -> None:
     assert (asked.host, asked.port) == ("127.0.0.1", 0)
 
 
-def test_new_members_are_told_where_we_listen_and_the_neighbour_is_asked() -> None:
+def test_new_members_get_the_listener_and_the_neighbour_gets_a_request_for_its_own() -> None:
     bench = Bench(FdSock())
     bench.down(Connect("demo"))
     bench.up(Listening(PLACE_A))
     bench.down(change(ABC))
     sent = bench.sent()
-    told = [batch.dest for batch in sent if isinstance(batch.headers[-1], HereIs)]
+    told = [batch.dest for batch in sent if isinstance(batch.headers[-1], ListenerAddress)]
     assert told == [B, C]
-    assert [batch.dest for batch in sent if isinstance(batch.headers[-1], WhereIs)] == [B]
+    assert [batch.dest for batch in sent if isinstance(batch.headers[-1], ListenerRequest)] == [B]
 
 
-def test_a_question_that_comes_before_the_listener_stands_is_answered_later() -> None:
+def test_a_request_that_arrives_before_the_listener_is_open_is_answered_later() -> None:
     bench = Bench(FdSock())
     bench.down(Connect("demo"))
-    bench.up(unicast("C", "A", headers=(WhereIs(),)))
-    assert bench.said(HereIs) == []
+    bench.up(unicast("C", "A", headers=(ListenerRequest(),)))
+    assert bench.said(ListenerAddress) == []
     bench.up(Listening(PLACE_A))
-    ((header, batch),) = bench.said(HereIs)
+    ((header, batch),) = bench.said(ListenerAddress)
     assert (header.physical, batch.dest) == (PLACE_A, C)
 
 
-def test_behind_a_proxy_others_are_told_the_proxys_address() -> None:
+def test_behind_a_proxy_the_proxys_address_is_announced() -> None:
     bench = Bench(FdSock(FdSockConfig(external_addr="192.0.2.7", external_port=4711)))
     bench.down(Connect("demo"))
-    bench.up(unicast("C", "A", headers=(WhereIs(),)))
+    bench.up(unicast("C", "A", headers=(ListenerRequest(),)))
     bench.up(Listening(PLACE_A))
-    ((header, _),) = bench.said(HereIs)
+    ((header, _),) = bench.said(ListenerAddress)
     assert header.physical == ("192.0.2.7", 4711)
 
 
-def test_a_broken_link_that_is_refused_is_a_certain_suspicion_told_to_all() -> None:
+def test_a_broken_link_that_is_refused_is_a_certain_suspicion_reported_to_all() -> None:
     bench = ring()
     bench.up(LinkDown(1, refused=False))
     (again,) = opened_links(bench)
@@ -106,7 +106,7 @@ def test_another_process_in_its_place_is_a_certain_suspicion() -> None:
     assert any(isinstance(output, CloseLink) and output.link == again.link for output in bench.outputs)
 
 
-def test_a_link_that_stands_again_is_no_suspicion() -> None:
+def test_a_link_that_is_established_again_is_no_suspicion() -> None:
     bench = ring()
     bench.up(LinkDown(1, refused=False))
     (again,) = opened_links(bench)
@@ -136,7 +136,7 @@ def test_a_dying_process_that_resets_the_second_link_is_tried_until_it_refuses()
     assert bench.told(Suspect) == [Suspect((B,), certain=True)]
 
 
-def test_a_neighbour_that_never_says_where_it_listens_is_suspected() -> None:
+def test_a_neighbour_that_never_announces_its_listener_is_suspected() -> None:
     bench = Bench(FdSock())
     bench.down(Connect("demo"))
     bench.down(change(ABC))
@@ -152,45 +152,46 @@ def looking() -> Bench:
     bench.down(Connect("demo"))
     bench.up(Listening(PLACE_A))
     bench.down(change(ABC))
-    bench.up(unicast("C", "A", headers=(HereIs(PLACE_C),)))
+    bench.up(unicast("C", "A", headers=(ListenerAddress(PLACE_C),)))
     return bench
 
 
-def test_a_neighbour_that_died_before_it_said_where_it_listens_is_found_out_from_what_others_know() -> None:
+def test_a_neighbour_that_died_before_it_announced_its_listener_to_this_member_is_found_by_a_lookup() -> None:
     bench = looking()
     bench.advance(240)
-    assert bench.said(WhoKnows) == []
+    assert bench.said(ListenerLookup) == []
     bench.advance(20)
-    assert [(header.member, batch.dest) for header, batch in bench.said(WhoKnows)] == [(B, None)]
-    bench.up(unicast("C", "A", headers=(ThereIs(B, PLACE_B),)))
+    assert [(header.member, batch.dest) for header, batch in bench.said(ListenerLookup)] == [(B, None)]
+    bench.up(unicast("C", "A", headers=(ListenerLookupReply(B, PLACE_B),)))
     (opened,) = opened_links(bench)
     assert opened.to == PLACE_B
     bench.up(LinkDown(opened.link, refused=True))
     assert bench.told(Suspect) == [Suspect((B,), certain=True)]
 
 
-def test_who_knows_where_a_member_listens_says_so_and_who_does_not_is_silent() -> None:
+def test_a_lookup_is_answered_only_by_members_that_have_the_listener() -> None:
     bench = looking()
     bench.sent()
-    bench.up(multicast("B", headers=(WhoKnows(C),)))
-    assert [(header, batch.dest) for header, batch in bench.said(ThereIs)] == [(ThereIs(C, PLACE_C), B)]
-    bench.up(multicast("C", headers=(WhoKnows(B),)))
-    assert bench.said(ThereIs) == []
+    bench.up(multicast("B", headers=(ListenerLookup(C),)))
+    replies = [(header, batch.dest) for header, batch in bench.said(ListenerLookupReply)]
+    assert replies == [(ListenerLookupReply(C, PLACE_C), B)]
+    bench.up(multicast("C", headers=(ListenerLookup(B),)))
+    assert bench.said(ListenerLookupReply) == []
 
 
-def test_a_place_told_by_a_stranger_or_of_somebody_else_or_too_late_is_not_believed() -> None:
+def test_a_reply_of_a_non_member_or_about_another_member_or_too_late_is_ignored() -> None:
     bench = looking()
-    bench.up(unicast("D", "A", headers=(ThereIs(B, PLACE_A),)))
-    bench.up(unicast("C", "A", headers=(ThereIs(D, PLACE_A),)))
+    bench.up(unicast("D", "A", headers=(ListenerLookupReply(B, PLACE_A),)))
+    bench.up(unicast("C", "A", headers=(ListenerLookupReply(D, PLACE_A),)))
     assert opened_links(bench) == []
-    bench.up(unicast("B", "A", headers=(HereIs(PLACE_B),)))
-    bench.up(unicast("C", "A", headers=(ThereIs(B, PLACE_A),)))
+    bench.up(unicast("B", "A", headers=(ListenerAddress(PLACE_B),)))
+    bench.up(unicast("C", "A", headers=(ListenerLookupReply(B, PLACE_A),)))
     assert [link.to for link in opened_links(bench)] == [PLACE_B]
 
 
 def test_neighbours_that_died_together_are_found_one_after_the_other() -> None:
     bench = ring()
-    bench.up(multicast("C", headers=(HereIs(PLACE_C),)))
+    bench.up(multicast("C", headers=(ListenerAddress(PLACE_C),)))
     bench.up(LinkDown(1, refused=True))
     (following,) = opened_links(bench)
     assert following.to == PLACE_C
@@ -198,7 +199,7 @@ def test_neighbours_that_died_together_are_found_one_after_the_other() -> None:
     assert bench.told(Suspect) == [Suspect((B,), True), Suspect((C,), True)]
 
 
-def test_a_goodbye_is_no_suspicion_unless_the_member_stays_in_the_view() -> None:
+def test_a_graceful_close_is_no_suspicion_unless_the_member_stays_in_the_view() -> None:
     for leaves in (True, False):
         bench = ring()
         bench.up(LinkDown(1, refused=False, graceful=True))
@@ -220,46 +221,46 @@ def test_a_certain_suspicion_is_repeated_until_the_view_changes() -> None:
 
 
 def accused(*members: Address, by: str = "B") -> Bench:
-    """Member A of the ring, which knows where C listens and is told that these are gone."""
+    """Member A of the ring, which has the listener of C and receives a report that these are gone."""
     bench = ring()
-    bench.up(unicast("C", "A", headers=(HereIs(PLACE_C),)))
+    bench.up(unicast("C", "A", headers=(ListenerAddress(PLACE_C),)))
     bench.up(multicast(by, headers=(SuspicionHeader(members, True),)))
     return bench
 
 
-def test_who_is_accused_by_another_member_is_looked_for_and_its_refusal_is_certain() -> None:
+def test_a_suspicion_that_another_member_reports_is_verified_and_a_refusal_is_certain() -> None:
     bench = accused(A, C)                                     # that we are not ourselves, we know
     assert bench.told(Suspect) == []
     (opened,) = opened_links(bench)
     assert opened.to == PLACE_C
     bench.up(LinkDown(opened.link, refused=True))
     assert bench.told(Suspect) == [Suspect((C,), True)]
-    assert bench.said(SuspicionHeader) == []                        # whoever watches it tells the others
+    assert bench.said(SuspicionHeader) == []                        # the member that monitors it reports it
     bench.up(multicast("B", headers=(SuspicionHeader((C,), True),)))
     assert bench.told(Suspect) == [Suspect((C,), True)]
     assert opened_links(bench) == []
 
 
-def test_another_process_in_the_place_of_the_accused_is_certain_too() -> None:
+def test_another_process_at_the_listener_of_the_suspect_is_certain_too() -> None:
     bench = accused(C)
     (opened,) = opened_links(bench)
     bench.up(LinkUp(opened.link, D.raw))
     assert bench.told(Suspect) == [Suspect((C,), True)]
 
 
-def test_who_is_accused_falsely_is_not_suspected_and_stays_in_the_ring() -> None:
+def test_a_falsely_reported_member_is_not_suspected_and_stays_in_the_ring() -> None:
     bench = accused(B, by="C")
     (opened,) = opened_links(bench)
     bench.up(LinkUp(opened.link, B.raw))
     assert bench.told(Suspect) == []
-    assert bench.stats()["accusations_refuted"] == 1
+    assert bench.stats()["refuted"] == 1
     assert [out.link for out in bench.outputs if isinstance(out, CloseLink)] == [opened.link]
     (watching,) = [link for link in (1, 2) if link != opened.link]
     bench.up(LinkDown(watching, refused=True))                # we still watch it
     assert bench.told(Suspect) == [Suspect((B,), True)]
 
 
-def test_an_accused_that_gives_no_answer_or_is_not_known_is_verified() -> None:
+def test_a_reported_member_that_gives_no_answer_or_whose_listener_is_unknown_is_left_to_verify_suspect() -> None:
     bench = accused(C)
     (opened,) = opened_links(bench)
     bench.up(LinkDown(opened.link, refused=False))
@@ -269,17 +270,17 @@ def test_an_accused_that_gives_no_answer_or_is_not_known_is_verified() -> None:
     assert unknown.told(Suspect) == [Suspect((C,), False, accused=True)]
 
 
-def test_a_flood_of_accusations_opens_two_links_a_second() -> None:
+def test_a_flood_of_reported_suspicions_opens_two_links_a_second() -> None:
     bench = accused(C)
     for _ in range(200):
         bench.advance(10)
         bench.up(multicast("B", headers=(SuspicionHeader((C,), True),)))
         bench.up(multicast("D", headers=(SuspicionHeader((C,), True),)))          # a stranger's word is nothing
     assert len(opened_links(bench)) == 5
-    assert bench.stats()["accusers_outside_view"] == 200
+    assert bench.stats()["non_member_suspicions_dropped"] == 200
 
 
-def test_a_check_ends_with_the_view_of_the_accused() -> None:
+def test_a_verification_ends_when_the_suspect_leaves_the_view() -> None:
     bench = accused(C)
     (opened,) = opened_links(bench)
     bench.down(change(view_of("A", "B", counter=2), ABC))
@@ -288,15 +289,15 @@ def test_a_check_ends_with_the_view_of_the_accused() -> None:
     assert bench.told(Suspect) == []
 
 
-def test_where_strangers_listen_is_kept_of_so_many_only() -> None:
+def test_listeners_of_non_members_are_bounded() -> None:
     bench = ring()
     for number in range(2000):
-        bench.up(unicast(f"X{number}", "A", headers=(HereIs(PLACE_C),)))
+        bench.up(unicast(f"X{number}", "A", headers=(ListenerAddress(PLACE_C),)))
     layer = bench.stack.find(FdSock)
     assert isinstance(layer, FdSock)
-    assert len(layer.places) <= 1003
-    bench.up(unicast("C", "A", headers=(HereIs(PLACE_C),)))
-    assert layer.places[C] == PLACE_C
+    assert len(layer.listeners) <= 1003
+    bench.up(unicast("C", "A", headers=(ListenerAddress(PLACE_C),)))
+    assert layer.listeners[C] == PLACE_C
 
 
 # --- FD_ALL ---------------------------------------------------------------------------------------------------------
@@ -323,7 +324,7 @@ def test_own_multicasts_replace_heartbeats() -> None:
     assert bench.said(Heartbeat) == []
 
 
-def test_who_is_not_heard_is_suspected_and_taken_back_when_it_is() -> None:
+def test_a_silent_member_is_suspected_until_a_frame_of_it_arrives() -> None:
     bench = beating()
     for _ in range(50):
         bench.floor.last_frames[B] = bench.now_ns
@@ -334,7 +335,7 @@ def test_who_is_not_heard_is_suspected_and_taken_back_when_it_is() -> None:
     assert bench.told(Unsuspect) == [Unsuspect((C,))]
 
 
-def test_a_process_that_was_stopped_suspects_nobody_for_that_time() -> None:
+def test_a_process_that_was_stopped_suspects_no_member_for_that_time() -> None:
     bench = beating()
     for _ in range(30):
         bench.floor.last_frames[B] = bench.floor.last_frames[C] = bench.now_ns
@@ -346,7 +347,7 @@ def test_a_process_that_was_stopped_suspects_nobody_for_that_time() -> None:
     assert bench.told(Suspect) == [Suspect((B, C))]
 
 
-def test_a_stranger_that_beats_is_hinted_at_now_and_then() -> None:
+def test_a_heartbeat_of_a_non_member_is_a_hint_at_a_bounded_rate() -> None:
     bench = beating()
     for _ in range(10):
         bench.up(multicast("D", headers=(Heartbeat(),)))
@@ -386,7 +387,7 @@ def test_a_member_that_does_not_answer_is_suspected_after_the_timeout() -> None:
     assert bench.told(Suspect) == [Suspect((B,), True)]
 
 
-def test_who_is_accused_by_another_member_has_half_the_time_to_answer() -> None:
+def test_a_member_that_another_one_reports_has_half_the_time_to_answer() -> None:
     bench = verifier()
     bench.up(Suspect((B,), accused=True))
     bench.up(Suspect((C,)))
@@ -396,7 +397,7 @@ def test_who_is_accused_by_another_member_has_half_the_time_to_answer() -> None:
     assert bench.told(Suspect) == [Suspect((C,), certain=True)]
 
 
-def test_a_member_that_answers_is_acquitted() -> None:
+def test_the_suspicion_of_a_member_that_answers_is_withdrawn() -> None:
     bench = verifier()
     bench.up(Suspect((B, C)))
     bench.up(unicast("B", "A", headers=(IAmAlive(),)))
@@ -414,7 +415,7 @@ def test_any_frame_counts_as_an_answer() -> None:
     assert bench.told(Suspect) == []
 
 
-def test_a_verdict_that_is_late_because_we_were_stopped_is_not_passed() -> None:
+def test_a_deadline_that_fires_late_because_this_process_was_stopped_begins_anew() -> None:
     bench = verifier()
     bench.up(Suspect((B,)))
     bench.stack.advance(bench.now_ns + millis(20_000))
@@ -423,7 +424,7 @@ def test_a_verdict_that_is_late_because_we_were_stopped_is_not_passed() -> None:
     assert bench.told(Suspect) == [Suspect((B,), True)]
 
 
-def test_who_is_heard_well_after_its_suspicion_went_on_is_unsuspected() -> None:
+def test_a_suspicion_is_withdrawn_when_frames_arrive_well_after_it_was_passed_up() -> None:
     bench = verifier()
     bench.up(Suspect((B,), certain=True))
     bench.advance(100)
@@ -435,14 +436,14 @@ def test_who_is_heard_well_after_its_suspicion_went_on_is_unsuspected() -> None:
     assert bench.told(Unsuspect) == [Unsuspect((B,))]
 
 
-def test_the_question_is_answered() -> None:
+def test_a_request_is_answered() -> None:
     bench = verifier()
     bench.up(unicast("C", "A", headers=(AreYouAlive(),)))
     assert [batch.dest for _, batch in bench.said(IAmAlive)] == [C]
     assert bench.told(ExcludedHint) == []
 
 
-def test_a_question_of_a_stranger_is_answered_and_hinted_at() -> None:
+def test_a_request_of_a_non_member_is_answered_and_a_hint() -> None:
     bench = verifier()
     bench.up(unicast("D", "A", headers=(AreYouAlive(),)))
     assert [batch.dest for _, batch in bench.said(IAmAlive)] == [D]

@@ -10,10 +10,10 @@ from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.events import AppBusy
 from jgroups_py.protocols.flow import FlowConfig, Mfc, Ufc
 from jgroups_py.protocols.flow.headers import (
-    MulticastGranted,
+    MulticastCreditRequest,
+    MulticastGrant,
     MulticastMark,
-    MulticastWanted,
-    UnicastGranted,
+    UnicastGrant,
     UnicastMark,
 )
 from jgroups_py.testing.bench import Bench, Flying, Group, change, multicast, unicast, view_of
@@ -81,16 +81,16 @@ def test_a_busy_application_stops_its_senders_and_frees_them_again(layer: type[M
     assert len(pair["B"].payloads()) == 1000
 
 
-def test_grants_wait_while_anybody_says_busy() -> None:
+def test_grants_are_deferred_while_any_layer_reports_busy() -> None:
     b = Bench(Mfc(CONFIG), me="B")
     b.up(change(V1))
     b.down(AppBusy(True))
     b.down(AppBusy(True, "state"))
     b.up(multicast("A", headers=(MulticastMark(5000),)))
     b.down(AppBusy(False))
-    assert b.said(MulticastGranted) == []
+    assert b.said(MulticastGrant) == []
     b.down(AppBusy(False, "state"))
-    [(granted, batch)] = b.said(MulticastGranted)
+    [(granted, batch)] = b.said(MulticastGrant)
     assert (granted.position, batch.dest) == (5000, V1.members[0])
 
 
@@ -99,9 +99,9 @@ def test_the_slowest_member_counts_for_multicasts() -> None:
     a.up(change(V1))
     a.down(multicast("A", *[KB] * 150))
     a.sent()
-    a.up(unicast("B", "A", headers=(MulticastGranted(CREDITS),)))
+    a.up(unicast("B", "A", headers=(MulticastGrant(CREDITS),)))
     assert sent_bytes(a) == 0
-    a.up(unicast("C", "A", headers=(MulticastGranted(20_000),)))
+    a.up(unicast("C", "A", headers=(MulticastGrant(20_000),)))
     assert sent_bytes(a) == 20_000
 
 
@@ -121,16 +121,16 @@ def test_the_crash_of_a_slow_receiver_frees_a_blocked_sender(layer: type[Mfc] | 
     a.up(change(V1))
     a.down(multicast("A", *[KB] * 150) if layer is Mfc else unicast("A", "C", *[KB] * 150))
     if layer is Mfc:
-        a.up(unicast("B", "A", headers=(MulticastGranted(CREDITS),)))
+        a.up(unicast("B", "A", headers=(MulticastGrant(CREDITS),)))
     assert a.stack.pending_bytes() == 50_000
     a.up(change(view_of("A", "B", counter=2), V1))
     assert a.stack.pending_bytes() == 0
     assert sent_bytes(a) == 150_000
 
 
-def test_a_lost_grant_is_asked_for() -> None:
+def test_a_lost_grant_is_requested_again() -> None:
     pair = group(Mfc, "AB")
-    pair.fate = losing(MulticastGranted, 5)
+    pair.fate = losing(MulticastGrant, 5)
     for _ in range(30):
         pair["A"].down(multicast("A", *[KB] * 10))
     pair.run(2000)
@@ -140,7 +140,7 @@ def test_a_lost_grant_is_asked_for() -> None:
 
 def test_a_lost_request_is_repeated() -> None:
     pair = group(Mfc, "AB")
-    losses = {MulticastGranted: losing(MulticastGranted, 6), MulticastWanted: losing(MulticastWanted, 2)}
+    losses = {MulticastGrant: losing(MulticastGrant, 6), MulticastCreditRequest: losing(MulticastCreditRequest, 2)}
     pair.fate = lambda flying: () if any(not fate(flying) for fate in losses.values()) else (0.0,)
     for _ in range(30):
         pair["A"].down(multicast("A", *[KB] * 10))
@@ -148,19 +148,19 @@ def test_a_lost_request_is_repeated() -> None:
     assert len(pair["B"].payloads()) == 300
 
 
-def test_a_joiner_owes_nothing_for_what_was_sent_before() -> None:
+def test_a_joiner_starts_at_the_present_position() -> None:
     a = Bench(Mfc(CONFIG), me="A")
     two = view_of("A", "B")
     a.up(change(two))
     a.down(multicast("A", *[KB] * 90))
-    a.up(unicast("B", "A", headers=(MulticastGranted(90_000),)))
+    a.up(unicast("B", "A", headers=(MulticastGrant(90_000),)))
     a.sent()
     a.up(change(view_of("A", "B", "C", counter=2), two))
     a.down(multicast("A", *[KB] * 150))
     assert sent_bytes(a) == CREDITS
 
 
-def test_survivors_keep_their_debts_over_a_view_change() -> None:
+def test_survivors_keep_what_they_granted_over_a_view_change() -> None:
     a = Bench(Mfc(CONFIG), me="A")
     a.up(change(V1))
     a.down(multicast("A", *[KB] * 90))
@@ -179,18 +179,18 @@ def test_a_grant_from_before_a_members_return_is_stale() -> None:
     a.up(change(alone, V1))
     a.up(change(again, alone))
     for position in (20_000, 60_000):
-        a.up(unicast("B", "A", headers=(MulticastGranted(position),)))
+        a.up(unicast("B", "A", headers=(MulticastGrant(position),)))
     assert a.stats()["stale_grants"] == 2
 
 
-def test_nobody_else_means_no_limit() -> None:
+def test_without_receivers_there_is_no_limit() -> None:
     a = Bench(Mfc(CONFIG), me="A")
     a.up(change(view_of("A")))
     a.down(multicast("A", *[KB] * 500))
     assert sent_bytes(a) == 500_000
 
 
-def test_messages_to_strangers_and_to_ourselves_pass() -> None:
+def test_messages_to_non_members_and_to_this_member_itself_pass() -> None:
     a = Bench(Ufc(CONFIG), me="A")
     a.up(change(V1))
     a.down(unicast("A", "X", *[KB] * 500))
@@ -227,7 +227,7 @@ def test_marks_and_grants_cost_a_few_messages_per_credit() -> None:
 def test_a_mark_that_comes_before_our_view_is_answered() -> None:
     b = Bench(Ufc(CONFIG), me="B")
     b.up(unicast("J", "B", headers=(UnicastMark(700),)))
-    [(granted, _)] = b.said(UnicastGranted)
+    [(granted, _)] = b.said(UnicastGrant)
     assert granted.position == 700
 
 

@@ -1,4 +1,4 @@
-"""FLOW on its own: who is asked, who counts, what goes over the wire. The strategies: test_flow_strategies.py."""
+"""FLOW on its own: requests, receivers that count, headers. The strategies: test_flow_strategies.py."""
 from __future__ import annotations
 
 from collections.abc import Hashable
@@ -8,12 +8,12 @@ from jgroups_py.model.events import AppBusy, Disconnect
 from jgroups_py.model.outputs import CountedAsReceiver, GroupConnected, SkipMulticasts
 from jgroups_py.protocols.flow import FlowControl, FlowControlConfig
 from jgroups_py.protocols.flow.headers import (
-    ClosingHeader,
-    Counted,
+    CountedAsReceiverHeader,
     FlowMark,
-    ReceivingHeader,
+    ReceiverLeaving,
+    ReceiverTag,
     StatusHeader,
-    StatusWanted,
+    StatusRequest,
 )
 from jgroups_py.protocols.flow.strategies import Max
 from jgroups_py.testing.bench import Bench, Group, change, multicast, unicast, view_of
@@ -42,7 +42,7 @@ def flood(made: Bench, times: int) -> None:
         made.down(multicast("A", *[KB] * 10))
 
 
-def test_a_group_that_says_nothing_sends_nothing() -> None:
+def test_an_idle_group_sends_nothing() -> None:
     group = Group(lambda name: [FlowControl(FlowControlConfig(window_bytes=W))], "ABC")
     group.install(V1)
     flood(group["A"], 5)
@@ -61,18 +61,18 @@ def test_the_end_of_what_was_sent_is_acknowledged_too() -> None:
     assert [mark.position for mark, _ in a.said(FlowMark)] == [10_000]
 
 
-def test_who_does_not_answer_is_asked_and_after_the_timeout_counts_no_more() -> None:
+def test_a_receiver_that_does_not_answer_gets_requests_and_after_the_timeout_no_longer_counts() -> None:
     a = bench("min,t:1s")
     flood(a, 20)
     a.advance(400)
     a.up(status("B", W))
-    assert {batch.dest.name for _, batch in a.said(StatusWanted) if batch.dest} == {"B", "C"}
+    assert {batch.dest.name for _, batch in a.said(StatusRequest) if batch.dest} == {"B", "C"}
     a.advance(500)
     a.up(status("B", W))
     assert sent_bytes(a) == 0
     a.advance(100)
     said = [(batch.headers[-1], batch.dest and batch.dest.name) for batch in a.floor.fallen if batch.headers]
-    assert (Counted(False), "C") in said
+    assert (CountedAsReceiverHeader(False), "C") in said
     assert sent_bytes(a) == 100_000
 
 
@@ -87,7 +87,7 @@ def test_a_receiver_that_is_slow_but_answers_is_waited_for() -> None:
     assert "receivers_silent" not in a.stats()
 
 
-def test_who_answers_again_from_far_behind_is_not_counted_before_it_has_caught_up() -> None:
+def test_a_silent_receiver_far_behind_is_not_counted_before_it_has_caught_up() -> None:
     a = bench("min,t:1s,rrwm:1")
     flood(a, 20)
     a.up(status("B", W))
@@ -97,12 +97,12 @@ def test_who_answers_again_from_far_behind_is_not_counted_before_it_has_caught_u
     flood(a, 20)
     a.sent()
     a.up(status("C", 20_000))
-    assert a.said(Counted) == []
+    assert a.said(CountedAsReceiverHeader) == []
     a.up(status("C", 2 * W))
-    assert [counted.in_group for counted, _ in a.said(Counted)] == [True]
+    assert [counted.in_group for counted, _ in a.said(CountedAsReceiverHeader)] == [True]
 
 
-def test_answers_of_strangers_and_of_the_past_change_nothing() -> None:
+def test_answers_of_non_members_and_stale_ones_change_nothing() -> None:
     a = bench()
     flood(a, 20)
     for answer in (status("Z", W), status("B", 2 * W), status("B", W, 0)):
@@ -111,31 +111,31 @@ def test_answers_of_strangers_and_of_the_past_change_nothing() -> None:
     a.up(status("B", 40_000))
     a.up(status("C", 50_000))
     assert a.stack.pending_bytes() == 50_000
-    assert a.stats()["statuses_of_strangers"] == 1
+    assert a.stats()["non_member_statuses"] == 1
     assert a.stats()["stale_statuses"] == 3
 
 
-def test_a_member_that_is_about_to_leave_holds_nobody() -> None:
+def test_a_member_that_is_about_to_leave_holds_up_no_sender() -> None:
     a = bench()
     flood(a, 20)
     a.up(status("B", W))
     a.sent()
-    a.up(multicast("C", headers=(ClosingHeader(),), flags=NO_FC))
+    a.up(multicast("C", headers=(ReceiverLeaving(),), flags=NO_FC))
     assert sent_bytes(a) == 100_000
     c = bench(me="C")
     c.down(Disconnect())
-    assert len(c.said(ClosingHeader)) == 1
+    assert len(c.said(ReceiverLeaving)) == 1
 
 
-def test_a_member_with_a_tag_tells_it_to_those_it_has_not_met() -> None:
+def test_a_member_with_a_tag_announces_it_to_new_members() -> None:
     b = bench("max", me="B", gtag="1001")
-    assert {batch.dest.name for said, batch in b.said(ReceivingHeader) if batch.dest and said.tag == 1001} == {"A", "C"}
-    assert bench("max", me="B").said(ReceivingHeader) == []
+    assert {batch.dest.name for said, batch in b.said(ReceiverTag) if batch.dest and said.tag == 1001} == {"A", "C"}
+    assert bench("max", me="B").said(ReceiverTag) == []
 
 
-def test_what_a_member_says_before_we_have_its_view_counts_in_it() -> None:
+def test_a_tag_that_arrives_before_its_view_counts_in_it() -> None:
     a = bench("tagged,g:7/1")
-    a.up(unicast("D", "A", headers=(ReceivingHeader(W, 7),)))
+    a.up(unicast("D", "A", headers=(ReceiverTag(W, 7),)))
     assert a.stats()["connected"] == 0
     a.up(change(view_of("A", "B", "C", "D", counter=2), V1))
     assert a.stats()["connected"] == 1
@@ -149,7 +149,7 @@ def test_too_few_receivers_hold_back_everything_but_what_is_exempt() -> None:
     a.down(multicast("A", b"exempt", flags=NO_FC))
     assert [batch.payloads for batch in a.sent()] == [(b"exempt",)]
     for member in "BC":
-        a.up(unicast(member, "A", headers=(ReceivingHeader(W, 7),)))
+        a.up(unicast(member, "A", headers=(ReceiverTag(W, 7),)))
     assert [batch.payloads for batch in a.sent()] == [(b"",)]
     assert [output.connected for output in a.outputs if isinstance(output, GroupConnected)] == [False, True]
 
@@ -185,20 +185,20 @@ def test_the_departure_of_a_sender_ends_the_gap_it_left() -> None:
     assert [output.on for output in b.outputs if isinstance(output, SkipMulticasts)] == [True, False]
 
 
-def test_a_receiver_is_told_whether_it_counts() -> None:
+def test_a_receiver_is_notified_whether_it_counts() -> None:
     b = bench(me="B")
     for in_group in (False, True):
-        b.up(unicast("A", "B", headers=(Counted(in_group),)))
+        b.up(unicast("A", "B", headers=(CountedAsReceiverHeader(in_group),)))
     assert [output.in_group for output in b.outputs if isinstance(output, CountedAsReceiver)] == [False, True]
 
 
 class Trickle(Max):
     """A strategy of one's own: a thousand bytes more with every answer."""
 
-    def setup(self, who: Hashable, position: int) -> None:
+    def setup(self, receiver: Hashable, position: int) -> None:
         self.limit = 1000
 
-    def status(self, who: Hashable, position: int, window: int, tag: int | None) -> None:
+    def status(self, receiver: Hashable, position: int, window: int, tag: int | None) -> None:
         self.limit = (self.limit or 0) + 1000
 
 
@@ -211,7 +211,7 @@ def test_a_strategy_of_ones_own_decides() -> None:
     assert a.stack.pending_bytes() == 8000
 
 
-def test_who_joins_owes_nothing_for_what_was_sent_before() -> None:
+def test_a_joiner_starts_at_the_present_position() -> None:
     a = bench("min,t:1s")
     flood(a, 9)
     a.up(status("B", 90_000))

@@ -24,8 +24,8 @@ def settings(group_min_size: int = 0, tag: int | None = None) -> StrategySetting
 
 def test_accept_4_12_below_the_group_minimum_size_the_limit_is_frozen() -> None:
     group = Min(settings(3), START)
-    for who in (1, 2, 2):
-        group.status(who, 6000, W, None)
+    for receiver in (1, 2, 2):
+        group.status(receiver, 6000, W, None)
         assert group.limit == START
         assert not group.connected
     group.status(3, 6000, W, None)
@@ -33,11 +33,11 @@ def test_accept_4_12_below_the_group_minimum_size_the_limit_is_frozen() -> None:
     assert group.connected
 
 
-def test_accept_4_12_who_is_a_window_behind_the_slowest_is_not_admitted() -> None:
+def test_accept_4_12_a_receiver_a_window_behind_the_slowest_is_not_admitted() -> None:
     group = Min(settings(2), START)
     limits = []
-    for who, position in enumerate((2 * W, W - 1, W)):
-        group.status(who, position, W, None)
+    for receiver, position in enumerate((2 * W, W - 1, W)):
+        group.status(receiver, position, W, None)
         limits.append(max(group.limit or 0, START))
     assert limits == [START, START, START]
     assert group.receivers() == 2
@@ -47,13 +47,13 @@ def test_accept_4_12_the_limit_is_the_lowest_position_and_window_of_those_admitt
     window = 10_000
     group = Min(StrategySettings(window, None, 2), START)
     limits = []
-    for who, position in enumerate((2 * window, window - 1, window)):
-        group.status(who, position, window, None)
+    for receiver, position in enumerate((2 * window, window - 1, window)):
+        group.status(receiver, position, window, None)
         limits.append(group.limit)
     assert limits == [START, START, 2 * window]
 
 
-def test_max_goes_by_the_fastest_and_needs_nobody() -> None:
+def test_max_goes_by_the_fastest_and_requires_no_receiver() -> None:
     group = Max(settings(3, tag=7))
     assert group.connected
     group.status("slow", 100, W, None)
@@ -68,9 +68,9 @@ def test_max_goes_by_the_fastest_and_needs_nobody() -> None:
 
 def test_tagged_goes_by_the_slowest_with_the_tag() -> None:
     group = Tagged(settings(2, tag=1001))
-    group.setup("anybody", 0)
-    for who, position in (("a", 500), ("b", 300)):
-        group.status(who, position, W, 1001)
+    group.setup("not answered", 0)
+    for receiver, position in (("a", 500), ("b", 300)):
+        group.status(receiver, position, W, 1001)
     group.status("other tag", 0, W, 1002)
     group.status("no tag", 0, W, None)
     assert group.limit == 300 + W
@@ -82,7 +82,7 @@ def test_tagged_goes_by_the_slowest_with_the_tag() -> None:
     assert group.limit == 300 + W                      # frozen
 
 
-def test_who_was_set_up_counts_before_its_first_answer() -> None:
+def test_a_receiver_that_was_set_up_counts_before_its_first_answer() -> None:
     group = Min(settings())
     group.setup("a", 1000)
     group.status("b", 5000, W, None)
@@ -124,8 +124,9 @@ INVALID = [
     ("min,t:0s", "at least 1ns"), ("min,t:-1s", "is not a duration"), ("min,t:soon", "is not a duration"),
     ("min,g:x", "is not a whole number"), ("min,g:/x", "is not a whole number"), ("min,g:/-1", "out of range"),
     ("tagged,g:18446744073709551616", "64 bits"), ("min,g:/3,g:/4", "twice"), ("min,t:5s,t:6s", "twice"),
-    ("min,,t:5s", "is no option"), ("min,x:1", "is no option"), ("min,g", "is no option"), ("g:/3", "no strategy"),
-    (",g:/3", "no strategy"), ("min,rrwm:0", "out of range"), ("min,rrwm:", "is not a whole number"),
+    ("min,,t:5s", "is no option"), ("min,x:1", "is no option"), ("min,g", "is no option"),
+    ("g:/3", "does not begin with a strategy"),
+    (",g:/3", "does not begin with a strategy"), ("min,rrwm:0", "out of range"), ("min,rrwm:", "is not a whole number"),
     ("nowhere:Class", "cannot be imported"), (".:x", "does not begin with a dot"),
     ("jgroups_py.testing.bench:Bench", "is no subclass"),
     ("min,t:100ms", "below status_interval"),
@@ -133,7 +134,7 @@ INVALID = [
 
 
 @pytest.mark.parametrize(("text", "why"), INVALID)
-def test_accept_4_12_every_invalid_form_of_fc_is_refused_and_says_what_is_allowed(text: str, why: str) -> None:
+def test_accept_4_12_every_invalid_form_of_fc_is_refused_and_names_what_is_allowed(text: str, why: str) -> None:
     with pytest.raises(ConfigError) as caught:
         load("flow", {"fc": text})
     assert why in str(caught.value)
@@ -153,7 +154,7 @@ def test_fc_and_properties_complete_each_other() -> None:
     assert FlowControlConfig(strategy="tagged", group_tag=1001, group_min_size=3).settings == config.settings
 
 
-def test_the_profile_says_which_defaults_hold() -> None:
+def test_the_profile_selects_the_defaults() -> None:
     assert FlowControlConfig().timeout_ns == seconds(5)
     assert FlowControlConfig(profile="aeron-1.26").timeout_ns == seconds(2)
     assert FlowControlConfig(profile="aeron-1.26", fc="min,t:3s").timeout_ns == seconds(3)

@@ -1,4 +1,4 @@
-"""FRAG: large messages, their neighbours, views in the middle, nonsense."""
+"""FRAG: large messages, their neighbours, views in the middle, implausible headers."""
 from __future__ import annotations
 
 from random import Random
@@ -96,13 +96,13 @@ def test_flags_and_application_headers_survive() -> None:
     assert (batch.flags, batch.headers, batch.payloads) == (OOB, (mine,), (body(5000),))
 
 
-def test_pieces_of_oob_messages_are_not_oob() -> None:
+def test_fragments_of_oob_messages_are_not_oob() -> None:
     a, _ = member("A")
     a.down(unicast("A", "B", body(5000), flags=OOB))
     assert [batch.flags for batch in a.sent()] == [0]
 
 
-def test_pieces_leave_room_for_large_application_headers() -> None:
+def test_fragments_leave_room_for_large_application_headers() -> None:
     a, _ = member("A", frag_size_bytes=60_000)
     a.down(unicast("A", "B", body(59_000), headers=(AppHeaders({200: bytes(20_000)}),)))
     [batch] = a.sent()
@@ -129,7 +129,7 @@ def test_unicasts_and_unreliable_multicasts_do_not_wait_behind_a_large_multicast
     assert [batch.payloads for batch in a.sent()] == [(b"you",)]
 
 
-def test_an_unfinished_multicast_begins_again_when_somebody_joins() -> None:
+def test_an_incomplete_multicast_begins_again_when_a_member_joins() -> None:
     both = Group(lambda name: [Loop(), Frag(CONFIG)], "ABJ")
     both.install(V1)
     loop = both["A"].stack.find(Loop)
@@ -147,7 +147,7 @@ def test_an_unfinished_multicast_begins_again_when_somebody_joins() -> None:
         assert both[name].payloads() == [body(50_000), b"behind"]
         assert both[name].stats()["reassembly_bytes"] == 0
     assert both["A"].stats()["restarted"] == 1
-    assert both["J"].stats()["headless_pieces_dropped"] > 0
+    assert both["J"].stats()["headless_fragments_dropped"] > 0
 
 
 def test_a_multicast_that_waited_for_the_view_does_not_come_twice() -> None:
@@ -198,13 +198,13 @@ def test_a_restarted_message_replaces_its_first_attempt() -> None:
     Fragment(1, 0, 0, 5000, 0), Fragment(1, 0, 5, 4, 0), Fragment(1, 0, 5000, 1 << 31, 0), Fragment(1, 2, 5, 5000, 0),
     Fragment(1, 0, 1, 2000, 0), Fragment(1, 0, 1, 500, 0),
 ])
-def test_nonsense_is_dropped_and_counted(header: Fragment) -> None:
+def test_an_implausible_header_is_dropped_and_counted(header: Fragment) -> None:
     b, _ = member("B")
     b.up(unicast("A", "B", body(1000), headers=(header,)))
     stats = b.stats()
     assert b.payloads() == []
-    assert sum(stats.get(name, 0) for name in ("nonsense_dropped", "headless_pieces_dropped",
-                                               "broken_messages_dropped")) == 1
+    assert sum(stats.get(name, 0) for name in ("implausible_dropped", "headless_fragments_dropped",
+                                               "inconsistent_messages_dropped")) == 1
     assert stats["reassembly_bytes"] == 0
 
 
@@ -221,7 +221,7 @@ def test_reassembly_is_bounded() -> None:
     assert [note.level for note in b.outputs] == ["error"]
 
 
-def test_small_pieces_of_members_are_bounded_by_what_they_take() -> None:
+def test_small_fragments_of_members_are_bounded_by_what_they_take() -> None:
     """One byte each: they would take 60 times of what they count."""
     b, _ = member("B", max_message_bytes="1M", max_reassembly_bytes="1M")
     layer = b.stack.find(Frag)
@@ -229,72 +229,72 @@ def test_small_pieces_of_members_are_bounded_by_what_they_take() -> None:
     most = 0
     for index in range(20_000):
         b.up(unicast("A", "B", b"x", headers=(Fragment(1, index, 1 << 20, 1 << 20, 0),)))
-        most = max(most, sum(partial.memory_bytes for partial in layer.partials.values()))
+        most = max(most, sum(one.memory_bytes for one in layer.reassemblies.values()))
     assert most <= (1 << 20) * 5 // 4
     assert b.stats()["no_room_dropped"] == 1
     assert layer.memory_bytes == layer.kept_bytes == 0
 
 
-# --- strangers --------------------------------------------------------------------------------------------------------
+# --- non-members ------------------------------------------------------------------------------------------------------
 
-def first_piece(src: str, nbytes: int, announced: int = 1 << 20, index: int = 0) -> Batch:
-    """The first piece of somebody's large message."""
+def first_fragment(src: str, nbytes: int, announced: int = 1 << 20, index: int = 0) -> Batch:
+    """The first fragment of a large message."""
     return unicast(src, "B", bytes(nbytes), headers=(Fragment(1, index, 1000, announced, 0),))
 
 
-def test_what_strangers_announce_costs_a_member_nothing() -> None:
+def test_what_non_members_announce_takes_no_memory() -> None:
     b, _ = member("B", max_message_bytes="2M", max_reassembly_bytes="2M")
     for number in range(5):
-        b.up(first_piece(f"X{number}", 10, 2 << 20))
+        b.up(first_fragment(f"X{number}", 10, 2 << 20))
     for index in range(200):
         b.up(unicast("A", "B", body(1000), headers=(Fragment(1, index, 200, 200_000, 0),)))
     assert b.payloads("A") == [body(1000) * 200]
     assert b.stats()["reassembly_bytes"] == 50
 
 
-def test_strangers_share_a_small_room() -> None:
-    b, _ = member("B", max_stranger_bytes="64K")
+def test_non_members_share_a_small_room() -> None:
+    b, _ = member("B", max_non_member_bytes="64K")
     for number in range(1000):
-        b.up(first_piece(f"X{number}", 1))
-    assert b.stats()["no_room_for_strangers_dropped"] == 1000 - (64 << 10) // 577
+        b.up(first_fragment(f"X{number}", 1))
+    assert b.stats()["no_room_for_non_members_dropped"] == 1000 - (64 << 10) // 577
     assert b.outputs == [], "not a line in the log for each"
-    b.up(first_piece("Y", 100_000))
+    b.up(first_fragment("Y", 100_000))
     assert b.stats()["reassembly_bytes"] < 200
 
 
-def test_many_small_pieces_of_a_stranger_are_counted_as_what_they_take() -> None:
-    b, _ = member("B", max_stranger_bytes="64K")
+def test_many_small_fragments_of_a_non_member_are_counted_as_what_they_take() -> None:
+    b, _ = member("B", max_non_member_bytes="64K")
     for index in range(1000):
-        b.up(first_piece("X", 2, index=index))
-    assert b.stats()["no_room_for_strangers_dropped"] == 1
+        b.up(first_fragment("X", 2, index=index))
+    assert b.stats()["no_room_for_non_members_dropped"] == 1
     assert b.stats()["reassembly_bytes"] == 0
 
 
-def test_a_small_message_of_a_stranger_arrives() -> None:
+def test_a_small_message_of_a_non_member_arrives() -> None:
     b, _ = member("B")
     for index in range(3):
         b.up(unicast("X", "B", body(1000), headers=(Fragment(1, index, 3, 3000, 0),)))
     assert b.payloads("X") == [body(1000) * 3]
 
 
-def test_what_a_stranger_does_not_end_is_dropped_after_a_while_each_in_its_time() -> None:
-    b, _ = member("B", stranger_timeout_ns="10s")
-    b.up(first_piece("X", 100))
-    b.up(first_piece("A", 100))
+def test_an_incomplete_message_of_a_non_member_is_dropped_after_the_timeout_each_in_its_time() -> None:
+    b, _ = member("B", non_member_timeout_ns="10s")
+    b.up(first_fragment("X", 100))
+    b.up(first_fragment("A", 100))
     b.advance(6000)
-    b.up(first_piece("Y", 100))
+    b.up(first_fragment("Y", 100))
     b.advance(4000)
-    assert b.stats()["late_messages_dropped"] == 1
+    assert b.stats()["timed_out_messages_dropped"] == 1
     assert b.stats()["reassembly_bytes"] == 200
     b.advance(6000)
-    assert b.stats()["late_messages_dropped"] == 2
+    assert b.stats()["timed_out_messages_dropped"] == 2
     b.advance(60_000)
     assert b.stats()["reassembly_bytes"] == 100, "a member's message is kept"
 
 
-def test_a_stranger_that_becomes_a_member_keeps_what_it_began() -> None:
-    b, _ = member("B", max_stranger_bytes="64K")
-    b.up(first_piece("J", 1000, 100_000))
+def test_a_non_member_that_becomes_a_member_keeps_what_it_began() -> None:
+    b, _ = member("B", max_non_member_bytes="64K")
+    b.up(first_fragment("J", 1000, 100_000))
     b.up(change(W, V1))
     b.advance(60_000)
     for index in range(1, 1000):
@@ -302,17 +302,17 @@ def test_a_stranger_that_becomes_a_member_keeps_what_it_began() -> None:
     assert b.payloads("J") == [bytes(100_000)]
     layer = b.stack.find(Frag)
     assert isinstance(layer, Frag)
-    assert (layer.strange_bytes, layer.kept_bytes) == (0, 0)
+    assert (layer.non_member_bytes, layer.kept_bytes) == (0, 0)
 
 
-def test_while_the_view_changes_strangers_may_be_members_already() -> None:
-    b, _ = member("B", max_stranger_bytes="64K")
+def test_while_the_view_changes_non_members_may_be_members_already() -> None:
+    b, _ = member("B", max_non_member_bytes="64K")
     b.up(Frozen({}))
     for src in ("J", "X"):
         for index in range(10):
             b.up(unicast(src, "B", bytes(20_000), headers=(Fragment(1, index, 11, 220_000, 0),)))
     b.up(change(W, V1))
-    assert b.stats()["no_room_for_strangers_dropped"] == 1
+    assert b.stats()["no_room_for_non_members_dropped"] == 1
     for src in ("J", "X"):
         b.up(unicast(src, "B", bytes(20_000), headers=(Fragment(1, 10, 11, 220_000, 0),)))
     assert b.payloads() == [bytes(220_000)]
@@ -336,7 +336,7 @@ def test_a_fragment_must_fit_a_frame() -> None:
         Bench(Frag(FragConfig(frag_size_bytes="64K")), me="A")
 
 
-def test_messages_to_ourselves_stay_whole() -> None:
+def test_messages_to_this_member_itself_stay_whole() -> None:
     bench = Bench(Frag(CONFIG), me="A")
     bench.down(unicast("A", "A", body(5000)))
     assert bench.payloads() == [body(5000)]

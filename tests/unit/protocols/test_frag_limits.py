@@ -18,14 +18,14 @@ def member() -> Bench:
     return bench
 
 
-@pytest.mark.parametrize(("size", "pieces"), [(999, 0), (1000, 0), (1001, 2), (2000, 2), (2001, 3), (5000, 5)])
-def test_a_message_is_taken_apart_only_if_it_is_larger_than_a_piece(size: int, pieces: int) -> None:
+@pytest.mark.parametrize(("size", "fragments"), [(999, 0), (1000, 0), (1001, 2), (2000, 2), (2001, 3), (5000, 5)])
+def test_a_message_is_fragmented_only_if_it_is_larger_than_a_fragment(size: int, fragments: int) -> None:
     a = member()
     a.down(unicast("A", "B", bytes(size)))
     fallen = a.sent()
     assert sum(len(payload) for batch in fallen for payload in batch.payloads) == size
     found = [len(batch) for batch in fallen if isinstance(batch.headers[-1] if batch.headers else None, Fragment)]
-    assert sum(found) == pieces
+    assert sum(found) == fragments
 
 
 @pytest.mark.parametrize(("size", "refused"), [(5000, 0), (5001, 1)])
