@@ -95,10 +95,11 @@ class GmqttFederation(MembershipListener):
         self.link = link
         self.places = places
         self.rejoining: asyncio.Task[None] | None = None
+        self.has_left = False                            # for good, by `leave`
+        self.changed: Callable[[], None] = lambda: None  # is called when members have come or gone
         self._settle = settle
         self._membership: Membership | None = None
         self._last_members: tuple[Member, ...] = ()
-        self._has_left = False
         self._server: Any = None
         self._calls: dict[str, OutgoingCall] = {}
         self._streams: dict[int, asyncio.Task[Any]] = {}
@@ -192,7 +193,7 @@ class GmqttFederation(MembershipListener):
                 self._last_members = await self._loop.run_in_executor(None, membership.members)
         return [{
             "name": member.name, "addr": place_text(member.place), "tags": dict(member.tags),
-            "status": "STATUS_LEFT" if self._has_left and member.name == self.link.options.name
+            "status": "STATUS_LEFT" if self.has_left and member.name == self.link.options.name
             else STATUSES[member.state]} for member in self._last_members]
 
     async def join(self, places: Sequence[PhysicalAddress]) -> None:
@@ -220,11 +221,12 @@ class GmqttFederation(MembershipListener):
 
     async def leave(self) -> None:
         """Leave Serf for good: other nodes see it as left. It can be joined again after a restart only."""
-        self._has_left = True
+        self.has_left = True
         await self._leave_serf()
         now_ns = monotonic_ns()
         for name in list(self.link.peers):
             self.link.member_left(name, now_ns)
+        self.changed()
         self.wake()
 
     def force_leave(self, name: str) -> None:
@@ -263,6 +265,7 @@ class GmqttFederation(MembershipListener):
         def now() -> None:
             if not self._is_stopped:
                 what(about, monotonic_ns())
+                self.changed()
                 self.wake()
         with suppress(RuntimeError):                         # the loop is closed
             self._loop.call_soon_threadsafe(now)
@@ -317,7 +320,7 @@ class GmqttFederation(MembershipListener):
                     if task is not None:
                         task.cancel()
                 case RejoinSerf(why):
-                    if (self.rejoining is None or self.rejoining.done()) and not self._has_left:
+                    if (self.rejoining is None or self.rejoining.done()) and not self.has_left:
                         self.rejoining = self._do(self._rejoin(why))
         self._set_timer()
         self._settle()

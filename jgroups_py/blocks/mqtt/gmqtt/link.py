@@ -34,7 +34,7 @@ from jgroups_py.blocks.mqtt.broker.subscription_tree import Matches, Subscriptio
 from jgroups_py.blocks.mqtt.codec.packets import MAX_TEXT_BYTES
 from jgroups_py.blocks.mqtt.codec.text import SHARED, topic_filter_fault
 from jgroups_py.blocks.mqtt.gmqtt.messages import message_of, publication_of
-from jgroups_py.blocks.mqtt.gmqtt.options import GmqttOptions, gmqtt_counters
+from jgroups_py.blocks.mqtt.gmqtt.options import COUNTERS, GmqttOptions, gmqtt_counters
 from jgroups_py.blocks.mqtt.gmqtt.peer import GmqttIncoming, GmqttPeer, GmqttState
 from jgroups_py.blocks.mqtt.gmqtt.wire import (
     GmqttEvent,
@@ -124,6 +124,8 @@ class GmqttLink:
 
     rng: session ids. wake: is called when the broker's calls have left something to carry out.
     """
+
+    COUNTERS = COUNTERS
 
     def __init__(self, options: GmqttOptions, rng: Random, retained: RetainedStore) -> None:
         self.options = options

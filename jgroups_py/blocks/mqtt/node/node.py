@@ -109,7 +109,7 @@ class BrokerNode:
     async def stop(self) -> None:
         """End all connections, clients' first: other nodes get the last wills; then leave."""
         if self.joining is not None:
-            self.joining.stop()
+            await self.joining.stop()
         await self.server.stop()
         await self._exits.aclose()
 
