@@ -45,7 +45,7 @@ def ask(api: str, path: str, key: str, missing: str = "", **query: object) -> di
             why = missing if missing and error.code == 404 else _refusal(error, path)
             raise ConfigError(f"{api}: {why}") from None
     except urllib.error.URLError as error:
-        why = getattr(error.reason, "strerror", None) or error.reason
+        why = str(getattr(error.reason, "strerror", None) or error.reason)
         raise ConfigError(f"{api}: no REST of a broker there: {why}; {HOW}") from None
     except TimeoutError:
         raise ConfigError(f"{api}: no answer within {SECONDS:g} s") from None
