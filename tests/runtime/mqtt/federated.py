@@ -34,6 +34,12 @@ def ask(port: int, path: str, body: object = None, method: str | None = None) ->
         return json.loads(answer.read())
 
 
+def metrics(node: Node) -> str:
+    """All counters."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{node.rest}/metrics", timeout=30) as answer:
+        return str(answer.read().decode())
+
+
 @attrs.define
 class Node:
     """A node as it is configured; port: of its clients, gossip: of the membership."""

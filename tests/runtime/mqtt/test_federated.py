@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from jgroups_py.cli import main
-from tests.runtime.mqtt.federated import GMQTT, GROUP, PATIENCE_SECONDS, ask, nodes, running, until
+from tests.integration.members import free_range
+from tests.runtime.mqtt.federated import GMQTT, GROUP, PATIENCE_SECONDS, ask, metrics, nodes, running, until
 from tests.runtime.mqtt.processes import Subscriber, publish, serving
 
 pytestmark = pytest.mark.real
@@ -82,6 +83,31 @@ def test_a_third_node_joins_gmqtts_federation_by_request(tmp_path):
                           "tags": {"fed_addr": f"127.0.0.1:{one.gossip + 1}"}}
 
 
+def test_two_nodes_in_a_group_and_in_gmqtts_federation_with_a_third(tmp_path):
+    one, two, foreign = nodes(tmp_path, 3, GMQTT)
+    first = free_range(20)
+    for node in (one, two):
+        change(node.file, stack="tcp", gmqtt=True, properties=[f"bind_port={first}", "port_range=19",
+                                                               f"initial_hosts=127.0.0.1[{first}]"])
+    with running(one, two, foreign):
+        until(lambda: set(one.peers()) == {"node2", "node3"}, "peers")
+        assert {name: "fed_addr" in peer for name, peer in one.peers().items()} == {"node2": False, "node3": True}
+        tags = {each["name"]: each["tags"].get("jg") for each in ask(one.rest, "/v1/federation/members")["members"]}
+        assert tags == {"node1": "mqtt", "node2": "mqtt", "node3": None}
+        with ExitStack() as stack:
+            subs = [stack.enter_context(Subscriber(node.port, "t", "-q", "1", "-C", "4"))
+                    for node in (one, two, foreign)]
+            until(lambda: all(len(node.interested("t")) == 2 for node in (one, two, foreign)), "interest")
+            for number, node in enumerate((one, two, foreign, one)):
+                publish(node.port, "t", str(number), "-q", "1")
+            assert [sorted(sub.lines()) for sub in subs] == [["0", "1", "2", "3"]] * 3
+        publish(foreign.port, "kept", "value", "-r", "-q", "1")
+        until(lambda: all(ask(node.rest, "/v1/retained?filter=kept")["retained"] for node in (one, two)), "retained")
+        publish(two.port, "kept", "", "-r", "-q", "1")
+        until(lambda: not any(ask(node.rest, "/v1/retained?filter=kept")["retained"] for node in (one, two)), "cleared")
+        assert "jgroups_mqtt_gmqtt_messages_sent_total " in metrics(one)
+
+
 def test_what_is_advertised_is_what_others_get(tmp_path):
     one, two = nodes(tmp_path, 2, GMQTT)
     change(one.file, advertise_gossip_addr="localhost:1", advertise_fed_addr="localhost:2")
@@ -115,6 +141,7 @@ def test_a_port_in_use_is_named(kind, taken, text, tmp_path, capfd):
 @pytest.mark.parametrize(("key", "text"), [
     ({"stack": "tcp", "sessions": "replicated"}, "plugins.federation.sessions: replicated is not built yet"),
     ({"on_full": "block"}, "plugins.federation.on_full: block needs `stack`"),
+    ({"on_full": "block", "stack": "tcp", "gmqtt": True}, "plugins.federation.on_full: block needs `stack` without"),
     ({"stack": "nothing"}, "'nothing': is neither a path that ends in"),
 ])
 def test_what_cannot_be_is_refused(key, text, tmp_path, capfd):

@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 SERVICE = "gmqtt.federation.api.Federation"
 HELLO, EVENT_STREAM = f"/{SERVICE}/Hello", f"/{SERVICE}/EventStream"
 NODE_NAME = "node_name"
-TAG = "fed_addr"
+TAG, GROUP_TAG = "fed_addr", "jg"
 STACK = "serf"
 CLUSTER = "gmqtt"
 HELLO_SECONDS = 5.0
@@ -76,6 +76,8 @@ class GmqttPlaces:
     advertise_fed: PhysicalAddress | None = None
     advertise_gossip: PhysicalAddress | None = None
     join: tuple[PhysicalAddress, ...] = ()
+    group: str = ""
+    """The group that this node is in too: members with this tag are linked by the group."""
     properties: dict[str, object] = attrs.field(factory=dict)
     """More properties of the stack "serf", as encrypt or profile."""
 
@@ -166,8 +168,9 @@ class GmqttFederation(MembershipListener):
         host, port = self.places.gossip
         fed_host, fed_port = self.places.advertise_fed or self.places.fed
         fed = fed_host, fed_port or self.fed_port
+        own_group = f",{GROUP_TAG}={self.places.group}" if self.places.group else ""
         properties: dict[str, object] = {
-            "bind_addr": host or "0.0.0.0", "bind_port": port, "tags": f"{TAG}={place_text(fed)}",
+            "bind_addr": host or "0.0.0.0", "bind_port": port, "tags": f"{TAG}={place_text(fed)}{own_group}",
             **self.places.properties}
         if self.places.advertise_gossip is not None:
             host, port = self.places.advertise_gossip
@@ -272,7 +275,8 @@ class GmqttFederation(MembershipListener):
 
     def _member_up(self, member: Member, now_ns: int) -> None:
         address = member.tags.get(TAG, "")
-        if address:
+        is_in_group = self.places.group and member.tags.get(GROUP_TAG) == self.places.group
+        if address and not is_in_group:
             self.link.member_up(member.name, address, now_ns)
 
     async def _rejoin(self, why: str) -> None:

@@ -146,6 +146,9 @@ class GmqttLink:
         self._outputs: list[GmqttOutput] = []
         self._heal_ns = 0
         self.wake: Callable[[], None] = lambda: None
+        # For a node that is in a group too: what a peer has set or cleared, and whether peers get all from this node.
+        self.kept: Callable[[Publication, int], None] = lambda publication, now_ns: None
+        self.sends_retained: Callable[[], bool] = lambda: True
 
     def attach(self, broker: FederatedBroker) -> None:
         """The broker that this is the federation of."""
@@ -359,6 +362,8 @@ class GmqttLink:
 
     def _retained_for(self, peer: GmqttPeer, now_ns: int) -> list[Publication]:
         """What a peer that knows nothing is sent: not what another peer has, which sends it itself."""
+        if not self.sends_retained():
+            return []
         others = {other.name: None for other in self.peers.values() if other.is_alive and other is not peer}
         return [publication for publication in self._retained.matching("#", now_ns)
                 if self._from_peer.get(publication.topic) not in others]
@@ -506,6 +511,7 @@ class GmqttLink:
         else:
             self._retained.put(publication)
             self._from_peer.pop(topic, None)
+        self.kept(publication, now_ns)
         return True
 
     def _forget_incoming(self, peer: GmqttPeer) -> None:
