@@ -48,7 +48,7 @@ def explain(
 
 
 def _session(broker: Broker, session: ClientSession, topic: str) -> Facts:
-    filters = [{"filter": filter, "qos": granted.qos, "no_local": granted.no_local}
+    filters: list[Facts] = [{"filter": filter, "qos": granted.qos, "no_local": granted.no_local}
                for filter, granted in session.subscriptions.items()
                if not split_shared(filter)[0] and filter_matches(filter, topic)]
     return {"client_id": session.client_id, "connected": session.connection is not None,
