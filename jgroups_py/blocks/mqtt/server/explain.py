@@ -49,8 +49,8 @@ def explain(
 
 def _session(broker: Broker, session: ClientSession, topic: str) -> Facts:
     filters: list[Facts] = [{"filter": filter, "qos": granted.qos, "no_local": granted.no_local}
-               for filter, granted in session.subscriptions.items()
-               if not split_shared(filter)[0] and filter_matches(filter, topic)]
+                            for filter, granted in session.subscriptions.items()
+                            if not split_shared(filter)[0] and filter_matches(filter, topic)]
     return {"client_id": session.client_id, "connected": session.connection is not None,
             "qos": max((each["qos"] for each in filters), default=0), "filters": filters,
             "queued": len(session.queue), "queued_bytes": session.queue_bytes, "in_flight": len(session.in_flight),
