@@ -23,7 +23,7 @@ SUBCOMMANDS = {
     "props": ("props", "list the properties of protocols: default, unit, meaning"),
     "counters": ("counters", "list what protocols count, and what they drop"),
     "bench": ("bench", "measure throughput, requests, relay, membership and the cost of the layers"),
-    "mqtt": ("mqtt", "run an MQTT broker, check its file, make its passwords"),
+    "mqtt": ("mqtt", "run an MQTT broker, check its file, ask a running one"),
     "archive": ("archive", "list, check, show and replay what members recorded"),
     "pipeline": ("pipeline", "check and analyse archives on Spark: audit, lag, timeline, traffic, simulator farm"),
     "sim": ("sim", "run the protocols on a virtual network under faults, and check what is guaranteed"),

@@ -13,6 +13,7 @@ import pytest
 from tests.gmqtt.clients import Subscriber, publish, publish_lines
 from tests.gmqtt.gmqttd import Gmqttd, rest, statuses
 from tests.gmqtt.our_node import OurNode
+from tests.integration.members import free_range
 from tests.integration.serf_agent import until
 
 pytestmark = pytest.mark.gmqtt
@@ -207,3 +208,32 @@ def test_x4_a_dead_link_of_gmqttd_is_healed(three: Three) -> None:
         until(lambda: "leaves Serf and joins again" in ours.log, "the healing begins")
         until(lambda: publish(one.port, "up", "healed", "-q", "1") or "healed" in here.lines, "it goes on")
         assert not {"deadly", "lost"} & set(here.lines)
+
+
+def test_nodes_of_a_group_among_gmqttds_get_everything_once(tmp_path: Path) -> None:
+    first = free_range(20)
+    keys = {"stack": "tcp", "gmqtt": True, "properties": [
+        f"bind_port={first}", "port_range=19", f"initial_hosts=127.0.0.1[{first}]"]}
+    with ExitStack() as stack:
+        one = stack.enter_context(Gmqttd("node1", tmp_path))
+        ours = [stack.enter_context(OurNode(name, tmp_path, join=[one.gossip], **keys)) for name in ("ours1", "ours2")]
+        until(lambda: all(linked(node, "node1") and len(peers(node)) == 2 for node in ours), "all links are there")
+        everyone = [stack.enter_context(Subscriber(node.port, "t", "-q", "1")) for node in (one, *ours)]
+        members = [stack.enter_context(Subscriber(node.port, "$share/g/work", "-q", "1")) for node in (one, *ours)]
+        until(lambda: all(len(rest(node.rest, "GET", f"/v1/federation/interest?topic={topic}").json["peers"]) == 2
+                          for node in ours for topic in ("t", "work")), "interest")
+        until(lambda: publish(one.port, "t", "probe") or all("probe" in each.lines for each in everyone), "probes")
+        publish(one.port, "t", "last probe", "-q", "1")
+        until(lambda: all("last probe" in each.lines for each in everyone), "the last probe")
+        for each in everyone:
+            each.lines.clear()
+        for number, node in enumerate((one, *ours, one)):
+            publish(node.port, "t", str(number), "-q", "1")
+        for each in everyone:
+            assert sorted(each.wait_for(4)) == ["0", "1", "2", "3"]
+        for node in ours:
+            publish_lines(node.port, "work", [f"{node.name} {number}" for number in range(150)], "-q", "1")
+        until(lambda: sum(len(each.lines) for each in members) >= 300, "300 messages")
+        assert sorted(line for each in members for line in each.lines) == sorted(
+            f"{node.name} {number}" for node in ours for number in range(150))
+        assert [len(each.lines) for each in members] == [100, 100, 100]

@@ -6,12 +6,18 @@ from importlib import import_module
 from typing import Any
 
 from jgroups_py.cli.argument_types import within
+from jgroups_py.cli.mqtt.api import add_api_arguments
 from jgroups_py.cli.showing import complain, reasons
 from jgroups_py.model.errors import ConfigError
 
 VERBS = {
     "serve": "run a broker until SIGTERM or SIGINT",
     "check": "check a broker's file",
+    "members": "show the nodes of a running broker's federation",
+    "peers": "show what a running broker has for each other node, and how far that has come",
+    "clients": "show the sessions of a running broker; of one also its subscriptions",
+    "retained": "show the retained messages of a running broker",
+    "explain": "show where a message goes that is published at a running broker, and why",
     "bench": "measure what a message costs a broker, of any make",
     "password": "print a line for a password file; the password is read from stdin",
 }
@@ -19,12 +25,17 @@ VERBS = {
 
 def add_parser(subparsers: Any) -> None:
     """Add `mqtt` to the command line."""
-    parser = subparsers.add_parser("mqtt", help="run an MQTT broker, make its passwords", description=__doc__)
+    parser = subparsers.add_parser("mqtt", help="run an MQTT broker, ask a running one", description=__doc__)
     verbs = parser.add_subparsers(metavar="VERB", required=True, dest="verb")
     made = {name: verbs.add_parser(name, help=text, description=text) for name, text in VERBS.items()}
     _serve_arguments(made["serve"])
     made["check"].add_argument("file", help="the YAML file")
     _bench_arguments(made["bench"])
+    for name in ("members", "peers", "clients", "retained", "explain"):
+        add_api_arguments(made[name])
+    made["clients"].add_argument("id", metavar="ID", nargs="?", help="one client id")
+    made["retained"].add_argument("filter", metavar="FILTER", nargs="?", default="#", help="topic filter (default: #)")
+    made["explain"].add_argument("topic", metavar="TOPIC", help="topic of the message")
     made["password"].add_argument("user", help="user name")
     parser.set_defaults(run=run)
 

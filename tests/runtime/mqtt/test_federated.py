@@ -1,4 +1,4 @@
-"""`jgroups mqtt serve` with other nodes: federations of real processes, by the files that people write."""
+"""`jgroups mqtt serve` with other nodes: federations of real processes."""
 from __future__ import annotations
 
 import json
@@ -7,92 +7,17 @@ import socket
 import subprocess
 import sys
 import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from time import monotonic, sleep
-from typing import Any
+from contextlib import ExitStack
 
-import attrs
 import pytest
 import yaml
 
 from jgroups_py.cli import main
 from tests.integration.members import free_range
-from tests.runtime.mqtt.processes import BrokerProcess, Subscriber, publish, serving
+from tests.runtime.mqtt.federated import GMQTT, GROUP, PATIENCE_SECONDS, ask, metrics, nodes, running, until
+from tests.runtime.mqtt.processes import Subscriber, publish, serving
 
 pytestmark = pytest.mark.real
-PATIENCE_SECONDS = 60
-GROUP, GMQTT = {"stack": "tcp"}, {"retry_interval": "200ms"}
-
-
-def until(holds: Callable[[], object], what: str) -> None:
-    end = monotonic() + PATIENCE_SECONDS
-    while not holds():
-        assert monotonic() < end, what
-        sleep(0.05)
-
-
-def ask(port: int, path: str, body: object = None, method: str | None = None) -> Any:
-    """The JSON that REST answers."""
-    data = None if body is None else json.dumps(body).encode()
-    wanted = urllib.request.Request(f"http://127.0.0.1:{port}{path}", data, method=method)
-    with urllib.request.urlopen(wanted, timeout=30) as answer:
-        return json.loads(answer.read())
-
-
-@attrs.define
-class Node:
-    """A node as it is configured; port: of its clients, gossip: of the membership."""
-
-    name: str
-    file: Path
-    port: int
-    rest: int
-    gossip: int
-
-    def statuses(self) -> dict[str, str]:
-        """Name -> status of the members."""
-        return {each["name"]: each["status"] for each in ask(self.rest, "/v1/federation/members")["members"]}
-
-    def peers(self) -> dict[str, Any]:
-        return {each["name"]: each for each in ask(self.rest, "/v1/federation/peers")["peers"]}
-
-    def interested(self, topic: str) -> set[str]:
-        """The nodes that want a topic."""
-        return {each["name"] for each in ask(self.rest, f"/v1/federation/interest?topic={topic}")["peers"]}
-
-
-def nodes(folder: Path, number: int, more: dict[str, object], join: bool = True) -> list[Node]:
-    """Files of nodes that know of each other, on free ports."""
-    first = free_range(4 * number)
-    found = []
-    gossip = [f"127.0.0.1:{first + 4 * at + 2}" for at in range(number)]
-    for at in range(number):
-        own = first + 4 * at
-        node = Node(f"node{at + 1}", folder / f"node{at + 1}.yml", own, own + 1, own + 2)
-        federation: dict[str, object] = {"node_name": node.name, "gossip_addr": f"127.0.0.1:{node.gossip}", **more}
-        if "stack" not in more:
-            federation["fed_addr"] = f"127.0.0.1:{own + 3}"
-        if join:
-            federation["retry_join"] = [place for place in gossip if place != gossip[at]]
-        node.file.write_text(yaml.safe_dump({
-            "listeners": [{"address": f"127.0.0.1:{node.port}"}],
-            "api": {"http": [{"address": f"tcp://127.0.0.1:{node.rest}"}]},
-            "plugins": {"federation": federation}, "plugin_order": ["federation"], "log": {"level": "warn"}}))
-        found.append(node)
-    return found
-
-
-@contextmanager
-def running(*wanted: Node) -> Iterator[list[BrokerProcess]]:
-    """These nodes, all of which see all."""
-    with ExitStack() as stack:
-        processes = [stack.enter_context(serving("-c", str(node.file), listeners=2)) for node in wanted]
-        everyone = {node.name for node in wanted}
-        until(lambda: all(set(node.statuses()) >= everyone for node in wanted), "all see all")
-        yield processes
 
 
 @pytest.mark.parametrize("kind", [GROUP, GMQTT], ids=["group", "gmqtt"])
@@ -158,11 +83,34 @@ def test_a_third_node_joins_gmqtts_federation_by_request(tmp_path):
                           "tags": {"fed_addr": f"127.0.0.1:{one.gossip + 1}"}}
 
 
+def test_two_nodes_in_a_group_and_in_gmqtts_federation_with_a_third(tmp_path):
+    one, two, foreign = nodes(tmp_path, 3, GMQTT)
+    first = free_range(20)
+    for node in (one, two):
+        change(node.file, stack="tcp", gmqtt=True, properties=[f"bind_port={first}", "port_range=19",
+                                                               f"initial_hosts=127.0.0.1[{first}]"])
+    with running(one, two, foreign):
+        until(lambda: set(one.peers()) == {"node2", "node3"}, "peers")
+        assert {name: "fed_addr" in peer for name, peer in one.peers().items()} == {"node2": False, "node3": True}
+        tags = {each["name"]: each["tags"].get("jg") for each in ask(one.rest, "/v1/federation/members")["members"]}
+        assert tags == {"node1": "mqtt", "node2": "mqtt", "node3": None}
+        with ExitStack() as stack:
+            subs = [stack.enter_context(Subscriber(node.port, "t", "-q", "1", "-C", "4"))
+                    for node in (one, two, foreign)]
+            until(lambda: all(len(node.interested("t")) == 2 for node in (one, two, foreign)), "interest")
+            for number, node in enumerate((one, two, foreign, one)):
+                publish(node.port, "t", str(number), "-q", "1")
+            assert [sorted(sub.lines()) for sub in subs] == [["0", "1", "2", "3"]] * 3
+        publish(foreign.port, "kept", "value", "-r", "-q", "1")
+        until(lambda: all(ask(node.rest, "/v1/retained?filter=kept")["retained"] for node in (one, two)), "retained")
+        publish(two.port, "kept", "", "-r", "-q", "1")
+        until(lambda: not any(ask(node.rest, "/v1/retained?filter=kept")["retained"] for node in (one, two)), "cleared")
+        assert "jgroups_mqtt_gmqtt_messages_sent_total " in metrics(one)
+
+
 def test_what_is_advertised_is_what_others_get(tmp_path):
     one, two = nodes(tmp_path, 2, GMQTT)
-    text = yaml.safe_load(one.file.read_text())
-    text["plugins"]["federation"] |= {"advertise_gossip_addr": "localhost:1", "advertise_fed_addr": "localhost:2"}
-    one.file.write_text(yaml.safe_dump(text))
+    change(one.file, advertise_gossip_addr="localhost:1", advertise_fed_addr="localhost:2")
     with running(one, two):
         member = next(each for each in ask(two.rest, "/v1/federation/members")["members"] if each["name"] == "node1")
         assert (member["addr"], member["tags"]["fed_addr"]) == ("127.0.0.1:1", "localhost:2")
@@ -193,9 +141,47 @@ def test_a_port_in_use_is_named(kind, taken, text, tmp_path, capfd):
 @pytest.mark.parametrize(("key", "text"), [
     ({"stack": "tcp", "sessions": "replicated"}, "plugins.federation.sessions: replicated is not built yet"),
     ({"on_full": "block"}, "plugins.federation.on_full: block needs `stack`"),
+    ({"on_full": "block", "stack": "tcp", "gmqtt": True}, "plugins.federation.on_full: block needs `stack` without"),
     ({"stack": "nothing"}, "'nothing': is neither a path that ends in"),
 ])
 def test_what_cannot_be_is_refused(key, text, tmp_path, capfd):
     node, = nodes(tmp_path, 1, key)
     assert main(["mqtt", "serve", "-c", str(node.file)]) == 2
     assert text in capfd.readouterr().err
+
+
+def test_a_node_that_was_killed_finds_the_others_by_its_snapshot(tmp_path):
+    one, two = nodes(tmp_path, 2, GMQTT, join=False)
+    change(two.file, snapshot_path=str(tmp_path / "nodes"))
+    both = dict.fromkeys(("node1", "node2"), "STATUS_ALIVE")
+    with serving("-c", str(one.file), listeners=2):
+        with serving("-c", str(two.file), listeners=2) as process:
+            ask(two.rest, "/v1/federation/join", {"hosts": [f"127.0.0.1:{one.gossip}"]})
+            until(lambda: one.statuses() == two.statuses() == both, "joined")
+            until(lambda: (tmp_path / "nodes").exists(), "the file is written")
+            assert (tmp_path / "nodes").read_text() == f"alive: node1 127.0.0.1:{one.gossip}\n"
+            process.process.kill()
+        with serving("-c", str(two.file), listeners=2) as process:
+            until(lambda: one.statuses() == two.statuses() == both, "it is back")
+            assert process.end() == (0, "stopped\n")
+        assert (tmp_path / "nodes").read_text().endswith("leave\n")
+        with serving("-c", str(two.file), listeners=2) as process:
+            assert two.statuses() == {"node2": "STATUS_ALIVE"}, "it left, so it waits for an order to join"
+            process.process.kill()
+        (tmp_path / "nodes").write_text(f"alive: node1 127.0.0.1:{one.gossip}\nleave\n")
+        change(two.file, rejoin_after_leave=True)
+        with serving("-c", str(two.file), listeners=2):
+            until(lambda: one.statuses() == two.statuses() == both, "it joins although it had left")
+
+
+def test_a_snapshot_that_cannot_be_read_is_named(tmp_path, capfd):
+    node, = nodes(tmp_path, 1, {"snapshot_path": str(tmp_path)})
+    assert main(["mqtt", "serve", "-c", str(node.file)]) == 2
+    assert f"snapshot_path {tmp_path}: Is a directory" in capfd.readouterr().err
+
+
+def change(file, **keys: object) -> None:
+    """Further keys of the federation."""
+    text = yaml.safe_load(file.read_text())
+    text["plugins"]["federation"] |= keys
+    file.write_text(yaml.safe_dump(text))

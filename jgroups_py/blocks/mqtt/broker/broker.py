@@ -17,6 +17,7 @@ from typing import Any
 
 import attrs
 
+from jgroups_py.blocks.mqtt.broker.counters import COUNTERS
 from jgroups_py.blocks.mqtt.broker.deadlines import Deadline, Deadlines
 from jgroups_py.blocks.mqtt.broker.options import AckWhen, BrokerOptions, WhenFull
 from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, Output, PauseReading, ResumeReading, SendPacket
@@ -88,6 +89,8 @@ class Broker:
 
     After each call the server carries out `drain()`, and calls `tick` at `next_deadline_ns()`.
     """
+
+    COUNTERS = COUNTERS
 
     def __init__(
         self, options: BrokerOptions, rng: Random, *, now_ns: int, authorizer: Authorizer | None = None,

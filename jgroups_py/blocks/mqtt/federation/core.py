@@ -10,7 +10,7 @@ subscriptions whose last member here has ended. design/mqtt.md has the reasons.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -102,6 +102,7 @@ class FederationCore:
         self.tables: dict[int, Replica] = {RETAINED: table_replica(rng), OWNERS: table_replica(rng)}
         self.handovers = Handovers(self, options.handover_s)
         self._fences: list[Fence] = []
+        self.release: Callable[[int, int], None] = lambda token, now_ns: self.broker.release(token, now_ns)
         self.wake: Callable[[], None] | None = None      # the link's: called once when there is something to drain
         self._is_stirred = False
         self._rng = rng
@@ -142,11 +143,12 @@ class FederationCore:
         self.own.set(f"$share/{group}/{filter}" if group else filter, group_count(members, online))
         self._stir()
 
-    def publish(self, publication: Publication, groups: Sequence[GroupChoice], now_ns: int) -> Forwarding:
-        """See ports.Federation."""
-        self._number += 1
+    def publish(
+        self, publication: Publication, groups: Sequence[GroupChoice], now_ns: int, served: Collection[Target] = (),
+    ) -> Forwarding:
+        """See ports.Federation. served: shared subscriptions that another federation of this broker serves."""
         self._stir()
-        publication.origin, publication.number = self.incarnation, self._number
+        self.number_as_own(publication)
         matches = self.interest_of_peers.match(publication.topic)
         if not (matches.plain or matches.shared or len(self._remembered) or self._unknown):
             return NOWHERE
@@ -156,7 +158,7 @@ class FederationCore:
         here = {(each.group, each.filter): each for each in groups}
         for match in matches.shared:
             target = match.group, match.filter
-            winner = self._choose(target, here.get(target))
+            winner = "" if target in served else self._choose(target, here.get(target))
             if winner:
                 elsewhere[target] = None
                 nodes.setdefault(winner, []).append(target)
@@ -188,6 +190,19 @@ class FederationCore:
         self._stir()
         value = retained_value(publication, self.wall_offset_ns) if publication.payload else None
         self._write(RETAINED, key_of(publication.topic), value, now_ns)
+
+    def number_as_own(self, publication: Publication) -> None:
+        """Give it the number of a message that begins at this node."""
+        self._number += 1
+        publication.origin, publication.number = self.incarnation, self._number
+
+    def retained_in_table(self, topic: str) -> Publication | None:
+        """What the table of all nodes has for a topic."""
+        value = self.tables[RETAINED].get(key_of(topic))
+        try:
+            return None if value is None else retained_message(value, self.wall_offset_ns)
+        except WireError:
+            return None
 
     def move(self, publication: Publication, group: str, filter: str, now_ns: int) -> bool:
         """See ports.Federation."""
@@ -302,7 +317,7 @@ class FederationCore:
         while self._released:
             released, self._released = self._released, []
             for token in released:
-                self.broker.release(token, now_ns)
+                self.release(token, now_ns)
         found, self._outputs = self._outputs, []
         return found
 

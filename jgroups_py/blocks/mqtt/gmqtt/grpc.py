@@ -50,7 +50,7 @@ log = logging.getLogger(__name__)
 SERVICE = "gmqtt.federation.api.Federation"
 HELLO, EVENT_STREAM = f"/{SERVICE}/Hello", f"/{SERVICE}/EventStream"
 NODE_NAME = "node_name"
-TAG = "fed_addr"
+TAG, GROUP_TAG = "fed_addr", "jg"
 STACK = "serf"
 CLUSTER = "gmqtt"
 HELLO_SECONDS = 5.0
@@ -76,6 +76,8 @@ class GmqttPlaces:
     advertise_fed: PhysicalAddress | None = None
     advertise_gossip: PhysicalAddress | None = None
     join: tuple[PhysicalAddress, ...] = ()
+    group: str = ""
+    """The group that this node is in too: members with this tag are linked by the group."""
     properties: dict[str, object] = attrs.field(factory=dict)
     """More properties of the stack "serf", as encrypt or profile."""
 
@@ -95,10 +97,11 @@ class GmqttFederation(MembershipListener):
         self.link = link
         self.places = places
         self.rejoining: asyncio.Task[None] | None = None
+        self.has_left = False                            # for good, by `leave`
+        self.changed: Callable[[], None] = lambda: None  # is called when members have come or gone
         self._settle = settle
         self._membership: Membership | None = None
         self._last_members: tuple[Member, ...] = ()
-        self._has_left = False
         self._server: Any = None
         self._calls: dict[str, OutgoingCall] = {}
         self._streams: dict[int, asyncio.Task[Any]] = {}
@@ -165,8 +168,9 @@ class GmqttFederation(MembershipListener):
         host, port = self.places.gossip
         fed_host, fed_port = self.places.advertise_fed or self.places.fed
         fed = fed_host, fed_port or self.fed_port
+        own_group = f",{GROUP_TAG}={self.places.group}" if self.places.group else ""
         properties: dict[str, object] = {
-            "bind_addr": host or "0.0.0.0", "bind_port": port, "tags": f"{TAG}={place_text(fed)}",
+            "bind_addr": host or "0.0.0.0", "bind_port": port, "tags": f"{TAG}={place_text(fed)}{own_group}",
             **self.places.properties}
         if self.places.advertise_gossip is not None:
             host, port = self.places.advertise_gossip
@@ -192,7 +196,7 @@ class GmqttFederation(MembershipListener):
                 self._last_members = await self._loop.run_in_executor(None, membership.members)
         return [{
             "name": member.name, "addr": place_text(member.place), "tags": dict(member.tags),
-            "status": "STATUS_LEFT" if self._has_left and member.name == self.link.options.name
+            "status": "STATUS_LEFT" if self.has_left and member.name == self.link.options.name
             else STATUSES[member.state]} for member in self._last_members]
 
     async def join(self, places: Sequence[PhysicalAddress]) -> None:
@@ -220,11 +224,12 @@ class GmqttFederation(MembershipListener):
 
     async def leave(self) -> None:
         """Leave Serf for good: other nodes see it as left. It can be joined again after a restart only."""
-        self._has_left = True
+        self.has_left = True
         await self._leave_serf()
         now_ns = monotonic_ns()
         for name in list(self.link.peers):
             self.link.member_left(name, now_ns)
+        self.changed()
         self.wake()
 
     def force_leave(self, name: str) -> None:
@@ -263,13 +268,15 @@ class GmqttFederation(MembershipListener):
         def now() -> None:
             if not self._is_stopped:
                 what(about, monotonic_ns())
+                self.changed()
                 self.wake()
         with suppress(RuntimeError):                         # the loop is closed
             self._loop.call_soon_threadsafe(now)
 
     def _member_up(self, member: Member, now_ns: int) -> None:
         address = member.tags.get(TAG, "")
-        if address:
+        is_in_group = self.places.group and member.tags.get(GROUP_TAG) == self.places.group
+        if address and not is_in_group:
             self.link.member_up(member.name, address, now_ns)
 
     async def _rejoin(self, why: str) -> None:
@@ -317,7 +324,7 @@ class GmqttFederation(MembershipListener):
                     if task is not None:
                         task.cancel()
                 case RejoinSerf(why):
-                    if (self.rejoining is None or self.rejoining.done()) and not self._has_left:
+                    if (self.rejoining is None or self.rejoining.done()) and not self.has_left:
                         self.rejoining = self._do(self._rejoin(why))
         self._set_timer()
         self._settle()

@@ -34,7 +34,7 @@ from jgroups_py.blocks.mqtt.broker.subscription_tree import Matches, Subscriptio
 from jgroups_py.blocks.mqtt.codec.packets import MAX_TEXT_BYTES
 from jgroups_py.blocks.mqtt.codec.text import SHARED, topic_filter_fault
 from jgroups_py.blocks.mqtt.gmqtt.messages import message_of, publication_of
-from jgroups_py.blocks.mqtt.gmqtt.options import GmqttOptions, gmqtt_counters
+from jgroups_py.blocks.mqtt.gmqtt.options import COUNTERS, GmqttOptions, gmqtt_counters
 from jgroups_py.blocks.mqtt.gmqtt.peer import GmqttIncoming, GmqttPeer, GmqttState
 from jgroups_py.blocks.mqtt.gmqtt.wire import (
     GmqttEvent,
@@ -125,6 +125,8 @@ class GmqttLink:
     rng: session ids. wake: is called when the broker's calls have left something to carry out.
     """
 
+    COUNTERS = COUNTERS
+
     def __init__(self, options: GmqttOptions, rng: Random, retained: RetainedStore) -> None:
         self.options = options
         self.counters = gmqtt_counters()
@@ -144,6 +146,9 @@ class GmqttLink:
         self._outputs: list[GmqttOutput] = []
         self._heal_ns = 0
         self.wake: Callable[[], None] = lambda: None
+        # For a node that is in a group too: what a peer has set or cleared, and whether peers get all from this node.
+        self.kept: Callable[[Publication, int], None] = lambda publication, now_ns: None
+        self.sends_retained: Callable[[], bool] = lambda: True
 
     def attach(self, broker: FederatedBroker) -> None:
         """The broker that this is the federation of."""
@@ -357,6 +362,8 @@ class GmqttLink:
 
     def _retained_for(self, peer: GmqttPeer, now_ns: int) -> list[Publication]:
         """What a peer that knows nothing is sent: not what another peer has, which sends it itself."""
+        if not self.sends_retained():
+            return []
         others = {other.name: None for other in self.peers.values() if other.is_alive and other is not peer}
         return [publication for publication in self._retained.matching("#", now_ns)
                 if self._from_peer.get(publication.topic) not in others]
@@ -504,6 +511,7 @@ class GmqttLink:
         else:
             self._retained.put(publication)
             self._from_peer.pop(topic, None)
+        self.kept(publication, now_ns)
         return True
 
     def _forget_incoming(self, peer: GmqttPeer) -> None:

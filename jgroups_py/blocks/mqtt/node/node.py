@@ -7,6 +7,7 @@
     api.http                         AdminServer: REST and /metrics
     plugins.federation, with stack   GroupFederation: other nodes are members of a group of ours
                         without it   GmqttFederation: they are nodes of gmqtt's federation, by Serf and gRPC
+                        and `gmqtt`  GroupAndGmqtt: some are of the one kind, some of the other
 """
 from __future__ import annotations
 
@@ -27,6 +28,8 @@ from jgroups_py.blocks.mqtt.federation.options import FederationOptions
 from jgroups_py.blocks.mqtt.gmqtt.grpc import GmqttFederation, GmqttPlaces
 from jgroups_py.blocks.mqtt.gmqtt.link import GmqttLink
 from jgroups_py.blocks.mqtt.gmqtt.options import GmqttOptions
+from jgroups_py.blocks.mqtt.node.both import GroupAndGmqtt
+from jgroups_py.blocks.mqtt.node.both_admin import GroupAndGmqttAdmin
 from jgroups_py.blocks.mqtt.node.group import GroupFederation
 from jgroups_py.blocks.mqtt.node.joining import Joining
 from jgroups_py.blocks.mqtt.node.places import gossip_place, group_properties, numeric, reachable
@@ -38,6 +41,7 @@ from jgroups_py.blocks.mqtt.server.rest import RestApi
 from jgroups_py.blocks.mqtt.server.server import MqttServer
 from jgroups_py.config.load import load
 from jgroups_py.config.spec import StackSpec
+from jgroups_py.model.counters import Counters
 from jgroups_py.model.errors import ChannelError, ConfigError
 from jgroups_py.model.units import NS_PER_S
 
@@ -59,20 +63,24 @@ class BrokerNode:
     ) -> None:
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.listening: list[str] = []
-        self.federation: GroupFederation | GmqttFederation | None = None
+        self.federation: GroupFederation | GmqttFederation | GroupAndGmqttAdmin | None = None
         self.joining: Joining | None = None
         self._options = options
         self._listeners = listeners
         self._authorizer = authorizer
         self._endpoints = file.api.http
         self._exits = AsyncExitStack()
+        self._counters: dict[str, Counters] = {}
         section = file.federation
         if section is None:
             self.server = self._made()
+        elif section.stack and section.gmqtt:
+            self.server = self._of_both(section)
         elif section.stack:
             self.server = self._of_group(section)
         else:
             self.server = self._of_gmqtt(section)
+        self._counters["server"] = self.server.counters
 
     async def __aenter__(self) -> BrokerNode:
         await self.start()
@@ -109,7 +117,7 @@ class BrokerNode:
     async def stop(self) -> None:
         """End all connections, clients' first: other nodes get the last wills; then leave."""
         if self.joining is not None:
-            self.joining.stop()
+            await self.joining.stop()
         await self.server.stop()
         await self._exits.aclose()
 
@@ -124,41 +132,63 @@ class BrokerNode:
                           retained=retained)
 
     def _of_group(self, section: FederationSection) -> MqttServer:
+        core = self._core(section)
+        server = self._made(core)
+        core.attach(server.broker)
+        self.federation = self._group(section, core, server)
+        return server
+
+    def _of_gmqtt(self, section: FederationSection) -> MqttServer:
+        retained = RetainedTable(self._options.max_retained)
+        link = self._link(section, retained)
+        server = self._made(link, retained)
+        link.attach(server.broker)
+        self.federation = self._gmqtt(section, link, server)
+        return server
+
+    def _of_both(self, section: FederationSection) -> MqttServer:
+        retained = RetainedTable(self._options.max_retained)
+        both = GroupAndGmqtt(self._core(section), self._link(section, retained))
+        server = self._made(both, retained)
+        both.attach(server.broker)
+        self.federation = GroupAndGmqttAdmin(
+            both, self._group(section, both.core, server), self._gmqtt(section, both.link, server))
+        self._counters["gmqtt"] = both.link.counters
+        return server
+
+    def _core(self, section: FederationSection) -> FederationCore:
         if section.sessions != "local":
             raise ConfigError(f"plugins.federation.sessions: {section.sessions} is not built yet; local is")
-        core = FederationCore(
+        return FederationCore(
             FederationOptions(
                 name=self._options.node_name, keep_peer_s=section.keep_peer / NS_PER_S,
                 queue_bytes=section.queue_bytes, when_full=WhenFull(section.on_full)),
             Random(randbits(64)), now_ns=monotonic_ns(), wall_offset_ns=time_ns() - monotonic_ns())
-        server = self._made(core)
-        core.attach(server.broker)
-        self.federation = GroupFederation(core, _stack_of(section), section.cluster, server.settle, self._fail)
-        return server
 
-    def _of_gmqtt(self, section: FederationSection) -> MqttServer:
+    def _group(self, section: FederationSection, core: FederationCore, server: MqttServer) -> GroupFederation:
+        return GroupFederation(core, _stack_of(section), section.cluster, server.settle, self._fail)
+
+    def _link(self, section: FederationSection, retained: RetainedTable) -> GmqttLink:
         if section.on_full != WhenFull.DROP_OLDEST.value:
-            raise ConfigError(f"plugins.federation.on_full: {section.on_full} needs `stack`; without it, "
+            raise ConfigError(f"plugins.federation.on_full: {section.on_full} needs `stack` without `gmqtt`; else "
                               f"{WhenFull.DROP_OLDEST.value} is allowed")
-        retained = RetainedTable(self._options.max_retained)
-        link = GmqttLink(
+        return GmqttLink(
             GmqttOptions(name=self._options.node_name, queue_bytes=section.queue_bytes,
                          keep_peer_s=section.keep_peer / NS_PER_S), Random(randbits(64)), retained)
-        server = self._made(link, retained)
-        link.attach(server.broker)
+
+    def _gmqtt(self, section: FederationSection, link: GmqttLink, server: MqttServer) -> GmqttFederation:
         gossip = gossip_place(section)
         places = GmqttPlaces(
             fed=section.fed_addr, advertise_fed=reachable(section.advertise_fed_addr or section.fed_addr),
             gossip=gossip, advertise_gossip=numeric(section.advertise_gossip_addr or gossip),
-            join=section.nodes_to_join)
-        self.federation = GmqttFederation(link, places, server.settle)
-        self.joining = Joining(self.federation, section, self._fail)
-        return server
+            join=section.nodes_to_join, group=section.cluster if section.stack else "")
+        federation = GmqttFederation(link, places, server.settle)
+        self.joining = Joining(federation, section, self._fail)
+        return federation
 
     def _rest(self, endpoint: EndpointSection) -> AdminServer:
         tls = None if endpoint.tls is None else endpoint.tls.as_files()
-        api = RestApi(self.server.broker, self.server.settle, self.federation, monotonic_ns, time,
-                      {"server": self.server.counters})
+        api = RestApi(self.server.broker, self.server.settle, self.federation, monotonic_ns, time, self._counters)
         return AdminServer(api, *endpoint.address, tls=None if tls is None else tls_context(tls))
 
 
@@ -166,7 +196,7 @@ def _stack_of(section: FederationSection) -> StackSpec:
     """The group's stack, with the addresses of the file where it has places for them. Raises ConfigError."""
     own = dict(section.properties)
     spec = load(section.stack, own)
-    found = group_properties(section)
+    found = {} if section.gmqtt else group_properties(section)
     for name in found:
         if name not in (*spec.placeholders, "port_range"):
             log.warning("plugins.federation: the stack %s has no ${%s} for the file's addresses", spec.source, name)

@@ -53,6 +53,8 @@ class AdminLimits:
 class AdminServer:
     """See the module. host "": all addresses; port 0: a free one (`port` says which)."""
 
+    COUNTERS = COUNTERS
+
     def __init__(
         self, api: RestApi, host: str = "127.0.0.1", port: int = 8083, *, tls: ssl.SSLContext | None = None,
         limits: AdminLimits | None = None,

@@ -220,6 +220,8 @@ class FederationSection:
     stack: str = text("", doc="Ours: the other nodes are members of a group with this stack: a file, or a packaged one "
                       "(tcp, udp); empty: they are nodes of gmqtt's federation.")
     cluster: str = parsed("mqtt", parse=_cluster, unit="text", doc="Ours: the name of the group.")
+    gmqtt: bool = flag(False, doc="Ours: with `stack`, the node is in gmqtt's federation too, which the "
+                       "addresses are for.")
     properties: tuple[tuple[str, str], ...] = listed(_property, doc="Ours: for the stack's ${NAME}s: `- NAME=VALUE`.")
     ack: str = choice("peers", allowed=[each.value for each in AckWhen],
                       doc="Ours: when PUBACK is sent: `local`, taken over here; `peers`, at the matching nodes too.")
@@ -402,7 +404,7 @@ def read_broker_file(content: str, file: str) -> tuple[BrokerFile, list[str]]:
     warnings = [f"{Place(file, line)}: {path} has no effect here" for path, line in lines.items() if _is_idle(path)]
     if found.federation is not None:
         warnings += [f"{Place(file, line)}: {path} has no effect {why}" for path, line in lines.items()
-                     if (why := _idle_in_federation(path, bool(found.federation.stack)))]
+                     if (why := _idle_in_federation(path, found.federation))]
     for name in ("prometheus", "admin"):
         if name in found.plugin_order:
             warnings.append(f"{Place(file, lines['plugin_order'])}: the plugin {name} does nothing here")
@@ -410,17 +412,17 @@ def read_broker_file(content: str, file: str) -> tuple[BrokerFile, list[str]]:
 
 
 OF_GMQTT = ("fed_addr", "advertise_fed_addr", "retry_interval", "retry_timeout", "snapshot_path", "rejoin_after_leave")
-OF_GROUP = ("cluster", "properties")
+OF_GROUP = ("cluster", "properties", "gmqtt")
 NOT_YET = ("topics_in", "topics_out")
 
 
-def _idle_in_federation(path: str, is_group: bool) -> str:
+def _idle_in_federation(path: str, section: FederationSection) -> str:
     """Why a key of the federation has no effect; "": it has."""
     key = path.removeprefix("plugins.federation.")
     if key in NOT_YET:
         return "yet"
-    if is_group:
-        return "beside stack" if key in OF_GMQTT else ""
+    if section.stack:
+        return "beside stack without gmqtt" if key in OF_GMQTT and not section.gmqtt else ""
     return "without stack" if key in OF_GROUP else ""
 
 

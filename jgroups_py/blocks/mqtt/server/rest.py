@@ -8,7 +8,7 @@ as this broker keeps such figures. Errors are {"error", "code", "message", "deta
     POST   /v1/federation/join {"hosts"}      DELETE /v1/clients/ID                    GET    /v1/subscriptions
     POST   /v1/federation/leave               GET    /v1/retained?filter=              POST   /v1/publish
     POST   /v1/federation/force_leave         GET    /v1/federation/peers              GET    /v1/health
-    GET    /v1/federation/interest?topic=     GET    /metrics
+    GET    /v1/federation/interest?topic=     GET    /metrics                          GET    /v1/explain?topic=
 """
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from jgroups_py.blocks.mqtt.broker.session import ClientSession
 from jgroups_py.blocks.mqtt.broker.subscription_tree import filter_matches, split_shared
 from jgroups_py.blocks.mqtt.codec.packets import MAX_TEXT_BYTES, Properties
 from jgroups_py.blocks.mqtt.codec.text import topic_filter_fault, topic_name_fault
+from jgroups_py.blocks.mqtt.server.explain import explain
 from jgroups_py.model.address import PhysicalAddress
 from jgroups_py.model.counters import Counters
 
@@ -136,7 +137,8 @@ class RestApi:
         self._routes: dict[str, dict[str, Handler]] = {
             "/v1/clients": {"GET": self._clients}, "/v1/subscriptions": {"GET": self._subscriptions},
             "/v1/retained": {"GET": self._retained}, "/v1/publish": {"POST": self._publish},
-            "/v1/health": {"GET": self._health}, "/metrics": {"GET": self._metrics},
+            "/v1/explain": {"GET": self._explain}, "/v1/health": {"GET": self._health},
+            "/metrics": {"GET": self._metrics},
         }
         if federation is not None:
             self._routes |= {
@@ -207,10 +209,7 @@ class RestApi:
         return RestAnswer(200, json_bytes({"peers": self.federation.report()}))
 
     async def _interest(self, query: Mapping[str, str], body: bytes, rest: str) -> RestAnswer:
-        topic = query.get("topic", "")
-        fault = topic_name_fault(topic)
-        if fault:
-            raise RestFault(INVALID_ARGUMENT, f"invalid topic: {fault}")
+        topic = _topic(query)
         matches = self._broker.router.tree.match(topic)
         here = [{"client_id": session.client_id, "filters": [
             filter for filter in session.subscriptions if not split_shared(filter)[0]
@@ -220,6 +219,12 @@ class RestApi:
         peers = [{"name": name, "filters": list(filters)} for name, filters in
                  self.federation.interest_in(topic).items()]
         return RestAnswer(200, json_bytes({"topic": topic, "clients": here, "groups": groups, "peers": peers}))
+
+    async def _explain(self, query: Mapping[str, str], body: bytes, rest: str) -> RestAnswer:
+        topic, federation = _topic(query), self._federation
+        interest = {} if federation is None else federation.interest_in(topic)
+        peers = [] if federation is None else federation.report()
+        return RestAnswer(200, json_bytes(explain(self._broker, topic, interest, peers, self._clock())))
 
     # --- this broker --------------------------------------------------------------------------------------------------
 
@@ -410,6 +415,15 @@ def _user_text(pair: Mapping[str, Any], name: str) -> str:
     if "\0" in text or _is_long(text):
         raise RestFault(INVALID_ARGUMENT, "invalid user_properties")
     return text
+
+
+def _topic(query: Mapping[str, str]) -> str:
+    """The topic of a query."""
+    topic = query.get("topic", "")
+    fault = topic_name_fault(topic)
+    if fault:
+        raise RestFault(INVALID_ARGUMENT, f"invalid topic: {fault}")
+    return topic
 
 
 def _page(items: Iterable[Any], query: Mapping[str, str]) -> Iterator[Any]:

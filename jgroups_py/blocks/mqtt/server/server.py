@@ -61,6 +61,8 @@ class MqttServer:
     After a method of `broker` was called, call `settle`. seed: of the client ids that are assigned.
     """
 
+    COUNTERS = SERVER_COUNTERS
+
     def __init__(
         self, options: BrokerOptions | None = None, listeners: Sequence[ListenAddress] = (ListenAddress(),), *,
         limits: SocketLimits | None = None, authorizer: Authorizer | None = None,

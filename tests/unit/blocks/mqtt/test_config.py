@@ -181,7 +181,7 @@ plugin_order: [federation]
 """, "node.yml")
     assert found.federation is not None
     assert (found.federation.cluster, found.federation.properties) == ("brokers", (("a", "b=c"), ("d", "")))
-    assert warnings == ["node.yml:2: plugins.federation.fed_addr has no effect beside stack",
+    assert warnings == ["node.yml:2: plugins.federation.fed_addr has no effect beside stack without gmqtt",
                         "node.yml:2: plugins.federation.topics_in has no effect yet"]
     _, warnings = read_broker_file("plugins: {federation: {cluster: x}}\nplugin_order: [federation]\n", "node.yml")
     assert warnings == ["node.yml:1: plugins.federation.cluster has no effect without stack"]

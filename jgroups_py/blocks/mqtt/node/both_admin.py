@@ -1,0 +1,66 @@
+"""GroupAndGmqttAdmin: what operators ask of a node in a group and in gmqtt's federation at once."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, Self
+
+from jgroups_py.blocks.mqtt.gmqtt.grpc import GmqttFederation
+from jgroups_py.blocks.mqtt.node.both import GroupAndGmqtt
+from jgroups_py.blocks.mqtt.node.group import GroupFederation
+from jgroups_py.model.address import PhysicalAddress
+from jgroups_py.model.counters import Counters
+
+
+class GroupAndGmqttAdmin:
+    """Members are those of gmqtt's federation, all nodes of the group among them; peers are those of both."""
+
+    def __init__(self, both: GroupAndGmqtt, group: GroupFederation, gmqtt: GmqttFederation) -> None:
+        self.both = both
+        self.group = group
+        self.gmqtt = gmqtt
+        self._exits = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        """The group first: a node knows its own before it greets others. Raises ConfigError, ChannelError."""
+        try:
+            await self._exits.enter_async_context(self.group)
+            await self._exits.enter_async_context(self.gmqtt)
+        except BaseException:
+            await self._exits.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._exits.aclose()
+
+    async def members(self) -> list[dict[str, Any]]:
+        """As gmqtt has them."""
+        return await self.gmqtt.members()
+
+    async def join(self, places: Sequence[PhysicalAddress]) -> None:
+        """Join gmqtt's federation. Raises JoinFailed."""
+        await self.gmqtt.join(places)
+
+    async def leave(self) -> None:
+        """Leave both for good."""
+        await self.gmqtt.leave()
+        await self.group.leave()
+
+    def force_leave(self, name: str) -> None:
+        """A member that failed counts as left."""
+        self.gmqtt.force_leave(name)
+        self.group.force_leave(name)
+
+    def report(self) -> list[dict[str, Any]]:
+        """Each peer, for JSON."""
+        return [*self.group.report(), *self.gmqtt.report()]
+
+    def interest_in(self, topic: str) -> Mapping[str, Sequence[str]]:
+        """Peer -> its filters that match."""
+        return self.both.interest_in(topic)
+
+    @property
+    def counters(self) -> Counters:
+        """Of the group; those of gmqtt stand beside them."""
+        return self.group.counters
