@@ -1,4 +1,4 @@
-"""The door for asyncio: AsyncChannel, the names of JChannel; what waits is a coroutine (channel/aio.py)."""
+"""For asyncio: AsyncChannel, with the names of JChannel; methods that wait are coroutines (channel/aio.py)."""
 from jgroups_py.channel.aio import AsyncChannel
 
 __all__ = ["AsyncChannel"]

@@ -1,9 +1,9 @@
-"""The door for authors of protocols: all that a layer of your own imports, in one place.
+"""For authors of protocols: everything that a layer of your own imports, in one module.
 
     from jgroups_py.spi import Header, Protocol, duration, on, receives, timer, wire
 
-protocols/example.py is a template that imports nothing else; docs/how-to/write-a-protocol.md goes through it. A stack
-file names your class as `package.module.Class`. jgroups_py.testing.bench runs a layer without sockets or a clock.
+protocols/example.py is a template that imports nothing else; docs/how-to/write-a-protocol.md explains the steps. A
+stack file names your class as `package.module.Class`. jgroups_py.testing.bench runs a layer without sockets or a clock.
 
 Pure. Ring 1.
 """

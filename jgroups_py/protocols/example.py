@@ -1,11 +1,11 @@
-"""EXAMPLE: greets the group at times and counts the members that greet back. A template: copy it, rename it, fill it.
+"""EXAMPLE: counts the rounds in which every member answered an echo request. A template: copy it, rename it, fill it.
 
 A module's head states the problem that the protocol solves, the idea, the place in the stack, the source and the
-deviations from it. Here: which members of the group are responsive? Each member multicasts a numbered greeting on a
-timer; a member that gets it greets back by unicast; a round in which all of the view have greeted back is counted as
-complete. Greetings may get lost, so a new round simply starts. Place: anywhere above the transport and below GMS (it
-observes views on their way down) or above (on their way up). Source: made up for this purpose. See also
-design/protocols/example.md, and tests/unit/protocols/test_example.py, which runs what you read here.
+deviations from it. Here: which members of the group answer? Each member multicasts a numbered echo request on a timer;
+a member that receives it replies by unicast; a round in which all members of the view replied is counted as complete.
+Requests and replies may be lost; they are not repeated, as the next round begins soon. Place: anywhere above the
+transport and below GMS (it observes views on their way down) or above (on their way up). Source: ICMP echo (RFC 792),
+for a group. See also design/protocols/example.md, and tests/unit/protocols/test_example.py, which runs this file.
 """
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ from jgroups_py.spi import (
 
 @attrs.frozen
 class ExampleConfig:
-    """The doc of a field states what raising and lowering it costs; a stack file writes <EXAMPLE round="2s"/>."""
+    """A field's doc states what raising and lowering it costs. A stack file sets it by <EXAMPLE round="2s"/>."""
 
-    round_ns: int = duration("1s", least="1ms", doc="Time from one round of greetings to the next. Lower notices "
+    round_ns: int = duration("1s", least="1ms", doc="Time from one round of echo requests to the next. Lower notices "
                              "an unresponsive member sooner and sends more.")
 
 
 @wire.header(proto=30, kind=1)
-class Greeting(Header):
-    """Hello, all; this is round `number` of the source."""
+class EchoRequest(Header):
+    """To all: round `number` of the source begins; each member replies."""
 
     number: int = wire.field(wire.U64)
 
 
 @wire.header(proto=30, kind=2)
-class Thanks(Header):
-    """Hello to you too, in answer to round `number`."""
+class EchoReply(Header):
+    """Answer to the EchoRequest of round `number`."""
 
     number: int = wire.field(wire.U64)
 
@@ -57,42 +57,43 @@ class Example(Protocol):
     config: ExampleConfig
     COUNTERS = declare(
         counter("rounds", "Rounds that were begun."),
-        counter("complete_rounds", "Rounds in which every member greeted back."),
-        drop("late_thanks", "Answers to a round that is over, or of a process outside the view."),
+        counter("complete_rounds", "Rounds in which every member replied."),
+        drop("late_replies", "Replies to a round that is over, or of a process outside the view."),
     )
 
     def start(self) -> None:
         self.members: tuple[Address, ...] = ()
         self.number = 0                                    # of the current round, 0: none yet
-        self.greeted: dict[Address, None] = {}             # members that greeted back in it; a dict, for its order
+        self.replied: dict[Address, None] = {}             # members that replied in it; a dict, for its order
 
     @on(ViewChange)
-    def view_changed(self, event: ViewChange) -> None:
+    def on_view_change(self, event: ViewChange) -> None:
         self.members = event.view.members
         self.set_timer("round", self.config.round_ns)      # a round that was under way ends uncounted
 
     @timer("round")
     def begin_round(self) -> None:
         self.number += 1
-        self.greeted = {self.me: None}
+        self.replied = {self.me: None}
         self.count("rounds")
-        self.send(Greeting(self.number), None)             # a layer's own multicast does not come back to it
+        self.send(EchoRequest(self.number), None)          # a layer's own multicast does not loop back to it
         self.count_if_complete()
         self.set_timer("round", self.config.round_ns)
 
-    @receives(Greeting)
-    def greeting(self, greeting: Greeting, batch: Batch) -> None:
-        self.send(Thanks(greeting.number), batch.src)
+    @receives(EchoRequest)
+    def on_request(self, header: EchoRequest, batch: Batch) -> None:
+        self.send(EchoReply(header.number), batch.src)
 
-    @receives(Thanks)
-    def thanks(self, thanks: Thanks, batch: Batch) -> None:
-        if thanks.number != self.number or batch.src not in self.members:
-            return self.drop("late_thanks", batch, "another round, or not from a member", thanks)     # never in silence
-        if batch.src in self.greeted:
+    @receives(EchoReply)
+    def on_reply(self, header: EchoReply, batch: Batch) -> None:
+        if header.number != self.number or batch.src not in self.members:
+            # Input that does not fit is counted, with the reason for the log: never ignored in silence.
+            return self.drop("late_replies", batch, "another round, or not from a member", header)
+        if batch.src in self.replied:
             return None                                    # the network may duplicate messages
-        self.greeted[batch.src] = None
+        self.replied[batch.src] = None
         return self.count_if_complete()
 
     def count_if_complete(self) -> None:
-        if len(self.greeted) == len(self.members):
+        if len(self.replied) == len(self.members):
             self.count("complete_rounds")

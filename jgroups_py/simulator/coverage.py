@@ -30,7 +30,7 @@ COUNTED = {"refused epochs": ("RELAY", "refused"), "messages read from disk": ("
            "numbers sent for messages": ("RELAY", "passed_by"), "numbers refused": ("RELAY", "passed_by_refused"),
            "numbers delivered": ("TOPICS", "passed_by"), "interests heard": ("TOPICS", "interests_confirmed"),
            "states of the own group": ("STATE_TRANSFER", "states_provided"),
-           "states asked for again": ("STATE_TRANSFER", "asked_again"),
+           "states requested again": ("STATE_TRANSFER", "requested_again"),
            "states refused or failed": ("STATE_TRANSFER", "transfers_failed"),
            "states of other sites": ("RELAY", "states_installed"),
            "states of other sites that failed": ("RELAY", "states_failed")}

@@ -2,16 +2,16 @@
 
 A protocol that does several things consists of parts that do one each:
 
-    class Greeter(Component):
+    class Requester(Component):
         @timer("round")
         def begin_round(self) -> None: ...
 
     class Counter(Component):
-        @receives(Thanks)
-        def thanks(self, header: Thanks, batch: Batch) -> None: ...
+        @receives(EchoReply)
+        def on_reply(self, header: EchoReply, batch: Batch) -> None: ...
 
     class Example(Protocol):
-        components = (Greeter, Counter)
+        components = (Requester, Counter)
 
 The stack makes the parts (`Protocol.assemble`, to be overridden where parts get more arguments than the layer), binds
 their handlers once, and starts them after the protocol, in declared order. A header or a timer belongs to one part; a

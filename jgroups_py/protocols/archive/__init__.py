@@ -1,4 +1,4 @@
-"""ARCHIVE: records what this member sends, delivers and learns (design/protocols/archive.md)."""
+"""ARCHIVE: records what this member sends and delivers, its views and losses (design/protocols/archive.md)."""
 from jgroups_py.protocols.archive.config import ArchiveConfig
 from jgroups_py.protocols.archive.protocol import Archive
 

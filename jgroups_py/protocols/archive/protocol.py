@@ -1,12 +1,14 @@
-"""ARCHIVE: records what this member sends, delivers and learns: rows for an archive that Spark can read.
+"""ARCHIVE: records what this member sends and delivers, its views and losses, as rows of an archive for Spark.
 
-Every run that the application sends gets a number, which travels as a header; every run that is delivered is recorded
-with that number, so whoever has the archives of all members can tell what was lost, doubled or out of order, without
-trusting any layer below. Multicasts that RELAY numbers get RELAY's own numbers (both count the same messages from 1),
-so what is declared lost has the numbers of what was sent. Views, sites, relays and losses are rows as well.
+Every batch that the application sends gets the number of its first message in a header; every batch that is delivered
+is recorded with that number. So the archives of all members show what was lost, duplicated or out of order, without
+relying on any layer below. Multicasts that RELAY numbers get the same numbers here (both count the same messages from
+1), so what is declared lost has the numbers of what was sent. Views, states of sites, relays and losses are recorded
+as well.
 
-Stands at the top of the stack, above RELAY. It writes nothing: it emits runs, and a recorder of the world around writes
-them; until that is ready the group is not joined, so nothing is missed. Source: our own. Format: design/archive.md.
+Place: at the top of the stack, above RELAY. It writes nothing itself: it emits Record outputs, and the recorder of the
+environment writes them. The group is not joined before the recorder is ready, so that nothing is missed. Source: our
+own. Format: design/archive.md.
 """
 from __future__ import annotations
 
@@ -71,13 +73,13 @@ class Archive(Protocol):
         self.view: View | None = None
         self.view_id: ViewId | None = None
         self.next_numbers: dict[Address | str, int] = {}  # destination, or stream of multicasts -> the next number
-        self.waiting_bytes = 0                            # for the disk, while the group is to wait for it
+        self.waiting_bytes = 0                            # for the disk, while the group waits for it (on_slow=block)
 
     # --- messages ---------------------------------------------------------------------------------------------------
 
     def down(self, batch: Batch) -> None:
         if not batch.payloads:
-            return self.pass_down(batch)                  # a layer above talks to its like
+            return self.pass_down(batch)                  # a control message of a layer above
         dest, flags = batch.dest, batch.flags
         stream = stream_of(dest, flags) if flags or dest is not None else ALL
         key = stream if dest is None else dest
@@ -90,12 +92,12 @@ class Archive(Protocol):
         return self.pass_down(batch.push(Archived(first)))
 
     @receives(Archived)
-    def numbered(self, header: Archived, batch: Batch) -> None:
-        """A run of a member that records too."""
-        self.delivered(batch, header.first)
+    def on_archived(self, header: Archived, batch: Batch) -> None:
+        """A batch of a member with ARCHIVE."""
+        self.record_delivery(batch, header.first)
 
     def up(self, batch: Batch) -> None:
-        """A run of a member without ARCHIVE, or the mere numbers of messages that nobody at this site wants."""
+        """A batch of a member without ARCHIVE; or (PassedBy) the mere numbers of messages that this site filters."""
         if batch.headers and isinstance(batch.headers[-1], PassedBy):
             first = next((header.first for header in batch.headers if isinstance(header, Archived)), None)
             self.fact("passed", {}, origin=batch.src, origin_site=site_of(batch.src, self.site), stream=ALL,
@@ -104,9 +106,10 @@ class Archive(Protocol):
         if not batch.payloads:
             return self.pass_up(batch)
         self.count("delivered_without_number", batch.count)
-        return self.delivered(batch, None)
+        return self.record_delivery(batch, None)
 
-    def delivered(self, batch: Batch, first: int | None) -> None:
+    def record_delivery(self, batch: Batch, first: int | None) -> None:
+        """Record a batch, then pass it up: a delivery that has no record would look like a loss."""
         src, dest, flags = batch.src, batch.dest, batch.flags
         stream = stream_of(dest, flags) if flags or dest is not None else ALL
         self.stack.outputs.append(Record(
@@ -115,8 +118,8 @@ class Archive(Protocol):
         self.pass_up(batch)
 
     @on(SendUntil)
-    def send_until(self, event: SendUntil) -> object:
-        """A multicast with a receipt, which RELAY makes a batch of: it is numbered here like all others."""
+    def on_send_until(self, event: SendUntil) -> object:
+        """A multicast with a receipt is an event until RELAY makes a batch of it; it is numbered like all others."""
         stream = stream_of(None, event.flags)
         first = self.next_numbers.get(stream, 1)
         self.next_numbers[stream] = first + 1
@@ -129,11 +132,11 @@ class Archive(Protocol):
     # --- facts ------------------------------------------------------------------------------------------------------
 
     def fact(self, kind: str, detail: dict[str, Any], **columns: Any) -> None:
-        """Record what is no message."""
+        """Record something other than a message."""
         self.emit(Record(kind, self.now_ns, self.view_id, detail=detail, **columns))
 
     @on(ViewChange)
-    def view_changed(self, event: ViewChange) -> None:
+    def on_view_change(self, event: ViewChange) -> None:
         before, self.view = self.view, event.view
         self.view_id = event.view.id
         merged = event.view if isinstance(event.view, MergeView) else None
@@ -143,23 +146,23 @@ class Archive(Protocol):
             "joined": [address_text(member) for member in event.joined],
             "left": [address_text(member) for member in event.left],
             "subgroups": [] if merged is None else [view_text(view.id) for view in merged.subgroups],
-            "missed": {} if merged is None else {address_text(who): number for who, number in merged.missed.items()},
+            "missed": {} if merged is None else {address_text(src): number for src, number in merged.missed.items()},
         })
         if self.site is not None and (before is None or before.coordinator != event.view.coordinator):
             self.fact("relay", {"site": self.site, "relay": address_text(event.view.coordinator),
                                 "epoch": view_text(event.view.id)})
 
     @on(OutputEmitted)
-    def told(self, event: OutputEmitted) -> None:
-        """RELAY told the application something."""
-        told: Output = event.output
-        match told:
+    def on_output(self, event: OutputEmitted) -> None:
+        """Record what RELAY reports to the application."""
+        output: Output = event.output
+        match output:
             case SiteStatusChanged(site, status):
                 self.fact("site", {"site": site, "status": status})
             case RelayAccepted(site, epoch):
                 self.fact("relay", {"site": site, "relay": None, "epoch": view_text(epoch)})
             case MessagesLost("") as loss:
-                self.forgotten(loss)
+                self.record_uncounted_loss(loss)
             case MessagesLost(site, origin, first, stop, dest_site):
                 self.fact("lost", {"dest_site": dest_site}, origin=origin, origin_site=site, stream=ALL, first=first,
                           count=stop - first)
@@ -169,47 +172,50 @@ class Archive(Protocol):
                 self.fact("global_view", {"sites": {site: members_of(view.sites[site]) for site in sorted(view.sites)}})
 
     @on(OutputInOrder)
-    def told_in_order(self, event: OutputInOrder) -> None:
-        """A state of another site is set, so what it holds is not delivered any more; or FLOW begins or ceases to spare
-        a slow application a sender's multicasts, which are delivered to us all the same; or nobody in the group keeps
-        any more what NAKACK lacks."""
-        told = event.output
-        if isinstance(told, StateEnd):
-            for site, origin, first, stop in told.skipped:
-                self.fact("covered", {}, origin=origin, origin_site=site, stream=ALL, first=first, count=stop - first)
-        elif isinstance(told, MessagesLost) and self.site is None:
-            self.forgotten(told)                          # with RELAY it was recorded when RELAY heard of it
-        elif isinstance(told, SkipMulticasts):
-            self.fact("skipping", {"on": told.on}, origin=told.sender)
+    def on_output_in_order(self, event: OutputInOrder) -> None:
+        """Record what explains why messages are not delivered to the application.
 
-    def forgotten(self, loss: MessagesLost) -> None:
-        """NAKACK's numbers, not those of a stream: how many messages they were, and of which stream, nobody can say."""
+        StateEnd: a state of another site contains them. MessagesLost: no member keeps what NAKACK misses.
+        SkipMulticasts: FLOW begins or ends to shed a sender's multicasts, which this layer delivers all the same.
+        """
+        output = event.output
+        if isinstance(output, StateEnd):
+            for site, origin, first, stop in output.skipped:
+                self.fact("covered", {}, origin=origin, origin_site=site, stream=ALL, first=first, count=stop - first)
+        elif isinstance(output, MessagesLost) and self.site is None:
+            self.record_uncounted_loss(output)            # with RELAY, on_output has recorded it
+        elif isinstance(output, SkipMulticasts):
+            self.fact("skipping", {"on": output.on}, origin=output.sender)
+
+    def record_uncounted_loss(self, loss: MessagesLost) -> None:
+        """Record a loss with NAKACK's numbers: to which stream the messages belonged, and their numbers in it, are
+        unknown."""
         self.fact("forgotten", {"first": loss.first, "stop": loss.stop}, origin=loss.origin, origin_site=self.site,
                   count=loss.stop - loss.first)
 
     # --- the recorder -----------------------------------------------------------------------------------------------
 
     @on(Connect)
-    def connect_wanted(self, event: Connect) -> object:
-        """Join the group when the recorder is ready, so that it misses nothing."""
+    def on_connect(self, event: Connect) -> object:
+        """Keep the event back until the recorder is ready, so that no message is missed."""
         self.connect = event
         self.emit(OpenArchive(self.config, event.cluster, self.site or "", self.me.name, address_text(self.me)))
         return STOP
 
     @on(ArchiveOpened)
-    def opened(self, event: ArchiveOpened) -> None:
-        """The recorder can write: at last, or again."""
+    def on_opened(self, event: ArchiveOpened) -> None:
+        """The recorder can write: join the group; or it can write again after a failure."""
         if self.connect is not None:
             self.is_open = True
             self.pass_down(self.connect)
             self.connect = None
         else:
-            self.emit(LogEntry("info", "the archive is written again; what was dropped stands in it as gaps"))
+            self.emit(LogEntry("info", "the archive is written again; what was dropped is recorded as gaps"))
             self.emit(ArchiveDurability(""))
 
     @on(ArchiveFailed)
-    def failed(self, event: ArchiveFailed) -> None:
-        """It cannot: then nobody joins, or, if we are in the group already, the group goes on without it."""
+    def on_failed(self, event: ArchiveFailed) -> None:
+        """The recorder cannot write: before the join the member fails; later it continues without an archive."""
         if not self.is_open:
             return self.emit(NodeFailed(f"ARCHIVE: {event.reason}"))
         self.count("failures")
@@ -217,21 +223,21 @@ class Archive(Protocol):
         return self.emit(ArchiveDurability(event.reason))
 
     @on(ArchiveBusy)
-    def busy(self, event: ArchiveBusy) -> None:
-        """With on_slow=block: senders wait, here and, as we grant no credits, everywhere."""
+    def on_busy(self, event: ArchiveBusy) -> None:
+        """With on_slow=block: senders wait, at this member and, as it grants no credit, at all others."""
         if bool(event.waiting_bytes) != bool(self.waiting_bytes):
             self.pass_down(AppBusy(bool(event.waiting_bytes), WHY))
         self.waiting_bytes = event.waiting_bytes
 
     def pending_bytes(self) -> int:
-        """What waits for the disk while the group is to wait for it: then the channel takes no more to send."""
+        """Counts what waits for the disk, so that the channel accepts no further messages to send meanwhile."""
         return self.waiting_bytes
 
 
 # --- helpers --------------------------------------------------------------------------------------------------------
 
 def stream_of(dest: Address | None, flags: int) -> str:
-    """Which numbering a message belongs to."""
+    """The stream in which a message is numbered."""
     if dest is not None:
         return UNICAST
     if flags & NO_RELIABILITY:
@@ -240,7 +246,7 @@ def stream_of(dest: Address | None, flags: int) -> str:
 
 
 def site_of(member: Address, own: str | None) -> str | None:
-    """The site of a member; `own` is ours."""
+    """The site of a member; own: this member's site."""
     return member.site if isinstance(member, ProxyUUID) else own
 
 

@@ -1,8 +1,8 @@
 """Fault injection for tests and demonstrations: layers that lose, delay, duplicate, reorder or separate messages.
 
 Place: above the transport, below NAKACK and UNICAST, which must repair what these layers do. Those that keep messages
-back also answer, in place of the transport, when a member was last heard (port LastFrames), so that failure detectors
-above go by what was let through and not by what arrived.
+back also provide the port LastFrames in place of the transport: failure detectors above must judge by the frames that
+were let through, not by those that arrived.
 """
 from jgroups_py.protocols.faults.delay import Delay, DelayConfig
 from jgroups_py.protocols.faults.discard import Discard, DiscardConfig

@@ -13,20 +13,20 @@ from jgroups_py.stack.protocol import Protocol
 class DuplicateConfig:
     """The properties of DUPLICATE."""
 
-    incoming_copies: int = count(1, doc="How many more times a batch coming up is passed on.")
-    outgoing_copies: int = count(1, doc="How many more times a batch going down is passed on.")
+    incoming_copies: int = count(1, doc="How many copies of a batch going up are passed on.")
+    outgoing_copies: int = count(1, doc="How many copies of a batch going down are passed on.")
     copy_ratio: float = ratio(1.0, doc="Share of the batches that are copied.")
     copy_unicast_msgs: bool = flag(True, doc="Whether unicasts are copied.")
     copy_multicast_msgs: bool = flag(True, doc="Whether multicasts are copied.")
 
 
 class Duplicate(Protocol):
-    """Copies a random share of the batches, both ways."""
+    """Copies a random share of the batches, in both directions."""
 
     Config = DuplicateConfig
     config: DuplicateConfig
     COUNTERS = declare(
-        counter("copies", "Copies made of messages."),
+        counter("copies", "Copies of messages passed on."),
     )
 
     def up(self, batch: Batch) -> None:
@@ -37,11 +37,11 @@ class Duplicate(Protocol):
         for _ in range(1 + self.copies(batch, self.config.outgoing_copies)):
             self.pass_down(batch)
 
-    def copies(self, batch: Batch, wanted: int) -> int:
-        """How many copies of this batch are passed on."""
+    def copies(self, batch: Batch, number: int) -> int:
+        """How many copies of this batch are passed on: `number` or none."""
         config = self.config
         copied = config.copy_multicast_msgs if batch.dest is None else config.copy_unicast_msgs
-        if not copied or not wanted or self.rng.random() >= config.copy_ratio:
+        if not copied or not number or self.rng.random() >= config.copy_ratio:
             return 0
-        self.count("copies", wanted * batch.count)
-        return wanted
+        self.count("copies", number * batch.count)
+        return number

@@ -1,12 +1,12 @@
-"""PARTITION: divides members into groups that cannot hear each other, and heals, while the members run.
+"""PARTITION: separates members into groups that receive nothing from each other, until it is healed.
 
-Every batch carries its sender's logical name, and a receiver drops what comes from another group. The header has the
-name and not the address, so that it works before a view has brought the names. A member that is in no group hears all
-members and is heard by all. The event SetPartition, going down, sets a new division or (empty) heals it. It concerns
-only the member that gets it: all members must get it, and a partition is asymmetric if only some do.
+Every batch carries its sender's logical name, and a receiver drops batches of senders in another group. The header has
+the name instead of the address, since names are known before there is a view. A member that is in no group receives
+from all members, and all receive from it. The event SetPartition, going down, sets other groups, or (empty) heals the
+partition. It affects only the member that gets it: for a symmetric partition all members must get it.
 
-Place: right above the transport. Source: JGroups PARTITION. Deviations: groups are named, not numbered; sockets of
-FD_SOCK do not pass through the stack and are not cut.
+Place: right above the transport. Source: JGroups PARTITION. Deviations: members are given by name, not by number;
+links of FD_SOCK do not pass through the stack and are not cut.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jgroups_py.model.counters import declare, drop
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.events import SetPartition
 from jgroups_py.model.units import parsed
-from jgroups_py.protocols.faults.gate import FaultLayer, names_of
+from jgroups_py.protocols.faults.fault_layer import FaultLayer, names_of
 from jgroups_py.stack.protocol import on, receives
 
 Groups = tuple[tuple[str, ...], ...]
@@ -34,7 +34,7 @@ def groups_of(value: str | Groups) -> Groups:
     names = [name for group in groups for name in group]
     twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
     if twice is not None:
-        raise ConfigError(f"{twice!r} stands twice; a member is in one group, as in \"A,B|C,D,E\"")
+        raise ConfigError(f"{twice!r} is given twice; a member is in one group, as in \"A,B|C,D,E\"")
     return groups
 
 
@@ -43,8 +43,8 @@ class PartitionConfig:
     """The property of PARTITION."""
 
     groups: tuple[tuple[str, ...], ...] = parsed(
-        (), parse=groups_of, unit="names", doc="The parts of the group at the start: logical names, a comma between "
-        'names and a bar between parts, as in "A,B|C,D,E"; empty: one part.')
+        (), parse=groups_of, unit="names", doc="The groups at the start: logical names, a comma between names and a "
+        'bar between groups, as in "A,B|C,D,E"; empty: all members are together.')
 
 
 @wire.header(proto=31, kind=1)
@@ -55,42 +55,42 @@ class From(Header):
 
 
 class Partition(FaultLayer):
-    """Marks what goes down with the own name, and drops what members of other groups sent."""
+    """Adds this member's name to every batch going down, and drops batches of members in other groups."""
 
     Config = PartitionConfig
     config: PartitionConfig
     COUNTERS = declare(
-        drop("separated", "Messages of members that are cut off by `divide`."),
+        drop("separated", "Messages of members in other groups."),
     )
 
     def start(self) -> None:
         super().start()
-        self.mark = From(self.me.name)
-        self.divide(self.config.groups)
+        self.header = From(self.me.name)
+        self.set_groups(self.config.groups)
 
     @on(SetPartition)
-    def set_partition(self, event: SetPartition) -> None:
-        self.divide(event.groups)
+    def on_set_partition(self, event: SetPartition) -> None:
+        self.set_groups(event.groups)
 
-    def divide(self, groups: Groups) -> None:
-        """Hear only members of our group from now on."""
+    def set_groups(self, groups: Groups) -> None:
+        """Receive only from members of the own group from now on."""
         self.group_of = {name: at for at, group in enumerate(groups) for name in group}   # name -> its group's number
 
-    def hears(self, name: str) -> bool:
+    def receives_from(self, name: str) -> bool:
         """Whether messages of this member are let through."""
-        mine, its = self.group_of.get(self.me.name), self.group_of.get(name)
-        return mine is None or its is None or mine == its
+        own, other = self.group_of.get(self.me.name), self.group_of.get(name)
+        return own is None or other is None or own == other
 
     def down(self, batch: Batch) -> None:
-        self.pass_down(batch.push(self.mark))
+        self.pass_down(batch.push(self.header))
 
     def up(self, batch: Batch) -> None:
-        """Let a batch through that carries no name: its sender has no PARTITION in its stack."""
+        """A batch without a name is let through: its sender has no PARTITION in its stack."""
         self.let_up(batch)
 
     @receives(From)
-    def come(self, mark: From, batch: Batch) -> None:
-        if self.hears(mark.name):
+    def on_from(self, header: From, batch: Batch) -> None:
+        if self.receives_from(header.name):
             self.let_up(batch)
         else:
-            self.drop("separated", batch, f"{mark.name} is in another part")
+            self.drop("separated", batch, f"{header.name} is in another group")

@@ -1,4 +1,4 @@
-"""Wire headers of STATE_TRANSFER. `attempt` is the requester's number for one try at one provider."""
+"""Wire headers of STATE_TRANSFER. `attempt` is the requester's number for one request to one provider."""
 from __future__ import annotations
 
 from jgroups_py import wire
@@ -26,8 +26,8 @@ class StateCutHeader(Header):
 
 
 @wire.header(proto=15, kind=3)
-class More(Header):
-    """To the provider: send the state up to byte `stop`."""
+class StateWindowHeader(Header):
+    """To the provider: it may send the state up to byte `stop`."""
 
     attempt: int = wire.field(wire.U32)
     stop: int = wire.field(wire.U64)
@@ -51,7 +51,7 @@ class StateRefusedHeader(Header):
 
 
 @wire.header(proto=15, kind=6)
-class Enough(Header):
-    """To the provider: the attempt is over; drop its state."""
+class StateCancelHeader(Header):
+    """To the provider: the attempt is over, and its state is no longer needed."""
 
     attempt: int = wire.field(wire.U32)

@@ -1,13 +1,13 @@
-"""UDP and TCP: turn batches into frames and frames into batches, and know where members receive.
+"""UDP and TCP: encode batches into frames, decode frames into batches, and map members to physical addresses.
 
-The lowest layer. Going down it cuts a batch at the frame size; coming up it joins successive frames that continue each
-other, so that batches are as long as the traffic allows. It sends by emitting Frame outputs; the sockets are in
-runtime/ (or simulator/). Frames of other clusters, of other versions and malformed ones are counted by name and
+The lowest layer. On the way down it cuts a batch at the frame size; on the way up it joins successive frames that
+continue each other, so that batches are as long as the traffic allows. It sends by emitting Frame outputs; the sockets
+are in runtime/ (or simulator/). Frames of other clusters, of other versions and malformed ones are counted by name and
 dropped, with one warning a minute at most.
 
-Source: JGroups TP.java (physical address cache, loopback, bundling). Deviations: no bundler thread, as batches form by
-themselves; addresses come with views and discovery, so there is no who-has protocol; a unicast to a member whose
-physical address is unknown is sent by IP multicast where there is one.
+Source: JGroups TP.java (physical address cache, loopback, bundling). Deviations: no bundler thread, since messages that
+are queued together form a batch anyway; addresses come with views and discovery, so there is no protocol to request
+them; a unicast to a member whose physical address is unknown is sent by IP multicast where there is one.
 """
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from jgroups_py.model.units import count, duration, flag, host, size, text
 from jgroups_py.stack.base_transport import BaseTransport
 from jgroups_py.stack.protocol import on, timer
 
-MAX_NON_MEMBERS = 2000                      # so many physical addresses of non-members are kept
+MAX_NON_MEMBERS = 2000                      # physical addresses of non-members that are kept
 MAX_DATAGRAM_BYTES = 65507                  # UDP over IPv4: 65535 - 20 (IP) - 8 (UDP)
 UNWRITABLE = (struct.error, OverflowError)
 THREADS = "threads of the Java transport; this one runs on one loop thread"
-BUNDLER = "there is no bundler: what is queued when the loop comes round forms a batch"
+BUNDLER = "there is no bundler: what is queued when a round of the loop begins forms a batch"
 SYSTEM_RESOLVER = parse_resolvers("dns")
 DIAGNOSTICS = "there is no diagnostics handler that listens on the network"
 FOREIGN_CLUSTER = "foreign cluster"
 UNKNOWN_HEADER = "unknown header"
 FOREIGN_FRAMES = {
     "foreign version": ("foreign_version_dropped", "it is of another version of the wire format"),
-    FOREIGN_CLUSTER: ("foreign_cluster_dropped", "it is of another cluster, which uses the same place (give each "
+    FOREIGN_CLUSTER: ("foreign_cluster_dropped", "it is of another cluster, which uses the same address (give each "
                       "cluster a mcast_port of its own, or with TCP a bind_port)"),
     "wrong checksum": ("wrong_checksum_dropped", "its checksum is wrong"),
 }
@@ -88,7 +88,7 @@ class TransportConfig:
             "rtt.timeout", "msg_stats.enabled"), DIAGNOSTICS),
         **dict.fromkeys(("local_transport_class", "msg_factory_class"), "there are no Java classes to load"),
         **dict.fromkeys(("loopback", "loopback_copy", "loopback_separate_thread"),
-                        "own multicasts always loop back, above any lossy layer"),
+                        "own multicasts always loop back, above any layer that may lose them"),
         **dict.fromkeys(("logical_addr_cache_max_size", "logical_addr_cache_expiration",
                          "logical_addr_cache_reaper_interval", "who_has_cache_timeout"),
                         "logical names travel with views"),
@@ -99,13 +99,13 @@ class TransportConfig:
         **dict.fromkeys(("singleton_name", "use_ip_addrs", "bind_to_interfaces", "receive_interfaces",
                          "receive_on_all_interfaces", "send_interfaces", "send_on_all_interfaces",
                          "bind_interface_str", "tos", "disable_loopback", "max_diagnostics"),
-                        "not offered here; bind_addr chooses the interface"),
+                        "not supported; bind_addr selects the interface"),
     }
 
     bind_addr: str = text("127.0.0.1", doc="The IP address of the interface to send and receive on; also "
                           "\"loopback\" and \"site_local\", \"global\", \"match-interface:NAME\" as in JGroups.")
     bind_port: int = count(0, most=65535, doc="First port to try; 0: any free port.")
-    port_range: int = count(10, doc="How many more ports to try above bind_port when it is taken.")
+    port_range: int = count(10, doc="How many further ports above bind_port are tried if it is in use.")
     external_addr: str = host("", doc="The address given to other members in place of bind_addr, for a proxy or "
                               "NAT.")
     external_port: int = count(0, most=65535, doc="The port given to other members, for a proxy or NAT; 0: the "
@@ -114,8 +114,8 @@ class TransportConfig:
         "64000", least=1024, name="max_bundle_size", also=("bundler.max_size",), doc="Largest frame. Larger "
         "costs less per message; smaller loses less when one frame is lost.")
     address_max_age_ns: int = duration(
-        "2m", also=("physical_addr_max_age",), doc="How long the physical address of a non-member is remembered; at "
-        "most the latest 2000 of them.")
+        "2m", also=("physical_addr_max_age",), doc="How long the physical address of a non-member is kept, of the "
+        "latest 2000 at most.")
 
 
 @attrs.frozen
@@ -125,7 +125,7 @@ class UdpConfig(TransportConfig):
     mcast_addr: str = text("239.8.8.8", also=("mcast_group_addr",), doc="IP multicast address of the group.")
     mcast_port: int = count(45588, least=1, most=65535, doc="Port of the multicast address.")
     ip_ttl: int = count(0, most=255, also=("mcast_ttl",), doc="How many routers multicasts may pass; 0: this host.")
-    ip_mcast: bool = flag(True, doc="false: a multicast is sent to each member by itself; discovery then needs "
+    ip_mcast: bool = flag(True, doc="false: a multicast is sent to each member separately; discovery then needs "
                           "TCPPING or FILE_PING.")
     ucast_recv_buf_bytes: int = size("5M", name="ucast_recv_buf_size", doc="Socket buffer for unicasts.")
     ucast_send_buf_bytes: int = size("1M", name="ucast_send_buf_size", doc="Socket buffer for sending.")
@@ -136,7 +136,7 @@ class UdpConfig(TransportConfig):
         if self.max_bundle_bytes > MAX_DATAGRAM_BYTES:
             object.__setattr__(self, "max_bundle_bytes", MAX_DATAGRAM_BYTES)
         if self.ip_mcast and not is_ip_multicast(self.mcast_addr):
-            raise ConfigError(f"mcast_addr {self.mcast_addr!r} is no IP multicast address (224.0.0.0 to "
+            raise ConfigError(f"mcast_addr {self.mcast_addr!r} is not an IP multicast address (224.0.0.0 to "
                               "239.255.255.255)")
 
 
@@ -154,7 +154,7 @@ class TcpConfig(TransportConfig):
                          "so_keepalive", "defer_client_bind_addr", "client_bind_addr", "client_bind_port",
                          "enable_suspect_events", "use_peer_connections", "max_read_batch_size",
                          "max_send_buffers", "reader_idle_time", "copy_on_partial_write"),
-                        "connections are ZeroMQ's here"),
+                        "ZeroMQ manages the connections"),
     }
 
     bind_port: int = count(7800, most=65535, also=("start_port",), doc="First port to try; 0: any free port.")
@@ -168,18 +168,18 @@ class TcpConfig(TransportConfig):
                                  "tried again; it doubles up to reconnect_interval_max.")
     reconnect_max_ns: int = duration("2s", name="reconnect_interval_max", doc="Longest wait between two attempts.")
     heartbeat_ns: int = duration("2s", name="heartbeat_interval", doc="How often the system probes an idle "
-                                 "connection, in whole seconds; one that is silent for three times as long is opened "
-                                 "again. 0: never.")
+                                 "connection, in whole seconds; one without an answer for three times as long is "
+                                 "opened again. 0: never.")
 
 
 class Transport(BaseTransport):
-    """What UDP and TCP share. A subclass defines whether there is IP multicast."""
+    """What UDP and TCP share; see the module. A subclass defines whether there is IP multicast."""
 
     config: TransportConfig
 
     COUNTERS = declare(
-        counter("non_members_forgotten", "Addresses of non-members that were forgotten because there were too many."),
-        drop("unwritable_dropped", "Batches that hold a value which fits no field of the wire format."),
+        counter("non_members_forgotten", "Addresses of non-members that were dropped because there were too many."),
+        drop("unwritable_dropped", "Batches with a value that fits no field of the wire format."),
         drop("too_large_dropped", "Messages larger than a frame; the stack has no FRAG below their sender."),
         drop("no_physical_address", "Frames to a member whose physical address is not known."),
         drop("for_others_dropped", "Frames addressed to another member: as a rule an earlier incarnation at this "
@@ -219,47 +219,50 @@ class Transport(BaseTransport):
     # --- events -----------------------------------------------------------------------------------------------------
 
     @on(Connect)
-    def connecting(self, event: Connect) -> None:
+    def on_connect(self, event: Connect) -> None:
         self.cluster = wire.cluster_id(event.cluster)
         self.set_timer("age", self.config.address_max_age_ns)
 
     @on(AddressesKnown)
-    def learn(self, event: AddressesKnown) -> None:
+    def on_addresses_known(self, event: AddressesKnown) -> None:
         for member, physical in event.book.items():
             if member != self.me:
                 self.book[self.addresses.get(member.raw, member.name)] = physical
         if len(self.book) > len(self.members) + 2 * MAX_NON_MEMBERS:
-            self.forget_most()
+            self.bound_non_members()
 
     @on(ViewChange)
-    def view_changed(self, event: ViewChange) -> None:
+    def on_view_change(self, event: ViewChange) -> None:
         self.members = event.view.members
-        self.addresses.keep(self.members, self.me)           # names that forged frames gave to others are dropped
+        # A view has the members' true logical names; those in earlier frames may be forged, and are replaced.
+        self.addresses.keep(self.members, self.me)
 
     @on(SendTo)
-    def send_to(self, event: SendTo) -> None:
+    def on_send_to(self, event: SendTo) -> None:
+        """Send to a physical address, whether a member is known there or not (discovery)."""
         try:
             data = wire.encode_frame(self.cluster, event.batch)
         except UNWRITABLE as error:
-            return self.cannot_write(event.batch, error)
-        return self.put(event.physical, data, sum(map(len, data)), len(event.batch.payloads))
+            return self.drop_unwritable(event.batch, error)
+        return self.emit_frame(event.physical, data, sum(map(len, data)), len(event.batch.payloads))
 
     @on(ResolveName)
-    def resolve_name(self, event: ResolveName) -> None:
-        """No layer above knows the name: let the system resolve it, off this thread."""
+    def on_resolve_name(self, event: ResolveName) -> None:
+        """No layer above resolves names: the system does, on another thread, as it may take seconds."""
         self.emit(Resolve(self.stack.net, event.name, event.port, SYSTEM_RESOLVER, event.parameter, event.again))
 
     @timer("age")
     def forget_non_members(self) -> None:
-        oldest = self.now_ns - self.config.address_max_age_ns
+        """Drop the addresses of non-members of which no frame arrived for `address_max_age`."""
+        oldest_ns = self.now_ns - self.config.address_max_age_ns
         keep = dict.fromkeys(self.members)
-        for member in [m for m in self.book if m not in keep and self.last_frames.get(m, 0) < oldest]:
+        for member in [m for m in self.book if m not in keep and self.last_frames.get(m, 0) < oldest_ns]:
             del self.book[member]
-        for member in [m for m, at_ns in self.last_frames.items() if m not in keep and at_ns < oldest]:
+        for member in [m for m, at_ns in self.last_frames.items() if m not in keep and at_ns < oldest_ns]:
             del self.last_frames[member]
         self.set_timer("age", self.config.address_max_age_ns)
 
-    def forget_most(self) -> None:
+    def bound_non_members(self) -> None:
         """Bound the memory for non-members: keep the latest that sent frames, and the latest that others announced.
 
         Each kind has half of the room, so that forged frames of one kind do not displace the other.
@@ -280,17 +283,18 @@ class Transport(BaseTransport):
         if batch.dest == self.me:
             return self.pass_up(batch)
         try:
-            self.put_in_frames(batch)
+            self.send_in_frames(batch)
         except UNWRITABLE as error:
-            self.cannot_write(batch, error)
+            self.drop_unwritable(batch, error)
         return None
 
-    def cannot_write(self, batch: Batch, error: Exception) -> None:
-        """Drop a batch with a value, taken over from another member, that fits no field; nothing else is affected."""
+    def drop_unwritable(self, batch: Batch, error: Exception) -> None:
+        """Drop a batch with a value that fits no field. Such a value comes from a frame of another process: it must not
+        end this one."""
         self.drop("unwritable_dropped", batch, str(error), number=1)
-        self.warn(f"dropped a batch that cannot be written: {error}")
+        self.warn(f"dropped a batch that cannot be encoded: {error}")
 
-    def put_in_frames(self, batch: Batch) -> None:
+    def send_in_frames(self, batch: Batch) -> None:
         """Send the batch in one frame, or in as many as it takes."""
         # Most batches fit one frame: encode, then compare the size. What cannot fit is cut before it is encoded.
         if batch.nbytes < self.config.max_bundle_bytes and self.transmit(batch):
@@ -326,23 +330,23 @@ class Transport(BaseTransport):
         dest = batch.dest
         physical = None if dest is None else self.book.get(dest)
         if physical is not None or self.by_multicast:
-            self.put(physical, data, nbytes, len(batch.payloads))
+            self.emit_frame(physical, data, nbytes, len(batch.payloads))
         elif dest is None:
-            self.to_each(data, nbytes, batch)
+            self.send_to_each(data, nbytes, batch)
         else:
             self.drop("no_physical_address", batch, "its physical address is not known", number=1)
         return True
 
-    def to_each(self, data: list[bytes | bytearray], nbytes: int, batch: Batch) -> None:
+    def send_to_each(self, data: list[bytes | bytearray], nbytes: int, batch: Batch) -> None:
         for member in self.members:
             if member != self.me:
                 physical = self.book.get(member)
                 if physical is None:
                     self.drop("no_physical_address", batch, f"the physical address of {member} is not known", number=1)
                 else:
-                    self.put(physical, data, nbytes, len(batch.payloads))
+                    self.emit_frame(physical, data, nbytes, len(batch.payloads))
 
-    def put(self, to: PhysicalAddress | None, data: list[bytes | bytearray], nbytes: int, messages: int) -> None:
+    def emit_frame(self, to: PhysicalAddress | None, data: list[bytes | bytearray], nbytes: int, messages: int) -> None:
         self.frames_sent += 1
         self.bytes_sent += nbytes
         self.messages_sent += messages
@@ -353,10 +357,10 @@ class Transport(BaseTransport):
     def receive(self, frames: Iterable[tuple[bytes, PhysicalAddress | None]]) -> None:
         batches = []
         me, now_ns = self.me, self.stack.now_ns
-        mine = me.raw
+        own = me.raw
         for data, physical in frames:
-            if data[wire.SOURCE_OFFSET:wire.SOURCE_END] == mine:
-                continue                                  # our own multicast, looped back by the system
+            if data[wire.SOURCE_OFFSET:wire.SOURCE_END] == own:
+                continue                                  # an own multicast, looped back by the system
             batch = self.decoded(data)
             if batch is None:
                 continue
@@ -367,9 +371,9 @@ class Transport(BaseTransport):
             if dest is None or dest == me:
                 batches.append(batch)
             else:
-                self.drop("for_others_dropped", batch, "another address than ours", number=1)
+                self.drop("for_others_dropped", batch, "it is addressed to another member", number=1)
         if len(self.last_frames) > len(self.members) + MAX_NON_MEMBERS:
-            self.forget_most()
+            self.bound_non_members()
         for batch in joined(batches) if len(batches) > 1 else batches:
             self.messages_received += len(batch.payloads)
             self.pass_up(batch)
@@ -380,11 +384,11 @@ class Transport(BaseTransport):
         try:
             return wire.decode_frame(data, self.cluster, self.addresses)
         except WireError as error:
-            self.refuse(data, str(error))
+            self.drop_frame(data, str(error))
             return None
 
-    def refuse(self, data: bytes, reason: str) -> None:
-        """Drop a frame that cannot be decoded, and warn of it; of foreign versions and clusters by their rules."""
+    def drop_frame(self, data: bytes, reason: str) -> None:
+        """Count a frame that cannot be decoded under the name of its reason, and log it."""
         name, words = FOREIGN_FRAMES.get(reason, ("malformed_dropped", reason))
         if reason.startswith(UNKNOWN_HEADER):
             name, words = "unknown_header_dropped", f"{reason}: of another version, or of a protocol unknown here"
@@ -394,7 +398,7 @@ class Transport(BaseTransport):
         if reason != FOREIGN_CLUSTER:
             self.warn(f"dropped a frame: {words}")
         elif self.counters[name] == 1:
-            # Clusters on a host may share a multicast address. That is harmless and lasts, so it is logged once.
+            # Clusters on a host may share a multicast address. That is harmless, and may last: it is logged once.
             self.emit(LogEntry("info", f"dropped a frame: {words}"))
 
 

@@ -107,7 +107,7 @@ class StatesProfile(StateRequests, GroupProfile):
     `max_ahead_size` of NAKACK."""
 
     name = "states"
-    reaches = ("states of the own group", "states asked for again", "states refused or failed")
+    reaches = ("states of the own group", "states requested again", "states refused or failed")
 
     def make_plan(self) -> Plan:
         plan = super().make_plan()

@@ -9,13 +9,13 @@ from jgroups_py.protocols.relay.origin.send_gate import SendGate
 from jgroups_py.protocols.relay.state.forwarder import StateForwarder
 from jgroups_py.protocols.relay.state.provider import StateProvider
 from jgroups_py.protocols.state_transfer import protocol as transfer_module
-from jgroups_py.protocols.state_transfer.parties import ProvidedState, RequestedState
 from jgroups_py.protocols.state_transfer.protocol import StateTransfer
+from jgroups_py.protocols.state_transfer.transfers import ProvidedState, RequestedState
 from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
 
 
 def always(mine: Any, its: Any) -> bool:
-    """What is asked about its counts is true of any."""
+    """Any counts cover any others."""
     return True
 
 
@@ -23,12 +23,12 @@ def all_is_delivered(self: StateTransfer, transfer: RequestedState, batch: Batch
     self.deliver(batch)
 
 
-def one_piece_lost(self: StateTransfer, number: int, session: ProvidedState) -> None:
-    session.read()
-    pump(self, number, session)
+def one_part_lost(self: StateTransfer, number: int, state: ProvidedState) -> None:
+    state.read()
+    send_parts(self, number, state)
 
 
-pump = StateTransfer.pump
+send_parts = StateTransfer.send_parts
 
 
 def nothing(self: Any, *_: Any) -> None:
@@ -67,9 +67,9 @@ STATES_SAFEGUARDS = (
           "covers", always),
     guard("multicasts wait for the cut", "they are delivered as they come", StateTransfer, "keep_back",
           all_is_delivered),
-    guard("all bytes of a state arrive", "a piece is dropped whenever more is asked for", StateTransfer, "pump",
-          one_piece_lost),
-    guard("requests are answered", "they are dropped", StateTransfer, "asked", nothing, "L"),
+    guard("all bytes of a state arrive", "a part is dropped whenever more is allowed", StateTransfer, "send_parts",
+          one_part_lost),
+    guard("requests are answered", "they are dropped", StateTransfer, "on_request", nothing, "L"),
     far("a state is cut where the site has delivered everything before",
         "the provider does not wait until it has that", StateProvider, "provide_covered", cut_at_once),
     far("dissemination waits for a state", "the relay goes on", StateForwarder, "puts_off", put_nothing_off),

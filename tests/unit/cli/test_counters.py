@@ -35,7 +35,7 @@ def test_all_are_listed_and_the_parts_that_are_no_protocols_too(capsys) -> None:
 
 
 def test_a_protocol_from_outside_is_shown_as_it_declares(capsys) -> None:
-    assert "late_thanks   (drop)" in shown(capsys, "jgroups_py.protocols.example.Example")
+    assert "late_replies   (drop)" in shown(capsys, "jgroups_py.protocols.example.Example")
 
 
 @pytest.mark.parametrize("name", ["NAKAKK", "no.such.module.Class"])

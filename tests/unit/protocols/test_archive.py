@@ -120,7 +120,7 @@ def test_a_recorder_that_cannot_begin_fails_the_member():
     assert member.ground.events == []
 
 
-def test_a_recorder_that_fails_later_is_told_and_the_member_goes_on(member):
+def test_a_later_failure_of_the_recorder_is_reported_and_the_member_continues(member):
     member.stack.notify(ArchiveFailed("disk full"), 0)
     member.stack.notify(ArchiveOpened(), 0)
     assert [output.reason for output in member.outputs(ArchiveDurability)] == ["disk full", ""]
@@ -129,7 +129,7 @@ def test_a_recorder_that_fails_later_is_told_and_the_member_goes_on(member):
     assert member.ground.events == []
 
 
-def test_a_group_that_is_to_wait_for_the_disk_waits(member):
+def test_with_on_slow_block_the_group_waits_for_the_disk(member):
     member.stack.notify(ArchiveBusy(5 << 20), 0)
     assert member.stack.pending_bytes() == 5 << 20
     member.stack.notify(ArchiveBusy(0), 0)
@@ -174,7 +174,7 @@ def test_a_message_of_a_member_without_archive_is_recorded_without_number(member
     assert member.archive.stats()["delivered_without_number"] == 1
 
 
-def test_numbers_of_topics_that_nobody_wants_are_recorded_as_passed(member):
+def test_numbers_of_topics_without_a_subscription_are_recorded_as_passed(member):
     batch = Batch(FAR, None, (b"", b""), (Archived(4), PassedBy(interest_in("a"))), 0)
     member.get(batch)
     [record] = member.recorded()
@@ -215,7 +215,7 @@ def test_a_view_is_recorded_and_what_follows_stands_in_it(member):
     assert member.recorded()[-1].detail["previous"] == view_text(VIEW.id)
 
 
-def test_what_relay_tells_is_recorded(member):
+def test_what_relay_reports_is_recorded(member):
     member.stack.notify(OutputEmitted(SiteStatusChanged("SFO", "DOWN")), 0)
     member.stack.notify(OutputEmitted(MessagesLost("SFO", FAR, 5, 9, None)), 0)
     site, lost = member.recorded()
@@ -224,10 +224,10 @@ def test_what_relay_tells_is_recorded(member):
         "lost", FAR, "SFO", 5, 4, 1)
 
 
-def test_what_nobody_in_the_group_keeps_any_more_is_recorded_without_a_number_of_a_stream(member):
+def test_what_no_member_keeps_any_more_is_recorded_without_a_number_of_a_stream(member):
     member.stack.notify(OutputEmitted(MessagesLost("", BOB, 5, 9)), 0)
     for relayed, rows in ((True, 1), (False, 2)):
-        member.archive.site = "NYC" if relayed else None     # RELAY told it already
+        member.archive.site = "NYC" if relayed else None     # RELAY has reported it
         member.stack.notify(OutputInOrder(MessagesLost("", BOB, 5, 9)), 0)
         assert len(member.recorded()) == rows
     for record in member.recorded():
@@ -235,14 +235,14 @@ def test_what_nobody_in_the_group_keeps_any_more_is_recorded_without_a_number_of
             "forgotten", BOB, None, None, 4, {"first": 5, "stop": 9})
 
 
-def test_from_where_to_where_a_slow_application_is_spared_a_sender_is_recorded(member):
+def test_begin_and_end_of_shedding_are_recorded(member):
     member.stack.notify(OutputInOrder(SkipMulticasts(BOB, True)), 0)
     member.stack.notify(OutputInOrder(SkipMulticasts(BOB, False)), 0)
     assert [(record.kind, record.origin, record.detail) for record in member.recorded()] == [
         ("skipping", BOB, {"on": True}), ("skipping", BOB, {"on": False})]
 
 
-def test_what_a_state_of_another_site_holds_is_recorded_as_covered(member):
+def test_what_a_state_of_another_site_contains_is_recorded_as_covered(member):
     member.stack.notify(OutputInOrder(StateEnd("", (("SFO", FAR, 3, 9),))), 0)
     [record] = member.recorded()
     assert (record.kind, record.origin, record.origin_site, record.first, record.count) == ("covered", FAR, "SFO", 3, 6)
@@ -261,6 +261,6 @@ def test_archive_stands_above_relay():
     ({"directory": "x", "fsync": "often"}, "'often' is not one of none, interval, every"),
     ({"directory": "x", "queue_bytes": "1K"}, "out of range: at least 2M"),
 ])
-def test_bad_settings_say_what_is_allowed(settings, message):
+def test_bad_settings_name_what_is_allowed(settings, message):
     with pytest.raises(ConfigError, match=message):
         ArchiveConfig(**settings)

@@ -3,18 +3,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jgroups_py.protocols.example import Example, ExampleConfig, Greeting, Thanks
+from jgroups_py.protocols.example import EchoReply, EchoRequest, Example, ExampleConfig
 from jgroups_py.testing.bench import Bench, Flying, Group, change, multicast, view_of
 
 
 def group(names: str = "ABC") -> Group:
-    """Members that greet each other every second."""
+    """Members that send echo requests every second."""
     made = Group(lambda _: [Example(ExampleConfig(round_ns="1s"))], names)
     made.install(view_of(*names))
     return made
 
 
-def test_rounds_in_which_all_greet_back_are_counted() -> None:
+def test_rounds_in_which_all_members_reply_are_counted() -> None:
     g = group()
     g.run(5500)
     assert [bench.stats() for bench in g.alive] == [{"rounds": 5, "complete_rounds": 5}] * 3
@@ -30,21 +30,21 @@ def test_a_silent_member_spoils_the_rounds_until_the_view_excludes_it() -> None:
     assert g["A"].stats() == {"rounds": 5, "complete_rounds": 2}
 
 
-def test_doubled_and_late_thanks_are_not_counted_as_complete() -> None:
+def test_duplicate_and_late_replies_are_not_counted_as_complete() -> None:
     g = group()
 
     def fate(flying: Flying) -> Sequence[float]:
-        return (0, 0, 1200) if flying.has(Thanks) else (0,)
+        return (0, 0, 1200) if flying.has(EchoReply) else (0,)
     g.fate = fate
     g.run(2500)
-    assert g["A"].stats() == {"rounds": 2, "complete_rounds": 2, "late_thanks": 2}
+    assert g["A"].stats() == {"rounds": 2, "complete_rounds": 2, "late_replies": 2}
 
 
-def test_a_greeting_is_answered_even_before_the_first_view() -> None:
+def test_a_request_is_answered_even_before_the_first_view() -> None:
     bench = Bench(Example())
-    bench.up(multicast("B", headers=(Greeting(7),)))
-    [(thanks, batch)] = bench.said(Thanks)
-    assert (thanks.number, str(batch.dest)) == (7, "B")
+    bench.up(multicast("B", headers=(EchoRequest(7),)))
+    [(reply, batch)] = bench.said(EchoReply)
+    assert (reply.number, str(batch.dest)) == (7, "B")
 
 
 def test_a_lone_member_completes_its_rounds_alone() -> None:

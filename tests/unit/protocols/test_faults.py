@@ -41,7 +41,7 @@ def numbers(bench: Bench) -> list[int]:
     return [int(payload) for payload in bench.payloads()]
 
 
-def test_discard_loses_about_its_share_of_the_messages() -> None:
+def test_discard_drops_about_its_share_of_the_messages() -> None:
     bench = Bench(Discard(DiscardConfig(up_ratio="30%")))
     bench.up(numbered(1000))
     got = numbers(bench)
@@ -50,14 +50,14 @@ def test_discard_loses_about_its_share_of_the_messages() -> None:
     assert bench.stats()["discarded"] == 1000 - len(got)
 
 
-def test_discard_loses_going_down_and_control_messages_too() -> None:
+def test_discard_drops_going_down_and_control_messages_too() -> None:
     bench = Bench(Discard(DiscardConfig(down_ratio=0.5)))
     for _ in range(100):
         bench.down(multicast("A"))
     assert 30 < len(bench.sent()) < 70
 
 
-def test_discard_all_cuts_a_member_off() -> None:
+def test_discard_all_drops_everything() -> None:
     bench = Bench(Discard(DiscardConfig(discard_all=True)))
     bench.up(numbered(5))
     bench.down(multicast("A", b"x"))
@@ -71,7 +71,7 @@ def test_discard_can_be_limited_to_some_senders() -> None:
     assert bench.payloads() == [b"A", b"D"]
 
 
-def test_the_first_batches_going_down_can_be_lost() -> None:
+def test_the_first_batches_going_down_can_be_dropped() -> None:
     bench = Bench(Discard(DiscardConfig(drop_down_multicasts=2, drop_down_unicasts=1)))
     for number in range(3):
         bench.down(multicast("A", b"m%d" % number))
@@ -79,7 +79,7 @@ def test_the_first_batches_going_down_can_be_lost() -> None:
     assert [batch.payloads[0] for batch in bench.sent()] == [b"u1", b"m2", b"u2"]
 
 
-def test_who_was_discarded_was_not_heard() -> None:
+def test_a_discarded_frame_does_not_count_as_received() -> None:
     class Asks(Protocol):
         needs = {"last_frames": LastFrames}
         last_frames: LastFrames
@@ -116,7 +116,7 @@ def test_a_constant_delay_is_exact() -> None:
     assert bench.payloads() == [b"1", b"2"]
 
 
-def test_duplicate_copies_what_it_is_told_to_copy() -> None:
+def test_duplicate_copies_what_is_configured() -> None:
     bench = Bench(Duplicate(DuplicateConfig(incoming_copies=2, outgoing_copies=1, copy_unicast_msgs=False)))
     bench.up(multicast("B", b"m"))
     bench.up(unicast("B", "A", b"u"))
@@ -156,7 +156,7 @@ def test_a_partition_separates_its_groups_until_it_is_healed() -> None:
 
 
 def test_a_name_in_two_groups_is_refused() -> None:
-    with pytest.raises(ConfigError, match="'A' stands twice"):
+    with pytest.raises(ConfigError, match="'A' is given twice"):
         PartitionConfig(groups="A,B|A")
 
 
@@ -170,7 +170,7 @@ FAULTS: dict[str, Sequence[Protocol]] = {
 
 
 @pytest.mark.parametrize("faults", FAULTS)
-def test_nakack_copes_with_every_fault_layer(faults: str) -> None:
+def test_nakack_repairs_every_fault_layer(faults: str) -> None:
     def layers(_: str) -> list[Protocol]:
         return [*(type(layer)(layer.config) for layer in FAULTS[faults]), Nakack(), Stable()]
     group = Group(layers, "ABC")

@@ -4,20 +4,20 @@ from __future__ import annotations
 from jgroups_py.model.events import GetState, StateChunk
 from jgroups_py.model.units import NS_PER_S
 from jgroups_py.protocols.state_transfer import (
-    Enough,
-    More,
+    StateCancelHeader,
     StateCutHeader,
     StatePartHeader,
     StateRefusedHeader,
     StateRequestHeader,
     StateTransfer,
     StateTransferConfig,
+    StateWindowHeader,
 )
 from jgroups_py.testing.bench import address, change, multicast, unicast, view_of
 from tests.unit.protocols.state_apps import V1, App, Loop, apps
 
 
-def test_what_a_provider_says_to_an_earlier_request_is_not_taken_for_an_answer_to_the_present_one() -> None:
+def test_an_answer_to_an_earlier_request_is_not_taken_for_one_to_the_present_request() -> None:
     member = App(Loop(), StateTransfer(), me="C")
     member.down(change(V1))
     attempts = []
@@ -34,7 +34,7 @@ def test_what_a_provider_says_to_an_earlier_request_is_not_taken_for_an_answer_t
     assert member.begins == 1
 
 
-def test_members_that_all_refused_are_asked_again_a_little_later_in_the_same_order() -> None:
+def test_members_that_all_refused_get_requests_again_a_little_later_in_the_same_order() -> None:
     member = App(Loop(), StateTransfer(StateTransferConfig(retry_interval_ns="500ms")), me="C")
     member.down(change(V1))
     member.down(GetState(address("A"), 60 * NS_PER_S))
@@ -65,7 +65,7 @@ def test_messages_that_were_kept_back_are_delivered_when_no_state_comes() -> Non
     assert member.log == [b"meanwhile", b"later"]
 
 
-def test_a_state_that_nobody_asked_for_is_refused_so_that_its_provider_does_not_keep_it() -> None:
+def test_a_state_that_was_not_requested_is_cancelled_so_that_its_provider_does_not_keep_it() -> None:
     group = apps()
     group["A"].log = [b"much"]
     group["A"].up(unicast("C", "A", headers=(StateRequestHeader(7, V1.id.raw, {}),)))       # in the name of C
@@ -96,7 +96,7 @@ def test_a_request_from_a_view_that_is_not_installed_here_yet_is_answered_in_tha
     assert [(cut.attempt, batch.dest) for cut, batch in provider.said(StateCutHeader)] == [(1, address("C"))]
 
 
-def test_a_provider_asks_from_time_to_time_whether_its_state_is_still_wanted() -> None:
+def test_a_provider_probes_its_requesters_from_time_to_time() -> None:
     """The requester may have given up in a view of its own, in which there was no way to tell the provider."""
     group = apps(provide_timeout_ns="1s")
     group["A"].log = [b"much"]
@@ -113,7 +113,7 @@ def test_a_provider_asks_from_time_to_time_whether_its_state_is_still_wanted() -
     assert group["A"].stack.pending_bytes() == 0
 
 
-def test_the_question_whether_a_state_is_still_wanted_does_not_disturb_one_that_arrives() -> None:
+def test_a_probe_does_not_disturb_a_state_that_arrives() -> None:
     group = apps(provide_timeout_ns="200ms")
     group["A"].slow = True
     group["C"].down(GetState(address("A"), NS_PER_S))
@@ -126,7 +126,7 @@ def test_the_question_whether_a_state_is_still_wanted_does_not_disturb_one_that_
     assert (group["C"].begins, group["C"].ends, group["C"].log) == (1, [""], [b"first", b"second"])
 
 
-def test_the_question_whether_a_state_is_still_wanted_does_not_count_as_progress() -> None:
+def test_a_probe_does_not_count_as_progress() -> None:
     group = apps(provide_timeout_ns="200ms")
     group["A"].slow = True
     group["C"].down(GetState(address("A"), NS_PER_S))
@@ -134,24 +134,24 @@ def test_the_question_whether_a_state_is_still_wanted_does_not_count_as_progress
     assert group["C"].ends == ["no answer from A"]
 
 
-def test_enough_of_one_request_does_not_end_the_answer_to_another() -> None:
+def test_the_cancellation_of_one_request_does_not_end_the_answer_to_another() -> None:
     provider = App(Loop(), StateTransfer(), me="A")
     provider.slow = True
     provider.up(change(V1))
     provider.up(unicast("C", "A", headers=(StateRequestHeader(2, V1.id.raw, {}),)))
     ((request, _),) = provider.requests
     provider.down(StateChunk(request, b"state", last=True))
-    provider.up(unicast("C", "A", headers=(Enough(1),)))
+    provider.up(unicast("C", "A", headers=(StateCancelHeader(1),)))
     provider.said(StatePartHeader)
-    provider.up(unicast("C", "A", headers=(More(2, 65536),)))
+    provider.up(unicast("C", "A", headers=(StateWindowHeader(2, 65536),)))
     assert [(part.attempt, part.last) for part, _ in provider.said(StatePartHeader)] == [(2, False), (2, True)]
 
 
-def test_strangers_get_no_answer_to_answers_that_nobody_asked_for() -> None:
+def test_non_members_get_no_cancellation() -> None:
     member = App(Loop(), StateTransfer(), me="C")
     member.up(change(V1))
     for name in ("X", "C"):
         member.up(unicast(name, "C", headers=(StateCutHeader(9, {}),)))
         member.up(unicast(name, "C", b"data", headers=(StatePartHeader(9, False, ""),)))
-    assert member.said(Enough) == []
+    assert member.said(StateCancelHeader) == []
     assert member.stats()["stale_dropped"] == 4

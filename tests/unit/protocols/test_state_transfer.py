@@ -9,13 +9,13 @@ import pytest
 from jgroups_py.model.events import Disconnect, GetState, StateBusy, StateChunk
 from jgroups_py.model.units import NS_PER_S
 from jgroups_py.protocols.state_transfer import (
-    Enough,
-    More,
+    StateCancelHeader,
     StateCutHeader,
     StatePartHeader,
     StateRequestHeader,
     StateTransfer,
     StateTransferConfig,
+    StateWindowHeader,
 )
 from jgroups_py.testing.bench import Flying, address, change, multicast, unicast, view_of
 from tests.unit.protocols.state_apps import V1, App, Loop, apps, get_state
@@ -35,13 +35,13 @@ def test_a_state_is_copied_and_what_follows_is_delivered_after_it() -> None:
     assert len(group["C"].log) == 51
 
 
-def test_asking_ourselves_is_a_no_op() -> None:
+def test_a_request_to_this_member_itself_is_a_no_op() -> None:
     group = apps()
     get_state(group, "A")
     assert (group["A"].ends, group["A"].begins) == ([""], 0)
 
 
-def test_asking_somebody_who_is_not_there_fails_at_once() -> None:
+def test_a_request_to_a_non_member_fails_at_once() -> None:
     group = apps()
     get_state(group, "A", "X")
     assert group["A"].ends == ["X is not a member of the group"]
@@ -80,7 +80,7 @@ def test_the_requester_catches_up_with_the_provider_first() -> None:
     assert group["C"].log == group["A"].log == [b"b1", b"b2", b"a"]
 
 
-def test_a_provider_that_cannot_catch_up_refuses_and_another_is_asked() -> None:
+def test_a_provider_that_cannot_catch_up_refuses_and_another_gets_the_request() -> None:
     group = apps(provide_timeout_ns="1s")
     group.fate = lambda flying: () if flying.dest == "A" and flying.src == "B" else (1.0,)
     group["B"].down(multicast("B", b"b"))
@@ -92,7 +92,7 @@ def test_a_provider_that_cannot_catch_up_refuses_and_another_is_asked() -> None:
     assert group["B"].stats()["states_provided"] == 1
 
 
-def test_a_view_change_before_the_cut_asks_again_in_the_new_view() -> None:
+def test_after_a_view_change_before_the_cut_the_state_is_requested_again() -> None:
     group = apps()
     group["A"].slow = True
     group.fate = lambda flying: () if flying.has(StateRequestHeader) else (0.0,)
@@ -183,7 +183,7 @@ def test_the_applications_failure_reaches_the_requester() -> None:
     assert group["C"].ends == ["get_state raised ValueError: no"]
 
 
-def test_silence_ends_with_an_error_and_the_messages_follow() -> None:
+def test_without_an_answer_the_transfer_fails_and_the_messages_follow() -> None:
     group = apps()
     group["A"].slow = True
     get_state(group, "C", timeout_s=1)
@@ -222,13 +222,13 @@ def test_only_a_window_of_a_state_is_under_way() -> None:
         provider.down(StateChunk(1, bytes(30_000)))
     assert provider.said(StatePartHeader) == []
     assert provider.stack.pending_bytes() == 300_000
-    provider.up(unicast("C", "A", headers=(More(1, 65536),)))
+    provider.up(unicast("C", "A", headers=(StateWindowHeader(1, 65536),)))
     assert sum(batch.nbytes for _, batch in provider.said(StatePartHeader)) == 65536
-    provider.up(unicast("C", "A", headers=(Enough(1),)))
+    provider.up(unicast("C", "A", headers=(StateCancelHeader(1),)))
     assert provider.stack.pending_bytes() == 0
 
 
-def test_an_application_that_reads_slowly_is_sent_no_more() -> None:
+def test_an_application_that_reads_slowly_gets_no_further_parts() -> None:
     group = apps(window_bytes="64K")
     group["A"].slow = True
     get_state(group, "C")

@@ -67,7 +67,7 @@ def stranger(number: int) -> Address:
     return Address(b"a stranger.." + number.to_bytes(4, "big"))
 
 
-def test_of_many_strangers_the_latest_are_remembered_and_all_members(stack):
+def test_of_many_non_members_the_latest_are_kept_and_all_members(stack):
     udp = stack.layers[0]
     stack.inject(change(view_of("A", "B")), 0)
     stack.now_ns = 1
@@ -83,7 +83,7 @@ def test_of_many_strangers_the_latest_are_remembered_and_all_members(stack):
     assert udp.physical_of(stranger(0)) is None
 
 
-def test_of_many_strangers_that_are_only_told_of_the_latest_are_remembered(stack):
+def test_of_many_announced_non_members_the_latest_are_kept(stack):
     udp = stack.layers[0]
     stack.inject(change(view_of("A", "B")), 0)
     stack.inject(AddressesKnown({B: PLACE}), 0)
@@ -96,7 +96,7 @@ def test_of_many_strangers_that_are_only_told_of_the_latest_are_remembered(stack
 
 # --- names ------------------------------------------------------------------------------------------------------------
 
-def test_the_name_in_a_view_is_right_whatever_was_heard_first(stack):
+def test_the_name_in_a_view_replaces_one_in_an_earlier_frame(stack):
     udp = stack.layers[0]
     passed = []
     udp.pass_up = passed.append
@@ -110,7 +110,7 @@ def test_the_name_in_a_view_is_right_whatever_was_heard_first(stack):
     assert [str(batch.src) for batch in passed if batch.src == B][-2:] == ["B", "B"]
 
 
-def test_members_keep_their_names_however_many_strangers_are_heard(stack):
+def test_members_keep_their_names_whatever_frames_of_non_members_arrive(stack):
     udp = stack.layers[0]
     passed = []
     udp.pass_up = passed.append
@@ -149,7 +149,7 @@ def test_a_frame_of_other_members_is_dropped_counted_and_warned_of_once_a_minute
     assert len([output for output in stack.outputs if isinstance(output, LogEntry)]) == 2
 
 
-def test_what_is_dropped_before_it_is_decoded_is_told_with_its_source():
+def test_what_is_dropped_before_it_is_decoded_is_logged_with_its_source():
     stack = Stack([Udp(UdpConfig())], A, explains=True)
     stack.inject(Connect("demo"), 0)
     stack.receive([(b"JP\x02" + frame_with(stack, bytes)[3:], None)], 0)

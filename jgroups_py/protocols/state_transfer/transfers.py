@@ -14,60 +14,60 @@ Delivered = Mapping[Address, int]
 
 
 def covers(mine: Delivered, its: Delivered) -> bool:
-    """Whether `mine` holds every multicast of `its`."""
+    """Whether every multicast counted in `its` is counted in `mine`."""
     return all(mine.get(sender, 0) >= number for sender, number in its.items())
 
 
 class Phase(enum.Enum):
     """The phases of a transfer, as its requester sees it."""
 
-    ASKING = "a provider was asked; multicasts are kept back until its cut is known"
+    REQUESTING = "a provider got a request; multicasts are kept back until its cut is known"
     CATCHING_UP = "the cut is known; multicasts above it are kept back until all below it have arrived"
     RECEIVING = "the state is arriving"
-    RESTING = "all members refused; they are asked again after retry_interval"
+    WAITING = "all members refused; they get requests again after retry_interval"
 
 
 class RequestedState:
     """A transfer at its requester.
 
-    target: the member asked first; provider: the member asked now, None between two rounds; refused: members that
-    refused in this round; cut: what the state holds; held: multicasts kept back, in order of arrival; received and
-    stop: bytes that came, and the byte up to which the provider may send; moved_ns: time of the last progress; why: the
-    last refusal.
+    target: the member that gets the first request; provider: the one that got the present request, None between two
+    rounds; refused: members that refused in this round; cut: the multicasts that the state contains; kept: multicasts
+    kept back, in order of arrival; received: bytes of the state that arrived; stop: the byte up to which the provider
+    may send; progress_ns: time of the last progress; why: the last refusal.
     """
 
-    __slots__ = ("attempt", "cut", "held", "held_bytes", "moved_ns", "phase", "provider", "received", "refused", "stop",
-                 "target", "timeout_ns", "why")
+    __slots__ = ("attempt", "cut", "kept", "kept_bytes", "phase", "progress_ns", "provider", "received", "refused",
+                 "stop", "target", "timeout_ns", "why")
 
     def __init__(self, target: Address, timeout_ns: int, now_ns: int) -> None:
         self.target = target
         self.timeout_ns = timeout_ns
-        self.moved_ns = now_ns
-        self.phase = Phase.ASKING
+        self.progress_ns = now_ns
+        self.phase = Phase.REQUESTING
         self.provider: Address | None = None
         self.attempt = 0
         self.refused: dict[Address, None] = {}
         self.why = ""
         self.cut: Delivered = {}
-        self.held: deque[Batch] = deque()
-        self.held_bytes = 0
+        self.kept: deque[Batch] = deque()
+        self.kept_bytes = 0
         self.received = 0
         self.stop = 0
 
     @property
-    def holding(self) -> bool:
+    def keeps_back(self) -> bool:
         """Whether multicasts are kept back."""
-        return self.phase is Phase.ASKING or self.phase is Phase.CATCHING_UP
+        return self.phase is Phase.REQUESTING or self.phase is Phase.CATCHING_UP
 
-    def hold(self, batch: Batch) -> None:
+    def keep(self, batch: Batch) -> None:
         """Keep a batch back."""
-        self.held.append(batch)
-        self.held_bytes += batch.nbytes
+        self.kept.append(batch)
+        self.kept_bytes += batch.nbytes
 
     def release(self) -> deque[Batch]:
-        """Everything kept back, which is kept no longer."""
-        held, self.held, self.held_bytes = self.held, deque(), 0
-        return held
+        """All that was kept back; it no longer is."""
+        kept, self.kept, self.kept_bytes = self.kept, deque(), 0
+        return kept
 
     def next_provider(self, members: tuple[Address, ...], me: Address) -> Address | None:
         """The next provider: the target, then all members in view order; None if all refused."""
@@ -76,7 +76,7 @@ class RequestedState:
 
 
 class PendingRequest:
-    """A request that the provider cannot answer before it has delivered `delivered` in `view`."""
+    """A request that the provider answers when it has delivered all of `delivered` in `view`."""
 
     __slots__ = ("attempt", "delivered", "view")
 
@@ -87,7 +87,7 @@ class PendingRequest:
 
 
 class ProvidedState(PacedBytes):
-    """A transfer at its provider: a queue of what the application wrote and the requester has not asked for yet.
+    """A transfer at its provider: a queue of the bytes that the application wrote and the requester does not allow yet.
 
     ended: the application wrote its last byte, or failed with `error`.
     """
