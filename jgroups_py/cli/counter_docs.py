@@ -44,6 +44,8 @@ OTHERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
                    ("jgroups_py.blocks.mqtt.gmqtt.link:GmqttLink",)),
     "mqtt federation": ("The federation of a broker of MQTT: `FederationCore.counters`.",
                         ("jgroups_py.blocks.mqtt.federation.core:FederationCore",)),
+    "mqtt mosquitto": ("The link to a mosquitto: `MosquittoLink.counters`.",
+                  ("jgroups_py.blocks.mqtt.mosquitto.link:MosquittoLink",)),
     "name service": ("A NameService: its `counters`.", ("jgroups_py.blocks.name_service:NameService",)),
 }
 """A part that is no protocol -> its description, and its classes."""

@@ -4,6 +4,7 @@
     broker/       the broker's core: sessions, subscriptions, retained messages
     federation/   brokers of a group as one broker
     gmqtt/        a broker among unmodified gmqttd
+    mosquitto/    the clients of an unmodified mosquitto in a federation
     server/       sockets, configuration, HTTP
     node/         all of these as a configuration file says
 

@@ -6,12 +6,14 @@ from importlib import import_module
 from typing import Any
 
 from jgroups_py.cli.argument_types import within
+from jgroups_py.cli.mqtt import sidecar_arguments as sidecar
 from jgroups_py.cli.mqtt.api import add_api_arguments
 from jgroups_py.cli.showing import complain, reasons
 from jgroups_py.model.errors import ConfigError
 
 VERBS = {
     "serve": "run a broker until SIGTERM or SIGINT",
+    "sidecar": "make the clients of a mosquitto part of a federation, until SIGTERM or SIGINT",
     "check": "check a broker's file",
     "members": "show the nodes of a running broker's federation",
     "peers": "show what a running broker has for each other node, and how far that has come",
@@ -29,6 +31,7 @@ def add_parser(subparsers: Any) -> None:
     verbs = parser.add_subparsers(metavar="VERB", required=True, dest="verb")
     made = {name: verbs.add_parser(name, help=text, description=text) for name, text in VERBS.items()}
     _serve_arguments(made["serve"])
+    sidecar.add_arguments(made["sidecar"])
     made["check"].add_argument("file", help="the YAML file")
     _bench_arguments(made["bench"])
     for name in ("members", "peers", "clients", "retained", "explain"):

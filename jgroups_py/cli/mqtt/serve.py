@@ -38,7 +38,7 @@ def run(args: Namespace) -> int:
 
     def make() -> BrokerNode:
         return BrokerNode(found, options, _listeners(found, args), authorizer(found.auth))
-    with asyncio.Runner(loop_factory=_loop_factory(args.loop)) as runner:
+    with asyncio.Runner(loop_factory=loop_factory(args.loop)) as runner:
         return runner.run(_serve(make))
 
 
@@ -52,7 +52,7 @@ def _within_descriptors(options: BrokerOptions) -> BrokerOptions:
     return attrs.evolve(options, max_clients=possible)
 
 
-def _loop_factory(wanted: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory(wanted: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
     """None: asyncio's own."""
     if wanted == "asyncio" or (wanted == "auto" and find_spec("uvloop") is None):
         return None

@@ -32,6 +32,7 @@ from jgroups_py.blocks.mqtt.broker.session import (
     V5,
     ClientConnection,
     ClientSession,
+    Delivery,
     GrantedOptions,
     HeldAck,
     Outbox,
@@ -224,6 +225,14 @@ class Broker:
         self.router.publish(Publication(topic, payload, qos, retain, properties,
                                         expires_ns=expiry_ns(properties, now_ns)), now_ns)
         self._settle(now_ns)
+
+    def send_to(self, client_id: str, publication: Publication, now_ns: int) -> bool:
+        """Send a message to one session, whatever it has subscribed; whether there is such a session."""
+        session = self.sessions.get(client_id)
+        if session is not None:
+            session.deliver(Delivery(publication, publication.qos, publication.wants_retain), now_ns)
+            self._settle(now_ns)
+        return session is not None
 
     # --- sessions that move (federation/handover.py) ------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ structure that finds retained messages for a filter.
 """
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
 import attrs
@@ -190,6 +190,7 @@ class SubscriptionTree(Generic[K, V]):
         self._cache: dict[str, Matches[K, V]] = {}
         self._cached: TopicTrie[None] = TopicTrie()
         self.misses = 0
+        self.watch: Callable[[str], None] | None = None  # is called with the filter of each subscription more or less
 
     def __len__(self) -> int:
         """Subscriptions."""
@@ -202,6 +203,22 @@ class SubscriptionTree(Generic[K, V]):
     def filters(self) -> Iterator[tuple[str, int]]:
         """(filter, number of subscribers), in the order of their first subscription."""
         return iter(self._filters.items())
+
+    def texts(self) -> Iterator[str]:
+        """The filters, without $share/GROUP/; one may come again."""
+        return (split_shared(filter)[1] for filter in self._filters)
+
+    def interested(self, text: str) -> Iterator[K]:
+        """The subscribers of a filter, and of all shared subscriptions of it."""
+        node = self._root
+        for level in text.split("/"):
+            below = node.children.get(level)
+            if below is None:
+                return
+            node = below
+        yield from node.subscribers
+        for members in node.groups.values():
+            yield from members
 
     def members(self, filter: str) -> dict[K, V]:
         """Subscriber -> value of a filter. Not to be changed."""
@@ -229,6 +246,8 @@ class SubscriptionTree(Generic[K, V]):
         if is_new:
             self._filters[filter] = self._filters.get(filter, 0) + 1
         self._forget(text)
+        if is_new and self.watch is not None:
+            self.watch(text)
         return is_new
 
     def unsubscribe(self, filter: str, subscriber: K) -> bool:
@@ -255,6 +274,8 @@ class SubscriptionTree(Generic[K, V]):
             path.pop()
             del path[-1].children[levels.pop()]
         self._forget(text)
+        if self.watch is not None:
+            self.watch(text)
         return True
 
     def match(self, topic: str) -> Matches[K, V]:

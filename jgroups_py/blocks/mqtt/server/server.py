@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -176,6 +177,14 @@ class MqttServer:
             client.abort()
 
     # --- connections --------------------------------------------------------------------------------------------------
+
+    async def connect_inside(self) -> socket.socket:
+        """The other end of a connection inside this process, as of a client that has just connected."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        await self._loop.connect_accepted_socket(lambda: self._new_client(ListenAddress()), ours)
+        return theirs
 
     def _new_client(self, address: ListenAddress) -> ClientSocket:
         """For a connection; with TLS, `made` follows after its handshake."""
