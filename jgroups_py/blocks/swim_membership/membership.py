@@ -47,7 +47,7 @@ class MembershipListener:
         """A member left gracefully."""
 
     def updated(self, member: Member) -> None:
-        """The tags, the weight or the place of a member changed."""
+        """The tags, the weight or the address of a member changed."""
 
     def conflict(self, member: Member) -> None:
         """Another process claims the name of this member, which is alive; it is refused."""
@@ -129,7 +129,7 @@ class Membership(Standalone):
         """Replace the tags and the weight of this member.
 
         Raises:
-            ConfigError: the tags exceed 512 bytes, or the weight is no positive number.
+            ConfigError: the tags exceed 512 bytes, or the weight is not a positive number.
             NotConnectedError, ChannelClosedError: not joined yet, or not any more.
         """
         pack_tags(tags, weight)
@@ -147,7 +147,7 @@ class Membership(Standalone):
         self._inject(SendUserEvent(name, payload, coalesce))
 
     def force_leave(self, name: str) -> None:
-        """Count a member that failed as left, at all members; it is forgotten sooner, and nobody tries to reach it.
+        """Count a member that failed as left, at all members; it is forgotten sooner, and no member tries to reach it.
 
         Raises:
             ConfigError: the stack has no SERF.
@@ -180,20 +180,20 @@ class Membership(Standalone):
         match output:
             case MemberChanged(change, member, accusations):
                 self._log(change, member, accusations)
-                self._tell(change, *((member, accusations) if change in EVIDENT else (member,)))
+                self._call_listener(change, *((member, accusations) if change in EVIDENT else (member,)))
             case UserEvent(name, payload):
-                self._tell("user_event", name, payload)
+                self._call_listener("user_event", name, payload)
 
     def _log(self, change: str, member: Member, accusations: tuple[Accusation, ...]) -> None:
         evidence = f" ({'; '.join(map(str, accusations))})" if accusations else ""
         log.log(LEVELS.get(change, logging.DEBUG), "%s@%s: %s %s%s", self.name, self._cluster, change, member.name,
                 evidence)
 
-    def _tell(self, what: str, *facts: object) -> None:
-        method = getattr(self.listener, what, None)
+    def _call_listener(self, method_name: str, *facts: object) -> None:
+        method = getattr(self.listener, method_name, None)
         if method is None:
             return
         try:
             method(*facts)
         except Exception:
-            log.exception("%s: the listener's %s raised", self.name, what)
+            log.exception("%s: the listener's %s raised", self.name, method_name)

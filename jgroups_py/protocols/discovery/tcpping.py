@@ -73,7 +73,7 @@ class TcpPing(Discovery):
     Config = TcpPingConfig
     config: TcpPingConfig
     COUNTERS = declare(
-        counter("names_asked", "Host names looked up."),
+        counter("names_looked_up", "Host names given to the resolvers."),
         counter("names_found", "Host names for which an address was found."),
     )
 
@@ -91,7 +91,7 @@ class TcpPing(Discovery):
     def send_request(self, request: Batch) -> None:
         self.latest = request
         for wanted in self.listed.due(self.now_ns):
-            self.count("names_asked")
+            self.count("names_looked_up")
             self.pass_down(wanted)
         oldest_ns = self.now_ns - self.config.dynamic_age_ns
         self.dynamic = {physical: stored_ns for physical, stored_ns in self.dynamic.items() if stored_ns >= oldest_ns}

@@ -212,7 +212,7 @@ class FlowControl(LimitedSender, FlowReceiver):
 
     @receives(ReceiverTag)
     def on_receiver_tag(self, header: ReceiverTag, batch: Batch) -> None:
-        """A new member's tag. Its position is ours, since it gets nothing that was sent before its first view."""
+        """A new member's tag. It starts at the present position, as it gets nothing that was sent before its view."""
         member = batch.src
         if member in self.state.granted:
             self.strategy.status(member, self.taken[member], header.window, header.tag)

@@ -4,7 +4,7 @@ from __future__ import annotations
 from jgroups_py.model.events import AppBusy
 from jgroups_py.stack.protocol import Protocol, on
 
-MAX_SENDERS = 10_000                    # senders whose marks are kept: bounds what forged sources make us store
+MAX_SENDERS = 10_000                    # senders whose marks are kept: bounds the memory that forged sources take
 
 
 class MarkReceiver(Protocol):

@@ -12,12 +12,12 @@ from jgroups_py.model.name_resolution import is_address, split_place
 
 @attrs.define
 class Bootstrap:
-    """One of them. place: its latest address; asked_ns: when its name was last given to the resolvers."""
+    """One of them. place: its latest address; requested_ns: when its name was last given to the resolvers."""
 
     host: str
     port: int
     place: PhysicalAddress | None = None
-    asked_ns: int | None = None
+    requested_ns: int | None = None
 
 
 class Bootstraps:
@@ -43,10 +43,10 @@ class Bootstraps:
         """Names to resolve now, (name, port, whether again): of those that are not neighbours, every `retry_ns`."""
         found = []
         for item in self.items:
-            waits = item.asked_ns is not None and now_ns - item.asked_ns < self._retry_ns
+            waits = item.requested_ns is not None and now_ns - item.requested_ns < self._retry_ns
             if not (is_address(item.host) or waits or item.place in neighbours):
-                found.append((item.host, item.port, item.asked_ns is not None))
-                item.asked_ns = now_ns
+                found.append((item.host, item.port, item.requested_ns is not None))
+                item.requested_ns = now_ns
         return found
 
     def resolved(self, name: str, port: int, place: PhysicalAddress) -> bool:

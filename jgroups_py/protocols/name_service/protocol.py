@@ -34,13 +34,13 @@ class Names(Protocol):
     Config = NamesConfig
     config: NamesConfig
     COUNTERS = declare(
-        counter("names_asked", "Names given to the resolvers."),
+        counter("names_looked_up", "Names given to the resolvers."),
         counter("names_not_found", "Of these, names without an address."),
         counter("names_forgotten", "Names without a confirmation for too long."),
         counter("frames_sent", "Frames of gossip sent."),
         counter("bootstrap_invalid", "Malformed entries of `bootstrap`."),
         *NameGossip.COUNTERS,
-        drop("frames_malformed", "Frames whose bytes make no sense."),
+        drop("frames_malformed", "Frames that cannot be decoded."),
         figure("neighbours", "Neighbours that were confirmed lately."),
         figure("names", "Names in the cache."),
         figure("bootstrap_neighbours", "Entries of `bootstrap` that are neighbours now."),
@@ -60,7 +60,7 @@ class Names(Protocol):
                 "bootstrap_neighbours": 0 if gossip is None else self.bootstrap.present(gossip.neighbours)}
 
     @on(Connect)
-    def connecting(self, event: Connect) -> None:
+    def on_connect(self, event: Connect) -> None:
         physical = self.addresses.my_physical()
         assert physical is not None, "connecting follows binding"
         name = self.config.name or self.me.name
@@ -109,7 +109,7 @@ class Names(Protocol):
         try:
             entries = [entry for payload in batch.payloads for entry in decode_frame(payload)]
         except WireError:
-            return self.drop("frames_malformed", batch, "its bytes make no sense")
+            return self.drop("frames_malformed", batch, "it cannot be decoded")
         for entry in entries:
             outcome = gossip.take(entry, None if source is None else source[0], self.now_ns)
             if outcome:
@@ -118,7 +118,7 @@ class Names(Protocol):
     # --- lookups of other layers --------------------------------------------------------------------------------------
 
     @on(ResolveName)
-    def look_up(self, event: ResolveName) -> object:
+    def on_resolve_name(self, event: ResolveName) -> object:
         """From above: answer from the cache of gossip, or give the name to the resolvers."""
         place = None if self.gossip is None else self.gossip.find(event.name, event.port)
         if place is None:
@@ -128,11 +128,11 @@ class Names(Protocol):
         return STOP
 
     def resolve(self, name: str, port: int, parameter: str, again: bool) -> None:
-        self.count("names_asked")
+        self.count("names_looked_up")
         self.emit(Resolve(self.stack.net, name, port, self.config.resolver, parameter, again))
 
     @on(NameResolved)
-    def resolved(self, event: NameResolved) -> None:
+    def on_name_resolved(self, event: NameResolved) -> None:
         """From below: the address of a bootstrap neighbour, or of a name that a layer above looked up, or both."""
         if event.place is None:
             return self.count("names_not_found")

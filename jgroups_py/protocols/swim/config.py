@@ -87,17 +87,18 @@ class SwimConfig:
         "sooner and sends more.")
     probe_timeout_ns: int = duration(
         per_profile("500ms", "3s", "200ms"), least="1ms", doc="How long the answer to a direct probe may take, before "
-        "other members are asked to probe; lower than probe_interval. A bit more than the longest usual round trip.")
+        "other members get a request to probe; lower than probe_interval. A bit more than the longest usual round "
+        "trip.")
     indirect_checks: int | str = parsed(
-        per_profile(3, 3, 1), parse=parse_helpers, unit="number or all", also=("k",), doc="How many others are "
-        "asked to probe a member that did not answer. Higher tolerates more loss between two members, and sends more; "
-        "all: every other member.")
+        per_profile(3, 3, 1), parse=parse_helpers, unit="number or all", also=("k",), doc="How many others get "
+        "a request to probe a member that did not answer. Higher tolerates more loss between two members, and sends "
+        "more; all: every other member.")
     link_pings: bool = flag(True, also=("tcp_pings",), doc="Whether a connection is tried as well where one member "
                             "does not answer datagrams, so that a filter that drops only these makes no member fail.")
     link_port: int = count(0, most=65535, doc="Port on which connections are accepted; 0: any free one.")
     trust_refusal: bool = flag(False, doc="Whether a refused connection (no process listens there any more) is a "
                                "failure at once, without suspicion. Finds killed processes within a probe or two; "
-                               "wrong where a member's port can be refused though it lives.")
+                               "wrong where a member's port can be refused though it is alive.")
     suspicion_mult: int = count(
         per_profile(4, 6, 3), least=1, most=100, doc="How long a suspect has to refute, in probe intervals times the "
         "logarithm of the group's size. Higher spares slow members, lower fails dead ones sooner.")

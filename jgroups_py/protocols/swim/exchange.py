@@ -23,7 +23,7 @@ from jgroups_py.protocols.swim.table import SwimNode
 from jgroups_py.stack.protocol import CONTROL, on, timer
 
 STRETCH_ABOVE = 32               # nodes; from there on the exchange interval grows with the group
-JOIN_WITH = 3                    # of the members that discovery found, so many are asked
+JOIN_WITH = 3                    # number of members found by discovery with which a joiner exchanges
 LONGEST_JOIN_WAIT = 8            # join intervals
 MAX_ANSWERED = 1000              # members whose latest exchange is remembered
 
@@ -172,9 +172,9 @@ class Exchange(Probing):
         self.set_timer("reconnect", self.config.reconnect_interval_ns)
 
     def try_seed(self) -> None:
-        """Exchange with a seed where no member is known to be.
+        """Exchange with a seed at whose address no member of the table is up.
 
-        A member that started again there may have an empty table, or one of a part of the group that is not in ours.
+        A member that started again there may have an empty table, or that of another part of a split group.
         """
         taken = dict.fromkeys(node.place for node in self.nodes.values() if node.is_up)
         free = [place for place in self.seeds if place not in taken and place != self.addresses.my_physical()]
@@ -201,7 +201,7 @@ class Exchange(Probing):
 
     @timer("join")
     def join(self) -> None:
-        """While no other node is up: ask discovery and the seeds, with a growing wait in between."""
+        """While no other node is up: try discovery and the seeds, with exponential backoff."""
         if self.up_count or self.leaving:
             return
         self.pass_down(FindMembers(self.join_wait_ns))

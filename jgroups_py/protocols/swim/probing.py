@@ -1,8 +1,8 @@
 """Probing: one node each interval, directly, then through helpers and over a connection; and probing for other members.
 
 A probe succeeds when a ProbeAck comes, from the node itself or through a helper. It fails when the interval is over,
-which bad health of this member stretches. In between, after `probe_timeout`, helpers are asked (PingFor) and a
-connection is tried. Sources: SWIM, section 3; Lifeguard, section IV; memberlist's state.go (probeNode) and net.go.
+which bad health of this member stretches. In between, after `probe_timeout`, helpers get a request (PingFor)
+and a connection is tried. Sources: SWIM, section 3; Lifeguard, section IV; memberlist's state.go (probeNode), net.go.
 Deviations: a connection is a link as FD_SOCK's, or a stream where the transport has these; a refused one shows that the
 process is gone; a probe whose end this process reaches late, because it did not run, makes no node suspected.
 """
@@ -30,7 +30,7 @@ LINK_PORTS = 50                  # ports tried above link_port
 
 @attrs.define(eq=False)
 class PendingProbe:
-    """One probe of this member's own. member: the start that is probed; helpers: how many were asked.
+    """One probe of this member's own. member: the start that is probed; helpers: how many got a request.
 
     nacks: the helpers that answered Nack. tried: the paths taken so far (bits); stream: the number of the ping on a
     stream, link: of the link (0: none).
@@ -122,7 +122,7 @@ class Probing(MembershipUpdates):
 
     @timer("late_ack")
     def probe_indirectly(self) -> None:
-        """No answer within `probe_timeout`: ask helpers, try a connection."""
+        """No answer within `probe_timeout`: send requests to helpers, try a connection."""
         probe = self.probe
         node = self.probed_node(probe) if probe is not None else None
         if probe is None or node is None:
@@ -183,7 +183,7 @@ class Probing(MembershipUpdates):
         took_ns, allowed_ns = self.now_ns - probe.sent_ns, self.awareness.scaled(self.config.probe_interval_ns)
         if self.config.lifeguard and took_ns >= allowed_ns + self.config.probe_timeout_ns:
             # The timer fired late, so this process did not run: the answer may have come and been lost meanwhile.
-            self.count("overslept")
+            self.count("own_pauses")
             self.awareness.change(1)
         elif node is not None:
             self.suspect(node, probe)

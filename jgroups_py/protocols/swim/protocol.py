@@ -8,7 +8,7 @@ protocol, JoinPlaces), and leaves by spreading its own Dead.
 
 Updates (updates.py), probing (probing.py) and exchanges of the table (exchange.py) stand in files of their own, one
 class building on the other. Sources: Das, Gupta, Motivala, "SWIM" (DSN 2002); Dadgar, Phillips, Currey, "Lifeguard"
-(2018); HashiCorp's memberlist, whose values are the defaults. Deviations stand at the head of each file.
+(2018); HashiCorp's memberlist, whose values are the defaults. Deviations: at the head of each file.
 """
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class Swim(Exchange, MemberTable):
             self.later(lambda: self.exchange_listeners(new))
 
     def exchange_listeners(self, new: list[str]) -> None:
-        """Spread where this member accepts links; if all others are new to it, get their listeners by an exchange."""
+        """Spread where this member accepts links; if all others are new to it, get their addresses by an exchange."""
         if not self.my_name:
             return
         self.announce()
@@ -175,7 +175,7 @@ class Swim(Exchange, MemberTable):
                 self.exchange(self.nodes[name].member, None)
 
     def report_non_member(self, batch: Batch) -> None:
-        """A non-member sends as if it were in the view (it was excluded): GMS will inform it. Rate-limited."""
+        """Report to GMS, at a bounded rate, a non-member that acts as a member: it may have missed its exclusion."""
         src = batch.src
         if src != self.me and self.non_members.is_due(src, self.now_ns):
             self.pass_up(ExcludedHint(src, asked=True))

@@ -76,7 +76,7 @@ class MembershipUpdates(Protocol):
         counter("refutations", "Accusations of this member that it refuted."),
         counter("name_claims", "Earlier starts under this member's name that it overrode with a higher incarnation."),
         counter("confirmations", "Suspicions that another member confirmed."),
-        counter("overslept", "Deadlines that were excused because this process itself did not run."),
+        counter("own_pauses", "Deadlines that were extended because this process itself did not run."),
         counter("gossip_frames", "Frames sent only to carry updates."),
         counter("probes", "Probes begun."),
         counter("unanswered", "Probes without an answer on any path."),
@@ -387,7 +387,7 @@ class MembershipUpdates(Protocol):
         late_ns = self.now_ns - running.deadline_ns()
         if self.config.lifeguard and late_ns >= self.config.probe_interval_ns:
             # This process did not run (SIGSTOP, overload): a refutation may lie unread in its sockets.
-            self.count("overslept")
+            self.count("own_pauses")
             running.since_ns += late_ns + running.shortest_ns
             self.set_suspicion_timer(node, running)
             return

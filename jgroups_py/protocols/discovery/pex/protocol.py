@@ -67,7 +67,7 @@ class Pex(Discovery, Peers):
         counter("peers_queued", "Addresses listed by other peers that were queued for a ping."),
         counter("peers_left", "Peers that sent a leave message."),
         counter("peers_removed", "Peers that left too many pings unanswered."),
-        counter("names_asked", "Host names of seeds looked up."),
+        counter("names_looked_up", "Host names of seeds given to the resolvers."),
         counter("broadcasts", "Broadcasts of the application."),
         counter("broadcast_frames", "Frames sent for them."),
         drop("pings_unanswered", "Pings for whose senders the table has no room, or before the own address was known."),
@@ -101,22 +101,22 @@ class Pex(Discovery, Peers):
         peers = list(self.table)
         chosen = peers if len(peers) <= MAX_REQUESTS else self.rng.sample(peers, MAX_REQUESTS)
         self.resolve_seeds()
-        mine = self.addresses.my_physical()
+        own = self.addresses.my_physical()
         for place in dict.fromkeys([*self.seeds, *(peer.place for peer in chosen)]):
-            if place != mine:
+            if place != own:
                 self.pass_down(SendTo(place, request))
 
-    # --- coming and going ---------------------------------------------------------------------------------------------
+    # --- connect and leave --------------------------------------------------------------------------------------------
 
     @on(Connect)
-    def connecting(self, event: Connect) -> None:
+    def on_connect(self, event: Connect) -> None:
         self.connected, self.seeds_wait_ns = True, FIRST_SEEDS_NS
         self.later(self.exchange_with_seeds)
         # At a random time, or peers that started together would ping together.
         self.set_timer("sweep", self.rng.randint(1, self.config.ping_interval_ns))
 
     @on(Disconnect)
-    def disconnecting(self, event: Disconnect) -> None:
+    def on_disconnect(self, event: Disconnect) -> None:
         """Send a leave message to all peers; in a group GMS handles the leave itself."""
         if self.connected:
             self.connected = False
@@ -137,17 +137,17 @@ class Pex(Discovery, Peers):
     def resolve_seeds(self) -> None:
         """Resolve the seeds that are given by name, where that is due."""
         for wanted in self.seeds.due(self.now_ns):
-            self.count("names_asked")
+            self.count("names_looked_up")
             self.pass_down(wanted)
 
     @on(NameResolved)
-    def resolved(self, event: NameResolved) -> None:
+    def on_name_resolved(self, event: NameResolved) -> None:
         self.ping_seeds(self.seeds.resolved(event, self.now_ns))
 
     def ping_seeds(self, places: Iterable[PhysicalAddress]) -> None:
-        mine = self.addresses.my_physical()
+        own = self.addresses.my_physical()
         for place in places:
-            if place != mine and self.connected:
+            if place != own and self.connected:
                 self.ping(place, None, LOWEST, walk=True)
 
     @timer("seeds")
@@ -176,10 +176,10 @@ class Pex(Discovery, Peers):
         return Address(self.rng.getrandbits(8 * len(LOWEST.raw)).to_bytes(len(LOWEST.raw), "big"))
 
     def ping(self, place: PhysicalAddress, identity: Address | None, after: Address, *, walk: bool) -> None:
-        mine = self.addresses.my_physical()
-        if mine is not None:
+        own = self.addresses.my_physical()
+        if own is not None:
             self.count("pings_sent")
-            header = PeerPing(self.interest.announced, mine, after, walk)
+            header = PeerPing(self.interest.announced, own, after, walk)
             self.pass_down(SendTo(place, Batch(self.me, identity, (), (header,), CONTROL)))
 
     def send_to_peer(self, peer: PexPeer, header: PeerPong | PeerLeave) -> None:
@@ -204,15 +204,15 @@ class Pex(Discovery, Peers):
     @receives(PeerPing)
     def on_ping(self, header: PeerPing, batch: Batch) -> None:
         """Answer with a page of the table."""
-        peer, mine = self.frame_from(batch.src, header.place), self.addresses.my_physical()
-        if peer is None or mine is None:
+        peer, own = self.frame_from(batch.src, header.place), self.addresses.my_physical()
+        if peer is None or own is None:
             return self.drop("pings_unanswered", batch, "no room for its source, or no own address yet", header)
         peer.interest = header.interest
         page, more = self.table.page(header.after, self.config.page_peers)
         if not header.walk and not page:
             page, more = self.table.page(LOWEST, self.config.page_peers)      # past the highest identity: start again
         peers = tuple((other.identity, other.place) for other in page if other is not peer)
-        return self.send_to_peer(peer, PeerPong(self.interest.announced, mine, peers, more, header.walk))
+        return self.send_to_peer(peer, PeerPong(self.interest.announced, own, peers, more, header.walk))
 
     @receives(PeerPong)
     def on_pong(self, header: PeerPong, batch: Batch) -> None:
@@ -241,7 +241,7 @@ class Pex(Discovery, Peers):
     # --- broadcasts ---------------------------------------------------------------------------------------------------
 
     @on(Broadcast)
-    def broadcast(self, event: Broadcast) -> object:
+    def on_broadcast_request(self, event: Broadcast) -> object:
         topic = topic_of(event.headers)
         interested = [peer for peer in self.table if topic is None or peer.interest.includes(topic)]
         if event.ratio < 1:
@@ -266,15 +266,15 @@ class Pex(Discovery, Peers):
         return self.pass_up(batch)
 
     @on(Subscribe)
-    def subscribe(self, event: Subscribe) -> None:
-        self.change(self.interest.union(event.interest))
+    def on_subscribe(self, event: Subscribe) -> None:
+        self.set_interest(self.interest.union(event.interest))
 
     @on(Unsubscribe)
-    def unsubscribe(self, event: Unsubscribe) -> None:
-        self.change(self.interest.without(event.interest))
+    def on_unsubscribe(self, event: Unsubscribe) -> None:
+        self.set_interest(self.interest.without(event.interest))
 
-    def change(self, interest: Interest) -> None:
-        """Send the new interest to all peers with a ping; where that is lost, the next ping brings it."""
+    def set_interest(self, interest: Interest) -> None:
+        """Announce a new interest to all peers with a ping; if that is lost, the next ping announces it."""
         if interest != self.interest:
             self.interest = interest
             for peer in self.table:

@@ -59,7 +59,7 @@ class InfluxUdp(BaseTransport):
         counter("bytes_received", "Their bytes."),
         drop("too_large_dropped", "Messages larger than a frame of InfluxDB Edge."),
         drop("no_frame_for_it", "Messages for which that protocol has no frame."),
-        drop("malformed_dropped", "Frames whose bytes make no sense."),
+        drop("malformed_dropped", "Frames that cannot be decoded."),
     )
 
     def max_frame_bytes(self) -> int:

@@ -74,7 +74,7 @@ class Serf(Protocol, UserState):
     COUNTERS = declare(
         counter("user_events", "User events that were new."),
         counter("leaves_refuted", "Leave intents about this member that it refuted."),
-        drop("malformed_dropped", "Messages of Serf whose bytes make no sense."),
+        drop("malformed_dropped", "Messages of Serf that cannot be decoded."),
         drop("unsupported_messages", "Messages of Serf of a kind that is not handled here."),
     )
 
@@ -90,13 +90,13 @@ class Serf(Protocol, UserState):
         self.leave_by_ns: int | None = None                  # once leaving: when it ends at the latest
 
     @on(Connect)
-    def connecting(self, event: Connect) -> None:
+    def on_connect(self, event: Connect) -> None:
         self.start()
 
     # --- members ------------------------------------------------------------------------------------------------------
 
     @on(OutputInOrder)
-    def member_changed(self, event: OutputInOrder) -> None:
+    def on_member_changed(self, event: OutputInOrder) -> None:
         """Join when the first other member appears; a member that fails after its leave intent has left."""
         output = event.output
         if not isinstance(output, MemberChanged):
@@ -119,7 +119,7 @@ class Serf(Protocol, UserState):
         self.pass_down(UserGossip(write_message(message)))
 
     @on(Disconnect)
-    def leave(self, event: Disconnect) -> object:
+    def on_disconnect(self, event: Disconnect) -> object:
         """Hold the event back and spread a leave intent; SWIM leaves once that was sent often enough."""
         if not self.swim.up_count or self.leave_by_ns is not None:
             return None
@@ -141,7 +141,7 @@ class Serf(Protocol, UserState):
     # --- receiving ----------------------------------------------------------------------------------------------------
 
     @on(UserHeard)
-    def gossip_received(self, event: UserHeard) -> object:
+    def on_gossip(self, event: UserHeard) -> object:
         """A message that came by gossip; a new one is passed on with the bytes that it came with."""
         try:
             message = read_message(event.payload)
@@ -192,19 +192,19 @@ class Serf(Protocol, UserState):
         return True
 
     @on(ForceLeave)
-    def force_leave(self, event: ForceLeave) -> None:
+    def on_force_leave(self, event: ForceLeave) -> None:
         """An operator declares that a failed member will not come back; a live one refutes by joining again."""
         if event.name != self.swim.my_name:
             self.spread(SerfLeave(self.clock.tick(), event.name))
 
     @on(SendUserEvent)
-    def send_event(self, event: SendUserEvent) -> None:
+    def on_send_user_event(self, event: SendUserEvent) -> None:
         self.spread(SerfEvent(self.events.clock.tick(), event.name, event.payload, event.coalesce))
 
     # --- exchanges ----------------------------------------------------------------------------------------------------
 
     @on(UserStateHeard)
-    def state_received(self, event: UserStateHeard) -> object:
+    def on_state(self, event: UserStateHeard) -> object:
         try:
             state = read_state(event.state)
         except WireError as error:

@@ -79,7 +79,7 @@ class Memberlist(BaseTransport, Streams):
         drop("streams_refused", "Streams not opened or not accepted, since there are too many."),
         drop("no_physical_address", "Messages to a member whose physical address is not known."),
         drop("not_memberlist_dropped", "Headers and payloads for which memberlist has no message."),
-        drop("malformed_dropped", "Datagrams and streams whose bytes make no sense."),
+        drop("malformed_dropped", "Datagrams and streams that cannot be decoded."),
     )
 
     def start(self) -> None:
@@ -158,7 +158,7 @@ class Memberlist(BaseTransport, Streams):
         return versions is not None and versions[1] >= CHECKED_SINCE
 
     @on(AddressesKnown)
-    def addresses_known(self, event: AddressesKnown) -> None:
+    def on_addresses_known(self, event: AddressesKnown) -> None:
         for member, place in event.book.items():
             if member != self.me:
                 self.store(member, place)
@@ -179,7 +179,7 @@ class Memberlist(BaseTransport, Streams):
             self.send_datagrams(place, batch)
 
     @on(SendTo)
-    def send_to(self, event: SendTo) -> None:
+    def on_send_to(self, event: SendTo) -> None:
         self.send_datagrams(event.physical, event.batch)
 
     def send_datagrams(self, place: PhysicalAddress, batch: Batch) -> None:
@@ -218,14 +218,14 @@ class Memberlist(BaseTransport, Streams):
             self.pass_up(Batch(src, self.me, (), tuple(reversed(headers)), CONTROL))
 
     def malformed(self, place: PhysicalAddress, error: WireError) -> None:
-        """Count bytes that make no sense, and log a warning, at most one a minute."""
+        """Count bytes that cannot be decoded, and log a warning, at most one a minute."""
         self.drop("malformed_dropped", None, f"{error}; from {place[0]}:{place[1]}")
         self.warn(f"bytes from {place[0]}:{place[1]} are not memberlist's: {error}")
 
     # --- streams ------------------------------------------------------------------------------------------------------
 
     @on(StreamTo)
-    def open_stream(self, event: StreamTo) -> None:
+    def on_stream_to(self, event: StreamTo) -> None:
         """Send a request, or a message without an answer, over a new stream."""
         if len(self.exchanges) >= MAX_STREAMS:
             return self.drop("streams_refused", None, "there are too many streams")
@@ -261,7 +261,7 @@ class Memberlist(BaseTransport, Streams):
         self.emit(CloseStream(self.stack.net, stream, at_once))
 
     @on(StreamOpened)
-    def stream_opened(self, event: StreamOpened) -> object:
+    def on_stream_opened(self, event: StreamOpened) -> object:
         """Another node opened a stream."""
         if len(self.exchanges) >= MAX_STREAMS:
             self.drop("streams_refused", None, "there are too many streams")
@@ -272,7 +272,7 @@ class Memberlist(BaseTransport, Streams):
         return STOP
 
     @on(StreamData)
-    def stream_data(self, event: StreamData) -> object:
+    def on_stream_data(self, event: StreamData) -> object:
         exchange = self.exchanges.get(event.stream)
         if exchange is not None:
             self.count("stream_bytes_received", len(event.data))
@@ -284,10 +284,10 @@ class Memberlist(BaseTransport, Streams):
                 self.end(event.stream)
             else:
                 if message is not None:
-                    self.stream_message(event.stream, exchange, message)
+                    self.on_stream_message(event.stream, exchange, message)
         return STOP
 
-    def stream_message(self, stream: int, exchange: StreamExchange, message: Header) -> None:
+    def on_stream_message(self, stream: int, exchange: StreamExchange, message: Header) -> None:
         """A whole message came over a stream: a request, which keeps it open, or the last message on it."""
         if exchange.request is None and isinstance(message, REQUESTS):
             self.waiting[exchange.peer] = stream
@@ -309,7 +309,7 @@ class Memberlist(BaseTransport, Streams):
             self.pass_up_from(src, (message,))
 
     @on(StreamClosed)
-    def stream_closed(self, event: StreamClosed) -> object:
+    def on_stream_closed(self, event: StreamClosed) -> object:
         exchange = self.exchanges.get(event.stream)
         if exchange is not None:
             self.count("streams_failed" if event.error else "streams_unanswered")
@@ -322,6 +322,6 @@ class Memberlist(BaseTransport, Streams):
         self.end(stream, at_once=True)
 
     @on(Left)
-    def left(self, event: Left) -> None:
+    def on_left(self, event: Left) -> None:
         for stream in list(self.exchanges):
             self.end(stream)

@@ -119,7 +119,7 @@ def test_a_member_that_did_not_run_itself_suspects_no_node() -> None:
     bench.stack.advance(bench.now_ns + seconds(20))        # one step, as after SIGSTOP
     bench.advance(0)
     assert bench.changed() == []
-    assert (bench.stats()["overslept"], bench.stats()["health"]) == (1, 1)
+    assert (bench.stats()["own_pauses"], bench.stats()["health"]) == (1, 1)
 
 
 def test_the_ping_of_a_suspect_brings_the_suspicion() -> None:
