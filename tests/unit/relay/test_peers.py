@@ -74,7 +74,7 @@ def test_nothing_that_a_site_given_up_had_under_way_fills_the_window_later() -> 
     to, kept = peer(), hold(one=6)
     assert sent(to, kept, 3 * WEIGHT) == [("one", 1, 4)]
     to.abandon_in_flight()
-    assert (to.in_flight_bytes, to.in_flight, to.waiting_numbers) == (0, {}, {})
+    assert (to.in_flight_bytes, to.in_flight, to.deferred_numbers) == (0, {}, {})
     assert sent(to, kept, 3 * WEIGHT) == [("one", 4, 7)]
 
 

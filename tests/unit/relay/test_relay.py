@@ -313,7 +313,7 @@ def test_unicasts_without_an_answer_are_sent_again_ever_more_seldom(world: Sites
     world.lose = lambda src, batch: True
     world["F"].write(world["C"].me, "letter")
     world.run(seconds(20), millis(100))
-    assert 5 <= world["F"].relay.stats()["unicasts_resent"] <= 8, "a slow link fills with copies"
+    assert 5 <= world["F"].relay.stats()["unicasts_retransmitted"] <= 8, "a slow link fills with copies"
     world.lose = lambda src, batch: False
     world.run(seconds(5), millis(100))
     assert [payload for _, payload in world["C"].unicasts] == [b"letter"]
