@@ -1,4 +1,4 @@
-"""What RELAY drops it counts under a name that says why, once or by messages; what it passes on, by messages."""
+"""RELAY counts each drop under the name of its reason, once or by messages; what it passes on, by messages."""
 from __future__ import annotations
 
 from collections.abc import Callable

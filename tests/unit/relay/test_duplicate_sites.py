@@ -1,4 +1,4 @@
-"""Two relays of one site on the bridge: the operator is told once, after a minute, while one is there."""
+"""Two relays of one site on the bridge are reported to the operator once, after a minute, while both are there."""
 from __future__ import annotations
 
 import re

@@ -1,4 +1,4 @@
-"""Receipts: an origin is told when every member of a site has its message, and not before."""
+"""Receipts: an origin gets one when every member of a site has its message, and not before."""
 from __future__ import annotations
 
 import pytest
@@ -196,7 +196,7 @@ def test_a_site_that_goes_offline_ends_the_waiting_at_once(world: Sites) -> None
 
 
 def test_what_one_member_was_told_is_lost_has_no_receipt(world: Sites) -> None:
-    """F, cut off, comes back when nobody holds the message any more."""
+    """F, cut off, comes back when no member holds the message any more."""
     site = world.sites["SFO"]
     site.install(["D", "E"])
     site.install(["F"])

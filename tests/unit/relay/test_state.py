@@ -27,7 +27,7 @@ def get_state(member: Member, target: Member, timeout_ns: int = TIMEOUT_NS) -> N
 
 
 def flood(world: Sites, duration_ns: int, *others: str) -> None:
-    """Everybody says something every 5 ms; `others` are not there any more."""
+    """All members multicast every 5 ms; `others` have left or crashed."""
     stop = world.now_ns + duration_ns
     while world.now_ns < stop:
         for site in world.sites.values():
@@ -39,7 +39,7 @@ def flood(world: Sites, duration_ns: int, *others: str) -> None:
 
 
 def settled(world: Sites, *, gone: str = "") -> list[str]:
-    """Everybody alive who does not have each message exactly once, or not in order; after all has arrived."""
+    """Running members that do not have each message exactly once and in order, after all has arrived."""
     world.run(seconds(4))
     said = {member.name: getattr(member, "spoken", 0) for site in world.sites.values()
             for member in site.members.values() if member.alive}
@@ -164,7 +164,7 @@ def test_whoever_crashes_in_the_middle_it_ends_in_a_state_or_an_error_and_nothin
         member = world[name]
         if member.alive:
             assert not member.relay.send_gate.closed
-            assert member.arriving is None, "told the end of every state that began"
+            assert member.arriving is None, "the end of a state that began was not passed up"
     if requester.alive:
         assert requester.state_ends, "neither a state nor an error"
         assert set(requester.state_ends) <= {""} or requester.state_ends[-1], requester.state_ends
@@ -310,8 +310,8 @@ def test_a_member_begins_when_it_has_what_its_own_site_multicast_before(world: S
     world["F"].say("F1")
     get_state(world["D"], world["A"])
     world.run(millis(100))
-    assert world["D"].arriving is not None, "D has begun"
-    assert member.arriving is None, "E has not: it lacks F1"
+    assert world["D"].arriving is not None, "D did not begin, though it has all that was multicast before"
+    assert member.arriving is None, "E began although it lacks F1"
     member.receive = receive                            # type: ignore[method-assign]
     for batch in aside:
         receive(batch)

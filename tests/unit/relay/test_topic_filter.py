@@ -1,4 +1,4 @@
-"""What a site wants of other sites' topics: when a relay may still rely on what its members said."""
+"""A site's interest in topics: when a relay may still rely on the interests that its members reported."""
 from __future__ import annotations
 
 import pytest
