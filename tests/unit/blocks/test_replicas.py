@@ -85,7 +85,7 @@ def test_a_leader_hands_over_once_in_a_view_to_the_preferred_one() -> None:
 
 @pytest.mark.parametrize("latency_ms", [100, 160, 300, 500])
 def test_slow_messages_do_not_split_the_vote(latency_ms: int) -> None:
-    """Both remaining replicas ask for votes before either receives the other's request: one withdraws, and late votes count."""
+    """Both remaining replicas request votes before either gets the other's request: one withdraws; late votes count."""
     cluster = Cluster("ABC")
     epoch = cluster.replica(cluster.leader()).term.epoch
     cluster.latency_ns = millis(latency_ms)

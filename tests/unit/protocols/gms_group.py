@@ -24,7 +24,7 @@ class Members(Group):
             return [Ping(), Nakack(), Gms(GmsConfig(**properties))]          # type: ignore[arg-type]
         super().__init__(layers, names)
         self.names = names
-        self.sides: list[str] = []                       # groups of members that can communicate, while the net is split
+        self.sides: list[str] = []                       # members that can communicate, if the net is split
         self.fate = self.usual
 
     def usual(self, flying: Flying) -> Sequence[float]:

@@ -123,7 +123,7 @@ FORGOTTEN = ("", "C", 7, 9)                  # as NAKACK tells it, by its own nu
 
 
 def loses(member: Member, text: bytes) -> list[MessagesLost]:
-    """NAKACK at this member reports that no member retains what has this payload; gives the losses that ARCHIVE gets."""
+    """NAKACK here reports that no member retains what has this payload; gives the losses that ARCHIVE gets."""
     receive, stack, archived = member.receive, member.stack, []
 
     def told_up(event: Event) -> None:

@@ -57,7 +57,7 @@ def test_a_founder_that_leads_the_merged_group_forwards_what_the_others_multicas
     world.run(seconds(1))
     assert sorted(payload.decode() for _, payload in world["E"].got) == ["B to all", "C to all", "X to all"]
     assert lost(world["B"]) == lost(world["E"]) == []
-    assert world["X"].relay.reports.ledger()["SFO"][world["B"].me].numbered == 1, "a message from before the site was known counts as owed"
+    assert world["X"].relay.reports.ledger()["SFO"][world["B"].me].numbered == 1, "earlier messages count as owed"
 
 
 def test_have_says_what_was_numbered_when_the_view_began_and_nothing_of_our_own_counts_as_heard() -> None:
@@ -146,7 +146,7 @@ def test_a_member_that_had_met_the_site_is_told_of_what_it_missed_before_the_mer
 
 
 def test_what_a_third_member_has_is_wanted_too_where_neither_relay_nor_member_have_anything_of_it() -> None:
-    """SFO's messages were meant for A, which has none, and not for C, the relay; B has all. A gets them, or their loss."""
+    """SFO's messages were meant for A, which has none, not for C, the relay; B has all. A gets them or the loss."""
     world = sites({"split_grace_ns": seconds(3)}, SFO="DE")
     world.sites["NYC"] = Group(world, "NYC", "A", {"split_grace_ns": seconds(3)})
     world.run(millis(200))
@@ -298,7 +298,7 @@ def test_a_confirmation_of_another_view_does_not_count() -> None:
     assert relay.acknowledger.confirmed[e.me]["NYC"][world["A"].me] == 50
 
 
-# --- claims of the wrong members ----------------------------------------------------------------------------------------------
+# --- claims of the wrong members ------------------------------------------------------------------------------------
 
 def test_orders_copies_and_questions_of_strangers_are_counted_and_dropped() -> None:
     world = sites(NYC="AB", SFO="DE")

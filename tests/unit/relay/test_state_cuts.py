@@ -35,7 +35,7 @@ def test_a_provider_that_takes_part_in_a_state_for_its_own_site_gives_its_own_on
     a.say("a1", "a2")
     world.run(seconds(1))
     assert b.numbering.numbers[a.me] == 3, "B lacks what the requesting site has"
-    assert list(b.state_provider.waiting) == [fetch.key], "B provides a state while the one that it installs may hold more"
+    assert list(b.state_provider.waiting) == [fetch.key], "B fixed its state while it installs another one"
     b.state_transfer.leave_attempt("no state")
     assert list(b.state_provider.streams) == [fetch.key]
 

@@ -1,4 +1,4 @@
-"""Deletion marks are dropped when no copy needs them, and no deleted key comes back, however long a copy was cut off."""
+"""Deletion marks are dropped when no copy needs them; no deleted key comes back, however long a copy was cut off."""
 from __future__ import annotations
 
 from random import Random
