@@ -65,7 +65,7 @@ class AsyncChannel(BaseChannel):
         self._arrived = asyncio.Event()
         self._messages: deque[Message] = deque()
         session = self._begin(cluster, lambda: self._raise(self._changed))
-        session.host.gathers = True
+        session.host.coalesces_sends = True
         session.inbox.notify = lambda: self._raise(self._arrived)
         self._io = IoTask(self.name, session.host.loop, lambda: self._orphaned(session))
         self._consumer = asyncio.create_task(self._consume(session), name=f"jgroups-deliver-{self.name}")
@@ -90,7 +90,7 @@ class AsyncChannel(BaseChannel):
 
     async def close(self, *, forget: bool = False) -> None:
         """See JChannel.close."""
-        self._may_forget(forget)
+        self._check_forget(forget)
         if self._session is not None:
             await self._end(self._session, forget)
         self._status.state = ChannelState.CLOSED
@@ -141,13 +141,13 @@ class AsyncChannel(BaseChannel):
             session.host.kill("left without the group's consent")
             await self._until(lambda: session.ended, STOP_SECONDS)
         session.dispatcher.stopping = True
-        session.inbox.poke()
+        session.inbox.wake_consumer()
         self._arrived.set()
         consumer = self._consumer
         if consumer is not None and consumer is not asyncio.current_task():
             await asyncio.wait([consumer], timeout=STOP_SECONDS)
         await asyncio.to_thread(session.host.join)
-        self._status.over(session)
+        self._status.session_ended(session)
         ended, self._ended = self._ended, None
         ended.set_result(None)
 
@@ -159,7 +159,7 @@ class AsyncChannel(BaseChannel):
         until: str | Iterable[str] | None = None, topic: str | int | None = None,
     ) -> None:
         """See JChannel.send; awaits room, and `until`."""
-        dest, data, bits, wired = self._parts(dest, payload, flags, headers, topic)
+        dest, data, bits, wired = self._checked_parts(dest, payload, flags, headers, topic)
         if until is not None:
             return await self._send_until(self._sites_of(until, dest, bits), data, bits, wired, timeout)
         await self.room(timeout)
@@ -188,7 +188,7 @@ class AsyncChannel(BaseChannel):
         headers: Mapping[int, bytes] | None = None, timeout: float | None = None, topic: str | int | None = None,
     ) -> None:
         """See JChannel.send_batch; awaits room every so often."""
-        found, wired = self._all_bytes(dest, payloads), self._wired(headers, topic, dest)
+        found, wired = self._all_bytes(dest, payloads), self._wire_headers(headers, topic, dest)
         for start in range(0, len(found), ROUND):
             await self.room(timeout)
             self.connection().sends.put_all(dest, found[start:start + ROUND], Flag.bits(flags), wired, NOW)
@@ -241,8 +241,8 @@ class AsyncChannel(BaseChannel):
             await self._handle(session, output)
         dispatcher.abandon()
         asyncio.get_running_loop().call_soon(self._changed.set)
-        if dispatcher.exit is not None:
-            raise dispatcher.exit                            # it ends the event loop, as from any task
+        if dispatcher.exit_error is not None:
+            raise dispatcher.exit_error                            # it ends the event loop, as from any task
 
     def _consumed(self, consumer: asyncio.Task[None]) -> None:
         """Delivery has ended: with a bug, or with what a callback raised to end the application, which was logged."""
@@ -258,17 +258,18 @@ class AsyncChannel(BaseChannel):
             # These read and write streams, which block; delivery stands still meanwhile, as it must.
             await asyncio.to_thread(dispatcher.handle, output)
         else:
-            dispatcher.show(output)
-            meant = dispatcher.callback_of(output)
-            if meant is not None:
-                await self._call(session, *meant)
-            dispatcher.settle(output)
+            dispatcher.before(output)
+            callback = dispatcher.callback_of(output)
+            if callback is not None:
+                await self._call(session, *callback)
+            dispatcher.finished(output)
         if isinstance(output, Closed):
             self._changed.set()
 
     async def _deliver(self, session: Session, output: Deliver) -> None:
         batch, dispatcher = output.batch, session.dispatcher
-        if (batch.headers and dispatcher.claimed(batch)) or (dispatcher.discard_own and batch.src == dispatcher.me):
+        own_discarded = dispatcher.discard_own and batch.src == dispatcher.me
+        if (batch.headers and dispatcher.deliver_to_block(batch)) or own_discarded:
             session.inbox.handled(cost_of(output))
         elif dispatcher.has("receive_batch"):
             await self._call(session, "receive_batch", MessageBatch(batch))

@@ -25,7 +25,7 @@ from jgroups_py.model.units import show_size
 from jgroups_py.model.view import GlobalView, View
 
 SEND_SECONDS = 60.0                         # how long a send waits for room by default
-PLAIN = {bytes}                             # what payloads are that need no look one by one
+PLAIN = {bytes}                             # types of payloads that are sent as they are
 
 
 class ChannelState(enum.StrEnum):
@@ -39,7 +39,7 @@ class ChannelState(enum.StrEnum):
 
 @attrs.define(eq=False)
 class ChannelStatus(ChannelListener):
-    """The state of a channel and its view of the group; the current session keeps it up to date.
+    """The state of a channel and what it reports of the group; the current session keeps it up to date.
 
     session: None while not connected. view: the one in which the messages that are being delivered now were sent.
     sites: other site -> its status.
@@ -52,13 +52,13 @@ class ChannelStatus(ChannelListener):
     global_view: GlobalView | None = None
     sites: dict[str, str] = attrs.Factory(dict)
 
-    def why_not(self) -> ChannelError:
-        """What is raised where a connection is needed and there is none."""
+    def not_connected_error(self) -> ChannelError:
+        """The error to raise where a connection is needed and there is none."""
         if self.state is ChannelState.CLOSED:
             return ChannelClosedError(self.closed_because or "the channel is closed")
         return NotConnectedError(f"the channel is {self.state}, not connected")
 
-    def over(self, session: Session) -> None:
+    def session_ended(self, session: Session) -> None:
         """The session has ended."""
         if session is self.session:
             self.session, self.view = None, None
@@ -180,7 +180,7 @@ class BaseChannel(Subscriptions):
         """With RELAY: the members of all sites; None until it is known."""
         return self._status.global_view
 
-    def _may_forget(self, forget: bool) -> None:
+    def _check_forget(self, forget: bool) -> None:
         """Refuse close(forget=True) where there are no other sites.
 
         Raises:
@@ -211,12 +211,15 @@ class BaseChannel(Subscriptions):
         """
         status = self._status
         if status.session is None or status.state is not ChannelState.CONNECTED:
-            raise status.why_not()
+            raise status.not_connected_error()
         return status.session
 
     def work_until(self, holds: Callable[[], bool], timeout: float | None) -> None:
-        """A thread begins to wait, `timeout` seconds at most (None: for ever): it may run the channel's rounds until
-        `holds()`, if no other thread does. It may return before, at once too: look again, and wait in your own way."""
+        """Run the channel's rounds until `holds()`, if no other thread does, instead of blocking while one waits.
+
+        timeout: seconds, None: for ever. It may return earlier, even at once: the caller checks its condition again,
+        and blocks as it would without this.
+        """
 
     def check_size(self, nbytes: int) -> None:
         """Check that a payload of this size can be sent.
@@ -236,11 +239,11 @@ class BaseChannel(Subscriptions):
         if session is not None:
             session.host.change_interest(change)
 
-    def _parts(
+    def _checked_parts(
         self, dest: Address | Message | None, payload: Any, flags: int, headers: Mapping[int, bytes] | None,
         topic: str | int | None,
     ) -> tuple[Address | None, bytes, int, tuple[Header, ...]]:
-        """What `send` was given, checked."""
+        """The arguments of `send`, checked: destination, payload, flags and headers."""
         if isinstance(dest, Message):
             message, dest = dest, dest.dest
             payload, flags = message.payload, (Flag.bits(flags) if flags else 0) | message._flags
@@ -250,14 +253,14 @@ class BaseChannel(Subscriptions):
         data = payload if payload.__class__ is bytes else as_bytes(payload)
         if len(data) > self.max_message_bytes:
             self.check_size(len(data))                       # raises
-        return dest, data, Flag.bits(flags) if flags else 0, self._wired(headers, topic, dest)
+        return dest, data, Flag.bits(flags) if flags else 0, self._wire_headers(headers, topic, dest)
 
-    def _wired(
+    def _wire_headers(
         self, headers: Mapping[int, bytes] | None, topic: str | int | None, dest: Address | None,
     ) -> tuple[Header, ...]:
-        """The application's headers and the mark of the topic, as the stack carries them."""
+        """The application's headers and the header of the topic, as the stack carries them."""
         wired = wire_headers(headers) if headers else ()
-        return wired if topic is None else (*wired, self._about(topic, dest))
+        return wired if topic is None else (*wired, self._topic_header(topic, dest))
 
     def _all_bytes(self, dest: Address | None, payloads: Iterable[Any]) -> list[bytes]:
         check_destination(dest)
@@ -285,18 +288,18 @@ class BaseChannel(Subscriptions):
     def _session(self) -> Session | None:
         return self._status.session
 
-    def _begin(self, cluster: str, settled: Callable[[], None]) -> Session:
+    def _begin(self, cluster: str, changed: Callable[[], None]) -> Session:
         status = self._status
         if not checked_name(cluster, "a cluster's name"):
             raise ValueError("a cluster has a name")
         if status.state is ChannelState.CLOSED:
-            raise status.why_not()
+            raise status.not_connected_error()
         if status.state is not ChannelState.OPEN:
             raise ChannelError(f"the channel is {status.state} already")
         status.state = ChannelState.CONNECTING
         status.sites, status.view, status.global_view = {}, None, None
         try:
-            session = Session(self.spec, cluster, self.name, status, settled)
+            session = Session(self.spec, cluster, self.name, status, changed)
         except BaseException:
             status.state = ChannelState.OPEN
             raise

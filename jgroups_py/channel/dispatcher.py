@@ -1,9 +1,9 @@
 """From the inbox to the receiver's methods: in order, one at a time, whatever the receiver does.
 
-A Dispatcher knows which method an output means. A JChannel's I/O thread runs it (io_thread.py), or a task of the
-application's event loop for an AsyncChannel. What a method raises is logged with its traceback and counted, and the
-channel lives on, unless it is SystemExit or KeyboardInterrupt (see Receiver). A blocking `get_state` inside a callback
-goes on delivering (in order, on the same thread) until the state is there.
+A Dispatcher calls the receiver's method for each output. It runs on a JChannel's I/O thread (io_thread.py), or in a
+task of the application's event loop for an AsyncChannel. An exception of a method is logged with its traceback and
+counted, and the channel stays connected, unless it is SystemExit or KeyboardInterrupt (see Receiver). A blocking
+`get_state` inside a callback goes on delivering (in order, on the same thread) until the state is set.
 """
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ class StateRestarted(StateEnd):
 
 
 class Transfer:
-    """One `get_state` of the application, waited for by the thread that called it."""
+    """One `get_state` of the application; the thread that called it waits for its end."""
 
     def __init__(self, done: Callable[[], None]) -> None:
-        self.error: str | None = None                        # None: not over yet; "": the state is there
+        self.error: str | None = None                        # None: it goes on; "": the state is set
         self._done = done
 
     def finish(self, error: str) -> None:
@@ -93,8 +93,8 @@ class Transfer:
 class Dispatcher:
     """Passes outputs to callbacks. All methods but the setters run on the consumer's thread.
 
-    shown: called with an output before the receiver is, so that the channel's own properties are up to date in it;
-    after: called with it when the receiver is done. unrequested: the application did not request the end.
+    before: called with an output before the receiver's method, so that the channel's properties are up to date there;
+    after: called with it when that method has returned. unrequested: the application did not request the end.
     """
 
     COUNTERS = declare(
@@ -105,7 +105,7 @@ class Dispatcher:
     )
 
     def __init__(
-        self, name: str, inbox: Inbox, sends: Callable[[], SendQueue], shown: Callable[[Output], None],
+        self, name: str, inbox: Inbox, sends: Callable[[], SendQueue], before: Callable[[Output], None],
         after: Callable[[Output], None],
     ) -> None:
         self.counters = LoggedCounters(table(self.COUNTERS))
@@ -113,15 +113,15 @@ class Dispatcher:
         self.discard_own = False
         self.stopping = False
         self.unrequested = False
-        self.exit: BaseException | None = None               # what a callback raised to end the application
-        self.exits: Callable[[str], None] = lambda reason: None      # called when that happens, with the reason
+        self.exit_error: BaseException | None = None         # what a callback raised to end the application
+        self.on_exit: Callable[[str], None] = lambda reason: None   # called when that happens, with the reason
         self.reading_state = False                           # set_state is running
         self.transfer: Transfer | None = None
         self._name = name
         self._inbox = inbox
         self._nothing_new = inbox.empty
         self._sends = sends
-        self.show = shown
+        self.before = before
         self._after = after
         self._pending: deque[Output] = deque()               # taken from the inbox, not handled yet
         self._methods: dict[str, Callable[..., Any]] = {}
@@ -138,7 +138,7 @@ class Dispatcher:
     # --- the order of things ----------------------------------------------------------------------------------------
 
     def next(self, timeout: float | None) -> Output | None:
-        """The next output; None if none came in time or delivery shall stop."""
+        """The next output; None if none came in time, or if delivery is to stop."""
         pending = self._pending
         while not pending:
             taken = self._inbox.take(timeout)
@@ -153,7 +153,7 @@ class Dispatcher:
 
     def handle(self, output: Output) -> None:
         """Deliver one output."""
-        self.show(output)
+        self.before(output)
         if isinstance(output, Deliver):
             self._deliver(output)
         elif isinstance(output, ProvideState):
@@ -161,10 +161,10 @@ class Dispatcher:
         elif isinstance(output, StateBegin):
             self._state()
         else:
-            meant = self.callback_of(output)
-            if meant is not None:
-                self.call(*meant)
-        self.settle(output)
+            callback = self.callback_of(output)
+            if callback is not None:
+                self.call(*callback)
+        self.finished(output)
 
     def callback_of(self, output: Output) -> tuple[Any, ...] | None:
         """The receiver's method for an output, and its arguments; None: it is not for the receiver."""
@@ -177,8 +177,8 @@ class Dispatcher:
             return "channel_closed", output.reason
         return None
 
-    def settle(self, output: Output) -> None:
-        """The receiver has handled an output."""
+    def finished(self, output: Output) -> None:
+        """The receiver's method for an output has returned."""
         if isinstance(output, StateEnd):
             self._finish(output.error)
         elif isinstance(output, Closed):
@@ -222,13 +222,13 @@ class Dispatcher:
             self.interrupt(f"the receiver's {name} raised {type(error).__name__}", error)
 
     def interrupt(self, reason: str, error: BaseException) -> None:
-        """The application wants to end: nothing more is delivered, and the channel closes. From any thread."""
-        if self.exit is None:
-            self.exit, self.stopping = error, True
-            self.exits(reason)
+        """The application is to exit: nothing more is delivered, and the channel closes. From any thread."""
+        if self.exit_error is None:
+            self.exit_error, self.stopping = error, True
+            self.on_exit(reason)
 
-    def claimed(self, batch: Batch) -> bool:
-        """Whether a batch is for a building block, not for the receiver; if so, the block has it now."""
+    def deliver_to_block(self, batch: Batch) -> bool:
+        """If a batch is for a building block, pass it to the block; returns whether it was for one."""
         kind = batch.headers[0].__class__
         if not issubclass(kind, BlockHeader):
             return False
@@ -247,7 +247,7 @@ class Dispatcher:
 
     def _deliver(self, output: Deliver) -> None:
         batch = output.batch
-        if (batch.headers and self.claimed(batch)) or (self.discard_own and batch.src == self.me):
+        if (batch.headers and self.deliver_to_block(batch)) or (self.discard_own and batch.src == self.me):
             return self._inbox.handled(cost_of(output))
         self.counters.add("delivered", len(batch.payloads))
         if "receive_batch" in self._methods:
@@ -274,7 +274,7 @@ class Dispatcher:
     # --- state ------------------------------------------------------------------------------------------------------
 
     def _provide_state(self, output: ProvideState) -> None:
-        """Let the application write its state; it leaves in chunks while it is being written."""
+        """Let the application write its state; it is sent in chunks while it is being written."""
         sends, request = self._sends(), output.request
         error = ""
         method = self._methods.get("get_state")
@@ -284,7 +284,7 @@ class Dispatcher:
             else:
                 with io.BufferedWriter(StateWriter(sends, request), CHUNK_BYTES) as stream:
                     method(cast(BinaryIO, stream))
-        except ChannelError as raised:                       # this member leaves, or the requester does not read
+        except ChannelError as raised:                       # this member leaves, or the requester reads nothing
             error = str(raised)
         except BaseException as raised:                      # noqa: BLE001  the application's bug, not this package's
             self.failed("get_state", raised)
@@ -319,7 +319,7 @@ class Dispatcher:
 
     def _next_of_state(self) -> StatePart | StateEnd:
         """The next part of the state that is being read; outputs in between are delivered after the state."""
-        aside: list[Output] = []
+        deferred: list[Output] = []
         while True:
             output = self.next(None)
             if output is None or isinstance(output, Closed):
@@ -329,18 +329,18 @@ class Dispatcher:
             if isinstance(output, StatePart | StateEnd):
                 found = output
                 break
-            aside.append(output)
-            if isinstance(output, StateBegin):               # what is aside goes before the state that begins now
+            deferred.append(output)
+            if isinstance(output, StateBegin):               # what is deferred is delivered before the new state
                 found = StateRestarted()
                 break
-        self._pending.extendleft(reversed(aside))
+        self._pending.extendleft(reversed(deferred))
         if isinstance(found, StatePart):
             self._inbox.state_read(len(found.data))
         return found
 
 
 class StateWriter(io.RawIOBase):
-    """The stream that a member's get_state writes: chunks for the stack, with its backpressure."""
+    """The stream that a member's get_state writes to: chunks for the stack; writing waits while there is no room."""
 
     def __init__(self, sends: SendQueue, request: int) -> None:
         self._sends = sends
@@ -350,16 +350,16 @@ class StateWriter(io.RawIOBase):
         return True
 
     def write(self, data: Any) -> int:
-        """Take up to one chunk; waits while the stack has enough of them."""
+        """Queue at most one chunk; waits while there is no room."""
         piece = bytes(memoryview(data)[:CHUNK_BYTES])
         self._sends.put_event(StateChunk(self._request, piece), len(piece), CHUNK_SECONDS)
         return len(piece)
 
 
 class StateReader(io.RawIOBase):
-    """What a member's set_state reads from: the parts of a state, as they arrive.
+    """The stream that a member's set_state reads from: the parts of a state, as they arrive.
 
-    Reading on when the transfer failed raises StateTransferError, so that half a state is never taken for a whole.
+    If the transfer fails, reading raises StateTransferError, so set_state never takes a part of a state for all of it.
     """
 
     def __init__(self, following: Callable[[], StatePart | StateEnd]) -> None:
@@ -386,7 +386,7 @@ class StateReader(io.RawIOBase):
         return number
 
     def rest(self) -> StateEnd:
-        """Drop what was not read; how the state ended."""
+        """Drop what was not read; returns how the state ended."""
         while self._end is None:
             found = self._following()
             if isinstance(found, StateEnd):

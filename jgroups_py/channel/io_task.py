@@ -1,17 +1,17 @@
 """Which thread runs an AsyncChannel's rounds: the application's event loop, or a watchdog thread while that is blocked.
 
-What the loop waits for is one descriptor (epoll's), which the event loop watches as any other; the loop's next deadline
-is a timer of the event loop. So what arrives reaches a coroutine without a change of threads, and all that the
-coroutines of one turn of the event loop send leaves together in the next.
+The event loop watches one descriptor for this channel, epoll's, and has a timer for the channel's next deadline. So
+what arrives reaches a coroutine without a change of threads, and what the coroutines send in one turn of the event loop
+leaves together in the next turn.
 
-An event loop that computes for long must not silence its member. The watchdog looks every now and then, and when a
-round is due and none was run since its last look, it runs the loop until the event loop comes round again:
+While a coroutine keeps the event loop busy, its member must go on sending heartbeats. The watchdog checks at intervals.
+When a round is due and none was run since its last check, it runs rounds until the event loop runs again:
 
-       +-------+  a round is due, none was run between two looks   +----------+
+       +-------+  a round is due, none was run between two checks  +----------+
        | OWNED | ------------------------------------------------> | WATCHDOG |
        +-------+                                                   +----------+
          ^   ^                   the loop has ended                   |    |
-         |   +--------------------------------------------------------+    | the event loop comes round
+         |   +--------------------------------------------------------+    | the event loop runs again
          |             the watchdog has ended its round    +----------+    |
          +------------------------------------------------ | RECALLED | <--+
                                                            +----------+
@@ -31,12 +31,12 @@ from jgroups_py.channel.io_state import TASK_TRANSITIONS, HandoverPolicy, IoOwne
 from jgroups_py.channel.io_thread import LoopThread, always, never
 from jgroups_py.runtime.loop import Loop
 
-BUSY_LOOK_SECONDS = 0.02                    # between two looks of the watchdog while there is traffic,
-IDLE_LOOK_SECONDS = 0.25                    # and while there is none: so long may a blocked event loop stay unnoticed
+BUSY_CHECK_SECONDS = 0.02                   # between two checks of the watchdog while there is traffic,
+IDLE_CHECK_SECONDS = 0.25                   # and while there is none: until then a blocked event loop is not detected
 
 
 class IoTask:
-    """Runs a loop on an event loop. The loop's alarm and `call` are for any thread, the rest is the event loop's.
+    """Runs a loop on an event loop. `_wake_reader` and `call` are for any thread, the rest runs on the event loop.
 
     orphaned: called by the watchdog when the event loop was closed and the loop goes on.
     """
@@ -51,7 +51,7 @@ class IoTask:
         self._readable = select.poll()
         self._timer: asyncio.Handle | None = None            # not TimerHandle: uvloop's need not know its time
         self._when = 0.0                                     # its time
-        self._coming = False                                 # a turn is scheduled
+        self._scheduled = False                              # `_turn` is
         self._rounds = 0                                     # rounds and turns that the event loop has run
         self._io = IoOwnership(TASK_TRANSITIONS)
         self._policy = HandoverPolicy()
@@ -66,7 +66,7 @@ class IoTask:
         except (AttributeError, NotImplementedError):
             self._close_descriptor()
             return LoopThread(self._name, self._loop).start()
-        self._loop.alarm = self._alarm
+        self._loop.wake_reader = self._wake_reader
         self._events.call_soon(self._round)
         threading.Thread(target=self._watch, name=f"jgroups-{self._name}-watchdog", daemon=True).start()
         return None
@@ -87,21 +87,21 @@ class IoTask:
 
     # --- on the event loop ------------------------------------------------------------------------------------------
 
-    def _alarm(self) -> None:
-        """The loop's alarm: something was queued, by whatever thread, and no thread looks at the queue."""
+    def _wake_reader(self) -> None:
+        """Called by the loop: some thread queued something, and no thread checks the queue."""
         if threading.get_ident() != self._thread or self._io.state is not IoState.OWNED:
-            self._loop.ring()
-        elif not self._coming:
-            self._coming = True
+            self._loop.wake_poller()
+        elif not self._scheduled:
+            self._scheduled = True
             self._events.call_soon(self._turn)
 
     def _turn(self) -> None:
-        """What the coroutines of one turn have queued leaves together."""
-        self._coming = False
+        """Send what the coroutines of the last turn have queued."""
+        self._scheduled = False
         if self._loop.ended:
             return
         self._rounds += 1
-        self._loop.turn()
+        self._loop.run_queued()
         if self._io.state is IoState.OWNED:
             self._rest()
         else:
@@ -125,12 +125,12 @@ class IoTask:
         with self._io.mutex:
             if self._io.state is IoState.WATCHDOG:
                 self._io.transition(IoState.WATCHDOG, IoState.RECALLED)
-        self._loop.ring()
+        self._loop.wake_poller()
 
     def _rest(self) -> None:
         if self._loop.ended:
             return self._close_descriptor()
-        left = self._loop.rest(never)
+        left = self._loop.idle_seconds(never)
         if not left:
             self._events.call_soon(self._round)
             return None
@@ -155,25 +155,25 @@ class IoTask:
     # --- the watchdog -----------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        look, rounds = WatchdogStep.LOOK_AGAIN, -1
+        step, rounds = WatchdogStep.CHECK_AGAIN, -1
         while not self._loop.ended:
-            if self._over.wait(IDLE_LOOK_SECONDS if look is WatchdogStep.SLEEP else BUSY_LOOK_SECONDS):
+            if self._over.wait(IDLE_CHECK_SECONDS if step is WatchdogStep.SLEEP else BUSY_CHECK_SECONDS):
                 return
             before, rounds = rounds, self._rounds
             due = rounds == before and (bool(self._readable.poll(0)) or self._loop.overdue())
-            look = self._policy.look(rounds, due)
-            if look is WatchdogStep.TAKE_OVER:
+            step = self._policy.check(rounds, due)
+            if step is WatchdogStep.TAKE_OVER:
                 self._take_over(rounds)
         if not self._call_soon(self._close_descriptor) and self._descriptor >= 0:
             os.close(self._descriptor)                       # the event loop is closed, it does not watch it any more
             self._descriptor = -1
 
     def _take_over(self, rounds: int) -> None:
-        """A round is due and none was run since the last look, so the event loop is blocked."""
+        """A round is due and none was run since the last check, so the event loop is blocked: run rounds for it."""
         io, loop = self._io, self._loop
         with io.mutex:
             if self._rounds != rounds or not io.rounds.acquire(False):
-                return                                       # it came round just now
+                return                                       # it runs again since just now
             io.transition(IoState.OWNED, IoState.WATCHDOG)
         try:
             while io.state is IoState.WATCHDOG and not (loop.ended or self._events.is_closed()):

@@ -1,10 +1,10 @@
 """Which thread runs a JChannel's event loop: its I/O thread, or a watchdog thread while a callback blocks it.
 
-Handing what arrived from an I/O thread to a delivery thread would cost a change of threads for every datagram, and two
-more for every request that is answered. So the I/O thread does both in turn: a round of the loop, then the callbacks,
-with no lock held. Callbacks stay on it for as long as the channel is connected; rounds may run elsewhere meanwhile:
+A delivery thread beside the I/O thread would cost a change of threads for every datagram, and two more for every
+request that is answered. So the I/O thread does both in turn: a round of the loop, then the callbacks, with no lock
+held. Callbacks always run on it. Rounds may run on other threads meanwhile:
 
-                  callbacks begin                  looks twice during one callback
+                  callbacks begin                  checks twice during one callback
        +--------+ --------------> +------------------+ --------------> +----------+
        | OWNED  |                 | CALLBACK_RUNNING |                 | WATCHDOG |
        +--------+ <-------------- +------------------+ <-------------- +----------+
@@ -20,17 +20,18 @@ with no lock held. Callbacks stay on it for as long as the channel is connected;
         |                    |              | LEASED | --------------> | RECALLED |
         |                    |              +--------+  another wait   +----------+
         +--------------------+---------------------------------------------+
-       OWNED, LEASED, RECALLED -> STOPPING: the receiver is called no more, the I/O thread runs the loop to its end.
+       OWNED, LEASED, RECALLED -> STOPPING: callbacks have ended, and the I/O thread runs the loop to its end.
 
-* WATCHDOG: a callback may take its time or wait for something outside; heartbeats, acknowledgements and timers go on.
-  The watchdog looks every LOOK_SECONDS while callbacks run; while nothing is delivered it sleeps and costs nothing.
+* WATCHDOG: a callback may run for long, or wait for something outside this package. The watchdog thread then runs
+  rounds, so that heartbeats, acknowledgements and timers go on. It checks every CHECK_SECONDS while callbacks run, and
+  sleeps while nothing is delivered.
 * CALLBACK_WAITING: a callback that waits for the channel itself (an answer, room, a state, the end) runs rounds of the
-  loop, without delivering, until what it waits for is there (`work_until`).
-* LEASED: so does any other thread that waits for one answer after the other (leader and followers), while the I/O
-  thread is parked. Not the main thread: there a signal's handler may raise in the middle of a protocol.
+  loop, without delivering, until its condition holds (`work_until`).
+* LEASED: another thread that waits for one answer after the other runs rounds itself (leader and followers), while the
+  I/O thread is parked. Never the main thread: a signal's handler may raise there in the middle of a protocol.
 
-The transitions are in io_state.py, and so is the policy that decides when one pays. There is one I/O thread and one
-watchdog for every channel, so no channel ever waits for another's callbacks.
+io_state.py has the transitions, and the policy that decides when they happen. Every channel has its own I/O thread and
+watchdog, so no channel ever waits for another's callbacks.
 """
 from __future__ import annotations
 
@@ -53,8 +54,8 @@ from jgroups_py.model.units import NS_PER_S, millis, seconds
 from jgroups_py.runtime.host import Host
 from jgroups_py.runtime.loop import NEVER_NS, Loop, clock
 
-LOOK_SECONDS = 0.01                         # the interval of the watchdog's looks
-FOREIGN_NS = millis(50)                     # a condition that other threads fulfil is looked at so often
+CHECK_SECONDS = 0.01                        # the interval of the watchdog's checks
+FOREIGN_NS = millis(50)                     # how often a condition that other threads fulfil is checked
 LEAVE_NS = seconds(3)                       # for leaving the group after the last callback
 LEASE_SECONDS = LEASE_NS / NS_PER_S
 
@@ -104,7 +105,7 @@ class IoThread:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"jgroups-{name}", daemon=True)
         self._watchdog = threading.Thread(target=self._watch, name=f"jgroups-{name}-watchdog", daemon=True)
-        loop.alarm = self._wake_reader
+        loop.wake_reader = self._wake_reader
         inbox.notify = loop.wake
         inbox.wait = self.work_until
 
@@ -128,18 +129,18 @@ class IoThread:
         return threading.get_ident() == self._thread.ident
 
     def _wake_reader(self) -> None:
-        """The loop's alarm: something was queued, by whatever thread, and no thread looks at the queue."""
+        """Called by the loop: some thread queued something, and no thread checks the queue."""
         if self._io.state is IoState.LEASED and not self._io.rounds.locked():
-            self.recall()                                    # the thread that leased the loop is elsewhere
+            self.recall()                                    # the thread that leased the loop is between two waits
         else:
-            self._loop.ring()
+            self._loop.wake_poller()
 
     # --- for threads that wait for the channel ----------------------------------------------------------------------
 
     def work_until(self, holds: Callable[[], bool], timeout: float | None) -> None:
         """Run the loop until `holds()`, `timeout` seconds at most (None: for ever).
 
-        It may return before: the caller must look again, and wait in its own way.
+        It may return earlier: the caller checks its condition again, and blocks if it does not hold.
         """
         if self.current():
             until_ns = NEVER_NS if timeout is None else clock() + seconds(timeout)
@@ -147,14 +148,14 @@ class IoThread:
         else:
             self._run_on_lease(holds)
 
-    def breathe(self) -> None:
-        """One round that does not wait: for a callback that fills the queue and does nothing else."""
+    def round_in_callback(self) -> None:
+        """One round that does not wait: for a callback that fills the send queue, which no other thread empties."""
         with self._rounds_in_callback() as granted:
             if granted:
                 self._loop.round(always)
 
     def _run_in_callback(self, holds: Callable[[], bool], until_ns: int) -> None:
-        """On the I/O thread, inside a callback: run rounds, unless another thread does already."""
+        """On the I/O thread, inside a callback: run rounds, unless another thread does."""
         loop = self._loop
         with self._rounds_in_callback() as granted:
             while granted and not holds() and not loop.ended and (left_ns := until_ns - clock()) > 0:
@@ -178,7 +179,7 @@ class IoThread:
     def _run_on_lease(self, holds: Callable[[], bool]) -> None:
         """Outside callbacks: run rounds, if the policy grants this thread a lease.
 
-        Between two waits of a chain no thread reads; that may last twice LEASE_NS when the chain has ended.
+        Between two waits of a chain no thread reads the sockets; at its end that lasts up to twice LEASE_NS.
         """
         if not self._leased():
             return
@@ -188,7 +189,7 @@ class IoThread:
                 loop.round(lambda: io.state not in LEASES or holds())
                 if waiting():
                     self._unpark.set()                       # only the I/O thread calls the receiver
-            quiet = not loop.ended and loop.rest(waiting) > 0
+            quiet = not loop.ended and loop.idle_seconds(waiting) > 0
         finally:
             with io.mutex:
                 self._leases += 1
@@ -203,7 +204,7 @@ class IoThread:
         io, thread = self._io, threading.get_ident()
         with io.mutex:
             if not self._policy.is_chain(thread, clock()) or thread == threading.main_thread().ident:
-                self.recall()                                # two threads in turn: neither keeps the loop
+                self.recall()                                # several threads wait in turn: none gets a lease
                 return False
             if io.state in (IoState.LEASED, IoState.CALLBACK_RUNNING):
                 if not io.rounds.acquire(False):
@@ -216,9 +217,9 @@ class IoThread:
             io.transition(IoState.OWNED, IoState.LEASED)
         self._loop.wake()                                    # the I/O thread ends its round and parks
         if not io.rounds.acquire(timeout=LEASE_SECONDS):
-            return False                                     # it parks for nothing, and recalls the lease soon
+            return False                                     # the I/O thread recalls the lease after LEASE_NS
         with io.mutex:
-            if io.look() is IoState.CALLBACK_RUNNING:        # it had callbacks to make first
+            if io.look() is IoState.CALLBACK_RUNNING:        # the I/O thread had callbacks to make first
                 io.transition(IoState.CALLBACK_RUNNING, IoState.LEASED_CALLBACK)
         return True
 
@@ -247,7 +248,7 @@ class IoThread:
         self._thread.join(drain_seconds)
         if self._thread.is_alive():
             self.dispatcher.stopping = True
-            self._inbox.poke()
+            self._inbox.wake_consumer()
             self.recall()
             self._loop.wake()
             self._thread.join(stop_seconds)
@@ -265,8 +266,8 @@ class IoThread:
         finally:
             self.dispatcher.abandon()
             self._finish()
-        if self.dispatcher.exit is not None:
-            raise self.dispatcher.exit                       # to threading.excepthook, as from any thread
+        if self.dispatcher.exit_error is not None:
+            raise self.dispatcher.exit_error                       # to threading.excepthook, as from any thread
 
     def _serve(self) -> None:
         """Rounds and callbacks in turn, until delivery is to stop or the loop has ended."""
@@ -276,14 +277,14 @@ class IoThread:
                 try:
                     if not loop.ended:
                         loop.round(self._due)
-                finally:                                     # an exception closed the channel; _finish takes it
+                finally:                                     # on an exception too: _finish needs `rounds`
                     io.rounds.release()
             else:
                 self._park()
             delivered = self._deliver()
             if not loop.ended:
                 if delivered:
-                    loop.turn()
+                    loop.run_queued()
             elif not dispatcher.any_waiting():
                 break
 
@@ -291,16 +292,16 @@ class IoThread:
         return self._io.state is not IoState.OWNED or self.dispatcher.stopping or self.dispatcher.any_waiting()
 
     def _park(self) -> None:
-        """Leave the loop to the thread that leased it, as long as that waits again and again."""
+        """Leave the loop to the thread that leased it, as long as that thread's waits form a chain."""
         before, waiting = self._leases, self.dispatcher.any_waiting
-        self._unpark.clear()                                 # before the test, so that no wake-up is lost
+        self._unpark.clear()                                 # before the state is read, so that no wake-up is lost
         if self._io.state is IoState.LEASED and not waiting():
             self._unpark.wait(LEASE_SECONDS)
         if self._policy.lapsed(before, self._leases, waiting()):
             self.recall()
 
     def _take_rounds(self) -> bool:
-        """Have `rounds`, unless the loop is leased."""
+        """Acquire `rounds`, unless the loop is leased; whether it was acquired."""
         io = self._io
         if io.state is IoState.LEASED:
             return False
@@ -311,7 +312,7 @@ class IoThread:
                     return False
                 if io.state is IoState.OWNED:                # or another thread could lease the loop meanwhile
                     io.transition(IoState.OWNED, IoState.RECALLED)
-            self._loop.wake()                                # its thread looks at the state before it sleeps
+            self._loop.wake()                                # the thread that runs rounds reads the state again
             io.rounds.acquire()
         if io.look() is IoState.RECALLED:
             with io.mutex:
@@ -319,7 +320,7 @@ class IoThread:
         return True
 
     def _deliver(self) -> bool:
-        """Call the receiver for what arrived, for some milliseconds; whether there was something."""
+        """Call the receiver for what arrived, for SLICE_NS; whether there was something."""
         io, dispatcher = self._io, self.dispatcher
         if not dispatcher.any_waiting():
             return False
@@ -327,7 +328,7 @@ class IoThread:
             leased = io.state is IoState.LEASED and io.rounds.locked()
             io.transition(io.state, IoState.LEASED_CALLBACK if leased else IoState.CALLBACK_RUNNING)
             self._slices += 1
-        if self._asleep:                                     # the state first, then the flag: no wake-up is lost
+        if self._asleep:                                     # after the transition, so that no wake-up is lost
             self._asleep = False
             self._wake_watchdog.set()
         began_ns = clock()
@@ -343,11 +344,11 @@ class IoThread:
         return True
 
     def _finish(self) -> None:
-        """The channel may have been closed inside a callback: then no other thread is there to see the loop end."""
+        """Run the loop to its end: if the channel was closed inside a callback, no other thread does."""
         io = self._io
         with io.mutex:
             io.transition(io.state, IoState.STOPPING)
-        self._loop.wake()                                    # a thread that runs a round looks at the state
+        self._loop.wake()                                    # a thread that runs a round reads the state again
         until_ns = clock() + LEAVE_NS
         with io.rounds:
             while not self._loop.ended:
@@ -361,20 +362,20 @@ class IoThread:
     # --- the watchdog -----------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        look = WatchdogStep.SLEEP
+        step = WatchdogStep.SLEEP
         while not self._loop.ended:
-            if look is WatchdogStep.SLEEP:
+            if step is WatchdogStep.SLEEP:
                 self._sleep()
                 self._policy.woken(self._slices)
-            if self._over.wait(LOOK_SECONDS):
+            if self._over.wait(CHECK_SECONDS):
                 return
             slices = self._slices
-            look = self._policy.look(slices, self._io.state in IN_CALLBACK)
-            if look is WatchdogStep.TAKE_OVER:
+            step = self._policy.check(slices, self._io.state in IN_CALLBACK)
+            if step is WatchdogStep.TAKE_OVER:
                 self._take_over(slices)
 
     def _sleep(self) -> None:
-        """Sleep until callbacks run. The flag is up first, then the state is looked at, so that no wake-up is lost."""
+        """Sleep until callbacks run. The flag is set before the state is read, so that no wake-up is lost."""
         self._asleep = True
         if self._io.state not in IN_CALLBACK and not self._over.is_set():
             self._wake_watchdog.wait()
@@ -382,7 +383,7 @@ class IoThread:
         self._asleep = False
 
     def _take_over(self, slices: int) -> None:
-        """Run the loop until the callbacks that were running at the last look are done."""
+        """Run the loop until the callbacks that were running at the last check have ended."""
         io, loop = self._io, self._loop
         with io.mutex:
             if io.state is not IoState.CALLBACK_RUNNING or self._slices != slices or not io.rounds.acquire(False):

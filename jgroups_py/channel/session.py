@@ -1,4 +1,4 @@
-"""One connection of a channel to a group: from connect to the end, what JChannel and AsyncChannel share of it."""
+"""One connection of a channel to a group, from connect to its end: what JChannel and AsyncChannel have in common."""
 from __future__ import annotations
 
 import contextlib
@@ -42,11 +42,11 @@ class ChannelListener(Protocol):
 class Session(Connection):
     """What exists between one connect and its end.
 
-    settled: called from a round or the consumer's thread whenever `joined` or `ended` may have become true.
+    changed: called inside a round or on the consumer's thread whenever `joined` or `ended` may have become true.
     """
 
     def __init__(
-        self, spec: StackSpec, cluster: str, name: str, listener: ChannelListener, settled: Callable[[], None],
+        self, spec: StackSpec, cluster: str, name: str, listener: ChannelListener, changed: Callable[[], None],
     ) -> None:
         self.cluster = cluster
         self.inbox = Inbox()
@@ -56,17 +56,17 @@ class Session(Connection):
         self.reason = ""
         self._name = name
         self._listener = listener
-        self._settled = settled
+        self._changed = changed
         self._global_view: GlobalView | None = None
         self.host = Host(spec, cluster, name, self.inbox, self._host_ended)
         self.sends = self.host.sends
-        self.dispatcher = Dispatcher(name, self.inbox, lambda: self.host.sends, self._shown, self._after)
-        self.dispatcher.exits = self._application_exits
+        self.dispatcher = Dispatcher(name, self.inbox, lambda: self.host.sends, self._before, self._after)
+        self.dispatcher.on_exit = self._application_exits
         self._log = ChannelLog(name, cluster, clock)
         self._blocks: tuple[Block, ...] = ()
 
     def attach(self, block: Block) -> None:
-        """Let a building block take part."""
+        """Pass outputs and batches to a building block from now on."""
         self._blocks = (*self._blocks, block)
         self.dispatcher.attach(block)
         self.inbox.early = self._early
@@ -78,7 +78,7 @@ class Session(Connection):
         return outputs
 
     def start(self) -> None:
-        """Look for the group."""
+        """Start the node, which joins the group or founds it."""
         self.host.start()
 
     # --- for building blocks: see Connection ------------------------------------------------------------------------
@@ -104,14 +104,14 @@ class Session(Connection):
     def ask(self, question: Callable[[Node], Any], answer: Callable[[Any], None]) -> None:
         self.host.ask(question, answer)
 
-    # --- what comes of it -------------------------------------------------------------------------------------------
+    # --- outputs, and the end ---------------------------------------------------------------------------------------
 
     def _host_ended(self, reason: str, unrequested: bool) -> None:
         self.reason, self.dispatcher.unrequested = reason, unrequested
         self.ended = True
-        self._settled()
+        self._changed()
 
-    def _shown(self, output: Output) -> None:
+    def _before(self, output: Output) -> None:
         kind, listener = output.__class__, self._listener
         if kind is ViewInstalled:
             self.dispatcher.me = self.address
@@ -129,7 +129,7 @@ class Session(Connection):
         self._log.record(output, self.dispatcher.unrequested and self.joined)
 
     def _fetch_state(self, site: str) -> None:
-        """Our site missed messages of another one: get its state, if the application can take one."""
+        """This site lost messages of another one: request a state from there, if the receiver has set_state."""
         view = self._global_view
         members = view.sites.get(site, ()) if view is not None else ()
         if members and self.dispatcher.has("set_state") and self.dispatcher.transfer is None:
@@ -138,12 +138,12 @@ class Session(Connection):
 
     def _after(self, output: Output) -> None:
         kind = output.__class__
-        if kind is ViewInstalled and not self.joined and self.dispatcher.exit is None:
+        if kind is ViewInstalled and not self.joined and self.dispatcher.exit_error is None:
             self.joined = True
-            self._settled()
+            self._changed()
 
     def _application_exits(self, reason: str) -> None:
         """A callback raised SystemExit or KeyboardInterrupt: leave the group, deliver nothing more. From any thread."""
         self._listener.closed_itself(self, reason)
         self.host.leave()
-        self.inbox.poke()
+        self.inbox.wake_consumer()

@@ -55,7 +55,7 @@ class Subscriptions:
         """Pass the change to the stack, if the channel has one just now."""
         raise NotImplementedError
 
-    def _about(self, topic: str | int, dest: Address | None) -> Header:
+    def _topic_header(self, topic: str | int, dest: Address | None) -> Header:
         """The header of a message's topic."""
         self._needs_topics()
         if dest is not None:

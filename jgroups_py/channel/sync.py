@@ -74,11 +74,11 @@ class JChannel(BaseChannel):
         """
         provider = provider_of(state_from)
         with self._lock:
-            session = self._begin(cluster, self._settled)
+            session = self._begin(cluster, self._notify_waiters)
             thread = self._thread = IoThread(self.name, session.host, session.dispatcher)
         session.start()
         thread.start()
-        session.host.breathe, session.sends.owner = thread.breathe, thread.ident
+        session.host.round_in_callback, session.sends.owner = thread.round_in_callback, thread.ident
         try:
             with self._lock:
                 self._lock.wait_for(lambda: session.joined or session.ended, timeout)
@@ -107,7 +107,7 @@ class JChannel(BaseChannel):
         Raises:
             ValueError: `forget` needs RELAY in the stack; nothing was done.
         """
-        self._may_forget(forget)
+        self._check_forget(forget)
         with self._lock:
             session = self._session
         if session is not None:
@@ -128,7 +128,7 @@ class JChannel(BaseChannel):
         if self._thread is not None:
             self._thread.work_until(holds, timeout)
 
-    def _settled(self) -> None:
+    def _notify_waiters(self) -> None:
         with self._lock:
             self._lock.notify_all()
 
@@ -150,7 +150,7 @@ class JChannel(BaseChannel):
         thread.stop(DRAIN_SECONDS, STOP_SECONDS)
         session.host.join()
         with self._lock:
-            self._status.over(session)
+            self._status.session_ended(session)
             self._ending = None
             self._lock.notify_all()
 
@@ -186,7 +186,7 @@ class JChannel(BaseChannel):
             ValueError, TypeError: the payload is too large or no bytes, or a header's id is a protocol's.
         """
         session = self.connection()
-        dest, data, bits, wired = self._parts(dest, payload, flags, headers, topic)
+        dest, data, bits, wired = self._checked_parts(dest, payload, flags, headers, topic)
         wait = self.send_timeout if timeout is None else timeout
         if until is not None:
             return self._send_until(self._sites_of(until, dest, bits), data, bits, wired, wait)
@@ -222,7 +222,7 @@ class JChannel(BaseChannel):
         """
         session = self.connection()
         found = self._all_bytes(dest, payloads)
-        wired, wait = self._wired(headers, topic, dest), self.send_timeout if timeout is None else timeout
+        wired, wait = self._wire_headers(headers, topic, dest), self.send_timeout if timeout is None else timeout
         session.sends.put_all(dest, found, Flag.bits(flags), wired, wait)
 
     # --- state and figures ------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ class JChannel(BaseChannel):
         with self._lock:
             if session.dispatcher.transfer is not None:
                 raise StateTransferError("another get_state of this channel is under way")
-            transfer = session.dispatcher.transfer = Transfer(self._settled)
+            transfer = session.dispatcher.transfer = Transfer(self._notify_waiters)
         try:
             session.sends.put_event(GetState(provider, seconds(timeout)), 0, timeout)
             if thread.current():
@@ -277,7 +277,7 @@ class JChannel(BaseChannel):
 
         def answered(figures: Any) -> None:
             found.append(figures)
-            self._settled()
+            self._notify_waiters()
 
         session.host.ask(session.host.stats, answered)
         self._wait_until(lambda: bool(found) or session.ended, STATS_SECONDS)

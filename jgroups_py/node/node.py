@@ -73,8 +73,8 @@ class Node:
     """One member, from connect to its end.
 
     spec: the local stack; name: logical name; seed: everything random follows from it and `name`; load_bridge: makes
-    a StackSpec of RELAY's bridge_props; address: the member's, drawn from the seed by default. trace: which
-    messages are followed; explains: drops are reported (both as Traced, in order with all other outputs).
+    a StackSpec of RELAY's bridge_props; address: the member's, drawn from the seed by default. trace: the messages
+    whose way is logged; explains: drops are reported. Both are emitted as Traced, in order with all other outputs.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Node:
             self._shuttle(now_ns)
 
     def bound(self, net: int, physical: PhysicalAddress, now_ns: int) -> None:
-        """The sockets that OpenTransport asked for stand; the group is looked for now."""
+        """The sockets that OpenTransport requested are open: begin to join the group."""
         stack = self._stack(net)
         if stack is not None:
             stack.notify(Bound(physical), now_ns)
@@ -181,11 +181,11 @@ class Node:
     @property
     def next_deadline_ns(self) -> int | None:
         """When `advance` is due next."""
-        mine = self.local.next_deadline_ns
+        local = self.local.next_deadline_ns
         if self.bridge is None:
-            return mine
-        its = self.bridge.next_deadline_ns
-        return its if mine is None else mine if its is None else min(mine, its)
+            return local
+        bridge = self.bridge.next_deadline_ns
+        return bridge if local is None else local if bridge is None else min(local, bridge)
 
     def pending_bytes(self) -> int:
         """Bytes that the application sent and the local stack keeps back."""
@@ -204,7 +204,7 @@ class Node:
         return None if self.closed else self.local if net == LOCAL else self.bridge
 
     def _shuttle(self, now_ns: int) -> None:
-        """Carry what the stacks have for each other until neither has anything."""
+        """Pass outputs and events between the two stacks until neither has any for the other."""
         local = self.local
         while True:
             if local.outputs or local.surfaced:
@@ -272,9 +272,9 @@ class Node:
         outputs, bridge.outputs = bridge.outputs, []
         for output in outputs:
             if isinstance(output, Deliver):
-                self._tell_relay(BridgeDelivered(output.batch), now_ns)
+                self._notify_relay(BridgeDelivered(output.batch), now_ns)
             elif isinstance(output, ViewInstalled):
-                self._tell_relay(BridgeView(output.view, bridge.me), now_ns)
+                self._notify_relay(BridgeView(output.view, bridge.me), now_ns)
             else:
                 self.outputs.append(output)
         surfaced, bridge.surfaced = bridge.surfaced, []
@@ -285,9 +285,9 @@ class Node:
         if self.bridge is not None:
             self.bridge = None
             self.outputs.append(CloseTransport(BRIDGE))
-            self._tell_relay(BridgeClosed(end, reason), now_ns)
+            self._notify_relay(BridgeClosed(end, reason), now_ns)
 
-    def _tell_relay(self, event: Event, now_ns: int) -> None:
+    def _notify_relay(self, event: Event, now_ns: int) -> None:
         assert self.relay is not None, "only RELAY opens a bridge"
         self.local.notify_layer(self.relay, event, now_ns)
 

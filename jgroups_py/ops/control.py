@@ -1,4 +1,4 @@
-"""The control socket of a running member: questions about members and sites, and orders about sites.
+"""The control socket of a running member: requests for reports about members and sites, and orders about sites.
 
 SiteControl is for the program itself; ControlSocket opens a member to `jgroups members`, `jgroups events` and, with
 RELAY, `jgroups site` on the same host:
@@ -8,7 +8,7 @@ RELAY, `jgroups site` on the same host:
         ...
 
 The socket is a UNIX domain socket with mode 0600, and the peer's credentials are checked: only the member's own user
-and root may use it. Nothing listens unless a program opens one, and nothing is reachable over the network. A question
+and root may use it. Nothing listens unless a program opens one, and nothing is reachable over the network. A request
 is one JSON object on a line: {"command": "members" | "status"}, or {"command": "offline" | "online" | "drain", "site":
 "SFO", "timeout": 30, "hold": false}. The answer is one JSON object on a line, with "ok", and "error" or the report.
 After {"command": "events"} a line follows for each change, until the client closes the connection.
@@ -42,22 +42,22 @@ from jgroups_py.ops.watch import ChannelWatch, Feed, WatchedMember, ask_node
 
 log = logging.getLogger("jgroups_py")
 
-QUESTIONS = ("members", "events", "status")
+REPORTS = ("members", "events", "status")
 ORDERS = ("offline", "online", "drain")
 FOLLOWING = "following"                     # the event that answers the command "events"
 NO_SITES = "the member's stack has no RELAY, so it knows of no other sites"
 DRAIN_SECONDS = 30.0                        # default timeout of a drain
 LONGEST_SECONDS = 86_400.0
 ANSWER_SLACK_SECONDS = 10.0                 # an order may take this much longer than its timeout to be answered
-QUESTION_BYTES = 64 << 10
-IDLE_SECONDS = 300.0                        # a connection without a question for so long is closed
+REQUEST_BYTES = 64 << 10
+IDLE_SECONDS = 300.0                        # a connection without a request for so long is closed
 CLIENTS = 8                                 # connections at once
 PATH_BYTES = 100                            # what every system allows for a UNIX domain socket, rounded down
 POLL_SECONDS = 1.0                          # period of checking whether the client of a subscription is still there
 
 
 class SiteControl(Block):
-    """Questions and orders about other sites, for one channel (JChannel or AsyncChannel). Any thread may call."""
+    """Reports and orders about other sites, for one channel (JChannel or AsyncChannel). Any thread may call."""
 
     def __init__(self, channel: BaseChannel) -> None:
         if channel.spec.config_of("RELAY") is None:
@@ -201,8 +201,8 @@ class ControlSocket:
     def _serve(self, client: socket.socket) -> None:
         try:
             client.settimeout(IDLE_SECONDS)
-            with client, client.makefile("rb") as questions, contextlib.suppress(OSError):
-                while line := questions.readline(QUESTION_BYTES):
+            with client, client.makefile("rb") as requests, contextlib.suppress(OSError):
+                while line := requests.readline(REQUEST_BYTES):
                     answer = self._answer(line)
                     if answer.get("event") == FOLLOWING:
                         return self._send_events(client, answer)
@@ -243,21 +243,21 @@ class ControlSocket:
 
 
 def _parsed(line: bytes) -> tuple[str, str, float, bool]:
-    """(command, site, timeout, hold) of a question."""
+    """(command, site, timeout, hold) of a request."""
     try:
-        question = json.loads(line)
+        request = json.loads(line)
     except ValueError:
-        raise ValueError("a question is one JSON object on a line") from None
-    if not isinstance(question, dict):
-        raise ValueError("a question is one JSON object on a line")
-    command, site, timeout = question.get("command"), question.get("site", ""), question.get("timeout", DRAIN_SECONDS)
-    if command not in QUESTIONS and command not in ORDERS:
-        raise ValueError(f"there is no command {command!r}; there are {', '.join((*QUESTIONS, *ORDERS))}")
+        raise ValueError("a request is one JSON object on a line") from None
+    if not isinstance(request, dict):
+        raise ValueError("a request is one JSON object on a line")
+    command, site, timeout = request.get("command"), request.get("site", ""), request.get("timeout", DRAIN_SECONDS)
+    if command not in REPORTS and command not in ORDERS:
+        raise ValueError(f"there is no command {command!r}; there are {', '.join((*REPORTS, *ORDERS))}")
     if not isinstance(site, str) or (command in ORDERS and not site):
         raise ValueError(f"{command} needs a site")
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout <= LONGEST_SECONDS:
         raise ValueError(f"a timeout is a number of seconds, {LONGEST_SECONDS:g} at most")
-    hold = question.get("hold", False)
+    hold = request.get("hold", False)
     if not isinstance(hold, bool) or (hold and command != "drain"):
         raise ValueError("hold is true or false, and true with drain only")
     return command, site, float(timeout), hold
@@ -324,13 +324,13 @@ def _check_free(path: Path) -> None:
     raise ConfigError(f"no control socket at {path}: another member listens there")
 
 
-def ask(path: str | os.PathLike[str], question: dict[str, Any], timeout: float) -> dict[str, Any]:
-    """Send a question to the member that listens at `path`; return its answer.
+def ask(path: str | os.PathLike[str], request: dict[str, Any], timeout: float) -> dict[str, Any]:
+    """Send a request to the member that listens at `path`; return its answer.
 
     Raises:
         ChannelError: no member listens there, or it did not answer in `timeout` seconds.
     """
-    with contextlib.closing(_answers(path, question, timeout)) as answers:
+    with contextlib.closing(_answers(path, request, timeout)) as answers:
         return next(answers)
 
 
@@ -349,14 +349,14 @@ def follow(path: str | os.PathLike[str]) -> Generator[dict[str, Any], None, None
 
 
 def _answers(
-    path: str | os.PathLike[str], question: dict[str, Any], timeout: float, forever: bool = False,
+    path: str | os.PathLike[str], request: dict[str, Any], timeout: float, forever: bool = False,
 ) -> Generator[dict[str, Any], None, None]:
     """The answer, and with `forever` each line after it, until the member closes the connection."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(timeout)
         try:
             client.connect(str(path))
-            client.sendall(json.dumps(question).encode() + b"\n")
+            client.sendall(json.dumps(request).encode() + b"\n")
             lines = client.makefile("rb")
             line = lines.readline()
         except TimeoutError:

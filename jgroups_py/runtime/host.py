@@ -1,8 +1,8 @@
-"""Hosts one node on its loop: feeds it what the application queued, and carries out its outputs.
+"""Runs one node on its loop: passes it what the application queued, and carries out its outputs.
 
-Everything here runs inside a round or a combined step of the loop, hence one thread at a time, but for what stands
-under "from any thread". An exception that comes out of the node, or out of the sockets' own code, is a bug in this
-package: it ends this host with the reason and its traceback in the log, and no other channel is affected.
+Everything here runs inside a round or inside `Loop.combine`, hence on one thread at a time, except the methods under
+"from any thread". An exception raised by the node, or by the sockets' own code, is a bug in this package: it closes
+this host with the reason and its traceback in the log, and no other channel is affected.
 """
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ log = logging.getLogger("jgroups_py")
 TAKE_BYTES = BATCH_BYTES                      # what one round takes from the send queue, at most
 CHECK_BYTES = 64 << 10                      # after so many bytes `pending_bytes` is read again
 PENDING_BYTES = 1 << 20                     # while layers keep back more than this, nothing is taken
-SPARSE_NS = millis(0.05)                    # a thread that sends so seldom since the last look sends at once
-LOG_LOOK_NS = millis(100)                   # how often the level of the log of drops is looked at
+SPARSE_NS = millis(0.05)                    # mean interval between messages above which a thread sends at once
+LOG_CHECK_NS = millis(100)                  # how often the level of the log of drops is read
 FLUSH_NS = millis(500)                      # how long a leaving member sends what its application queued before
 LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -89,23 +89,23 @@ class Host:
         self._interests: deque[Event] = deque()              # changes of the topics that are wanted, not yet applied
         self._held_back = False
         self._unchecked_bytes = 0                            # taken since `pending_bytes` was read
-        self._log_look_ns = 0                                # when the level of the log is checked next
-        self.breathe: Callable[[], object] = lambda: None    # a round, by a callback that sends more than it may
-        self.began = threading.Event()                       # the sockets stand, or it is over
-        self.gathers = False                                 # the loop comes round soon: single messages wait for it
-        self._looked = (0, 0, 0)                             # see `_queued`: when, how many were sent, by which thread
+        self._log_check_ns = 0                               # when the level of the log is read next
+        self.round_in_callback: Callable[[], object] = lambda: None     # runs one, for a callback that fills the queue
+        self.began = threading.Event()                       # the sockets are open, or the host has ended
+        self.coalesces_sends = False                         # single messages wait for the next round, which is soon
+        self._last_send = (0, 0, 0)                          # see `_queued`: when, how many were sent, by which thread
         self._leaving = self._forget = False                 # the application has disconnected; its site for good
-        self._leave_by_ns: int | None = None                 # it waits for the queue to empty, until then
+        self._leave_by_ns: int | None = None                 # leaving waits for the queue to empty, until then
         self._over = False
         self._reason = ""                                    # why it is over
         self._resolving = Resolving(lambda net, event: self.loop.call(lambda: self._notify(net, event)))
-        self._carriers: dict[type[Output], Callable[[Any], None]] = {
+        self._handlers: dict[type[Output], Callable[[Any], None]] = {        # output -> what carries it out
             OpenTransport: self._open_transport, CloseTransport: self._close_transport, Listen: self._listen,
             **dict.fromkeys(LINKS_AND_STREAMS, self._to_net), StoreEntry: self._store_entry,
-            ReadFolder: self._read_folder, LogEntry: self._note_output, Traced: self._traced, Closed: self._closed,
+            ReadFolder: self._read_folder, LogEntry: self._log_entry, Traced: self._traced, Closed: self._closed,
             GroupConnected: self._group_connected, Resolve: self._resolving.ask,
         }
-        self._durable = Durable(lambda event: self.loop.call(lambda: self._notify(LOCAL, event)), self._carriers)
+        self._durable = Durable(lambda event: self.loop.call(lambda: self._notify(LOCAL, event)), self._handlers)
 
     # --- from any thread --------------------------------------------------------------------------------------------
 
@@ -137,27 +137,29 @@ class Host:
         self.loop.call(lambda: answer(None if self.node is None else question(self.node)))
 
     def _queued(self) -> None:
-        """Something was queued: the sending thread carries it down to the socket itself, or the loop is woken to do it.
+        """Something was queued: the sending thread runs it through the stack to the socket, or wakes the loop to do it.
 
-        A whole frame goes at once and without a change of threads, and so does a message now and then of the only
-        thread that sends. Floods of small messages, and those of many threads, are left to the loop: while it wakes up
-        they gather, and travel together. So is all that the main thread sends: a signal's handler (Ctrl-C's, to begin
-        with) may raise there at any time, and a node must not be left in the middle of something.
+        The sending thread does so where that saves a change of threads and costs no batching: for FULL_BYTES at once,
+        and for single messages if only this thread sends, and rarely. A flood of small messages, and those of several
+        threads, are left to the loop: while it wakes up more are queued, and they share frames. What the main thread
+        sends is left to the loop, too: a signal's handler (Ctrl-C's first of all) may raise there at any time, and
+        would leave the node in an unknown state.
         """
         sends = self.sends
         if not self.needs_round:
             if sends.nbytes > sends.limit_bytes and sends.owner == threading.get_ident():
-                self.breathe()
+                self.round_in_callback()
             return
-        before, self._looked = self._looked, (clock(), sends.sent, threading.get_ident())
-        now_ns, sent, thread = self._looked
+        before, self._last_send = self._last_send, (clock(), sends.sent, threading.get_ident())
+        now_ns, sent, thread = self._last_send
         sparse = thread == before[2] and now_ns - before[0] >= SPARSE_NS * (sent - before[1])
-        if (sends.nbytes >= FULL_BYTES or (sparse and not self.gathers)) and thread != threading.main_thread().ident:
+        at_once = sends.nbytes >= FULL_BYTES or (sparse and not self.coalesces_sends)
+        if at_once and thread != threading.main_thread().ident:
             self.loop.combine()
         else:
             self.loop.wake()
 
-    # --- the loop's guest -------------------------------------------------------------------------------------------
+    # --- called by the loop -----------------------------------------------------------------------------------------
 
     @property
     def needs_round(self) -> bool:
@@ -173,8 +175,8 @@ class Host:
             self._take(node, now_ns)
         if self._leave_by_ns is not None:
             self._leave_when_sent(node, now_ns)
-        if now_ns >= self._log_look_ns:                      # its level may be changed while the member runs
-            self._log_look_ns = now_ns + LOG_LOOK_NS
+        if now_ns >= self._log_check_ns:                     # its level may be changed while the member runs
+            self._log_check_ns = now_ns + LOG_CHECK_NS
             node.explain(drops_are_logged())
         node.advance(now_ns)
         self._settle(node, now_ns)
@@ -238,14 +240,14 @@ class Host:
                 node.inject(item[0], now_ns)
 
     def _apply_interests(self) -> None:
-        """Before the node exists they wait: its stack file has the interests as they were when it was made."""
+        """Pass changes of interest to the node. Until it exists they wait, since it is made with the earlier ones."""
         while self.node is not None and self._interests:
             self.node.inject(self._interests.popleft(), self.loop.now_ns)
 
     def _received(self, net: int, frames: Frames) -> None:
         if self._interests:
-            # They changed before these frames were read, perhaps before they were sent. Applied after the frames, the
-            # change would drop messages that another member sent after `subscribe` had returned.
+            # The interest changed before these frames were read, perhaps before they were sent. If it were applied
+            # after them, a message that another member sent after `subscribe` had returned would be dropped.
             self._apply_interests()
         if self.node is not None:
             self.node.receive(frames, self.loop.now_ns, net)
@@ -265,7 +267,7 @@ class Host:
         return None
 
     def _leave_when_sent(self, node: Node, now_ns: int) -> None:
-        """What was sent before leaving goes out first, if the group takes it in time."""
+        """Leave once everything is sent that was queued before, or when the time for that is over."""
         assert self._leave_by_ns is not None, "called only while leaving"
         if now_ns >= self._leave_by_ns or not (self.sends.nbytes or node.pending_bytes()):
             self._leave_by_ns = None
@@ -280,7 +282,7 @@ class Host:
         if not inbox.busy and inbox.backlog_bytes > HIGH_BYTES:
             inbox.busy = True
             node.app_busy(True, now_ns)
-            # The consumer may have caught up before it could see the flag; then nothing else would lower it.
+            # The consumer may have caught up before it could see the flag; then nothing else would reset it.
             if inbox.backlog_bytes <= LOW_BYTES:
                 self._caught_up()
         if not inbox.state_busy and inbox.state_backlog_bytes > HIGH_BYTES:
@@ -303,7 +305,7 @@ class Host:
     # --- carrying out -----------------------------------------------------------------------------------------------
 
     def _carry_out(self, outputs: list[Output]) -> None:
-        nets, carriers, rest = self._nets, self._carriers, self._for_application
+        nets, handlers, rest = self._nets, self._handlers, self._for_application
         for output in self._durable.write_ahead(outputs):
             kind = output.__class__
             if kind is Frame:
@@ -311,11 +313,11 @@ class Host:
                 if net is not None:
                     net.sockets.send(output.to, output.data)  # type: ignore[attr-defined]
                 continue
-            carrier = carriers.get(kind)
-            if carrier is None:
+            handler = handlers.get(kind)
+            if handler is None:
                 rest.append(output)
             else:
-                carrier(output)
+                handler(output)
 
     def _open_transport(self, request: OpenTransport) -> None:
         assert self.node is not None, "a node emits it"
@@ -323,7 +325,7 @@ class Host:
 
         try:
             net = Net(self.loop, request, lambda frames: self._received(number, frames),
-                      lambda event: self._notify(number, event), self._note)
+                      lambda event: self._notify(number, event), self._write_log)
         except (OSError, ConfigError) as error:
             return self.node.bind_failed(number, str(error), now_ns)
         self._nets[number] = net
@@ -342,7 +344,7 @@ class Host:
         try:
             net.links.listen(request)
         except (OSError, ConfigError) as error:
-            self._note("warning", f"no listener for FD_SOCK: {error}")
+            self._write_log("warning", f"no listener for FD_SOCK: {error}")
 
     def _to_net(self, request: LinkOrStream) -> None:
         net = self._nets.get(request.net)
@@ -354,13 +356,13 @@ class Host:
             store_entry(request.folder, request.name, request.data)
         except OSError as error:
             self.counters.add("entries_not_stored")
-            self._note("warning", f"cannot write {request.name!r} to {request.folder}: {error}")
+            self._write_log("warning", f"cannot write {request.name!r} to {request.folder}: {error}")
 
     def _read_folder(self, request: ReadFolder) -> None:
         try:
             entries = read_folder(request.folder)
         except OSError as error:
-            self._note("warning", f"cannot read {request.folder}: {error}")
+            self._write_log("warning", f"cannot read {request.folder}: {error}")
             entries = ()
         self._notify(request.net, FolderRead(request.folder, entries))
 
@@ -368,13 +370,13 @@ class Host:
         self.sends.connected(group)
         self._for_application.append(group)
 
-    def _note_output(self, note: LogEntry) -> None:
-        self._note(note.level, note.text)
+    def _log_entry(self, note: LogEntry) -> None:
+        self._write_log(note.level, note.text)
 
     def _traced(self, traced: Traced) -> None:
         write(f"{self._name}@{self._cluster}", traced)
 
-    def _note(self, level: str, text: str) -> None:
+    def _write_log(self, level: str, text: str) -> None:
         log.log(LEVELS.get(level, logging.WARNING), "%s@%s: %s", self._name, self._cluster, text)
 
     # --- the end ----------------------------------------------------------------------------------------------------
@@ -384,7 +386,7 @@ class Host:
             self._closed(Closed(reason))
 
     def _closed(self, closed: Closed) -> None:
-        """The node is done (outputs before this one closed its sockets, unless `kill` did)."""
+        """The node is closed (outputs before this one closed its sockets, unless `kill` did)."""
         if self._over:
             return
         self._over = True

@@ -1,9 +1,10 @@
 """From the loop to the application: outputs in order, and how many bytes the application has not handled yet.
 
-The loop puts once a step, one consumer takes. Two counters with one writer each make the backlog: what was
-put and what was handled, so neither side takes a lock for it. The backlog drives flow control: above HIGH_BYTES the
-node grants no credits, below LOW_BYTES it does again. The same, of the parts of a state alone, paces a state that
-arrives: it goes past the credits, because what is delivered while a state arrives waits until it is set.
+The loop puts once a step, one consumer takes. The backlog is the difference of two counters, what was put and what was
+handled; each has one writer, so neither side takes a lock. The backlog drives flow control: above HIGH_BYTES the node
+grants no credits, below LOW_BYTES it grants them again. A second backlog, of the parts of a state alone, limits the
+pace of a state. Credits must not: messages that are delivered while a state arrives stay in the backlog until it is
+set, so no credits would be granted and the state would never arrive.
 """
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ LOW_BYTES = HIGH_BYTES // 2
 
 
 def cost_of(output: Output) -> int:
-    """How many bytes of the application's attention an output stands for."""
+    """How many bytes an output counts in the backlog."""
     if output.__class__ is Deliver:
         batch = output.batch
         return batch.nbytes + MESSAGE_COST * len(batch.payloads)
@@ -38,10 +39,10 @@ class Inbox:
         self.caught_up: Callable[[], None] = lambda: None
         self.busy = False                                    # written by the loop only
         self.state_busy = False                              # the same, for the parts of a state
-        self.early: Callable[[Sequence[Output]], Sequence[Output]] | None = None    # building blocks look first
+        self.early: Callable[[Sequence[Output]], Sequence[Output]] | None = None    # for building blocks, before `put`
         self.notify: Callable[[], None] | None = None        # called after each put, for consumers that cannot wait
         self.wait: Callable[[Callable[[], bool], float | None], None] | None = None
-        """What the consumer does, if it can, until a condition holds or some seconds are over, instead of waiting."""
+        """Called by the consumer before it blocks: it may run rounds until a condition holds or a timeout is over."""
         self._queue: SimpleQueue[Sequence[Output]] = SimpleQueue()
         self.empty = self._queue.empty                       # whether there is nothing to take
         self._put_bytes = 0                                  # written by the loop only
@@ -84,8 +85,8 @@ class Inbox:
         except Empty:
             return ()
 
-    def poke(self) -> None:
-        """Wake a consumer that waits, with nothing; from any thread."""
+    def wake_consumer(self) -> None:
+        """Wake a consumer that waits; `take` then returns nothing. From any thread."""
         self._queue.put(())
 
     def handled(self, nbytes: int) -> None:

@@ -2,13 +2,12 @@
 
 A round waits for the next deadline or the next readable socket, reads the clock once, reads what is readable (bounded,
 so that no socket starves the others), runs calls and timers, and lets the host send what its application queued,
-advance its node and carry out what the node asks. It never waits to fill a batch: what is there when it comes round is
-the batch, so load makes batches. Source: Aeron's duty cycle.
+advance its node and carry out what the node asks. It never waits to fill a batch: what is queued when a round begins is
+the batch, so batches grow with the load. Source: Aeron's duty cycle.
 
-Which thread it is does not matter to a round: the reader's (one at a time, see channel/io_state.py), or, for sending
-alone, that of whatever thread queued a message while no round was running (`combine`; the idea is flat combining,
-Hendler et al. 2010). The step lock makes them take turns. A channel has a loop of its own, so no channel waits for
-another's application.
+A round may run on any thread. Most run on the reader's: the thread that runs rounds now (channel/io_state.py). A thread
+that queues a message while no round is running may send it itself (`combine`; flat combining, Hendler et al. 2010). The
+step lock excludes one from the other. A channel has a loop of its own, so no channel waits for another's application.
 
 After a stall (the process was stopped, the machine was suspended) the loop reads on before timers may fire: the
 heartbeats of the other members are in the sockets' buffers, and a timer that fired first would suspect all of them.
@@ -50,8 +49,8 @@ the process: a request and its reply take 5.7 ms with the default and 0.4 ms wit
 clock = monotonic_ns
 
 
-class Guest(Protocol):
-    """What a loop runs: a host. It is never entered by two threads at once."""
+class LoopHost(Protocol):
+    """What a loop runs. Two threads never run its methods at once."""
 
     def step(self, now_ns: int) -> int | None:
         """One round; the next deadline in ns, at or before `now_ns` if there is more to do at once."""
@@ -60,7 +59,7 @@ class Guest(Protocol):
         """Send what was queued, and no more: no timer fires. The next deadline, as `step`."""
 
     def fail(self, error: BaseException) -> None:
-        """Something of this host raised: close it, with the reason. Must not raise."""
+        """A part of this host raised: close it, with the reason. Must not raise."""
 
     @property
     def needs_round(self) -> bool:
@@ -68,7 +67,7 @@ class Guest(Protocol):
 
 
 class Task:
-    """A call to make later; `cancel` to forget it."""
+    """A call that is made later, unless it is cancelled."""
 
     __slots__ = ("function",)
 
@@ -81,37 +80,37 @@ class Task:
 
 
 class Loop:
-    """The I/O of `guest`.
+    """The I/O of `host`.
 
-    `call`, `wake`, `combine`, `stop`, `overdue` and `join` are for any thread; a thread that runs rounds must know that
-    no other does; everything else is for the thread inside a round.
+    `call`, `wake`, `combine`, `stop`, `overdue` and `join` are for any thread. The callers of rounds see to it that one
+    thread runs them at a time. Everything else is for the thread inside a round.
     """
 
-    def __init__(self, guest: Guest) -> None:
+    def __init__(self, host: LoopHost) -> None:
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
         keep_freed_memory()
         self.now_ns = clock()
         self.ended = False
-        self._guest = guest
+        self._host = host
         self._poller: Poller[Task] = new_poller()
         self._calls: deque[Task] = deque()
         self._timers: list[tuple[int, int, Task]] = []
         self._order = 0
         self._deadline_ns = 0                                # when a round is due
         self._caught_up_rounds = 0
-        self._rested_ns = 0                                  # when the last round began
+        self._round_began_ns = 0                                  # when the last round began
         self.waited = False                                  # whether the round that runs had nothing to do at first
         self._asleep = False
         self._stopping = False
         self._over = threading.Event()
-        self._step = threading.Lock()                        # held by the thread that is inside the guest
-        self._reader_waits = False                           # the reader waits for the lock: senders do not compete
-        self.alarm: Callable[[], None] = self.ring           # how to wake the reader
+        self._step = threading.Lock()                        # held by the thread that runs the host's methods
+        self._reader_waits = False                           # the reader waits for the lock: senders leave it alone
+        self.wake_reader: Callable[[], None] = self.wake_poller           # how to wake the reader
         self._on_stop: list[Callable[[], None]] = []
         self._waker, self._woken = socket.socketpair()
         self._waker.setblocking(False)
         self._woken.setblocking(False)
-        self.watch(self._woken, READ, self._wakened)
+        self.watch(self._woken, READ, self._drain_wakeups)
 
     # --- from any thread --------------------------------------------------------------------------------------------
 
@@ -124,23 +123,23 @@ class Loop:
         """Run another round: something was queued. Costs a system call only if the reader is asleep."""
         if self._asleep:
             self._asleep = False
-            self.alarm()
+            self.wake_reader()
 
     def combine(self) -> None:
-        """Send what was queued, on this thread; if another is inside the guest, that one checks the queue afterwards.
+        """Send what was queued, on this thread; if another thread runs the host, that one checks the queue afterwards.
 
         A sender queues first and tries the lock second; the thread that holds the lock releases it first and checks the
         queue second. So nothing that was queued is left.
         """
-        guest, step = self._guest, self._step
+        host, step = self._host, self._step
         for _ in range(COMBINED_STEPS):
             if self._reader_waits or not step.acquire(False):
                 return
             try:
-                self._send_queued(guest)
+                self._send_queued(host)
             finally:
                 step.release()
-            if not guest.needs_round:
+            if not host.needs_round:
                 return
         self.wake()                                          # others keep queueing: the reader takes over
 
@@ -148,18 +147,18 @@ class Loop:
         """End the loop: the reader closes everything in its next round."""
         self._stopping = True
         self._asleep = False
-        self.alarm()
+        self.wake_reader()
 
     def overdue(self) -> bool:
         """Whether a deadline has passed without a round."""
         return clock() > self._deadline_ns
 
     def join(self) -> None:
-        """Once stopped: wait until everything is closed."""
+        """After `stop`: wait until everything is closed."""
         self._over.wait(STOP_SECONDS)
 
-    def ring(self) -> None:
-        """Wake a reader that waits in a round."""
+    def wake_poller(self) -> None:
+        """Wake a reader that waits in the poller."""
         try:
             self._waker.send(b"\0")
         except BlockingIOError:
@@ -167,14 +166,14 @@ class Loop:
         except OSError:
             assert self._stopping, "the waker lives as long as the loop"
 
-    def _send_queued(self, guest: Guest) -> None:
+    def _send_queued(self, host: LoopHost) -> None:
         self.now_ns = clock()
         try:
-            deadline_ns = guest.send_queued(self.now_ns)
-        except Exception as error:                           # noqa: BLE001  a bug in this package: the guest closes
-            return guest.fail(error)
+            deadline_ns = host.send_queued(self.now_ns)
+        except Exception as error:                           # noqa: BLE001  a bug in this package: the host closes
+            return host.fail(error)
         except BaseException as error:                       # a round was cut short: the state of the node is unknown
-            guest.fail(error)
+            host.fail(error)
             raise
         if deadline_ns is not None and deadline_ns < self._deadline_ns:
             self._deadline_ns = deadline_ns
@@ -184,7 +183,7 @@ class Loop:
     # --- inside a round ---------------------------------------------------------------------------------------------
 
     def watch(self, fd: socket.socket | int, events: int, handler: Callable[[], None]) -> None:
-        """Call `handler` whenever `fd` is readable (or writable, as `events` says), and no other any more."""
+        """Call `handler` whenever `fd` is readable (or writable, by `events`); it replaces an earlier handler."""
         self._poller.set(fd, events, Task(handler))
         self.wake()                                          # some pollers do not notice a change while they wait
 
@@ -219,9 +218,9 @@ class Loop:
         A thread that makes `due()` true calls `wake` afterwards, so that no wake-up is lost. Returns whether something
         was readable.
         """
-        timeout = self.rest(due, longest_ns)
+        timeout = self.idle_seconds(due, longest_ns)
         ready = self._poller.poll(timeout)
-        self.waited = timeout > 0 and clock() - self._rested_ns > AT_ONCE_NS
+        self.waited = timeout > 0 and clock() - self._round_began_ns > AT_ONCE_NS
         self._asleep = False
         self._reader_waits = True
         with self._step:
@@ -229,34 +228,35 @@ class Loop:
             try:
                 self._work(ready)
             except BaseException as error:                   # a signal's handler raised, on an event loop's thread
-                self._guest.fail(error)
+                self._host.fail(error)
                 raise
             finally:
                 if self._stopping:
                     self._end()
         return bool(ready)
 
-    def rest(self, due: Callable[[], bool], longest_ns: int = LONGEST_SLEEP_NS) -> float:
-        """For how many seconds there is nothing to do, unless it is woken or something is readable.
+    def idle_seconds(self, due: Callable[[], bool], longest_ns: int = LONGEST_SLEEP_NS) -> float:
+        """For how many seconds there is nothing to do, unless the reader is woken or something is readable.
 
-        The flag is up first, then the queues are looked at, so no wake-up is lost.
+        The flag is set first and the queues are checked second. A thread that queues something in between sees the flag
+        and wakes the reader, so no wake-up is lost.
         """
         self._asleep = True
-        now_ns = self._rested_ns = clock()
+        now_ns = self._round_began_ns = clock()
         sleep_ns = min(self._deadline_ns - now_ns, longest_ns)
-        if sleep_ns <= 0 or self._calls or self._stopping or self._guest.needs_round or due():
+        if sleep_ns <= 0 or self._calls or self._stopping or self._host.needs_round or due():
             self._asleep = False
             return 0.0
         return sleep_ns / NS_PER_S
 
-    def turn(self) -> None:
+    def run_queued(self) -> None:
         """A round that neither waits nor reads: for what was queued since the last one."""
-        if (self._calls or self._guest.needs_round) and not self._late(clock()):
+        if (self._calls or self._host.needs_round) and not self._late(clock()):
             with self._step:
                 try:
                     self._work([])
                 except BaseException as error:               # as in `round`
-                    self._guest.fail(error)
+                    self._host.fail(error)
                     raise
 
     def _late(self, now_ns: int) -> bool:
@@ -268,8 +268,8 @@ class Loop:
         for task in ready:
             self._run(task)
         if late and self._caught_up_rounds < CATCH_UP_ROUNDS and ready:
-            # The deadline stays in the past, so the next round reads at once. Bounded: under a flood there is always
-            # something to read, and a member without timers would fall silent itself.
+            # The deadline stays in the past, so the next round reads at once. The number of such rounds is bounded:
+            # under a flood there is always something to read, and without timers this member would send no heartbeats.
             self._caught_up_rounds += 1
             return
         self._caught_up_rounds = 0
@@ -278,28 +278,28 @@ class Loop:
         timers = self._timers
         while timers and timers[0][0] <= now_ns:
             self._run(heapq.heappop(timers)[2])
-        self._deadline_ns = self._step_guest(now_ns)
+        self._deadline_ns = self._step_host(now_ns)
 
     def _run(self, task: Task) -> None:
-        """Make the call; an Exception ends the guest; SystemExit and KeyboardInterrupt also leave the round."""
+        """Make the call. An Exception closes the host; SystemExit and KeyboardInterrupt propagate out of the round."""
         if task.function is not None:
             try:
                 task.function()
-            except Exception as error:                       # noqa: BLE001  a bug in this package: the guest closes
-                self._guest.fail(error)
+            except Exception as error:                       # noqa: BLE001  a bug in this package: the host closes
+                self._host.fail(error)
 
-    def _step_guest(self, now_ns: int) -> int:
+    def _step_host(self, now_ns: int) -> int:
         try:
-            deadline_ns = self._guest.step(now_ns)
-        except Exception as error:                           # noqa: BLE001  a bug in this package: the guest closes
-            self._guest.fail(error)
+            deadline_ns = self._host.step(now_ns)
+        except Exception as error:                           # noqa: BLE001  a bug in this package: the host closes
+            self._host.fail(error)
             deadline_ns = None
         if deadline_ns is None:
             deadline_ns = NEVER_NS
         timers = self._timers
         return timers[0][0] if timers and timers[0][0] < deadline_ns else deadline_ns
 
-    def _wakened(self) -> None:
+    def _drain_wakeups(self) -> None:
         with contextlib.suppress(BlockingIOError):
             self._woken.recv(4096)
 

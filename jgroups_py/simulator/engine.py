@@ -1,7 +1,7 @@
-"""Engine: the virtual clock and the loop, which drives nodes as the rounds of a channel's loop do.
+"""Engine: the virtual clock, and the loop that drives nodes as the rounds of a channel's loop do.
 
-Due items are kept in buckets of one tick (100 us), so that a node receives all frames of a tick together, as in a round
-that reads its sockets until they are empty; then due timers fire, then its outputs are carried out.
+Due items are kept in buckets of one tick (100 us). So a node receives all frames of a tick together, as in a round that
+reads its sockets until they are empty. Then its due timers fire, and then its outputs are carried out.
 """
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PARKED_FRAMES = 10_000                   # that the socket buffers of a paused p
 
 
 class Engine:
-    """The virtual time, and what is due at which node when."""
+    """The virtual time, and for each moment the frames, steps and calls that are due then."""
 
     def __init__(self, seed: str, weather: dict[int, Weather] | None, tick_ns: int = 100 * NS_PER_US) -> None:
         self.tick_ns = tick_ns
@@ -78,7 +78,7 @@ class Engine:
         while times and times[0] <= stop_ns:
             at_ns = heapq.heappop(times)
             self.now_ns = at_ns
-            self._happen(self._due.pop(at_ns))
+            self._run_bucket(self._due.pop(at_ns))
         self.now_ns = max(self.now_ns, stop_ns)
 
     def run_while(self, condition: Callable[[], bool], limit_ns: int, step_ns: int = millis(50)) -> bool:
@@ -91,7 +91,7 @@ class Engine:
         return True
 
     def after(self, delay_ns: int, call: Callable[..., None], *arguments: Any) -> None:
-        """Call something later (at the next tick at the earliest)."""
+        """Make a call after `delay_ns`, at the next tick at the earliest."""
         self._plan(self.now_ns + max(delay_ns, self.tick_ns), (None, call, arguments, None))
 
     def remark(self, text: str) -> None:
@@ -110,8 +110,8 @@ class Engine:
         """Pass a node an event of its sockets, disks or links."""
         self.when_awake(process, lambda now_ns: process.node.notify(event, now_ns, net))
 
-    def give_down(self, process: Process, event: Event) -> None:
-        """Pass a node an event of its channel."""
+    def inject_event(self, process: Process, event: Event) -> None:
+        """Pass a node an event of its channel, down its local stack."""
         self.when_awake(process, lambda now_ns: process.node.inject(event, now_ns))
 
     def app_busy(self, process: Process, on: bool) -> None:
@@ -135,7 +135,7 @@ class Engine:
             bucket.append(due)
         return at_ns
 
-    def _happen(self, bucket: list[Due]) -> None:
+    def _run_bucket(self, bucket: list[Due]) -> None:
         """Carry out one bucket: calls first, then each node once, with all its frames."""
         woken: dict[Process, dict[int, list[tuple[bytes, PhysicalAddress | None]]]] = {}
         for target, what, data, physical in bucket:
@@ -153,7 +153,7 @@ class Engine:
 
     def _step(self, process: Process, frames: dict[int, list[tuple[bytes, PhysicalAddress | None]]]) -> None:
         if not process.running:
-            return                                        # crashed or left at this very instant
+            return                                        # crashed or left earlier in this tick
         if process.paused:
             for net, arrived in frames.items():
                 process.parked.extend((net, data, physical) for data, physical in arrived)
@@ -203,36 +203,36 @@ class Engine:
     # --- frames -----------------------------------------------------------------------------------------------------
 
     def _emit(self, process: Process, frame: Frame) -> None:
-        mine = process.sockets.get(frame.net)
-        if mine is None or not process.alive:
+        own = process.sockets.get(frame.net)
+        if own is None or not process.alive:
             return                                        # the sockets are not open yet, or closed
         data = b"".join(frame.data)
         self.frame_count += 1
         if self.tap is not None:
             self.tap(process, frame, data)
-        if refusal := refusal_of_size(len(data), mine.stream):
-            mine.counters.add(refusal)
+        if refusal := refusal_of_size(len(data), own.stream):
+            own.counters.add(refusal)
         elif frame.to is not None:
             socket = self.sockets.get(frame.to)
             if socket is not None:
-                self._towards(mine, socket, data)
+                self._transmit(own, socket, data)
             elif refusal := refusal_of(frame.to):
-                mine.counters.add(refusal)
-        elif mine.group is not None:
-            for socket in self.groups[mine.group]:
-                if socket is not mine:
-                    self._towards(mine, socket, data)
+                own.counters.add(refusal)
+        elif own.group is not None:
+            for socket in self.groups[own.group]:
+                if socket is not own:
+                    self._transmit(own, socket, data)
 
     def inject_frame(self, socket: Socket, data: bytes, physical: PhysicalAddress | None) -> None:
         """Deliver a frame that no member sent to a socket, at the next tick."""
         self._plan(self.now_ns + self.tick_ns, (socket, 0, data, physical))
 
-    def _towards(self, mine: Socket, socket: Socket, data: bytes) -> None:
-        path = self.network.path(mine.process.name, socket.process.name, mine.net)
+    def _transmit(self, own: Socket, socket: Socket, data: bytes) -> None:
+        path = self.network.path(own.process.name, socket.process.name, own.net)
         if path.cut:
-            if mine.stream and len(path.backlog) < STREAM_BACKLOG:
+            if own.stream and len(path.backlog) < STREAM_BACKLOG:
                 path.backlog.append((socket, data))
             return
-        physical = None if mine.stream else mine.physical
-        for at_ns in path.arrivals(self.now_ns, mine.stream, len(data)):
+        physical = None if own.stream else own.physical
+        for at_ns in path.arrivals(self.now_ns, own.stream, len(data)):
             self._plan(at_ns, (socket, 0, data, physical))

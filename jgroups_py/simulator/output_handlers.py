@@ -76,7 +76,7 @@ class HandlerPort(DevicePort, ProcessPort, Protocol):
     def when_awake(self, process: Process, call: Callable[[int], None]) -> None:
         """Call a function of a node now, or when its paused process resumes."""
 
-    def give_down(self, process: Process, event: Event) -> None:
+    def inject_event(self, process: Process, event: Event) -> None:
         """Pass a node an event of its channel."""
 
 
@@ -227,7 +227,7 @@ class OutputHandlers:
         for start in starts:
             chunk = state[start:start + STATE_CHUNK_BYTES]
             last = start + STATE_CHUNK_BYTES >= len(state)
-            self.world.give_down(process, StateChunk(request, chunk, last))
+            self.world.inject_event(process, StateChunk(request, chunk, last))
 
     def _closed(self, process: Process, output: Closed) -> None:
         process.closed_reason = output.reason

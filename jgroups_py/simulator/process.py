@@ -56,7 +56,7 @@ class App:
         self.unicasts: list[bytes] = []
         self.state_errors: list[str] = []        # one per state taken; "" if it was complete
         self._incoming: list[bytes] | None = None             # parts of a state that is arriving
-        self._aside: list[bytes] = []                         # multicasts that come after it
+        self._deferred: list[bytes] = []                         # multicasts that come after it
 
     def joins(self, world: ProcessPort, process: Process) -> None:
         """Called when the application starts in `process`; it may send from its callbacks."""
@@ -65,7 +65,7 @@ class App:
 
     def delivered(self, batch: Batch) -> None:
         """Called for each batch; messages that arrive during a state belong after it, as in a channel."""
-        log = self.log if self._incoming is None else self._aside
+        log = self.log if self._incoming is None else self._deferred
         (log if batch.dest is None else self.unicasts).extend(batch.payloads)
 
     def on_event(self, output: Output) -> None:
@@ -81,7 +81,7 @@ class App:
 
     def state_begins(self) -> None:
         """A state follows. If one was arriving already, it restarts, and messages since belong before the new one."""
-        self._take_aside()
+        self._append_deferred()
         self._incoming = []
 
     def state_part(self, data: bytes) -> None:
@@ -95,11 +95,11 @@ class App:
         if not error and self._incoming is not None:
             self.log = parse_log(b"".join(self._incoming))
         self._incoming = None
-        self._take_aside()
+        self._append_deferred()
 
-    def _take_aside(self) -> None:
-        self.log += self._aside
-        self._aside = []
+    def _append_deferred(self) -> None:
+        self.log += self._deferred
+        self._deferred = []
 
 
 def parse_log(data: bytes) -> list[bytes]:

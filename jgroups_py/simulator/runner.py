@@ -172,7 +172,7 @@ def send_final_messages(world: World, setting: Profile) -> None:
         wanted[f"{process.incarnation}>*/{first + FINAL_MESSAGES - 1}".encode()] = None
 
     def undelivered() -> bool:
-        return any(world.node(name).pending_bytes() or unacknowledged_letters(world, name) or has_unsettled(world, name)
+        return any(world.node(name).pending_bytes() or unicasts_waiting(world, name) or has_unsettled(world, name)
                    or unacknowledged(world, name) for name in live) or \
             any(payload not in world.process(name).app.log for name in live for payload in wanted)
     world.run_while(undelivered, ARRIVAL_LIMIT_NS, millis(200))
@@ -228,7 +228,7 @@ def received_at(world: World, site: str, origin_site: str) -> dict[Address, tupl
     return {origin: tuple(ranges) for origin, ranges in found.items()}
 
 
-def unacknowledged_letters(world: World, name: str) -> int:
+def unicasts_waiting(world: World, name: str) -> int:
     """The number of unicasts to other sites that are neither acknowledged nor given up."""
     audit = world.audit_of(name)
     return 0 if audit is None else audit.relay.unicast_router.unicasts_waiting

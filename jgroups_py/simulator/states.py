@@ -113,7 +113,7 @@ class StateApp(Replier):
         self.installed: list[InstalledState] = []
         self.requested = 0
         self.ends_before = 0
-        # (messages aside before it, place, request): requests that wait for the end of the state that is arriving
+        # (messages deferred before it, place, request): requests that wait for the end of the state that is arriving
         self._pending_requests: list[tuple[int, int, int]] = []
         self._begun = 0
         self._behind = False
@@ -136,7 +136,7 @@ class StateApp(Replier):
         if self._incoming is None:
             self._provide(request, len(self.stream))
         else:                             # it must cover messages that are applied after the state that is arriving
-            self._pending_requests.append((len(self._aside), len(self.stream), request))
+            self._pending_requests.append((len(self._deferred), len(self.stream), request))
 
     def _provide(self, request: int, place: int) -> None:
         name = f"state {len(self.provided)} of {self.process.incarnation}"
@@ -152,7 +152,7 @@ class StateApp(Replier):
     def _write(self, request: int, pieces: list[tuple[bytes, str]]) -> None:
         """Write the first of the pieces now; the others at once or, as a slow writer, later."""
         data, error = pieces.pop(0)
-        self.world.give_down(self.process, StateChunk(request, data, not pieces, error))
+        self.world.inject_event(self.process, StateChunk(request, data, not pieces, error))
         if pieces and self.behaviour.slow_writer:
             self.world.after(SLOW_CHUNK_NS, self._write, request, pieces)
         elif pieces:
@@ -168,12 +168,12 @@ class StateApp(Replier):
         super().state_part(data)
         if self.behaviour.slow_reader and not self._behind:
             self._behind = True
-            self.world.give_down(self.process, StateBusy(True))
+            self.world.inject_event(self.process, StateBusy(True))
             self.world.after(READ_NS, self._catch_up)
 
     def _catch_up(self) -> None:
         self._behind = False
-        self.world.give_down(self.process, StateBusy(False))
+        self.world.inject_event(self.process, StateBusy(False))
 
     def state_ends(self, error: str) -> None:
         state = b"".join(self._incoming or ())
@@ -191,16 +191,16 @@ class StateApp(Replier):
         if self.installed:
             self.installed[-1].stop = self._begun
         self.installed.append(InstalledState(provided, self._begun))
-        return self._take_aside()
+        return self._append_deferred()
 
-    def _take_aside(self) -> None:
-        aside, self._aside = self._aside, []
+    def _append_deferred(self) -> None:
+        deferred, self._deferred = self._deferred, []
         wanted, self._pending_requests, at = self._pending_requests, [], 0
         for stop, place, request in wanted:
-            self.log += aside[at:stop]
+            self.log += deferred[at:stop]
             self._provide(request, place)
             at = stop
-        self.log += aside[at:]
+        self.log += deferred[at:]
 
 
 def digest_of(state: bytes) -> bytes:

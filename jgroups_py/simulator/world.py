@@ -221,13 +221,13 @@ class World(Engine):
     def subscribe(self, name: str, *topics: str) -> None:
         """Subscribe the application of `name` to these topics, too."""
         process, more = self.processes[name], interest_in(*topics)
-        self.give_down(process, Subscribe(more))
+        self.inject_event(process, Subscribe(more))
         self._set_interest(process, process.interest.union(more))
 
     def unsubscribe(self, name: str, *topics: str) -> None:
         """Unsubscribe the application of `name` from these topics."""
         process, less = self.processes[name], interest_in(*topics)
-        self.give_down(process, Unsubscribe(less))
+        self.inject_event(process, Unsubscribe(less))
         self._set_interest(process, process.interest.without(less))
 
     def _set_interest(self, process: Process, interest: Interest) -> None:
@@ -244,7 +244,7 @@ class World(Engine):
         self.order_count += 1
         process = self.processes[name]
         self.remark(f"an operator at {process.incarnation} orders: {verb} {site}")
-        self.give_down(process, SiteCommand(self.order_count, verb, site, timeout_ns))
+        self.inject_event(process, SiteCommand(self.order_count, verb, site, timeout_ns))
 
     def inject(self, name: str, item: Batch | Event) -> None:
         """Send a batch or an event down the local stack of `name`, unrecorded."""

@@ -224,7 +224,7 @@ class Groups:
         if self.stack == "membership":
             return
         if self.stack == "gossip":
-            world.give_down(world.process(name), Broadcast(b"news"))
+            world.inject_event(world.process(name), Broadcast(b"news"))
             return
         try:
             payloads = [b"." * rng.choice((10, 1000, 100_000))] * rng.choice((1, 1, 4, 40))

@@ -28,7 +28,7 @@ def free_udp_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class Guest:
+class LoopHost:
     """The least a loop runs: it records why it failed."""
 
     needs_round = False
@@ -50,8 +50,8 @@ class OnLoop:
     """A loop of a test's own; `run` calls a function on its thread and returns what it returns."""
 
     def __init__(self) -> None:
-        self.guest = Guest()
-        self.loop = Loop(self.guest)
+        self.host = LoopHost()
+        self.loop = Loop(self.host)
         LoopThread("test", self.loop).start()
 
     def run(self, function: Callable[[], object]) -> object:

@@ -122,16 +122,16 @@ def test_an_exit_in_the_callback_of_a_reply_leaves_no_node_in_the_middle_of_a_ro
 def test_what_comes_out_of_a_round_or_a_turn_fails_the_guest_and_goes_on() -> None:
     made = OnLoop()
     made.close()                                             # the thread is gone: rounds are this one's
-    loop, guest = made.loop, made.guest
+    loop, host = made.loop, made.host
 
     def interrupted(now_ns: int) -> int | None:
         raise KeyboardInterrupt
-    guest.needs_round = True                                 # type: ignore[misc]
-    guest.step = guest.send_queued = interrupted             # type: ignore[method-assign]
-    for act in (loop.turn, loop.combine):
+    host.needs_round = True                                 # type: ignore[misc]
+    host.step = host.send_queued = interrupted             # type: ignore[method-assign]
+    for act in (loop.run_queued, loop.combine):
         with pytest.raises(KeyboardInterrupt):
             act()
-    assert list(map(type, guest.errors)) == [KeyboardInterrupt] * 2
+    assert list(map(type, host.errors)) == [KeyboardInterrupt] * 2
 
 
 def test_a_standalone_stack_whose_application_exits_ends(hooked: Hooked) -> None:

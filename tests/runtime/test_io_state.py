@@ -7,10 +7,10 @@ from types import FrameType
 import pytest
 
 from jgroups_py.channel.io_state import (
+    IDLE_CHECKS,
     IN_CALLBACK,
     LEASE_NS,
     LEASES,
-    SLEEPY_LOOKS,
     SLICE_NS,
     TASK_TRANSITIONS,
     THREAD_TRANSITIONS,
@@ -106,30 +106,30 @@ def test_a_lease_lapses_without_another_wait_unless_there_is_something_to_delive
 def test_the_watchdog_takes_over_from_a_callback_that_it_finds_running_twice() -> None:
     policy = HandoverPolicy()
     policy.woken(7)
-    assert policy.look(8, running=True) is WatchdogStep.LOOK_AGAIN      # another one than when it was woken
-    assert policy.look(8, running=True) is WatchdogStep.TAKE_OVER
-    assert policy.look(8, running=True) is WatchdogStep.TAKE_OVER
+    assert policy.check(8, running=True) is WatchdogStep.CHECK_AGAIN      # another one than when it was woken
+    assert policy.check(8, running=True) is WatchdogStep.TAKE_OVER
+    assert policy.check(8, running=True) is WatchdogStep.TAKE_OVER
 
 
 def test_being_woken_counts_as_a_look() -> None:
     policy = HandoverPolicy()
     policy.woken(8)
-    assert policy.look(8, running=True) is WatchdogStep.TAKE_OVER
+    assert policy.check(8, running=True) is WatchdogStep.TAKE_OVER
 
 
 def test_short_callbacks_never_make_it_take_over() -> None:
     policy = HandoverPolicy()
-    assert {policy.look(slices, running=True) for slices in range(1000)} == {WatchdogStep.LOOK_AGAIN}
+    assert {policy.check(slices, running=True) for slices in range(1000)} == {WatchdogStep.CHECK_AGAIN}
 
 
 def test_the_watchdog_sleeps_after_a_while_without_callbacks_and_never_during_one() -> None:
     policy = HandoverPolicy()
     policy.woken(1)
-    looks = [policy.look(1, running=False) for _ in range(SLEEPY_LOOKS)]
-    assert looks == [WatchdogStep.LOOK_AGAIN] * (SLEEPY_LOOKS - 1) + [WatchdogStep.SLEEP]
+    looks = [policy.check(1, running=False) for _ in range(IDLE_CHECKS)]
+    assert looks == [WatchdogStep.CHECK_AGAIN] * (IDLE_CHECKS - 1) + [WatchdogStep.SLEEP]
     policy.woken(2)
-    assert WatchdogStep.SLEEP not in [policy.look(2, running=True) for _ in range(2 * SLEEPY_LOOKS)]
-    assert policy.look(3, running=False) is WatchdogStep.LOOK_AGAIN
+    assert WatchdogStep.SLEEP not in [policy.check(2, running=True) for _ in range(2 * IDLE_CHECKS)]
+    assert policy.check(3, running=False) is WatchdogStep.CHECK_AGAIN
 
 
 def test_a_slice_of_callbacks_is_over_after_its_time() -> None:

@@ -57,9 +57,9 @@ def test_what_is_appended_is_read_back_by_the_next_one(tmp_path, events, opened)
 
 def test_what_goes_out_in_a_step_goes_after_what_the_step_appends(tmp_path, events):
     """Else another site may get what no disk of its own site has, when the process is killed in between."""
-    carriers: dict[type[Output], Callable[[Any], None]] = {}
-    files = Durable(events.put, carriers)
-    carriers[OpenJournal](OpenJournal(str(tmp_path / "hold" / "A")))
+    handlers: dict[type[Output], Callable[[Any], None]] = {}
+    files = Durable(events.put, handlers)
+    handlers[OpenJournal](OpenJournal(str(tmp_path / "hold" / "A")))
     events.next(JournalOpened)
     first, last = Frame(0, None, [b"before"]), Frame(0, None, [b"after"])
     assert files.write_ahead([first, AppendSegment(NAME, b"one,"), last, AppendSegment(NAME, b"two")]) == [first, last]

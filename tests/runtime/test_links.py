@@ -47,7 +47,7 @@ def two() -> Iterator[Two]:
     made = Two()
     yield made
     made.close()
-    assert made.guest.errors == []
+    assert made.host.errors == []
 
 
 def test_a_link_names_the_member_at_the_other_end(two):

@@ -74,13 +74,13 @@ def test_what_a_guest_raises_is_passed_to_it(on):
     def bad_step(now_ns: int) -> int | None:
         raise AssertionError("a bug")
 
-    on.guest.step = bad_step                                 # type: ignore[method-assign]
+    on.host.step = bad_step                                 # type: ignore[method-assign]
     on.run(lambda: None)
-    eventually(lambda: on.guest.errors)
-    assert isinstance(on.guest.errors[0], AssertionError)
+    eventually(lambda: on.host.errors)
+    assert isinstance(on.host.errors[0], AssertionError)
 
 
 def test_an_exception_of_a_task_reaches_its_guest(on):
     on.loop.call(lambda: 1 // 0)
     on.run(lambda: None)
-    assert isinstance(on.guest.errors[0], ZeroDivisionError)
+    assert isinstance(on.host.errors[0], ZeroDivisionError)

@@ -76,7 +76,7 @@ def bench() -> Iterator[Bench]:
     made = Bench()
     yield made
     made.close()
-    assert made.guest.errors == []
+    assert made.host.errors == []
 
 
 # --- UDP ------------------------------------------------------------------------------------------------------------

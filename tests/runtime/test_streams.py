@@ -49,7 +49,7 @@ def two() -> Iterator[Two]:
     made = Two()
     yield made
     made.close()
-    assert made.guest.errors == []
+    assert made.host.errors == []
 
 
 def test_what_is_written_arrives_and_so_does_the_answer_on_the_same_stream(two):

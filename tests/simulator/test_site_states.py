@@ -146,7 +146,7 @@ def skip_nothing(self: RemoteDelivery, vector: Vector) -> tuple[()]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("patch", [
-    Patch(StateProvider, "provide_covered", cut_at_once), Patch(StateForwarder, "puts_off", put_nothing_off),
+    Patch(StateProvider, "fix_covered_states", cut_at_once), Patch(StateForwarder, "defers", put_nothing_off),
     Patch(SendGate, "shut", keep_nothing_back), Patch(RemoteDelivery, "skip_to", skip_nothing),
 ], ids=lambda patch: patch.without.__name__)
 def test_without_a_safeguard_state_and_messages_do_not_fit(patch: Patch) -> None:

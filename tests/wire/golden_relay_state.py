@@ -2,10 +2,10 @@
 from jgroups_py.model.address import Address
 from jgroups_py.model.view import ViewId
 from jgroups_py.protocols.relay.headers.state import (
-    StateAsk,
-    StateCover,
+    SiteStateRequestHeader,
     StateFailed,
     StateFetch,
+    StateFixed,
     StateInstall,
     StateMore,
     StatePause,
@@ -18,7 +18,7 @@ A, C = Address(b"A" * 16, "a"), Address(b"C" * 16, "c")
 EPOCH = ViewId(7, A)
 VECTOR = {"NYC": {C: 300}}
 CASES = [
-    (StateAsk(A, 3, "NYC", C, 5),
+    (SiteStateRequestHeader(A, 3, "NYC", C, 5),
      "0010 28 00000031 414141414141414141414141414141410000000300034e5943434343434343434343434343434343430"
      "000000000000005"),
     (StatePause(A, 3, EPOCH),
@@ -29,7 +29,7 @@ CASES = [
     (StateFetch(A, 3, C, VECTOR, 5),
      "0010 2b 00000051 41414141414141414141414141414141000000034343434343434343434343434343434300000001000"
      "34e59430000000143434343434343434343434343434343000000000000012c0000000000000005"),
-    (StateCover(A, 3, VECTOR),
+    (StateFixed(A, 3, VECTOR),
      "0010 2c 00000039 41414141414141414141414141414141000000030000000100034e59430000000143434343434343434"
      "343434343434343000000000000012c"),
     (StateStart(A, 3, {C: 300}),

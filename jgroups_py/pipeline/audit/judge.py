@@ -221,7 +221,7 @@ def totals(pairs: Any) -> dict[str, int]:
 
 
 def is_clean(sums: dict[str, int]) -> bool:
-    """Whether nothing was lost without a word, doubled, disordered, invented, or delivered in another view."""
+    """Whether no message was lost undeclared, duplicated, out of order, never sent, or in another view's set."""
     return not any(sums[name] for name in FAULTS)
 
 

@@ -8,7 +8,7 @@ RELAY_COUNTERS = declare(
     counter("copies_sent", "Held messages copied to other holders of this site."),
     counter("needs", "Requests of other relays to send again from some number on (NEED)."),
     counter("probes", "Inquiries sent to other relays that had not acknowledged anything for a while (PROBE)."),
-    counter("polls", "Checks of what all members of this site have delivered, for receipts (CHECK)."),
+    counter("delivery_checks", "Checks of what all members of this site have delivered, for receipts (CHECK)."),
     counter("syncs_again", "SYNCs repeated to members that had not answered."),
     counter("rewinds", "Origins of which messages are multicast again, because a member lacks them."),
     counter("receipts", "Receipts given: every member of the named sites has the message."),
@@ -32,7 +32,7 @@ RELAY_COUNTERS = declare(
     drop("missed_in_site", "Messages of this member's own site that it will never get; reported to the application."),
     drop("unreachable", "Unicasts to members of other sites that are not known to be delivered; reported to the "
                         "application."),
-    counter("unicasts_resent", "Unicasts to members of other sites that were sent again."),
+    counter("unicasts_retransmitted", "Unicasts to members of other sites that were sent again."),
     drop("unicasts_to_unknown", "Unicasts for a member that is not in this site any more."),
     drop("unicasts_without_relay", "Unicasts for a site of which no relay is known; their origin sends them again."),
     drop("unicasts_not_next", "Unicasts that are not the next one of their origin, duplicates among them; the origin "
@@ -43,8 +43,8 @@ RELAY_COUNTERS = declare(
                       "subscribed there."),
     drop("passed_by_refused", "Messages of which only the numbers came though their topics are subscribed here by now; "
                               "they are requested."),
-    drop("forwards_put_off", "Messages that came while a state is fetched that may hold them; they are requested after "
-                             "it."),
+    drop("forwards_deferred", "Messages that came while a state is fetched that may hold them; they are requested "
+                              "after it."),
     drop("forwards_ahead", "Messages of another site that came before one that is missing; they are requested."),
     drop("forwards_again", "Messages of another site that came more than once."),
     drop("disseminate_before_sync", "Messages of other sites multicast by a member that is not the relay, or before "

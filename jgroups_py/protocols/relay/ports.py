@@ -153,7 +153,7 @@ class ClockPort(ABC):
         """What it shows."""
 
     @abstractmethod
-    def follow(self, theirs_ns: int) -> None:
+    def follow(self, other_ns: int) -> None:
         """Set it forward to another member's, if that is ahead (relay rule 17)."""
 
 
@@ -173,7 +173,7 @@ class BridgePort(ABC):
         """Send to one relay on the bridge, reliably and in order. headers: the application's."""
 
     @abstractmethod
-    def to_relays_of(self, site: str, header: Header) -> None:
+    def send_to_relays_of(self, site: str, header: Header) -> None:
         """Send to all relays of a site that are on the bridge: one for each half of a split site."""
 
 
@@ -244,11 +244,11 @@ class TopicFilterPort(ABC):
         """Whether `refuses` holds for one of these batches, which a view change kept from delivery."""
 
     @abstractmethod
-    def passing(self, peer: RelayPeer, origin: Address, held: HeldBatch) -> Iterator[HeldBatch]:
+    def filtered(self, peer: RelayPeer, origin: Address, held: HeldBatch) -> Iterator[HeldBatch]:
         """What to send of a batch now: all of it, its numbers only, or nothing yet."""
 
     @abstractmethod
-    def waiting(self, peer: RelayPeer) -> Iterator[tuple[Address, HeldBatch]]:
+    def deferred(self, peer: RelayPeer) -> Iterator[tuple[Address, HeldBatch]]:
         """Take the numbers that wait to be sent together with others."""
 
 
@@ -448,7 +448,7 @@ class UnicastPort(ABC):
 
     @property
     @abstractmethod
-    def correspondents(self) -> Iterable[Address]:
+    def remote_members(self) -> Iterable[Address]:
         """The members of other sites for which this member keeps numbers."""
 
     @abstractmethod
@@ -509,8 +509,8 @@ class StateProviderPort(ABC):
         """The requesting site has room for more."""
 
     @abstractmethod
-    def provide_covered(self) -> None:
-        """Provide a requested state if what was delivered covers it now, and no state is being taken here."""
+    def fix_covered_states(self) -> None:
+        """Fix each requested state whose vector this member has reached, unless it installs a state itself."""
 
     @abstractmethod
     def end_attempt(self, key: tuple[Address, int]) -> None:
@@ -526,12 +526,12 @@ class StateForwarderPort(ABC):
         """Whether a state is on its way to this site."""
 
     @abstractmethod
-    def puts_off(self, site: str, origin: Address) -> bool:
+    def defers(self, site: str, origin: Address) -> bool:
         """Whether messages of an origin are not to be disseminated now, since the state on its way may hold them."""
 
     @abstractmethod
-    def onward(self, header: Keyed, payloads: tuple[bytes, ...] = ()) -> None:
-        """Send a provider's header on to the site that requested the state."""
+    def to_requesting_site(self, header: Keyed, payloads: tuple[bytes, ...] = ()) -> None:
+        """Forward a provider's header to the site that requested the state."""
 
     @abstractmethod
     def failed_received(self, header: StateFailed, src: Address) -> None:

@@ -27,16 +27,16 @@ CLOSE_SECONDS = 10.0             # how long the end of a channel waits for its a
 
 class Durable:
     """One member's files. `notify` passes an event to the node and may be called from any thread; the functions that
-    carry out its outputs are entered into `carriers`."""
+    carry out its outputs are entered into `handlers`."""
 
-    def __init__(self, notify: Callable[[Event], None], carriers: dict[type[Output], Callable[[Any], None]]) -> None:
+    def __init__(self, notify: Callable[[Event], None], handlers: dict[type[Output], Callable[[Any], None]]) -> None:
         self._notify = notify
-        self._carriers = carriers
+        self._handlers = handlers
         self._journal: Journal | None = None
         self._recorder: Recorder | None = None
         self._starter: threading.Thread | None = None
         self._ended: str | None = None                       # why
-        carriers.update({
+        handlers.update({
             OpenJournal: self._open_journal, OpenArchive: self._open_archive,
             ReadSegment: lambda request: self._journal_of().read(request.name),
             SyncSegments: lambda request: self._journal_of().sync(request.number),
@@ -99,7 +99,7 @@ class Durable:
         except ConfigError as error:             # its text names the missing extra
             return self._notify(ArchiveFailed(str(error)))
         recorder = self._recorder = Recorder(request, self._notify)
-        self._carriers[Record] = recorder.put
+        self._handlers[Record] = recorder.put
         if self._ended is not None:              # the channel was closed meanwhile
             recorder.close(self._ended)
         return recorder.start()

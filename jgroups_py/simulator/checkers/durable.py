@@ -74,7 +74,7 @@ def _wrong(facts: Facts, ledger: h.LedgerReading, message: SentMessage) -> str:
     number, origin = message.relay_number, message.sender
     if any(first <= number < stop for first, stop in ledger.lost.get(origin, ())):
         declared = any(lost.origin == origin and lost.dest_site == ledger.site and lost.first <= number < lost.stop
-                   for lost in facts.lost_far)
+                   for lost in facts.lost_elsewhere)
         return "" if declared else f"it is lost, but the loss was not declared at {facts.site(ledger.member)}"
     if ledger.acked.get(origin, 1) <= number < ledger.numbers.get(origin, 1):
         return ""

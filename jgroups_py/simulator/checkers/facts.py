@@ -71,7 +71,7 @@ class Facts:
         self.deliveries: list[h.MessageDelivered] = []
         self.sends: list[h.MessageSent] = []
         self.lost: list[h.Lost | h.Covered] = []                     # declared at the site that lacks the messages
-        # Losses of a member's own group, in messages: (member, view) -> origin -> declared in that view
+        # Losses within a member's own group, counted in messages: (member, view) -> origin -> declared in that view
         self.skipped_in: dict[tuple[Address, ViewId | None], dict[Address, int]] = {}
         self.skipped_before: dict[int, int] = {}                     # id of a delivery -> declared before it
         self._skipped: dict[tuple[Address, Address], int] = {}       # (member, origin) -> declared so far
@@ -80,7 +80,7 @@ class Facts:
         self.unbalanced: list[h.Unbalanced] = []
         self.stalled: list[h.Stalled] = []
         self.ledgers: list[h.LedgerReading] = []
-        self.lost_far: list[h.Lost] = []                             # declared at the origin's site, for another site
+        self.lost_elsewhere: list[h.Lost] = []                       # declared at the origin's site, for another site
         self.accepted_epochs: list[h.EpochAccepted] = []
         self.on_disk: list[h.OnDisk] = []
         self.unreached: list[h.Unreached] = []
@@ -94,11 +94,11 @@ class Facts:
         self.leaving: dict[Address, None] = {}                       # members that asked to leave and still run
         self.healed_ns: int | None = None
         self.end: h.End | None = None
-        self._first_known: dict[tuple[Address, str], int] = {}
+        self._first_known: dict[tuple[Address, str], int] = {}       # (member, other site) -> when it was known first
         self._running: dict[str, dict[Address, None]] = {}           # site -> its members that run
-        # Site that crashed as a whole -> sites of which it has accepted a relay's epoch since.
+        # Site of which all members have crashed -> sites of which it has accepted a relay's epoch since.
         self._accepted_since: dict[str, dict[str, None]] = {}
-        # Its members since -> site -> when the first epoch of that site was accepted.
+        # Member that started there since -> site -> when the first epoch of that site was accepted.
         self._restarted: dict[Address, dict[str, int]] = {}
         self._had: dict[str, dict[bytes, None]] = {}                 # site -> payloads that its members delivered
         self._topic_deliveries: dict[tuple[Address, Address, str], list[tuple[int, int]]] | None = None
@@ -134,7 +134,7 @@ class Facts:
                     if local in self._restarted:
                         self._restarted[local].setdefault(site, at_ns)
             case h.Lost() if entry.dest_site is not None:
-                self.lost_far.append(entry)
+                self.lost_elsewhere.append(entry)
             case h.Lost(_, member, site, origin, first, stop) if not site:
                 # NAKACK's numbers of a view: each at most one message, and not RELAY's numbers.
                 self._excused(member, origin, stop - first, self.unretained)
@@ -209,7 +209,7 @@ class Facts:
     # --- questions --------------------------------------------------------------------------------------------------
 
     def known_ns(self, member: Address, site: str) -> int | None:
-        """When a member first learned of another site; its earlier multicasts are not for that site."""
+        """When another site was first known to a member; the member's earlier multicasts are not for that site."""
         return self._first_known.get((member, site))
 
     def both_known_ns(self, sender: Address, member: Address) -> int:
@@ -231,7 +231,7 @@ class Facts:
             return False
         return message.payload in self._delivered_in(site) or any(
             lost.origin == message.sender and lost.dest_site == site and lost.first <= message.relay_number < lost.stop
-            for lost in self.lost_far)
+            for lost in self.lost_elsewhere)
 
     def _delivered_in(self, site: str) -> dict[bytes, None]:
         """The payloads that members of a site delivered."""

@@ -63,19 +63,19 @@ def _messages(facts: Facts) -> Iterator[str]:
     for delivery in facts.deliveries:
         if delivery.member in got:
             got[delivery.member].update(delivery.payloads)
-    complained: dict[tuple[Address, Address], None] = {}
-    gone: dict[tuple[Address, Address], int] = {}              # (sender, member) -> messages never delivered
+    reported: dict[tuple[Address, Address], None] = {}
+    undelivered: dict[tuple[Address, Address], int] = {}       # (sender, member) -> messages never delivered
     together = Together(facts)
     for message in facts.messages.values():
         if message.sender not in live or not message.reliable:
             continue
         for member in _must_have(message, together):
-            if member not in live or message.payload in got[member] or (message.sender, member) in complained or \
+            if member not in live or message.payload in got[member] or (message.sender, member) in reported or \
                     facts.may_lack(member, message):
                 continue
-            gone[message.sender, member] = gone.get((message.sender, member), 0) + (message.dest is None)
-            if message.dest is not None or gone[message.sender, member] > facts.skipped(member, message.sender):
-                complained[message.sender, member] = None
+            undelivered[message.sender, member] = undelivered.get((message.sender, member), 0) + (message.dest is None)
+            if message.dest is not None or undelivered[message.sender, member] > facts.skipped(member, message.sender):
+                reported[message.sender, member] = None
                 yield (f"{facts.name(member)} never delivered {facts.show(message.payload)} of "
                        f"{facts.name(message.sender)}" + ("" if member == message.sender else
                                                           ", though each was in every view of the other"))

@@ -31,12 +31,12 @@ def no_duplicates(facts: Facts) -> Iterator[Violation]:
     """S2: no p delivers m twice, from its own site or from another."""
     seen: dict[Address, set[bytes]] = {}
     for delivery in facts.deliveries:
-        mine = seen.setdefault(delivery.member, set())
+        delivered = seen.setdefault(delivery.member, set())
         for payload in delivery.payloads:
-            if payload in mine and (payload not in facts.messages or facts.messages[payload].reliable):
+            if payload in delivered and (payload not in facts.messages or facts.messages[payload].reliable):
                 yield Violation("S2", f"{facts.name(delivery.member)} delivered {facts.show(payload)} twice",
                                 delivery.at_ns)
-            mine.add(payload)
+            delivered.add(payload)
 
 
 def same_view(facts: Facts) -> Iterator[Violation]:
@@ -97,11 +97,11 @@ def _compare(
         return
     previous = other.previous
     assert previous is not None, "both come from a view"
-    mine = sets.get((one.member, previous.id), {})
-    its = sets.get((other.member, previous.id), {})
-    if mine.keys() == its.keys():
+    first = sets.get((one.member, previous.id), {})
+    second = sets.get((other.member, previous.id), {})
+    if first.keys() == second.keys():
         return
-    for having, lacking, has, lacks in ((mine, its, one, other), (its, mine, other, one)):
+    for having, lacking, has, lacks in ((first, second, one, other), (second, first, other, one)):
         declared = dict(facts.skipped_in.get((lacks.member, previous.id), {}))      # declared gaps are no difference
         for payload in having:
             if payload not in lacking and not facts.may_lack(lacks.member, facts.messages[payload]) and \

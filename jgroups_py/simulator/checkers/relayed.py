@@ -77,19 +77,19 @@ def exactly_once(facts: Facts) -> Iterator[Violation]:
 def _at_most_once(facts: Facts) -> Iterator[Violation]:
     seen: dict[Address, set[bytes]] = {}
     for delivery, message in facts.remote_deliveries():
-        mine = seen.setdefault(delivery.member, set())
-        if message.payload in mine:
+        delivered = seen.setdefault(delivery.member, set())
+        if message.payload in delivered:
             yield Violation("R3", f"{facts.name(delivery.member)} delivered {facts.show(message.payload)} from another "
                             "site twice", delivery.at_ns)
-        mine.add(message.payload)
+        delivered.add(message.payload)
 
 
 def _required(facts: Facts, live: list[Address]) -> dict[Address, list[SentMessage]]:
     """Origin -> the relayed multicasts that a member of its site delivered that runs at the end."""
-    witnesses = dict.fromkeys(live)
+    live_members = dict.fromkeys(live)
     seen: dict[bytes, None] = {}
     for delivery, message in facts.local_deliveries(unicast=False):
-        if message.relay_number and delivery.member in witnesses:
+        if message.relay_number and delivery.member in live_members:
             seen[message.payload] = None
     required: dict[Address, list[SentMessage]] = {}
     for payload in seen:
@@ -281,14 +281,14 @@ def fencing(facts: Facts) -> Iterator[Violation]:
     """R8: stale relays are fenced: a relay accepts the epochs of a site in ascending order, and a member delivers only
     what the coordinator of its own view disseminates."""
     highest: dict[tuple[Address, str], ViewId] = {}
-    for obeyed in facts.accepted_epochs:
-        key = obeyed.member, obeyed.site
-        before = highest.setdefault(key, obeyed.epoch)
-        if obeyed.epoch < before:
-            yield Violation("R8", f"{facts.name(obeyed.member)} accepted the epoch of {obeyed.site} of "
-                            f"{facts.name(obeyed.epoch.coordinator)}|{obeyed.epoch.counter} after that of "
-                            f"{facts.name(before.coordinator)}|{before.counter}", obeyed.at_ns)
-        highest[key] = max(before, obeyed.epoch)
+    for accepted in facts.accepted_epochs:
+        key = accepted.member, accepted.site
+        before = highest.setdefault(key, accepted.epoch)
+        if accepted.epoch < before:
+            yield Violation("R8", f"{facts.name(accepted.member)} accepted the epoch of {accepted.site} of "
+                            f"{facts.name(accepted.epoch.coordinator)}|{accepted.epoch.counter} after that of "
+                            f"{facts.name(before.coordinator)}|{before.counter}", accepted.at_ns)
+        highest[key] = max(before, accepted.epoch)
     for delivery in facts.deliveries:
         src = delivery.src
         if isinstance(src, ProxyUUID) and delivery.dest is None and delivery.view is not None and \

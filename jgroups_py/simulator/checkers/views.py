@@ -60,12 +60,12 @@ def successors(facts: Facts) -> Iterator[Violation]:
         for install in installs:
             if install.previous is not None:
                 came_from.setdefault(install.previous.id, install)
-        for witness in came_from.values():
-            previous = witness.previous
+        for install in came_from.values():
+            previous = install.previous
             assert previous is not None, "only installs with a previous view were noted"
             for other in installs:
                 if other.member in previous and other.previous != previous:
-                    yield Violation("S7", f"{facts.name(witness.member)} went from {facts.history.view(previous)} to "
+                    yield Violation("S7", f"{facts.name(install.member)} went from {facts.history.view(previous)} to "
                                     f"{facts.show_id(other.view)}, but its member {facts.name(other.member)} came "
                                     f"there from {facts.show_id(other.previous)}", other.at_ns)
 

@@ -101,7 +101,7 @@ class SimulatedChannel(BaseChannel):
 
     def close(self, *, forget: bool = False) -> None:
         """Leave the group and end the channel. Raises ValueError for `forget`, which needs RELAY in the stack."""
-        self._may_forget(forget)
+        self._check_forget(forget)
         self.disconnect()
 
     @property
@@ -130,7 +130,7 @@ class SimulatedChannel(BaseChannel):
         """
         if until is not None:
             raise NotImplementedError("a simulated channel does not wait, so it has no receipts (`until`)")
-        dest, data, bits, wired = self._parts(dest, payload, flags, headers, topic)
+        dest, data, bits, wired = self._checked_parts(dest, payload, flags, headers, topic)
         self._check_room()
         self._member.send(dest, [data], bits, wired)
 
@@ -141,11 +141,11 @@ class SimulatedChannel(BaseChannel):
         """Send many messages in one batch."""
         found = self._all_bytes(dest, payloads)
         self._check_room()
-        self._member.send(dest, found, Flag.bits(flags), self._wired(headers, topic, dest))
+        self._member.send(dest, found, Flag.bits(flags), self._wire_headers(headers, topic, dest))
 
     def _check_room(self) -> None:
         if self._status.state is not ChannelState.CONNECTED:
-            raise self._status.why_not()
+            raise self._status.not_connected_error()
         if self._member.pending_bytes() > LIMIT_BYTES:
             raise SendTimeoutError(f"{LIMIT_BYTES} bytes are queued: the receivers are slower than this sender")
 

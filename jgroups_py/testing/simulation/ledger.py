@@ -1,15 +1,15 @@
 """The checkers of a simulated store of partitions, over a record of its operations and applied entries.
 
-P1  The replicas of a partition carry out the same writes in the same order, states that are transferred included.
+P1  The replicas of a partition carry out the same writes in the same order, also where a state is transferred.
 P2  An acknowledged write is not lost, unless a majority of the replicas of its partition fails at once.
 P3  Writes and strong reads of an epoch are acknowledged by one leader.
 P4  Writes and strong reads are linearizable: each takes effect at one moment between request and answer.
 P5  Reads of one client are monotonic over all replicas, and contain its own writes.
 P6  After healing, every partition that still has a majority has a leader and as many replicas as possible.
 
-A write appends a unique value, and its answer is the place of the value in its partition. So places give the order that
-P4 requires: an operation precedes another one if its answer came before the other one's request. Source: Herlihy and
-Wing, "Linearizability" (1990); the check is simple here because the answers contain the order.
+A write appends a unique value, and its answer is the index of the value in its partition. If one operation was answered
+before another one was requested, linearizability requires that it takes effect first; the indexes show whether it did.
+Source: Herlihy and Wing, "Linearizability" (1990). The check is simple because the answers contain the order.
 """
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def values_of(data: bytes) -> list[bytes]:
 
 
 @attrs.define(eq=False)
-class Done:
-    """An answered operation. place: index of a written value, or number of values that a strong read returned."""
+class AnsweredOperation:
+    """An operation and its answer. place: index of a written value, or number of values that a strong read returned."""
 
     began_ns: int
     ended_ns: int
@@ -86,11 +86,11 @@ class StoreLedger(Watcher):
     """The record of all members of one run; raises Broken at the first violation."""
 
     def __init__(self, now_ns: list[int]) -> None:
-        self.now_ns = now_ns                               # a list of one: the run's clock
+        self.now_ns = now_ns                               # a list with one number: the run's clock
         self.entries: dict[int, dict[int, ReplicatedEntry]] = {}     # partition -> number -> applied entry
         self.leader: dict[tuple[int, int], Address] = {}   # (partition, epoch) -> member that acknowledged
         self.acknowledged: dict[int, dict[bytes, int]] = {}     # partition -> value -> place
-        self.done: dict[int, list[Done]] = {}
+        self.done: dict[int, list[AnsweredOperation]] = {}
         self.counts: dict[str, int] = {}
 
     # --- events of replicas -------------------------------------------------------------------------------------------
@@ -136,17 +136,18 @@ class StoreLedger(Watcher):
         known = self.acknowledged.setdefault(partition, {})
         if known.setdefault(value, place) != place:
             raise Broken("P4", f"{value!r} was acknowledged at place {known[value]} and at {place}")
-        self._ended(partition, Done(began_ns, self.now_ns[0], Verb.WRITE, place, value.decode()))
+        self._ended(partition, AnsweredOperation(began_ns, self.now_ns[0], Verb.WRITE, place, value.decode()))
 
     def read_strongly(self, partition: int, values: list[bytes], began_ns: int) -> None:
         """A strong read was answered."""
-        self._ended(partition, Done(began_ns, self.now_ns[0], Verb.STRONG, len(values), f"read of {len(values)}"))
+        read = AnsweredOperation(began_ns, self.now_ns[0], Verb.STRONG, len(values), f"read of {len(values)}")
+        self._ended(partition, read)
         for place, value in enumerate(values):
             if self.acknowledged.get(partition, {}).get(value, place) != place:
                 raise Broken("P4", f"a strong read has {value!r} at place {place}, it was acknowledged elsewhere")
 
-    def _ended(self, partition: int, done: Done) -> None:
-        """Compare with the operations that were answered before this one began."""
+    def _ended(self, partition: int, done: AnsweredOperation) -> None:
+        """P4: compare with the operations that were answered before this one was requested."""
         earlier = self.done.setdefault(partition, [])
         for other in earlier:
             if other.ended_ns < done.began_ns and not in_order(other, done):
@@ -190,8 +191,9 @@ class StoreLedger(Watcher):
     def _check_leaderless(
         self, partition: int, replicas: Sequence[PartitionReplica], live: dict[Address, None],
     ) -> None:
-        """Without a leader, a majority must have failed of the newest configuration that any replica knows, including
-        replicas that dropped their data."""
+        """P6: a partition may lack a leader only if a majority of its newest configuration has failed. The newest is
+        the one of the longest log, replicas that dropped their data included.
+        """
         self.count("partitions without a majority")
         newest = max(replicas, default=None, key=lambda replica: replica.state.log.reach)
         config = None if newest is None else newest.state.configuration
@@ -199,8 +201,8 @@ class StoreLedger(Watcher):
             raise Broken("P6", f"partition {partition} has no leader, though a majority of {config.members} runs")
 
 
-def in_order(first: Done, second: Done) -> bool:
-    """Whether places allow the second operation to come after the first."""
+def in_order(first: AnsweredOperation, second: AnsweredOperation) -> bool:
+    """Whether the places are those of an order in which the first operation takes effect before the second."""
     if second.verb is Verb.WRITE:
         return second.place >= first.place if first.verb is Verb.STRONG else second.place > first.place
     return second.place >= first.place if first.verb is Verb.STRONG else second.place > first.place

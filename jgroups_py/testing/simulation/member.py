@@ -57,7 +57,7 @@ class StagePort(Protocol):
     def leave(self, name: str) -> None:
         """Disconnect a member gracefully."""
 
-    def give_down(self, process: Process, event: Event) -> None:
+    def inject_event(self, process: Process, event: Event) -> None:
         """Pass a node an event of its channel."""
 
     def make_application(self, channel: SimulatedChannel) -> Any:
@@ -135,7 +135,7 @@ class SimulatedMember(App):
 
     def inject(self, event: Event) -> None:
         """Pass an event down the stack."""
-        self.stage.give_down(self.process, event)
+        self.stage.inject_event(self.process, event)
 
     def send(self, dest: Address | None, payloads: list[bytes], flags: int, headers: tuple[Header, ...]) -> None:
         """Send, each payload with a unique name in front.
@@ -159,7 +159,7 @@ class SimulatedMember(App):
 
     def fetch_state(self, target: Address | None, timeout_ns: int) -> None:
         """Request the state of `target` (None: of the coordinator)."""
-        self.stage.give_down(self.process, GetState(target, timeout_ns))
+        self.stage.inject_event(self.process, GetState(target, timeout_ns))
 
     def later(self, delay_ns: int, call: Callable[..., object], *arguments: Any) -> None:
         """Call a function in the process after `delay_ns`, or when a paused process resumes."""

@@ -8,7 +8,7 @@ from jgroups_py.protocols.relay.receipts.receipts import ReceiptTracker
 from tests.simulator.planted_bugs.group import nothing
 from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
 
-start_check, ask = DeliveryCheck.start_check, ReceiptTracker.ask
+start_check, send_await = DeliveryCheck.start_check, ReceiptTracker.send_await
 
 
 def relay_and_backups_are_enough(self: DeliveryCheck, key: Any) -> None:
@@ -25,9 +25,9 @@ def everything_is_delivered(self: DeliveryCheck, key: Any) -> int:
     return 1 << 62
 
 
-def asked_once(self: ReceiptTracker) -> None:
+def await_sent_once(self: ReceiptTracker) -> None:
     """Not again on a timer."""
-    ask(self)
+    send_await(self)
     self.cancel_timer("await")
 
 
@@ -39,5 +39,7 @@ RECEIPT_SAFEGUARDS = (
     Safeguard("losses void receipts", "receipts", "members do not report what they lost",
               (Patch(DeliveryCheck, "skipped", nothing),), "relay", "R10"),
     Safeguard("requests for receipts are repeated", "receipts", "each relay and each member requests once",
-              (Patch(ReceiptTracker, "ask", asked_once), Patch(ReceiptTracker, "peer_came", nothing)), "relay", "R10"),
+              (Patch(ReceiptTracker, "send_await", await_sent_once),
+               Patch(ReceiptTracker, "peer_introduced", nothing)), "relay",
+              "R10"),
 )

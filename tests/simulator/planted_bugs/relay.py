@@ -291,7 +291,7 @@ RELAY_SAFEGUARDS = (
           unicasts_as_they_come, "relay", "S2"),
     guard("base of unicasts", 12, "later unicasts wait for those that were dropped", UnicastInbox, "take", no_base,
           "limits", "R6"),
-    guard("repeating unicasts between sites", 12, "each is sent once", UnicastRouter, "send_again", nothing,
+    guard("repeating unicasts between sites", 12, "each is sent once", UnicastRouter, "retransmit", nothing,
           "relay-storm", "R6"),
     guard("views of sites go forward", 13, "members follow the table of any relay", SiteTable, "follow", backwards,
           "relay", "R7"),

@@ -20,7 +20,7 @@ from jgroups_py.model.view import View, ViewId
 from jgroups_py.testing.simulation.ledger import Records
 
 LATENCY_NS = 200_000
-ANSWER_NS = millis(300)                    # until a client asks somebody else
+ANSWER_NS = millis(300)                    # until a client asks another member
 PAUSE_NS = millis(20)
 OPTIONS = Options(settle_ns="100ms")
 
@@ -197,7 +197,7 @@ class Cluster:
 
 @attrs.frozen
 class Call:
-    """An operation that was answered, by whom and how."""
+    """An operation that was answered: the member that did, and the answer."""
 
     operation: Operation
     by: str

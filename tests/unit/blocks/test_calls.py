@@ -1,4 +1,4 @@
-"""The bookkeeping of requests: who was asked, when a request is over, and with what."""
+"""The bookkeeping of requests: the members asked, when a request ends, and with which result."""
 from __future__ import annotations
 
 import itertools

@@ -1,4 +1,4 @@
-"""Placement: who holds which partition, alike everywhere; section 3 of the reference, acceptance cases 9 to 11."""
+"""Placement: the members of each partition, equal everywhere; section 3 of the reference, acceptance cases 9 to 11."""
 from __future__ import annotations
 
 import math

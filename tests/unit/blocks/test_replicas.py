@@ -85,7 +85,7 @@ def test_a_leader_hands_over_once_in_a_view_to_the_preferred_one() -> None:
 
 @pytest.mark.parametrize("latency_ms", [100, 160, 300, 500])
 def test_slow_messages_do_not_split_the_vote(latency_ms: int) -> None:
-    """Both remaining replicas ask for votes before either hears of the other: one withdraws, and late votes count."""
+    """Both remaining replicas request votes before either gets the other's request: one withdraws; late votes count."""
     cluster = Cluster("ABC")
     epoch = cluster.replica(cluster.leader()).term.epoch
     cluster.latency_ns = millis(latency_ms)
@@ -179,7 +179,7 @@ def test_the_replica_that_has_what_was_acknowledged_is_elected() -> None:
 
 
 def test_a_change_of_replicas_needs_the_old_majority_too() -> None:
-    """The leader and the newcomer, who are most of the new configuration, decide nothing by themselves."""
+    """The leader and the new replica, a majority of the new configuration, decide nothing by themselves."""
     cluster = Cluster("ABCD")
     leader = cluster.leader()
     (spare,) = [name for name in "ABCD" if name not in cluster.members()]
@@ -302,7 +302,7 @@ def test_vacating_moves_everything_elsewhere() -> None:
 
 
 def test_a_leader_that_leads_itself_out_is_needed_until_that_is_committed() -> None:
-    """The newcomer counts on its vote until it has heard of the end of the change, which it alone has."""
+    """The new replica needs the vote of the leaving leader until it has received that the change is committed."""
     cluster = Cluster("AB", replicas=1)
     leader = cluster.leader()
     (newcomer,) = {"A", "B"} - {leader}

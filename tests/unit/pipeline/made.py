@@ -21,7 +21,7 @@ def folded(directory: Path, batch_rows: int = 4096) -> pa.Table:
 
 
 def findings_of(faults: list[Fault]) -> list[tuple[str, str, str, int, int]]:
-    """What the audit has to say about planted faults: (fault, origin, receiver, first, stop)."""
+    """The audit's findings about planted faults: (fault, origin, receiver, first, stop)."""
     found = []
     for fault in faults:
         if fault.kind != "other_set":

@@ -1,4 +1,4 @@
-"""What nobody in the group kept any more (NAKACK): declared, as far as the row says, and no further."""
+"""What no member of the group retained (NAKACK): declared lost as far as the row goes, and no further."""
 from __future__ import annotations
 
 from typing import Any
@@ -10,7 +10,7 @@ from tests.unit.pipeline.test_skipped import A, B, audited, recorder, sender
 
 
 def receiver(*steps: int | None, stream: str = "all") -> Any:
-    """B's rows: numbers that it delivers; None: two of A's numbers are kept by nobody."""
+    """B's rows: numbers that it delivers; None: two of A's numbers that no member retained."""
     add = recorder(B)
     for step in steps:
         if step is None:

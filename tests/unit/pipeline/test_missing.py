@@ -1,4 +1,4 @@
-"""What the audit says of an archive that lacks a record: never that everything arrived."""
+"""The audit of an archive that lacks a record never finds that everything arrived."""
 import json
 import shutil
 
@@ -144,7 +144,7 @@ def message(kind, at_s, origin, seqno, **columns):
     return kind, at_s, {"origin": origin, "origin_name": origin.upper()[0], "seqno": seqno, **columns}
 
 
-def told(*recorders):
+def missing_records(*recorders):
     table = pa.Table.from_pylist([row for each in recorders for row in each], ALL).combine_chunks()
     lines = missing(spans.fold(spans.digest(table.to_batches()[0]))).to_pylist()
     return [(line["what"], line["member"], line["incarnation"], line["named_by"]) for line in lines]
@@ -153,31 +153,31 @@ def told(*recorders):
 def test_a_member_that_never_sent_nor_recorded_is_known_from_views_alone():
     a = rows("aa", view(1, "aa", "bb", "cc"), ("stop", 2, {}))
     c = rows("cc", view(1, "aa", "bb", "cc"), ("stop", 2, {}))
-    assert told(a, c) == [("not_recorded", "B", "bb", "A, C")]
+    assert missing_records(a, c) == [("not_recorded", "B", "bb", "A, C")]
 
 
 def test_a_member_of_another_site_is_known_from_the_global_view():
     detail = {"sites": {"NYC": [["aa", "A"]], "SFO": [["dd", "D"]]}}
     a = rows("aa", view(1, "aa"), ("global_view", 1, {"detail": detail}), ("stop", 2, {}), site="NYC")
-    assert told(a) == [("not_recorded", "D", "dd", "A@NYC")]
+    assert missing_records(a) == [("not_recorded", "D", "dd", "A@NYC")]
 
 
 @pytest.mark.parametrize(("status", "expected"), [("UP", [("site_not_recorded", "", "", "A@NYC")]), ("DOWN", [])])
 def test_a_site_that_was_up_and_of_which_nobody_is_known_by_name_is_named(status, expected):
     known = ("site", 1, {"detail": {"site": "SFO", "status": status}})
     a = rows("aa", view(1, "aa"), known, ("stop", 2, {}), site="NYC")
-    assert told(a) == expected
+    assert missing_records(a) == expected
 
 
 def test_the_destination_of_a_unicast_is_a_member_too():
     a = rows("aa", view(1, "aa"), message("sent", 1, "aa", 1, dest="bb", stream="unicast"), ("stop", 2, {}))
-    assert told(a) == [("not_recorded", "", "bb", "A")]
+    assert missing_records(a) == [("not_recorded", "", "bb", "A")]
 
 
 def test_what_a_recorder_had_to_drop_is_evidence_that_is_missing():
     gap = ("gap", 1, {"origin": "aa", "seqno": 4, "count": 3, "detail": {"of": "sent", "why": ""}})
     a = rows("aa", view(1, "aa"), gap, ("stop", 2, {}))
-    assert told(a) == [("dropped", "A", "aa", "")]
+    assert missing_records(a) == [("dropped", "A", "aa", "")]
 
 
 def test_a_crash_is_no_missing_record():
@@ -186,14 +186,14 @@ def test_a_crash_is_no_missing_record():
     a = rows("aa", view(1, "aa", "bb"), message("sent", 1.6, "aa", 1), message("delivered", 1.6, "aa", 1),
              message("delivered", 1.5, "bb", 1), message("delivered", 1.7, "bb", 2), view(1.8, "aa", id=NEXT),
              message("sent", 9, "aa", 2), message("delivered", 9, "aa", 2), ("stop", 10, {}))
-    assert told(a, b) == []
+    assert missing_records(a, b) == []
 
 
 def test_a_silent_member_whose_recorder_ended_is_known_from_a_later_view_that_has_it():
     b = rows("bb", view(1, "aa", "bb"))
     a = rows("aa", view(1, "aa", "bb"), view(3, "aa", "bb", "cc", id=NEXT), view(6, "aa", id=THIRD), ("stop", 7, {}))
     c = rows("cc", view(3, "aa", "bb", "cc", id=NEXT), ("stop", 6, {}))
-    assert told(a, b, c) == [("ends_early", "B", "bb", "A, C")]
+    assert missing_records(a, b, c) == [("ends_early", "B", "bb", "A, C")]
 
 
 @pytest.mark.parametrize(("until_s", "expected"), [(2.5, []), (9, [("ends_early", "B", "bb", "A")])])
@@ -201,4 +201,4 @@ def test_a_member_in_the_view_to_the_end_was_to_record_to_the_end(until_s, expec
     b = rows("bb", view(1, "aa", "bb"), message("delivered", 2, "aa", 1))
     a = rows("aa", view(1, "aa", "bb"), message("sent", 2, "aa", 1), message("delivered", 2, "aa", 1),
              message("sent", until_s, "aa", 2), message("delivered", until_s, "aa", 2), ("stop", until_s, {}))
-    assert told(a, b) == expected
+    assert missing_records(a, b) == expected

@@ -40,7 +40,7 @@ def state(rows, cut):
 
 
 def audited(*recorders, cut=1000):
-    """Pairs by receiver, and all findings, of everybody's rows."""
+    """Pairs by receiver, and all findings, of all members' rows."""
     pairs, findings = judge(pa.concat_tables([state(rows, cut) for rows in recorders]))
     return ({line["receiver"]: line for line in pairs.to_pylist()},
             [(line["fault"], line["receiver"], line["first"], line["stop"]) for line in findings.to_pylist()], pairs)

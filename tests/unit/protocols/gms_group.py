@@ -24,7 +24,7 @@ class Members(Group):
             return [Ping(), Nakack(), Gms(GmsConfig(**properties))]          # type: ignore[arg-type]
         super().__init__(layers, names)
         self.names = names
-        self.sides: list[str] = []                       # who can hear whom, if the net is split
+        self.sides: list[str] = []                       # members that can communicate, if the net is split
         self.fate = self.usual
 
     def usual(self, flying: Flying) -> Sequence[float]:
@@ -64,7 +64,7 @@ class Members(Group):
                    for name in names)
 
     def suspect(self, suspects: str, by: Iterable[str]) -> None:
-        """Failure detection speaks up."""
+        """Failure detection at these members reports suspicions."""
         for name in by:
             self[name].up(Suspect(tuple(map(address, suspects)), certain=True))
 
@@ -83,7 +83,7 @@ def in_view(names: str, **properties: object) -> Members:
 
 
 def crash_at(members: Members, header: type[Header], reached: int, coordinator: str = "A") -> None:
-    """Let the coordinator die while it sends `header`, when so many members have been sent it."""
+    """Let the coordinator crash while it sends `header`, after it was sent to so many members."""
     count = [0]
 
     def fate(flying: Flying) -> Sequence[float]:
@@ -106,7 +106,7 @@ def split(members: Members, *sides: str) -> None:
 
 
 def heal(members: Members, *coordinators: str) -> None:
-    """Mend the net and let the coordinators hear of each other, as MERGE3 does."""
+    """Mend the net and report the coordinators to each other, as MERGE3 does."""
     members.sides = []
     views = {address(name): view.id for name in coordinators if (view := members.view(name)) is not None}
     for name in coordinators:

@@ -1,4 +1,4 @@
-"""One RELAY layer with a journal on a disk in memory, which does what it is asked at once unless told otherwise."""
+"""One RELAY layer with a journal on a disk in memory, which writes and syncs at once unless a test delays it."""
 from __future__ import annotations
 
 from collections import deque
@@ -39,7 +39,7 @@ def address(name: str) -> Address:
 
 
 class Ground(Protocol):
-    """The bottom: sees who wants to connect, and multicasts to ourselves alone."""
+    """The bottom: records that the member connects, and passes its multicasts back to it alone."""
 
     def start(self) -> None:
         self.connected: list[str] = []
@@ -91,14 +91,14 @@ class Holder:
         self.drain()
 
     def found_group(self, *others: str) -> Holder:
-        """A view of us, the relay, and of others who say nothing; there is a site SFO, which is not on the bridge."""
+        """A view with this member as the relay and others that send nothing; SFO is known, and not on the bridge."""
         view = View(ViewId(1, self.me), (self.me, *map(address, others)))
         self.notify(ViewChange(view, None, view.members, ()))
         self.trim({}, *([] if self.relay.table.get("SFO") else [site_row("SFO", {})]))
         return self
 
     def join(self, clock_ns: int) -> None:
-        """A view whose coordinator's SYNC says what the site's hold clock shows, and has SFO in its table."""
+        """A view whose coordinator's SYNC has the site's hold clock, and SFO in its table."""
         other = address("Z")
         view = View(ViewId(self.stack.now_ns // 10**9 + 2, other), (other, self.me))
         self.notify(ViewChange(view, None, view.members, ()))
@@ -111,7 +111,7 @@ class Holder:
         self.drain()
 
     def receive(self, origin: Address, first: int, *payloads: bytes) -> None:
-        """A multicast of another member of our site (we are its relay, so we hold it)."""
+        """A multicast of another member of this site; this member, the relay, holds it."""
         self.arrives(Batch(origin, None, payloads, (Numbered(first),)))
 
     def trim(self, below: dict[Address, int], *rows: SiteRow) -> None:

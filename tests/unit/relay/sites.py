@@ -157,7 +157,7 @@ class Member:
         return [payload.decode() for _, payload in self.got if payload.decode().startswith(prefix)]
 
     def order(self, verb: str, site: str, timeout_ns: int = 0) -> None:
-        """An operator at this member speaks."""
+        """An operator at this member gives an order."""
         self.orders += 1
         self.stack.inject(SiteCommand(self.orders, verb, site, timeout_ns), self.site.world.now_ns)
         self.drain()
@@ -184,23 +184,24 @@ class Site:
         """A view of these members; a MergeView where their previous views differ."""
         self.flush()
         self.counter = max(self.counter + 1, counter or 0)
-        people = [self.members[name] for name in names]
+        members = [self.members[name] for name in names]
         previous = {self.view_of[n].id: self.view_of[n] for n in names if n in self.view_of}
-        identity = ViewId(self.counter, people[0].me)
-        members = tuple(person.me for person in people)
+        identity = ViewId(self.counter, members[0].me)
+        addresses = tuple(member.me for member in members)
         self.groups = [g for g in self.groups if not set(g) & set(names)] + [names]
-        view = MergeView(identity, members, tuple(previous.values())) if len(previous) > 1 else View(identity, members)
-        for name, person in zip(names, people, strict=True):
+        view = View(identity, addresses) if len(previous) < 2 else \
+            MergeView(identity, addresses, tuple(previous.values()))
+        for name, member in zip(names, members, strict=True):
             before = self.view_of.get(name)
             self.view_of[name] = view
             gone = tuple(m for m in before.members if m not in view) if before else ()
-            came = tuple(m for m in members if before is None or m not in before)
-            person.stack.notify(ViewChange(view, before, came, gone), self.world.now_ns)
-        for person in people:
-            person.drain()
+            came = tuple(m for m in addresses if before is None or m not in before)
+            member.stack.notify(ViewChange(view, before, came, gone), self.world.now_ns)
+        for member in members:
+            member.drain()
 
     def crash(self, name: str) -> None:
-        """Kill a member; survivors deliver what it had multicast, then the view without it comes."""
+        """Crash a member; survivors deliver what it had multicast, then they install the view without it."""
         member = self.members[name]
         member.alive = False
         self.world.leave_bridge(member, "crashed")
@@ -211,7 +212,7 @@ class Site:
         self.groups = [g for g in self.groups if name not in g]
 
     def obey_raises(self) -> None:
-        """What GMS does on RaiseView: the member's group gets a view numbered above."""
+        """As GMS does on RaiseView: install a view with a higher counter in the member's group."""
         raised, self.raised = self.raised, []
         for member, above in raised:
             group = next((g for g in self.groups if member.name in g), None)
@@ -220,7 +221,7 @@ class Site:
                 self.install(group, counter=above + 1)
 
     def restart(self) -> None:
-        """All members die; new ones with the same names form a new group that counts its views from 1."""
+        """All members crash; new ones with the same names form a new group that counts its views from 1."""
         names = list(self.members)
         for member in self.members.values():
             member.alive = False
@@ -260,7 +261,7 @@ class Sites:
         self.bridge_counter = 0
         self.lose = lambda src, batch: False
         self.options: dict[str, object] = {}
-        self.without_bridge = ""                           # names whose bridge opens, but finds nobody
+        self.without_bridge = ""                           # names whose bridge opens, but finds no relay
         self.sites: dict[str, Site] = {}
         self.plan = sites
 
@@ -346,12 +347,12 @@ def statuses(member: Member) -> list[str]:
 
 
 def lost(member: Member) -> list[tuple[str | None, int, int]]:
-    """What the member's application was told is lost: (the site that misses it, None for its own; first; stop)."""
+    """The losses reported to the member's application: (the site that lacks them, None for its own; first; stop)."""
     return [(loss.dest_site, loss.first, loss.stop) for loss in told(member, MessagesLost)]
 
 
 def answers(member: Member) -> list[str]:
-    """What the operator at this member was answered; "" for done."""
+    """The answers to the operator's orders at this member; "" for done."""
     return [done.error for done in told(member, SiteCommandDone)]
 
 

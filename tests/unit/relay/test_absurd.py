@@ -1,4 +1,4 @@
-"""Values that nobody counts to, in valid headers of members: counted, not believed, and never sent on."""
+"""Implausible values in valid headers of members: counted, dropped, and never sent on."""
 from __future__ import annotations
 
 from collections import deque
@@ -91,7 +91,7 @@ def test_a_copy_numbered_absurdly_is_not_held(world: Sites) -> None:
     assert a.relay.stats()["implausible_dropped"] == 2
     assert (a.relay.hold.ranges(b.me), a.relay.hold.ranges(ORIGIN)) == (((1, 3),), ())
     [*_, held] = a.relay.hold.batches[b.me]
-    assert world.now_ns - held.since_ns == 1 << 60, "its age can be told on"
+    assert world.now_ns - held.since_ns == 1 << 60, "its age cannot be sent on"
 
 
 def test_what_another_site_numbers_absurdly_is_neither_disseminated_nor_delivered(world: Sites) -> None:
@@ -174,7 +174,7 @@ def test_an_epoch_far_above_ours_is_reached_in_steps() -> None:
     raised: list[int] = []
     a.relay.introducer.pass_down = lambda item: raised.append(item.above) if isinstance(item, RaiseView) else None
     bridged(d, a, RefusedHeader(ViewId(1 << 40, d.me), None))
-    assert raised == [counter + MAX_JUMP], "GMS believes no more at once"
+    assert raised == [counter + MAX_JUMP], "the view was not raised by the largest jump that GMS accepts"
 
 
 @pytest.mark.parametrize("known", [5, 1 << 40, 1 << 50])
@@ -234,4 +234,4 @@ def test_where_an_answer_to_sync_is_lost_it_comes_another_way(world: Sites) -> N
     assert world["A"].relay.stats()["syncs_again"] == 1
     assert all(world[name].texts("c") == numbered(0, 3) for name in "ABCDEF")
     world.run(2 * SYNC_AGAIN_NS)
-    assert world["A"].relay.stats()["syncs_again"] == 1, "nobody is asked once all have answered"
+    assert world["A"].relay.stats()["syncs_again"] == 1, "SYNC was repeated although all had answered"

@@ -44,7 +44,7 @@ def two_sites() -> Sites:
 def state_of(member: Member) -> tuple[Any, ...]:
     relay = member.relay
     return (member.got, member.unicasts, member.told, relay.table.rows(), relay.numbering.numbers, relay.hold.messages,
-            relay.hold.trimmed, relay.delivery.seen, relay.send_gate.closed, relay.state_transfer.taking,
+            relay.hold.trimmed, relay.delivery.seen, relay.send_gate.closed, relay.state_transfer.attempt,
             relay.state_provider.waiting)
 
 

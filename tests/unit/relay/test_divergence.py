@@ -1,4 +1,4 @@
-"""Halves of a split site are told by number what the other half multicast (RELAY, S9)."""
+"""What the other half of a split site multicast is reported by number after the merge (RELAY, S9)."""
 from __future__ import annotations
 
 import pytest
@@ -14,13 +14,13 @@ from tests.unit.relay.sites import Member, Sites, told
 
 
 def missed(member: Member) -> list[tuple[str, str, int, int]]:
-    """(site, origin, first, stop) of what the member's application was told that it will not get."""
+    """(site, origin, first, stop) of the losses that were reported to the member's application."""
     return [(loss.site, loss.origin.name, loss.first, loss.stop) for loss in told(member, MessagesLost)
             if loss.dest_site is None]
 
 
 def split_and_merged(order: str = "ABC") -> Sites:
-    """C alone says c1 c2, A and B say b1 meanwhile; all had c0 before."""
+    """C alone multicasts c1 c2, A and B have b1 meanwhile; all had c0 before."""
     world = Sites(NYC="ABC", SFO="DE").build()
     world["C"].say("c0")
     world.run(millis(100))
@@ -99,7 +99,7 @@ def test_a_relay_that_dies_before_it_said_so_leaves_it_to_the_next(monkeypatch: 
         world = split_and_merged()
         world.run(seconds(1))
         quiet.clear()
-    assert not missed(world["B"]), "nothing was told yet"
+    assert not missed(world["B"]), "losses were reported before ENDS"
     world.sites["NYC"].crash("A")
     world.run(seconds(1))
     assert missed(world["B"]) == [("NYC", "C", 2, 4)]
@@ -123,7 +123,7 @@ FORGOTTEN = ("", "C", 7, 9)                  # as NAKACK tells it, by its own nu
 
 
 def loses(member: Member, text: bytes) -> list[MessagesLost]:
-    """NAKACK at this member tells that nobody keeps what has this payload; gives what ARCHIVE is told of losses."""
+    """NAKACK here reports that no member retains what has this payload; gives the losses that ARCHIVE gets."""
     receive, stack, archived = member.receive, member.stack, []
 
     def told_up(event: Event) -> None:
@@ -141,7 +141,7 @@ def loses(member: Member, text: bytes) -> list[MessagesLost]:
 
 
 def forgetting() -> tuple[Sites, list[MessagesLost]]:
-    """B misses c1 and c2, which nobody keeps any more."""
+    """B lacks c1 and c2, which no member retains any more."""
     world = Sites(NYC="ABC", SFO="DE").build()
     archived = loses(world["B"], b"c1")
     world["C"].say("c0")
@@ -152,8 +152,8 @@ def forgetting() -> tuple[Sites, list[MessagesLost]]:
 
 def test_what_nobody_keeps_any_more_is_told_once_and_by_the_numbers_of_relay() -> None:
     world, archived = forgetting()
-    assert missed(world["B"]) == [], "which it were, the next multicast shows"
-    assert [loss.site for loss in archived] == [""], "ARCHIVE notes at once where it was"
+    assert missed(world["B"]) == [], "reported before the next multicast showed which numbers were lost"
+    assert [loss.site for loss in archived] == [""], "ARCHIVE did not get the loss at once, in its place"
     world["C"].say("c3")
     world["C"].say("c4")
     world.run(seconds(1))
@@ -184,7 +184,7 @@ def test_what_relay_does_not_number_is_told_as_nakack_tells_it_when_the_next_mul
 def test_of_an_origin_that_is_gone_it_is_told_as_nakack_tells_it() -> None:
     world, archived = forgetting()
     world.sites["NYC"].install(["A", "B", "C"])
-    assert missed(world["B"]) == [], "C is there, and may say more"
+    assert missed(world["B"]) == [], "reported although C, a member, may still multicast what shows the numbers"
     world.sites["NYC"].crash("C")
     world.run(seconds(1))
     assert missed(world["B"]) == [FORGOTTEN]
@@ -197,7 +197,7 @@ def test_after_a_merge_ends_tells_it_of_an_origin_that_is_gone_and_nakack_does_n
     nyc.install(["A"])
     nyc.install(["B"])
     world.run(millis(100))
-    assert missed(world["B"]) == [FORGOTTEN], "alone it cannot know more"
+    assert missed(world["B"]) == [FORGOTTEN], "only what NAKACK reported is certain before ENDS"
     world, _ = forgetting()
     nyc = world.sites["NYC"]
     nyc.install(["A", "C"])

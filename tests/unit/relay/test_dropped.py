@@ -1,4 +1,4 @@
-"""What RELAY drops it counts under a name that says why, once or by messages; what it passes on, by messages."""
+"""RELAY counts each drop under the name of its reason, once or by messages; what it passes on, by messages."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -117,7 +117,7 @@ def test_what_only_the_relay_may_say(world: Sites, name: str, say: Said) -> None
         Have(OTHER, {}, (), {}, {}, (), 0), Batch(src, None, ()))),
     ("pause_of_other_view", lambda relay, src: relay.state_transfer.pause(
         StatePause(src, 1, OTHER), Batch(src, None, ()))),
-    ("checked_in_other_view", lambda relay, src: relay.delivery_check.answered(
+    ("checked_in_other_view", lambda relay, src: relay.delivery_check.checked_received(
         Checked(OTHER, {}, {}), Batch(src, None, ()))),
 ])
 def test_what_belongs_to_another_view(world: Sites, name: str, say: Said) -> None:
@@ -163,7 +163,7 @@ def test_messages_between_sites_are_counted_where_they_pass(world: Sites) -> Non
 def test_letters_that_go_nowhere(world: Sites, dest_site: str, name: str) -> None:
     relay = world["A"].relay
     before = dict(relay.counters)
-    relay.unicast_router.onward(SiteUnicast(world["D"].me, "SFO", STRANGER, dest_site, 1, 1, 0, None),
+    relay.unicast_router.forward(SiteUnicast(world["D"].me, "SFO", STRANGER, dest_site, 1, 1, 0, None),
                       Batch(world["D"].bridge, None, (b"x", b"y")))
     assert grown(relay, before) == {name: 2}
 
@@ -171,7 +171,7 @@ def test_letters_that_go_nowhere(world: Sites, dest_site: str, name: str) -> Non
 def test_letters_that_are_not_next(world: Sites) -> None:
     relay = world["B"].relay
     before = dict(relay.counters)
-    relay.unicast_router.onward(SiteUnicast(world["D"].me, "SFO", relay.me, "NYC", 7, 1, 0, None),
+    relay.unicast_router.forward(SiteUnicast(world["D"].me, "SFO", relay.me, "NYC", 7, 1, 0, None),
                       Batch(world["A"].me, None, (b"x", b"y")))
     assert grown(relay, before) == {"unicasts_not_next": 2}
 
@@ -236,7 +236,7 @@ def test_runs_that_wait_until_a_state_has_come(world: Sites) -> None:
     before = dict(relay.counters)
     world["A"].say("a1", "a2")
     world.run(seconds(0.05))
-    assert grown(relay, before)["forwards_put_off"] == 2
+    assert grown(relay, before)["forwards_deferred"] == 2
 
 
 def test_a_state_that_failed_at_the_asking_relay(world: Sites) -> None:
@@ -343,8 +343,10 @@ def test_acknowledgements_that_reach_no_relay_are_counted(world: Sites) -> None:
     for header in (SeenHeader({ORIGIN: 1}), NeedHeader({ORIGIN: 1}), SiteInterestHeader(EVERYTHING)):
         from_bridge(relay, batch(world["A"].bridge, header))
     relay.acknowledger.confirms(Confirm(OTHER, {}), Batch(world["E"].me, None, ()))
-    relay.unicast_router.seen_onward(SiteUnicastSeen(ORIGIN, "SFO", STRANGER, 2, True), Batch(relay.me, relay.me))
-    relay.unicast_router.seen_onward(SiteUnicastSeen(ORIGIN, "LON", STRANGER, 2, True), Batch(relay.me, relay.me))
+    relay.unicast_router.forward_acknowledgement(
+        SiteUnicastSeen(ORIGIN, "SFO", STRANGER, 2, True), Batch(relay.me, relay.me))
+    relay.unicast_router.forward_acknowledgement(
+        SiteUnicastSeen(ORIGIN, "LON", STRANGER, 2, True), Batch(relay.me, relay.me))
     from_bridge(relay, batch(world["A"].bridge, SiteUnicast(ORIGIN, "NYC", relay.me, "SFO", 1, 1, 0, None), b"x"))
     from_bridge(relay, batch(world["A"].bridge, StatePiece(ORIGIN, 1, False, ""), b"x"))
     assert grown(relay, before) == {"non_peer_dropped": 4, "confirm_of_other_view": 1, "unicast_acks_undeliverable": 2,

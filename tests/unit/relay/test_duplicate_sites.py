@@ -1,4 +1,4 @@
-"""Two relays of one site on the bridge: the operator is told once, after a minute, while one is there."""
+"""Two relays of one site on the bridge are reported to the operator once, after a minute, while both are there."""
 from __future__ import annotations
 
 import re
@@ -62,7 +62,7 @@ def test_one_that_comes_after_another_went_has_a_minute_of_its_own() -> None:
 
 
 def test_one_that_left_or_a_bridge_that_we_left_is_not_told() -> None:
-    for leaves in (lambda one: one.bridge_view_changed(bridge(Z)), lambda one: one.stop(BridgeGone(False))):
+    for leaves in (lambda one: one.bridge_view_changed(bridge(Z)), lambda one: one.bridge_gone(BridgeGone(False))):
         layer = Layer()
         duplicates = DuplicateSites(layer)
         duplicates.hello_received(X, ViewId(4, Y))

@@ -32,7 +32,7 @@ def test_a1_a_site_that_starts_cold_is_not_refused_for_ever(world: Sites) -> Non
     world.run(seconds(2))
     assert world["F"].texts("c") == numbered(0, 5)
     assert world["F"].relay.site_news.global_view is not None
-    assert world["C"].me in world["F"].relay.site_news.global_view, "the global view shows the dead"
+    assert world["C"].me in world["F"].relay.site_news.global_view, "the global view shows crashed members"
 
 
 def test_a2_the_surviving_half_does_not_stay_fenced_after_the_winning_half_died(world: Sites) -> None:
@@ -101,7 +101,7 @@ def test_b2_what_was_trimmed_while_a_member_was_cut_off_is_told_and_nothing_stal
     sfo.install(["D", "E", "F"])
     world.run(millis(100))
     losses = told(world["F"], MessagesLost)
-    assert [(loss.first, loss.stop) for loss in losses] == [(1, 4)], "F is not told what it misses"
+    assert [(loss.first, loss.stop) for loss in losses] == [(1, 4)], "the losses were not reported to F"
     world["B"].say("b3", "b4")
     world.run(seconds(2))
     assert world["D"].texts("b") == ["b0", "b1", "b2", "b3", "b4"]

@@ -108,7 +108,7 @@ def test_c6_the_site_table_outlives_the_relay(world: Sites) -> None:
     world.run(millis(100))
     world.sites["NYC"].crash("A")
     world.run(seconds(5))
-    assert world["B"].relay.hold.messages == 5, "the new relay forgot that SFO exists"
+    assert world["B"].relay.hold.messages == 5, "the new relay has no row for SFO"
     world["D"].relay.bridge_link.open()
     world["D"].drain()
     world.run(seconds(2))

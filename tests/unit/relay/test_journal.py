@@ -193,7 +193,7 @@ def test_a_clock_that_lags_is_set_forward_once():
     again.join(site_clock_ns)
     assert age_ns(again, BOB) == seconds(161)
     again.join(again.relay.clock.shown_ns - seconds(500))
-    assert age_ns(again, BOB) == seconds(161), "another member's clock that is behind says nothing"
+    assert age_ns(again, BOB) == seconds(161), "another member's clock that is behind was followed"
 
 
 # --- damage ---------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Members and sites that meet late, founders that merge, claims in the wrong order, and claims that nobody may make."""
+"""Sites that become known late, founders that merge, claims in the wrong order, and claims of the wrong members."""
 from __future__ import annotations
 
 import pytest
@@ -57,7 +57,7 @@ def test_a_founder_that_leads_the_merged_group_forwards_what_the_others_multicas
     world.run(seconds(1))
     assert sorted(payload.decode() for _, payload in world["E"].got) == ["B to all", "C to all", "X to all"]
     assert lost(world["B"]) == lost(world["E"]) == []
-    assert world["X"].relay.reports.ledger()["SFO"][world["B"].me].numbered == 1, "what was before is not owed"
+    assert world["X"].relay.reports.ledger()["SFO"][world["B"].me].numbered == 1, "earlier messages count as owed"
 
 
 def test_have_says_what_was_numbered_when_the_view_began_and_nothing_of_our_own_counts_as_heard() -> None:
@@ -75,7 +75,7 @@ def test_have_says_what_was_numbered_when_the_view_began_and_nothing_of_our_own_
     assert relay.numbering.current_numbers()[world["B"].me] == 4
     relay.numbering.raise_ends({world["X"].me: 99, world["B"].me: 1 << 40, world["C"].me: 1 << 40})
     ends = relay.numbering.ends
-    assert ends == {world["B"].me: 3, world["C"].me: 1 << 40}, "own numbers are known here; no absurd jump"
+    assert ends == {world["B"].me: 3, world["C"].me: 1 << 40}, "an implausible number of an own origin was taken"
     assert relay.stats()["implausible_dropped"] == 1
 
 
@@ -146,7 +146,7 @@ def test_a_member_that_had_met_the_site_is_told_of_what_it_missed_before_the_mer
 
 
 def test_what_a_third_member_has_is_wanted_too_where_neither_relay_nor_member_have_anything_of_it() -> None:
-    """A had met SFO and got nothing, C leads and never met it, B has all: A must get it, and confirm it, or be told."""
+    """SFO's messages were meant for A, which has none, not for C, the relay; B has all. A gets them or the loss."""
     world = sites({"split_grace_ns": seconds(3)}, SFO="DE")
     world.sites["NYC"] = Group(world, "NYC", "A", {"split_grace_ns": seconds(3)})
     world.run(millis(200))
@@ -173,7 +173,7 @@ def test_what_a_third_member_has_is_wanted_too_where_neither_relay_nor_member_ha
     world["D"].say("d1")
     world.run(seconds(1))
     assert all(world[name].texts("d")[-1] == "d1" for name in "ABC")
-    assert world["D"].relay.hold.messages == 0, "A confirms, so D may trim"
+    assert world["D"].relay.hold.messages == 0, "D cannot trim, since A did not confirm"
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -298,7 +298,7 @@ def test_a_confirmation_of_another_view_does_not_count() -> None:
     assert relay.acknowledger.confirmed[e.me]["NYC"][world["A"].me] == 50
 
 
-# --- what nobody may say ----------------------------------------------------------------------------------------------
+# --- claims of the wrong members ------------------------------------------------------------------------------------
 
 def test_orders_copies_and_questions_of_strangers_are_counted_and_dropped() -> None:
     world = sites(NYC="AB", SFO="DE")
@@ -317,7 +317,7 @@ def test_orders_copies_and_questions_of_strangers_are_counted_and_dropped() -> N
     assert stranger not in a.relay.acknowledger.confirmed
     a.receive(Batch(world["B"].me, a.me, (), (order,), 0))
     world.run(millis(100))
-    assert statuses(a) == ["UP", "OFFLINE"], "a member may"
+    assert statuses(a) == ["UP", "OFFLINE"], "an order of a member was refused"
 
 
 @pytest.mark.parametrize("far", [(1 << 32) + 4, 1 << 40, (1 << 62) - 1])

@@ -95,7 +95,7 @@ def test_the_last_member_of_a_site_waits_a_moment_for_sites_that_it_does_not_rea
     world.join_bridge(member)
     world.run(millis(300))
     assert member.ready_to_leave
-    assert statuses(world["E"])[-1] == "DOWN", "it was told, and need not wait for its failure detection"
+    assert statuses(world["E"])[-1] == "DOWN", "GOODBYE did not make the site DOWN at once"
 
 
 def test_what_the_last_member_without_a_journal_cannot_hand_over_is_declared_lost_by_range_at_both_sites() -> None:

@@ -1,4 +1,4 @@
-"""Limits and figures of RELAY, exactly: the largest jump that is believed, what was missed, which epochs are told."""
+"""Limits and figures of RELAY, exactly: the largest plausible jump, what was missed, which epochs are reported."""
 from __future__ import annotations
 
 import pytest

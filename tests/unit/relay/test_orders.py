@@ -1,4 +1,4 @@
-"""What an operator says about other sites: offline, online, drain."""
+"""Orders of an operator about other sites: offline, online, drain."""
 from __future__ import annotations
 
 import pytest
@@ -92,7 +92,7 @@ def test_online_lets_a_site_return_whose_relay_comes_later(world: Sites) -> None
 
 
 def test_an_answer_goes_the_way_of_the_table_and_behind_it(world: Sites) -> None:
-    """So the member that asked shows the site OFFLINE when it says that the order was carried out."""
+    """So the member with the order shows the site OFFLINE when it reports that the order was carried out."""
     said: list[tuple[type, object]] = []
     group = world["A"].group
     send = group.hand_over

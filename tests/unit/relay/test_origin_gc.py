@@ -20,7 +20,7 @@ def knows(world: Sites, origin: Address) -> bool:
 
 
 def gone_origin(world: Sites) -> Address:
-    """C says something, and dies."""
+    """C multicasts, and crashes."""
     world["C"].say("c0", "c1")
     world.run()
     world.sites["NYC"].crash("C")

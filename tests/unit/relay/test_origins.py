@@ -28,7 +28,7 @@ def test_a_message_of_another_site_names_its_origin_its_site_and_the_relay_that_
     world.run(seconds(1))
     assert all(isinstance(src, ProxyUUID) and src == world["C"].me and src.site == "NYC" for src in sources)
     assert [src.relay for src in sources] == [world["D"].me, world["D"].me, world["E"].me]       # type: ignore[attr-defined]
-    assert sources[0] is sources[1], "one object as long as nothing changes: it is on the road of every message"
+    assert sources[0] is sources[1], "a new object is made for every message, though nothing changed"
 
 
 def test_a_hole_is_asked_for_at_once() -> None:

@@ -55,7 +55,7 @@ def test_one_message_goes_however_small_the_window_and_batches_count_until_their
     assert to.in_flight_bytes == WEIGHT
     assert sent(to, kept, 10 * WEIGHT) == [("one", 3, 5), ("two", 1, 2)]
     to.acknowledge({ONE: 4}, 2)
-    assert to.in_flight_bytes == 3 * WEIGHT, "the run 3 to 5 is on its way still"
+    assert to.in_flight_bytes == 3 * WEIGHT, "the batch 3 to 5 does not count as in flight any more"
 
 
 def test_going_back_sends_again_and_never_goes_forward() -> None:
@@ -74,7 +74,7 @@ def test_nothing_that_a_site_given_up_had_under_way_fills_the_window_later() -> 
     to, kept = peer(), hold(one=6)
     assert sent(to, kept, 3 * WEIGHT) == [("one", 1, 4)]
     to.abandon_in_flight()
-    assert (to.in_flight_bytes, to.in_flight, to.waiting_numbers) == (0, {}, {})
+    assert (to.in_flight_bytes, to.in_flight, to.deferred_numbers) == (0, {}, {})
     assert sent(to, kept, 3 * WEIGHT) == [("one", 4, 7)]
 
 

@@ -94,7 +94,7 @@ def test_letters_to_a_site_are_given_up_when_it_goes_down_and_not_at_the_next_re
     cut_off(world, "A")
     while statuses(world["F"])[-1] != "DOWN":
         world.run(millis(100), millis(100))
-        assert world.now_ns < seconds(35), "it went DOWN before the letter is sent again"
+        assert world.now_ns < seconds(35), "it went DOWN before the unicast was retransmitted"
     assert len(told(world["F"], Unreachable)) == 1
 
 

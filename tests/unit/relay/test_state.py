@@ -10,7 +10,7 @@ from jgroups_py.model.events import GetState, StateChunk
 from jgroups_py.model.outputs import MessagesLost, ProvideState, StateAdvised
 from jgroups_py.model.units import millis, seconds
 from jgroups_py.protocols.relay.headers import Forward, Numbered
-from jgroups_py.protocols.relay.headers.state import StateCover, StateFetch, StateInstall, StateMore, StatePiece
+from jgroups_py.protocols.relay.headers.state import StateFetch, StateFixed, StateInstall, StateMore, StatePiece
 from tests.unit.relay.sites import Member, Sites, told
 
 TIMEOUT_NS = seconds(10)
@@ -27,7 +27,7 @@ def get_state(member: Member, target: Member, timeout_ns: int = TIMEOUT_NS) -> N
 
 
 def flood(world: Sites, duration_ns: int, *others: str) -> None:
-    """Everybody says something every 5 ms; `others` are not there any more."""
+    """All members multicast every 5 ms; `others` have left or crashed."""
     stop = world.now_ns + duration_ns
     while world.now_ns < stop:
         for site in world.sites.values():
@@ -39,7 +39,7 @@ def flood(world: Sites, duration_ns: int, *others: str) -> None:
 
 
 def settled(world: Sites, *, gone: str = "") -> list[str]:
-    """Everybody alive who does not have each message exactly once, or not in order; after all has arrived."""
+    """Running members that do not have each message exactly once and in order, after all has arrived."""
     world.run(seconds(4))
     said = {member.name: getattr(member, "spoken", 0) for site in world.sites.values()
             for member in site.members.values() if member.alive}
@@ -63,14 +63,14 @@ def lose_some(world: Sites, *names: str) -> None:
         world[name].log.clear()
 
 
-@pytest.mark.parametrize(("asker", "provider"), [("D", "A"), ("D", "B"), ("E", "A"), ("F", "C"), ("B", "F")])
+@pytest.mark.parametrize(("requester", "provider"), [("D", "A"), ("D", "B"), ("E", "A"), ("F", "C"), ("B", "F")])
 def test_every_member_of_the_site_takes_the_state_while_everybody_sends(
-    world: Sites, asker: str, provider: str,
+    world: Sites, requester: str, provider: str,
 ) -> None:
     flood(world, millis(100))
-    site = "DEF" if asker in "DEF" else "ABC"
+    site = "DEF" if requester in "DEF" else "ABC"
     lose_some(world, *site)
-    get_state(world[asker], world[provider])
+    get_state(world[requester], world[provider])
     flood(world, millis(300))
     assert [world[name].state_ends for name in site] == [[""]] * 3
     assert settled(world) == []
@@ -89,7 +89,7 @@ def test_nobody_sends_between_pause_and_install_and_what_was_sent_follows(world:
 
 
 def test_a_site_that_is_behind_its_provider_skips_what_the_state_holds(world: Sites) -> None:
-    """The provider has more than the asker by the time it cuts: that is in the state, and is not delivered again."""
+    """The provider has more than the requester when it fixes the state: that is part of it, and not delivered again."""
     held = []
     keep = lambda src, batch: isinstance(batch.headers[-1], StateFetch) and held.append((src, batch)) is None  # noqa: E731
     world.lose = keep
@@ -136,13 +136,13 @@ def test_a_provider_that_never_gets_what_the_asker_has_refuses(world: Sites) -> 
     assert third["A"].texts("goes") == ["goes on"]
 
 
-@pytest.mark.parametrize("kind", [StateFetch, StateCover, StateMore, StatePiece, StateInstall])
+@pytest.mark.parametrize("kind", [StateFetch, StateFixed, StateMore, StatePiece, StateInstall])
 @pytest.mark.parametrize("victim", "ABCDEF")
 def test_whoever_crashes_in_the_middle_it_ends_in_a_state_or_an_error_and_nothing_is_missing(
     world: Sites, kind: type, victim: str,
 ) -> None:
     flood(world, millis(50))
-    asker, provider = world["E"], world["B"]
+    requester, provider = world["E"], world["B"]
     met = []
 
     def watch(src: object, batch: object) -> bool:
@@ -153,7 +153,7 @@ def test_whoever_crashes_in_the_middle_it_ends_in_a_state_or_an_error_and_nothin
         watch_local(world, met)
     else:
         world.lose = watch
-    get_state(asker, provider)
+    get_state(requester, provider)
     world.run(millis(30))
     assert met, "the moment was never reached"
     world.sites["NYC" if victim in "ABC" else "SFO"].crash(victim)
@@ -164,10 +164,10 @@ def test_whoever_crashes_in_the_middle_it_ends_in_a_state_or_an_error_and_nothin
         member = world[name]
         if member.alive:
             assert not member.relay.send_gate.closed
-            assert member.arriving is None, "told the end of every state that began"
-    if asker.alive:
-        assert asker.state_ends, "neither a state nor an error"
-        assert set(asker.state_ends) <= {""} or asker.state_ends[-1], asker.state_ends
+            assert member.arriving is None, "the end of a state that began was not passed up"
+    if requester.alive:
+        assert requester.state_ends, "neither a state nor an error"
+        assert set(requester.state_ends) <= {""} or requester.state_ends[-1], requester.state_ends
     assert settled(world) == []
 
 
@@ -188,7 +188,7 @@ def watch_local(world: Sites, met: list[object]) -> None:
 def test_a_member_that_joins_in_the_middle_makes_the_asker_try_again(world: Sites) -> None:
     flood(world, millis(50))
     lose_some(world, *"DEF")
-    world.lose = lambda src, batch: isinstance(batch.headers[-1], StateCover)
+    world.lose = lambda src, batch: isinstance(batch.headers[-1], StateFixed)
     get_state(world["E"], world["B"])
     world.run(millis(30))
     newcomer = world.sites["SFO"].add("G")
@@ -248,7 +248,7 @@ def test_two_members_that_ask_at_once_both_get_an_answer(world: Sites) -> None:
 # --- interleavings by their letters (reference: rule 16) ------------------------------------------------------------
 
 def test_f5_the_provider_covers_what_the_asker_has_and_every_member_goes_on_from_the_same_place(world: Sites) -> None:
-    """The provider is behind by what is on its way to it; the asker's other members send after the request."""
+    """The provider is behind by what is on its way to it; the requester's other members send after the request."""
     world.lose = lambda src, batch: batch.dest == world["A"].bridge and isinstance(batch.headers[-1], Forward)
     world["F"].spoken = 3
     world["F"].say("F1", "F2", "F3")
@@ -310,8 +310,8 @@ def test_a_member_begins_when_it_has_what_its_own_site_multicast_before(world: S
     world["F"].say("F1")
     get_state(world["D"], world["A"])
     world.run(millis(100))
-    assert world["D"].arriving is not None, "D has begun"
-    assert member.arriving is None, "E has not: it lacks F1"
+    assert world["D"].arriving is not None, "D did not begin, though it has all that was multicast before"
+    assert member.arriving is None, "E began although it lacks F1"
     member.receive = receive                            # type: ignore[method-assign]
     for batch in aside:
         receive(batch)

@@ -9,7 +9,7 @@ from jgroups_py.model.events import GetState
 from jgroups_py.model.units import millis, seconds
 from jgroups_py.protocols.relay.announcements import OriginForgotten
 from jgroups_py.protocols.relay.headers import Sync
-from jgroups_py.protocols.relay.headers.state import StateCover, StateFetch, StatePause
+from jgroups_py.protocols.relay.headers.state import StateFetch, StateFixed, StatePause
 from tests.unit.relay.sites import Member, Sites
 
 ORIGIN = Address(b"o".ljust(16, b"\0"), "o")
@@ -30,12 +30,12 @@ def test_a_provider_that_takes_part_in_a_state_for_its_own_site_gives_its_own_on
     fetch = StateFetch(world["E"].me, 1, b.me, {"NYC": {a.me: 3}}, seconds(30))
     b.state_provider.fetch_received(fetch, SELF)
     b.state_transfer.pause(StatePause(world["C"].me, 1, b.group.view.id), SELF)
-    assert b.state_transfer.taking is not None
+    assert b.state_transfer.attempt is not None
     b.state_transfer.open = begun
     a.say("a1", "a2")
     world.run(seconds(1))
-    assert b.numbering.numbers[a.me] == 3, "it has what was asked for"
-    assert list(b.state_provider.waiting) == [fetch.key], "but the state that it gets may hold more"
+    assert b.numbering.numbers[a.me] == 3, "B lacks what the requesting site has"
+    assert list(b.state_provider.waiting) == [fetch.key], "B fixed its state while it installs another one"
     b.state_transfer.leave_attempt("no state")
     assert list(b.state_provider.streams) == [fetch.key]
 
@@ -106,7 +106,7 @@ def test_the_way_of_a_state_is_forgotten_when_it_is_complete(
 
 
 def test_a_late_answer_to_an_earlier_request_is_not_taken_for_the_answer_to_a_later_one(world: Sites) -> None:
-    asker, provider, late = world["E"], world["B"], list[tuple[Address | None, Batch]]()
+    requester, provider, late = world["E"], world["B"], list[tuple[Address | None, Batch]]()
 
     def delay(src: Address | None, batch: Batch) -> bool:
         if src != world["A"].bridge:
@@ -116,21 +116,21 @@ def test_a_late_answer_to_an_earlier_request_is_not_taken_for_the_answer_to_a_la
     provider.say("before")
     world.run()
     world.lose = delay                                # type: ignore[assignment]
-    get_state(asker, provider, seconds(1))
+    get_state(requester, provider, seconds(1))
     world.run(seconds(3))
-    assert asker.state_ends == ["the other site does not send the state"]
-    assert any(isinstance(batch.headers[-1], StateCover) for _, batch in late), "an answer is on its way"
+    assert requester.state_ends == ["the other site does not send the state"]
+    assert any(isinstance(batch.headers[-1], StateFixed) for _, batch in late), "an answer is on its way"
     provider.say("between")
-    get_state(asker, provider, seconds(5))
+    get_state(requester, provider, seconds(5))
     world.run(millis(100))
     world.lose = lambda src, batch: False
     world.on_bridge.extend(late)
     world.run(seconds(3))
-    assert asker.state_ends[1:] == [""]
+    assert requester.state_ends[1:] == [""]
     for name in "DEF":
         assert world[name].log == [b"before", b"between"]
 
 
-def get_state(asker: Member, provider: Member, timeout_ns: int) -> None:
-    asker.stack.inject(GetState(provider.me, timeout_ns), asker.site.world.now_ns)
-    asker.drain()
+def get_state(requester: Member, provider: Member, timeout_ns: int) -> None:
+    requester.stack.inject(GetState(provider.me, timeout_ns), requester.site.world.now_ns)
+    requester.drain()

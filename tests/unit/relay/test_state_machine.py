@@ -1,4 +1,4 @@
-"""A site's state: all pairs of state and event, and what of it is told to members."""
+"""A site's state: all pairs of state and event, and what of it is reported to members."""
 from __future__ import annotations
 
 import pytest

@@ -37,18 +37,18 @@ def test_the_relay_of_the_providing_site_forgets_who_asked_when_the_provider_giv
     world["E"].drain()
     world.run(seconds(4))
     assert world["E"].state_ends == ["get_state raised"]
-    assert len(tries) == 1, "another try would fail as well"
+    assert len(tries) == 1, "an attempt was repeated that must fail as well"
     assert world["A"].relay.state_forwarder.routes == {}
 
 
 def test_the_relay_of_the_providing_site_forgets_who_asked_when_the_state_is_complete(world: Sites) -> None:
     world["B"].say("something")
     world.run()
-    for asker in ("E", "F"):
-        world[asker].stack.inject(GetState(world["B"].me, seconds(5)), world.now_ns)
-        world[asker].drain()
+    for requester in ("E", "F"):
+        world[requester].stack.inject(GetState(world["B"].me, seconds(5)), world.now_ns)
+        world[requester].drain()
         world.run(seconds(2))
-        assert world[asker].state_ends[-1] == ""
+        assert world[requester].state_ends[-1] == ""
         assert world["A"].relay.state_forwarder.routes == {}
 
 
@@ -74,19 +74,19 @@ def test_a_try_ends_when_the_relay_of_its_site_leaves_and_not_when_another_does(
     assert forwarder.fetch is present
     cut_off(world, "A")
     world.settle()
-    assert forwarder.fetch is not present, "nothing more can come by A"
+    assert forwarder.fetch is not present, "the attempt goes on although A, its relay, left the bridge"
 
 
 def test_only_the_member_that_asked_ends_its_present_try(world: Sites) -> None:
     forwarder = fetching(world)
     present = forwarder.fetch
     assert present is not None
-    asker, number = present.ask.key
-    assert asker == world["E"].me
+    requester, number = present.request.key
+    assert requester == world["E"].me
     for src, about in ((world["E"], number - 1), (world["F"], number)):
-        world["D"].receive(Batch(src.me, world["D"].me, (), (StateFailed(asker, about, "it is over", False),)))
+        world["D"].receive(Batch(src.me, world["D"].me, (), (StateFailed(requester, about, "it is over", False),)))
         assert forwarder.fetch is present
-    world["D"].receive(Batch(world["E"].me, world["D"].me, (), (StateFailed(asker, number, "it is over", False),)))
+    world["D"].receive(Batch(world["E"].me, world["D"].me, (), (StateFailed(requester, number, "it is over", False),)))
     assert forwarder.fetch is None
 
 
@@ -104,7 +104,7 @@ def test_a_state_that_has_begun_to_come_is_not_given_up_by_the_relay_however_lon
     forwarder = fetching(world, timeout_ns=seconds(4))
     present = forwarder.fetch
     world.run(seconds(2))
-    assert forwarder.fetch is present, "half of the time of the asker is for the first piece alone"
+    assert forwarder.fetch is present, "the relay gave up before half of the requester's timeout was over"
 
 
 def test_a_provider_whose_relay_is_gone_keeps_nothing_for_the_asker(world: Sites) -> None:
@@ -112,7 +112,7 @@ def test_a_provider_whose_relay_is_gone_keeps_nothing_for_the_asker(world: Sites
     provider = world["B"].relay.state_provider
     assert list(provider.streams) == [(world["E"].me, 1)]
     world.sites["NYC"].crash("A")
-    assert provider.streams == {}, "the way to the asker is gone, and it asks again"
+    assert provider.streams == {}, "the provider keeps a state whose requester starts a new attempt"
 
 
 def test_a_relay_counts_what_it_disseminates(world: Sites) -> None:

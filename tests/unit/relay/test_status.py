@@ -89,7 +89,7 @@ def test_only_the_site_furthest_behind_goes_offline_when_the_hold_is_full() -> N
         world.run(millis(50))
     assert statuses(world["B"]) == ["UP", "UP", "OFFLINE"]
     assert world["A"].relay.table.sites["LON"].status > world["A"].relay.table.sites["SFO"].status
-    assert len(world["E"].got) == 40, "a site that keeps up pays for the one that does not"
+    assert len(world["E"].got) == 40, "a site that keeps up went OFFLINE for the one that does not"
 
 
 def test_empty_messages_fill_the_hold_too() -> None:
@@ -269,7 +269,7 @@ def test_what_was_sent_while_no_other_site_was_known_is_owed_to_none() -> None:
     nyc.install(["A", "B", "C", "G"])
     alone.say("g3")
     world.run(seconds(2))
-    assert world["E"].texts("g") == ["g3"], "the site waits for what nobody keeps"
+    assert world["E"].texts("g") == ["g3"], "the site waits for a message that no member retains"
     assert not lost(alone)
 
 
@@ -325,7 +325,7 @@ def test_what_a_site_wants_in_vain_is_told_as_lost_when_a_grace_ends(
             world.run(seconds(1), millis(100))
 
     go_on(before_s)
-    assert lost(world["E"]) == [], "told while another half of NYC may still hold it"
+    assert lost(world["E"]) == [], "a loss was reported while another half of NYC may still hold the message"
     go_on(5)
-    assert lost(world["E"]) == [(None, 1, 4)], "E waits for ever for what nobody holds"
+    assert lost(world["E"]) == [(None, 1, 4)], "E waits for ever for messages that no member holds"
     assert (world["D"].texts("c"), lost(world["D"]), statuses(world["B"])) == (["c1", "c2", "c3"], [], ["UP"])

@@ -1,4 +1,4 @@
-"""What a site wants of other sites' topics: when a relay may still rely on what its members said."""
+"""A site's interest in topics: when a relay may still rely on the interests that its members reported."""
 from __future__ import annotations
 
 import pytest
@@ -21,7 +21,7 @@ def test_only_a_relay_whose_view_got_no_joiner_knows_what_all_of_its_site_want(i
     topic_filter = TopicFilter(layer)
     topic_filter.group, topic_filter.peers = LocalGroup(layer), RelayPeers()
     topic_filter.group.view_changed(ViewChange(B, None, (), ()))
-    topic_filter.set(interest_in("orders"))
-    assert topic_filter.mine == interest_in("orders")
+    topic_filter.set_interest(interest_in("orders"))
+    assert topic_filter.own_interest == interest_in("orders")
     topic_filter.view_changed(ViewChange(B, A, (address("B"),) if joined else (), ()))
-    assert topic_filter.mine == (interest_in("orders") if kept else EVERYTHING)
+    assert topic_filter.own_interest == (interest_in("orders") if kept else EVERYTHING)

@@ -7,7 +7,7 @@ import pytest
 
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch
-from jgroups_py.protocols.relay.unicast.outbox import MOST_DOUBLINGS, UnicastInbox, UnicastOutbox, UnicastOutboxes
+from jgroups_py.protocols.relay.unicast.outbox import MAX_DOUBLINGS, UnicastInbox, UnicastOutbox, UnicastOutboxes
 
 ME, YOU = (Address(name.encode().ljust(16, b"\0"), name) for name in "ab")
 
@@ -44,13 +44,13 @@ def test_a_box_that_was_empty_begins_to_wait_when_something_is_added() -> None:
     box.add(letters(b"1"), 10)
     box.add(letters(b"2"), 90)
     assert box.progress_ns == 10
-    assert not box.is_silent(109, 100)
-    assert box.is_silent(110, 100)
+    assert not box.retransmission_due(109, 100)
+    assert box.retransmission_due(110, 100)
     box.resent = 1
-    assert not box.is_silent(209, 100)
-    assert box.is_silent(210, 100)
-    box.resent = MOST_DOUBLINGS + 5
-    assert box.is_silent(10 + (100 << MOST_DOUBLINGS), 100)
+    assert not box.retransmission_due(209, 100)
+    assert box.retransmission_due(210, 100)
+    box.resent = MAX_DOUBLINGS + 5
+    assert box.retransmission_due(10 + (100 << MAX_DOUBLINGS), 100)
 
 
 def test_letters_expire_from_the_oldest_on() -> None:

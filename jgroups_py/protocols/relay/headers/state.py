@@ -1,4 +1,4 @@
-"""Headers for a state of another site (transfer.py). `asker` and `attempt` identify one attempt to get it."""
+"""Headers for a state of another site (transfer.py). `requester` and `attempt` identify one attempt to get it."""
 from __future__ import annotations
 
 from jgroups_py import wire
@@ -7,24 +7,24 @@ from jgroups_py.model.batch import Header
 from jgroups_py.model.view import ViewId
 from jgroups_py.protocols.relay.headers import NUMBERS, PROTO, VECTOR, Numbers, Vector
 
-Key = tuple[Address, int]                    # (asker, attempt)
+Key = tuple[Address, int]                    # (requester, attempt)
 
 
 @wire.part
 class Keyed(Header):
     """The fields with which every header of an attempt begins."""
 
-    asker: Address = wire.field(wire.ADDRESS)
+    requester: Address = wire.field(wire.ADDRESS)
     attempt: int = wire.field(wire.U32)
 
     @property
     def key(self) -> Key:
         """Identifies the attempt."""
-        return self.asker, self.attempt
+        return self.requester, self.attempt
 
 
 @wire.header(proto=PROTO, kind=40)
-class StateAsk(Keyed):
+class SiteStateRequestHeader(Keyed):
     """A member to its relay: fetch the state of `site`, from its member `target` if that is there."""
 
     site: str = wire.field(wire.NAME)
@@ -41,7 +41,7 @@ class StatePause(Keyed):
 
 @wire.header(proto=PROTO, kind=42)
 class StatePaused(Keyed):
-    """The answer: the next multicast of the member will have number `next`. refusal: why it cannot take a state now."""
+    """The answer: the member's next multicast will have number `next`. refusal: why it cannot install a state now."""
 
     next: int = wire.field(wire.U64)
     refusal: str = wire.field(wire.TEXT)
@@ -57,7 +57,7 @@ class StateFetch(Keyed):
 
 
 @wire.header(proto=PROTO, kind=44)
-class StateCover(Keyed):
+class StateFixed(Keyed):
     """The provider, through its relay: the state is fixed; it holds exactly what is below this vector."""
 
     vector: Vector = wire.field(VECTOR)
@@ -65,7 +65,8 @@ class StateCover(Keyed):
 
 @wire.header(proto=PROTO, kind=45)
 class StateStart(Keyed):
-    """The relay to all: a state follows; a member takes it once it has delivered the site's messages below `cut`."""
+    """The relay to all: a state follows; a member passes it up after it has delivered its site's messages below `cut`.
+    """
 
     cut: Numbers = wire.field(NUMBERS)
 

@@ -99,7 +99,7 @@ class Acknowledger(RelayPart, AcknowledgerPort):
             for origin in numbers:
                 # Never lower than before: the sender has dropped what an earlier SEEN covered.
                 acked[origin] = max(acked.get(origin, 1), self.ackable(site, origin))
-            self.bridge.to_relays_of(site, SeenHeader({origin: acked[origin] for origin in numbers}))
+            self.bridge.send_to_relays_of(site, SeenHeader({origin: acked[origin] for origin in numbers}))
 
     def ackable(self, site: str, origin: Address) -> int:
         """The end of the prefix that the relay and all members that must confirm have delivered (relay rule 6)."""

@@ -75,9 +75,9 @@ class Disseminator(RelayPart, DisseminatorPort):
             return None                              # fenced (relay rule 11)
         if header.first > TOP:
             return self.drop("implausible_dropped", batch, "no number is so high", header)
-        if self.state_forwarder.puts_off(header.site, header.origin):
+        if self.state_forwarder.defers(header.site, header.origin):
             # It would be delivered between the state's cut and its installation, and then once more with the state.
-            return self.drop("forwards_put_off", batch, "a state is on its way that may hold it", header)
+            return self.drop("forwards_deferred", batch, "a state is on its way that may hold it", header)
         wanted = self.wanted(header.site, header.origin, header.base)
         if header.base > wanted:
             if header.base - wanted > MAX_JUMP:
@@ -184,7 +184,7 @@ class Disseminator(RelayPart, DisseminatorPort):
                 again[origin] = self.next_out.setdefault(site, {})[origin] = max(1, number)
                 self.in_flight.pop(origin, None)
             self.count("rewinds", len(again))
-            self.bridge.to_relays_of(site, NeedHeader(again))
+            self.bridge.send_to_relays_of(site, NeedHeader(again))
 
     def skip_to(self, vector: Vector) -> None:
         for site, numbers in vector.items():

@@ -36,17 +36,17 @@ class HoldClock(RelayPart, ClockPort):
     def resume(self, shown_ns: int) -> None:
         self.offset_ns = max(shown_ns, BEGIN_NS) - self.now_ns
 
-    def follow(self, theirs_ns: int) -> None:
+    def follow(self, other_ns: int) -> None:
         """SYNC or HAVE shows a later time: the site ran on while this member was away, so what it restored is older.
 
         What it has held since its start is not. If there is any, the clock stays as it is, since records of this start
         are dated by it; then the restored batches are made older just once.
         """
-        behind_ns = theirs_ns - self.shown_ns
+        behind_ns = other_ns - self.shown_ns
         if behind_ns < TICK_NS:
             return None
-        if theirs_ns > END_NS:
-            return self.drop("clocks_refused", None, f"no site has run for {theirs_ns} ns")
+        if other_ns > END_NS:
+            return self.drop("clocks_refused", None, f"no site has run for {other_ns} ns")
         self.restore.older(behind_ns)
         if not self.hold.has_since(self.restore.over_ns):
             self.offset_ns += behind_ns

@@ -48,7 +48,7 @@ class OriginCollector(RelayPart):
         found: dict[Address, None] = dict.fromkeys((*self.numbering.numbers, *self.numbering.ends))
         for numbers in self.delivery.seen.values():
             found.update(dict.fromkeys(numbers))
-        found.update(dict.fromkeys(self.unicasts.correspondents))
+        found.update(dict.fromkeys(self.unicasts.remote_members))
         return found
 
     @timer("forget")

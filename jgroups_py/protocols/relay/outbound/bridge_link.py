@@ -44,7 +44,7 @@ class BridgeLink(RelayPart, BridgePort):
         self.receivers: dict[type[Header], Callable[[Any, Batch], object]] = {}
 
     def route_to(self, receivers: dict[type[Header], Callable[[Any, Batch], object]]) -> None:
-        """Set the handlers, once all parts are made (`Relay.assemble`)."""
+        """Set the handlers, after all parts were made (`Relay.assemble`)."""
         self.receivers = receivers
 
     # --- open and closed --------------------------------------------------------------------------------------------
@@ -64,7 +64,7 @@ class BridgeLink(RelayPart, BridgePort):
         self.emit(OpenBridge(self.config.bridge_props, self.config.bridge_name))
 
     def close(self) -> None:
-        """This member is no longer the relay."""
+        """This member is no longer the relay: leave the bridge for good."""
         self.wanted = False
         self._lose_peers(for_good=True)
         self.emit(CloseBridge())
@@ -102,7 +102,7 @@ class BridgeLink(RelayPart, BridgePort):
     ) -> None:
         self.emit(ToBridge(Batch(self.me, to, payloads, (*headers, header), 0)))
 
-    def to_relays_of(self, site: str, header: Header) -> None:
+    def send_to_relays_of(self, site: str, header: Header) -> None:
         for peer in self.peers.of(site):
             self.send_to(peer.address, header)
 
@@ -110,9 +110,9 @@ class BridgeLink(RelayPart, BridgePort):
     def delivered(self, event: BridgeDelivered) -> None:
         """Route a message of another relay to the part that takes its header.
 
-        It is dropped if its source is not in the bridge view of this member. Either that relay has left the bridge, and
-        as a peer it would block TRIM for ever (relay rule 7); or this member's view is late, and HELLO follows when it
-        is installed, to both sides.
+        It is dropped if its source is not in the bridge view of this member. If that relay has left the bridge,
+        registering it as a peer would block TRIM for ever (relay rule 7). If this member's view is late, nothing is
+        lost either: once it is installed, both sides send HELLO.
         """
         batch = event.batch
         if not self.group.is_relay or not batch.headers:

@@ -39,7 +39,7 @@ class DuplicateSites(RelayPart):
         self.warned = self.warned and bool(self.others)
 
     @on_announcement(BridgeGone)
-    def stop(self, event: BridgeGone) -> None:
+    def bridge_gone(self, event: BridgeGone) -> None:
         """This member is not on the bridge any more, so it sees no other relay."""
         self.others, self.warned = {}, False
 

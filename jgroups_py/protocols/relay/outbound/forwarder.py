@@ -1,8 +1,8 @@
 """Sends what is held to other sites, and takes their acknowledgements (relay rule 3).
 
 Every remote relay has its own cursor into the hold and its own byte window, so no site waits for another. A relay that
-lacks something requests it (NEED) and the cursor goes back. One that acknowledges nothing is probed (PROBE) rather than
-sent everything again: on a slow link that would only lengthen the queue. What follows for a site from what it
+lacks something requests it (NEED) and the cursor goes back. A relay that acknowledges nothing gets a PROBE, which it
+answers; sending everything again would only lengthen the queue of a slow link. What follows for a site from what it
 acknowledges is decided in sites/ (SiteAcknowledged).
 """
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Forwarder(RelayPart, ForwarderPort):
             return
         window_bytes = self.config.window_bytes
         for origin, held in peer.next_batches(self.hold, window_bytes, self.now_ns, self.journal.unsynced):
-            for passing in self.topic_filter.passing(peer, origin, held):
-                self.forward(peer, origin, passing)
+            for filtered in self.topic_filter.filtered(peer, origin, held):
+                self.forward(peer, origin, filtered)
         if peer.in_flight_bytes:
             self.set_timer_once("resend", self.config.resend_interval_ns)
         if peer.in_flight_bytes >= window_bytes:
@@ -56,8 +56,9 @@ class Forwarder(RelayPart, ForwarderPort):
         """Send one batch of an origin to one peer."""
         epoch = self.group.view.id
         if peer.base_epoch != epoch:
-            # A BASE of an earlier epoch may have been refused there. Without one, a site that has nothing of an origin
-            # takes the first FORWARD that arrives for the first message that was meant for it (relay rule 3).
+            # A BASE of an earlier epoch may have been refused there. Without BASE, a site that has nothing of an origin
+            # would take the first FORWARD that arrives for the first message meant for it, and lose those below it
+            # without a report (relay rule 3).
             self.send_base(peer, always=True)
         base = min(peer.base(origin), held.first)
         header = Forward(self.config.site, epoch, origin, held.first, base, held.batch.flags)
@@ -66,20 +67,20 @@ class Forwarder(RelayPart, ForwarderPort):
 
     @timer("passed")
     def flush_all_numbers(self) -> None:
-        """On a timer: send to all peers the numbers that have waited for others long enough."""
+        """On a timer: send to all peers the numbers that have waited long enough to be joined with others."""
         for peer in self.peers:
             self.flush_numbers(peer)
 
     def flush_numbers(self, peer: RelayPeer) -> None:
         """Send the numbers that wait for a peer."""
-        for origin, held in self.topic_filter.waiting(peer):
+        for origin, held in self.topic_filter.deferred(peer):
             self.forward(peer, origin, held)
 
     # --- what comes back --------------------------------------------------------------------------------------------
 
     @receives_from_bridge(SeenHeader)
     def on_seen(self, header: SeenHeader, batch: Batch) -> None:
-        """One relay acknowledges; its site has, as far as all its relays have acknowledged (relay rule 7)."""
+        """One relay acknowledges. Its site has acknowledged what all its relays have, the lowest (relay rule 7)."""
         peer = self.peers.get(batch.src)
         if peer is None:
             return self.drop("non_peer_dropped", batch, "its relay has not sent HELLO", header)
@@ -92,7 +93,7 @@ class Forwarder(RelayPart, ForwarderPort):
 
     @receives_from_bridge(NeedHeader)
     def on_need(self, header: NeedHeader, batch: Batch) -> None:
-        """A relay lacks something: it was sent and not received, or some members there lack what others have."""
+        """A relay lacks something: it did not receive it, or some members there lack what others have delivered."""
         peer = self.peers.get(batch.src)
         if peer is None:
             return self.drop("non_peer_dropped", batch, "its relay has not sent HELLO", header)

@@ -1,10 +1,10 @@
 """Introductions and fencing of relays: HELLO, VIEW, REFUSED, GOODBYE (relay rules 8 to 11 and 13).
 
 The relay sends HELLO, with what its site has acknowledged, to every relay on the bridge until it is answered; a HELLO
-makes its sender a peer. A split site has a relay for each half. The claims of the one with the highest epoch count; the
-others get REFUSED: otherwise each half could declare what is lost of its site's messages, and what its site's members
-are. A refused relay still holds, receives and acknowledges for its half. It raises its own epoch only if the relay of
-the higher epoch is not on the bridge.
+makes its sender a peer. A split site has a relay for each half. Only claims of the one with the highest epoch count;
+the others get REFUSED. Otherwise each half could declare which of the site's messages are lost, and which members the
+site has. A refused relay still holds, receives and acknowledges for its half. It raises its own epoch only if the relay
+of the higher epoch is not on the bridge.
 """
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Introducer(RelayPart, IntroducerPort):
     # --- the bridge -------------------------------------------------------------------------------------------------
 
     @on_announcement(BridgeGone)
-    def stop(self, event: BridgeGone) -> None:
+    def bridge_gone(self, event: BridgeGone) -> None:
         self.peers.clear()
         self.answered, self.hello_epochs, self.early_views = {}, {}, {}
         if event.for_good:
@@ -96,8 +96,8 @@ class Introducer(RelayPart, IntroducerPort):
         if not graceful:
             # Members of its site may have vanished with it, and be in another half (relay rule 7).
             self.status.start_grace(peer.site)
-        # What only this relay had not acknowledged is acknowledged now. The others may send no further SEEN, since they
-        # have sent it for everything.
+        # What only this relay had not acknowledged counts as acknowledged by its site from now on. It is computed here,
+        # since the site's other relays may have acknowledged everything and then send no further SEEN.
         if peer.site.acknowledge(self.peers.acknowledged(peer.site.name)):
             self.announce(SiteAcknowledged(peer.site))
         self.status.watch_absent()
@@ -106,7 +106,7 @@ class Introducer(RelayPart, IntroducerPort):
 
     @on_announcement(SyncCompleted)
     def synced(self, event: SyncCompleted) -> None:
-        """What this site has is known now, so HELLO can carry it (relay rule 8)."""
+        """What this site has delivered is known now, so HELLO can carry it (relay rule 8)."""
         self.introduce()
 
     @timer("hello")
@@ -127,8 +127,8 @@ class Introducer(RelayPart, IntroducerPort):
             return
         site, epoch = self.config.site, self.group.view.id
         seen = {name: dict(numbers) for name, numbers in self.acknowledger.acked_out.items()}
-        # VIEW first: if it shows that members vanished, the grace there must begin before SEEN in HELLO counts, which
-        # only the rest has acknowledged (relay rule 7).
+        # VIEW first: if it shows that members vanished, the grace must begin at the other relay before the vector in
+        # HELLO counts there, since only the remaining members have acknowledged that (relay rule 7).
         self.bridge.send_to(to, ViewHeader(site, epoch, self.group.view.members))
         self.bridge.send_to(to, HelloHeader(site, epoch, seen, answer))
         self.topic_filter.send_interest(to)
@@ -142,7 +142,7 @@ class Introducer(RelayPart, IntroducerPort):
         """A remote relay introduces itself: send it everything above what its site has acknowledged (relay rule 8)."""
         src = batch.src
         if header.answer and self.hello_epochs.get(src) == self.group.view.id:
-            # An answer to the HELLO of an earlier view does not prove that the one of this view arrived.
+            # Only then: an answer to the HELLO of an earlier view does not prove that the HELLO of this view arrived.
             self.answered[src] = self.group.view.id
         if header.site == self.config.site:
             self.duplicate_sites.hello_received(src, header.epoch)
@@ -152,7 +152,7 @@ class Introducer(RelayPart, IntroducerPort):
             return self.drop("implausible_dropped", batch, f"epoch {header.epoch} is far ahead", header)
         site = self.site_of(header)
         if site.goodbye_epoch is not None and header.epoch <= site.goodbye_epoch:
-            # It was under way when its relay sent GOODBYE, or answers a HELLO of this relay while that one leaves.
+            # It was under way when its relay sent GOODBYE, or that relay answered a HELLO while it left.
             return self.drop("hello_after_goodbye", batch, f"its relay sent GOODBYE in epoch {site.goodbye_epoch}",
                              header)
         seen = header.seen.get(self.config.site, {})
@@ -188,9 +188,9 @@ class Introducer(RelayPart, IntroducerPort):
             site = self.table.add(header.site)
             seen = header.seen.get(self.config.site, {})
             if seen:
-                # It has messages of this site, so an earlier relay had it in its table: one that crashed before it
-                # could multicast the table, or one of another half. What it has is acknowledged. A grace keeps
-                # everything all the same: other members there may have less, and members here may hold it for them.
+                # It has messages of this site, so an earlier relay of this site had it in its table: a relay that
+                # crashed before it multicast the table, or one of another half. What it has counts as acknowledged. A
+                # grace keeps everything all the same: other members there may have less, and members here may hold it.
                 site.acknowledge(seen)
                 self.status.start_grace(site, kept={})
             else:
@@ -209,7 +209,7 @@ class Introducer(RelayPart, IntroducerPort):
             return
         site = self.table.get(header.site)
         if site is None:
-            self.early_views[src] = header                # the HELLO of its relay follows, and makes the site known
+            self.early_views[src] = header                # the HELLO that follows makes the site known
         elif not site.accepts(header.epoch):
             self.refuse(site, src, header)
         elif site.view_epoch != header.epoch or site.members != header.members:
@@ -246,8 +246,9 @@ class Introducer(RelayPart, IntroducerPort):
     def on_refused(self, header: RefusedHeader, batch: Batch) -> None:
         """This relay is fenced. If the relay of the higher epoch is not on the bridge, raise the view above that epoch.
 
-        If it is there, it serves the site, and the two halves merge once their network is whole (relay rule 11).
-        Without raising, a site whose members have all restarted would be refused for ever: its views count from 1.
+        If it is on the bridge, its claims count for the site, and the two halves merge once their network is whole
+        (relay rule 11). Without raising, a site whose members have all restarted would be refused for ever, since its
+        views count from 1 again.
         """
         self.count("fenced")
         own, view = self.group.view.id, self.bridge.view

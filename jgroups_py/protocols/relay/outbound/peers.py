@@ -36,11 +36,11 @@ class RelayPeer:
     in_flight_bytes: int = 0
     progress_ns: int = 0                             # when it last acknowledged, or the cursor last went back
     interest: Interest = EVERYTHING                  # the topics to which members of its site have subscribed
-    waiting_numbers: dict[Address, HeldBatch] = attrs.Factory(dict)   # origin -> numbers below the cursor, not sent yet
+    deferred_numbers: dict[Address, HeldBatch] = attrs.Factory(dict)   # origin -> numbers to be sent later
     base_epoch: ViewId | None = None                 # this relay's epoch in which it last sent BASE to the peer
 
     def enter(self, epoch: ViewId) -> None:
-        """The peer's messages are of this epoch from now on."""
+        """The peer's site is in this epoch from now on."""
         self.epoch = epoch
 
     def base_sent(self, epoch: ViewId) -> None:
@@ -48,23 +48,24 @@ class RelayPeer:
         self.base_epoch = epoch
 
     def subscribe(self, interest: Interest) -> None:
-        """Its site's interest changed; numbers that wait stay as they are."""
+        """Its site's interest changed. Numbers that wait are sent: the relay there refuses those it wants."""
         self.interest = interest
 
-    def put_aside(self, origin: Address, held: HeldBatch) -> None:
-        """Let numbers without payloads wait, to be sent with what follows them."""
-        self.waiting_numbers[origin] = held
+    def defer_numbers(self, origin: Address, held: HeldBatch) -> None:
+        """Let numbers without payloads wait, to be joined with those that follow."""
+        self.deferred_numbers[origin] = held
 
-    def take_aside(self, origin: Address) -> Iterator[HeldBatch]:
+    def take_deferred(self, origin: Address) -> Iterator[HeldBatch]:
         """Take the numbers that wait, if there are any."""
-        held = self.waiting_numbers.pop(origin, None)
+        held = self.deferred_numbers.pop(origin, None)
         if held is not None:
             yield held
 
     def base(self, origin: Address) -> int:
         """Nothing below this number will be sent to the peer's site any more.
 
-        While a grace runs it is below what the site has acknowledged: members that were cut off may need the rest.
+        While a grace runs it is below what the site has acknowledged, since members there that were cut off may need
+        what the others have (relay rule 7).
         """
         return self.site.trimmable.get(origin, 1)
 
@@ -87,23 +88,23 @@ class RelayPeer:
         return rose
 
     def go_back(self, numbers: Numbers, now_ns: int) -> None:
-        """Send again from these numbers on, where they are below the cursor."""
+        """Move the cursor back to these numbers, where they are below it: what follows is sent again."""
         for origin, number in numbers.items():
             if number < self.cursor.get(origin, 1):
                 self.cursor[origin] = number
                 for _, nbytes in self.in_flight.pop(origin, ()):
                     self.in_flight_bytes -= nbytes
-                waiting = self.waiting_numbers.pop(origin, None)
+                waiting = self.deferred_numbers.pop(origin, None)
                 if waiting is not None and waiting.first < number:
-                    self.waiting_numbers[origin] = waiting.cut(waiting.first, number)
+                    self.deferred_numbers[origin] = waiting.cut(waiting.first, number)
         self.progress_ns = now_ns
 
     def abandon_in_flight(self) -> None:
         """The site went OFFLINE: what is in flight will not be acknowledged, and does not fill the window any more."""
-        self.in_flight, self.in_flight_bytes, self.waiting_numbers = {}, 0, {}
+        self.in_flight, self.in_flight_bytes, self.deferred_numbers = {}, 0, {}
 
     def limit(self, unsynced: int | None, origin: Address) -> int | None:
-        """The number at which to stop sending an origin: the mark of a drain, or the first that is not on disk yet."""
+        """The number before which to stop sending an origin: the mark of a drain, or the first not on disk yet."""
         drained = None if self.site.draining is None else self.site.draining.get(origin, 1)
         return drained if unsynced is None else unsynced if drained is None else min(drained, unsynced)
 

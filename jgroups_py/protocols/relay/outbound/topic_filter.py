@@ -2,12 +2,12 @@
 
 Such a batch is replaced by one of as many empty messages, marked PassedBy with its topics. So it is numbered,
 disseminated, acknowledged, replayed and counted like any other: contiguous prefixes, vectors and the ledger do not
-depend on topics. Neighbouring batches of this kind wait for each other, `PASSED_WAIT_NS` at most, and become one.
+depend on topics. Consecutive batches of this kind are joined: each waits for the next one, `PASSED_WAIT_NS` at most.
 
 A site's interest is what TOPICS, above, reports to its coordinator. Until all members of a new view have reported, it
-is everything. The relay sends it to every other relay. A sender may have chosen by an interest that has changed
-meanwhile; so the receiving relay checks again, refuses numbers of topics that are subscribed by now, and requests the
-messages.
+is everything. The relay sends it to every other relay. The sending relay may have filtered by an interest that has
+changed meanwhile. So the receiving relay checks again, refuses numbers of topics that are subscribed by now, and
+requests the messages.
 """
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class TopicFilter(RelayPart, TopicFilterPort):
 
     def __init__(self, layer: RelayPort) -> None:
         super().__init__(layer)
-        self.mine: Interest = EVERYTHING             # of this site
+        self.own_interest: Interest = EVERYTHING     # of this site
         self.used = False                            # this stack has TOPICS
 
     # --- the interest of this site ------------------------------------------------------------------------------------
@@ -62,32 +62,32 @@ class TopicFilter(RelayPart, TopicFilterPort):
         This part handles a view change before any that sends HELLO, so the interest of an earlier view is not sent.
         """
         if event.joined or not self.group.is_relay:
-            self.set(EVERYTHING)
+            self.set_interest(EVERYTHING)
 
     @on(SiteInterest)
     def interest_changed(self, event: SiteInterest) -> object:
         """From TOPICS, above: the interest of all members of this site."""
         self.used = True
         if self.group.is_relay:
-            self.set(event.interest)
+            self.set_interest(event.interest)
         return STOP
 
-    def set(self, interest: Interest) -> None:
-        """Change this site's interest, and send it to all peers."""
-        if interest == self.mine:
+    def set_interest(self, interest: Interest) -> None:
+        """Set this site's interest; if it changed, send it to all peers."""
+        if interest == self.own_interest:
             return
-        self.mine = interest
+        self.own_interest = interest
         if self.group.is_relay:
             for peer in self.peers:
                 self.send_interest(peer.address)
 
     def send_interest(self, to: Address) -> None:
         if self.used:
-            self.bridge.send_to(to, SiteInterestHeader(self.mine))
+            self.bridge.send_to(to, SiteInterestHeader(self.own_interest))
 
     def refuses(self, batch: Batch) -> bool:
         mark = batch.headers[-1] if batch.headers else None
-        return isinstance(mark, PassedBy) and self.mine.meets(mark.topics)
+        return isinstance(mark, PassedBy) and self.own_interest.meets(mark.topics)
 
     def refuse(self, peer: RelayPeer, batch: Batch) -> None:
         self.drop("passed_by_refused", batch, "only its numbers came, and a member has subscribed to its topics by now")
@@ -107,25 +107,25 @@ class TopicFilter(RelayPart, TopicFilterPort):
         peer.subscribe(header.interest)
         return None
 
-    def passing(self, peer: RelayPeer, origin: Address, held: HeldBatch) -> Iterator[HeldBatch]:
+    def filtered(self, peer: RelayPeer, origin: Address, held: HeldBatch) -> Iterator[HeldBatch]:
         """What to send of a batch now. Numbers that wait go first: a peer gets an origin's numbers in order (relay rule
         3)."""
         mark = passed_by(held.batch, peer.interest)
         if mark is None:
-            yield from peer.take_aside(origin)
+            yield from peer.take_deferred(origin)
             yield held
             return
         self.drop("passed_by", held.batch, "no member there has subscribed to its topics; its numbers are sent")
-        before = peer.waiting_numbers.get(origin)
+        before = peer.deferred_numbers.get(origin)
         both = None if before is None else joined(before, held, mark)
         if both is None:
-            yield from peer.take_aside(origin)
-        peer.put_aside(origin, _numbers(held, held.first, held.batch.count, mark.topics) if both is None else both)
+            yield from peer.take_deferred(origin)
+        peer.defer_numbers(origin, _numbers(held, held.first, held.batch.count, mark.topics) if both is None else both)
         self.set_timer_once("passed", PASSED_WAIT_NS)
 
-    def waiting(self, peer: RelayPeer) -> Iterator[tuple[Address, HeldBatch]]:
-        for origin in list(peer.waiting_numbers):
-            for held in peer.take_aside(origin):
+    def deferred(self, peer: RelayPeer) -> Iterator[tuple[Address, HeldBatch]]:
+        for origin in list(peer.deferred_numbers):
+            for held in peer.take_deferred(origin):
                 yield origin, held
 
 

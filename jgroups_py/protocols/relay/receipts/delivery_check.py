@@ -48,7 +48,7 @@ DELIVERED_BEFORE = 0                         # instead of a number: any answer i
 class RunningCheck:
     """Whether all members have everything below `number`.
 
-    checked_number: as in CHECK; missing: members that have not answered; lost: the ranges that some of them lost.
+    checked_number: as in CHECK; missing: members that have not answered; lost: the ranges that some members never get.
     """
 
     number: int
@@ -90,8 +90,10 @@ class DeliveryCheck(RelayPart, DeliveryCheckPort):
         return self.start_check(key)
 
     def start_check(self, key: Key) -> None:
-        """Start the next check of an origin, unless one runs. Not beyond what was multicast in the group so far: no
-        member can answer for the rest yet, and the check would delay the receipts below.
+        """Start the next check of an origin, unless one runs.
+
+        It ends at what was multicast in the group so far: no member can answer for the rest yet, and such a check would
+        delay the receipts for lower numbers.
         """
         required = self.required.get(key)
         if required is None or key in self.running:
@@ -103,7 +105,7 @@ class DeliveryCheck(RelayPart, DeliveryCheckPort):
         before = origin == self.me and number <= self.view_start
         checked_number = DELIVERED_BEFORE if before else number
         self.running[key] = RunningCheck(number, checked_number, dict.fromkeys(self.group.view.members))
-        self.count("polls")
+        self.count("delivery_checks")
         self.send(Check({site: {origin: checked_number}}), dest=None, flags=RELIABLE)
 
     def _sent(self, key: Key) -> int:
@@ -114,7 +116,7 @@ class DeliveryCheck(RelayPart, DeliveryCheckPort):
         return self.disseminator.wanted(site, origin, 1)
 
     @receives(Checked)
-    def answered(self, header: Checked, batch: Batch) -> None:
+    def checked_received(self, header: Checked, batch: Batch) -> None:
         """A member has delivered what CHECK names."""
         member = batch.src
         if header.view_id != self.group.view.id:
@@ -142,7 +144,7 @@ class DeliveryCheck(RelayPart, DeliveryCheckPort):
     # --- answering --------------------------------------------------------------------------------------------------
 
     @receives(Check)
-    def check(self, header: Check, batch: Batch) -> None:
+    def check_received(self, header: Check, batch: Batch) -> None:
         """Answer now, or when everything that CHECK names is delivered. A later CHECK replaces an earlier one."""
         for site, numbers in header.vector.items():
             for origin, number in numbers.items():
@@ -153,18 +155,19 @@ class DeliveryCheck(RelayPart, DeliveryCheckPort):
     def _may_check(self, site: str, origin: Address, checker: Address) -> bool:
         if site == self.config.site:
             return checker == origin
-        # Before SYNC the number of an origin may differ here and at the relay by what was not meant for this member.
+        # Before SYNC this member's next number of an origin may be higher or lower than the relay's, since messages may
+        # lie between that were not meant for this member. An answer would compare numbers that do not fit.
         return checker == self.group.view.coordinator and self.synchronizer.synced
 
     @on_announcement(PrefixDelivered)
     def delivered(self, event: PrefixDelivered) -> None:
-        """More of an origin was delivered: perhaps all that a CHECK names."""
+        """More of an origin was delivered, perhaps all that a waiting CHECK names."""
         if (event.site, event.origin) in self.unanswered:
             self._answer([(event.site, event.origin)])
 
     @on_announcement(PrefixSkipped)
     def skipped(self, event: PrefixSkipped) -> None:
-        """This member never gets these: they are lost for it, or were sent before the first that was meant for it."""
+        """This member never gets these: they are lost for it, or were sent before messages were meant for it."""
         if event.first >= event.stop:
             return
         gaps = self.gaps.setdefault(event.origin, [])
@@ -186,7 +189,7 @@ class DeliveryCheck(RelayPart, DeliveryCheckPort):
         for checker, (vector, lost) in answers.items():
             answer = Checked(self.group.view.id, vector, lost)
             if checker == self.me:
-                self.answered(answer, Batch(self.me, self.me))
+                self.checked_received(answer, Batch(self.me, self.me))
             else:
                 self.send(answer, checker, flags=RELIABLE)
 
@@ -198,8 +201,8 @@ class DeliveryCheck(RelayPart, DeliveryCheckPort):
     def _gaps_are_settled(self, key: Key) -> bool:
         """Whether it is certain which messages of an origin this member never gets.
 
-        Not between a merge and ENDS, since virtual synchrony does not cover the other half; nor while NAKACK has
-        reported a loss and the origin's next message has not shown which of RELAY's numbers it concerns.
+        Between a merge and ENDS it is not, since virtual synchrony promises nothing about messages of the other half.
+        Nor is it after NAKACK reported a loss, until the origin's next message shows which of RELAY's numbers are lost.
         """
         divergence = self.divergence
         return key[0] != self.config.site or (divergence.settled and key[1] not in divergence.nakack_losses)
@@ -213,7 +216,7 @@ class DeliveryCheck(RelayPart, DeliveryCheckPort):
 
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:
-        """CHECKs of an earlier view need no answer; what is required is checked again, with the members of this one."""
+        """CHECKs of an earlier view need no answer; what is required is checked anew, by the members of this view."""
         self.unanswered, self.running, self.done = {}, {}, {}
         self.view_start = self.numbering.numbers.get(self.me, 1)
         if not self.group.is_relay:

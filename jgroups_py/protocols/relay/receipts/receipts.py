@@ -36,9 +36,11 @@ ALL_SITES = "*"
 
 
 @attrs.define(eq=False)
-class Wait:
-    """A message of this member. sites: those that do not have it yet; views: site -> the views whose members have
-    it."""
+class PendingReceipt:
+    """A message of this member for which the application waits.
+
+    sites: those that do not have it yet; views: site -> the views whose members have it.
+    """
 
     ticket: int
     number: int
@@ -69,7 +71,7 @@ class ReceiptTracker(RelayPart, ReceiptsPort):
     def __init__(self, layer: RelayPort) -> None:
         super().__init__(layer)
         # Of the origin: site -> ticket -> message, in order of the messages' numbers
-        self.waits: dict[str, dict[int, Wait]] = {}
+        self.pending: dict[str, dict[int, PendingReceipt]] = {}
         # Of the relay:
         self.awaited: Vector = {}                            # site -> origin -> the number in its AWAIT
         self.settlements: dict[tuple[Address, Address], Settlement] = {}     # (remote relay, origin) -> its SETTLED
@@ -82,16 +84,16 @@ class ReceiptTracker(RelayPart, ReceiptsPort):
         number = self.numbering.coming_number
         self.send_gate.multicast(Batch(self.me, None, (event.payload,), event.headers, event.flags))
         sites = dict.fromkeys(self._all_sites() if ALL_SITES in event.sites else event.sites)
-        wait = Wait(event.ticket, number, sites)
+        receipt = PendingReceipt(event.ticket, number, sites)
         for site in sites:
-            self.waits.setdefault(site, {})[event.ticket] = wait
+            self.pending.setdefault(site, {})[event.ticket] = receipt
         self.end_lost()
         self.set_timer("await", 0)
         return STOP
 
     @on(StopWaiting)
     def stop_waiting(self, event: StopWaiting) -> object:
-        """The application does not wait for this receipt any more."""
+        """The application no longer waits for this receipt."""
         self.give_up(event.ticket)
         return STOP
 
@@ -100,16 +102,19 @@ class ReceiptTracker(RelayPart, ReceiptsPort):
 
     def give_up(self, ticket: int) -> None:
         """Stop waiting for a receipt."""
-        for waits in self.waits.values():
-            waits.pop(ticket, None)
+        for receipts in self.pending.values():
+            receipts.pop(ticket, None)
 
     @timer("await")
-    def ask(self) -> None:
-        """Send AWAIT with the latest awaited number of each site; again on a timer."""
-        self.waits = {site: waits for site, waits in self.waits.items() if waits}
-        if not self.waits:
+    def send_await(self) -> None:
+        """Send AWAIT with the highest awaited number of each site; again on a timer.
+
+        For the own site no AWAIT is needed: this member is the origin, and checks its group itself.
+        """
+        self.pending = {site: receipts for site, receipts in self.pending.items() if receipts}
+        if not self.pending:
             return
-        sites = {site: next(reversed(waits.values())).number + 1 for site, waits in self.waits.items()}
+        sites = {site: next(reversed(receipts.values())).number + 1 for site, receipts in self.pending.items()}
         own = sites.pop(self.config.site, None)
         self.set_timer("await", self.config.resend_interval_ns)
         if sites and self.group.is_relay:
@@ -120,63 +125,66 @@ class ReceiptTracker(RelayPart, ReceiptsPort):
             self.delivery_check.require(self.config.site, self.me, own)
 
     @receives(Granted)
-    def granted(self, header: Granted, batch: Batch) -> None:
+    def granted_received(self, header: Granted, batch: Batch) -> None:
         """All members of a site have this member's messages below a number, except the lost ranges."""
-        waits = self.waits.get(header.site, {})
-        for wait in list(takewhile(lambda wait: wait.number < header.number, waits.values())):
-            if within(wait.number, header.lost):
-                self._end(wait, header.site)
+        receipts = self.pending.get(header.site, {})
+        for receipt in list(takewhile(lambda receipt: receipt.number < header.number, receipts.values())):
+            if within(receipt.number, header.lost):
+                self._end(receipt, header.site)
                 continue
-            del waits[wait.ticket], wait.sites[header.site]
-            wait.views[header.site] = header.views
-            if not wait.sites:
-                self._end(wait)
+            del receipts[receipt.ticket], receipt.sites[header.site]
+            receipt.views[header.site] = header.views
+            if not receipt.sites:
+                self._end(receipt)
 
     @on_announcement(SitesChanged)
     def sites_changed(self, event: SitesChanged) -> None:
-        """Statuses and losses may have changed, and with them what no site will have any more."""
+        """Statuses and losses may have changed, so some messages may now never arrive at a site."""
         self.end_lost()
 
     def end_lost(self) -> None:
-        """End the receipts of messages that are lost for a site; while it is OFFLINE: that it has not acknowledged."""
-        for site in self.table:
-            waits = self.waits.get(site.name)
-            if waits:
-                lost, acked = site.lost.get(self.me, ()), site.acked.get(self.me, 1)
-                for wait in list(waits.values()):
-                    if within(wait.number, lost) or (site.status == OFFLINE and wait.number >= acked):
-                        self._end(wait, site.name)
+        """End the receipts of messages that are lost for a site: declared lost, or not acknowledged by an OFFLINE one.
 
-    def _end(self, wait: Wait, lost_for: str = "") -> None:
-        self.give_up(wait.ticket)
+        A site that is OFFLINE gets nothing of what it has not acknowledged (relay rule 14), so waiting would not end.
+        """
+        for site in self.table:
+            receipts = self.pending.get(site.name)
+            if receipts:
+                lost, acked = site.lost.get(self.me, ()), site.acked.get(self.me, 1)
+                for receipt in list(receipts.values()):
+                    if within(receipt.number, lost) or (site.status == OFFLINE and receipt.number >= acked):
+                        self._end(receipt, site.name)
+
+    def _end(self, receipt: PendingReceipt, lost_for: str = "") -> None:
+        self.give_up(receipt.ticket)
         self.count("receipts_lost" if lost_for else "receipts")
-        self.emit(Receipt(wait.ticket, wait.views, lost_for))
+        self.emit(Receipt(receipt.ticket, receipt.views, lost_for))
 
     # --- the origin's relay -----------------------------------------------------------------------------------------
 
     @receives(Await)
-    def awaits(self, header: Await, batch: Batch) -> None:
-        """A member of this site waits for other sites. A member that is not the relay yet keeps it until it is."""
+    def await_received(self, header: Await, batch: Batch) -> None:
+        """A member of this site waits for other sites. A member that is not the relay yet keeps AWAIT until it is."""
         self.await_sites(batch.src, header.sites)
 
     def await_sites(self, origin: Address, sites: dict[str, int]) -> None:
-        """Have the relays of other sites check when their members have an origin's messages."""
+        """Send AWAIT_SETTLED for an origin's messages to the relays of other sites."""
         for site, number in sites.items():
             numbers = self.awaited.setdefault(site, {})
             numbers[origin] = max(number, numbers.get(origin, 1))
-            self.bridge.to_relays_of(site, AwaitSettled({origin: number}))
+            self.bridge.send_to_relays_of(site, AwaitSettled({origin: number}))
 
     @on_announcement(PeerIntroduced)
-    def peer_came(self, event: PeerIntroduced) -> None:
-        """HELLO of a relay: it may be new, and without the AWAIT_SETTLED of its predecessor."""
+    def peer_introduced(self, event: PeerIntroduced) -> None:
+        """HELLO of a relay: after a failover it has not received the AWAIT_SETTLED that its predecessor got."""
         peer = event.peer
         numbers = self.awaited.get(peer.site.name)
         if numbers:
             self.bridge.send_to(peer.address, AwaitSettled(dict(numbers)))
 
     @receives_from_bridge(Settled)
-    def settled(self, header: Settled, batch: Batch) -> None:
-        """A remote relay: all members of its view have these messages, except the lost ranges."""
+    def settled_received(self, header: Settled, batch: Batch) -> None:
+        """From a remote relay: all members of its view have these messages, except the lost ranges."""
         src = batch.src
         peer = self.peers.get(src)
         if peer is None:
@@ -189,7 +197,11 @@ class ReceiptTracker(RelayPart, ReceiptsPort):
         return None
 
     def _grant(self, site: str, origin: Address) -> None:
-        """Report to the origin how far all relays of a site on the bridge have settled: the lowest of them."""
+        """Report to the origin the lowest number that all relays of a site on the bridge have settled.
+
+        Nothing is reported while one of them has not answered, or while the accepted relay is not on the bridge: its
+        half may lack the messages.
+        """
         awaited = self.awaited.get(site, {}).get(origin)
         peers = self.peers.of(site)
         reports = [self.settlements.get((peer.address, origin)) for peer in peers]
@@ -203,7 +215,7 @@ class ReceiptTracker(RelayPart, ReceiptsPort):
             del self.awaited[site][origin]
             self._drop_settlements(origin, peers)
         if origin == self.me:
-            self.granted(header, Batch(self.me, self.me))
+            self.granted_received(header, Batch(self.me, self.me))
         else:
             self.send(header, origin, flags=RELIABLE)
 
@@ -211,10 +223,10 @@ class ReceiptTracker(RelayPart, ReceiptsPort):
         for peer in peers:
             self.settlements.pop((peer.address, origin), None)
 
-    # --- the relay of the site that is to have it -------------------------------------------------------------------
+    # --- the relay of a site that is awaited ------------------------------------------------------------------------
 
     @receives_from_bridge(AwaitSettled)
-    def wanted(self, header: AwaitSettled, batch: Batch) -> None:
+    def await_settled_received(self, header: AwaitSettled, batch: Batch) -> None:
         """A remote relay waits until all members of this site have these messages."""
         peer = self.peers.get(batch.src)
         if peer is None:
@@ -225,18 +237,18 @@ class ReceiptTracker(RelayPart, ReceiptsPort):
 
     def settled_here(self, site: str, origin: Address, number: int, lost: Ranges) -> None:
         if site == self.config.site:
-            return self.granted(Granted(site, number, lost, (self.group.view.id,)), Batch(self.me, self.me))
+            return self.granted_received(Granted(site, number, lost, (self.group.view.id,)), Batch(self.me, self.me))
         header = Settled(self.group.view.id, {origin: number}, {origin: lost} if lost else {})
-        return self.bridge.to_relays_of(site, header)
+        return self.bridge.send_to_relays_of(site, header)
 
     # --- every member -------------------------------------------------------------------------------------------------
 
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:
-        """There may be a new relay: the origin repeats AWAIT, at once."""
+        """A new relay has no AWAIT of this member yet, so it is repeated at once."""
         if not self.group.is_relay:
             self.awaited, self.settlements = {}, {}
-        if any(self.waits.values()):
+        if any(self.pending.values()):
             self.set_timer("await", 0)
 
     @on_announcement(OriginForgotten)

@@ -178,7 +178,7 @@ class SiteDecisions(RelayPart, SiteStatusPort):
     def send_standing(self, site: Site, *, missed: bool = False) -> None:
         """Report to the site's relays which status it has here."""
         header = StandingHeader(self.config.site, self.group.view.id, site.status, site.forbidden, missed)
-        self.bridge.to_relays_of(site.name, header)
+        self.bridge.send_to_relays_of(site.name, header)
 
     @receives_from_bridge(StandingHeader)
     def on_standing(self, header: StandingHeader, batch: Batch) -> None:

@@ -18,10 +18,10 @@ from jgroups_py.protocols.relay.headers import NeedHeader, Numbers, Vector
 from jgroups_py.protocols.relay.headers.state import (
     Key,
     Keyed,
-    StateAsk,
-    StateCover,
+    SiteStateRequestHeader,
     StateFailed,
     StateFetch,
+    StateFixed,
     StateInstall,
     StateMore,
     StatePause,
@@ -53,10 +53,10 @@ class StateInTransit:
 
     remote: the bridge address of the other relay; unpaused: members that have not answered PAUSE; cut: the next number
     of each member when it paused; vector: that of the state, once it is fixed; stops: member -> byte up to which it has
-    room.
+    room; requested_stop: the byte up to which the last MORE requested it.
     """
 
-    ask: StateAsk
+    request: SiteStateRequestHeader
     remote: Address
     unpaused: dict[Address, None]
     cut: Numbers
@@ -80,17 +80,16 @@ class StateForwarder(RelayPart, StateForwarderPort):
     def __init__(self, layer: RelayPort) -> None:
         super().__init__(layer)
         self.fetch: StateInTransit | None = None
-        self.put_off: dict[str, dict[Address, None]] = {}        # site -> origins not disseminated meanwhile
+        self.deferred: dict[str, dict[Address, None]] = {}        # site -> origins not disseminated meanwhile
         self.routes: dict[Key, tuple[Address, Address]] = {}     # attempt -> (bridge address of its relay, provider)
 
-    # --- the relay of the requesting site
-    # ------------------------------------------------------------------------------------------
+    # --- the relay of the requesting site ---------------------------------------------------------------------------
 
-    @receives(StateAsk)
-    def ask(self, header: StateAsk, batch: Batch) -> None:
+    @receives(SiteStateRequestHeader)
+    def request_received(self, header: SiteStateRequestHeader, batch: Batch) -> None:
         """A member of this site requests the state of another one: have all members pause first."""
         peer = self.peers.accepted(header.site)
-        if self.fetch is not None and self.fetch.ask.asker == header.asker:
+        if self.fetch is not None and self.fetch.request.requester == header.requester:
             self.abandon("the member that asked tries again")
         if not (self.group.is_relay and self.synchronizer.complete):
             return self.refuse_attempt(header, "the relay of the own site is not ready")
@@ -104,9 +103,9 @@ class StateForwarder(RelayPart, StateForwarderPort):
         self.set_timer("state_stall", header.timeout_ns // 2)
         return self.send(StatePause(*header.key, self.group.view.id), dest=None, flags=RELIABLE)
 
-    def refuse_attempt(self, header: StateAsk, reason: str) -> None:
+    def refuse_attempt(self, header: SiteStateRequestHeader, reason: str) -> None:
         """The attempt cannot start now; the member makes a new one later."""
-        self.send(StateFailed(*header.key, reason, False), header.asker, flags=RELIABLE)
+        self.send(StateFailed(*header.key, reason, False), header.requester, flags=RELIABLE)
 
     @receives(StatePaused)
     def paused(self, header: StatePaused, batch: Batch) -> None:
@@ -121,12 +120,12 @@ class StateForwarder(RelayPart, StateForwarderPort):
         if not fetch.unpaused:
             vector = raised(copied(self.delivery.seen), self.disseminator.next_out)
             vector[self.config.site] = dict(fetch.cut)
-            ask = fetch.ask
-            self.bridge.send_to(fetch.remote, StateFetch(*ask.key, ask.target, vector, ask.timeout_ns))
+            request = fetch.request
+            self.bridge.send_to(fetch.remote, StateFetch(*request.key, request.target, vector, request.timeout_ns))
 
-    @receives_from_bridge(StateCover)
-    def covered(self, header: StateCover, batch: Batch) -> None:
-        """The state is fixed at a vector; the members may begin to take it."""
+    @receives_from_bridge(StateFixed)
+    def state_fixed(self, header: StateFixed, batch: Batch) -> None:
+        """The state is fixed at a vector, which all members install with it."""
         if not self._is_peer(header, batch):
             return
         src = batch.src
@@ -135,13 +134,13 @@ class StateForwarder(RelayPart, StateForwarderPort):
             fetch.vector = header.vector
             self.cancel_timer("state_stall")
             self.set_timer("state_alive", ALIVE_NS)
-            self.send(StateStart(*header.key, self.multicast_here(fetch.cut)), dest=None, flags=RELIABLE)
+            self.send(StateStart(*header.key, self.multicast_in_view(fetch.cut)), dest=None, flags=RELIABLE)
 
-    def multicast_here(self, cut: Numbers) -> Numbers:
-        """The entries of a cut below which something was multicast in this view: only for these members have to wait.
+    def multicast_in_view(self, cut: Numbers) -> Numbers:
+        """The entries of a cut below which something was multicast in this view: members must deliver only these first.
 
-        Below the others everything is of earlier views: members that were in those have it, and those that joined or
-        merged never get it.
+        Below the other entries everything is of earlier views. Members of those views have delivered it (virtual
+        synchrony), and members that joined or merged never get it, so waiting for it would block the state for ever.
         """
         ends, known = self.numbering.ends, self.synchronizer.known_ends
         return {origin: number for origin, number in cut.items()
@@ -160,14 +159,14 @@ class StateForwarder(RelayPart, StateForwarderPort):
         if stop > fetch.requested_stop:
             fetch.requested_stop = stop
             self.bridge.send_to(fetch.remote, StateMore(*header.key, stop))
-            self.set_timer("state_stall", fetch.ask.timeout_ns // 2)
+            self.set_timer("state_stall", fetch.request.timeout_ns // 2)
 
     @timer("state_alive")
     def alive(self) -> None:
         """On a timer: repeat MORE, so that the provider keeps the state however slowly it is read."""
         fetch = self.fetch
         if fetch is not None and fetch.vector is not None:
-            self.bridge.send_to(fetch.remote, StateMore(*fetch.ask.key, fetch.requested_stop))
+            self.bridge.send_to(fetch.remote, StateMore(*fetch.request.key, fetch.requested_stop))
             self.set_timer("state_alive", ALIVE_NS)
 
     @receives_from_bridge(StatePiece)
@@ -192,19 +191,19 @@ class StateForwarder(RelayPart, StateForwarderPort):
         self.disseminator.skip_to(vector)
         self.resume()
 
-    def puts_off(self, site: str, origin: Address) -> bool:
-        """While a state is on its way: note the origin, so that its messages are requested afterwards."""
+    def defers(self, site: str, origin: Address) -> bool:
+        """While a state is on its way: record the origin, so that its messages are requested afterwards."""
         if self.fetch is None:
             return False
-        self.put_off.setdefault(site, {})[origin] = None
+        self.deferred.setdefault(site, {})[origin] = None
         return True
 
     def resume(self) -> None:
         """No state is on its way any more: request what was not disseminated meanwhile."""
-        put_off, self.put_off = self.put_off, {}
-        for site, origins in put_off.items():
+        deferred, self.deferred = self.deferred, {}
+        for site, origins in deferred.items():
             numbers = {origin: self.disseminator.wanted(site, origin, 1) for origin in origins}
-            self.bridge.to_relays_of(site, NeedHeader(numbers))
+            self.bridge.send_to_relays_of(site, NeedHeader(numbers))
 
     @property
     def is_fetching(self) -> bool:
@@ -220,7 +219,7 @@ class StateForwarder(RelayPart, StateForwarderPort):
         fetch, self.fetch = self.fetch, None
         self.cancel_timer("state_stall")
         if fetch is not None:
-            failed = StateFailed(*fetch.ask.key, reason, final)
+            failed = StateFailed(*fetch.request.key, reason, final)
             self.count("states_failed")
             self.send(failed, dest=None, flags=RELIABLE)
             self.bridge.send_to(fetch.remote, failed)
@@ -229,35 +228,34 @@ class StateForwarder(RelayPart, StateForwarderPort):
     def current(self, header: Keyed) -> StateInTransit | None:
         """The fetch under way, if the header is of the same attempt."""
         fetch = self.fetch
-        if fetch is None or fetch.ask.key != header.key:
+        if fetch is None or fetch.request.key != header.key:
             return None
         return fetch
 
     def failed_received(self, header: StateFailed, src: Address) -> None:
-        if self.current(header) is not None and src == header.asker:
+        if self.current(header) is not None and src == header.requester:
             self.abandon(header.reason)
-        self.onward(header)
+        self.to_requesting_site(header)
 
-    # --- the relay of the providing site
-    # ---------------------------------------------------------------------------------------
+    # --- the relay of the providing site ----------------------------------------------------------------------------
 
     @receives_from_bridge(StateFetch)
-    def fetch_for(self, header: StateFetch, batch: Batch) -> None:
+    def fetch_from_bridge(self, header: StateFetch, batch: Batch) -> None:
         """Another site requests a state: of the member that it names, if that is still here, else of this relay."""
         if not self._is_peer(header, batch):
             return
         target = next((member for member in self.group.view.members if member == header.target), self.me)
-        for key in [key for key in self.routes if key[0] == header.asker]:
+        for key in [key for key in self.routes if key[0] == header.requester]:
             del self.routes[key]
         self.routes[header.key] = batch.src, target
         self.send(header, target, flags=RELIABLE)
 
-    @receives(StateCover)
-    def cover(self, header: StateCover, batch: Batch) -> None:
-        """The provider in this site has fixed its state: pass that on."""
-        self.onward(header)
+    @receives(StateFixed)
+    def provider_fixed_state(self, header: StateFixed, batch: Batch) -> None:
+        """The provider is in this site: send its vector on to the requesting site."""
+        self.to_requesting_site(header)
 
-    def onward(self, header: Keyed, payloads: tuple[bytes, ...] = ()) -> None:
+    def to_requesting_site(self, header: Keyed, payloads: tuple[bytes, ...] = ()) -> None:
         route = self.routes.get(header.key)
         if route is None:
             return
@@ -280,7 +278,7 @@ class StateForwarder(RelayPart, StateForwarderPort):
             self.to_provider(header)
 
     @receives_from_bridge(StateFailed)
-    def failed_there(self, header: StateFailed, batch: Batch) -> None:
+    def failed_at_other_site(self, header: StateFailed, batch: Batch) -> None:
         """The other site ends an attempt: as its provider, or as the one that requested the state."""
         if not self._is_peer(header, batch):
             return
@@ -309,11 +307,14 @@ class StateForwarder(RelayPart, StateForwarderPort):
 
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:
-        """A new view ends an attempt: joiners have not paused for it, and a member that left may be its provider."""
+        """A new view ends an attempt, since joiners have not paused for it. It ends those through this site if their
+        provider left, or if this member is no longer the relay.
+        """
         fetch, self.fetch = self.fetch, None
         self.cancel_timer("state_stall")
         if fetch is not None and self.group.is_relay:
-            self.bridge.send_to(fetch.remote, StateFailed(*fetch.ask.key, "the view of the asking site changed", False))
+            failed = StateFailed(*fetch.request.key, "the view of the asking site changed", False)
+            self.bridge.send_to(fetch.remote, failed)
             self.resume()
         for key, (remote, provider) in list(self.routes.items()):
             if not self.group.is_relay or provider not in self.group.view:

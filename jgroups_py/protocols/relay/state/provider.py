@@ -16,9 +16,9 @@ from jgroups_py.protocols.relay.headers import Vector
 from jgroups_py.protocols.relay.headers.state import (
     Key,
     Keyed,
-    StateCover,
     StateFailed,
     StateFetch,
+    StateFixed,
     StateMore,
     StatePiece,
 )
@@ -31,7 +31,7 @@ from jgroups_py.windows.pacing import PacedBytes
 
 FIRST_REQUEST = 1 << 32                      # of ProvideState; those of STATE_TRANSFER begin at 1
 MAX_ERROR_CHARS = 1000
-IDLE_NS = seconds(5)                         # MORE comes each second, as long as the state is waited for
+IDLE_NS = seconds(5)                         # without MORE, which the requesting relay repeats each second
 
 
 class StateStream(PacedBytes):
@@ -60,7 +60,7 @@ class StateProvider(RelayPart, StateProviderPort):
 
     def __init__(self, layer: RelayPort) -> None:
         super().__init__(layer)
-        self.waiting: dict[Key, Vector] = {}         # to be covered before the state is fixed
+        self.waiting: dict[Key, Vector] = {}         # what must be delivered here before the state is fixed
         self.streams: dict[Key, StateStream] = {}
         self.requests = FIRST_REQUEST
 
@@ -71,21 +71,23 @@ class StateProvider(RelayPart, StateProviderPort):
     @receives(StateFetch)
     def fetch_received(self, header: StateFetch, batch: Batch) -> None:
         """The relay passes on a request of another site."""
-        for key in [key for key in (*self.waiting, *self.streams) if key[0] == header.asker]:
+        for key in [key for key in (*self.waiting, *self.streams) if key[0] == header.requester]:
             self.end_attempt(key)                    # a member has one attempt at a time: this one replaces the earlier
         if self.transfer.busy:
             return self.answer(StateFailed(*header.key, "the member that was asked is getting a state itself", False))
         self.waiting[header.key] = header.vector
         self.set_timer("state_refuse", header.timeout_ns // 3, header.key)
-        return self.provide_covered()
+        return self.fix_covered_states()
 
     @on_announcement(PrefixDelivered)
     def delivered(self, event: PrefixDelivered) -> None:
-        self.provide_covered()
+        self.fix_covered_states()
 
-    def provide_covered(self) -> None:
-        """Fix each state that is covered now. None while this member takes a state itself: until INSTALL its vector
-        does not match what its application has.
+    def fix_covered_states(self) -> None:
+        """Fix each state whose wanted vector this member has reached.
+
+        None while this member installs a state itself: until INSTALL its vector does not match what its application
+        has, so messages would be missing from the state it provides, or be in it and be delivered again.
         """
         if not self.waiting or self.transfer.installing or self.transfer.open or self.transfer.local:
             return
@@ -111,12 +113,12 @@ class StateProvider(RelayPart, StateProviderPort):
         self.streams[key] = StateStream(key, self.requests)
         self.set_timer("state_idle", IDLE_NS, key)
         self.count("states_provided")
-        self.answer(StateCover(*key, self.vector))
+        self.answer(StateFixed(*key, self.vector))
         self.pass_up(OutputInOrder(ProvideState(self.requests)))
 
     @timer("state_refuse")
     def refuse(self, key: Key) -> None:
-        """On a timer: some message that the requesting site has did not arrive here."""
+        """On a timer: some message that the requesting site has did not arrive here in time."""
         if self.waiting.pop(key, None) is not None:
             self.answer(StateFailed(*key, "the member that was asked does not get hold of all messages that the asking "
                                         "site has", False))
@@ -130,7 +132,7 @@ class StateProvider(RelayPart, StateProviderPort):
         return STOP
 
     def chunk(self, event: StateChunk) -> None:
-        """A piece for a request of this part."""
+        """The application wrote a piece for a request of this part."""
         stream = next((stream for stream in self.streams.values() if stream.request == event.request), None)
         if stream is None:
             return self.drop("unwanted_chunks_dropped", None, f"request {event.request} for a state is over")
@@ -147,7 +149,7 @@ class StateProvider(RelayPart, StateProviderPort):
             self.pump(stream)
 
     def pump(self, stream: StateStream) -> None:
-        """Send what is written and the requesting site has room for; behind it the last piece, or the error."""
+        """Send what is written, as far as the requesting site has room; behind it the last piece, or the error."""
         while (data := stream.read()) is not None:
             self.answer(StatePiece(*stream.key, False, ""), (data,))
         end = stream.end
@@ -156,7 +158,7 @@ class StateProvider(RelayPart, StateProviderPort):
             self.answer(StatePiece(*stream.key, True, end.error[:MAX_ERROR_CHARS]))
 
     def answer(self, header: Keyed, payloads: tuple[bytes, ...] = ()) -> None:
-        """To this site's relay, which passes it on."""
+        """Send to this site's relay, which sends it on to the requesting site."""
         self.send(header, self.group.view.coordinator, payloads, RELIABLE)
 
     @timer("state_idle")
@@ -169,7 +171,7 @@ class StateProvider(RelayPart, StateProviderPort):
 
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:
-        """Attempts went through the relay: with another one they are over, and the requesting members make new ones."""
+        """Attempts go through the relay. A new relay ends them, and the requesting members start new ones."""
         if self.group.previous is not None and not self.group.relay_changed:
             return
         for key in (*self.waiting, *self.streams):

@@ -1,16 +1,18 @@
 """A state of another site, while all members go on sending (relay rule 16): the side of the requesting site's members.
 
-    member --ASK--> its relay --PAUSE--> all members: each keeps its multicasts back and answers PAUSED
+    member --REQUEST--> its relay --PAUSE--> all members: each keeps its multicasts back and answers PAUSED
                     its relay --FETCH(vector of the site)--> other relay --> provider: waits until it has that, too
-    all members <--START-- its relay <--COVER(vector of the state)-- other relay <-- provider: fixes the state there
+    all members <--START-- its relay <--FIXED(vector of the state)-- other relay <-- provider: fixes the state there
     all members <--PIECE-- ...        as far as MORE of all members allows
     all members <--INSTALL-- its relay: the state is complete; every member continues above its vector
 
-All members of the site take the state, since all have missed the same. From PAUSE to INSTALL nothing else is delivered
-that the state may hold: the relay disseminates nothing, the members multicast nothing, and each begins to take the
-state when it has delivered what the others multicast before. Only INSTALL changes vectors. So a failed attempt changes
-nothing, and what was kept back follows. An attempt fails when the view of either site changes, a relay leaves the
-bridge, a member refuses, or time runs out; then the requesting member starts another one, until its timeout is over.
+All members of the site install the state, since all have missed the same messages. The state must contain exactly what
+is not delivered besides it. So from PAUSE to INSTALL the relay disseminates nothing and the members multicast nothing,
+and a member passes the state up only after it has delivered what was multicast in its site before the pause.
+
+Only INSTALL changes vectors. So a failed attempt changes nothing, and what was kept back follows. An attempt fails when
+the view of either site changes, a relay leaves the bridge, a member refuses, or time runs out. Then the requesting
+member starts another attempt, until its timeout is over.
 """
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ from jgroups_py.protocols.relay.group import LocalGroup
 from jgroups_py.protocols.relay.headers import Numbers
 from jgroups_py.protocols.relay.headers.state import (
     Key,
-    StateAsk,
+    SiteStateRequestHeader,
     StateFailed,
     StateInstall,
     StateMore,
@@ -50,8 +52,8 @@ from jgroups_py.stack.protocol import STOP, on, receives, timer
 
 WINDOW_BYTES = 1 << 20                       # on their way to the members of the requesting site
 RETRY_NS = millis(300)
-AGAIN_NS = seconds(2)                        # without any answer, not even that the attempt failed
-MOST_BEGUN = 5                               # attempts that may fail while the state arrives
+UNANSWERED_NS = seconds(2)                   # then the next attempt starts: not even a failure was reported
+MAX_BEGUN = 5                                # attempts that may fail while the state arrives
 GATE = "state"
 
 
@@ -74,8 +76,11 @@ class StateRequest:
 
 @attrs.define(eq=False)
 class StateInstallAttempt:
-    """The attempt in which this member takes part. cut: what is to be delivered before the state (None: not known
-    yet)."""
+    """The attempt in which this member takes part.
+
+    cut: what this member must have delivered before it passes the state up (None: not known yet); begun: the state is
+    being passed up; received: its bytes so far; stop: the byte up to which the last MORE requested it.
+    """
 
     key: Key
     cut: Numbers | None = None
@@ -98,26 +103,26 @@ class SiteStateTransfer(RelayPart, StateTransferPort):
     def __init__(self, layer: RelayPort) -> None:
         super().__init__(layer)
         self.request: StateRequest | None = None
-        self.attempts = 0                    # of all requests, so that late answers to earlier ones are recognized
-        self.taking: StateInstallAttempt | None = None
+        self.attempt_count = 0               # over all requests, so that late answers to earlier ones are recognized
+        self.attempt: StateInstallAttempt | None = None
         self.open = False                    # StateBegin was passed up and StateEnd not yet
         self.local = False                   # STATE_TRANSFER passes a state of this site up now
         self.app_behind = False              # the application has not read what was passed up
 
     @property
     def busy(self) -> bool:
-        return self.taking is not None or self.request is not None or self.local
+        return self.attempt is not None or self.request is not None or self.local
 
     @property
     def installing(self) -> bool:
-        return self.taking is not None
+        return self.attempt is not None
 
     @on(OutputInOrder)
     def state_of_own_site(self, event: OutputInOrder) -> None:
-        """STATE_TRANSFER passes a state of this site up: until its end no other state may be provided or taken."""
+        """STATE_TRANSFER passes a state of this site up: until its end no other state may be provided or installed."""
         if isinstance(event.output, StateBegin | StateEnd):
             self.local = isinstance(event.output, StateBegin)
-            self.later(self.provider.provide_covered)
+            self.later(self.provider.fix_covered_states)
 
     # --- the requesting member ---------------------------------------------------------------------------------------
 
@@ -126,7 +131,7 @@ class SiteStateTransfer(RelayPart, StateTransferPort):
         """The application requests a state; STOP if it is that of another site."""
         target = event.target
         if self.open:
-            return STOP                      # the state that arrives now answers it
+            return STOP                      # the state that arrives now answers this request, too
         if target is None or not self.group.has_view or target in self.group.view:
             return None
         site = target.site if isinstance(target, ProxyUUID) else self.site_news.site_of_member.get(target)
@@ -138,19 +143,19 @@ class SiteStateTransfer(RelayPart, StateTransferPort):
         target = target.original if isinstance(target, ProxyUUID) else target
         self.request = StateRequest(site, target, event.timeout_ns, self.now_ns)
         self.set_timer("state_give_up", event.timeout_ns)
-        self.set_timer("state_ask", 0)
+        self.set_timer("state_attempt", 0)
         return STOP
 
-    @timer("state_ask")
-    def ask(self) -> None:
-        """Start an attempt; again on a timer while none runs."""
+    @timer("state_attempt")
+    def start_attempt(self) -> None:
+        """On a timer while a request waits and no attempt of it runs."""
         request = self.request
-        if request is not None and self.taking is None:
-            self.attempts += 1
-            request.attempt = self.attempts
-            header = StateAsk(self.me, request.attempt, request.site, request.target, request.timeout_ns)
+        if request is not None and self.attempt is None:
+            self.attempt_count += 1
+            request.attempt = self.attempt_count
+            header = SiteStateRequestHeader(self.me, request.attempt, request.site, request.target, request.timeout_ns)
             self.send(header, self.group.view.coordinator, flags=RELIABLE)
-            self.set_timer("state_ask", AGAIN_NS)
+            self.set_timer("state_attempt", UNANSWERED_NS)
 
     @timer("state_give_up")
     def give_up(self) -> None:
@@ -174,89 +179,91 @@ class SiteStateTransfer(RelayPart, StateTransferPort):
         request, self.request = self.request, None
         if request is None:
             return
-        self.cancel_timer("state_ask")
+        self.cancel_timer("state_attempt")
         self.cancel_timer("state_give_up")
         failed = StateFailed(self.me, request.attempt, reason, True)
         self.send(failed, self.group.view.coordinator, flags=RELIABLE)
         if not self.open:
             self.pass_up(OutputInOrder(StateEnd(reason)))
-        elif self.taking is None:
+        elif self.attempt is None:
             self.close(reason)
         # Otherwise the relay multicasts StateFailed, or its StateInstall is under way: either ends the attempt here.
 
-    # --- every member of the requesting site
-    # ----------------------------------------------------------------------------
+    # --- every member of the requesting site ------------------------------------------------------------------------
 
     @receives(StatePause)
     def pause(self, header: StatePause, batch: Batch) -> None:
         """Keep multicasts back, and answer with the number of the next one."""
         if header.view_id != self.group.view.id:
             return self.drop("pause_of_other_view", batch, f"this view is {self.group.view.id}", header)
-        refusal = "it is getting a state already" if self.local or self.taking is not None else ""
+        refusal = "it is getting a state already" if self.local or self.attempt is not None else ""
         if not refusal:
-            self.taking = StateInstallAttempt(header.key)
+            self.attempt = StateInstallAttempt(header.key)
             self.send_gate.shut(True, GATE)
         paused = StatePaused(*header.key, self.numbering.next_number, refusal)
         return self.send(paused, self.group.view.coordinator, flags=RELIABLE)
 
     @receives(StateStart)
     def state_starts(self, header: StateStart, batch: Batch) -> None:
-        """The state follows: take it when everything below `cut` is delivered."""
-        if self.taking is not None and self.taking.key == header.key:
-            self.taking.cut = header.cut
+        """The state follows: pass it up once everything below `cut` is delivered."""
+        if self.attempt is not None and self.attempt.key == header.key:
+            self.attempt.cut = header.cut
             self.begin()
 
     def begin(self) -> None:
-        """Take the state, once this member has delivered what its own site multicast before the pause."""
-        taking, numbers = self.taking, self.numbering.numbers
-        if taking is None or taking.cut is None or taking.begun:
+        """Pass the state up from now on, if this member has delivered what its own site multicast before the pause.
+
+        Otherwise a message could be in the state and be delivered after it.
+        """
+        attempt, numbers = self.attempt, self.numbering.numbers
+        if attempt is None or attempt.cut is None or attempt.begun:
             return
-        if any(numbers.get(member, 1) < taking.cut.get(member, 1) for member in self.group.view.members):
+        if any(numbers.get(member, 1) < attempt.cut.get(member, 1) for member in self.group.view.members):
             return
-        taking.begun = self.open = True
+        attempt.begun = self.open = True
         if self.request is not None:
             self.request.begun += 1
         self.pass_up(OutputInOrder(StateBegin()))
-        self.ask_more(taking)
+        self.ask_more(attempt)
 
     @on_announcement(PrefixDelivered)
     def delivered(self, event: PrefixDelivered) -> None:
-        """More of this site was delivered: perhaps all for which the state waits."""
-        if self.taking is not None and event.site == self.config.site:
+        """More of this site's messages were delivered: perhaps all that must be delivered before the state."""
+        if self.attempt is not None and event.site == self.config.site:
             self.begin()
 
     @receives(StatePiece)
     def piece(self, header: StatePiece, batch: Batch) -> None:
-        """The next bytes, as the relay multicasts them. Those of a provider in this site are unicasts to its relay, and
-        go on to the other site.
+        """The next bytes of a state. A multicast of the relay is for this member. A unicast is from a provider in this
+        site, and this member, its relay, forwards it to the other site.
         """
         if batch.dest is not None:
-            return self.forwarder.onward(header, batch.payloads)
-        taking = self.taking
-        if taking is None or taking.key != header.key or not taking.begun:
+            return self.forwarder.to_requesting_site(header, batch.payloads)
+        attempt = self.attempt
+        if attempt is None or attempt.key != header.key or not attempt.begun:
             return self.drop("stale_state_dropped", batch, "this member does not wait for that state", header)
         self.note_progress()
         for data in batch.payloads:
-            taking.received += len(data)
+            attempt.received += len(data)
             self.pass_up(OutputInOrder(StatePart(data)))
         if not self.app_behind:
-            self.ask_more(taking)
+            self.ask_more(attempt)
         return None
 
-    def ask_more(self, taking: StateInstallAttempt) -> None:
+    def ask_more(self, attempt: StateInstallAttempt) -> None:
         """Send MORE when half of a window is used up."""
-        stop = taking.received + WINDOW_BYTES
-        if stop - taking.stop >= WINDOW_BYTES // 2:
-            taking.stop = stop
-            self.send(StateMore(*taking.key, stop), self.group.view.coordinator, flags=RELIABLE)
+        stop = attempt.received + WINDOW_BYTES
+        if stop - attempt.stop >= WINDOW_BYTES // 2:
+            attempt.stop = stop
+            self.send(StateMore(*attempt.key, stop), self.group.view.coordinator, flags=RELIABLE)
 
     @on(StateBusy)
     def app_busy(self, event: StateBusy) -> None:
-        """The application has enough unread bytes, or has read them."""
+        """Backpressure: the application has enough unread bytes, or has read them."""
         self.app_behind = event.on
-        if not event.on and self.taking is not None and self.taking.begun:
+        if not event.on and self.attempt is not None and self.attempt.begun:
             self.note_progress()
-            self.ask_more(self.taking)
+            self.ask_more(self.attempt)
 
     def note_progress(self) -> None:
         """The state makes progress: the timeout of the request counts from now on."""
@@ -266,8 +273,8 @@ class SiteStateTransfer(RelayPart, StateTransferPort):
     @receives(StateInstall)
     def install(self, header: StateInstall, batch: Batch) -> None:
         """The state is complete, and holds everything below the vector: continue above it."""
-        taking = self.taking
-        if taking is None or taking.key != header.key or not taking.begun:
+        attempt = self.attempt
+        if attempt is None or attempt.key != header.key or not attempt.begun:
             return
         own = header.vector.get(self.config.site, {})
         for origin, number in own.items():
@@ -275,45 +282,45 @@ class SiteStateTransfer(RelayPart, StateTransferPort):
         others = {site: numbers for site, numbers in header.vector.items() if site != self.config.site}
         skipped = self.delivery.skip_to(others)
         self.count("states_installed")
-        self.taking = self.request = None
+        self.attempt = self.request = None
         self.open = False
-        self.cancel_timer("state_ask")
+        self.cancel_timer("state_attempt")
         self.cancel_timer("state_give_up")
         self.pass_up(OutputInOrder(StateEnd("", skipped)))
-        self.provider.provide_covered()
+        self.provider.fix_covered_states()
         if self.group.is_relay:
             self.forwarder.installed(header.vector)
         self.send_gate.shut(False, GATE)
 
     @receives(StateFailed)
     def failed_received(self, header: StateFailed, batch: Batch) -> None:
-        """An attempt has failed, as the relay reports to this member or to all, or a member to this relay."""
+        """An attempt has failed: the relay reports it to one member or to all, a member reports it to its relay."""
         if batch.dest is None or batch.src == self.group.view.coordinator:
             self.attempt_failed(header)
         if batch.dest is not None:
             self.forwarder.failed_received(header, batch.src)
 
     def attempt_failed(self, header: StateFailed) -> None:
-        """End the attempt here, whether this member provides the state, takes it, or has requested it."""
+        """End the attempt here, whether this member provides the state, installs it, or has requested it."""
         self.provider.end_attempt(header.key)
-        if self.taking is not None and self.taking.key == header.key:
+        if self.attempt is not None and self.attempt.key == header.key:
             self.leave_attempt(header.reason)
         if self.request is not None and header.key == (self.me, self.request.attempt):
             self.request.why = header.reason
-            if header.final or self.request.begun >= MOST_BEGUN:
+            if header.final or self.request.begun >= MAX_BEGUN:
                 return self.fail_request(header.reason)
-            self.set_timer("state_ask", RETRY_NS)
+            self.set_timer("state_attempt", RETRY_NS)
         return None
 
     def leave_attempt(self, reason: str) -> None:
-        """Take no further part: multicasts go on. At the requesting member the application waits for the next
-        attempt."""
-        if self.taking is not None:
-            self.taking = None
+        """Take no further part, and let multicasts go on. At the requesting member the application goes on waiting, for
+        the next attempt."""
+        if self.attempt is not None:
+            self.attempt = None
             self.send_gate.shut(False, GATE)
             if self.request is None:
                 self.close(reason)
-            self.provider.provide_covered()
+            self.provider.fix_covered_states()
 
     def close(self, reason: str) -> None:
         """If StateBegin was passed up: report that the state will not be complete."""
@@ -325,7 +332,7 @@ class SiteStateTransfer(RelayPart, StateTransferPort):
 
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:
-        """Attempts end with the view: joiners do not take part, and the members that left are awaited no more."""
+        """A new view ends the attempt: joiners take no part in it, and members that left will not answer."""
         self.leave_attempt("the group's view changed while a state of another site was on its way")
         if self.request is not None:
-            self.set_timer("state_ask", RETRY_NS)
+            self.set_timer("state_attempt", RETRY_NS)

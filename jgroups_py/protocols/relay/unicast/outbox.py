@@ -16,19 +16,19 @@ from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.counter_jumps import plausible
 
-MOST_DOUBLINGS = 3
+MAX_DOUBLINGS = 3
 
 
 @attrs.define(eq=False)
 class UnicastOutbox:
-    """Unicasts of this member to one destination that are not acknowledged."""
+    """Unicasts of this member to one destination that are not acknowledged. site: that of the destination."""
 
     dest: Address
     site: str
     next_number: int = 1
     base: int = 1                                          # below it: acknowledged or given up
-    batches: deque[tuple[int, Batch, int]] = attrs.Factory(deque)  # (first, batch, sent first at), ascending
-    progress_ns: int = 0                                   # when something was acknowledged, or sent again, last
+    batches: deque[tuple[int, Batch, int]] = attrs.Factory(deque)  # (first number, batch, when first sent), ascending
+    progress_ns: int = 0                                   # when something was last acknowledged or retransmitted
     resent: int = 0                                        # how often since the last acknowledgement
 
     def add(self, batch: Batch, now_ns: int) -> int:
@@ -54,21 +54,22 @@ class UnicastOutbox:
                 self.batches.appendleft((next_number, rest, since_ns))
         return True
 
-    def sent_again(self, now_ns: int) -> None:
+    def retransmitted(self, now_ns: int) -> None:
         """Everything that waits was sent once more: the next retransmission waits longer (backoff)."""
         self.progress_ns = now_ns
         self.resent += 1
 
     def end_backoff(self) -> None:
-        """The path has changed, or is open again: the next retransmission waits no longer than the first."""
+        """The path has changed, or works again: the next retransmission waits no longer than the first one did."""
         self.resent = 0
 
-    def is_silent(self, now_ns: int, interval_ns: int) -> bool:
+    def retransmission_due(self, now_ns: int, interval_ns: int) -> bool:
         """Whether it is time to retransmit: after an interval without an answer, then after twice as long, and so on.
 
-        A slow link has what was sent before in its queue; repeating it at a steady pace would fill it (backoff).
+        A slow link still queues what was sent before, so retransmissions at a steady pace would lengthen its queue
+        (backoff).
         """
-        return now_ns - self.progress_ns >= interval_ns << min(self.resent, MOST_DOUBLINGS)
+        return now_ns - self.progress_ns >= interval_ns << min(self.resent, MAX_DOUBLINGS)
 
     def expired(self, before_ns: int) -> int | None:
         """One past the last unicast that was first sent before `before_ns`; None if there is none."""
@@ -113,13 +114,16 @@ class UnicastOutboxes:
 
 
 class UnicastInbox:
-    """The next number per origin at another site, for unicasts to this member."""
+    """The next number of each origin at another site, for its unicasts to this member."""
 
     def __init__(self) -> None:
         self.wanted: dict[Address, int] = {}             # origin -> next number
 
     def take(self, origin: Address, first: int, base: int, batch: Batch) -> Batch | None:
-        """The part of a batch that is new and in order, if any. A higher `base` skips what the origin has given up."""
+        """The part of a batch that is new and next in order, if any; what comes too early its origin retransmits.
+
+        A higher `base` skips what the origin has given up: otherwise this member would wait for it for ever.
+        """
         wanted = self.wanted.get(origin, 1)
         if base > wanted and plausible(base, wanted):
             wanted = self.wanted[origin] = base

@@ -43,7 +43,7 @@ class UnicastRouter(RelayPart, UnicastPort):
         super().__init__(layer)
         self.out = UnicastOutboxes()
         self.inbox = UnicastInbox()
-        self.to_ack: dict[Address, str] = {}          # origin -> its site; acknowledged on a timer
+        self.to_ack: dict[Address, str] = {}            # origin -> its site; acknowledged on a timer
         self.traffic_ns: dict[str, int] = {}            # site -> when something last arrived from it
 
     # --- the origin -------------------------------------------------------------------------------------------------
@@ -61,72 +61,73 @@ class UnicastRouter(RelayPart, UnicastPort):
         known = self.out.get(dest)
         site = self.table.get(self.site_news.site_of_member.get(dest, known.site if known is not None else ""))
         if site is None or site.status != UP or self.out.waiting >= self.config.max_unicasts:
-            away = site is None or site.status != UP
-            self.drop("unreachable", batch, "it is at no site that is UP" if away else "max_unicasts wait already")
+            not_up = site is None or site.status != UP
+            self.drop("unreachable", batch, "it is at no site that is UP" if not_up else "max_unicasts wait already")
             return self.notify(Unreachable(dest))
         box = self.out.box(dest, site.name)
         first = box.add(batch, self.now_ns)
-        self.send_off(box, first, batch)
+        self.send_first_time(box, first, batch)
         self.set_timer_once("unicasts", self.config.resend_interval_ns)
         return None
 
-    def send_off(self, box: UnicastOutbox, first: int, batch: Batch) -> None:
-        """Send a batch to the next hop."""
+    def send_first_time(self, box: UnicastOutbox, first: int, batch: Batch) -> None:
+        """Send a batch on its way, as this member's own."""
         header = SiteUnicast(self.me, self.config.site, box.dest, box.site, first, box.base, batch.flags, None)
-        self.onward(header, batch)
+        self.forward(header, batch)
 
     @timer("unicasts")
-    def resend(self) -> None:
+    def check_outboxes(self) -> None:
         """On a timer while unicasts wait: give up what is too old, retransmit what was not acknowledged."""
         oldest_ns = self.now_ns - self.config.unicast_timeout_ns
         waiting = False
         for box in self.out:
             site = self.table.get(box.site)
-            gone = site is None or site.status != UP
-            late = box.next_number if gone and box.batches else box.expired(oldest_ns)
-            if late is not None:
-                self.give_up(box, late)
+            not_up = site is None or site.status != UP
+            stop = box.next_number if not_up and box.batches else box.expired(oldest_ns)
+            if stop is not None:
+                self.give_up(box, stop)
             waiting = waiting or bool(box.batches)
-            if box.is_silent(self.now_ns, self.config.resend_interval_ns):
-                self.send_again(box)
+            if box.retransmission_due(self.now_ns, self.config.resend_interval_ns):
+                self.retransmit(box)
         if waiting:
             self.set_timer_once("unicasts", self.config.resend_interval_ns)
 
-    def send_again(self, box: UnicastOutbox) -> None:
-        """All unacknowledged unicasts of a pair, as far as one window goes."""
+    def retransmit(self, box: UnicastOutbox) -> None:
+        """Send the unacknowledged unicasts to one destination again, one window of them at most."""
         room = self.config.window_bytes
         for first, batch, _ in list(box.batches):
-            self.count("unicasts_resent", batch.count)
-            self.send_off(box, first, batch)
+            self.count("unicasts_retransmitted", batch.count)
+            self.send_first_time(box, first, batch)
             room -= batch.nbytes
             if room <= 0:
                 break
-        box.sent_again(self.now_ns)
+        box.retransmitted(self.now_ns)
 
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:
         if self.group.relay_changed:
-            self.send_all_again()
+            self.retransmit_all()
 
     @on_announcement(EpochRaised)
-    def other_relay(self, event: EpochRaised) -> None:
-        self.send_all_again()
+    def remote_relay_changed(self, event: EpochRaised) -> None:
+        self.retransmit_all()
 
     @on_announcement(SiteNoLongerUp)
-    def site_away(self, event: SiteNoLongerUp) -> None:
+    def site_no_longer_up(self, event: SiteNoLongerUp) -> None:
         """Unicasts to it are given up at once, not after `unicast_timeout` (relay rule 12)."""
-        self.resend()
+        self.check_outboxes()
 
-    def send_all_again(self) -> None:
-        """This site, or another one, has a new relay: what the old one had not passed on is lost, and still held
-        here."""
+    def retransmit_all(self) -> None:
+        """This site, or another one, has a new relay. What the old one had not forwarded is lost with it; this member,
+        the origin, still holds it (relay rule 12).
+        """
         if self.out.waiting:
             for box in self.out:
                 box.end_backoff()
-                self.send_again(box)
+                self.retransmit(box)
 
     def traffic_from(self, site: str) -> None:
-        """Traffic after a silence: the path was not slow but cut, so backoff ends."""
+        """Traffic after a silence: the path was cut, not slow, so no queue is full, and backoff ends."""
         now_ns = self.now_ns
         before_ns, self.traffic_ns[site] = self.traffic_ns.get(site, now_ns), now_ns
         if now_ns - before_ns > SILENCE_NS:
@@ -142,7 +143,7 @@ class UnicastRouter(RelayPart, UnicastPort):
                       "or unicast_timeout is over", number=box.base - before)
             self.notify(Unreachable(box.dest))
 
-    # --- on the way -------------------------------------------------------------------------------------------------
+    # --- every hop --------------------------------------------------------------------------------------------------
 
     @receives_from_bridge(SiteUnicast)
     def from_other_site(self, header: SiteUnicast, batch: Batch) -> None:
@@ -150,19 +151,19 @@ class UnicastRouter(RelayPart, UnicastPort):
         if header.epoch is None:
             return self.drop("unexpected_on_bridge", batch, "it is without the epoch of its origin's relay", header)
         if self.introducer.accepted_sender(header.origin_site, header.epoch, header, batch) is not None:
-            self.onward(header, batch)
+            self.forward(header, batch)
         return None
 
     @receives(SiteUnicast)
-    def onward(self, header: SiteUnicast, batch: Batch) -> None:
-        """One hop further: to the relay of this site, over the bridge, or to the destination."""
+    def forward(self, header: SiteUnicast, batch: Batch) -> None:
+        """Send a unicast one hop further: to the relay of this site, over the bridge, or to the destination."""
         if header.first > TOP:
             return self.drop("implausible_dropped", batch, "no number is so high", header)
         if header.dest == self.me:
-            self.arrived(header, batch)
+            self.deliver(header, batch)
         elif header.dest_site == self.config.site:
             if header.dest in self.group.view:
-                self.local_hop(header.dest, header, batch)
+                self.send_in_site(header.dest, header, batch)
             else:
                 self.drop("unicasts_to_unknown", batch, f"{header.dest} is not in this view", header)
                 self.acknowledge(header.origin, header.origin_site, header.dest,
@@ -175,17 +176,20 @@ class UnicastRouter(RelayPart, UnicastPort):
                                  "bridge", header)
             self.bridge.send_to(peer.address, header.stamped(self.group.view.id), batch.payloads, batch.headers)
         else:
-            self.local_hop(self.group.view.coordinator, header, batch)
+            self.send_in_site(self.group.view.coordinator, header, batch)
         return None
 
-    def local_hop(self, to: Address, header: Header, batch: Batch) -> None:
+    def send_in_site(self, to: Address, header: Header, batch: Batch) -> None:
         """Send a unicast between sites one hop within this site."""
         self.pass_down(Batch(self.me, to, batch.payloads, (*batch.headers, header), RELIABLE))
 
     # --- the destination --------------------------------------------------------------------------------------------
 
-    def arrived(self, header: SiteUnicast, batch: Batch) -> None:
-        """A unicast for this member: deliver what is new and in order, and acknowledge on a timer."""
+    def deliver(self, header: SiteUnicast, batch: Batch) -> None:
+        """A unicast for this member: deliver what is new and in order, and acknowledge on a timer.
+
+        What is not new is acknowledged again, as the origin would not retransmit it if the acknowledgement had arrived.
+        """
         piece = self.inbox.take(header.origin, header.first, header.base, batch)
         if piece is None:
             self.drop("unicasts_not_next", batch, "it came before, or one ahead of it is missing", header)
@@ -196,21 +200,21 @@ class UnicastRouter(RelayPart, UnicastPort):
         self.set_timer_once("unicasts_seen", self.config.ack_interval_ns)
 
     @timer("unicasts_seen")
-    def acknowledge_arrived(self) -> None:
-        """On a timer: acknowledge to the origins what arrived."""
+    def acknowledge_delivered(self) -> None:
+        """On a timer: acknowledge to the origins what was delivered."""
         origins, self.to_ack = self.to_ack, {}
         for origin, site in origins.items():
             self.acknowledge(origin, site, self.me, self.inbox.wanted.get(origin, 1), known=True)
 
     def acknowledge(self, origin: Address, site: str, dest: Address, next_number: int, *, known: bool) -> None:
-        """Send a SiteUnicastSeen on its way to the origin."""
+        """Send an acknowledgement on its way to the origin."""
         header = SiteUnicastSeen(origin, site, dest, next_number, known)
-        self.seen_onward(header, Batch(self.me, self.me))
+        self.forward_acknowledgement(header, Batch(self.me, self.me))
 
     @receives_from_bridge(SiteUnicastSeen)
     @receives(SiteUnicastSeen)
-    def seen_onward(self, header: SiteUnicastSeen, batch: Batch) -> None:
-        """An acknowledgement, one hop further back: to the origin, over the bridge, or to the relay of this site."""
+    def forward_acknowledgement(self, header: SiteUnicastSeen, batch: Batch) -> None:
+        """Send an acknowledgement one hop further: to the relay of this site, over the bridge, or to the origin."""
         if header.origin == self.me:
             self.acknowledged(header)
         elif header.origin_site == self.config.site:
@@ -229,7 +233,7 @@ class UnicastRouter(RelayPart, UnicastPort):
             self.send(header, self.group.view.coordinator, flags=RELIABLE)
 
     def acknowledged(self, header: SiteUnicastSeen) -> None:
-        """Unicasts of this member arrived, or their destination is not a member of its site any more."""
+        """Unicasts of this member arrived, or their destination is no longer a member of its site."""
         box = self.out.get(header.dest)
         if box is None:
             return
@@ -246,7 +250,7 @@ class UnicastRouter(RelayPart, UnicastPort):
         return self.out.waiting
 
     @property
-    def correspondents(self) -> Iterable[Address]:
+    def remote_members(self) -> Iterable[Address]:
         return [*self.inbox.wanted, *(box.dest for box in self.out)]
 
     @on_announcement(OriginForgotten)

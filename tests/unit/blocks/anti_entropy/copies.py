@@ -29,7 +29,7 @@ class Copy(App):
         self.say(None, message)
 
     def round(self) -> None:
-        """Begin an exchange with somebody."""
+        """Begin an exchange with a random member."""
         if self.process.running and self.process.view is not None:
             others = [member for member in self.process.view.members if member != self.process.me]
             if others:
@@ -53,7 +53,7 @@ class Copy(App):
 
 
 def exchange(one: Replica, other: Replica, wall: int = 0, limit: int = 100_000) -> int:
-    """Let one begin an exchange and both answer until nobody has anything to say; how many messages that took."""
+    """Let one begin an exchange and both answer until no message is left; returns how many messages that took."""
     waiting = [(other, one, one.begin(wall))]
     spoken = 0
     while waiting:

@@ -125,7 +125,7 @@ def test_equal_copies_say_one_thing() -> None:
     assert exchange(a, b) == 1
     _, message = a.write(b"key", b"value", 1)
     b.receive(message, 1)
-    assert exchange(a, b) == 3                             # they tell each other what they know of it
+    assert exchange(a, b) == 3                             # they exchange their causal contexts
     assert exchange(a, b) == exchange(b, a) == 1
 
 

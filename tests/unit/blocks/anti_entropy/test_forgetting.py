@@ -1,4 +1,4 @@
-"""Marks of deletions go when nobody needs them, and what was deleted does not come back, whoever was away how long."""
+"""Deletion marks are dropped when no copy needs them; no deleted key comes back, however long a copy was cut off."""
 from __future__ import annotations
 
 from random import Random
@@ -79,7 +79,7 @@ def test_a_newcomer_is_filled_by_a_copy_that_was_away_and_still_it_does_not_come
 def test_a_mark_stays_while_its_copy_may_not_know_all_that_it_keeps_away() -> None:
     a, b, away = replica("a", FOREVER), replica("b", FOREVER), replica("away", FOREVER)
     _, message = away.write(b"key", b"old", 1)
-    a.receive(message, 1)                                  # heard of, but nobody has agreed with its writer
+    a.receive(message, 1)                                  # received, but no copy was equal with its writer
     a.write(b"key", None, 2)
     meet(a, b)
     assert marks(a) == [1]
@@ -223,7 +223,7 @@ def test_a_thousand_deletions_over_loss_and_a_partition_leave_no_marks() -> None
         copies[rng.choice("CDE")].write(b"key %d" % (200 + number), b"other")
         world.run_for(millis(5))
     assert world.run_while(lambda: bool(copies["A"].replica.deleted or copies["B"].replica.deleted), seconds(60))
-    assert len(copies["C"].replica.items()) == 400         # there nobody has heard of it
+    assert len(copies["C"].replica.items()) == 400         # no copy there has received it
     world.heal()
     assert world.run_while(lambda: not equal(copies), seconds(60))
     assert sorted(copies["E"].replica.items().values()) == [b"other"] * 200
