@@ -83,6 +83,18 @@ def test_check_shows_listeners_and_warnings(tmp_path, capsys):
     assert capsys.readouterr().out == f"warning: {file}:2: pid_file has no effect here\nmqtt://*:1883\n"
 
 
+def test_check_shows_rest_and_reads_the_stack_of_the_group(tmp_path, capsys):
+    file = tmp_path / "node.yml"
+    text = ("api: {http: [{address: '127.0.0.1:8083'}]}\n"
+            "plugins: {federation: {stack: %s}}\nplugin_order: [federation]\n")
+    file.write_text(text % "tcp")
+    assert main(["mqtt", "check", str(file)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "http://127.0.0.1:8083"
+    file.write_text(text % "tpc")
+    assert main(["mqtt", "check", str(file)]) == 2
+    assert "'tpc': is neither a path that ends in" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("pattern", ["batched", "single"])
 @pytest.mark.parametrize("qos", ["0", "1"])
 def test_bench_measures_a_running_broker(pattern, qos, capsys):

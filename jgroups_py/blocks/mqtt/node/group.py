@@ -14,7 +14,6 @@ from jgroups_py.blocks.mqtt.federation.channel_link import ChannelLink
 from jgroups_py.blocks.mqtt.federation.core import FederationCore
 from jgroups_py.blocks.mqtt.server.rest import JoinFailed
 from jgroups_py.channel.aio import AsyncChannel
-from jgroups_py.channel.base import ChannelState
 from jgroups_py.channel.block import Block
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.address import PhysicalAddress
@@ -92,7 +91,7 @@ class GroupFederation(Block):
             self._link.close()
 
     def _channel_ended(self) -> None:
-        if not self._is_leaving and self.channel.state is ChannelState.CLOSED:
+        if not self._is_leaving:
             self._failed(f"the channel of group {self._cluster!r} is closed")
 
     # --- who is there -------------------------------------------------------------------------------------------------

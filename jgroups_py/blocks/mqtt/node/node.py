@@ -166,7 +166,7 @@ class BrokerNode:
             Random(randbits(64)), now_ns=monotonic_ns(), wall_offset_ns=time_ns() - monotonic_ns())
 
     def _group(self, section: FederationSection, core: FederationCore, server: MqttServer) -> GroupFederation:
-        return GroupFederation(core, _stack_of(section), section.cluster, server.settle, self._fail)
+        return GroupFederation(core, stack_of(section), section.cluster, server.settle, self._fail)
 
     def _link(self, section: FederationSection, retained: RetainedTable) -> GmqttLink:
         if section.on_full != WhenFull.DROP_OLDEST.value:
@@ -192,7 +192,7 @@ class BrokerNode:
         return AdminServer(api, *endpoint.address, tls=None if tls is None else tls_context(tls))
 
 
-def _stack_of(section: FederationSection) -> StackSpec:
+def stack_of(section: FederationSection) -> StackSpec:
     """The group's stack, with the addresses of the file where it has places for them. Raises ConfigError."""
     own = dict(section.properties)
     spec = load(section.stack, own)
