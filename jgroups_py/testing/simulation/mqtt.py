@@ -1,9 +1,10 @@
 """Brokers of MQTT that federate (blocks/mqtt) on the simulator: nodes, and clients that stay at theirs.
 
-Clients that go from node to node, of profile mqtt, are in mqtt_roaming.py. Every member is a node: a broker, its federation, and a link on the simulated channel. Clients belong to a node; they
-publish, subscribe, vanish and come back, also to the node's next life, where they set their subscriptions again.
-Every payload is a number of its own. Q1, Q2, Q3, Q4, Q8, Q11, Q12 and Q14 of design/mqtt.md are checked; Q2 not of
-retained messages, which a new subscriber may get from the table and, a moment later, live.
+Clients that go from node to node, of profile mqtt, are in mqtt_roaming.py. Every member is a node: a broker, its
+federation, and a link on the simulated channel. Clients belong to a node; they publish, subscribe, vanish and come
+back, also to the node's next life, where they set their subscriptions again. Every payload is a number of its own. Q1,
+Q2, Q3, Q4, Q8, Q11, Q12 and Q14 of design/mqtt.md are checked; Q2 not of retained messages, which a new subscriber may
+get from the table and, a moment later, live.
 """
 from __future__ import annotations
 

@@ -106,8 +106,6 @@ MQTT_SAFEGUARDS = (
           all_has_arrived, "Q1"),
     guard("a stream goes on where it stood", "each PeerHello begins it again", FederationCore, "_on_hello",
           each_hello_begins_again, "Q10"),
-    guard("messages wait for the filters of a peer that has come", "they are not for it", FederationCore, "_ask_later",
-          nothing, "Q6"),
     guard("acknowledgements wait for peers", "PUBACK and PUBREC follow at once", FederationCore, "_send_message",
           nothing_waits, "Q1"),
     guard("filters go to a peer that comes", "it gets changes alone", FederationCore, "_send_tree", nothing, "Q14"),
