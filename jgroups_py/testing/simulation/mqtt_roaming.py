@@ -181,6 +181,8 @@ class RoamingRun(MqttRun):
         got = self.by_group[filter, fact.number]
         if got or not fact.qos or not fact.acknowledged or not members or fact.node not in nodes:
             return
+        if fact.qos == 2 and fact.node.core.counters["dropped_begun"]:
+            return                                       # given to a node that had ended: counted as lost
         for name, (epoch, node) in members.items():
             client = self.roamers[name]
             if client.group_epoch != epoch or client.moved_without or node not in nodes:
@@ -437,6 +439,7 @@ class RoamingClient:
         self.connection = 0
         self.is_accepted = False
         self.connect_ns = 0
+        self.merged_ns = 0                               # when another session of it came into the one in use
         self.is_clean = False
         self.life = self.epoch = self.group_epoch = self.moves = 0
         self.moved_without: list[tuple[int, RoamingNode]] = []
@@ -544,7 +547,9 @@ class RoamingClient:
     def moved_from(self, source: RoamingNode, dest: RoamingNode) -> None:
         """Its session has moved. Nodes that were away meanwhile may have something for it at the former node."""
         self.moves += 1
-        for (of_node, _), will in self.wills.items():
+        for (of_node, connection), will in self.wills.items():
+            if source is self.at and connection == self.connection:
+                continue                                 # it has gone back there meanwhile
             if of_node == id(source) and will.will is not None and not will.routed:
                 will.will.is_cancelled = True            # it was there in time for its delay
         for node in self.run.homes.values():
@@ -559,6 +564,7 @@ class RoamingClient:
         """All of a session of it has come to a node. If CONNACK came before, it comes behind what is newer."""
         if node is self.place:
             self.run.counts["sessions that came behind their client"] += 1
+            self.merged_ns = node.now_ns()
             self.epoch += 1
             self.group_epoch += 1
 
@@ -729,6 +735,8 @@ class RoamingClient:
             self.retained_due[fact.topic] -= 1
             if self.retained_due[fact.topic] < 0:
                 raise Broken("Q8", f"{text}, retained, without a new subscription")
+        if fact.at_ns <= self.merged_ns:
+            return                                       # may be in both sessions, and in either order
         self.times[self.epoch, number] += 1
         times = self.times[self.epoch, number]
         if times > max(1, fact.routed) and fact.topic not in KEPT and not output.dup:
