@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jgroups_py.testing.simulation.mqtt
+import jgroups_py.testing.simulation.mqtt_roaming
 import jgroups_py.testing.simulation.replicas  # noqa: F401  the applications of profiles `mqtt` and `replicas`
 from jgroups_py.simulator.runner import Outcome, rare_collections, run_seed
 from tests.mutants import lines

@@ -5,11 +5,12 @@ from jgroups_py.simulator.profiles.group import GroupProfile
 
 
 class MqttProfile(GroupProfile):
-    """Three to five brokers; they and their clients are in jgroups_py/testing/simulation/mqtt.py."""
+    """Three to five brokers; they are in jgroups_py/testing/simulation/mqtt.py, their clients in mqtt_roaming.py."""
 
     name = "mqtt"
     bursts = False
     application = True
     sizes = (3, 5)
     reaches = ("messages from peers", "events sent again", "restarts of a peer", "messages parked", "trees asked for",
-               "publishes acknowledged", "sessions that went on", "retained messages", "splits")
+               "publishes acknowledged", "sessions that went on", "retained messages", "splits", "sessions moved",
+               "wills published", "messages of shared subscriptions", "clean starts", "senseless frames")

@@ -1,9 +1,10 @@
-"""Brokers of MQTT that federate (blocks/mqtt) on the simulator: nodes, clients, operations; `--profile mqtt`.
+"""Brokers of MQTT that federate (blocks/mqtt) on the simulator: nodes, and clients that stay at theirs.
 
-Every member is a node: a broker, its federation, and a link on the simulated channel. Clients belong to a node; they
-publish, subscribe, vanish and come back, also to the node's next life, where they set their subscriptions again.
-Every payload is a number of its own. Q1, Q2, Q3, Q4, Q8, Q11, Q12 and Q14 of design/mqtt.md are checked; Q2 not of
-retained messages, which a new subscriber may get from the table and, a moment later, live.
+Clients that go from node to node, of profile mqtt, are in mqtt_roaming.py. Every member is a node: a broker, its
+federation, and a link on the simulated channel. Clients belong to a node; they publish, subscribe, vanish and come
+back, also to the node's next life, where they set their subscriptions again. Every payload is a number of its own. Q1,
+Q2, Q3, Q4, Q8, Q11, Q12 and Q14 of design/mqtt.md are checked; Q2 not of retained messages, which a new subscriber may
+get from the table and, a moment later, live.
 """
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ from jgroups_py.model.address import Address
 from jgroups_py.model.errors import ChannelError
 from jgroups_py.model.units import NS_PER_S, seconds
 from jgroups_py.simulator.plan_parts import WHOLE, PlanPart
-from jgroups_py.simulator.runner import APPLICATIONS, Outcome
+from jgroups_py.simulator.runner import Outcome
 from jgroups_py.testing.simulation.ledger import Broken
 from jgroups_py.testing.simulation.trial import Trial
 
@@ -519,5 +520,3 @@ def run(seed: int, part: PlanPart = WHOLE, keep: bool = False) -> Outcome:
     outcome = Trial(PROFILE, shared.start, act, at_end=shared.at_end).run(seed, part, keep=keep)
     return attrs.evolve(outcome, reached={**outcome.reached, **shared.reached()})
 
-
-APPLICATIONS[PROFILE] = run

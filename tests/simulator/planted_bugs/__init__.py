@@ -8,6 +8,7 @@ from __future__ import annotations
 from tests.simulator.planted_bugs.group import GROUP_SAFEGUARDS
 from tests.simulator.planted_bugs.hostile import HOSTILE_SAFEGUARDS
 from tests.simulator.planted_bugs.journal import JOURNAL_SAFEGUARDS
+from tests.simulator.planted_bugs.mqtt import MQTT_SAFEGUARDS
 from tests.simulator.planted_bugs.receipts import RECEIPT_SAFEGUARDS
 from tests.simulator.planted_bugs.relay import RELAY_SAFEGUARDS
 from tests.simulator.planted_bugs.replicas import REPLICA_SAFEGUARDS
@@ -17,6 +18,7 @@ from tests.simulator.planted_bugs.swim import SWIM_SAFEGUARDS
 from tests.simulator.planted_bugs.topics import TOPICS_SAFEGUARDS
 
 SAFEGUARDS = (*GROUP_SAFEGUARDS, *RELAY_SAFEGUARDS, *RECEIPT_SAFEGUARDS, *JOURNAL_SAFEGUARDS, *REPLICA_SAFEGUARDS,
-              *SWIM_SAFEGUARDS, *TOPICS_SAFEGUARDS, *HOSTILE_SAFEGUARDS, *STATES_SAFEGUARDS)
+              *SWIM_SAFEGUARDS, *TOPICS_SAFEGUARDS, *HOSTILE_SAFEGUARDS, *STATES_SAFEGUARDS,
+              *MQTT_SAFEGUARDS)
 
 __all__ = ["SAFEGUARDS", "Patch", "Safeguard"]

@@ -113,6 +113,7 @@ class Broker:
         self._blocking: dict[ClientSession, Deadline] = {}                  # full -> until when publishers wait
         self._claims: dict[str, ClaimedConnect] = {}                        # client id -> its CONNECT
         self._claiming: dict[int, ClaimedConnect] = {}                      # by connection
+        self._replaced = ""                              # client id whose CONNECT is being accepted
         self._started_ns = now_ns
         self._handlers: dict[type[Packet], Callable[[ClientConnection, ClientSession, Any, int], None]] = {
             PublishPacket: self._on_publish, PubAckPacket: self._on_ack, PubRecPacket: self._on_ack,
@@ -284,6 +285,13 @@ class Broker:
         """It is at another node now, with all that it had."""
         self._take_out(self.sessions[client_id])
 
+    def forget_copy(self, client_id: str, now_ns: int) -> None:
+        """As `forget_session`, of one that another node has too. What it has of shared subscriptions is here alone."""
+        session = self.sessions[client_id]
+        self._take_out(session)
+        self.router.move([each for each in session.queue if each.group], now_ns)
+        self._settle(now_ns)
+
     def end_session(self, client_id: str, now_ns: int) -> None:
         """End a session."""
         self._end_session(self.sessions[client_id], now_ns)
@@ -363,6 +371,7 @@ class Broker:
 
     def _accept(self, connection: ClientConnection, packet: ConnectPacket, client_id: str, now_ns: int) -> None:
         """Answer CONNECT with success, and go on with the session, or begin one."""
+        self._replaced = client_id                       # what ends now is followed by a session here
         before = self.sessions.get(client_id)
         if before is not None and before.connection is not None:
             self.counters.add("taken_over")                                                # [MQTT-3.1.4-3]
@@ -371,6 +380,7 @@ class Broker:
         if before is not None and packet.clean_start:                                      # [MQTT-3.1.2-4]
             self._end_session(before, now_ns)
             before = None
+        self._replaced = ""
         session = before
         if session is None:
             session = self.sessions[client_id] = ClientSession(client_id, self.options, self._outbox)
@@ -526,7 +536,8 @@ class Broker:
     def _end_session(self, session: ClientSession, now_ns: int) -> None:
         """Its subscriptions and messages go; a will that waits for its delay comes now (3.1.3.2.2)."""
         self._take_out(session)
-        self._federation.ended(session.client_id, now_ns)
+        if session.client_id != self._replaced:
+            self._federation.ended(session.client_id, now_ns)
         self.router.move(session.end(), now_ns)
         self._publish_will(session, now_ns)
 

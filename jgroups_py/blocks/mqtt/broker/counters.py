@@ -18,6 +18,7 @@ COUNTERS = declare(
     drop("dropped_too_large", "Messages larger than the Maximum Packet Size of the subscriber."),
     drop("dropped_session_ended", "Queued or unacknowledged messages of sessions that ended."),
     drop("dropped_by_client", "Messages of QoS 2 that the subscriber refused with a PUBREC of 0x80 or above."),
+    drop("dropped_had_elsewhere", "Messages that a session had at the node that it came from."),
     drop("dropped_no_member", "Shared subscriptions matched whose only members ended their sessions meanwhile."),
     counter("moved_to_other_member",
             "Messages of a shared subscription given to another member, as the session ended."),

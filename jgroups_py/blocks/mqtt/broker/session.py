@@ -50,6 +50,8 @@ MAX_RECEIVE_MAXIMUM = 65_535
 MAX_PACKET_BYTES = MAX_REMAINING_BYTES + 5
 V5 = ProtocolVersion.MQTT_5
 FAILED = 0x80
+NOTHING_SEEN: dict[int, int] = {}
+"""Of a session that never moved; one object for all of them, which is never written."""
 PUMP_BYTES = 64 << 10
 """Sent to a client at once of what waits, whatever its transport takes: it can say no more only afterwards."""
 
@@ -189,7 +191,7 @@ class ClientSession:
     """What the server keeps of a client between connections (4.1)."""
 
     __slots__ = ("_options", "_outbox", "client_id", "connection", "ends", "expiry_s", "in_flight", "is_stalled",
-                 "last_id", "queue", "queue_bytes", "recorded", "subscriptions", "username", "will", "will_due")
+                 "last_id", "queue", "queue_bytes", "recorded", "seen", "subscriptions", "username", "will", "will_due")
 
     def __init__(self, client_id: str, options: BrokerOptions, outbox: Outbox) -> None:
         self.client_id = client_id
@@ -206,6 +208,7 @@ class ClientSession:
         self.recorded: dict[int, int] = {}               # QoS 2 from the client: packet id -> token; 0: PUBREC was sent
         self.is_stalled = False                          # publishers have waited long enough
         self.last_id = 0
+        self.seen: dict[int, int] = NOTHING_SEEN         # of a session that came from elsewhere: what it had there
         self._options = options
         self._outbox = outbox
 
@@ -239,6 +242,11 @@ class ClientSession:
     def deliver(self, delivery: Delivery, now_ns: int) -> None:
         """Send a message, or queue it: behind others, without a connection, or with as many in flight as may be."""
         connection = self.connection
+        if self.seen and not delivery.group:
+            publication = delivery.publication
+            if publication.number and publication.number <= self.seen.get(publication.origin, 0):
+                self._outbox.counters.add("dropped_had_elsewhere")
+                return
         if (connection is not None and not self.queue and not connection.is_blocked and not connection.retained and (
                 not delivery.qos or (connection.in_flight < connection.receive_maximum and not connection.repeat))):
             self._begin(connection, delivery, now_ns)

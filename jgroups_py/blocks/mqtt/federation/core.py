@@ -376,7 +376,7 @@ class FederationCore:
         self._clear_remembered(peer)
         for event in events:
             item = event.item
-            if item is not None and item.targets and (item.publication.qos < 2 or id(event) not in sent):
+            if item is not None and item.targets and (item.publication.qos == 1 or id(event) not in sent):
                 item = self._reroute(item, now_ns)
                 if item is None:
                     peer.stream.give_up([event], "rerouted")
@@ -512,6 +512,7 @@ class FederationCore:
         for filter in ended:
             peer.remembered[filter] = None
             self._remembered.subscribe(filter, peer.name, None)
+        sent = {id(event) for event in peer.stream.under_way}
         events = peer.stream.take_all()
         peer.stream.begin_again(self._new_session())
         peer.is_welcomed, peer.resume_at = False, 0
@@ -521,7 +522,12 @@ class FederationCore:
                 peer.stream.give_up([event], "restarted")
                 continue
             if item.targets:
-                item = self._reroute(item, now_ns)
+                if id(event) in sent and item.publication.qos != 1:
+                    # A member there may have had it, so no other one gets it.
+                    self.counters.add("dropped_begun", len(item.targets))
+                    item = None if item.shared_only else ForwardedMessage(item.publication)
+                else:
+                    item = self._reroute(item, now_ns)
                 if item is None:
                     peer.stream.give_up([event], "rerouted")
                     continue

@@ -119,7 +119,8 @@ class Handovers:
         """See ports.Federation."""
         before = self._owner(client_id)
         me = self._host.name
-        if before is not None and before.node == me and client_id in self._host.broker.sessions:
+        is_here = before is not None and before.node == me and client_id in self._host.broker.sessions
+        if is_here and not clean_start:                  # which another part of a split group has to know of
             return client_id in self.arriving and self.arriving[client_id].waits
         self._claim = max(self._claim + 1, now_ns)       # another one in each life
         self._host.set_owner(key_of(client_id), SessionOwner(client_id, me, self._claim, clean_start).encode(), now_ns)
@@ -260,7 +261,7 @@ class Handovers:
             return
         for each in deliveries_of(session, leaving.claim):
             self._host.send_event(leaving.dest, EventKind.QUEUED, each.encode(now_ns))
-        seen = {**self._host.seen, self._host.incarnation: self._host.number}
+        seen = _highest({**self._host.seen, self._host.incarnation: self._host.number}, session.seen)
         moved = SessionMoved(client_id, leaving.claim, True, False, session.last_id, tuple(session.recorded),
                              tuple(seen.items()))
         self._host.send_event(leaving.dest, EventKind.MOVED, moved.encode())
@@ -298,7 +299,7 @@ class Handovers:
                 del self.arriving[client_id]
                 self._host.broker.refuse_claimed(client_id, now_ns)
                 if session is not None:
-                    self._host.broker.forget_session(client_id)
+                    self._host.broker.forget_copy(client_id, now_ns)
             elif arriving.claims[moved.claim][0] == name:
                 self._no_more(client_id, arriving, moved.claim, now_ns)
             return
@@ -319,11 +320,14 @@ class Handovers:
     ) -> None:
         """What came from the former node goes before what came directly, without what is in both."""
         seen = dict(moved.seen)
+        # A message of a shared subscription went to one node alone, so it is in no other queue.
         direct = [each for each in session.queue
-                  if each.publication.number > seen.get(each.publication.origin, 0)]
+                  if each.group or each.publication.number > seen.get(each.publication.origin, 0)]
         if session.connection is None and not session.in_flight:
             session.in_flight = {each.packet_id: each.delivery for each in deliveries if each.packet_id}
             session.last_id = moved.last_id
+            # What a peer has sent to both nodes may come directly yet.
+            session.seen = _highest(seen, session.seen)
             for packet_id in moved.recorded:
                 session.recorded.setdefault(packet_id, 0)
             queued = [each.delivery for each in deliveries if not each.packet_id]
@@ -364,3 +368,8 @@ class Handovers:
             return None if value is None else SessionOwner.decode(value)
         except WireError:
             return None                                  # as good as none; the next CONNECT writes a better one
+
+
+def _highest(one: dict[int, int], other: dict[int, int]) -> dict[int, int]:
+    """The higher number of each origin."""
+    return {**one, **{origin: max(number, one.get(origin, 0)) for origin, number in other.items()}}

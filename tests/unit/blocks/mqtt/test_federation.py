@@ -8,7 +8,7 @@ import pytest
 
 from jgroups_py.blocks.mqtt.broker.options import WhenFull
 from jgroups_py.blocks.mqtt.codec.packets import PubAckPacket, Will
-from tests.unit.blocks.mqtt.clients import V3, V5
+from tests.unit.blocks.mqtt.clients import SECOND, V3, V5
 from tests.unit.blocks.mqtt.federation_world import FederationWorld
 
 FILTERS = (
@@ -341,6 +341,30 @@ def test_what_an_ended_member_had_goes_to_another_node():
     ending.disconnect()
     world.run(0.1)
     assert sorted(staying.payloads()) == numbered(10)
+
+
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_what_a_member_of_a_lost_node_may_have_had_goes_to_no_other(qos):
+    """But with QoS 1, which may come twice."""
+    world = FederationWorld("ABC")
+    members = [world.client(name, f"member{name}") for name in "BC"]
+    for member in members:
+        member.subscribe("$share/g/t", qos=2)
+    publisher = world.client("A", "pub")
+    world.run(0.2)
+    for name in "BC":                                    # what they answer is on its way for long
+        at_ns = world.now_ns + 10 * SECOND
+        world._links[world.nodes[name].handle, world.nodes["A"].handle].append((at_ns, b""))
+    for number in range(2):
+        publisher.publish("t", b"%d" % number, qos=qos)
+    world.run(0.1)
+    first, second = (member.payloads() for member in members)
+    assert sorted(first + second) == [b"0", b"1"], "one each, and A does not know"
+    world.crash("B")
+    world.run(1)
+    world.start("B")
+    world.run(3)
+    assert members[1].payloads() == (first if qos == 1 else [])
 
 
 def test_a_group_whose_member_ends_while_a_message_is_on_its_way():

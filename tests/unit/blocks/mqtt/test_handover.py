@@ -17,7 +17,7 @@ from jgroups_py.blocks.mqtt.codec.packets import (
     ReasonCode,
 )
 from jgroups_py.blocks.mqtt.federation.handover import Handovers
-from tests.unit.blocks.mqtt.clients import Client
+from tests.unit.blocks.mqtt.clients import SECOND, Client
 from tests.unit.blocks.mqtt.federation_world import FederationWorld
 
 SESSION: dict[str, Any] = {"clean_start": False, "session_expiry_interval": 1_000}
@@ -215,6 +215,77 @@ def test_two_halves_keep_one_each_and_the_later_one_stays():
     assert late.payloads() == [b"of the first half"]
     assert sessions(world, "sub") == ["B"]
     assert "t" in world.nodes["B"].broker.sessions["sub"].subscriptions
+
+
+def hold_back(world: FederationWorld, source: str, dest: str, seconds: float) -> None:
+    """What one node sends to another arrives so much later."""
+    link = world.nodes[source].handle, world.nodes[dest].handle
+    at_ns = world.now_ns + round(seconds * SECOND)
+    world._links[link].append((at_ns, b""))
+    world.later(at_ns - world.now_ns, lambda: world._arrive(link))
+
+
+def test_what_comes_late_to_the_new_node_does_not_come_twice():
+    """A peer sends to both nodes, as another client at the new one has the filter too."""
+    world = FederationWorld("ABC")
+    client = roaming(world, "A")
+    client.subscribe("t", qos=1)
+    world.client("B", "other").subscribe("t", qos=1)
+    publisher = world.client("C", "pub")
+    world.run(0.2)
+    hold_back(world, "C", "B", 0.3)
+    publisher.publish("t", b"once", qos=1)
+    world.run(0.1)
+    got = client.payloads()
+    client.go(world, "B", 1.0)
+    assert got + client.payloads() == [b"once"]
+
+
+def test_a_shared_message_that_comes_directly_while_a_session_moves_is_kept():
+    """It goes to one node alone, so what the former node has had does not matter."""
+    world = FederationWorld("ABC")
+    client = roaming(world, "A")
+    client.subscribe("$share/g/t", qos=1)
+    publisher = world.client("A", "pub")
+    world.run(0.2)
+    hold_back(world, "C", "A", 0.5)                      # so the fence is late
+    client.go(world, "B", 0.1)
+    for number in range(10):
+        publisher.publish("t", b"%d" % number, qos=1)
+    world.run(2)
+    assert sorted(client.payloads()) == numbered(0, 10)
+
+
+def test_a_copy_that_is_given_up_keeps_no_shared_message():
+    """The client goes on to a third node before its session has come to the second one."""
+    world = FederationWorld("ABC")
+    client = roaming(world, "A")
+    client.subscribe("$share/g/t", qos=1)
+    publisher = world.client("C", "pub")
+    world.run(0.2)
+    hold_back(world, "C", "A", 0.5)
+    client.go(world, "B", 0.1)
+    for number in range(10):
+        publisher.publish("t", b"%d" % number, qos=1)
+    world.run(0.01)
+    client.go(world, "A", 3.0)
+    assert sorted(client.payloads()) == numbered(0, 10)
+
+
+def test_a_clean_start_where_the_session_is_has_an_owner():
+    """So after a split the other half knows that its session is the older one."""
+    world = FederationWorld("AB")
+    first = roaming(world, "A")
+    world.run(0.2)
+    world.split("A", "B")
+    world.run(1)
+    second = Roaming(world.nodes["B"], "sub", Client.DEFAULT)
+    assert second.go(world, "B", 0.1)
+    assert first.go(world, "A", 0.1, clean_start=True)
+    world.heal()
+    world.run(5)
+    assert sessions(world, "sub") == ["A"]
+    assert second.closed is not None
 
 
 def wander(seeds: range) -> None:

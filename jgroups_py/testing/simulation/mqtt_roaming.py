@@ -1,0 +1,818 @@
+"""Clients of federated brokers that go from node to node, on the simulator; `--profile mqtt`.
+
+The nodes are those of mqtt.py. A client connects at any node: to the one where its session is, to another one while its
+former connection is still open there (a take-over), with and without clean start. Clients publish, subscribe, share
+subscriptions, set retained messages and clear them, have wills, and send what makes no sense. Every payload is a number
+of its own. design/mqtt.md has for each of Q1 to Q14 what is checked here, and where that ends.
+"""
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from random import Random
+from typing import Any
+
+import attrs
+
+import jgroups_py as jg
+from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, Output, SendPacket, SendPublish
+from jgroups_py.blocks.mqtt.broker.publication import Publication
+from jgroups_py.blocks.mqtt.codec.decoder import Decoder
+from jgroups_py.blocks.mqtt.codec.packets import (
+    NO_PROPERTIES,
+    ConnAckPacket,
+    ConnectPacket,
+    DisconnectPacket,
+    Packet,
+    Properties,
+    ProtocolVersion,
+    PubAckPacket,
+    PubCompPacket,
+    PublishPacket,
+    PubRecPacket,
+    PubRelPacket,
+    ReasonCode,
+    SentBy,
+    SubAckPacket,
+    SubscribePacket,
+    Subscription,
+    UnsubscribePacket,
+    Will,
+)
+from jgroups_py.blocks.mqtt.federation.sessions import SessionMoved
+from jgroups_py.blocks.mqtt.federation.wire import EventKind
+from jgroups_py.model.units import NS_PER_S, millis, seconds
+from jgroups_py.simulator.plan_parts import WHOLE, PlanPart
+from jgroups_py.simulator.runner import APPLICATIONS, Outcome
+from jgroups_py.testing.simulation.ledger import Broken
+from jgroups_py.testing.simulation.mqtt import ACK_TIMEOUT_NS, BURST, FOR_EVER, MqttNode, MqttRun
+from jgroups_py.testing.simulation.trial import Trial
+
+PROFILE = "mqtt"
+TOPICS = ("a/1", "a/2", "b/1", "b", "s/1", "s/2")
+KEPT = ("kept/1", "kept/2")
+FILTERS: dict[str, tuple[str, ...]] = {
+    "a/+": ("a/1", "a/2"), "a/1": ("a/1",), "#": (*TOPICS, "wills", *KEPT), "+/1": ("a/1", "b/1", "s/1", "kept/1"),
+    "b/#": ("b/1", "b"), "+": ("b", "wills"), "wills": ("wills",)}
+"""Filter -> the topics here that it matches."""
+SHARED: dict[str, tuple[str, ...]] = {
+    "$share/g/s/+": ("s/1", "s/2"), "$share/h/s/1": ("s/1",), "$share/g/a/1": ("a/1",)}
+IDENTIFIERS = {filter: number for number, filter in enumerate(SHARED, 1)}
+"""Shared subscriptions have an identifier, so a client can distinguish what comes by them."""
+OF_IDENTIFIER = {number: filter for filter, number in IDENTIFIERS.items()}
+CLIENTS_A_NODE = 2
+HANDOVER_NS = seconds(5)
+SLACK_NS = millis(600)
+"""More than a node needs to see that a time has come."""
+WILL_DELAYS_S = (0, 0, 1, 3)
+NO_EPOCH = -1
+FAIR_ROUNDS = 20
+"""Messages of a shared subscription for each member, at the end."""
+
+
+@attrs.define(eq=False)
+class RoutedMessage:
+    """A publication. due: (client, its epoch) -> the node that had the session when the message was routed; groups:
+    shared subscription -> its members then; wanted: the peers that it had to be sent to, or might be."""
+
+    number: int
+    publisher: str
+    topic: str
+    qos: int
+    node: RoamingNode
+    at_ns: int
+    due: dict[tuple[str, int], RoamingNode] = attrs.field(factory=dict)
+    groups: dict[str, dict[str, tuple[int, RoamingNode]]] = attrs.field(factory=dict)
+    wanted: frozenset[str] = frozenset()
+    routed: int = 0
+    acknowledged: bool = False
+    will: ModelWill | None = None
+
+
+@attrs.define(eq=False)
+class ModelWill:
+    """The will of a connection. lost_ns: when the node found the connection gone; has_left: DISCONNECT; is_cancelled:
+    the client came back in time."""
+
+    delay_ns: int
+    node: RoamingNode
+    lost_ns: int = 0
+    has_left: bool = False
+    is_cancelled: bool = False
+
+
+class RoamingRun(MqttRun):
+    """The objects that all members of one seed share."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.homes: dict[str, RoamingNode] = {}          # name -> its latest life
+        self.roamers: dict[str, RoamingClient] = {}
+        self.facts: dict[int, RoutedMessage] = {}
+        self.superseded: dict[int, RoamingNode] = {}     # retained message -> who replaced it, having it
+        self.by_group: defaultdict[tuple[str, int], Counter[str]] = defaultdict(Counter)
+        self.fair: dict[str, list[int]] = {}             # shared subscription -> the messages that show whether it is
+        self.is_fairness_asked = False
+        self.all_wills: list[RoutedMessage] = []
+
+    def start(self, channel: Any) -> RoamingNode:
+        node = RoamingNode(channel, self)
+        self.homes[channel.name] = node
+        self.nodes[channel.name] = node
+        self.lives.append(node)
+        for number in range(CLIENTS_A_NODE):
+            name = f"{channel.name}{number}"
+            self.roamers.setdefault(name, RoamingClient(self, name))
+        return node
+
+    def is_live(self, node: RoamingNode | None) -> bool:
+        """Whether a life of a node is the present one, and in the group."""
+        return (node is not None and self.homes.get(node.channel.name) is node
+                and node.channel.state is jg.ChannelState.CONNECTED)
+
+    # --- at rest ------------------------------------------------------------------------------------------------------
+
+    def at_end(self, nodes: list[Any]) -> None:
+        """Once all is at rest: everything has arrived, and all know the same."""
+        if self.broken is not None:
+            raise self.broken
+        for client in self.roamers.values():
+            if client.at is None or client.at not in nodes:
+                client.come(nodes[len(self.facts) % len(nodes)])
+            elif not client.connection:
+                client.come(client.at)
+        for node in nodes:
+            node.check()
+            node.check_peers([other for other in nodes if other is not node])
+        self.check_sessions(nodes)
+        self.check_retained(nodes)
+        for client in self.roamers.values():
+            if client.unacknowledged:
+                raise Broken("Q11", f"{client.name} has no answer for {sorted(client.unacknowledged)}")
+        for fact in self.facts.values():
+            for (name, epoch), node in fact.due.items():
+                self.check_due(fact, self.roamers[name], epoch, node, nodes)
+            for filter, members in fact.groups.items():
+                self.check_group(fact, filter, members, nodes)
+        self.check_fairness(nodes)
+
+    def check_due(
+        self, fact: RoutedMessage, client: RoamingClient, epoch: int, node: RoamingNode, nodes: list[Any],
+    ) -> None:
+        """Q1, Q10. Excused: a session that was lost with its node, or given up by clean start or after `handover_s`; a
+        publisher's node that is gone, with what it had for a peer that it could not reach; a publisher's node that was
+        away while the session moved."""
+        if not fact.qos or not fact.acknowledged or client.epoch != epoch or fact.number in client.ever_got:
+            return
+        if fact.node not in nodes and node is not fact.node and fact.number not in node.taken:
+            return
+        if any(away is fact.node and fact.at_ns <= at_ns for at_ns, away in client.moved_without):
+            self.counts["messages of nodes that were away while a session moved"] += 1
+            return
+        raise Broken("Q1" if not client.moves else "Q10",
+                     f"{client.session} at {node.channel.address} never got {fact.number}, published by "
+                     f"{fact.publisher} at {fact.node.channel.name} at {fact.at_ns / NS_PER_S:.6f}")
+
+    def check_group(
+        self, fact: RoutedMessage, filter: str, members: dict[str, tuple[int, RoamingNode]], nodes: list[Any],
+    ) -> None:
+        """Q6: one member had it. Excused: a member that has left or lost its session since, as it may have been the
+        one; a publisher's node that is gone."""
+        got = self.by_group[filter, fact.number]
+        if got or not fact.qos or not fact.acknowledged or not members or fact.node not in nodes:
+            return
+        if fact.qos == 2 and fact.node.core.counters["dropped_begun"]:
+            return                                       # given to a node that had ended: counted as lost
+        for name, (epoch, node) in members.items():
+            client = self.roamers[name]
+            if client.group_epoch != epoch or client.moved_without or node not in nodes:
+                return
+        raise Broken("Q6", f"no member of {filter} got {fact.number} of {fact.publisher}: {sorted(members)}")
+
+    def check_sessions(self, nodes: list[Any]) -> None:
+        """Q10: one session and one connection of each client id."""
+        for client in self.roamers.values():
+            found = [node for node in nodes if client.name in node.broker.sessions]
+            if found != [client.at]:
+                raise Broken("Q10", f"{client.name} is at {client.at and client.at.channel.name}, its sessions are at "
+                                    f"{[node.channel.name for node in found]}")
+        for node in nodes:
+            for number, connection in node.broker.connections.items():
+                session = connection.session
+                if session is not None and self.roamers[session.client_id].connection != number:
+                    raise Broken("Q10", f"{session.client_id} still has connection {number} at {node.channel.name}")
+
+    def check_retained(self, nodes: list[Any]) -> None:
+        """Q8: one winner of each topic, and none that was replaced where it was known."""
+        super().check_retained(nodes)
+        for each in nodes[0].broker.router.retained.matching("#", nodes[0].now_ns()):
+            writer = self.superseded.get(number_of(each))
+            if writer in nodes and self.facts[number_of(each)].routed == 1:      # not one that its client repeated
+                raise Broken("Q8", f"{number_of(each)} of {each.topic} is back, which {writer and writer.channel.name} "
+                                   "replaced")
+
+    def check_fairness(self, nodes: list[Any]) -> None:
+        """Q7, at standstill: publish for each shared subscription, then look who got how many."""
+        if not self.is_fairness_asked:
+            self.is_fairness_asked = True
+            for filter, topics in SHARED.items():
+                members = self.members_of(filter, nodes)
+                if members:
+                    publisher = self.roamers[min(self.roamers)]
+                    self.fair[filter] = [publisher.publish(topics[0], 1) for _ in range(FAIR_ROUNDS * len(members))]
+            raise Broken("Q7", "the messages for it have just been published")
+        for filter, numbers in self.fair.items():
+            members = self.members_of(filter, nodes)
+            shares: Counter[str] = Counter()
+            for number in numbers:
+                shares += self.by_group[filter, number]
+            if sum(shares.values()) != len(numbers):
+                raise Broken("Q6", f"{len(numbers)} messages for {filter} came {sum(shares.values())} times")
+            for name in members:
+                if abs(shares[name] - FAIR_ROUNDS) > 2:
+                    raise Broken("Q7", f"of {len(numbers)} messages for {filter} the {len(members)} members got "
+                                       f"{dict(shares)}")
+
+    def members_of(self, filter: str, nodes: list[Any]) -> list[str]:
+        """Clients with a shared subscription, those that came with a session of another part of a split group too."""
+        return [session.client_id for node in nodes for session in node.broker.sessions.values()
+                if filter in session.subscriptions]
+
+    def reached(self) -> dict[str, int]:
+        counts = Counter(super().reached())
+        for node in self.lives:
+            counts["sessions moved"] += node.core.counters["sessions_in"]
+            counts["messages given to another member"] += node.core.counters["rerouted"]
+            counts["handovers given up"] += node.core.counters["handover_timeouts"]
+        return dict(counts)
+
+
+class RoamingNode(MqttNode):
+    """One life of a broker. taken: numbers of peers' messages that it has taken over."""
+
+    def __init__(self, channel: Any, run: RoamingRun) -> None:
+        super().__init__(channel, run)
+        self.clients = run
+        self.joined: dict[str, tuple[int, RoamingNode]] = {}     # client id -> when its session had come, from where
+        self.told: dict[str, int] = {}                   # filter -> members, as the federation was told
+        self.received_last = b""
+        self._publish = self.broker.router.publish
+        self.broker.router.publish = self.routed         # type: ignore[method-assign]
+        self._interest = self.core.interest
+        self.core.interest = self.interest               # type: ignore[method-assign]
+        self._event_came = self.core.handovers.event_came
+        self.core.handovers.event_came = self.event_came     # type: ignore[method-assign]
+
+    # --- what is observed ---------------------------------------------------------------------------------------------
+
+    def routed(self, publication: Publication, now_ns: int) -> tuple[int, bool]:
+        """A message of a client or a will: which sessions must get it is what is known here now."""
+        run = self.clients
+        fact = run.facts[number_of(publication)]
+        fact.routed += 1
+        fact.node, fact.at_ns = self, now_ns
+        fact.due, fact.groups = {}, {}
+        for client in run.roamers.values():
+            for node in client.holders():
+                # While a session moves, its filters count where those of the former node are known.
+                if any(fact.topic in FILTERS.get(filter, ()) and self.has_heard(node, client, filter)
+                       and (client.place is None or self.has_heard(client.place, client, filter))
+                       for filter in client.filters):
+                    fact.due[client.name, client.epoch] = node
+        for node in run.homes.values():
+            for session in node.broker.sessions.values():
+                client = run.roamers[session.client_id]
+                for filter in session.subscriptions:
+                    if fact.topic in SHARED.get(filter, ()) and self.has_heard(node, client, filter):
+                        # Of a session that its client has left behind nothing is demanded.
+                        epoch = client.group_epoch if node in client.holders() else NO_EPOCH
+                        fact.groups.setdefault(filter, {})[client.name] = epoch, node
+        fact.wanted |= frozenset(self.peers_that_want(fact.topic))
+        if fact.will is not None:
+            self.will_routed(fact, fact.will)
+        if publication.wants_retain:
+            for before in self.broker.router.retained.matching(fact.topic, now_ns):
+                run.superseded[number_of(before)] = self
+        return self._publish(publication, now_ns)
+
+    def has_heard(self, node: RoamingNode, client: RoamingClient, filter: str) -> bool:
+        """Whether this node takes a subscription of a session at a node into account."""
+        session = node.broker.sessions.get(client.name)
+        return (session is not None and filter in session.subscriptions
+                and (node is self or self.knows(node, filter)))
+
+    def peers_that_want(self, topic: str) -> Iterator[str]:
+        """Peers with a plain filter for a topic, as this node knows, those of which it knows nothing yet, and those
+        whose former lives had one."""
+        interest = self.core.interest_of_peers.peers
+        for name, peer in self.core.peers.items():
+            filters: Iterable[str] = interest[name].filters if name in interest else ()
+            if name not in interest or name in self.core._unknown or any(
+                    topic in FILTERS.get(filter, ()) for filter in (*filters, *peer.remembered)):
+                yield name
+
+    def will_routed(self, fact: RoutedMessage, will: ModelWill) -> None:
+        """Q9."""
+        fact.acknowledged = True
+        self.run.counts["wills published"] += 1
+        if will.has_left:
+            raise self.found("Q9", f"will {fact.number} of {fact.publisher} was published after DISCONNECT")
+        if will.is_cancelled:
+            raise self.found("Q9", f"will {fact.number} of {fact.publisher} was published though the client came back")
+        if fact.routed > 1:
+            raise self.found("Q9", f"will {fact.number} of {fact.publisher} was published twice")
+
+    def take_over(self, publication: Publication, groups: Any, now_ns: int, shared_only: bool = False) -> None:
+        """A peer's message, on its way to the sessions here: Q5."""
+        number = number_of(publication)
+        fact = self.clients.facts[number]
+        self.taken[number] = None
+        if not shared_only and self.channel.name not in fact.wanted:
+            raise self.found("Q5", f"{self.channel.name} got {number} about {fact.topic}, and {fact.node.channel.name} "
+                                   "knew of no filter for it")
+        self._deliver(publication, groups, now_ns, shared_only)
+
+    def interest(self, group: str, filter: str, members: int, online: int) -> None:
+        """Q5: of plain filters the federation is told of the first subscriber and the last."""
+        if not group:
+            if members > 1 or self.told.get(filter, 0) == members:
+                raise self.found("Q5", f"{self.channel.name} told of {members} subscribers of {filter}, behind "
+                                       f"{self.told.get(filter, 0)}")
+            self.told[filter] = members
+        self._interest(group, filter, members, online)
+
+    def event_came(self, name: str, kind: int, body: bytes, now_ns: int) -> bool:
+        """An event of a handover: all of a session is here."""
+        if kind == EventKind.MOVED:
+            moved = SessionMoved.decode(body)
+            if moved.is_found and moved.client_id in self.core.handovers.arriving:
+                self.joined[moved.client_id] = now_ns, self.clients.homes[name]
+                client = self.clients.roamers[moved.client_id]
+                client.moved_from(self.clients.homes[name], self)
+                client.came_behind(self)
+        return self._event_came(name, kind, body, now_ns)
+
+    def found(self, guarantee: str, text: str) -> Broken:
+        """What is wrong, kept for the end: the broker may catch what is raised inside it."""
+        broken = Broken(guarantee, text)
+        self.run.broken = self.run.broken or broken
+        return broken
+
+    def receive(self, message: jg.Message) -> None:
+        self.received_last = message.payload
+        super().receive(message)
+
+    # --- operations and checks ----------------------------------------------------------------------------------------
+
+    def act(self, rng: Random) -> None:
+        """Some operations of clients at this node, or of some that come to it."""
+        run = self.clients
+        for _ in range(rng.choice(BURST)):
+            here = [client for client in run.roamers.values() if client.at is self and client.connection]
+            client = rng.choice(here if here and rng.random() < 0.9 else list(run.roamers.values()))
+            if client.at is self and client.connection:
+                client.act(rng)
+            elif not client.connection or not run.is_live(client.at) or rng.random() < 0.5:
+                client.come(self, clean_start=rng.random() < 0.1, rng=rng)
+        if rng.random() < 0.05:
+            self.nonsense(rng)
+        self.check()
+
+    def nonsense(self, rng: Random) -> None:
+        """Q13: a part of a frame, which no peer would send, is counted, and nothing else happens."""
+        names = self.core.names_up()
+        if names and self.received_last:
+            counted = self.core.counters["malformed"]
+            self.core.receive(rng.choice(names), self.received_last[:rng.randrange(len(self.received_last))],
+                              self.now_ns())
+            self.run.counts["senseless frames"] += 1
+            if self.core.counters["malformed"] != counted + 1:
+                raise Broken("Q13", f"{self.channel.name} took a part of {self.received_last!r} for a frame")
+
+    def check_peers(self, others: list[MqttNode]) -> None:
+        """Q14: also what this node takes for its filters is what its sessions have."""
+        wanted = {filter for session in self.broker.sessions.values() for filter in session.subscriptions}
+        if set(self.core.own.filters) != wanted:
+            raise Broken("Q14", f"{self.channel.name} tells of {sorted(self.core.own.filters)}, its sessions have "
+                                f"{sorted(wanted)}")
+        super().check_peers(others)
+
+    def check(self) -> None:
+        """Q9, Q11, Q12."""
+        now_ns = self.now_ns()
+        self.core.tick(now_ns)
+        self.broker.tick(now_ns)
+        self.settle()
+        self.check_ledgers()
+        for fact in self.clients.all_wills:
+            will = fact.will
+            if will is None or will.node is not self or not will.lost_ns or fact.routed or will.is_cancelled:
+                continue
+            client = self.clients.roamers[fact.publisher]
+            if client.at is not self or client.connect_ns >= will.lost_ns:
+                continue                                 # it has come back, here or elsewhere
+            if now_ns > will.lost_ns + will.delay_ns + SLACK_NS:
+                raise Broken("Q9", f"will {fact.number} of {fact.publisher} was not published")
+        for client in self.clients.roamers.values():
+            if client.at is self and client.connection:
+                client.check_times(now_ns)
+
+    def drop(self, connection: int) -> None:
+        """The node finds a connection gone that its client left behind."""
+        if self.channel.state is jg.ChannelState.CONNECTED:
+            found = self.broker.connections.get(connection)
+            if found is not None and found.session is not None:
+                self.clients.roamers[found.session.client_id].lost_by(self, connection)
+            self.broker.lost(connection, self.now_ns())
+            self.settle()
+
+
+class RoamingClient:
+    """A client. life: of its session; epoch: rises when messages of the session may have been lost, so those of before
+    are not demanded any more; group_epoch: the same for what it has as a member of shared subscriptions."""
+
+    def __init__(self, run: RoamingRun, name: str) -> None:
+        self.run = run
+        self.name = name
+        self.at: RoamingNode | None = None               # where it is connected, or was last
+        self.place: RoamingNode | None = None            # where its latest CONNACK came from
+        self.connection = 0
+        self.is_accepted = False
+        self.connect_ns = 0
+        self.merged_ns = 0                               # when another session of it came into the one in use
+        self.is_clean = False
+        self.life = self.epoch = self.group_epoch = self.moves = 0
+        self.moved_without: list[tuple[int, RoamingNode]] = []
+        self.last_id = 0
+        self.will: RoutedMessage | None = None
+        self.wills: dict[tuple[int, int], RoutedMessage] = {}        # (node's life, connection) -> its will
+        self.decoder = Decoder(SentBy.SERVER, ProtocolVersion.MQTT_5)
+        self.filters: dict[str, int] = {}
+        self.ever: dict[str, None] = {}                  # filters that it had at any time
+        self.retained_due: Counter[str] = Counter()      # topic -> how often a subscription may have brought it
+        self.unacknowledged: dict[int, PublishPacket | None] = {}    # None: PUBREC came
+        self.numbers: dict[int, int] = {}                # packet id -> number
+        self.received_2: dict[int, None] = {}
+        self.times: Counter[tuple[int, int]] = Counter()             # (epoch, number) -> how often it came
+        self.ever_got: dict[int, None] = {}
+        self.highest: dict[tuple[Any, ...], int] = {}
+
+    @property
+    def session(self) -> str:
+        """The name of its session."""
+        return f"{self.name}/{self.life}"
+
+    def holders(self) -> list[RoamingNode]:
+        """The nodes that have its session, as far as it can know."""
+        if not self.life:
+            return []
+        nodes = [self.place] if self.at is self.place else [self.place, self.at]
+        return [node for node in nodes if node is not None and self.run.is_live(node)]
+
+    # --- connections --------------------------------------------------------------------------------------------------
+
+    def come(self, node: RoamingNode, clean_start: bool = False, rng: Random | None = None) -> None:
+        """Connect at a node, whatever became of the former connection."""
+        self.leave_behind(rng)
+        node.last_connection += 1
+        now_ns = node.now_ns()
+        self.at, self.connection, self.connect_ns = node, node.last_connection, now_ns
+        self.is_accepted, self.is_clean = False, clean_start
+        self.decoder = Decoder(SentBy.SERVER, ProtocolVersion.MQTT_5)
+        if clean_start:
+            self.run.counts["clean starts"] += 1
+            self.filters.clear()
+            self.unacknowledged.clear()
+        node.connections[self.connection] = self         # type: ignore[assignment]
+        node.broker.connected(self.connection, now_ns)
+        delay_s = WILL_DELAYS_S[len(self.run.facts) % len(WILL_DELAYS_S)]
+        self.will = self.fact("wills", 2, 0)
+        self.will.will = ModelWill(seconds(delay_s), node)
+        self.wills[id(node), self.connection] = self.will
+        self.run.all_wills.append(self.will)
+        self.send(ConnectPacket(
+            self.name, ProtocolVersion.MQTT_5, clean_start,
+            will=Will("wills", b"%d" % self.will.number, 2, False, Properties(will_delay_interval=delay_s or None)),
+            properties=Properties(session_expiry_interval=FOR_EVER)))
+
+    def leave_behind(self, rng: Random | None) -> None:
+        """Its former connection stays open until the node finds it gone, or sees the take-over."""
+        if self.connection and self.at is not None:
+            self.run.counts["connections left behind"] += 1
+            self.at.connections.pop(self.connection, None)
+            if rng is not None and rng.random() < 0.5:
+                self.at.channel.later(rng.choice((0.0, 0.01, 0.5, 3.0)), self.at.drop, self.connection)
+        self.connection, self.is_accepted = 0, False
+
+    def connected(self, packet: ConnAckPacket) -> None:
+        """CONNACK came. A session that is new, or an old one of a node that was cut off, gets the subscriptions."""
+        node = self.at
+        assert node is not None, "it is connected"
+        now_ns = node.now_ns()
+        self.is_accepted = True
+        joined_ns, source = node.joined.get(self.name, (-1, node))
+        moved = joined_ns >= self.connect_ns
+        is_mine = packet.session_present and (node is self.place or (moved and source is self.place))
+        if packet.session_present and self.is_clean:
+            raise Broken("MQTT", f"{self.name} got a session in spite of clean start")
+        for (of_node, connection), will in self.wills.items():
+            if (of_node == id(node) and packet.session_present and will.will is not None and not will.routed
+                    and (of_node, connection) != (id(node), self.connection)):
+                will.will.is_cancelled = True
+        if is_mine:
+            self.run.counts["sessions that went on"] += 1
+        else:
+            self.begin_life()
+        self.place = node
+        if not is_mine:
+            for filter in self.filters:
+                self.subscribe(filter)
+        for packet_id, publish in list(self.unacknowledged.items()):
+            if publish is None and packet.session_present:
+                self.send(PubRelPacket(packet_id))
+            elif publish is None:
+                del self.unacknowledged[packet_id]       # the new session knows nothing of it
+            else:
+                self.send(attrs.evolve(publish, dup=True))
+        if now_ns - self.connect_ns > HANDOVER_NS + SLACK_NS:
+            self.run.counts["connections that waited while their node was paused"] += 1
+
+    def begin_life(self) -> None:
+        """Nothing of before is demanded any more."""
+        self.life += 1
+        self.epoch += 1
+        self.group_epoch += 1
+        self.received_2.clear()
+
+    def moved_from(self, source: RoamingNode, dest: RoamingNode) -> None:
+        """Its session has moved. Nodes that were away meanwhile may have something for it at the former node."""
+        self.moves += 1
+        for (of_node, connection), will in self.wills.items():
+            if source is self.at and connection == self.connection:
+                continue                                 # it has gone back there meanwhile
+            if of_node == id(source) and will.will is not None and not will.routed:
+                will.will.is_cancelled = True            # it was there in time for its delay
+        for node in self.run.homes.values():
+            for end in (source, dest):
+                peer = end.core.peers.get(node.channel.name)
+                # It came, or went, since the session began to move.
+                if end is not node and (peer is None or not peer.is_up
+                                        or peer.came_ns >= dest.now_ns() - HANDOVER_NS - SLACK_NS):
+                    self.moved_without.append((dest.now_ns(), node))
+
+    def came_behind(self, node: RoamingNode) -> None:
+        """All of a session of it has come to a node. If CONNACK came before, it comes behind what is newer."""
+        if node is self.place:
+            self.run.counts["sessions that came behind their client"] += 1
+            self.merged_ns = node.now_ns()
+            self.epoch += 1
+            self.group_epoch += 1
+
+    def lost_by(self, node: RoamingNode, connection: int) -> None:
+        """The node finds a connection of it gone."""
+        will = self.wills.get((id(node), connection))
+        if will is not None and will.will is not None and not will.routed:
+            will.will.lost_ns = node.now_ns()
+
+    def leave(self, with_will: bool) -> None:
+        """End the connection, with DISCONNECT or without."""
+        node, connection, self.connection = self.at, self.connection, 0
+        assert node is not None, "it is connected"
+        self.is_accepted = False
+        node.connections.pop(connection, None)
+        if with_will:
+            self.lost_by(node, connection)
+            node.broker.lost(connection, node.now_ns())
+        else:
+            assert self.will is not None, "every connection has a will"
+            if self.will.will is not None:
+                self.will.will.has_left = True
+            node.broker.received(connection, (DisconnectPacket(),), node.now_ns())
+        node.settle()
+
+    def check_times(self, now_ns: int) -> None:
+        """Q11: CONNECT and publications are answered in time."""
+        if not self.is_accepted:
+            if now_ns > self.connect_ns + HANDOVER_NS + SLACK_NS:
+                raise Broken("Q11", f"{self.name} waits for CONNACK since {self.connect_ns / NS_PER_S:.3f}")
+            return
+        for packet_id, publish in self.unacknowledged.items():
+            fact = self.run.facts[self.numbers[packet_id]]
+            if (publish is not None and fact.routed and fact.node is self.at
+                    and now_ns > max(fact.at_ns, self.connect_ns) + ACK_TIMEOUT_NS + SLACK_NS):
+                raise Broken("Q11", f"{self.name} has no answer for {fact.number} since {fact.at_ns / NS_PER_S:.3f}")
+
+    # --- operations ---------------------------------------------------------------------------------------------------
+
+    def act(self, rng: Random) -> None:
+        """One operation."""
+        if not self.is_accepted:
+            return
+        action, = rng.choices(("publish", "retain", "clear", "subscribe", "share", "unsubscribe", "vanish", "leave",
+                               "nonsense"), (40, 3, 1, 3, 2, 2, 1, 1, 0.3))
+        if action == "publish":
+            self.publish(rng.choice(TOPICS), rng.choice((0, 1, 2)))
+        elif action in ("retain", "clear"):
+            self.run.counts["retained messages"] += 1
+            self.publish(rng.choice(KEPT), 1, retain=True, is_clear=action == "clear")
+        elif action in ("subscribe", "share"):
+            filter = rng.choice(tuple(FILTERS if action == "subscribe" else SHARED))
+            if filter not in self.filters:
+                self.filters[filter] = 2
+                self.ever[filter] = None
+                self.subscribe(filter)
+        elif action == "unsubscribe" and self.filters:
+            self.unsubscribe(rng.choice(tuple(self.filters)))
+        elif action in ("vanish", "leave"):
+            self.leave(with_will=action == "vanish")
+        elif action == "nonsense":
+            self.run.counts["senseless packets"] += 1
+            if self.at is not None:
+                self.lost_by(self.at, self.connection)
+            self.send(SubAckPacket(1, (ReasonCode.SUCCESS,)))        # which servers send
+            if self.connection:
+                raise Broken("Q13", f"{self.name} was not disconnected for what a client never sends")
+
+    def subscribe(self, filter: str) -> None:
+        """SUBSCRIBE, which brings retained messages."""
+        identifier = IDENTIFIERS.get(filter)
+        for topic in FILTERS.get(filter, ()):
+            self.retained_due[topic] += 1
+        self.send(SubscribePacket(
+            self.next_id(), (Subscription(filter, 2),),
+            NO_PROPERTIES if identifier is None else Properties(subscription_identifiers=(identifier,))))
+
+    def unsubscribe(self, filter: str) -> None:
+        """End a subscription; what it would have brought is not demanded any more."""
+        del self.filters[filter]
+        if filter in SHARED:
+            self.group_epoch += 1
+        for fact in self.run.facts.values():
+            if fact.topic in FILTERS.get(filter, ()) and fact.number not in self.ever_got:
+                fact.due.pop((self.name, self.epoch), None)
+        self.send(UnsubscribePacket(self.next_id(), (filter,)))
+
+    def fact(self, topic: str, qos: int, packet_id: int) -> RoutedMessage:
+        """A publication that is about to be sent."""
+        assert self.at is not None, "it is connected"
+        number = len(self.run.facts) + 1
+        made = RoutedMessage(number, self.name, topic, qos, self.at, self.at.now_ns())
+        self.run.facts[number] = made
+        self.numbers[packet_id] = number
+        return made
+
+    def publish(self, topic: str, qos: int, retain: bool = False, is_clear: bool = False) -> int:
+        """Publish a message of its own; its number, 0 for none as too much has no answer. A clear has an empty
+        payload, so its number is in a property."""
+        if len(self.unacknowledged) > 2_000:
+            return 0
+        packet_id = self.next_id() if qos else 0
+        fact = self.fact(topic, qos, packet_id)
+        properties = Properties(content_type=str(fact.number)) if is_clear else NO_PROPERTIES
+        packet = PublishPacket(topic, b"" if is_clear else b"%d" % fact.number, qos, retain, packet_id=packet_id,
+                               properties=properties)
+        if qos:
+            self.unacknowledged[packet_id] = packet
+        self.send(packet)
+        return fact.number
+
+    def next_id(self) -> int:
+        """A packet id that is free."""
+        while True:
+            self.last_id = self.last_id % 65_535 + 1
+            if self.last_id not in self.unacknowledged:
+                return self.last_id
+
+    def send(self, packet: Packet) -> None:
+        """To the node, if there is a connection."""
+        if self.connection and self.at is not None:
+            self.at.broker.received(self.connection, (packet,), self.at.now_ns())
+            self.at.settle()
+
+    # --- what comes ---------------------------------------------------------------------------------------------------
+
+    def take(self, output: Output) -> None:
+        """Carry out an output of the broker for its present connection."""
+        if isinstance(output, SendPublish):
+            self.got(output)
+        elif isinstance(output, SendPacket):
+            self.answered(output.packet)
+        elif isinstance(output, CloseConnection):
+            if output.reason not in (ReasonCode.SESSION_TAKEN_OVER, ReasonCode.SERVER_BUSY, ReasonCode.PROTOCOL_ERROR):
+                raise Broken("MQTT", f"{self.name} was disconnected: {output.reason.name}, {output.detail}")
+            self.run.counts["connections closed by nodes"] += 1
+            if self.at is not None:
+                self.at.connections.pop(self.connection, None)
+            self.connection, self.is_accepted = 0, False
+
+    def got(self, output: SendPublish) -> None:
+        """A message came: Q2, Q3, Q4, Q6, Q8."""
+        packet, = self.decoder.feed(output.frames.frame(output.qos, output.packet_id, output.retain, output.dup))
+        assert isinstance(packet, PublishPacket), "frames of a PUBLISH"
+        if output.qos == 2 and output.packet_id in self.received_2:
+            self.answer(PubRecPacket(output.packet_id))
+            return
+        self.run.counts["messages delivered"] += 1
+        number = int(packet.payload or packet.properties.content_type or 0)
+        fact = self.run.facts[number]
+        if packet.properties.subscription_identifiers:
+            self.got_as_member(fact, OF_IDENTIFIER[packet.properties.subscription_identifiers[0]], output)
+        else:
+            self.got_plain(fact, output)
+        if output.qos == 1:
+            self.answer(PubAckPacket(output.packet_id))
+        elif output.qos == 2:
+            self.received_2[output.packet_id] = None
+            self.answer(PubRecPacket(output.packet_id))
+
+    def got_plain(self, fact: RoutedMessage, output: SendPublish) -> None:
+        """By plain filters."""
+        number, text = fact.number, f"{self.session} got {fact.number} of {fact.publisher}"
+        self.ever_got[number] = None
+        if not any(fact.topic in FILTERS.get(filter, ()) for filter in self.ever):
+            raise Broken("Q4", f"{text} about {fact.topic}, which no filter of {sorted(self.ever)} matches")
+        if output.retain and not output.dup:
+            self.retained_due[fact.topic] -= 1
+            if self.retained_due[fact.topic] < 0:
+                raise Broken("Q8", f"{text}, retained, without a new subscription")
+        if fact.at_ns <= self.merged_ns:
+            return                                       # may be in both sessions, and in either order
+        self.times[self.epoch, number] += 1
+        times = self.times[self.epoch, number]
+        if times > max(1, fact.routed) and fact.topic not in KEPT and not output.dup:
+            raise Broken("Q10" if self.moves else "Q2", f"{text} {times} times; it was routed {fact.routed} times")
+        key = self.epoch, fact.publisher, id(fact.node), fact.topic, fact.qos
+        if fact.routed == 1 and fact.topic in TOPICS and times == 1 and not output.dup:
+            if number < self.highest.get(key, 0):
+                raise Broken("Q3", f"{text} behind {self.highest[key]}")
+            self.highest[key] = number
+
+    def got_as_member(self, fact: RoutedMessage, filter: str, output: SendPublish) -> None:
+        """By a shared subscription."""
+        got = self.run.by_group[filter, fact.number]
+        got[self.name] += not output.dup
+        self.run.counts["messages of shared subscriptions"] += 1
+        if filter not in self.ever or fact.topic not in SHARED[filter]:
+            raise Broken("Q4", f"{self.session} got {fact.number} about {fact.topic} by {filter}")
+        if fact.qos != 1 and sum(got.values()) > fact.routed:
+            raise Broken("Q6", f"{dict(got)} got {fact.number} of {fact.publisher}, QoS {fact.qos}, by {filter}; it "
+                               f"was routed {fact.routed} times")
+
+    def answered(self, packet: Packet) -> None:
+        if isinstance(packet, ConnAckPacket):
+            if packet.reason is ReasonCode.SUCCESS:
+                self.connected(packet)
+        elif isinstance(packet, PubRelPacket):
+            self.received_2.pop(packet.packet_id, None)
+            self.answer(PubCompPacket(packet.packet_id))
+        elif not isinstance(packet, PubAckPacket | PubRecPacket | PubCompPacket):
+            return
+        elif packet.packet_id in self.unacknowledged:
+            if not isinstance(packet, PubCompPacket):
+                self.acknowledged(self.run.facts[self.numbers[packet.packet_id]])
+            if isinstance(packet, PubRecPacket):
+                self.unacknowledged[packet.packet_id] = None
+                self.answer(PubRelPacket(packet.packet_id))
+            else:
+                del self.unacknowledged[packet.packet_id]
+
+    def answer(self, packet: Packet) -> None:
+        """Inside `settle`, which carries on with what follows."""
+        if self.connection and self.at is not None:
+            self.at.broker.received(self.connection, (packet,), self.at.now_ns())
+
+    def acknowledged(self, fact: RoutedMessage) -> None:
+        """Q1, at once: what was acknowledged in time is at every node that could have it."""
+        if fact.acknowledged:
+            return
+        fact.acknowledged = True
+        self.run.counts["publishes acknowledged"] += 1
+        if fact.node is not self.at or fact.node.now_ns() - fact.at_ns >= ACK_TIMEOUT_NS:
+            return
+        for (name, _), node in fact.due.items():
+            peer = fact.node.core.peers.get(node.channel.name)
+            if node is fact.node or peer is None or not peer.is_up or peer.handle != node.channel.address:
+                continue
+            if fact.number not in node.taken and peer.came_ns < fact.at_ns:
+                raise Broken("Q1", f"{fact.number} of {fact.publisher} was acknowledged before the node of {name} had "
+                                   "it")
+
+
+def number_of(publication: Publication) -> int:
+    """The number of a message."""
+    return int(publication.payload or publication.properties.content_type or 0)
+
+
+def act(node: RoamingNode, rng: Random) -> None:
+    """Operations of clients: the trial's `act`."""
+    node.act(rng)
+
+
+def run(seed: int, part: PlanPart = WHOLE, keep: bool = False) -> Outcome:
+    """Run a seed, or a part of it."""
+    shared = RoamingRun(seed)
+    outcome = Trial(PROFILE, shared.start, act, at_end=shared.at_end).run(seed, part, keep=keep)
+    return attrs.evolve(outcome, reached={**outcome.reached, **shared.reached()})
+
+
+APPLICATIONS[PROFILE] = run

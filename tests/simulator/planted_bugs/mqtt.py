@@ -1,0 +1,136 @@
+"""Safeguards of MQTT brokers that federate (blocks/mqtt), shown by profile mqtt."""
+from __future__ import annotations
+
+from typing import Any
+
+from jgroups_py.blocks.mqtt.broker.broker import Broker
+from jgroups_py.blocks.mqtt.broker.router import Router
+from jgroups_py.blocks.mqtt.broker.session import NOTHING_SEEN, ClientSession
+from jgroups_py.blocks.mqtt.broker.subscription_tree import SubscriptionTree
+from jgroups_py.blocks.mqtt.federation.core import FederationCore
+from jgroups_py.blocks.mqtt.federation.handover import Handovers
+from jgroups_py.blocks.mqtt.federation.interest import GroupTurns, InterestOfPeers
+from jgroups_py.blocks.mqtt.federation.stream import OutgoingStream
+from tests.simulator.planted_bugs.group import nothing
+from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
+
+resend, on_hello, send_message = OutgoingStream.resend, FederationCore._on_hello, FederationCore._send_message
+leave, join, detach = Handovers._leave, Handovers._join, Broker._detach
+deliver, route, change = ClientSession.deliver, Router.deliver, InterestOfPeers.change
+
+
+def all_has_arrived(self: OutgoingStream, next: int, until: int) -> None:
+    resend(self, until, until)
+
+
+def each_hello_begins_again(self: FederationCore, peer: Any, frame: Any, now_ns: int) -> None:
+    peer.in_session = 0
+    on_hello(self, peer, frame, now_ns)
+
+
+def nothing_waits(self: FederationCore, peer: Any, event: Any, token: int) -> None:
+    send_message(self, peer, event, 0)
+
+
+def without_fence(self: Handovers, owner: Any, now_ns: int, was_here: bool = True) -> None:
+    leave(self, owner, now_ns, was_here)
+    leaving = self.leaving.get(owner.client_id)
+    if leaving is not None:
+        leaving.missing.clear()
+
+
+def only_the_session_is_found(self: Broker, client_id: str, now_ns: int) -> Any:
+    return self.sessions.get(client_id)
+
+
+def all_is_new(self: ClientSession, delivery: Any, now_ns: int) -> None:
+    self.seen = NOTHING_SEEN
+    deliver(self, delivery, now_ns)
+
+
+def direct_only(self: Handovers, session: Any, moved: Any, deliveries: Any, now_ns: int) -> None:
+    join(self, session, moved, [], now_ns)
+
+
+def each_end_is_told(self: Broker, session: Any, now_ns: int) -> None:
+    self._take_out(session)
+    self._federation.ended(session.client_id, now_ns)
+    self.router.move(session.end(), now_ns)
+    self._publish_will(session, now_ns)
+
+
+def always_with_will(self: Broker, connection: Any, now_ns: int, with_will: bool) -> None:
+    detach(self, connection, now_ns, True)
+
+
+def here_or_nowhere(self: FederationCore, target: Any, here: Any, but: str = "") -> str:
+    return ""
+
+
+def the_first_one(self: GroupTurns, weights: Any) -> str:
+    name: str = weights[0][0]
+    return name
+
+
+def all_groups(self: Router, publication: Any, groups: Any, now_ns: int, shared_only: bool = False) -> None:
+    route(self, publication, [(match.group, match.filter) for match in self.tree.match(publication.topic).shared],
+          now_ns, shared_only)
+
+
+def always_the_only_one(self: SubscriptionTree[Any, Any], filter: str) -> int:
+    return 1
+
+
+def any_number(self: InterestOfPeers, name: str, told: Any) -> Any:
+    known = self.peers.get(name)
+    if known is not None and told.incarnation == known.incarnation and told.number > known.number:
+        known.number = told.number
+        return []
+    return change(self, name, told)
+
+
+def only_new_values(self: FederationCore, number: int, changes: Any, now_ns: int) -> None:
+    set_values(self, number, [each for each in changes if each.after is not None], now_ns)
+
+
+set_values = FederationCore._table_changed
+
+
+def guard(name: str, left: str, owner: type, method: str, without: Any, breaks: str) -> Safeguard:
+    """A safeguard of one method."""
+    return Safeguard(name, "MQTT", left, (Patch(owner, method, without),), "mqtt", breaks)
+
+
+MQTT_SAFEGUARDS = (
+    guard("a peer gets what it lacks", "after a break the stream goes on with what is new", OutgoingStream, "resend",
+          all_has_arrived, "Q1"),
+    guard("a stream goes on where it stood", "each PeerHello begins it again", FederationCore, "_on_hello",
+          each_hello_begins_again, "Q10"),
+    guard("acknowledgements wait for peers", "PUBACK and PUBREC follow at once", FederationCore, "_send_message",
+          nothing_waits, "Q1"),
+    guard("filters go to a peer that comes", "it gets changes alone", FederationCore, "_send_tree", nothing, "Q14"),
+    guard("changes of filters are applied", "they are counted as known", InterestOfPeers, "change", any_number, "Q14"),
+    guard("peers know of a filter once", "each subscriber is told", SubscriptionTree, "count", always_the_only_one,
+          "Q5"),
+    guard("one node serves a shared subscription", "every node does that gets the message", Router, "deliver",
+          all_groups, "Q6"),
+    guard("members at other nodes are members", "a node chooses its own alone", FederationCore, "_choose",
+          here_or_nowhere, "Q6"),
+    guard("nodes take turns with shared subscriptions", "the first one always serves them", GroupTurns, "choose",
+          the_first_one, "Q7"),
+    guard("cleared messages are cleared everywhere", "peers keep what they have", FederationCore, "_table_changed",
+          only_new_values, "Q8"),
+    guard("DISCONNECT withdraws the will", "it is published after every connection", Broker, "_detach",
+          always_with_will, "Q9"),
+    guard("wills are published", "none is", Broker, "_publish_will", nothing, "Q9"),
+    guard("the former connection is closed", "it stays open when the session moves", Broker, "take_connection",
+          only_the_session_is_found, "Q10"),
+    guard("a session waits for the fence", "it moves at once", Handovers, "_leave", without_fence, "Q10"),
+    guard("a session takes along what it had", "its queue stays behind", Handovers, "_join", direct_only, "Q10"),
+    guard("a session knows what it had elsewhere", "what comes late comes twice", ClientSession, "deliver", all_is_new,
+          "Q10"),
+    guard("a clean start keeps the owner", "the owner goes with the session before", Broker, "_end_session",
+          each_end_is_told, "Q10"),
+    guard("PUBACK waits ack_timeout_s at most", "it waits for the peer", Broker, "_ack_overdue", nothing, "Q11"),
+    guard("CONNECT waits handover_s at most", "it waits for the former node", Handovers, "look", nothing, "Q11"),
+)
