@@ -173,14 +173,14 @@ class AsyncChannel(BaseChannel):
         await self.room(timeout)
         self.connection()
         receipt, resolve = _promise()
-        ticket = self._receipts.send(sites, data, bits, wired, NOW, resolve)
+        ticket = self.receipts.send(sites, data, bits, wired, NOW, resolve)
         try:
             async with asyncio.timeout_at(until):
                 await receipt
         except TimeoutError:
             raise timed_out(sites, wait or 0) from None
         finally:
-            self._receipts.give_up(ticket)
+            self.receipts.give_up(ticket)
         check_receipt(receipt.result(), sites)
 
     async def send_batch(

@@ -108,8 +108,8 @@ class BaseChannel(Subscriptions):
         self._receiver: object = None
         self._discard_own = False
         self._interest = interest_of(self.spec)
-        self._receipts = Receipts()
-        self.blocks: tuple[Block, ...] = (self._receipts,) if self.site is not None else ()  # as they were attached
+        self.receipts = Receipts()                           # for building blocks
+        self.blocks: tuple[Block, ...] = (self.receipts,) if self.site is not None else ()  # as they were attached
         self.receiver = receiver
 
     # --- properties -------------------------------------------------------------------------------------------------

@@ -202,12 +202,12 @@ class JChannel(BaseChannel):
             resolved.set()
 
         until = None if timeout is None else monotonic() + timeout
-        ticket = self._receipts.send(sites, data, bits, wired, timeout, resolve)
+        ticket = self.receipts.send(sites, data, bits, wired, timeout, resolve)
         try:
             self.work_until(resolved.is_set, timeout)
             resolved.wait(None if until is None else max(0.0, until - monotonic()))
         finally:
-            self._receipts.give_up(ticket)
+            self.receipts.give_up(ticket)
         if not got:
             raise timed_out(sites, timeout or 0)
         check_receipt(got[0], sites)

@@ -1,4 +1,4 @@
-"""Two brokers on loopback, joined by a group over TCP: real sockets, real time."""
+"""Brokers on loopback, joined by a group over TCP or by two groups with RELAY: real sockets, real time."""
 from __future__ import annotations
 
 import asyncio
@@ -17,7 +17,7 @@ from jgroups_py.blocks.mqtt.federation.core import FederationCore
 from jgroups_py.blocks.mqtt.federation.options import FederationOptions
 from jgroups_py.blocks.mqtt.server.listen import ListenAddress
 from jgroups_py.blocks.mqtt.server.server import MqttServer
-from tests.integration.members import free_ports
+from tests.integration.members import free_ports, free_range
 from tests.runtime.mqtt.kit import Client
 
 PATIENCE_SECONDS = 60
@@ -37,16 +37,18 @@ class Broker:
         return self.server.port
 
 
-async def broker(stack: AsyncExitStack, name: str, properties: dict[str, object], **options: object) -> Broker:
+async def broker(
+    stack: AsyncExitStack, name: str, properties: dict[str, object], kind: str = "tcp", **options: object,
+) -> Broker:
     core = FederationCore(FederationOptions(name=name), Random(name), now_ns=monotonic_ns(),
                           wall_offset_ns=time_ns() - monotonic_ns())
     server = MqttServer(BrokerOptions(node_name=name, sys_interval_s=0, **options), [ListenAddress("127.0.0.1", 0)],
                         federation=core)
     core.attach(server.broker)
-    channel = await stack.enter_async_context(AsyncChannel("tcp", name, properties))
+    channel = await stack.enter_async_context(AsyncChannel(kind, name, properties))
     link = ChannelLink(channel, core, server.settle)
     stack.callback(link.close)
-    await channel.connect("brokers")
+    await channel.connect(f"brokers-{kind}")
     await stack.enter_async_context(server)
     return Broker(name, core, server, channel)
 
@@ -129,4 +131,54 @@ def test_a_node_that_ends_and_comes_back_is_a_peer_again():
         await until(lambda: "t" in one.core.interest_of_peers.peers["node2"].filters)
         publisher.write(PublishPacket("t", b"again", 1, packet_id=1))
         assert (await subscriber.get(PublishPacket)).payload == b"again"
+    run(body)
+
+
+async def two_sites(stack: AsyncExitStack) -> list[Broker]:
+    """nyc1, nyc2, sfo1, sfo2, each of which knows what the other site wants."""
+    first = free_range(4)
+    bridge = {"bind_addr": "127.0.0.1", "bridge_port": first, "bridge_hosts": f"127.0.0.1[{first}]",
+              "bridge_port_range": 3}
+    found = []
+    for kind in ("nyc", "sfo"):
+        ports = free_ports("udp")
+        for number in (1, 2):
+            found.append(await broker(stack, f"{kind}{number}", {**bridge, **ports}, kind))
+    await until(lambda: all(len(each.core.peers) == 1 and [site.incarnation for site in each.core.sites.others.values()]
+                            and all(site.incarnation for site in each.core.sites.others.values()) for each in found))
+    return found
+
+
+def test_two_sites_act_as_one_and_puback_says_that_the_own_site_has_it():
+    async def body(stack: AsyncExitStack) -> None:
+        nyc1, nyc2, sfo1, sfo2 = await two_sites(stack)
+        publisher = await stack.enter_async_context(Client(nyc2.port))
+        await publisher.connect("pub")
+        subscribers = []
+        for each in (nyc1, sfo1, sfo2):
+            client = await stack.enter_async_context(Client(each.port))
+            await client.connect(f"sub at {each.name}")
+            await client.subscribe("t", 1)
+            subscribers.append(client)
+        await until(lambda: "t" in nyc2.core.sites.others["SFO"].filters
+                    and "t" in nyc2.core.interest_of_peers.peers["nyc1"].filters)
+        for number in range(200):
+            publisher.write(PublishPacket("t", b"%d" % number, 1, packet_id=number + 1))
+            publisher.write(PublishPacket("nobody", b"x", 1, packet_id=number + 1_001))
+        for _ in range(400):
+            answer = await publisher.get(PubAckPacket)
+            assert answer.reason in (ReasonCode.SUCCESS, ReasonCode.NO_MATCHING_SUBSCRIBERS)
+        for client in subscribers:
+            got = []
+            while len(got) < 200:
+                message = await client.get(PublishPacket)
+                client.write(PubAckPacket(message.packet_id))
+                got.append(message.payload)
+            assert got == [b"%d" % number for number in range(200)]
+        assert nyc2.core.counters["site_messages_sent"] == 200, "nothing of what nobody wants"
+        assert sfo1.core.counters["site_messages_received"] == sfo2.core.counters["site_messages_received"] == 200
+        assert nyc1.core.counters["site_messages_received"] == 0
+        publisher.write(PublishPacket("kept", b"value", 1, retain=True, packet_id=9))
+        await publisher.get(PubAckPacket)
+        await until(lambda: len(sfo2.server.broker.router.retained) == 1)
     run(body)

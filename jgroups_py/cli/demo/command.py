@@ -25,12 +25,18 @@ DESCRIPTION = (
     "fault but lacks a record.")
 
 
+RATE = 1000
+
+
 def add_parser(subparsers: Any) -> None:
     """Add `demo` to the command line."""
     parser = subparsers.add_parser("demo", help="two sites replicate while their relays die", description=DESCRIPTION)
     parser.add_argument("--input", metavar="FILE", help="the file that is replicated (default: a generated text)")
     parser.add_argument("--out", metavar="DIR", help="where the copies go (default: a new temporary folder)")
-    parser.add_argument("--rate", type=within(1, 100_000), default=1000, help="lines a second (default 1000)")
+    parser.add_argument("--rate", type=within(1, 100_000), help="lines a second (default 1000; "
+                        "with --mqtt messages of each publisher, 2000 at most, default 200)")
+    parser.add_argument("--mqtt", action="store_true", help="two sites of two MQTT brokers each, mosquitto's clients, "
+                        "and kill -9 of both relays and of a broker; of the other options it has --rate, --out, --json")
     parser.add_argument("--members", type=within(1, 8), default=3, help="members a site (default 3)")
     parser.add_argument("--sites", type=within(2, 5), default=2, help="sites (default 2)")
     parser.add_argument("--seed", type=int, default=1, help="of the generated text and of the moments of the kills")
@@ -45,6 +51,9 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: Namespace) -> int:
     """Run the demo; 0: all replicated, 1: not, 2: wrong use, 3: no fault found, but the archive is not complete."""
+    if args.mqtt:
+        from jgroups_py.cli.demo import mqtt  # it needs the extra [mqtt]
+        return mqtt.run(args)
     try:
         plan = plan_of(args)
     except (OSError, ConfigError) as error:
@@ -90,5 +99,5 @@ def plan_of(args: Namespace) -> DemoPlan:
     data = Path(args.input).read_bytes() if args.input else made_text(args.seed)
     if not data.strip():
         raise ConfigError(f"{args.input} is empty; it needs at least one line")
-    return DemoPlan(data=data, out=out, rate=args.rate, members=args.members, sites=args.sites, seed=args.seed,
+    return DemoPlan(data=data, out=out, rate=args.rate or RATE, members=args.members, sites=args.sites, seed=args.seed,
                     kill=not args.no_kill, archive=archive_of(args, out))

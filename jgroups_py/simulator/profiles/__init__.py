@@ -15,7 +15,7 @@ from jgroups_py.simulator.profiles.interleavings import InterleavingsProfile
 from jgroups_py.simulator.profiles.large import LargeProfile
 from jgroups_py.simulator.profiles.late import LateProfile
 from jgroups_py.simulator.profiles.limits import LimitsProfile
-from jgroups_py.simulator.profiles.mqtt import MqttProfile
+from jgroups_py.simulator.profiles.mqtt import MqttProfile, MqttSitesProfile
 from jgroups_py.simulator.profiles.operators import OperatorsProfile
 from jgroups_py.simulator.profiles.relay import RelayCrashProfile, RelayProfile
 from jgroups_py.simulator.profiles.replicas import ReplicasProfile
@@ -35,6 +35,6 @@ PROFILES: dict[str, type[Profile]] = {
         ScaleProfile, SiteCrashProfile, OperatorsProfile, InterleavingsProfile, LateProfile, ClocksProfile, WanProfile,
         LargeProfile, TopicsProfile, SplitBrainTopicsProfile, StormTopicsProfile, ScaleTopicsProfile,
         SwimAloneProfile, SwimGroupProfile, ReplicasProfile, FlowProfile, HostileProfile, StatesProfile,
-        SiteStatesProfile, MqttProfile)}
+        SiteStatesProfile, MqttProfile, MqttSitesProfile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]

@@ -1,7 +1,8 @@
-"""Profile mqtt: brokers of MQTT that federate on one group (blocks/mqtt), under all faults of a group."""
+"""Profiles mqtt and mqtt-sites: brokers of MQTT that federate (blocks/mqtt), on one group and across sites."""
 from __future__ import annotations
 
 from jgroups_py.simulator.profiles.group import GroupProfile
+from jgroups_py.simulator.profiles.relay import RelayCrashProfile
 
 
 class MqttProfile(GroupProfile):
@@ -14,3 +15,13 @@ class MqttProfile(GroupProfile):
     reaches = ("messages from peers", "events sent again", "restarts of a peer", "messages parked", "trees asked for",
                "publishes acknowledged", "sessions that went on", "retained messages", "splits", "sessions moved",
                "wills published", "messages of shared subscriptions", "clean starts", "senseless frames")
+
+
+class MqttSitesProfile(RelayCrashProfile):
+    """Brokers at two or three sites, whose relays crash and whose bridge is cut; nothing may be lost or come twice."""
+
+    name = "mqtt-sites"
+    bursts = False
+    application = True
+    reaches = ("messages from other sites", "messages from peers", "publishes acknowledged", "restarts of a peer",
+               "filters told to sites")

@@ -1,5 +1,7 @@
 """Brokers of MQTT that federate (blocks/mqtt) on the simulator: nodes, and clients that stay at theirs.
 
+Here is profile mqtt-sites: several sites with RELAY.
+
 Clients that go from node to node, of profile mqtt, are in mqtt_roaming.py. Every member is a node: a broker, its
 federation, and a link on the simulated channel. Clients belong to a node; they publish, subscribe, vanish and come
 back, also to the node's next life, where they set their subscriptions again. Every payload is a number of its own. Q1,
@@ -9,6 +11,7 @@ get from the table and, a moment later, live.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -41,15 +44,17 @@ from jgroups_py.blocks.mqtt.codec.packets import (
 from jgroups_py.blocks.mqtt.federation.core import FederationCore
 from jgroups_py.blocks.mqtt.federation.group_link import GroupLink
 from jgroups_py.blocks.mqtt.federation.options import FederationOptions
-from jgroups_py.model.address import Address
+from jgroups_py.model.address import Address, ProxyUUID
+from jgroups_py.model.batch import Flag
 from jgroups_py.model.errors import ChannelError
+from jgroups_py.model.outputs import MessagesLost
 from jgroups_py.model.units import NS_PER_S, seconds
 from jgroups_py.simulator.plan_parts import WHOLE, PlanPart
-from jgroups_py.simulator.runner import Outcome
+from jgroups_py.simulator.runner import APPLICATIONS, Outcome
 from jgroups_py.testing.simulation.ledger import Broken
 from jgroups_py.testing.simulation.trial import Trial
 
-PROFILE = "mqtt"
+PROFILE, SITES_PROFILE = "mqtt", "mqtt-sites"
 TOPICS = ("a/1", "a/2", "b/1", "b")
 FILTERS: dict[str, tuple[str, ...]] = {
     "a/+": ("a/1", "a/2"), "a/1": ("a/1",), "#": (*TOPICS, "wills", "kept/1", "kept/2"),
@@ -61,6 +66,7 @@ ACK_TIMEOUT_NS = seconds(2)
 FOR_EVER = 1_000_000
 BURST = (1, 1, 2, 3, 5, 20)
 COUNTED = {"messages_received": "messages from peers", "events_resent": "events sent again",
+           "site_messages_received": "messages from other sites", "site_filters_sent": "filters told to sites",
            "peer_restarts": "restarts of a peer", "parked": "messages parked", "trees_wanted": "trees asked for"}
 
 
@@ -121,7 +127,8 @@ class MqttRun:
             if node in nodes and not client.connection:
                 client.come()
         for node in nodes:
-            node.check_peers([other for other in nodes if other is not node])
+            node.check_peers([other for other in nodes if other is not node and other.site == node.site])
+            node.check_sites(nodes)
         self.check_retained(nodes)
         for client in self.clients.values():
             if self.nodes[client.home] in nodes and client.unacknowledged:
@@ -135,7 +142,9 @@ class MqttRun:
         it could not reach."""
         if not message.qos or not message.acknowledged or node not in nodes:
             return
-        if message.node not in nodes and message.number not in node.taken:
+        of_site = [node] if message.node.site == node.site else [
+            other for other in self.lives if other.site == node.site]
+        if message.node not in nodes and not any(message.number in other.taken for other in of_site):
             return
         client = self.clients[session.partition("/")[0]]
         if message.number not in client.had[session]:
@@ -158,6 +167,7 @@ class MqttNode(jg.Receiver):
     def __init__(self, channel: Any, run: MqttRun) -> None:
         self.channel = channel
         self.run = run
+        self.site = channel.site or ""
         rng = Random(f"{run.seed}/{channel.name}/{len(run.lives)}")
         options = FederationOptions(
             name=channel.name, keep_peer_s=600.0, window_bytes=rng.choice((2_000, 1 << 20)),
@@ -170,7 +180,7 @@ class MqttNode(jg.Receiver):
                           match_cache=rng.choice((0, 2, 100))),
             rng, now_ns=self.now_ns(), federation=self.core)
         self.core.attach(self.broker)
-        self.link = GroupLink(self.core, self.send)
+        self.link = GroupLink(self.core, self)
         self.taken: dict[int, None] = {}                 # numbers of peers' messages that this node has taken over
         self.connections: dict[int, MqttClient] = {}
         self.last_connection = 0
@@ -189,10 +199,27 @@ class MqttNode(jg.Receiver):
 
     def view_accepted(self, view: jg.View) -> None:
         self.link.view_installed(view, self.channel.address, self.now_ns())
+        self.sites_changed()
+
+    def global_view_accepted(self, view: Any) -> None:
+        self.sites_changed()
+
+    def site_status(self, site: str, status: str) -> None:
+        self.sites_changed()
+
+    def messages_lost(self, loss: MessagesLost) -> None:
+        raise Broken("Q1", f"messages {loss.first} to {loss.stop} of {loss.origin} are lost at {self.channel.address}")
+
+    def sites_changed(self) -> None:
+        """What RELAY shows has changed."""
+        if self.site:
+            self.link.sites_changed(self.site, self.channel.sites, self.channel.global_view, self.now_ns())
         self.settle()
 
     def receive(self, message: jg.Message) -> None:
         assert message.src is not None, "a delivered message has a source"
+        if message.dest is None and not message.flags & Flag.NO_RELAY and not isinstance(message.src, ProxyUUID):
+            return                                       # for other sites, from this one
         self.link.received(message.src, message.payload, self.now_ns())
         self.settle()
 
@@ -202,9 +229,17 @@ class MqttNode(jg.Receiver):
 
     def send(self, dest: Address | None, data: bytes) -> None:
         try:
-            self.channel.send(dest, data)
+            self.channel.send(dest, data, 0 if isinstance(dest, ProxyUUID) else Flag.NO_RELAY)
         except ChannelError:
             self.run.counts["frames refused by the channel"] += 1
+
+    def send_to_sites(self, frames: Sequence[bytes], tokens: Sequence[int]) -> None:
+        """See group_link.Carrier. A simulated channel has no receipts: acknowledgements do not wait for one."""
+        try:
+            self.channel.send_batch(None, frames)
+        except ChannelError:
+            self.run.counts["frames refused by the channel"] += len(frames)
+        self.core.sites_have(tokens)
 
     def settle(self) -> None:
         """Carry out what federation and broker want, until nothing more comes, and set the timer."""
@@ -267,8 +302,19 @@ class MqttNode(jg.Receiver):
                 raise Broken("Q1", f"{self.channel.name} still has {self.core.peers[name].stream.held} events for "
                                    f"{name}: {self.core.peers[name].state}")
 
+    def check_sites(self, nodes: list[MqttNode]) -> None:
+        """Q14 across sites: what this node takes another site for is what its brokers want."""
+        for name, known in self.core.sites.others.items():
+            wanted = {filter for node in nodes if node.site == name for filter in node.core.own.filters}
+            if set(known.filters) != wanted or not known.incarnation:
+                raise Broken("Q14", f"{self.channel.name} takes {sorted(known.filters)} for the filters of {name}: "
+                                    f"{sorted(wanted)}")
+
     def knows(self, other: MqttNode, filter: str) -> bool:
         """Whether this node was told of a filter of another one's present life."""
+        if other.site != self.site:
+            site = self.core.sites.others.get(other.site)
+            return site is not None and filter in site.filters
         known = self.core.interest_of_peers.peers.get(other.channel.name)
         return known is not None and known.incarnation == other.core.incarnation and filter in known.filters
 
@@ -514,9 +560,16 @@ def act(node: MqttNode, rng: Random) -> None:
     node.act(rng)
 
 
-def run(seed: int, part: PlanPart = WHOLE, keep: bool = False) -> Outcome:
+def run(seed: int, part: PlanPart = WHOLE, keep: bool = False, profile: str = PROFILE) -> Outcome:
     """Run a seed, or a part of it."""
     shared = MqttRun(seed)
-    outcome = Trial(PROFILE, shared.start, act, at_end=shared.at_end).run(seed, part, keep=keep)
+    outcome = Trial(profile, shared.start, act, at_end=shared.at_end).run(seed, part, keep=keep)
     return attrs.evolve(outcome, reached={**outcome.reached, **shared.reached()})
 
+
+def run_sites(seed: int, part: PlanPart = WHOLE, keep: bool = False) -> Outcome:
+    """The same for brokers of several sites."""
+    return run(seed, part, keep, SITES_PROFILE)
+
+
+APPLICATIONS[SITES_PROFILE] = run_sites

@@ -9,10 +9,13 @@
     await server.start()
 
 The channel may carry other things too: the frames have a header of their own. Views count in order with the messages.
+With RELAY in its stack brokers of other sites belong to the federation. A publisher then gets PUBACK when all members
+of its own site have the message, which RELAY's receipt says.
 """
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from time import monotonic_ns
@@ -23,11 +26,18 @@ from jgroups_py.blocks.mqtt.federation.core import FederationCore
 from jgroups_py.blocks.mqtt.federation.group_link import GroupLink
 from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.channel.block import Block, Connection
-from jgroups_py.model.address import Address
+from jgroups_py.model.address import Address, ProxyUUID
 from jgroups_py.model.batch import NO_RELAY, Batch
 from jgroups_py.model.errors import ChannelError
-from jgroups_py.model.outputs import Closed, Output, ViewInstalled
-from jgroups_py.model.view import View
+from jgroups_py.model.outputs import (
+    Closed,
+    GlobalViewInstalled,
+    MessagesLost,
+    Output,
+    SiteStatusChanged,
+    ViewInstalled,
+)
+from jgroups_py.model.view import GlobalView, View
 from jgroups_py.runtime.send_queue import NOW
 from jgroups_py.wire.block_headers import BlockHeader, Federate
 
@@ -44,7 +54,7 @@ class ChannelLink(Block):
         self, channel: AsyncChannel, core: FederationCore, settle: Callable[[], None], service: int = 1,
     ) -> None:
         self.core = core
-        self.link = GroupLink(core, self._send)
+        self.link = GroupLink(core, self)
         self._settle = settle
         self._header = (Federate(service),)
         self._connection: Connection | None = None
@@ -54,6 +64,10 @@ class ChannelLink(Block):
         self._is_flush_due = False
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
+        self._site = channel.site or ""
+        self._statuses = channel.sites                   # the channel's own follow later, in order with messages
+        self._global_view = channel.global_view
+        self._channel = channel
         self.ended: Callable[[], None] = lambda: None    # is called when the channel has left its group
         core.wake = self._wake
         channel.attach(self)
@@ -78,6 +92,12 @@ class ChannelLink(Block):
             if isinstance(output, ViewInstalled):
                 self._wanted = output.view
                 self._loop.call_soon_threadsafe(self._look)
+            elif isinstance(output, GlobalViewInstalled):
+                self._loop.call_soon_threadsafe(self._global_view_changed, output.view)
+            elif isinstance(output, SiteStatusChanged):
+                self._loop.call_soon_threadsafe(self._status_changed, output.site, output.status)
+            elif isinstance(output, MessagesLost) and output.site:
+                self._loop.call_soon_threadsafe(self._lost, output)
             elif isinstance(output, Closed):
                 self._loop.call_soon_threadsafe(self._ended)
         return outputs
@@ -85,6 +105,8 @@ class ChannelLink(Block):
     def deliver(self, batch: Batch) -> None:
         if self._is_closed:
             return
+        if batch.dest is None and not batch.flags & NO_RELAY and not isinstance(batch.src, ProxyUUID):
+            return                                       # for other sites, from this one
         self._look()
         now_ns = monotonic_ns()
         for payload in batch.payloads:
@@ -101,9 +123,29 @@ class ChannelLink(Block):
         if view is not None and me is not None and view is not self._view:
             self._view = view
             self.link.view_installed(view, me, monotonic_ns())
+            self._look_at_sites()
             self._wake()
         if self._view is not self._wanted:
             self._loop.call_later(LOOK_SECONDS, self._look)
+
+    def _global_view_changed(self, view: GlobalView) -> None:
+        self._global_view = view
+        self._look_at_sites()
+
+    def _status_changed(self, site: str, status: str) -> None:
+        self._statuses[site] = status
+        self._look_at_sites()
+
+    def _look_at_sites(self) -> None:
+        if self._site and not self._is_closed:
+            self.link.sites_changed(self._site, self._statuses, self._global_view, monotonic_ns())
+
+    def _lost(self, lost: MessagesLost) -> None:
+        """What RELAY has declared lost: numbers of this site's members for another site, or of another site's here."""
+        counter = "lost_from_sites" if lost.dest_site is None else "lost_at_sites"
+        self.core.counters.add(counter, lost.stop - lost.first)
+        log.warning("messages %d to %d of %s are lost for %s", lost.first, lost.stop - 1, lost.origin,
+                    lost.dest_site or "this broker")
 
     def _ended(self) -> None:
         self._view = self._wanted = None
@@ -135,14 +177,43 @@ class ChannelLink(Block):
         """On any thread."""
         self._loop.call_soon_threadsafe(self._wake)
 
-    def _send(self, dest: Address | None, data: bytes) -> None:
+    def send(self, dest: Address | None, data: bytes) -> None:
+        """See group_link.Carrier."""
         connection = self._connection
         if connection is None or connection.ended:
             return                                       # the streams send it again in the next connection
         try:
-            connection.sends.put(dest, data, NO_RELAY, self._header, NOW)
+            connection.sends.put(dest, data, 0 if isinstance(dest, ProxyUUID) else NO_RELAY, self._header, NOW)
         except ChannelError:
             log.debug("a frame for %s was not sent; it will be sent again", dest, exc_info=True)
+
+    def send_to_sites(self, frames: Sequence[bytes], tokens: Sequence[int]) -> None:
+        """See group_link.Carrier. Multicasts of one member keep their order, so the receipt of the last is one for
+        all."""
+        connection = self._connection
+        if connection is None or connection.ended:
+            self.core.counters.add("dropped_site_queue", len(frames))
+            return
+        try:
+            if not tokens:
+                connection.sends.put_all(None, list(frames), 0, self._header, NOW)
+                return
+            if len(frames) > 1:
+                connection.sends.put_all(None, list(frames[:-1]), 0, self._header, NOW)
+            self._channel.receipts.send((self._site,), frames[-1], 0, self._header, NOW,
+                                        lambda receipt: self._taken_over(tokens))
+        except ChannelError:
+            self.core.counters.add("dropped_site_queue", len(frames))
+            log.warning("%d messages for other sites were not sent", len(frames), exc_info=True)
+
+    def _taken_over(self, tokens: Sequence[int]) -> None:
+        """Inside a round: all members of this site have what these waited for, or the connection has ended."""
+        with contextlib.suppress(RuntimeError):          # the event loop is closed
+            self._loop.call_soon_threadsafe(self._release, tokens)
+
+    def _release(self, tokens: Sequence[int]) -> None:
+        self.core.sites_have(tokens)
+        self._settle()
 
     # --- time ---------------------------------------------------------------------------------------------------------
 

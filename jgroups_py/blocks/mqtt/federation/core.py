@@ -2,7 +2,7 @@
 
     interest.py   which peers want a topic         stream.py   what one peer still has to get
     tables.py     retained messages, owners        wire.py     the bytes
-    handover.py   sessions that move
+    handover.py   sessions that move                sites.py   other sites, over RELAY
 
 A publish of a client goes once to each node with a match, by the stream of that node; interest goes to all nodes when a
 filter gets its first subscriber or loses its last. What came from a peer goes to no other, but for shared
@@ -32,6 +32,7 @@ from jgroups_py.blocks.mqtt.federation.interest import (
 )
 from jgroups_py.blocks.mqtt.federation.options import COUNTERS, FederationOptions, federation_counters
 from jgroups_py.blocks.mqtt.federation.peer import FederationPeer
+from jgroups_py.blocks.mqtt.federation.sites import SendToSites, Sites
 from jgroups_py.blocks.mqtt.federation.stream import PeerEvent, control_event, message_event
 from jgroups_py.blocks.mqtt.federation.tables import (
     SessionOwner,
@@ -46,6 +47,7 @@ from jgroups_py.blocks.mqtt.federation.wire import (
     EventKind,
     Fence,
     ForwardedMessage,
+    GroupCount,
     InterestChange,
     InterestDigest,
     InterestTree,
@@ -54,6 +56,7 @@ from jgroups_py.blocks.mqtt.federation.wire import (
     PeerFrame,
     PeerHello,
     PeerWelcome,
+    SiteServed,
     TableExchange,
     Target,
     WantTree,
@@ -75,6 +78,14 @@ class SendToPeer:
     """A frame for one peer, or for all that are up (None)."""
 
     name: str | None
+    data: bytes
+
+
+@attrs.frozen(eq=False)
+class SendToMember:
+    """A frame for one member of another site, as an answer."""
+
+    handle: Any
     data: bytes
 
 
@@ -101,6 +112,8 @@ class FederationCore:
         self.seen: dict[int, int] = {}                   # origin -> highest number of its messages here
         self.tables: dict[int, Replica] = {RETAINED: table_replica(rng), OWNERS: table_replica(rng)}
         self.handovers = Handovers(self, options.handover_s)
+        self.sites = Sites(self, now_ns)
+        self._to_members: list[SendToMember] = []
         self._fences: list[Fence] = []
         self.release: Callable[[int, int], None] = lambda token, now_ns: self.broker.release(token, now_ns)
         self.wake: Callable[[], None] | None = None      # the link's: called once when there is something to drain
@@ -123,7 +136,7 @@ class FederationCore:
             PeerHello: self._on_hello, PeerWelcome: self._on_welcome, PeerEvents: self._on_events,
             PeerAck: self._on_ack, InterestChange: self._on_change, InterestTree: self._on_tree,
             InterestDigest: self._on_digest, WantTree: self._on_want_tree, TableExchange: self._on_table,
-            Fence: self._on_fence,
+            Fence: self._on_fence, SiteServed: self._on_site_served,
         }
 
     def attach(self, broker: Broker) -> None:
@@ -140,7 +153,9 @@ class FederationCore:
 
     def interest(self, group: str, filter: str, members: int, online: int) -> None:
         """See ports.Federation."""
-        self.own.set(f"$share/{group}/{filter}" if group else filter, group_count(members, online))
+        text = f"$share/{group}/{filter}" if group else filter
+        self.own.set(text, group_count(members, online))
+        self.sites.touched((text,))
         self._stir()
 
     def publish(
@@ -150,7 +165,7 @@ class FederationCore:
         self._stir()
         self.number_as_own(publication)
         matches = self.interest_of_peers.match(publication.topic)
-        if not (matches.plain or matches.shared or len(self._remembered) or self._unknown):
+        if not (matches.plain or matches.shared or len(self._remembered) or self._unknown or self.sites.others):
             return NOWHERE
         plain = {name: None for name, _ in matches.plain if name not in self._unknown}
         nodes: dict[str, list[Target]] = {name: [] for name in plain}
@@ -178,12 +193,14 @@ class FederationCore:
                     self._park(self.peers[name], message_event(ForwardedMessage(publication), now_ns), is_new=True)
         for peer in self._unknown.values():
             self._ask_later(peer, message_event(ForwardedMessage(publication), now_ns), token)
+        in_site = (*here, *served, *((match.group, match.filter) for match in matches.shared))
+        sites = self.sites.send(publication, in_site, token, now_ns)
         if token:
             self._tokens[token] -= 1
             if not self._tokens[token]:
                 del self._tokens[token]
                 token = 0
-        return Forwarding(token, frozenset(elsewhere), len(nodes))
+        return Forwarding(token, frozenset(elsewhere), len(nodes) + sites)
 
     def retained(self, publication: Publication, now_ns: int) -> None:
         """See ports.Federation."""
@@ -250,6 +267,55 @@ class FederationCore:
         """Write it."""
         self._write(OWNERS, key, value, now_ns)
 
+    # --- what sites ask (sites.SiteHost) ------------------------------------------------------------------------------
+
+    def counts(self, filter: str) -> list[GroupCount]:
+        """The members of a filter at each broker of this site."""
+        found = [known.filters.get(filter) for known in self.interest_of_peers.peers.values()]
+        return [count for count in (self.own.filters.get(filter), *found) if count is not None]
+
+    def all_filters(self) -> list[str]:
+        """The filters of all brokers of this site."""
+        return [*self.own.filters, *(filter for known in self.interest_of_peers.peers.values()
+                                     for filter in known.filters)]
+
+    def retain(self, token: int) -> None:
+        """A token waits for one more."""
+        self._tokens[token] += 1
+
+    def settle(self, token: int) -> None:
+        """One of those that a token waits for is done."""
+        self._settle(token)
+
+    def from_site(self, publication: Publication, shared_only: bool, now_ns: int) -> None:
+        """A message of another site, to plain subscribers here."""
+        self._note(publication)
+        if not shared_only:
+            self.broker.deliver(publication, (), now_ns)
+
+    def serve(self, publication: Publication, target: Target, now_ns: int) -> int:
+        """A message of another site, to a member of a shared subscription anywhere in this one."""
+        own = self.own.filters.get(f"$share/{target[0]}/{target[1]}")
+        here = None if own is None else GroupChoice(*target, own.members, own.online)
+        winner = self._choose(target, here)
+        if winner:
+            token = self._new_token()
+            item = ForwardedMessage(publication, (target,), shared_only=True)
+            self._send_message(self.peers[winner], message_event(item, now_ns), token)
+            self._tokens[token] -= 1
+            if self._tokens[token]:
+                return token
+            del self._tokens[token]
+        elif here is not None:
+            self.broker.deliver(publication, (target,), now_ns, shared_only=True)
+        else:
+            self.counters.add("dropped_no_member")
+        return 0
+
+    def send_to_peers(self, frame: PeerFrame) -> None:
+        """A frame to all brokers of this site."""
+        self._say(None, frame)
+
     # --- what the link gives ------------------------------------------------------------------------------------------
 
     def peers_changed(self, present: Mapping[str, Any], now_ns: int) -> None:
@@ -283,6 +349,39 @@ class FederationCore:
         except WireError:
             self.counters.add("malformed")
 
+    def sites_changed(
+        self, name: str, others: Mapping[str, tuple[str, tuple[Any, ...]]], is_coordinator: bool, epoch: int,
+        now_ns: int,
+    ) -> None:
+        """See Sites.changed."""
+        self._now_ns = now_ns
+        self.sites.changed(name, others, is_coordinator, epoch, now_ns)
+        self._stir()
+
+    def receive_from_site(self, site: str, handle: Any, data: bytes, now_ns: int) -> None:
+        """A frame of a member of another site."""
+        self._now_ns = now_ns
+        try:
+            frame = decode_frame(data)
+            if isinstance(frame, TableExchange):
+                if frame.table == RETAINED:
+                    self._exchange(frame, now_ns, handle)
+                return
+            self.sites.received(site, handle, frame, now_ns)
+        except WireError:
+            self.counters.add("malformed")
+
+    def sites_have(self, tokens: Iterable[int]) -> None:
+        """The own site has the messages that these tokens came with, so it brings them to the others."""
+        for token in tokens:
+            self._settle(token)
+        self._stir()
+
+    def drain_sites(self, now_ns: int) -> tuple[list[SendToSites], list[SendToMember]]:
+        """What goes to other sites: multicasts, and frames for single members; after `drain`."""
+        to_members, self._to_members = self._to_members, []
+        return self.sites.drain(now_ns), to_members
+
     def tick(self, now_ns: int) -> None:
         """Time has passed."""
         self._now_ns = now_ns
@@ -292,6 +391,7 @@ class FederationCore:
         for peer in list(self.peers.values()):
             self._look_at(peer, now_ns)
         self.handovers.look(now_ns)
+        self.sites.tick(now_ns)
         if now_ns >= self._digest_ns:
             self._digest_ns = now_ns + round(self.options.digest_s * SECOND)
             self._compare(now_ns)
@@ -305,6 +405,10 @@ class FederationCore:
         self._is_stirred = False
         if self.handovers.leaving:
             self.handovers.look(now_ns)
+        if self.interest_of_peers.changed:
+            self.sites.touched(self.interest_of_peers.changed)
+            self.interest_of_peers.changed.clear()
+        self.sites.prepare()
         deltas = self.own.changes()
         if deltas and any(peer.is_up for peer in self.peers.values()):
             self.counters.add("interest_sent", len(deltas))
@@ -317,7 +421,10 @@ class FederationCore:
         while self._released:
             released, self._released = self._released, []
             for token in released:
-                self.release(token, now_ns)
+                if self.sites.settled(token):
+                    self._stir()
+                else:
+                    self.release(token, now_ns)
         found, self._outputs = self._outputs, []
         return found
 
@@ -725,6 +832,9 @@ class FederationCore:
     def _on_fence(self, peer: FederationPeer, frame: Fence, now_ns: int) -> None:
         self.handovers.fence_came(peer.name, frame)
 
+    def _on_site_served(self, peer: FederationPeer, frame: SiteServed, now_ns: int) -> None:
+        self.sites.served(frame)
+
     def _on_message(self, item: ForwardedMessage, now_ns: int) -> None:
         self.counters.add("messages_received")
         publication = item.publication
@@ -819,18 +929,27 @@ class FederationCore:
         _, message = self.tables[number].write(key, value, now_ns + self.wall_offset_ns)
         if any(peer.is_up for peer in self.peers.values()):
             self._say(None, TableExchange(number, message))
+        if number == RETAINED:
+            self.sites.multicast(TableExchange(number, message))
 
     def _begin_exchange(self, number: int, name: str, now_ns: int) -> None:
         self._say(name, TableExchange(number, self.tables[number].begin(now_ns + self.wall_offset_ns)))
 
     def _on_table(self, peer: FederationPeer, frame: TableExchange, now_ns: int) -> None:
-        replica = self.tables.get(frame.table)
-        if replica is None:
+        if frame.table in self.tables:
+            self._exchange(frame, now_ns, peer)
+        else:
             self.counters.add("unknown_events")
-            return
-        changes, replies = replica.receive(frame.message, now_ns + self.wall_offset_ns)
+
+    def _exchange(self, frame: TableExchange, now_ns: int, source: Any) -> None:
+        """What a copy says; answers go to where it came from, a peer or a member of another site."""
+        changes, replies = self.tables[frame.table].receive(frame.message, now_ns + self.wall_offset_ns)
         for reply in replies:
-            self._say(peer.name, TableExchange(frame.table, reply))
+            answer = TableExchange(frame.table, reply)
+            if isinstance(source, FederationPeer):
+                self._say(source.name, answer)
+            else:
+                self._to_members.append(SendToMember(source, encode_frame(answer)))
         self._table_changed(frame.table, changes, now_ns)
 
     def _table_changed(self, number: int, changes: Sequence[Change], now_ns: int) -> None:
@@ -860,6 +979,12 @@ class FederationCore:
             self._say(None, InterestDigest(self.incarnation, self.own.number))
             for number in self.tables:
                 self._begin_exchange(number, self._rng.choice(up), now_ns)
+        members = [member for site in self.sites.others.values() if site.status == "UP" for member in site.members]
+        if members and self.sites.is_coordinator:
+            # The coordinator compares retained messages with a member of another site; peers get them from both.
+            message = self.tables[RETAINED].begin(now_ns + self.wall_offset_ns)
+            self._to_members.append(SendToMember(self._rng.choice(members),
+                                                 encode_frame(TableExchange(RETAINED, message))))
 
     # --- the rest -----------------------------------------------------------------------------------------------------
 

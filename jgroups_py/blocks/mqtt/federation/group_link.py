@@ -1,45 +1,74 @@
 """GroupLink: a group as the carrier of a federation: views give the peers, unicasts and multicasts carry the frames.
 
-Pure: views, messages and the clock go in, messages go out by `send`. A member is a peer under its logical name, which
-has to be the name of its broker; of two members of one name (the former life of a node is still in the view) the one
-that joined later is meant. channel_link.py joins it with a channel.
+Pure: views, messages and the clock go in, messages go out by the carrier. A member is a peer under its logical name,
+which has to be the name of its broker; of two members of one name (the former life of a node is still in the view) the
+one that joined later is meant. With RELAY other sites are reached by multicasts that cross sites, and the coordinator
+of the view announces what its site wants. channel_link.py joins it with a channel.
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from jgroups_py.blocks.mqtt.federation.core import FederationCore
-from jgroups_py.model.address import Address
-from jgroups_py.model.view import View
+from jgroups_py.model.address import Address, ProxyUUID
+from jgroups_py.model.view import GlobalView, View
+
+
+class Carrier(Protocol):
+    """What carries the frames."""
+
+    def send(self, dest: Address | None, data: bytes) -> None:
+        """To one member of any site, or to all of the view (None)."""
+        ...
+
+    def send_to_sites(self, frames: Sequence[bytes], tokens: Sequence[int]) -> None:
+        """To all members of all other sites, in order. Once the own site holds them, `FederationCore.sites_have`
+        gets the tokens."""
+        ...
 
 
 class GroupLink:
-    """See the module. send: a frame to one member, or to all of the view (None)."""
+    """See the module."""
 
-    def __init__(self, core: FederationCore, send: Callable[[Address | None, bytes], None]) -> None:
+    def __init__(self, core: FederationCore, carrier: Carrier) -> None:
         self.core = core
-        self._send = send
+        self._carrier = carrier
         self._me: Address | None = None
         self._members: dict[str, Address] = {}
         self._names: dict[Address, str] = {}
+        self._view: View | None = None
 
     def view_installed(self, view: View, me: Address, now_ns: int) -> None:
         """The members that can be reached now."""
-        self._me = me
+        self._me, self._view = me, view
         self._members = {member.name: member for member in view.members
                          if member != me and member.name != self.core.options.name}
         self._names = {member: name for name, member in self._members.items()}
         self.core.peers_changed(self._members, now_ns)
 
+    def sites_changed(
+        self, site: str, statuses: Mapping[str, str], global_view: GlobalView | None, now_ns: int,
+    ) -> None:
+        """With RELAY, after each view, global view and change of a status: site -> status of the others."""
+        if self._view is None:
+            return
+        members = {} if global_view is None else global_view.sites
+        others = {name: (status, tuple(members.get(name, ()))) for name, status in statuses.items() if name != site}
+        self.core.sites_changed(site, others, self._view.coordinator == self._me, self._view.id.counter, now_ns)
+
     def ended(self, now_ns: int) -> None:
         """This member is in no group any more."""
-        self._members, self._names = {}, {}
+        self._members, self._names, self._view = {}, {}, None
         self.core.peers_changed({}, now_ns)
 
     def received(self, src: Address, data: bytes, now_ns: int) -> None:
         """A message of a member. One that is no peer, as a former life of a peer, is counted."""
         if src == self._me:
             return                                       # our own multicasts
+        if isinstance(src, ProxyUUID):
+            self.core.receive_from_site(src.site, src, data, now_ns)
+            return
         name = self._names.get(src)
         if name is None:
             self.core.counters.add("foreign")
@@ -51,4 +80,12 @@ class GroupLink:
         for each in self.core.drain(now_ns):
             dest = None if each.name is None else self._members.get(each.name)
             if each.name is None or dest is not None:
-                self._send(dest, each.data)
+                self._carrier.send(dest, each.data)
+        if self._view is None:
+            return                                       # what other sites are to get waits for the group
+        to_sites, to_members = self.core.drain_sites(now_ns)
+        if to_sites:
+            self._carrier.send_to_sites([each.data for each in to_sites],
+                                        [each.token for each in to_sites if each.token])
+        for answer in to_members:
+            self._carrier.send(answer.handle, answer.data)

@@ -36,6 +36,7 @@ class InterestOfPeers:
     def __init__(self, cache: int) -> None:
         self.tree: SubscriptionTree[str, GroupCount] = SubscriptionTree(cache)
         self.peers: dict[str, PeerFilters] = {}
+        self.changed: dict[str, None] = {}               # filters, for whoever looks and clears
 
     def match(self, topic: str) -> Matches[str, GroupCount]:
         """Which nodes a topic is for."""
@@ -95,6 +96,7 @@ class InterestOfPeers:
         """A peer is gone for good."""
         known = self.peers.pop(name, None)
         for filter in () if known is None else known.filters:
+            self.changed[filter] = None
             self.tree.unsubscribe(filter, name)
 
     def _apply(
@@ -102,6 +104,7 @@ class InterestOfPeers:
     ) -> list[str]:
         found = []
         for filter, count in deltas:
+            self.changed[filter] = None
             if not count.members:
                 known.filters.pop(filter, None)
                 self.tree.unsubscribe(filter, name)

@@ -193,6 +193,56 @@ class Fence(PeerFrame):
     claim: int = field(U64)
 
 
+# --- between sites: multicast by RELAY, but for TableExchange, which also goes to one member --------------------------
+
+_SITE_TARGETS = sequence(record(TEXT, FILTER))
+
+
+@frame(11)
+class SiteMessage(PeerFrame):
+    """A publication, for all sites. expires_ns: by the wall clock, since RELAY may hold it long; 0: never. body: as of
+    an event. targets: (site, filter with $share) of the shared subscriptions that are served there."""
+
+    expires_ns: int = field(U64)
+    body: bytes = field(BYTES)
+    targets: tuple[tuple[str, str], ...] = field(_SITE_TARGETS)
+
+
+@frame(12)
+class SiteFilters(PeerFrame):
+    """What the brokers of the sender's site want together. epoch: of the view whose coordinator says so; is_whole: all
+    filters after change `number` of the coordinator's life, else the changes up to it."""
+
+    epoch: int = field(U64)
+    incarnation: int = field(U64)
+    number: int = field(U64)
+    is_whole: bool = field(BOOL)
+    deltas: tuple[tuple[str, GroupCount], ...] = field(DELTAS)
+
+
+@frame(13)
+class SiteDigest(PeerFrame):
+    """Now and then: so many changes of the filters of the sender's site."""
+
+    epoch: int = field(U64)
+    incarnation: int = field(U64)
+    number: int = field(U64)
+
+
+@frame(14)
+class WantSiteFilters(PeerFrame):
+    """The coordinator of `site` is to send all filters of it."""
+
+    site: str = field(TEXT)
+
+
+@frame(15)
+class SiteServed(PeerFrame):
+    """To the own site: (origin, number) of messages of other sites whose shared subscriptions were served here."""
+
+    messages: tuple[tuple[int, int], ...] = field(sequence(record(U64, U64)))
+
+
 def encode_frame(item: PeerFrame) -> bytes:
     """As bytes."""
     out = bytearray((VERSION, item.kind))

@@ -241,6 +241,10 @@ class GmqttFederation(MembershipListener):
         """Each peer, for JSON."""
         return self.link.report()
 
+    async def sites(self, topic: str) -> dict[str, Any]:
+        """None: gmqtt has no sites."""
+        return {"site": "", "relay": None, "sites": []}
+
     def interest_in(self, topic: str) -> Mapping[str, Sequence[str]]:
         """Peer -> its filters that match."""
         return self.link.interest_in(topic)

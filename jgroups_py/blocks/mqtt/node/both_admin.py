@@ -56,6 +56,10 @@ class GroupAndGmqttAdmin:
         """Each peer, for JSON."""
         return [*self.group.report(), *self.gmqtt.report()]
 
+    async def sites(self, topic: str) -> dict[str, Any]:
+        """Those of the group."""
+        return await self.group.sites(topic)
+
     def interest_in(self, topic: str) -> Mapping[str, Sequence[str]]:
         """Peer -> its filters that match."""
         return self.both.interest_in(topic)

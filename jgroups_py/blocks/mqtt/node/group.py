@@ -20,6 +20,7 @@ from jgroups_py.model.address import PhysicalAddress
 from jgroups_py.model.counters import Counters
 from jgroups_py.model.errors import ChannelError, ConfigError
 from jgroups_py.model.outputs import Output, ViewInstalled
+from jgroups_py.model.ports import SiteReporter
 from jgroups_py.node.node import Node
 from jgroups_py.ops.reports import members_report
 
@@ -114,20 +115,7 @@ class GroupFederation(Block):
 
     async def members(self) -> list[dict[str, Any]]:
         """The members of the view, then those that have gone: name, addr, tags, status."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[dict[str, Any] | None] = loop.create_future()
-
-        def ask(node: Node) -> dict[str, Any]:
-            return members_report(node)
-
-        def answered(found: dict[str, Any] | None) -> None:
-            loop.call_soon_threadsafe(lambda: None if answer.done() else answer.set_result(found))
-        try:
-            self.channel.connection().ask(ask, answered)
-            async with asyncio.timeout(REPORT_SECONDS):
-                found = await answer
-        except (ChannelError, TimeoutError):             # it has left, or leaves
-            found = None
+        found = await self._ask(members_report)
         if found is None:
             me = self.core.options.name
             return [{**facts, "status": LEFT if self._is_leaving and name == me else facts["status"]}
@@ -136,6 +124,20 @@ class GroupFederation(Block):
         self._last = {each["name"]: {**_member(each["name"], each["address"], ALIVE), "tags": {**tags, **each["tags"]}}
                       for each in found["members"]}
         return [*self._last.values(), *(facts for name, facts in self._gone.items() if name not in self._last)]
+
+    async def _ask(self, question: Callable[[Node], dict[str, Any]]) -> dict[str, Any] | None:
+        """What the channel's node answers; None if it has left, or leaves."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[dict[str, Any] | None] = loop.create_future()
+
+        def answered(found: dict[str, Any] | None) -> None:
+            loop.call_soon_threadsafe(lambda: None if answer.done() else answer.set_result(found))
+        try:
+            self.channel.connection().ask(question, answered)
+            async with asyncio.timeout(REPORT_SECONDS):
+                return await answer
+        except (ChannelError, TimeoutError):
+            return None
 
     async def join(self, places: Sequence[PhysicalAddress]) -> None:
         """Members of a group find each other by its stack; so this is refused. Raises JoinFailed."""
@@ -166,6 +168,23 @@ class GroupFederation(Block):
     def interest_in(self, topic: str) -> Mapping[str, Sequence[str]]:
         """Peer -> its filters that match."""
         return self.core.interest_of_peers.filters_for(topic)
+
+    async def sites(self, topic: str) -> dict[str, Any]:
+        """The own site, its relay, and each other site: status, what it wants, and the ledger of RELAY: numbered =
+        acknowledged + held + lost."""
+        if self.channel.site is None:
+            return {"site": "", "relay": None, "sites": []}
+
+        def ask(node: Node) -> dict[str, Any]:
+            reporter: SiteReporter = node.local.find(SiteReporter)
+            return reporter.site_report()
+        answer = await self._ask(ask) or {}
+        ledger, found = answer.get("sites", {}), []
+        for each in self.core.sites.report(topic):
+            site = ledger.get(each["site"], {})
+            found.append({**each, **{name: site.get(name, 0) for name in ("numbered", "acknowledged", "held", "lost")},
+                          "origins": site.get("origins", [])})
+        return {"site": self.channel.site, "relay": answer.get("relay"), "sites": found}
 
     @property
     def counters(self) -> Counters:

@@ -9,6 +9,7 @@ as this broker keeps such figures. Errors are {"error", "code", "message", "deta
     POST   /v1/federation/leave               GET    /v1/retained?filter=              POST   /v1/publish
     POST   /v1/federation/force_leave         GET    /v1/federation/peers              GET    /v1/health
     GET    /v1/federation/interest?topic=     GET    /metrics                          GET    /v1/explain?topic=
+    GET    /v1/sites?topic=
 """
 from __future__ import annotations
 
@@ -74,6 +75,11 @@ class FederationAdmin(Protocol):
 
     def interest_in(self, topic: str) -> Mapping[str, Sequence[str]]:
         """Peer -> its filters that match."""
+        ...
+
+    async def sites(self, topic: str) -> dict[str, Any]:
+        """The own site and its relay; each other site: status, what it wants (also: of `topic`, unless it is empty),
+        RELAY's ledger."""
         ...
 
     @property
@@ -145,7 +151,7 @@ class RestApi:
                 "/v1/federation/members": {"GET": self._members}, "/v1/federation/join": {"POST": self._join},
                 "/v1/federation/leave": {"POST": self._leave}, "/v1/federation/peers": {"GET": self._peers},
                 "/v1/federation/force_leave": {"POST": self._force_leave},
-                "/v1/federation/interest": {"GET": self._interest},
+                "/v1/federation/interest": {"GET": self._interest}, "/v1/sites": {"GET": self._sites},
             }
         self._below: dict[str, dict[str, Handler]] = {"/v1/clients/": {"GET": self._client, "DELETE": self._kick}}
 
@@ -207,6 +213,10 @@ class RestApi:
 
     async def _peers(self, query: Mapping[str, str], body: bytes, rest: str) -> RestAnswer:
         return RestAnswer(200, json_bytes({"peers": self.federation.report()}))
+
+    async def _sites(self, query: Mapping[str, str], body: bytes, rest: str) -> RestAnswer:
+        topic = _topic(query) if "topic" in query else ""
+        return RestAnswer(200, json_bytes(await self.federation.sites(topic)))
 
     async def _interest(self, query: Mapping[str, str], body: bytes, rest: str) -> RestAnswer:
         topic = _topic(query)

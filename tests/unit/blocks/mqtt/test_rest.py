@@ -43,6 +43,9 @@ class Federation:
     def report(self) -> list[dict[str, Any]]:
         return [{"name": 'no"de\n', "queued": 3, "queued_bytes": 300, "unacknowledged": 1}]
 
+    async def sites(self, topic: str) -> dict[str, Any]:
+        return {"site": "NYC", "relay": "A", "sites": [{"site": "SFO", **({"wants": True} if topic else {})}]}
+
     def interest_in(self, topic: str) -> Mapping[str, Sequence[str]]:
         return {"node2": ["a/#"]} if topic == "a/b" else {}
 
@@ -231,6 +234,9 @@ def test_health_peers_and_metrics():
     api = Api()
     assert api.get("/v1/health") == {"status": "ok", "node_name": "node1"}
     assert api.get("/v1/federation/peers")["peers"][0]["queued"] == 3
+    assert api.get("/v1/sites") == {"site": "NYC", "relay": "A", "sites": [{"site": "SFO"}]}
+    assert api.get("/v1/sites?topic=a")["sites"][0]["wants"]
+    assert api.ask("GET", "/v1/sites?topic=%23").status == 400
     api.federation.counters.add("rejoins", 2)
     lines = api.ask("GET", "/metrics").body.decode().splitlines()
     assert "jgroups_mqtt_federation_rejoins_total 2" in lines
