@@ -1,8 +1,8 @@
-"""Reading an archive inside a Python worker: the columns that a digest needs, in large batches, words as dictionaries.
+"""Reading an archive inside a Python worker: the columns that a digest needs, in large batches, text as dictionaries.
 
-Rows that are digested where they are read never cross to Java: for the audit of a sealed archive this is several times
-as fast as Spark's own reader followed by a Python function (benchmarks/pipeline). A column that has one value in a row
-group, by its statistics, is not read: of those that a digest needs that is every second one, most of the time.
+Rows that a Python worker reads and digests itself are never copied to the JVM: for the audit of a sealed archive this
+is several times as fast as Spark's own reader followed by a Python function (benchmarks/pipeline). A column that has
+one value in a row group, by its statistics, is not read; mostly that is half of the columns.
 """
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def scan(
         return
     try:
         yield from _sealed(segment, columns, first, stop, batch_rows)
-    except FileNotFoundError:                              # retention took it, or it moved: reading.py looks again
+    except FileNotFoundError:                              # deleted by retention, or moved: reading.py searches again
         yield from read_segment(segment, first, stop, columns, batch_rows)
 
 
@@ -66,7 +66,7 @@ def _sealed(
 
 
 def _constants(group: Any, columns: Container[str]) -> dict[str, Any]:
-    """The columns, of these, that have one value in all rows of a row group, and the value."""
+    """Column -> value, for those of `columns` that have one value in all rows of a row group."""
     chunks = [group.column(at) for at in range(group.num_columns)]
     found: dict[str, Any] = {}
     for chunk in chunks:
@@ -81,7 +81,7 @@ def _constants(group: Any, columns: Container[str]) -> dict[str, Any]:
 
 
 def _cut(batch: Any, segment: ArchiveSegment, first: int, stop: int | None) -> Any:
-    """What lies between the rows."""
+    """The rows from `first` to `stop`, which count in the archive, not in the segment."""
     if first <= segment.first and (stop is None or (segment.stop is not None and segment.stop <= stop)):
         return batch
     rows = batch.column("row").to_numpy()
@@ -98,7 +98,7 @@ def _of_folder(segment: ArchiveSegment) -> dict[str, Any]:
 
 
 def _with_known(batch: Any, known: Mapping[str, Any], columns: Sequence[str]) -> Any:
-    """With columns of one value, words as dictionaries."""
+    """With the columns of one value added; text is dictionary-encoded."""
     arrays = [_repeated(known[name], ALL.field(name).type, len(batch)) if name in known else batch.column(name)
               for name in columns]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))

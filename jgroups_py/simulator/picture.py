@@ -10,7 +10,7 @@ A run has thousands of entries, so only those that matter for a violation are dr
 them: it names messages and members as the history does. Drawn are the sends and deliveries of a named message (of all
 messages, if none is named), membership changes of the members involved, reports of their relays, and every fault. If
 that exceeds `limit` lines, the least relevant entries are left out. Source: Lamport, "Time, Clocks, and the Ordering of
-Events in a Distributed System" (CACM 1978), upside down, since text grows downwards.
+Events in a Distributed System" (CACM 1978); there time runs upwards.
 """
 from __future__ import annotations
 

@@ -239,5 +239,5 @@ def test_messages_about_another_store_or_of_no_known_kind() -> None:
 def test_serf_messages_of_a_kind_that_is_not_handled_here() -> None:
     town = alone()
     layer = serf_of(town, "a")
-    layer.gossip_received(UserHeard(b"\xfe", B))
+    layer.on_gossip(UserHeard(b"\xfe", B))
     assert layer.counters["unsupported_messages"] == 1

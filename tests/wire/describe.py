@@ -56,7 +56,7 @@ def section() -> str:
         names.setdefault(known.wire_id, []).append(known.name)
     lines = [HEAD]
     for proto in sorted({header.proto: None for header in headers}):
-        lines += [f"### {proto}: {', '.join(names.get(proto, ['?']))}", "", "| kind | name | fields | says |",
+        lines += [f"### {proto}: {', '.join(names.get(proto, ['?']))}", "", "| kind | name | fields | meaning |",
                   "|---|---|---|---|", *(row(header) for header in headers if header.proto == proto), ""]
     return "\n".join(lines)
 

@@ -1,8 +1,8 @@
 """Writes headers and frames as an attacker would: in the layout of the wire format, without its checks.
 
-`pen_of(codec)` takes a codec of wire/codec.py apart and makes a function that writes a value of it, or one that is
-drawn; so a new header is attacked as soon as it is declared. A codec that cannot be taken apart is an error with that
-text, and tests/fuzz/test_pen.py looks at all of them. Nothing is asserted of values: 65,535 bytes of text, a number of
+`writer_of(codec)` takes a codec of wire/codec.py apart and makes a function that writes a given value or draws one; so
+a new header is attacked as soon as it is declared. A codec that cannot be taken apart is an error with that text;
+tests/fuzz/test_frame_writer.py tries all of them. Nothing is asserted of values: 65,535 bytes of text, a number of
 2^64-1, a truth value of 2 are what this is for.
 """
 from __future__ import annotations
@@ -153,9 +153,9 @@ def _list_writer(writer: FieldWriter, *, table: bool = False) -> FieldWriter:
     return write
 
 
-def _attributes(*names_and_pens: tuple[str, FieldWriter]) -> FieldWriter:
+def _attributes(*names_and_writers: tuple[str, FieldWriter]) -> FieldWriter:
     def write(pool: ValuePool, value: Any, out: bytearray) -> None:
-        for name, writer in names_and_pens:
+        for name, writer in names_and_writers:
             writer(pool, DRAW if value is DRAW else getattr(value, name), out)
     return write
 
