@@ -56,11 +56,11 @@ def unicast(src: str, dest: str, *payloads: bytes, flags: int = 0, headers: tupl
     return Batch(address(src), address(dest), payloads, headers, flags)
 
 
-class Floor(Protocol, LastFrames, AddressBook, FrameRoom):
-    """The transport of a bench: it keeps the batches that would go over the wire, and has the transport's ports."""
+class RecordingTransport(Protocol, LastFrames, AddressBook, FrameRoom):
+    """The transport of a bench: records the batches that would go over the wire, and has the transport's ports."""
 
     def start(self) -> None:
-        self.fallen: list[Batch] = []
+        self.batches: list[Batch] = []
         self.last_frames: dict[Address, int] = {}
         self.book: dict[Address, PhysicalAddress] = {}
         self.frame_bytes = 64_000
@@ -70,7 +70,7 @@ class Floor(Protocol, LastFrames, AddressBook, FrameRoom):
         if batch.dest == self.me:
             self.pass_up(batch)
         else:
-            self.fallen.append(batch)
+            self.batches.append(batch)
 
     def last_frame_ns(self, member: Address) -> int | None:
         return self.last_frames.get(member)
@@ -88,8 +88,8 @@ class Floor(Protocol, LastFrames, AddressBook, FrameRoom):
         return self.frame_bytes
 
 
-class Fixed(Protocol, DigestSource, Membership):
-    """Has the ports of layers that the bench lacks: a test sets `digest_value` and `view`."""
+class StubPorts(Protocol, DigestSource, Membership):
+    """Provides ports of layers that the bench lacks: a test sets `digest_value` and `view`."""
 
     def start(self) -> None:
         self.digest_in = b""                                  # ViewId.raw, taken from each ViewChange
@@ -111,7 +111,7 @@ class Fixed(Protocol, DigestSource, Membership):
 
 
 class BenchStack(Stack):
-    """A stack that keeps the events that leave it at either end."""
+    """A stack that records the events that leave it at either end."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.up_events: list[Event] = []
@@ -127,7 +127,7 @@ class BenchStack(Stack):
 
 
 class Bench:
-    """One member: `layers` (lowest first) on a `Floor`.
+    """One member: `layers` (lowest first) on a RecordingTransport.
 
     delivered: all batches that reached the top; views: all views that did; outputs: all other outputs.
     """
@@ -136,8 +136,8 @@ class Bench:
         """options: as Stack takes them."""
         self.me = address(me)
         self.name = me
-        self.floor = Floor()
-        self.stack = BenchStack([self.floor, *layers], self.me, seed=seed, member=me, **options)
+        self.transport = RecordingTransport()
+        self.stack = BenchStack([self.transport, *layers], self.me, seed=seed, member=me, **options)
         self.delivered: list[Batch] = []
         self.views: list[View] = []
         self.outputs: list[Output] = []
@@ -153,7 +153,7 @@ class Bench:
         self._collect()
 
     def up(self, item: Batch | Event) -> None:
-        """Pass an item into the bottom of the stack, above the floor."""
+        """Pass an item into the bottom of the stack, above the transport."""
         self.stack.notify(item, self.now_ns)                  # type: ignore[arg-type]
         self._collect()
 
@@ -172,16 +172,16 @@ class Bench:
         self._collect()
 
     def sent(self) -> list[Batch]:
-        """Batches that reached the floor since the last call."""
-        taken, self.floor.fallen = self.floor.fallen, []
+        """Batches that reached the transport since the last call."""
+        taken, self.transport.batches = self.transport.batches, []
         return taken
 
-    def said(self, header: type[H]) -> list[tuple[H, Batch]]:
+    def sent_with(self, header: type[H]) -> list[tuple[H, Batch]]:
         """Of the batches sent since the last call, those with this lowest header: (header, batch without it). Others
         are discarded."""
         return [(b.headers[-1], b.pop()) for b in self.sent() if b.headers and isinstance(b.headers[-1], header)]
 
-    def told(self, kind: type[E]) -> list[E]:
+    def passed_up(self, kind: type[E]) -> list[E]:
         """Events of this kind that left the stack at the top since the last call for that kind."""
         return self._pick(self.stack.up_events, kind)
 
@@ -215,7 +215,7 @@ class Bench:
 
 
 @attrs.frozen
-class Flying:
+class InFlight:
     """A batch on its way between two members."""
 
     src: str
@@ -227,23 +227,23 @@ class Flying:
         return bool(self.batch.headers) and isinstance(self.batch.headers[-1], header)
 
 
-Fate = Callable[[Flying], Sequence[float]]
+DelaysOf = Callable[[InFlight], Sequence[float]]
 
 
-def safe(_: Flying) -> Sequence[float]:
-    """The fate of a message on a perfect wire: it arrives once, without delay."""
+def without_delay(_: InFlight) -> Sequence[float]:
+    """The delays on a perfect wire: a message arrives once, without delay."""
     return (0.0,)
 
 
 class Group:
-    """Several benches on one wire. `fate` gives the delays in ms of the copies of a message; (): it is lost."""
+    """Several benches on one wire. `delays_of` gives the delay in ms of each copy of a message; (): it is lost."""
 
     def __init__(self, make: Callable[[str], Sequence[Protocol]], names: str | Sequence[str], seed: str = "0") -> None:
         self.members = {name: Bench(*make(name), me=name, seed=seed) for name in names}
-        self.fate: Fate = safe
-        self.flying: list[tuple[int, int, Flying]] = []        # (arrival ns, order, what)
+        self.delays_of: DelaysOf = without_delay
+        self.in_flight: list[tuple[int, int, InFlight]] = []        # (arrival ns, order, what)
         self.order = 0
-        self.dead: dict[str, None] = {}
+        self.crashed: dict[str, None] = {}
         self.interners = {name: wire.Interner() for name in self.members}
         for name, bench in self.members.items():
             self.interners[name].adopt(bench.me)
@@ -252,23 +252,23 @@ class Group:
         return self.members[name]
 
     @property
-    def alive(self) -> list[Bench]:
+    def running(self) -> list[Bench]:
         """The members that have not crashed."""
-        return [bench for name, bench in self.members.items() if name not in self.dead]
+        return [bench for name, bench in self.members.items() if name not in self.crashed]
 
     @property
     def now_ns(self) -> int:
         """The group's clock."""
-        return max(bench.now_ns for bench in self.alive)
+        return max(bench.now_ns for bench in self.running)
 
     def crash(self, name: str) -> None:
         """Stop a member; messages that it has sent still arrive."""
-        self.dead[name] = None
+        self.crashed[name] = None
 
     def install(self, view: View, previous: View | None = None) -> None:
         """Pass the ViewChange to every running member of `view` from above, without any agreement."""
         for member in view.members:
-            if member.name not in self.dead:
+            if member.name not in self.crashed:
                 self[member.name].down(change(view, previous))
         self.settle()
 
@@ -280,44 +280,44 @@ class Group:
         """Let `ms` milliseconds pass at all members, and deliver messages that arrive meanwhile."""
         until_ns = self.now_ns + round(ms * NS_PER_MS)
         while True:
-            self._take_off()
-            arrival = min((entry[0] for entry in self.flying), default=None)
-            timers = [due for bench in self.alive if (due := bench.stack.next_deadline_ns) is not None]
+            self._collect_sent()
+            arrival = min((entry[0] for entry in self.in_flight), default=None)
+            timers = [due for bench in self.running if (due := bench.stack.next_deadline_ns) is not None]
             at_ns = min([at for at in (arrival, *timers) if at is not None], default=until_ns + 1)
             if at_ns > until_ns:
                 break
-            for bench in self.alive:
+            for bench in self.running:
                 bench.advance_to(max(at_ns, bench.now_ns))
-            self._take_off()
-            self._land(at_ns)
-        for bench in self.alive:
+            self._collect_sent()
+            self._deliver_due(at_ns)
+        for bench in self.running:
             bench.advance_to(until_ns)
-        self._take_off()
+        self._collect_sent()
 
-    def _take_off(self) -> None:
+    def _collect_sent(self) -> None:
         for src, bench in self.members.items():
             for batch in bench.sent():
-                if src not in self.dead:
+                if src not in self.crashed:
                     for dest in self.members if batch.dest is None else (batch.dest.name or _name_of(batch.dest),):
                         if dest != src and dest in self.members:
-                            self._send(Flying(src, dest, batch), bench.now_ns)
+                            self._send(InFlight(src, dest, batch), bench.now_ns)
 
-    def _send(self, flying: Flying, now_ns: int) -> None:
-        for delay_ms in self.fate(flying):
+    def _send(self, in_flight: InFlight, now_ns: int) -> None:
+        for delay_ms in self.delays_of(in_flight):
             self.order += 1
-            self.flying.append((now_ns + round(delay_ms * NS_PER_MS), self.order, flying))
+            self.in_flight.append((now_ns + round(delay_ms * NS_PER_MS), self.order, in_flight))
 
-    def _land(self, at_ns: int) -> None:
-        landing = sorted(entry for entry in self.flying if entry[0] <= at_ns)
-        self.flying = [entry for entry in self.flying if entry[0] > at_ns]
-        for _, _, flying in landing:
-            if flying.dest not in self.dead:
-                self[flying.dest].up(self.over_the_wire(flying))
+    def _deliver_due(self, at_ns: int) -> None:
+        due = sorted(entry for entry in self.in_flight if entry[0] <= at_ns)
+        self.in_flight = [entry for entry in self.in_flight if entry[0] > at_ns]
+        for _, _, in_flight in due:
+            if in_flight.dest not in self.crashed:
+                self[in_flight.dest].up(self.over_the_wire(in_flight))
 
-    def over_the_wire(self, flying: Flying) -> Batch:
+    def over_the_wire(self, in_flight: InFlight) -> Batch:
         """The batch as the receiver decodes it."""
-        data = b"".join(wire.encode_frame(CLUSTER, flying.batch))
-        return wire.decode_frame(data, CLUSTER, self.interners[flying.dest])
+        data = b"".join(wire.encode_frame(CLUSTER, in_flight.batch))
+        return wire.decode_frame(data, CLUSTER, self.interners[in_flight.dest])
 
 
 def _name_of(member: Address) -> str:

@@ -111,7 +111,7 @@ def test_the_watchdog_takes_over_from_a_callback_that_it_finds_running_twice() -
     assert policy.check(8, running=True) is WatchdogStep.TAKE_OVER
 
 
-def test_being_woken_counts_as_a_look() -> None:
+def test_being_woken_counts_as_a_check() -> None:
     policy = HandoverPolicy()
     policy.woken(8)
     assert policy.check(8, running=True) is WatchdogStep.TAKE_OVER

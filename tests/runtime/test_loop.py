@@ -70,7 +70,7 @@ def test_timers_fire_in_the_order_of_their_deadlines_unless_cancelled(on):
     assert fired == ["early", "late"]
 
 
-def test_what_a_guest_raises_is_passed_to_it(on):
+def test_what_a_host_raises_is_passed_to_it(on):
     def bad_step(now_ns: int) -> int | None:
         raise AssertionError("a bug")
 
@@ -80,7 +80,7 @@ def test_what_a_guest_raises_is_passed_to_it(on):
     assert isinstance(on.host.errors[0], AssertionError)
 
 
-def test_an_exception_of_a_task_reaches_its_guest(on):
+def test_an_exception_of_a_task_reaches_the_host(on):
     on.loop.call(lambda: 1 // 0)
     on.run(lambda: None)
     assert isinstance(on.host.errors[0], ZeroDivisionError)

@@ -109,7 +109,7 @@ def test_a_part_gets_the_headers_that_it_declares_and_acts_as_its_layer() -> Non
     bench = Bench(House())
     for src in "BCD":
         bench.up(multicast(src, headers=(Ask(),)))
-    assert [str(batch.dest) for _, batch in bench.said(Reply)] == ["B", "C"]
+    assert [str(batch.dest) for _, batch in bench.sent_with(Reply)] == ["B", "C"]
     assert bench.stats() == {"over_limit": 1}
 
 
@@ -118,7 +118,7 @@ def test_timers_of_a_part_are_the_layers_timers() -> None:
     bench.advance_to(10)
     _, clock, _ = parts_of(bench)
     assert clock.fired == [(3, "early"), (5, None)]
-    assert [event.text for event in bench.told(Alarm)] == ["ticked"]
+    assert [event.text for event in bench.passed_up(Alarm)] == ["ticked"]
     bench.stack.layers[1].cancel_timer("tick")
     with pytest.raises(AssertionError, match="no handler for timer 'tock'"):
         clock.set_timer("tock", 1)
@@ -136,7 +136,7 @@ def test_several_observe_one_event_the_protocol_first_until_one_stops_it(
     bench.up(Alarm(text))
     layer: Any = bench.stack.layers[1]
     assert (layer.observed, len(layer.parts[1].fired), layer.parts[2].observed) == (house, clock, bell)
-    assert [event.text for event in bench.told(Alarm)] == left
+    assert [event.text for event in bench.passed_up(Alarm)] == left
 
 
 def test_an_event_for_one_layer_reaches_all_its_observers() -> None:
@@ -160,7 +160,7 @@ def test_the_layers_filter_covers_the_parts() -> None:
 
     bench = Bench(Deaf())
     bench.up(multicast("B", headers=(Ask(),)))
-    assert (bench.said(Reply), bench.stats()) == ([], {"refused": 1})
+    assert (bench.sent_with(Reply), bench.stats()) == ([], {"refused": 1})
 
 
 def test_the_tables_of_a_class_name_its_parts() -> None:

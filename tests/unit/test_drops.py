@@ -26,7 +26,7 @@ from jgroups_py.protocols.swim.memberlist.protocol import Memberlist
 from jgroups_py.protocols.topics.protocol import Topics, TopicsConfig
 from jgroups_py.protocols.transport.protocol import Tcp, TcpConfig
 from jgroups_py.stack.stack import Stack
-from jgroups_py.testing.bench import Bench, Flying, address, change, multicast, unicast, view_of
+from jgroups_py.testing.bench import Bench, InFlight, address, change, multicast, unicast, view_of
 from jgroups_py.wire.block_headers import Ask
 from jgroups_py.wire.topic_headers import PassedBy
 from tests.unit.blocks.replica_hosts import Cluster
@@ -79,7 +79,7 @@ def test_listeners_of_more_non_members_than_are_kept() -> None:
 
 def test_pings_before_an_address_of_our_own_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(Pex())
-    monkeypatch.setattr(bench.floor, "my_physical", lambda: None)
+    monkeypatch.setattr(bench.transport, "my_physical", lambda: None)
     bench.up(unicast("B", "A", headers=(PeerPing(interest_in("x"), ("10.0.0.2", 8082), C, False),)))
     assert bench.stats()["pings_unanswered"] == 1
 
@@ -112,7 +112,7 @@ def test_a_member_that_asks_for_what_is_kept_no_longer_is_told() -> None:
     a.down(MessagesStable({A: 3}))
     a.sent()
     a.up(unicast("C", "A", headers=(RetransmitRequest(V1.id.raw, A, ((1, 3),)),)))
-    assert [header for header, _ in a.said(NoLongerKept)] == [NoLongerKept(V1.id.raw, A, 1, 3)]
+    assert [header for header, _ in a.sent_with(NoLongerKept)] == [NoLongerKept(V1.id.raw, A, 1, 3)]
     assert a.stats()["no_longer_kept_sent"] == 1
 
 
@@ -133,12 +133,13 @@ def installs_kept_from(members: Members, name: str) -> list[tuple[str, InstallHe
     """What from now on does not reach a member: (source, InstallHeader)."""
     kept: list[tuple[str, InstallHeader]] = []
 
-    def fate(flying: Flying) -> Sequence[float]:
-        if flying.dest == name and flying.has(InstallHeader):
-            kept.extend((flying.src, header) for header in flying.batch.headers if isinstance(header, InstallHeader))
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
+        if in_flight.dest == name and in_flight.has(InstallHeader):
+            headers = in_flight.batch.headers
+            kept.extend((in_flight.src, header) for header in headers if isinstance(header, InstallHeader))
             return ()
         return (LATENCY_MS,)
-    members.fate = fate
+    members.delays_of = delays_of
     return kept
 
 
@@ -161,14 +162,15 @@ def test_a_view_is_held_back_by_a_newer_ballot() -> None:
     members.crash("D")
     kept: list[tuple[str, InstallHeader]] = []
 
-    def fate(flying: Flying) -> Sequence[float]:
-        if flying.has(InstallHeader) and flying.src in "AB":
-            kept.extend((flying.src, header) for header in flying.batch.headers if isinstance(header, InstallHeader))
-            if flying.src == "A":
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
+        if in_flight.has(InstallHeader) and in_flight.src in "AB":
+            headers = in_flight.batch.headers
+            kept.extend((in_flight.src, header) for header in headers if isinstance(header, InstallHeader))
+            if in_flight.src == "A":
                 members.crash("A")
             return ()
-        return () if flying.src in members.dead else (LATENCY_MS,)
-    members.fate = fate
+        return () if in_flight.src in members.crashed else (LATENCY_MS,)
+    members.delays_of = delays_of
     members.suspect("D", by="A")
     members.run(40)
     members.suspect("AD", by="BC")
@@ -176,7 +178,7 @@ def test_a_view_is_held_back_by_a_newer_ballot() -> None:
     assert [src for src, _ in kept][:2] == ["A", "B"]
     members["C"].up(Batch(A, C, (), (kept[0][1],)))
     assert members["C"].stats()["views_held_back"] == 1
-    members.fate = members.usual
+    members.delays_of = members.usual
     members.run(3000)
     assert members.agree("BC"), "what B decided goes on"
 
@@ -185,10 +187,10 @@ def test_a_part_of_a_merge_waits_for_its_leader_and_gives_it_up() -> None:
     members = in_view("ABCD")
     split(members, "AB", "CD")
 
-    def fate(flying: Flying) -> Sequence[float]:
-        lost = flying.src in "AB" and flying.dest in "CD" and not flying.has(MergeRequest)
-        return () if lost or flying.has(MergeReady) else (LATENCY_MS,)
-    members.fate = fate
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
+        lost = in_flight.src in "AB" and in_flight.dest in "CD" and not in_flight.has(MergeRequest)
+        return () if lost or in_flight.has(MergeReady) else (LATENCY_MS,)
+    members.delays_of = delays_of
     heal(members, "A", "C")
     members.run(20_000)
     assert members["C"].stats()["merges_abandoned"] >= 1

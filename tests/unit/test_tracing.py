@@ -88,7 +88,7 @@ def test_an_own_multicast_is_followed_down_and_back_up_though_the_application_se
     bench.down(multicast("A", payload))
     assert trace_of(bench) == [
         "NAKACK passes down A to all, 1 message, MulticastData 1", "NAKACK passes up A to all, 1 message",
-        "Floor keeps A to all, 1 message, MulticastData 1", "stack delivers A to all, 1 message"]
+        "RecordingTransport keeps A to all, 1 message, MulticastData 1", "stack delivers A to all, 1 message"]
     bench.down(multicast("A", payload))
     assert trace_of(bench) == []
 

@@ -69,7 +69,7 @@ def test_a_batch_of_answers_ends_the_requests_of_its_numbers(calls):
     assert list(calls.pending.values()) == asked[:1]
 
 
-def test_an_answer_of_somebody_who_was_not_asked_is_none(calls):
+def test_an_answer_of_a_member_that_got_no_request_is_dropped(calls):
     call = one(calls, B)
     answer(calls, call, C, b"me too")
     assert call.outcome is None
@@ -121,7 +121,7 @@ def test_an_answer_that_comes_too_late_is_counted(calls):
     assert calls.counters["answers_too_late"] == 1
 
 
-def test_all_waits_for_everybody(calls):
+def test_a_request_to_all_waits_for_all_members(calls):
     call = many(calls, Mode.ALL, A, B, C)
     answer(calls, call, C, b"c")
     answer(calls, call, A, b"a")
@@ -181,7 +181,7 @@ def test_a_multicast_is_answered_by_the_view_in_which_it_is_delivered(calls):
     assert not call.outcome.complete
 
 
-def test_all_is_not_over_before_it_is_known_who_was_asked(calls):
+def test_a_request_to_all_does_not_end_before_its_receivers_are_known(calls):
     call = to_all(calls, Mode.ALL)
     for member in (A, B, C):
         answer(calls, call, member, b"x")

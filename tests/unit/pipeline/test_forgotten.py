@@ -22,7 +22,7 @@ def receiver(*steps: int | None, stream: str = "all") -> Any:
 
 @pytest.mark.parametrize("cut", [1, 3, 1000])
 @pytest.mark.parametrize("stream", ["all", "local"])
-def test_a_hole_where_nobody_kept_it_is_declared_and_no_fault(cut: int, stream: str) -> None:
+def test_a_hole_that_no_member_retained_is_a_declared_loss_and_no_fault(cut: int, stream: str) -> None:
     by_receiver, found, pairs = audited(sender(stream=stream), receiver(1, 2, None, 5, 6, stream=stream), cut=cut)
     assert found == [("declared_lost", B, 3, 5)]
     assert (by_receiver[B]["declared_lost"], by_receiver[B]["lost"]) == (2, 0)

@@ -39,7 +39,7 @@ def gaps(found):
 
 
 @pytest.mark.parametrize("options", [{}, {"open_end": True}, {"turnover": False}])
-def test_an_archive_of_everybody_is_complete_whoever_crashes_leaves_or_still_records(tmp_path, options):
+def test_an_archive_of_all_members_is_complete_whichever_crash_leave_or_still_record(tmp_path, options):
     archive(tmp_path, messages=12_000, **options)
     found, _ = audited(tmp_path)
     assert (found["verdict"], found["missing"], exit_code(found)) == ("clean", [], 0)
@@ -74,14 +74,14 @@ def test_a_member_all_of_whose_files_are_gone_is_named_and_nothing_is_proven(tmp
     assert "Every message arrived" not in text
 
 
-def test_a_site_of_which_nobody_recorded_is_told_member_by_member(tmp_path):
+def test_of_a_site_without_any_record_each_member_is_listed(tmp_path):
     archive(tmp_path, messages=6000)
     for member in "DEF":
         without(tmp_path, member)
     assert gaps(audited(tmp_path)[0]) == [("not_recorded", member, "SFO") for member in "DEF"]
 
 
-def test_faults_come_first_and_what_is_missing_is_told_beside_them(tmp_path):
+def test_faults_come_first_and_missing_records_are_listed_beside_them(tmp_path):
     archive(tmp_path, messages=12_000, faults=1)
     without(tmp_path, "B")
     found, _ = audited(tmp_path)
@@ -101,7 +101,7 @@ def cut(directory, member, keep):
 
 
 @pytest.mark.parametrize("kept", [1, 2, 3])
-def test_a_recorder_that_vanishes_while_its_member_lives_on_is_told_from_a_crash(tmp_path, kept):
+def test_a_recorder_that_ends_while_its_member_runs_on_is_distinguished_from_a_crash(tmp_path, kept):
     archive(tmp_path, messages=24_000, segment_rows=500)     # twelve seconds; A crashes, B and C live on
     cut(tmp_path, "C", slice(0, kept))                        # of five; the last one holds its stop
     found, _ = audited(tmp_path)
@@ -163,7 +163,7 @@ def test_a_member_of_another_site_is_known_from_the_global_view():
 
 
 @pytest.mark.parametrize(("status", "expected"), [("UP", [("site_not_recorded", "", "", "A@NYC")]), ("DOWN", [])])
-def test_a_site_that_was_up_and_of_which_nobody_is_known_by_name_is_named(status, expected):
+def test_a_site_that_was_up_and_of_which_no_member_is_named_is_listed(status, expected):
     known = ("site", 1, {"detail": {"site": "SFO", "status": status}})
     a = rows("aa", view(1, "aa"), known, ("stop", 2, {}), site="NYC")
     assert missing_records(a) == expected

@@ -110,7 +110,7 @@ def test_a_message_that_came_twice_and_was_skipped_once_was_delivered():
     assert findings == [("duplicated", B, 1, 2)]
 
 
-def test_numbers_of_topics_that_nobody_at_the_site_wants_are_not_lost():
+def test_numbers_of_topics_without_a_subscriber_at_the_site_are_not_lost():
     add = recorder(B, "NYC")
     add("delivered", FAR, 1, origin_site="SFO")
     add("passed", FAR, 2, origin_site="SFO", count=3)
@@ -120,7 +120,7 @@ def test_numbers_of_topics_that_nobody_at_the_site_wants_are_not_lost():
     assert (found[B]["sent"], found[B]["delivered"], found[B]["lost"]) == (2, 2, 0)
 
 
-def test_a_verdict_of_a_clean_archive_tells_what_was_skipped():
+def test_the_verdict_on_a_clean_archive_names_skipped_messages():
     pair = {"origin": "A", "origin_site": "", "receiver": "B", "receiver_site": "", "stream": "all"}
     counts = dict.fromkeys(("sent", "delivered", "lost", "duplicated", "out_of_order", "declared_lost", "skipped",
                             "pending", "unrecorded", "not_sent", "other_set"), 0) | {"sent": 9, "delivered": 7,

@@ -86,7 +86,7 @@ def test_no_rows_make_no_spans():
     assert len(spans.fold([spans.digest(nothing)])) == 0
 
 
-def test_messages_that_nobody_numbered_are_left_out():
+def test_messages_without_a_number_are_left_out():
     found = [{**line, "seqno": None} for line in rows([("a", 1), ("a", 2)])]
     assert len(spans.digest(batch(found))) == 0
     assert ranges(spans.digest(batch(found + rows([("b", 1)], first_row=2)))) == [("b", 1, 2, 2)]

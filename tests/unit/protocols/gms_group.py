@@ -11,7 +11,7 @@ from jgroups_py.protocols.gms import Gms
 from jgroups_py.protocols.gms.config import GmsConfig
 from jgroups_py.protocols.nakack import Nakack
 from jgroups_py.stack.protocol import Protocol
-from jgroups_py.testing.bench import Flying, Group, address, multicast
+from jgroups_py.testing.bench import Group, InFlight, address, multicast
 
 LATENCY_MS = 0.5
 
@@ -25,11 +25,11 @@ class Members(Group):
         super().__init__(layers, names)
         self.names = names
         self.sides: list[str] = []                       # members that can communicate, if the net is split
-        self.fate = self.usual
+        self.delays_of = self.usual
 
-    def usual(self, flying: Flying) -> Sequence[float]:
+    def usual(self, in_flight: InFlight) -> Sequence[float]:
         """One copy, unless the net is split between the two."""
-        apart = self.sides and not any(flying.src in side and flying.dest in side for side in self.sides)
+        apart = self.sides and not any(in_flight.src in side and in_flight.dest in side for side in self.sides)
         return () if apart else (LATENCY_MS,)
 
     def connect(self, names: Iterable[str]) -> None:
@@ -68,7 +68,7 @@ class Members(Group):
         for name in by:
             self[name].up(Suspect(tuple(map(address, suspects)), certain=True))
 
-    def say(self, name: str, *payloads: bytes) -> None:
+    def multicast(self, name: str, *payloads: bytes) -> None:
         """A multicast of the application."""
         self[name].down(multicast(name, *payloads))
 
@@ -86,13 +86,13 @@ def crash_at(members: Members, header: type[Header], reached: int, coordinator: 
     """Let the coordinator crash while it sends `header`, after it was sent to so many members."""
     count = [0]
 
-    def fate(flying: Flying) -> Sequence[float]:
-        if flying.src == coordinator and flying.has(header):
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
+        if in_flight.src == coordinator and in_flight.has(header):
             count[0] += 1
             if count[0] > reached:
                 members.crash(coordinator)
-        return () if flying.src in members.dead else (LATENCY_MS,)
-    members.fate = fate
+        return () if in_flight.src in members.crashed else (LATENCY_MS,)
+    members.delays_of = delays_of
 
 
 def split(members: Members, *sides: str) -> None:

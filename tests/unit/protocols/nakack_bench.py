@@ -7,7 +7,7 @@ from jgroups_py.model.batch import Batch, Header
 from jgroups_py.model.view import View
 from jgroups_py.protocols.nakack import Nakack, NakackConfig
 from jgroups_py.protocols.nakack.headers import MulticastData
-from jgroups_py.testing.bench import Bench, Flying, Group, change, multicast, view_of
+from jgroups_py.testing.bench import Bench, Group, InFlight, change, multicast, view_of
 
 V1 = view_of("A", "B", "C")
 V2 = view_of("A", "B", "C", counter=2)
@@ -35,14 +35,14 @@ def data(src: str, first: int, *payloads: bytes, view: View = V1) -> Batch:
 
 def lose(
     header: type[Header], *, dest: str | None = None, src: str | None = None, times: int = 10**9,
-) -> Callable[[Flying], Sequence[float]]:
-    """A fate that loses the next `times` batches with this lowest header (of `src`, to `dest`)."""
+) -> Callable[[InFlight], Sequence[float]]:
+    """A delays_of that loses the next `times` batches with this lowest header (of `src`, to `dest`)."""
     left = [times]
 
-    def fate(flying: Flying) -> Sequence[float]:
-        wanted = flying.has(header) and dest in (None, flying.dest) and src in (None, flying.src)
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
+        wanted = in_flight.has(header) and dest in (None, in_flight.dest) and src in (None, in_flight.src)
         if wanted and left[0] > 0:
             left[0] -= 1
             return ()
         return (0.0,)
-    return fate
+    return delays_of

@@ -101,7 +101,7 @@ class Apps(Group):
         """Every living member of `view` installs it, after everything under way has arrived."""
         self.settle()
         for member in view.members:
-            if member.name not in self.dead:
+            if member.name not in self.crashed:
                 known = previous if previous is not None and member in previous else None
                 self[member.name].up(change(view, known))
         self.settle()

@@ -12,7 +12,7 @@ from jgroups_py.protocols.discovery.base import Discovery, DiscoveryRequest, Dis
 from jgroups_py.protocols.discovery.file_ping import FilePing, FilePingConfig, file_of, parse_entry
 from jgroups_py.protocols.discovery.ping import Ping
 from jgroups_py.protocols.discovery.tcpping import TcpPing, TcpPingConfig, parse_hosts
-from jgroups_py.testing.bench import Bench, Fixed, address, change, multicast, unicast, view_of
+from jgroups_py.testing.bench import Bench, StubPorts, address, change, multicast, unicast, view_of
 
 A, B, C = map(address, "ABC")
 PLACE_B, PLACE_C = ("10.0.0.2", 7800), ("10.0.0.3", 7800)
@@ -21,10 +21,10 @@ AB = view_of("B", "A")
 
 def bench_of(layer: Discovery, view: View | None = None, *, multicasts: bool = True) -> Bench:
     """Discovery below a layer that has `view`."""
-    above = Fixed()
+    above = StubPorts()
     bench = Bench(layer, above)
     above.view = view
-    bench.floor.multicasts = multicasts
+    bench.transport.multicasts = multicasts
     return bench
 
 
@@ -45,24 +45,24 @@ def test_a_search_without_answers_ends_empty_when_its_time_is_over() -> None:
     bench = bench_of(Ping())
     bench.down(FindMembers(seconds(1)))
     bench.advance(999)
-    assert bench.told(MembersFound) == []
+    assert bench.passed_up(MembersFound) == []
     bench.advance(1)
-    assert bench.told(MembersFound) == [MembersFound(())]
+    assert bench.passed_up(MembersFound) == [MembersFound(())]
 
 
 def test_in_a_member_with_a_view_answers_after_the_search_are_passed_up() -> None:
     bench = bench_of(TcpPing(TcpPingConfig(initial_hosts="10.0.0.2[7800]")), view_of("A"), multicasts=False)
     bench.down(FindMembers(millis(500), True))
     bench.advance(900)
-    assert bench.told(MembersFound) == [MembersFound(())]
+    assert bench.passed_up(MembersFound) == [MembersFound(())]
     for _ in range(2):                                       # the request was repeated, and so is the response
         bench.up(response("B", PLACE_B, AB))                     # type: ignore[arg-type]
-    late, = bench.told(MembersFound)
+    late, = bench.passed_up(MembersFound)
     assert late == MembersFound((Found(B, PLACE_B, AB.id, True),))
     assert late.found[0].trip_ns == millis(900)
     bench.advance(5000)
     bench.up(response("C", PLACE_C, view_of("C")))               # type: ignore[arg-type]
-    assert bench.told(MembersFound) == []                    # too long after the request
+    assert bench.passed_up(MembersFound) == []                    # too long after the request
 
 
 def test_in_a_joiner_answers_after_the_search_are_not_passed_up() -> None:
@@ -70,7 +70,7 @@ def test_in_a_joiner_answers_after_the_search_are_not_passed_up() -> None:
     bench.down(FindMembers(millis(500), True))
     bench.advance(900)
     bench.up(response("B", PLACE_B, AB))                         # type: ignore[arg-type]
-    assert bench.told(MembersFound) == [MembersFound(())]    # it would take it for an answer to its next search
+    assert bench.passed_up(MembersFound) == [MembersFound(())]    # it would take it for an answer to its next search
 
 
 def test_the_round_trip_of_an_answer_is_counted_from_the_first_request() -> None:
@@ -81,14 +81,14 @@ def test_the_round_trip_of_an_answer_is_counted_from_the_first_request() -> None
     bench.advance(300)
     bench.up(response("B", PLACE_B, AB))                         # type: ignore[arg-type]
     bench.advance(300)
-    assert [one.trip_ns for one in bench.told(MembersFound)[0].found] == [millis(400)]
+    assert [one.trip_ns for one in bench.passed_up(MembersFound)[0].found] == [millis(400)]
 
 
 def test_the_request_is_repeated_since_datagrams_get_lost() -> None:
     bench = bench_of(Ping())
     bench.down(FindMembers(seconds(1)))
     bench.advance(990)
-    said = [header for header, _ in bench.said(DiscoveryRequest)]
+    said = [header for header, _ in bench.sent_with(DiscoveryRequest)]
     assert len(said) == 5
     assert [header.everyone for header in said] == [False, True, True, True, True]
 
@@ -97,10 +97,10 @@ def test_a_coordinators_answer_ends_the_search_at_once() -> None:
     bench = bench_of(Ping())
     bench.down(FindMembers(seconds(1)))
     bench.up(response("B", PLACE_B, AB))                                       # type: ignore[arg-type]
-    assert bench.told(MembersFound) == [MembersFound((Found(B, PLACE_B, AB.id, True),))]
+    assert bench.passed_up(MembersFound) == [MembersFound((Found(B, PLACE_B, AB.id, True),))]
     assert AddressesKnown({B: PLACE_B}) in bench.passed_down(AddressesKnown)
     bench.advance(5000)
-    assert bench.told(MembersFound) == []
+    assert bench.passed_up(MembersFound) == []
 
 
 def test_a_search_for_everyone_goes_on_after_a_coordinator_answered() -> None:
@@ -109,7 +109,7 @@ def test_a_search_for_everyone_goes_on_after_a_coordinator_answered() -> None:
     bench.up(response("B", PLACE_B, AB))                                       # type: ignore[arg-type]
     bench.up(response("C", PLACE_C))                                           # type: ignore[arg-type]
     bench.advance(1000)
-    (event,) = bench.told(MembersFound)
+    (event,) = bench.passed_up(MembersFound)
     assert [one.member for one in event.found] == [B, C]
 
 
@@ -118,44 +118,44 @@ def test_the_request_of_a_joiner_makes_it_known_to_another_joiner() -> None:
     bench.down(FindMembers(seconds(1)))
     bench.up(request("C", PLACE_C))                                       # type: ignore[arg-type]
     bench.advance(1000)
-    assert bench.told(MembersFound) == [MembersFound((Found(C, PLACE_C, None, False),))]
+    assert bench.passed_up(MembersFound) == [MembersFound((Found(C, PLACE_C, None, False),))]
 
 
 def test_a_coordinator_and_a_joiner_answer_at_once_an_ordinary_member_only_with_everyone() -> None:
     for view, first, everyone in ((None, 1, 1), (view_of("A", "B"), 1, 1), (AB, 0, 1)):
         bench = bench_of(Ping(), view)
         bench.up(request("C", PLACE_C))                                   # type: ignore[arg-type]
-        assert len(bench.said(DiscoveryResponse)) == first
+        assert len(bench.sent_with(DiscoveryResponse)) == first
         bench.up(request("C", PLACE_C, everyone=True))                    # type: ignore[arg-type]
-        assert len(bench.said(DiscoveryResponse)) == everyone
+        assert len(bench.sent_with(DiscoveryResponse)) == everyone
 
 
 def test_the_first_member_of_a_view_answers_the_requests_that_came_before() -> None:
     bench = bench_of(Ping())
     bench.up(request("C", PLACE_C))                                       # type: ignore[arg-type]
     bench.sent()
-    bench.stack.find(Fixed).view = alone = view_of("A")
+    bench.stack.find(StubPorts).view = alone = view_of("A")
     bench.down(change(alone))
-    ((header, batch),) = bench.said(DiscoveryResponse)
+    ((header, batch),) = bench.sent_with(DiscoveryResponse)
     assert (header.coordinator, batch.dest) == (A, C)
 
 
 def test_without_multicast_an_answer_to_everyone_lists_the_addresses_of_all_members() -> None:
     bench = bench_of(Ping(), AB, multicasts=False)
-    bench.floor.book.update({A: ("127.0.0.1", 7800), B: PLACE_B})
+    bench.transport.book.update({A: ("127.0.0.1", 7800), B: PLACE_B})
     bench.up(request("C", PLACE_C, everyone=True))                        # type: ignore[arg-type]
-    ((header, _),) = bench.said(DiscoveryResponse)
+    ((header, _),) = bench.sent_with(DiscoveryResponse)
     assert header.book == {B: PLACE_B, A: ("127.0.0.1", 7800)}
     assert (header.coordinator, header.place) == (B, PLACE_B)
 
 
 def test_without_multicast_an_answer_of_a_joiner_lists_the_other_joiners() -> None:
     bench = bench_of(Ping(), multicasts=False)
-    bench.floor.book[B] = PLACE_B
+    bench.transport.book[B] = PLACE_B
     bench.up(request("B", PLACE_B))                                       # type: ignore[arg-type]
     bench.sent()
     bench.up(request("C", PLACE_C, everyone=True))                        # type: ignore[arg-type]
-    ((header, _),) = bench.said(DiscoveryResponse)
+    ((header, _),) = bench.sent_with(DiscoveryResponse)
     assert header.book == {B: PLACE_B}
 
 

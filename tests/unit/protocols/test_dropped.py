@@ -46,7 +46,7 @@ def test_a_silent_sender_says_how_far_it_came() -> None:
     a.down(multicast("A", b"1"))
     a.sent()
     a.advance(3000)
-    said = a.said(LastSeqno)
+    said = a.sent_with(LastSeqno)
     assert a.stats()["announced"] == len(said) > 0
 
 
@@ -64,10 +64,10 @@ def test_connections_that_end_and_what_waited_in_them_for_a_hole() -> None:
     two.install(view_of("A", "B"))
     lost = [1]
 
-    def fate(flying: object) -> tuple[float, ...]:
+    def delays_of(in_flight: object) -> tuple[float, ...]:
         lost[0] -= 1
         return () if lost[0] == 0 else (0.0,)
-    two.fate = fate                                           # type: ignore[assignment]
+    two.delays_of = delays_of                                           # type: ignore[assignment]
     for text in (b"1", b"2", b"3"):
         two["A"].down(unicast("A", "B", text))
         two.run(0.1)
@@ -114,7 +114,7 @@ def test_states_that_were_asked_for_and_failed_and_their_bytes() -> None:
     for asked in (1, 2):
         c.down(GetState(A, NS_PER_S))
         assert (c.stats()["transfers"], c.stats().get("transfers_failed", 0)) == (asked, asked - 1)
-    ((_, _), (ask, _)) = c.said(StateRequestHeader)
+    ((_, _), (ask, _)) = c.sent_with(StateRequestHeader)
     c.up(unicast("A", "C", headers=(StateCutHeader(ask.attempt, {}),)))
     c.up(unicast("A", "C", b"1234567", headers=(StatePartHeader(ask.attempt, False, ""),)))
     c.up(unicast("A", "C", headers=(StatePartHeader(ask.attempt, True, ""),)))

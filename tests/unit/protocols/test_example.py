@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jgroups_py.protocols.example import EchoReply, EchoRequest, Example, ExampleConfig
-from jgroups_py.testing.bench import Bench, Flying, Group, change, multicast, view_of
+from jgroups_py.testing.bench import Bench, Group, InFlight, change, multicast, view_of
 
 
 def group(names: str = "ABC") -> Group:
@@ -17,7 +17,7 @@ def group(names: str = "ABC") -> Group:
 def test_rounds_in_which_all_members_reply_are_counted() -> None:
     g = group()
     g.run(5500)
-    assert [bench.stats() for bench in g.alive] == [{"rounds": 5, "complete_rounds": 5}] * 3
+    assert [bench.stats() for bench in g.running] == [{"rounds": 5, "complete_rounds": 5}] * 3
 
 
 def test_a_silent_member_spoils_the_rounds_until_the_view_excludes_it() -> None:
@@ -33,9 +33,9 @@ def test_a_silent_member_spoils_the_rounds_until_the_view_excludes_it() -> None:
 def test_duplicate_and_late_replies_are_not_counted_as_complete() -> None:
     g = group()
 
-    def fate(flying: Flying) -> Sequence[float]:
-        return (0, 0, 1200) if flying.has(EchoReply) else (0,)
-    g.fate = fate
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
+        return (0, 0, 1200) if in_flight.has(EchoReply) else (0,)
+    g.delays_of = delays_of
     g.run(2500)
     assert g["A"].stats() == {"rounds": 2, "complete_rounds": 2, "late_replies": 2}
 
@@ -43,7 +43,7 @@ def test_duplicate_and_late_replies_are_not_counted_as_complete() -> None:
 def test_a_request_is_answered_even_before_the_first_view() -> None:
     bench = Bench(Example())
     bench.up(multicast("B", headers=(EchoRequest(7),)))
-    [(reply, batch)] = bench.said(EchoReply)
+    [(reply, batch)] = bench.sent_with(EchoReply)
     assert (reply.number, str(batch.dest)) == (7, "B")
 
 

@@ -71,9 +71,9 @@ def test_a_request_that_arrives_before_the_listener_is_open_is_answered_later() 
     bench = Bench(FdSock())
     bench.down(Connect("demo"))
     bench.up(unicast("C", "A", headers=(ListenerRequest(),)))
-    assert bench.said(ListenerAddress) == []
+    assert bench.sent_with(ListenerAddress) == []
     bench.up(Listening(PLACE_A))
-    ((header, batch),) = bench.said(ListenerAddress)
+    ((header, batch),) = bench.sent_with(ListenerAddress)
     assert (header.physical, batch.dest) == (PLACE_A, C)
 
 
@@ -82,7 +82,7 @@ def test_behind_a_proxy_the_proxys_address_is_announced() -> None:
     bench.down(Connect("demo"))
     bench.up(unicast("C", "A", headers=(ListenerRequest(),)))
     bench.up(Listening(PLACE_A))
-    ((header, _),) = bench.said(ListenerAddress)
+    ((header, _),) = bench.sent_with(ListenerAddress)
     assert header.physical == ("192.0.2.7", 4711)
 
 
@@ -90,10 +90,10 @@ def test_a_broken_link_that_is_refused_is_a_certain_suspicion_reported_to_all() 
     bench = ring()
     bench.up(LinkDown(1, refused=False))
     (again,) = opened_links(bench)
-    assert bench.told(Suspect) == []
+    assert bench.passed_up(Suspect) == []
     bench.up(LinkDown(again.link, refused=True))
-    assert bench.told(Suspect) == [Suspect((B,), certain=True)]
-    sent = [(header, batch.dest) for header, batch in bench.said(SuspicionHeader)]
+    assert bench.passed_up(Suspect) == [Suspect((B,), certain=True)]
+    sent = [(header, batch.dest) for header, batch in bench.sent_with(SuspicionHeader)]
     assert sent == [(SuspicionHeader((B,), True), None)]
 
 
@@ -102,7 +102,7 @@ def test_another_process_in_its_place_is_a_certain_suspicion() -> None:
     bench.up(LinkDown(1, refused=False))
     (again,) = opened_links(bench)
     bench.up(LinkUp(again.link, D.raw))
-    assert bench.told(Suspect) == [Suspect((B,), certain=True)]
+    assert bench.passed_up(Suspect) == [Suspect((B,), certain=True)]
     assert any(isinstance(output, CloseLink) and output.link == again.link for output in bench.outputs)
 
 
@@ -112,7 +112,7 @@ def test_a_link_that_is_established_again_is_no_suspicion() -> None:
     (again,) = opened_links(bench)
     bench.up(LinkUp(again.link, B.raw))
     bench.advance(5000)
-    assert bench.told(Suspect) == []
+    assert bench.passed_up(Suspect) == []
 
 
 def test_a_neighbour_that_cannot_be_reached_is_suspected_but_not_for_certain() -> None:
@@ -121,7 +121,7 @@ def test_a_neighbour_that_cannot_be_reached_is_suspected_but_not_for_certain() -
     (again,) = opened_links(bench)
     bench.advance(1000)
     bench.up(LinkDown(again.link, refused=False))
-    assert bench.told(Suspect) == [Suspect((B,), certain=False)]
+    assert bench.passed_up(Suspect) == [Suspect((B,), certain=False)]
 
 
 def test_a_dying_process_that_resets_the_second_link_is_tried_until_it_refuses() -> None:
@@ -129,11 +129,11 @@ def test_a_dying_process_that_resets_the_second_link_is_tried_until_it_refuses()
     bench.up(LinkDown(1, refused=False))
     (again,) = opened_links(bench)
     bench.up(LinkDown(again.link, refused=False))
-    assert bench.told(Suspect) == []
+    assert bench.passed_up(Suspect) == []
     bench.advance(100)
     (third,) = opened_links(bench)
     bench.up(LinkDown(third.link, refused=True))
-    assert bench.told(Suspect) == [Suspect((B,), certain=True)]
+    assert bench.passed_up(Suspect) == [Suspect((B,), certain=True)]
 
 
 def test_a_neighbour_that_never_announces_its_listener_is_suspected() -> None:
@@ -141,9 +141,9 @@ def test_a_neighbour_that_never_announces_its_listener_is_suspected() -> None:
     bench.down(Connect("demo"))
     bench.down(change(ABC))
     bench.advance(1990)
-    assert bench.told(Suspect) == []
+    assert bench.passed_up(Suspect) == []
     bench.advance(20)
-    assert bench.told(Suspect) == [Suspect((B,), certain=False)]
+    assert bench.passed_up(Suspect) == [Suspect((B,), certain=False)]
 
 
 def looking() -> Bench:
@@ -159,24 +159,24 @@ def looking() -> Bench:
 def test_a_neighbour_that_died_before_it_announced_its_listener_to_this_member_is_found_by_a_lookup() -> None:
     bench = looking()
     bench.advance(240)
-    assert bench.said(ListenerLookup) == []
+    assert bench.sent_with(ListenerLookup) == []
     bench.advance(20)
-    assert [(header.member, batch.dest) for header, batch in bench.said(ListenerLookup)] == [(B, None)]
+    assert [(header.member, batch.dest) for header, batch in bench.sent_with(ListenerLookup)] == [(B, None)]
     bench.up(unicast("C", "A", headers=(ListenerLookupReply(B, PLACE_B),)))
     (opened,) = opened_links(bench)
     assert opened.to == PLACE_B
     bench.up(LinkDown(opened.link, refused=True))
-    assert bench.told(Suspect) == [Suspect((B,), certain=True)]
+    assert bench.passed_up(Suspect) == [Suspect((B,), certain=True)]
 
 
 def test_a_lookup_is_answered_only_by_members_that_have_the_listener() -> None:
     bench = looking()
     bench.sent()
     bench.up(multicast("B", headers=(ListenerLookup(C),)))
-    replies = [(header, batch.dest) for header, batch in bench.said(ListenerLookupReply)]
+    replies = [(header, batch.dest) for header, batch in bench.sent_with(ListenerLookupReply)]
     assert replies == [(ListenerLookupReply(C, PLACE_C), B)]
     bench.up(multicast("C", headers=(ListenerLookup(B),)))
-    assert bench.said(ListenerLookupReply) == []
+    assert bench.sent_with(ListenerLookupReply) == []
 
 
 def test_a_reply_of_a_non_member_or_about_another_member_or_too_late_is_ignored() -> None:
@@ -196,7 +196,7 @@ def test_neighbours_that_died_together_are_found_one_after_the_other() -> None:
     (following,) = opened_links(bench)
     assert following.to == PLACE_C
     bench.up(LinkDown(following.link, refused=True))
-    assert bench.told(Suspect) == [Suspect((B,), True), Suspect((C,), True)]
+    assert bench.passed_up(Suspect) == [Suspect((B,), True), Suspect((C,), True)]
 
 
 def test_a_graceful_close_is_no_suspicion_unless_the_member_stays_in_the_view() -> None:
@@ -206,18 +206,19 @@ def test_a_graceful_close_is_no_suspicion_unless_the_member_stays_in_the_view() 
         if leaves:
             bench.down(change(view_of("A", "C", counter=2), ABC))
         bench.advance(2100)
-        assert [event for event in bench.told(Suspect) if event.certain] == ([] if leaves else [Suspect((B,), True)])
+        certain = [event for event in bench.passed_up(Suspect) if event.certain]
+        assert certain == ([] if leaves else [Suspect((B,), True)])
 
 
 def test_a_certain_suspicion_is_repeated_until_the_view_changes() -> None:
     bench = ring()
     bench.up(LinkDown(1, refused=True))
     bench.advance(2500)
-    assert len([header for header, _ in bench.said(SuspicionHeader) if header.certain]) == 3
+    assert len([header for header, _ in bench.sent_with(SuspicionHeader) if header.certain]) == 3
     bench.down(change(view_of("A", "C", counter=2), ABC))
-    bench.said(SuspicionHeader)
+    bench.sent_with(SuspicionHeader)
     bench.advance(1500)
-    assert [header for header, _ in bench.said(SuspicionHeader) if header.certain] == []
+    assert [header for header, _ in bench.sent_with(SuspicionHeader) if header.certain] == []
 
 
 def accused(*members: Address, by: str = "B") -> Bench:
@@ -230,14 +231,14 @@ def accused(*members: Address, by: str = "B") -> Bench:
 
 def test_a_suspicion_that_another_member_reports_is_verified_and_a_refusal_is_certain() -> None:
     bench = accused(A, C)                                     # that we are not ourselves, we know
-    assert bench.told(Suspect) == []
+    assert bench.passed_up(Suspect) == []
     (opened,) = opened_links(bench)
     assert opened.to == PLACE_C
     bench.up(LinkDown(opened.link, refused=True))
-    assert bench.told(Suspect) == [Suspect((C,), True)]
-    assert bench.said(SuspicionHeader) == []                        # the member that monitors it reports it
+    assert bench.passed_up(Suspect) == [Suspect((C,), True)]
+    assert bench.sent_with(SuspicionHeader) == []                        # the member that monitors it reports it
     bench.up(multicast("B", headers=(SuspicionHeader((C,), True),)))
-    assert bench.told(Suspect) == [Suspect((C,), True)]
+    assert bench.passed_up(Suspect) == [Suspect((C,), True)]
     assert opened_links(bench) == []
 
 
@@ -245,29 +246,29 @@ def test_another_process_at_the_listener_of_the_suspect_is_certain_too() -> None
     bench = accused(C)
     (opened,) = opened_links(bench)
     bench.up(LinkUp(opened.link, D.raw))
-    assert bench.told(Suspect) == [Suspect((C,), True)]
+    assert bench.passed_up(Suspect) == [Suspect((C,), True)]
 
 
 def test_a_falsely_reported_member_is_not_suspected_and_stays_in_the_ring() -> None:
     bench = accused(B, by="C")
     (opened,) = opened_links(bench)
     bench.up(LinkUp(opened.link, B.raw))
-    assert bench.told(Suspect) == []
+    assert bench.passed_up(Suspect) == []
     assert bench.stats()["refuted"] == 1
     assert [out.link for out in bench.outputs if isinstance(out, CloseLink)] == [opened.link]
     (watching,) = [link for link in (1, 2) if link != opened.link]
     bench.up(LinkDown(watching, refused=True))                # we still watch it
-    assert bench.told(Suspect) == [Suspect((B,), True)]
+    assert bench.passed_up(Suspect) == [Suspect((B,), True)]
 
 
 def test_a_reported_member_that_gives_no_answer_or_whose_listener_is_unknown_is_left_to_verify_suspect() -> None:
     bench = accused(C)
     (opened,) = opened_links(bench)
     bench.up(LinkDown(opened.link, refused=False))
-    assert bench.told(Suspect) == [Suspect((C,), False, accused=True)]
+    assert bench.passed_up(Suspect) == [Suspect((C,), False, accused=True)]
     unknown = ring()
     unknown.up(multicast("B", headers=(SuspicionHeader((C,), True),)))
-    assert unknown.told(Suspect) == [Suspect((C,), False, accused=True)]
+    assert unknown.passed_up(Suspect) == [Suspect((C,), False, accused=True)]
 
 
 def test_a_flood_of_reported_suspicions_opens_two_links_a_second() -> None:
@@ -286,7 +287,7 @@ def test_a_verification_ends_when_the_suspect_leaves_the_view() -> None:
     bench.down(change(view_of("A", "B", counter=2), ABC))
     assert [out.link for out in bench.outputs if isinstance(out, CloseLink)] == [opened.link]
     bench.up(LinkDown(opened.link, refused=True))
-    assert bench.told(Suspect) == []
+    assert bench.passed_up(Suspect) == []
 
 
 def test_listeners_of_non_members_are_bounded() -> None:
@@ -313,7 +314,7 @@ def beating(**properties: object) -> Bench:
 def test_a_silent_member_multicasts_a_heartbeat_each_interval() -> None:
     bench = beating()
     bench.advance(10_000)
-    assert len(bench.said(Heartbeat)) == 10
+    assert len(bench.sent_with(Heartbeat)) == 10
 
 
 def test_own_multicasts_replace_heartbeats() -> None:
@@ -321,30 +322,30 @@ def test_own_multicasts_replace_heartbeats() -> None:
     for _ in range(20):
         bench.down(multicast("A", b"x"))
         bench.advance(500)
-    assert bench.said(Heartbeat) == []
+    assert bench.sent_with(Heartbeat) == []
 
 
 def test_a_silent_member_is_suspected_until_a_frame_of_it_arrives() -> None:
     bench = beating()
     for _ in range(50):
-        bench.floor.last_frames[B] = bench.now_ns
+        bench.transport.last_frames[B] = bench.now_ns
         bench.advance(100)
-    assert bench.told(Suspect) == [Suspect((C,))]
-    bench.floor.last_frames[C] = bench.now_ns
+    assert bench.passed_up(Suspect) == [Suspect((C,))]
+    bench.transport.last_frames[C] = bench.now_ns
     bench.advance(1000)
-    assert bench.told(Unsuspect) == [Unsuspect((C,))]
+    assert bench.passed_up(Unsuspect) == [Unsuspect((C,))]
 
 
 def test_a_process_that_was_stopped_suspects_no_member_for_that_time() -> None:
     bench = beating()
     for _ in range(30):
-        bench.floor.last_frames[B] = bench.floor.last_frames[C] = bench.now_ns
+        bench.transport.last_frames[B] = bench.transport.last_frames[C] = bench.now_ns
         bench.advance(100)
     bench.stack.advance(bench.now_ns + millis(20_000))             # all timers are late
     bench.advance(2900)
-    assert bench.told(Suspect) == []
+    assert bench.passed_up(Suspect) == []
     bench.advance(2000)
-    assert bench.told(Suspect) == [Suspect((B, C))]
+    assert bench.passed_up(Suspect) == [Suspect((B, C))]
 
 
 def test_a_heartbeat_of_a_non_member_is_a_hint_at_a_bounded_rate() -> None:
@@ -353,7 +354,7 @@ def test_a_heartbeat_of_a_non_member_is_a_hint_at_a_bounded_rate() -> None:
         bench.up(multicast("D", headers=(Heartbeat(),)))
         bench.up(multicast("B", headers=(Heartbeat(),)))
         bench.advance(500)
-    assert bench.told(ExcludedHint) == [ExcludedHint(D)] * 2
+    assert bench.passed_up(ExcludedHint) == [ExcludedHint(D)] * 2
 
 
 def test_a_timeout_below_two_intervals_is_a_config_error() -> None:
@@ -374,17 +375,17 @@ def verifier() -> Bench:
 def test_a_certain_suspicion_passes_at_once() -> None:
     bench = verifier()
     bench.up(Suspect((B,), certain=True))
-    assert bench.told(Suspect) == [Suspect((B,), True)]
+    assert bench.passed_up(Suspect) == [Suspect((B,), True)]
 
 
 def test_a_member_that_does_not_answer_is_suspected_after_the_timeout() -> None:
     bench = verifier()
     bench.up(Suspect((B,)))
     bench.advance(999)
-    assert bench.told(Suspect) == []
-    assert [batch.dest for _, batch in bench.said(AreYouAlive)] == [B, B, B]
+    assert bench.passed_up(Suspect) == []
+    assert [batch.dest for _, batch in bench.sent_with(AreYouAlive)] == [B, B, B]
     bench.advance(1)
-    assert bench.told(Suspect) == [Suspect((B,), True)]
+    assert bench.passed_up(Suspect) == [Suspect((B,), True)]
 
 
 def test_a_member_that_another_one_reports_has_half_the_time_to_answer() -> None:
@@ -392,9 +393,9 @@ def test_a_member_that_another_one_reports_has_half_the_time_to_answer() -> None
     bench.up(Suspect((B,), accused=True))
     bench.up(Suspect((C,)))
     bench.advance(bench.stack.find(VerifySuspect).config.timeout_ns / 2e6)
-    assert bench.told(Suspect) == [Suspect((B,), certain=True)]
+    assert bench.passed_up(Suspect) == [Suspect((B,), certain=True)]
     bench.advance(bench.stack.find(VerifySuspect).config.timeout_ns / 2e6)
-    assert bench.told(Suspect) == [Suspect((C,), certain=True)]
+    assert bench.passed_up(Suspect) == [Suspect((C,), certain=True)]
 
 
 def test_the_suspicion_of_a_member_that_answers_is_withdrawn() -> None:
@@ -402,49 +403,49 @@ def test_the_suspicion_of_a_member_that_answers_is_withdrawn() -> None:
     bench.up(Suspect((B, C)))
     bench.up(unicast("B", "A", headers=(IAmAlive(),)))
     bench.advance(1000)
-    assert bench.told(Unsuspect) == [Unsuspect((B,))]
-    assert bench.told(Suspect) == [Suspect((C,), True)]
+    assert bench.passed_up(Unsuspect) == [Unsuspect((B,))]
+    assert bench.passed_up(Suspect) == [Suspect((C,), True)]
 
 
 def test_any_frame_counts_as_an_answer() -> None:
     bench = verifier()
     bench.up(Suspect((B,)))
     bench.advance(500)
-    bench.floor.last_frames[B] = bench.now_ns
+    bench.transport.last_frames[B] = bench.now_ns
     bench.advance(500)
-    assert bench.told(Suspect) == []
+    assert bench.passed_up(Suspect) == []
 
 
 def test_a_deadline_that_fires_late_because_this_process_was_stopped_begins_anew() -> None:
     bench = verifier()
     bench.up(Suspect((B,)))
     bench.stack.advance(bench.now_ns + millis(20_000))
-    assert bench.told(Suspect) == []
+    assert bench.passed_up(Suspect) == []
     bench.advance(1000)
-    assert bench.told(Suspect) == [Suspect((B,), True)]
+    assert bench.passed_up(Suspect) == [Suspect((B,), True)]
 
 
 def test_a_suspicion_is_withdrawn_when_frames_arrive_well_after_it_was_passed_up() -> None:
     bench = verifier()
     bench.up(Suspect((B,), certain=True))
     bench.advance(100)
-    bench.floor.last_frames[B] = bench.now_ns                            # a frame that was under way
+    bench.transport.last_frames[B] = bench.now_ns                            # a frame that was under way
     bench.advance(1000)
-    assert bench.told(Unsuspect) == []
-    bench.floor.last_frames[B] = bench.now_ns
+    assert bench.passed_up(Unsuspect) == []
+    bench.transport.last_frames[B] = bench.now_ns
     bench.advance(1000)
-    assert bench.told(Unsuspect) == [Unsuspect((B,))]
+    assert bench.passed_up(Unsuspect) == [Unsuspect((B,))]
 
 
 def test_a_request_is_answered() -> None:
     bench = verifier()
     bench.up(unicast("C", "A", headers=(AreYouAlive(),)))
-    assert [batch.dest for _, batch in bench.said(IAmAlive)] == [C]
-    assert bench.told(ExcludedHint) == []
+    assert [batch.dest for _, batch in bench.sent_with(IAmAlive)] == [C]
+    assert bench.passed_up(ExcludedHint) == []
 
 
 def test_a_request_of_a_non_member_is_answered_and_a_hint() -> None:
     bench = verifier()
     bench.up(unicast("D", "A", headers=(AreYouAlive(),)))
-    assert [batch.dest for _, batch in bench.said(IAmAlive)] == [D]
-    assert bench.told(ExcludedHint) == [ExcludedHint(D, asked=True)]
+    assert [batch.dest for _, batch in bench.sent_with(IAmAlive)] == [D]
+    assert bench.passed_up(ExcludedHint) == [ExcludedHint(D, asked=True)]

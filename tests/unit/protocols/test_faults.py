@@ -86,7 +86,7 @@ def test_a_discarded_frame_does_not_count_as_received() -> None:
 
     asks = Asks()
     bench = Bench(Discard(DiscardConfig(up_ratio=1.0, src="B")), asks)
-    bench.floor.last_frames[address("B")] = 5
+    bench.transport.last_frames[address("B")] = 5
     bench.advance(7)
     bench.up(multicast("B"))
     bench.up(multicast("C"))
@@ -174,13 +174,13 @@ def test_nakack_repairs_every_fault_layer(faults: str) -> None:
     def layers(_: str) -> list[Protocol]:
         return [*(type(layer)(layer.config) for layer in FAULTS[faults]), Nakack(), Stable()]
     group = Group(layers, "ABC")
-    for bench in group.alive:
+    for bench in group.running:
         bench.down(change(view_of("A", "B", "C")))
     for number in range(50):
         for name in "ABC":
             group[name].down(multicast(name, b"%d" % number, b"%d'" % number))
         group.run(1)
     group.run(20_000)
-    for bench in group.alive:
+    for bench in group.running:
         for name in "ABC":
             assert bench.payloads(name) == [p for n in range(50) for p in (b"%d" % n, b"%d'" % n)]

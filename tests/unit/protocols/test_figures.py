@@ -4,7 +4,7 @@ from __future__ import annotations
 from jgroups_py.model.units import seconds
 from jgroups_py.protocols.frag import Frag, FragConfig, Fragment
 from jgroups_py.protocols.stable.protocol import StabilityVote, Stable, StableConfig
-from jgroups_py.testing.bench import Bench, Fixed, address, change, multicast, unicast, view_of
+from jgroups_py.testing.bench import Bench, StubPorts, address, change, multicast, unicast, view_of
 from tests.unit.protocols.gms_group import in_view
 from tests.unit.protocols.nakack_bench import data, group, lose
 
@@ -13,7 +13,7 @@ V1 = view_of("A", "B", "C")
 
 
 def test_votes_and_decisions_of_stable() -> None:
-    below = Fixed()
+    below = StubPorts()
     bench = Bench(below, Stable(StableConfig(gossip_ns="1s")))        # type: ignore[arg-type]
     below.digest_value = {A: 5, B: 5, C: 5}
     bench.down(change(V1))
@@ -21,14 +21,14 @@ def test_votes_and_decisions_of_stable() -> None:
         bench.up(multicast(name, headers=(StabilityVote(V1.id.raw, {A: 5, B: 5, C: 5}),)))
     assert (bench.stats()["votes_received"], bench.stats()["decisions"]) == (2, 1)
     bench.advance(seconds(3) / 1e6)
-    assert bench.stats()["votes_sent"] == len(bench.said(StabilityVote)) >= 1
+    assert bench.stats()["votes_sent"] == len(bench.sent_with(StabilityVote)) >= 1
 
 
 def test_large_messages_of_frag() -> None:
     bench = Bench(Frag(FragConfig(frag_size_bytes=1000)), me="A")
     bench.down(change(V1))
     bench.down(unicast("A", "B", bytes(2500)))
-    assert sum(len(batch) for _, batch in bench.said(Fragment)) == 3
+    assert sum(len(batch) for _, batch in bench.sent_with(Fragment)) == 3
     assert bench.stats()["fragmented"] == 1
     bench.down(unicast("A", "B", bytes(1000)))
     assert bench.stats()["fragmented"] == 1
@@ -48,7 +48,7 @@ def test_views_and_ballots_of_gms() -> None:
 
 def test_what_nakack_recovers() -> None:
     three = group()
-    three.fate = lose(type(data("A", 1, b"x").headers[-1]), dest="B", times=1)
+    three.delays_of = lose(type(data("A", 1, b"x").headers[-1]), dest="B", times=1)
     for text in (b"one", b"two", b"three"):
         three["A"].down(multicast("A", text))
         three.run(1)

@@ -16,7 +16,7 @@ from jgroups_py.protocols.flow.headers import (
     UnicastGrant,
     UnicastMark,
 )
-from jgroups_py.testing.bench import Bench, Flying, Group, change, multicast, unicast, view_of
+from jgroups_py.testing.bench import Bench, Group, InFlight, change, multicast, unicast, view_of
 
 CREDITS = 100_000
 KB = bytes(1000)
@@ -34,15 +34,15 @@ def sent_bytes(bench: Bench) -> int:
     return sum(batch.nbytes for batch in bench.sent())
 
 
-def losing(header: type, times: int) -> Callable[[Flying], Sequence[float]]:
+def losing(header: type, times: int) -> Callable[[InFlight], Sequence[float]]:
     left = [times]
 
-    def fate(flying: Flying) -> Sequence[float]:
-        if flying.has(header) and left[0]:
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
+        if in_flight.has(header) and left[0]:
             left[0] -= 1
             return ()
         return (0.0,)
-    return fate
+    return delays_of
 
 
 def test_what_exceeds_the_credit_is_cut_off_and_queued() -> None:
@@ -88,9 +88,9 @@ def test_grants_are_deferred_while_any_layer_reports_busy() -> None:
     b.down(AppBusy(True, "state"))
     b.up(multicast("A", headers=(MulticastMark(5000),)))
     b.down(AppBusy(False))
-    assert b.said(MulticastGrant) == []
+    assert b.sent_with(MulticastGrant) == []
     b.down(AppBusy(False, "state"))
-    [(granted, batch)] = b.said(MulticastGrant)
+    [(granted, batch)] = b.sent_with(MulticastGrant)
     assert (granted.position, batch.dest) == (5000, V1.members[0])
 
 
@@ -130,7 +130,7 @@ def test_the_crash_of_a_slow_receiver_frees_a_blocked_sender(layer: type[Mfc] | 
 
 def test_a_lost_grant_is_requested_again() -> None:
     pair = group(Mfc, "AB")
-    pair.fate = losing(MulticastGrant, 5)
+    pair.delays_of = losing(MulticastGrant, 5)
     for _ in range(30):
         pair["A"].down(multicast("A", *[KB] * 10))
     pair.run(2000)
@@ -141,7 +141,7 @@ def test_a_lost_grant_is_requested_again() -> None:
 def test_a_lost_request_is_repeated() -> None:
     pair = group(Mfc, "AB")
     losses = {MulticastGrant: losing(MulticastGrant, 6), MulticastCreditRequest: losing(MulticastCreditRequest, 2)}
-    pair.fate = lambda flying: () if any(not fate(flying) for fate in losses.values()) else (0.0,)
+    pair.delays_of = lambda in_flight: () if any(not delays_of(in_flight) for delays_of in losses.values()) else (0.0,)
     for _ in range(30):
         pair["A"].down(multicast("A", *[KB] * 10))
     pair.run(5000)
@@ -227,7 +227,7 @@ def test_marks_and_grants_cost_a_few_messages_per_credit() -> None:
 def test_a_mark_that_comes_before_our_view_is_answered() -> None:
     b = Bench(Ufc(CONFIG), me="B")
     b.up(unicast("J", "B", headers=(UnicastMark(700),)))
-    [(granted, _)] = b.said(UnicastGrant)
+    [(granted, _)] = b.sent_with(UnicastGrant)
     assert granted.position == 700
 
 

@@ -56,9 +56,9 @@ def test_an_idle_group_sends_nothing() -> None:
 def test_the_end_of_what_was_sent_is_acknowledged_too() -> None:
     a = bench()
     flood(a, 1)
-    assert a.said(FlowMark) == []
+    assert a.sent_with(FlowMark) == []
     a.advance(200)
-    assert [mark.position for mark, _ in a.said(FlowMark)] == [10_000]
+    assert [mark.position for mark, _ in a.sent_with(FlowMark)] == [10_000]
 
 
 def test_a_receiver_that_does_not_answer_gets_requests_and_after_the_timeout_no_longer_counts() -> None:
@@ -66,12 +66,12 @@ def test_a_receiver_that_does_not_answer_gets_requests_and_after_the_timeout_no_
     flood(a, 20)
     a.advance(400)
     a.up(status("B", W))
-    assert {batch.dest.name for _, batch in a.said(StatusRequest) if batch.dest} == {"B", "C"}
+    assert {batch.dest.name for _, batch in a.sent_with(StatusRequest) if batch.dest} == {"B", "C"}
     a.advance(500)
     a.up(status("B", W))
     assert sent_bytes(a) == 0
     a.advance(100)
-    said = [(batch.headers[-1], batch.dest and batch.dest.name) for batch in a.floor.fallen if batch.headers]
+    said = [(batch.headers[-1], batch.dest and batch.dest.name) for batch in a.transport.batches if batch.headers]
     assert (CountedAsReceiverHeader(False), "C") in said
     assert sent_bytes(a) == 100_000
 
@@ -97,9 +97,9 @@ def test_a_silent_receiver_far_behind_is_not_counted_before_it_has_caught_up() -
     flood(a, 20)
     a.sent()
     a.up(status("C", 20_000))
-    assert a.said(CountedAsReceiverHeader) == []
+    assert a.sent_with(CountedAsReceiverHeader) == []
     a.up(status("C", 2 * W))
-    assert [counted.in_group for counted, _ in a.said(CountedAsReceiverHeader)] == [True]
+    assert [counted.in_group for counted, _ in a.sent_with(CountedAsReceiverHeader)] == [True]
 
 
 def test_answers_of_non_members_and_stale_ones_change_nothing() -> None:
@@ -124,13 +124,14 @@ def test_a_member_that_is_about_to_leave_holds_up_no_sender() -> None:
     assert sent_bytes(a) == 100_000
     c = bench(me="C")
     c.down(Disconnect())
-    assert len(c.said(ReceiverLeaving)) == 1
+    assert len(c.sent_with(ReceiverLeaving)) == 1
 
 
 def test_a_member_with_a_tag_announces_it_to_new_members() -> None:
     b = bench("max", me="B", gtag="1001")
-    assert {batch.dest.name for said, batch in b.said(ReceiverTag) if batch.dest and said.tag == 1001} == {"A", "C"}
-    assert bench("max", me="B").said(ReceiverTag) == []
+    tagged = [batch for header, batch in b.sent_with(ReceiverTag) if batch.dest and header.tag == 1001]
+    assert {batch.dest.name for batch in tagged} == {"A", "C"}
+    assert bench("max", me="B").sent_with(ReceiverTag) == []
 
 
 def test_a_tag_that_arrives_before_its_view_counts_in_it() -> None:
@@ -169,11 +170,11 @@ def test_a_receiver_that_is_a_window_behind_begins_to_skip_and_ends_when_it_has_
         b.up(multicast("A", headers=(FlowMark(position),)))
     skips = [(output.sender.name, output.on) for output in b.outputs if isinstance(output, SkipMulticasts)]
     assert skips == [("A", True)]
-    assert [(said.consumed, said.received) for said, _ in b.said(StatusHeader)][-1] == (1000, 500_000)
+    assert [(said.consumed, said.received) for said, _ in b.sent_with(StatusHeader)][-1] == (1000, 500_000)
     b.down(AppBusy(False))
     skips = [(output.sender.name, output.on) for output in b.outputs if isinstance(output, SkipMulticasts)]
     assert skips == [("A", True), ("A", False)]
-    assert [(said.consumed, said.received) for said, _ in b.said(StatusHeader)] == [(500_000, 500_000)]
+    assert [(said.consumed, said.received) for said, _ in b.sent_with(StatusHeader)] == [(500_000, 500_000)]
 
 
 def test_the_departure_of_a_sender_ends_the_gap_it_left() -> None:

@@ -22,9 +22,9 @@ def member() -> Bench:
 def test_a_message_is_fragmented_only_if_it_is_larger_than_a_fragment(size: int, fragments: int) -> None:
     a = member()
     a.down(unicast("A", "B", bytes(size)))
-    fallen = a.sent()
-    assert sum(len(payload) for batch in fallen for payload in batch.payloads) == size
-    found = [len(batch) for batch in fallen if isinstance(batch.headers[-1] if batch.headers else None, Fragment)]
+    batches = a.sent()
+    assert sum(len(payload) for batch in batches for payload in batch.payloads) == size
+    found = [len(batch) for batch in batches if isinstance(batch.headers[-1] if batch.headers else None, Fragment)]
     assert sum(found) == fragments
 
 
@@ -40,7 +40,7 @@ def test_the_largest_message_is_sent_and_one_byte_more_is_not(size: int, refused
 def test_headers_that_leave_no_room_in_a_frame_are_refused_with_a_note(room: int, refused: int) -> None:
     a = member()
     batch = unicast("A", "B", bytes(2000), headers=(AppHeaders({200: bytes(500)}),))
-    a.floor.frame_bytes = HEADROOM_BYTES + wire.headers_nbytes(batch) + room
+    a.transport.frame_bytes = HEADROOM_BYTES + wire.headers_nbytes(batch) + room
     a.down(batch)
     assert a.stats().get("too_large_dropped", 0) == refused
     assert ["has headers that fill a frame" in note.text for note in a.outputs] == [True] * refused

@@ -22,7 +22,7 @@ from jgroups_py.protocols.gms.headers import (
     StateHeader,
 )
 from jgroups_py.protocols.nakack.headers import RetransmitRequest
-from jgroups_py.testing.bench import Flying, address, view_of
+from jgroups_py.testing.bench import InFlight, address, view_of
 from tests.unit.protocols.gms_group import LATENCY_MS, Members, heal, in_view, split
 
 
@@ -42,7 +42,7 @@ def test_a_cut_of_a_flush_that_was_not_promised_is_counted_and_not_accepted() ->
     b.sent()
     cut = CutHeader(flush, view.members, (), view.id.counter + 1, dict.fromkeys(view.members, 1), {})
     b.up(Batch(address("A"), address("B"), (), (cut,)))
-    assert b.said(AckHeader) == []
+    assert b.sent_with(AckHeader) == []
     assert b.stats()["cuts_without_promise"] == 1
     assert not members.gms("B").acceptor.promises.in_cut(flush)
 
@@ -55,7 +55,7 @@ def test_what_was_accepted_is_not_acknowledged_again_after_a_higher_promise() ->
     cut = CutHeader(flush, view.members, (), view.id.counter + 1, dict.fromkeys(view.members, 1), {})
     b.up(prepare_of(members, "A", 9, "B"))
     b.up(Batch(address("A"), address("B"), (), (cut,)))
-    assert len(b.said(AckHeader)) == 1
+    assert len(b.sent_with(AckHeader)) == 1
     b.up(prepare_of(members, "C", 10, "B"))
     b.sent()
     b.up(Batch(address("A"), address("B"), (), (cut,)))
@@ -87,7 +87,7 @@ def test_a_member_in_a_view_that_is_taken_for_a_joiner_says_that_it_has_a_view()
     other = view_of("D", "E", counter=7)
     prepare = Prepare(FlushId(other.id, Ballot(1, address("D"))), other.members, (address("B"),))
     b.up(Batch(address("D"), address("B"), (), (prepare,)))
-    ((answer, batch),) = b.said(StaleView)
+    ((answer, batch),) = b.sent_with(StaleView)
     assert batch.dest == address("D")
     assert answer == StaleView(other.id, view.id, True)
 
@@ -97,7 +97,7 @@ def test_a_member_that_nobody_stopped_takes_over_no_change() -> None:
     b = members["B"]
     b.sent()
     members.gms("B").acceptor.take_over()
-    assert b.said(Prepare) == []
+    assert b.sent_with(Prepare) == []
     assert "changes_taken_over" not in b.stats()
     b.up(prepare_of(members, "A", 9, "B"))
     members.gms("B").acceptor.take_over()
@@ -108,26 +108,26 @@ def test_a_member_that_is_stopped_twice_says_only_once_and_last_how_far_it_is() 
     members = in_view("ABC")
     b, acceptor = members["B"], members.gms("B").acceptor
     b.up(prepare_of(members, "A", 9, "B"))
-    assert len(b.said(StateHeader)) == 1
+    assert len(b.sent_with(StateHeader)) == 1
     acceptor.freezes = 1                              # NAKACK has not yet said that it stopped for an earlier change
     b.up(prepare_of(members, "A", 10, "B"))
-    assert b.said(StateHeader) == [], "the first answer of NAKACK is of before it was told to go on"
+    assert b.sent_with(StateHeader) == [], "the first answer of NAKACK is of before it was told to go on"
     b.up(Frozen({address("A"): 7}))
-    ((state, _),) = b.said(StateHeader)
+    ((state, _),) = b.sent_with(StateHeader)
     assert (state.flush.ballot.round, state.digest) == (10, {address("A"): 7})
 
 
 def test_members_asked_by_a_coordinator_learn_from_it_of_a_view_that_another_decided() -> None:
     members = in_view("ABCDE")
 
-    def fate(flying: Flying) -> Sequence[float]:
-        if flying.src == "A" and flying.has(InstallHeader):
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
+        if in_flight.src == "A" and in_flight.has(InstallHeader):
             members.crash("A")                        # its decision reaches C alone
-            return (LATENCY_MS,) if flying.dest == "C" else ()
-        if flying.src == "C" and "A" in members.dead:
-            return (10 * LATENCY_MS,) if flying.dest == "B" else ()
-        return () if flying.src in members.dead else (LATENCY_MS,)
-    members.fate = fate
+            return (LATENCY_MS,) if in_flight.dest == "C" else ()
+        if in_flight.src == "C" and "A" in members.crashed:
+            return (10 * LATENCY_MS,) if in_flight.dest == "B" else ()
+        return () if in_flight.src in members.crashed else (LATENCY_MS,)
+    members.delays_of = delays_of
     members["E"].down(Disconnect())
     members.run(30)
     assert (members.names_in_view("C"), members.names_in_view("D")) == ("ABCD", "ABCDE")
@@ -144,14 +144,14 @@ def test_a_partner_that_fell_silent_after_it_was_ready_is_not_merged_with() -> N
     silence_ms = members.gms("A").config.silence_ns / NS_PER_MS
     ready_after_ns = members.now_ns + round(0.7 * silence_ms * NS_PER_MS)
 
-    def fate(flying: Flying) -> Sequence[float]:
-        if flying.has(MergeReady) and flying.src == "D":
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
+        if in_flight.has(MergeReady) and in_flight.src == "D":
             members.crash("D")                        # the last that it says
             return (LATENCY_MS,)
-        if flying.has(MergeReady) and flying.src == "C" and members.now_ns < ready_after_ns:
+        if in_flight.has(MergeReady) and in_flight.src == "C" and members.now_ns < ready_after_ns:
             return ()
-        return () if flying.src in members.dead else (LATENCY_MS,)
-    members.fate = fate
+        return () if in_flight.src in members.crashed else (LATENCY_MS,)
+    members.delays_of = delays_of
     heal(members, "A", "C", "D")
     members.run(silence_ms)
     view = members.view("A")
@@ -176,11 +176,11 @@ def test_a_partner_that_withdraws_has_to_get_ready_again() -> None:
     split(members, "AB", "C", "D")
     released = [False]
 
-    def fate(flying: Flying) -> Sequence[float]:
-        if flying.has(MergeReady) and flying.src == "D" and not released[0]:
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
+        if in_flight.has(MergeReady) and in_flight.src == "D" and not released[0]:
             return ()                                 # so that C is ready and has to wait
-        return members.usual(flying)
-    members.fate = fate
+        return members.usual(in_flight)
+    members.delays_of = delays_of
     heal(members, "A", "C", "D")
     members.run(20)
     merge, view = members.gms("A").merging.attempt, members.view("C")
@@ -215,7 +215,7 @@ def test_a_partner_with_a_change_of_its_own_to_make_makes_it_before_it_merges() 
 def test_a_member_that_never_accepts_is_asked_in_two_ballots_and_then_left_out() -> None:
     members = in_view("ABCD")
     silence_ms = members.gms("A").config.silence_ns / NS_PER_MS
-    members.fate = lambda flying: () if flying.src == "B" and flying.has(AckHeader) else (LATENCY_MS,)
+    members.delays_of = lambda in_flight: () if in_flight.src == "B" and in_flight.has(AckHeader) else (LATENCY_MS,)
     members["D"].down(Disconnect())
     members.run(1.2 * silence_ms)
     assert members.names_in_view("A") == "ABCD", "it may have been busy with what it had to fetch"

@@ -7,7 +7,7 @@ import attrs
 
 from jgroups_py.model.batch import Batch
 from jgroups_py.protocols.gms.headers import MergeCancel, MergeReady
-from jgroups_py.testing.bench import Flying, address
+from jgroups_py.testing.bench import InFlight, address
 from tests.unit.protocols.gms_group import heal, in_view, split
 
 
@@ -37,12 +37,12 @@ def test_a_partner_that_is_ready_for_an_earlier_merge_is_told_that_it_is_off() -
     split(members, "AB", "C", "D")
     late: list[MergeReady] = []
 
-    def fate(flying: Flying) -> Sequence[float]:
-        if flying.has(MergeReady) and flying.src == "D":
-            late.extend(header for header in flying.batch.headers if isinstance(header, MergeReady))
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
+        if in_flight.has(MergeReady) and in_flight.src == "D":
+            late.extend(header for header in in_flight.batch.headers if isinstance(header, MergeReady))
             return ()
-        return members.usual(flying)
-    members.fate = fate
+        return members.usual(in_flight)
+    members.delays_of = delays_of
     heal(members, "A", "C", "D")
     members.run(20)
     a, merge = members["A"], members.gms("A").merging.attempt
@@ -51,4 +51,4 @@ def test_a_partner_that_is_ready_for_an_earlier_merge_is_told_that_it_is_off() -
     earlier = merge.number - 1
     a.up(Batch(address("D"), address("A"), (), (attrs.evolve(late[0], number=earlier),)))
     assert address("D") not in merge.ready
-    assert [(off.number, batch.dest) for off, batch in a.said(MergeCancel)] == [(earlier, address("D"))]
+    assert [(off.number, batch.dest) for off, batch in a.sent_with(MergeCancel)] == [(earlier, address("D"))]

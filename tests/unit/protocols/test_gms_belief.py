@@ -26,7 +26,7 @@ from jgroups_py.protocols.gms.headers import (
     StateHeader,
 )
 from jgroups_py.protocols.gms.state import Lifecycle
-from jgroups_py.testing.bench import Flying, address, unicast
+from jgroups_py.testing.bench import InFlight, address, unicast
 from tests.unit.protocols.gms_group import LATENCY_MS, Members, heal, in_view, split
 
 HIGHEST = (1 << 62) - 1                     # what the codec lets through
@@ -66,7 +66,7 @@ def test_a_strangers_ballot_has_no_effect() -> None:
     assert members.names_in_view("B") == "ABC"
     assert not members.gms("B").acceptor.promises.frozen
     assert count(members, "B", "non_member_ballots_refused") == 2
-    members.say("A", b"goes on")
+    members.multicast("A", b"goes on")
     members.run(2)
     assert members["B"].payloads() == [b"goes on"]
 
@@ -84,7 +84,7 @@ def test_a_flood_of_growing_ballots_of_a_stranger_stops_nobody() -> None:
     for round_ in range(1, 33):
         for name in "ABC":
             forge(members, "evil", name, Prepare(ballot(members, "evil", round_), (A, B, C), ()))
-        members.say("A", b"%d" % round_)
+        members.multicast("A", b"%d" % round_)
         members.run(2)
         assert len(members["C"].payloads()) == round_
 
@@ -95,7 +95,7 @@ def test_a_flood_of_growing_ballots_of_a_member_is_healed_when_it_ends() -> None
         for name in "AB":
             forge(members, "C", name, Prepare(ballot(members, "C", round_), (A, B, C), ()))
         members.run(250)
-    members.say("A", b"x")
+    members.multicast("A", b"x")
     members.run(10_000)
     assert members["B"].payloads() == [b"x"]
     assert "B" in members.names_in_view("A")
@@ -104,7 +104,7 @@ def test_a_flood_of_growing_ballots_of_a_member_is_healed_when_it_ends() -> None
 def test_a_joiner_answers_the_ballots_of_the_coordinator_that_it_asked_only() -> None:
     members = Members("ABC")
     members.join("A")
-    members.fate = lambda flying: () if flying.has(Prepare) else (LATENCY_MS,)
+    members.delays_of = lambda in_flight: () if in_flight.has(Prepare) else (LATENCY_MS,)
     members.connect("B")
     members.run(20)
     forge(members, "evil", "B", Prepare(ballot(members, "evil"), (), (B,)))
@@ -145,14 +145,14 @@ def test_a_cut_with_a_counter_that_jumps_is_refused_and_the_group_changes_its_vi
 def test_a_counter_that_jumps_in_a_state_is_not_believed_but_the_state_is() -> None:
     members = in_view("ABC")
 
-    def fate(flying: Flying) -> Sequence[float]:
-        if flying.src == "B" and flying.has(StateHeader):
-            state = flying.batch.headers[-1]
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
+        if in_flight.src == "B" and in_flight.has(StateHeader):
+            state = in_flight.batch.headers[-1]
             assert isinstance(state, StateHeader)
             forge(members, "B", "A", StateHeader(state.flush, HIGHEST, state.digest))
             return ()
-        return members.usual(flying)
-    members.fate = fate
+        return members.usual(in_flight)
+    members.delays_of = delays_of
     members.suspect("C", by="AB")
     members.crash("C")
     members.run(500)
@@ -217,12 +217,12 @@ def test_a_strangers_word_that_the_group_went_on_is_checked_with_the_group() -> 
 
 def test_a_member_that_was_left_behind_and_hears_so_of_a_stranger_learns_it_from_the_group() -> None:
     members = in_view("ABCD")
-    members.fate = lambda flying: () if flying.src == "C" or flying.dest == "C" else (LATENCY_MS,)
+    members.delays_of = lambda in_flight: () if in_flight.src == "C" or in_flight.dest == "C" else (LATENCY_MS,)
     members.suspect("C", by="ABD")
     members.run(500)
     assert members.agree("ABD")
     assert members.names_in_view("C") == "ABCD"
-    members.fate = members.usual
+    members.delays_of = members.usual
     shown = members.gms("D").group.installed
     assert shown is not None
     forge(members, "evil", "C", shown)
@@ -261,7 +261,8 @@ def test_where_members_receive_is_learnt_from_views_that_are_believed_only() -> 
 def test_a_joiner_that_accepted_is_let_in_by_any_member_of_its_first_view() -> None:
     members = Members("ABC")
     members.join("AB")
-    members.fate = lambda flying: () if flying.dest == "C" and flying.has(InstallHeader) else (LATENCY_MS,)
+    members.delays_of = lambda in_flight: \
+        () if in_flight.dest == "C" and in_flight.has(InstallHeader) else (LATENCY_MS,)
     members.connect("C")
     members.run(30)
     assert members.gms("C").acceptor.promises.latest is not None
@@ -280,7 +281,7 @@ def test_answers_of_those_that_were_not_asked_change_nothing() -> None:
     forge(members, "evil", "A", StateHeader(ballot(members, "A", 0), 5, {}))
     members.run(200)
     assert members.view("A") == before, "no view change for a stranger that waits for a ballot"
-    members.fate = lambda _: ()
+    members.delays_of = lambda _: ()
     members.gms("A").proposer.begin()
     flush = members.gms("A").proposer.flush
     assert flush is not None
@@ -291,7 +292,7 @@ def test_answers_of_those_that_were_not_asked_change_nothing() -> None:
 
 def test_a_cut_without_a_promise_is_not_accepted() -> None:
     members = in_view("ABC")
-    members.fate = lambda _: ()
+    members.delays_of = lambda _: ()
     forge(members, "A", "B", CutHeader(ballot(members, "A"), (A, B, C), (), 9, {A: 5, B: 1, C: 1}, {A: A}))
     assert count(members, "B", "cuts_without_promise") == 1
     assert members.gms("B").acceptor.promises.filling is None
@@ -302,7 +303,7 @@ def test_a_cut_without_a_promise_is_not_accepted() -> None:
 
 def test_a_view_that_arrives_during_a_ballot_of_ours_is_passed_on_to_those_whom_we_asked() -> None:
     members = in_view("ABC")
-    members.fate = lambda flying: () if flying.src == "A" else (LATENCY_MS,)
+    members.delays_of = lambda in_flight: () if in_flight.src == "A" else (LATENCY_MS,)
     flush = ballot(members, "A")
     digest = {A: 1, B: 1, C: 1}
     for name in "BC":
@@ -320,12 +321,12 @@ def test_a_partner_that_was_ready_and_fell_silent_is_not_in_the_merged_view() ->
     split(members, "AB", "CD")
     deaf, before = [True], len(members["A"].views)
 
-    def fate(flying: Flying) -> Sequence[float]:
-        if flying.src in "CD" and flying.has(MergeReady):
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
+        if in_flight.src in "CD" and in_flight.has(MergeReady):
             return (LATENCY_MS,) if not members.gms("A").merging.attempt.ready else ()      # type: ignore[union-attr]
-        late = deaf[0] and flying.src == "B" and flying.has(AckHeader)
+        late = deaf[0] and in_flight.src == "B" and in_flight.has(AckHeader)
         return () if late else (LATENCY_MS,)
-    members.fate = fate
+    members.delays_of = delays_of
     heal(members, "A", "C")
     members.run(100)
     merge = members.gms("A").merging.attempt
@@ -345,7 +346,7 @@ def test_leaders_of_merges_that_fall_silent_leave_the_group_most_of_its_time() -
         assert view is not None
         forge(members, "A0", "B", MergeRequest(number, view.id))
         before = len(members["B"].payloads())
-        members.say("C", b"x")
+        members.multicast("C", b"x")
         members.run(20)
         delivered += len(members["B"].payloads()) - before == 1
     assert delivered > 3600                                   # without the pauses: less than one in a hundred
@@ -383,7 +384,7 @@ def test_a_flood_of_joiners_that_do_not_exist_stops_nobody_and_a_real_one_gets_i
     for number in range(300):
         name = stranger(number)
         forge(members, name, "A", JoinRequest(address(name), ("192.0.2.1", 9), 0))
-        members.say("B", b"%d" % number)
+        members.multicast("B", b"%d" % number)
         members.run(2)
         assert len(members["A"].payloads()) == number + 1
         if number == 150:
@@ -397,7 +398,7 @@ def test_a_token_is_for_one_joiner_at_one_place() -> None:
     members = in_view("AB")
     place = ("192.0.2.1", 9)
     members["A"].up(unicast("X", "A", headers=(JoinRequest(address("X"), place, 0),)))
-    [(challenge, _)] = members["A"].said(JoinChallenge)
+    [(challenge, _)] = members["A"].sent_with(JoinChallenge)
     for name, where in (("Y", place), ("X", ("192.0.2.2", 9))):
         forge(members, name, "A", JoinRequest(address(name), where, challenge.token))
     assert not members.gms("A").admission.joiners
@@ -411,13 +412,13 @@ def test_a_token_is_for_one_joiner_at_one_place() -> None:
 def test_a_joiner_answers_the_challenge_of_the_coordinator_that_it_asked_only() -> None:
     members = Members("AB")
     members.join("A")
-    members.fate = lambda flying: () if flying.src == "A" and flying.has(JoinChallenge) else (LATENCY_MS,)
+    members.delays_of = lambda in_flight: () if in_flight.src == "A" and in_flight.has(JoinChallenge) else (LATENCY_MS,)
     members.connect("B")
     members.run(20)
     forge(members, "evil", "B", JoinChallenge(7))
     joining = members.gms("B").joining
     assert (joining.coordinator, joining.token) == (A, 0)
-    members.fate = members.usual
+    members.delays_of = members.usual
     members.run(500)
     assert members.agree("AB")
 
@@ -443,7 +444,7 @@ def test_joiners_that_answer_once_and_then_are_silent_leave_the_group_most_of_it
         token = members.gms("A").admission.token(JoinRequest(address(name), place, 0))
         forge(members, name, "A", JoinRequest(address(name), place, token))
         before = len(members["A"].payloads())
-        members.say("B", b"x")
+        members.multicast("B", b"x")
         members.run(20)
         delivered += len(members["A"].payloads()) - before == 1
     assert delivered > 600                                    # in a closed group: 1000; before there was a pause: 0

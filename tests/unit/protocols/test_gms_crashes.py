@@ -8,7 +8,7 @@ import pytest
 from jgroups_py.model.batch import Header
 from jgroups_py.model.events import Disconnect, RaiseView
 from jgroups_py.protocols.gms.headers import AckHeader, CutHeader, InstallHeader, Prepare, StateHeader
-from jgroups_py.testing.bench import Flying
+from jgroups_py.testing.bench import InFlight
 from tests.unit.protocols.gms_group import LATENCY_MS, Members, crash_at, in_view
 
 
@@ -35,8 +35,8 @@ def test_several_suspects_go_in_one_view() -> None:
 @pytest.mark.parametrize("header", [Prepare, CutHeader, InstallHeader])
 def test_the_coordinator_dies_at_any_step_of_a_view_change(header: type[Header], reached: int) -> None:
     members = in_view("ABCDE")
-    members.say("A", b"one")
-    members.say("E", b"two")
+    members.multicast("A", b"one")
+    members.multicast("E", b"two")
     crash_at(members, header, reached)
     members["C"].down(Disconnect())
     members.run(30)
@@ -66,11 +66,11 @@ def test_the_coordinator_dies_at_any_step_of_letting_a_joiner_in(header: type[He
 def test_a_member_that_dies_in_the_middle_is_left_out(header: type[Header]) -> None:
     members = in_view("ABCD")
 
-    def fate(flying: Flying) -> Sequence[float]:
-        if flying.src == "C" and flying.has(header):
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
+        if in_flight.src == "C" and in_flight.has(header):
             members.crash("C")
-        return () if flying.src in members.dead else (LATENCY_MS,)
-    members.fate = fate
+        return () if in_flight.src in members.crashed else (LATENCY_MS,)
+    members.delays_of = delays_of
     members["D"].down(Disconnect())
     members.run(5000)
     assert members.agree("AB")
@@ -82,7 +82,7 @@ def test_nobody_stays_frozen_when_the_coordinator_falls_silent_unsuspected() -> 
     members["A"].down(RaiseView(10))
     members.run(15_000)
     assert members.agree("BC")
-    members.say("B", b"goes on")
+    members.multicast("B", b"goes on")
     members.run(100)
     assert members["C"].payloads() == [b"goes on"]
 
@@ -92,7 +92,7 @@ def test_a_coordinator_that_is_suspected_falsely_is_back_after_a_merge() -> None
     members.suspect("A", by="BC")
     members.run(1000)
     assert members.agree("BC")
-    members.say("A", b"I live")
+    members.multicast("A", b"I live")
     members.run(100)
     assert members.agree("ABC")
 
@@ -100,13 +100,13 @@ def test_a_coordinator_that_is_suspected_falsely_is_back_after_a_merge() -> None
 def test_a_message_that_only_one_survivor_has_reaches_all_before_the_next_view() -> None:
     members = in_view("ABCD")
 
-    def fate(flying: Flying) -> Sequence[float]:
-        return () if flying.src == "A" and flying.dest != "D" else (LATENCY_MS,)
-    members.fate = fate
-    members.say("A", b"last words")
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
+        return () if in_flight.src == "A" and in_flight.dest != "D" else (LATENCY_MS,)
+    members.delays_of = delays_of
+    members.multicast("A", b"last words")
     members.run(1)
     members.crash("A")
-    members.fate = members.usual
+    members.delays_of = members.usual
     members.suspect("A", by="BCD")
     members.run(100)
     assert members.agree("BCD")
@@ -117,7 +117,7 @@ def test_what_is_sent_during_a_change_is_delivered_in_the_next_view_by_all() -> 
     members = in_view("ABC")
     members["C"].down(Disconnect())
     members.run(11.2)
-    members.say("B", b"in between")
+    members.multicast("B", b"in between")
     assert members["B"].stack.pending_bytes() > 0
     members.run(50)
     assert members.agree("AB")

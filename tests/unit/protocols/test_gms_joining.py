@@ -7,7 +7,7 @@ import pytest
 
 from jgroups_py.model.events import Disconnect, Left, RaiseView
 from jgroups_py.protocols.gms.headers import InstallHeader
-from jgroups_py.testing.bench import Flying
+from jgroups_py.testing.bench import InFlight
 from tests.unit.protocols.gms_group import LATENCY_MS, Members, in_view
 
 
@@ -43,10 +43,10 @@ def test_a_group_forms_although_every_third_message_is_lost() -> None:
     members = Members("ABCDE")
     lost = [0]
 
-    def fate(_: Flying) -> Sequence[float]:
+    def delays_of(_: InFlight) -> Sequence[float]:
         lost[0] += 1
         return () if lost[0] % 3 == 0 else (LATENCY_MS,)
-    members.fate = fate
+    members.delays_of = delays_of
     members.connect("ABCDE")
     members.run(6000)
     assert members.agree("ABCDE")
@@ -68,7 +68,7 @@ def test_a_joiner_that_dies_meanwhile_does_not_stop_the_group_for_long() -> None
     members.connect("C")
     members.run(3)                                        # it has asked, and then
     members.crash("C")
-    members.say("B", b"x")
+    members.multicast("B", b"x")
     members.run(2500)
     assert members.agree("AB")
     assert members["A"].payloads() == [b"x"]
@@ -78,23 +78,23 @@ def test_a_second_request_of_a_member_whose_install_was_lost_is_answered_with_th
     members = Members("AB")
     members.join("A")
 
-    def deaf(flying: Flying) -> Sequence[float]:
-        return () if flying.has(InstallHeader) and flying.dest == "B" else (LATENCY_MS,)
-    members.fate = deaf
+    def deaf(in_flight: InFlight) -> Sequence[float]:
+        return () if in_flight.has(InstallHeader) and in_flight.dest == "B" else (LATENCY_MS,)
+    members.delays_of = deaf
     members.connect("B")
     members.run(300)
     assert members.view("B") is None
-    members.fate = members.usual
+    members.delays_of = members.usual
     members.run(300)
     assert members.agree("AB")
 
 
 def test_a_leaver_is_out_at_once_and_what_it_said_last_is_delivered() -> None:
     members = in_view("ABC")
-    members.say("C", b"goodbye")
+    members.multicast("C", b"goodbye")
     members["C"].down(Disconnect())
     members.run(50)
-    assert len(members["C"].told(Left)) == 1
+    assert len(members["C"].passed_up(Left)) == 1
     assert members.agree("AB")
     assert members["A"].payloads() == members["B"].payloads() == [b"goodbye"]
 
@@ -105,7 +105,7 @@ def test_the_coordinator_and_the_next_leave_at_once() -> None:
     members["B"].down(Disconnect())
     members.run(300)
     assert members.agree("CD")
-    assert len(members["A"].told(Left)) == len(members["B"].told(Left)) == 1
+    assert len(members["A"].passed_up(Left)) == len(members["B"].passed_up(Left)) == 1
 
 
 def test_everybody_leaves_at_once() -> None:
@@ -113,13 +113,13 @@ def test_everybody_leaves_at_once() -> None:
     for name in "ABCDE":
         members[name].down(Disconnect())
     members.run(1500)
-    assert [len(members[name].told(Left)) for name in "ABCDE"] == [1] * 5
+    assert [len(members[name].passed_up(Left)) for name in "ABCDE"] == [1] * 5
 
 
 def test_the_last_member_leaves_without_asking_anybody() -> None:
     members = in_view("A")
     members["A"].down(Disconnect())
-    assert len(members["A"].told(Left)) == 1
+    assert len(members["A"].passed_up(Left)) == 1
 
 
 def test_a_leaver_that_nobody_answers_goes_after_the_leave_timeout() -> None:
@@ -127,9 +127,9 @@ def test_a_leaver_that_nobody_answers_goes_after_the_leave_timeout() -> None:
     members.crash("A")
     members["B"].down(Disconnect())
     members.run(650)
-    assert members["B"].told(Left) == []
+    assert members["B"].passed_up(Left) == []
     members.run(100)
-    assert len(members["B"].told(Left)) == 1
+    assert len(members["B"].passed_up(Left)) == 1
 
 
 def test_a_leaver_that_goes_without_permission_says_so() -> None:
@@ -144,7 +144,7 @@ def test_disconnecting_while_joining_ends_it() -> None:
     members.connect("A")
     members["A"].down(Disconnect())
     members.run(3000)
-    assert len(members["A"].told(Left)) == 1
+    assert len(members["A"].passed_up(Left)) == 1
     assert members["A"].views == []
 
 

@@ -11,7 +11,7 @@ from jgroups_py.model.events import Disconnect, ExcludedHint, Found, MembersFoun
 from jgroups_py.model.units import millis
 from jgroups_py.model.view import MergeView
 from jgroups_py.protocols.gms.headers import CutHeader, InstallHeader, MergeReady, Prepare, StateHeader
-from jgroups_py.testing.bench import Flying, address
+from jgroups_py.testing.bench import InFlight, address
 from tests.unit.protocols.gms_group import LATENCY_MS, crash_at, heal, in_view, split
 
 
@@ -57,7 +57,7 @@ def test_groups_far_apart_unite(sides: tuple[str, ...], one_way_ms: float) -> No
     members = in_view("ABCDE"[:len("".join(sides))])
     split(members, *sides)
     members.sides = []
-    members.fate = lambda _: (one_way_ms,)
+    members.delays_of = lambda _: (one_way_ms,)
     names = "".join(sides)
     for one in names:
         for other in names:
@@ -86,15 +86,15 @@ def test_a_partner_of_a_merge_goes_on_alone_when_the_leader_is_gone() -> None:
     members = in_view("ABCD")
     split(members, "AB", "CD")
 
-    def fate(flying: Flying) -> Sequence[float]:
-        return () if flying.has(MergeReady) or (flying.src == "A" and flying.dest in "CD" and not flying.has(
-            Prepare) and members.now_ns > cut_ns) else (LATENCY_MS,)
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
+        cut = in_flight.src == "A" and in_flight.dest in "CD" and members.now_ns > cut_ns
+        return () if in_flight.has(MergeReady) or (cut and not in_flight.has(Prepare)) else (LATENCY_MS,)
     cut_ns = members.now_ns + 2_000_000
-    members.fate = fate
+    members.delays_of = delays_of
     heal(members, "A", "C")
     members.run(9000)
     assert members.names_in_view("D") == "CD"
-    members.say("C", b"alive")
+    members.multicast("C", b"alive")
     members.run(100)
     assert members["D"].payloads()[-1:] == [b"alive"]
 
@@ -107,7 +107,7 @@ def test_a_member_that_was_excluded_unaware_becomes_a_singleton_and_merges_at_on
     assert members.agree("AB")
     assert members.names_in_view("C") == "ABC"
     members.sides = []
-    members.say("C", b"am I still in?")                  # a stranger's multicast is answered by the coordinator
+    members.multicast("C", b"am I still in?")                  # a stranger's multicast is answered by the coordinator
     members.run(100)
     assert members.agree("ABC")
     views = members["C"].views
@@ -148,7 +148,7 @@ def test_a_member_that_sits_in_two_views_is_sorted_out_before_the_merge() -> Non
 def test_every_view_change_names_who_joined_and_who_left() -> None:
     members = in_view("ABC")
     seen: list[tuple[tuple[Address, ...], tuple[Address, ...]]] = []
-    members["A"].told(ViewChange)
+    members["A"].passed_up(ViewChange)
     members["A"].passed_down(ViewChange)
     members.crash("B")
     members.suspect("B", by="AC")
@@ -161,12 +161,12 @@ def test_a_partner_that_is_ready_and_leaves_is_not_in_the_merged_view() -> None:
     members = in_view("ABC")
     split(members, "AB", "C")
 
-    def fate(flying: Flying) -> Sequence[float]:
-        return () if flying.has(StateHeader) and flying.src == "B" else members.usual(flying)
-    members.fate = fate                                  # the leader's own group takes its time
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
+        return () if in_flight.has(StateHeader) and in_flight.src == "B" else members.usual(in_flight)
+    members.delays_of = delays_of                                  # the leader's own group takes its time
     heal(members, "A", "C")
     members.run(50)
     members["C"].down(Disconnect())
-    members.fate = members.usual
+    members.delays_of = members.usual
     members.run(1000)
     assert members.agree("AB")

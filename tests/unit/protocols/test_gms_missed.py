@@ -23,11 +23,11 @@ def missed(members: Members, name: str) -> dict[str, int]:
 
 def test_both_sides_of_a_partition_learn_what_the_other_multicast() -> None:
     members = in_view("ABCD")
-    members.say("A", b"for all")
+    members.multicast("A", b"for all")
     members.run(100)
     split(members, "AB", "CD")
-    members.say("A", b"1", b"2", b"3")
-    members.say("D", b"4", b"5")
+    members.multicast("A", b"1", b"2", b"3")
+    members.multicast("D", b"4", b"5")
     members.run(100)
     heal(members, "A", "C")
     members.run(100)
@@ -39,11 +39,11 @@ def test_both_sides_of_a_partition_learn_what_the_other_multicast() -> None:
 def test_multicasts_that_a_member_sent_before_it_knew_of_its_exclusion_are_missed_by_the_others() -> None:
     members = in_view("ABC")
     members.sides = ["AB", "C"]
-    members.say("C", b"lost", b"too")                    # in the view of all three, but nobody hears it
+    members.multicast("C", b"lost", b"too")                    # in the view of all three, but nobody hears it
     members.suspect("C", by="AB")
     members.run(3000)
     members.sides = []
-    members.say("C", b"am I still in?")                  # in the old view, too
+    members.multicast("C", b"am I still in?")                  # in the old view, too
     members.run(200)
     assert members.agree("ABC")
     assert missed(members, "A") == missed(members, "B") == {"C": 3}
@@ -53,7 +53,7 @@ def test_multicasts_that_a_member_sent_before_it_knew_of_its_exclusion_are_misse
 def test_what_a_member_sent_that_died_before_the_merge_is_told_as_well() -> None:
     members = in_view("ABCD")
     split(members, "AB", "CD")
-    members.say("D", b"1", b"2")
+    members.multicast("D", b"1", b"2")
     members.run(100)
     members.crash("D")
     members.suspect("D", by="C")
@@ -68,13 +68,13 @@ def test_what_a_member_sent_that_died_before_the_merge_is_told_as_well() -> None
 def test_what_was_told_once_is_not_told_again_and_a_member_that_joined_is_told_nothing() -> None:
     members = in_view("ABC")
     split(members, "AB", "C")
-    members.say("A", b"1", b"2")
+    members.multicast("A", b"1", b"2")
     members.run(100)
     heal(members, "A", "C")
     members.run(200)
     assert missed(members, "C") == {"A": 2}
     split(members, "AB", "C")
-    members.say("B", b"3")
+    members.multicast("B", b"3")
     members.run(100)
     heal(members, "A", "C")
     members.run(200)

@@ -7,7 +7,7 @@ from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.events import FindMembers, Found, MembersFound, MergeNeeded
 from jgroups_py.model.view import View
 from jgroups_py.protocols.merge.protocol import Info, Merge, MergeConfig
-from jgroups_py.testing.bench import Bench, Fixed, address, change, multicast, view_of
+from jgroups_py.testing.bench import Bench, StubPorts, address, change, multicast, view_of
 
 A, B, C = map(address, "ABC")
 PLACE = ("10.0.0.2", 7800)
@@ -16,10 +16,10 @@ AB, C1 = view_of("A", "B", counter=3), view_of("C", counter=2)
 
 def member(view: View = AB, *, multicasts: bool = True) -> Bench:
     """A in `view`, one to two seconds between its Infos."""
-    above = Fixed()
+    above = StubPorts()
     bench = Bench(Merge(MergeConfig(min_interval_ns="1s", max_interval_ns="2s")), above)
     above.view = view
-    bench.floor.multicasts = multicasts
+    bench.transport.multicasts = multicasts
     bench.down(change(view))
     return bench
 
@@ -32,7 +32,7 @@ def info(src: str, view: View) -> object:
 def test_a_member_tells_its_view_now_and_then() -> None:
     bench = member()
     bench.advance(20_000)
-    said = bench.said(Info)
+    said = bench.sent_with(Info)
     assert 10 <= len(said) <= 20
     assert {header.view_id for header, _ in said} == {AB.id}
 
@@ -40,17 +40,17 @@ def test_a_member_tells_its_view_now_and_then() -> None:
 def test_another_view_is_reported_after_a_moment() -> None:
     bench = member()
     bench.up(info("C", C1))                                        # type: ignore[arg-type]
-    assert bench.told(MergeNeeded) == []
+    assert bench.passed_up(MergeNeeded) == []
     bench.advance(300)
-    assert bench.told(MergeNeeded) == [MergeNeeded({C: C1.id})]
+    assert bench.passed_up(MergeNeeded) == [MergeNeeded({C: C1.id})]
     bench.advance(5000)
-    assert bench.told(MergeNeeded) == []                           # only news is reported
+    assert bench.passed_up(MergeNeeded) == []                           # only news is reported
 
 
 def test_a_coordinator_that_hears_of_another_group_speaks_at_once() -> None:
     bench = member()
     bench.up(info("C", C1))                                        # type: ignore[arg-type]
-    assert len(bench.said(Info)) == 1
+    assert len(bench.sent_with(Info)) == 1
 
 
 def test_who_agrees_by_the_time_of_looking_is_not_reported() -> None:
@@ -59,14 +59,14 @@ def test_who_agrees_by_the_time_of_looking_is_not_reported() -> None:
     bench.advance(100)
     bench.up(info("B", AB))                                        # type: ignore[arg-type]
     bench.advance(1000)
-    assert bench.told(MergeNeeded) == []
+    assert bench.passed_up(MergeNeeded) == []
 
 
 def test_without_multicast_only_a_coordinator_asks_and_it_asks_everyone() -> None:
     for view, asks in ((AB, True), (view_of("B", "A"), False)):
         bench = member(view, multicasts=False)
         bench.advance(2000)
-        assert bench.said(Info) == []
+        assert bench.sent_with(Info) == []
         searches = bench.passed_down(FindMembers)
         assert bool(searches) == asks
         assert all(search.everyone for search in searches)
@@ -76,7 +76,7 @@ def test_answers_of_discovery_count_as_news() -> None:
     bench = member(multicasts=False)
     bench.up(MembersFound((Found(B, PLACE, AB.id, False), Found(C, PLACE, C1.id, True))))
     bench.advance(300)
-    assert bench.told(MergeNeeded) == [MergeNeeded({C: C1.id})]
+    assert bench.passed_up(MergeNeeded) == [MergeNeeded({C: C1.id})]
 
 
 def test_a_minimum_above_the_maximum_is_a_config_error() -> None:

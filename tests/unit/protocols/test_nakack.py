@@ -12,7 +12,7 @@ from jgroups_py.model.batch import NO_RELIABILITY
 from jgroups_py.model.events import ExcludedHint, MessagesKnown, MessagesStable
 from jgroups_py.protocols.nakack import Nakack
 from jgroups_py.protocols.nakack.headers import LastSeqno, MulticastData, Retransmission, RetransmitRequest
-from jgroups_py.testing.bench import Bench, Flying, address, change, multicast
+from jgroups_py.testing.bench import Bench, InFlight, address, change, multicast
 from tests.unit.protocols.nakack_bench import V1, V2, data, group, lose, member
 
 
@@ -21,7 +21,7 @@ def test_own_multicasts_loop_back_and_are_numbered_from_one() -> None:
     a.down(multicast("A", b"1", b"2"))
     a.down(multicast("A", b"3"))
     assert a.payloads("A") == [b"1", b"2", b"3"]
-    assert [header.first for header, _ in a.said(MulticastData)] == [1, 3]
+    assert [header.first for header, _ in a.sent_with(MulticastData)] == [1, 3]
 
 
 def test_what_is_sent_before_the_first_view_waits_for_it() -> None:
@@ -64,13 +64,13 @@ def test_a_gap_is_asked_for_only_if_it_lasts() -> None:
     a = member()
     a.up(data("B", 2, b"2"))
     a.advance(4)
-    assert a.said(RetransmitRequest) == []
+    assert a.sent_with(RetransmitRequest) == []
     a.up(data("B", 5, b"5"))
     a.advance(1)
-    [(missing, batch)] = a.said(RetransmitRequest)
+    [(missing, batch)] = a.sent_with(RetransmitRequest)
     assert (missing.ranges, batch.dest) == (((1, 2),), address("B"))
     a.advance(5)
-    [(missing, _)] = a.said(RetransmitRequest)
+    [(missing, _)] = a.sent_with(RetransmitRequest)
     assert missing.ranges == ((3, 5),)
 
 
@@ -80,7 +80,7 @@ def test_an_unanswered_request_is_repeated_ever_more_slowly_and_then_sent_to_oth
     asked = []
     for _ in range(4000):
         a.advance(1)
-        asked += [(a.now_ns, batch.dest) for _, batch in a.said(RetransmitRequest)]
+        asked += [(a.now_ns, batch.dest) for _, batch in a.sent_with(RetransmitRequest)]
     gaps = [after - before for (before, _), (after, _) in pairwise(asked)]
     assert 5 <= len(asked) <= 12
     assert min(gaps) >= 20_000_000
@@ -91,21 +91,21 @@ def test_long_gaps_are_asked_for_in_chunks() -> None:
     a = member(max_xmit_req=10)
     a.up(data("B", 101, b"x"))
     a.advance(5)
-    [(missing, _)] = a.said(RetransmitRequest)
+    [(missing, _)] = a.sent_with(RetransmitRequest)
     assert missing.ranges == ((1, 11),)
     again = multicast("B", *[b"y"] * 10, headers=(Retransmission(V1.id.raw, address("B"), 1),))
     a.up(again.replaced(dest=address("A")))
-    [(missing, _)] = a.said(RetransmitRequest)
+    [(missing, _)] = a.sent_with(RetransmitRequest)
     assert missing.ranges == ((11, 21),)
 
 
 def test_a_request_with_many_ranges_is_cut_into_frames() -> None:
     a = member()
-    a.floor.frame_bytes = 1024
+    a.transport.frame_bytes = 1024
     for first in range(2, 400, 2):
         a.up(data("B", first, b"x"))
     a.advance(10)
-    requests = [missing.ranges for missing, _ in a.said(RetransmitRequest)]
+    requests = [missing.ranges for missing, _ in a.sent_with(RetransmitRequest)]
     assert [len(ranges) for ranges in requests] == [1, 48, 48, 48, 48, 6]
     assert [r for ranges in requests for r in ranges] == [(n, n + 1) for n in range(1, 399, 2)]
 
@@ -117,7 +117,7 @@ def test_numbers_far_beyond_what_can_have_been_sent_are_dropped() -> None:
     a.up(multicast("B", headers=(LastSeqno(V1.id.raw, (1 << 64) - 1),)))
     a.down(MessagesKnown({address("B"): 1 << 60}))
     a.advance(1000)
-    assert a.said(RetransmitRequest) == []
+    assert a.sent_with(RetransmitRequest) == []
     assert a.stats()["implausible_dropped"] == 1
     assert a.stats()["unannounced_resent_dropped"] == 1
 
@@ -128,7 +128,7 @@ def test_any_holder_resends_and_batches_stay_packed() -> None:
         c.up(data("B", first, b"%d" % first))
     request = RetransmitRequest(V1.id.raw, address("B"), ((10, 50), (60, 61)))
     c.up(multicast("A", headers=(request,)).replaced(dest=c.me))
-    resent = c.said(Retransmission)
+    resent = c.sent_with(Retransmission)
     assert [(header.first, len(batch), batch.dest) for header, batch in resent] == [
         (10, 40, address("A")), (60, 1, address("A"))]
     assert resent[0][1].payloads[0] == b"10"
@@ -138,12 +138,12 @@ def test_answers_may_be_multicast_for_all_who_miss_the_same() -> None:
     g = group(use_mcast_xmit=True)
     lost = [2]
 
-    def fate(flying: Flying) -> Sequence[float]:
-        if flying.has(MulticastData) and lost[0]:
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
+        if in_flight.has(MulticastData) and lost[0]:
             lost[0] -= 1
             return ()
         return (0.0,)
-    g.fate = fate
+    g.delays_of = delays_of
     g["A"].down(multicast("A", b"1"))
     g["A"].down(multicast("A", b"2"))
     g.run(10)
@@ -155,17 +155,17 @@ def test_another_member_can_be_asked_first() -> None:
     a = member(xmit_from_random_member=True)
     a.up(data("B", 2, b"2"))
     a.advance(5)
-    assert [batch.dest for _, batch in a.said(RetransmitRequest)] == [address("C")]
+    assert [batch.dest for _, batch in a.sent_with(RetransmitRequest)] == [address("C")]
 
 
 def test_long_answers_are_sent_in_bursts() -> None:
     c = member("C", resend_bytes="4K")
     c.up(data("B", 1, *[b"x" * 1000] * 20))
     c.up(multicast("A", headers=(RetransmitRequest(V1.id.raw, address("B"), ((1, 21),)),)).replaced(dest=c.me))
-    bursts = [sum(len(batch) for _, batch in c.said(Retransmission))]
+    bursts = [sum(len(batch) for _, batch in c.sent_with(Retransmission))]
     for _ in range(10):
         c.advance(2)
-        bursts.append(sum(len(batch) for _, batch in c.said(Retransmission)))
+        bursts.append(sum(len(batch) for _, batch in c.sent_with(Retransmission)))
     assert bursts == [5, 5, 5, 5, 0, 0, 0, 0, 0, 0, 0]
 
 
@@ -177,12 +177,12 @@ def test_requests_of_another_view_or_of_strangers_are_refused() -> None:
     a.up(multicast("X", headers=(RetransmitRequest(V1.id.raw, a.me, ((1, 2),)),)).replaced(dest=a.me))
     assert a.sent() == []
     assert a.stats()["requests_refused"] == 2
-    assert a.told(ExcludedHint) == [ExcludedHint(address("X"))]
+    assert a.passed_up(ExcludedHint) == [ExcludedHint(address("X"))]
 
 
 def test_a_lost_last_message_is_found_by_the_announcement() -> None:
     g = group()
-    g.fate = lose(MulticastData, dest="B", times=1)
+    g.delays_of = lose(MulticastData, dest="B", times=1)
     g["A"].down(multicast("A", b"last"))
     g.run(99)
     assert g["B"].payloads() == []
@@ -195,10 +195,10 @@ def test_announcements_end_when_all_is_stable_and_slow_down_until_then() -> None
     a.down(multicast("A", b"x"))
     a.sent()
     a.advance(20_000)
-    assert 5 <= len(a.said(LastSeqno)) <= 9
+    assert 5 <= len(a.sent_with(LastSeqno)) <= 9
     a.down(MessagesStable({a.me: 2}))
     a.advance(100_000)
-    assert a.said(LastSeqno) == []
+    assert a.sent_with(LastSeqno) == []
     assert a.stack.next_deadline_ns is None
 
 
@@ -206,7 +206,7 @@ def test_what_others_are_known_to_have_is_asked_for() -> None:
     a = member()
     a.down(MessagesKnown({address("B"): 3, address("X"): 9, a.me: 7}))
     a.advance(5)
-    [(missing, batch)] = a.said(RetransmitRequest)
+    [(missing, batch)] = a.sent_with(RetransmitRequest)
     assert (missing.sender, missing.ranges, batch.dest) == (address("B"), ((1, 3),), address("B"))
 
 
@@ -223,9 +223,9 @@ def test_all_members_deliver_all_messages_in_order_whatever_the_wire_does(seed: 
     rng = Random(seed)
     g = group("ABC", seed=str(seed))
 
-    def fate(_: Flying) -> Sequence[float]:
+    def delays_of(_: InFlight) -> Sequence[float]:
         return [rng.choice((0.2, 1, 3, 30)) for _ in range(rng.choice((0, 1, 1, 1, 2)))]
-    g.fate = fate
+    g.delays_of = delays_of
     sent: dict[str, list[bytes]] = {name: [] for name in "ABC"}
     for number in range(60):
         name = rng.choice("ABC")
@@ -234,7 +234,7 @@ def test_all_members_deliver_all_messages_in_order_whatever_the_wire_does(seed: 
         g[name].down(multicast(name, *payloads))
         g.run(rng.choice((0, 0, 1, 5)))
     g.run(15_000)
-    for bench in g.alive:
+    for bench in g.running:
         for name in "ABC":
             assert bench.payloads(name) == sent[name]
 

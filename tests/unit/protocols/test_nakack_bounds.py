@@ -19,7 +19,7 @@ from jgroups_py.protocols.nakack.headers import (
     RetransmitRequest,
 )
 from jgroups_py.stack.protocol import Protocol
-from jgroups_py.testing.bench import Bench, Flying, Group, address, multicast, unicast
+from jgroups_py.testing.bench import Bench, Group, InFlight, address, multicast, unicast
 from jgroups_py.windows.receive import BATCH_BYTES
 from tests.unit.protocols.nakack_bench import V1, V2, data, group, lose, member
 
@@ -95,20 +95,20 @@ def test_what_a_flush_was_told_to_be_here_is_not_dropped_for_others() -> None:
     for number in range(1, 7):
         a.up(data("B", number, bytes(10_000)))
     a.down(Freeze())
-    reach = a.told(Frozen)[-1].digest[B]
+    reach = a.passed_up(Frozen)[-1].digest[B]
     assert reach == 7
     for number in range(1, 50):
         a.up(data("C", 2 * number, bytes(10_000)))
         a.up(data("B", 6 + 2 * number, bytes(10_000)))
     a.down(Freeze())
-    assert a.told(Frozen)[-1].digest[B] == reach
+    assert a.passed_up(Frozen)[-1].digest[B] == reach
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_all_is_delivered_in_order_although_little_fits_ahead_of_a_hole(seed: int) -> None:
     rng = Random(seed)
     members = group(max_ahead_bytes="64K")
-    members.fate = lambda _: [rng.random() * 3 for _ in range(rng.random() > 0.2)]
+    members.delays_of = lambda _: [rng.random() * 3 for _ in range(rng.random() > 0.2)]
     sent = [b"%d" % number + bytes(9000) for number in range(100)]
     for payload in sent:
         members["A"].down(multicast("A", payload))
@@ -159,10 +159,10 @@ def test_messages_that_are_known_to_exist_are_taken_from_any_member_of_this_view
 def cheated(*forgetful: str, names: str = "ABC") -> Group:
     """A's messages 1 to 4 never reached C, and these members forgot them: somebody said that all members had them."""
     members = group(names)
-    members.fate = lose(MulticastData, dest="C")
+    members.delays_of = lose(MulticastData, dest="C")
     members["A"].down(multicast("A", b"1", b"2", b"3", b"4"))
     members.settle()
-    members.fate = lambda _: (0.1,)
+    members.delays_of = lambda _: (0.1,)
     for name in forgetful:
         members[name].down(MessagesStable({A: 5}))
     members["A"].down(multicast("A", b"5"))
@@ -192,18 +192,18 @@ def test_what_one_member_still_keeps_is_not_lost() -> None:
 
 def test_a_member_that_lacks_it_too_is_asked_a_few_times_before_it_is_lost() -> None:
     members = group("ABCD")
-    members.fate = lambda flying: () if flying.dest in "CD" and flying.has(MulticastData) else (0.1,)
+    members.delays_of = lambda in_flight: () if in_flight.dest in "CD" and in_flight.has(MulticastData) else (0.1,)
     members["A"].down(multicast("A", b"1"))
     members.run(1)
     for name in "AB":
         members[name].down(MessagesStable({A: 2}))
     asked = []
 
-    def fate(flying: Flying) -> Sequence[float]:
-        if flying.src == "C" and flying.has(RetransmitRequest):
-            asked.append(flying.dest)
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
+        if in_flight.src == "C" and in_flight.has(RetransmitRequest):
+            asked.append(in_flight.dest)
         return (0.1,)
-    members.fate = fate
+    members.delays_of = delays_of
     members["A"].down(multicast("A", b"2"))
     members.run(5000)
     assert losses(members["C"]) == [("A", 1, 2)]
@@ -214,15 +214,15 @@ def test_a_member_that_lacks_it_too_is_asked_a_few_times_before_it_is_lost() -> 
 
 def test_what_came_between_two_lost_ranges_is_delivered_between_them() -> None:
     members = group("ABC")
-    members.fate = lose(MulticastData, dest="C")
+    members.delays_of = lose(MulticastData, dest="C")
     members["A"].down(multicast("A", b"1", b"2", b"3", b"4", b"5"))
     members.settle()
     for name in "AB":
         members[name].down(MessagesStable({A: 6}))
     c = members["C"]
-    members.fate = lambda _: ()
+    members.delays_of = lambda _: ()
     c.up(multicast("A", b"3", headers=(MulticastData(members["A"].stack.layers[1].view, 3),)))       # type: ignore[attr-defined]
-    members.fate = lambda _: (0.1,)
+    members.delays_of = lambda _: (0.1,)
     members["A"].down(multicast("A", b"6"))
     members.run(100)
     assert losses(c) == [("A", 1, 3), ("A", 4, 6)]
@@ -237,7 +237,7 @@ def test_a_flush_goes_on_without_what_nobody_keeps_any_more() -> None:
     members.run(200)
     assert losses(members["C"]) == [("A", 1, 5)]
     assert members["C"].payloads("A") == [b"5"]
-    assert len(members["C"].told(Filled)) == 1
+    assert len(members["C"].passed_up(Filled)) == 1
 
 
 @pytest.mark.parametrize("answer", [
@@ -251,20 +251,20 @@ def test_only_members_that_may_know_are_believed_that_something_is_gone(answer: 
     a = member()
     a.up(data("B", 3, b"3"))
     a.advance(5)
-    assert a.said(RetransmitRequest)
+    assert a.sent_with(RetransmitRequest)
     a.up(answer)                                                          # type: ignore[arg-type]
     assert a.stats()["stale_no_longer_kept_dropped"] == 1
-    assert a.said(RetransmitRequest) == []
+    assert a.sent_with(RetransmitRequest) == []
     a.up(unicast("B", "A", headers=(NoLongerKept(VIEW, B, 1, 3),)))
-    assert [batch.dest for _, batch in a.said(RetransmitRequest)] == [C]            # a true one is an answer
+    assert [batch.dest for _, batch in a.sent_with(RetransmitRequest)] == [C]            # a true one is an answer
 
 
 def test_one_member_alone_cannot_make_another_lose_what_the_sender_keeps() -> None:
     members = group("ABC")
-    members.fate = lose(MulticastData, dest="C", times=1)
+    members.delays_of = lose(MulticastData, dest="C", times=1)
     members["A"].down(multicast("A", b"1"))
     members["A"].down(multicast("A", b"2"))
-    members.fate = lambda _: (1.0,)
+    members.delays_of = lambda _: (1.0,)
     view = members["A"].stack.layers[1].view                              # type: ignore[attr-defined]
     for _ in range(20):
         members.run(1)
@@ -312,13 +312,13 @@ def test_credits_flow_again_although_the_mark_that_renews_them_is_lost(
     """Also if the view changes before the sender asks for the answer."""
     members = Group(lambda _: [Nakack(), layer()], "ABC")
     members.install(V1)
-    members.fate = lose(MulticastData, dest="C")
+    members.delays_of = lose(MulticastData, dest="C")
     members["A"].down(multicast("A", *[bytes(1000)] * 200))
     members.run(50)
     sent = members["A"].stack.layers[1].send_window.next             # type: ignore[attr-defined]
     for name in "AB":
         members[name].down(MessagesStable({A: sent}))
-    members.fate = lambda _: (0.1,)
+    members.delays_of = lambda _: (0.1,)
     members["C"].down(MessagesKnown({A: sent}))               # as STABLE's votes tell
     members.run(10 if new_view else 1000)
     assert losses(members["C"])

@@ -14,7 +14,7 @@ A, B = address("A"), address("B")
 
 def test_messages_count_and_control_messages_pieces_and_repetitions_do_not() -> None:
     members = in_view("AB")
-    members.say("A", b"1", b"2")
+    members.multicast("A", b"1", b"2")
     for batch in (
         Batch(A, None, (), (Sync({}, (), {}, 0),)),
         Batch(A, None, (b"p0", b"p1"), (Fragment(1, 0, 3, 6, 0),)),

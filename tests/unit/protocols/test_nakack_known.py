@@ -16,7 +16,7 @@ def test_a_batch_for_which_there_is_no_room_is_asked_for_like_a_lost_one() -> No
     a.up(data("B", 5, bytes(60_000)))
     assert a.stats()["ahead_dropped"] == 1
     a.advance(1000)
-    asked = {tuple(found) for request, batch in a.said(RetransmitRequest) for found in request.ranges
+    asked = {tuple(found) for request, batch in a.sent_with(RetransmitRequest) for found in request.ranges
              if batch.dest == B}
     assert asked == {(1, 3), (4, 6)}
 

@@ -16,7 +16,7 @@ def test_numbers_begin_anew_in_each_view() -> None:
     a.down(change(V2, V1))
     a.sent()
     a.down(multicast("A", b"2"))
-    assert [(header.view, header.first) for header, _ in a.said(MulticastData)] == [(V2.id.raw, 1)]
+    assert [(header.view, header.first) for header, _ in a.sent_with(MulticastData)] == [(V2.id.raw, 1)]
 
 
 def test_a_batch_of_a_later_view_waits_for_that_view() -> None:
@@ -59,7 +59,7 @@ def test_gms_hears_of_a_stranger_at_most_once_a_second() -> None:
         a.up(data("X", 1, b"?"))
         a.up(data("Y", 1, b"?"))
         a.advance(300)
-    assert a.told(ExcludedHint) == [ExcludedHint(address(name)) for name in "XYXY"]
+    assert a.passed_up(ExcludedHint) == [ExcludedHint(address(name)) for name in "XYXY"]
     assert a.stats()["non_member_dropped"] == 10
     assert a.payloads() == []
 
@@ -68,7 +68,7 @@ def test_a_stranger_in_a_later_view_is_no_reason_to_tell_it_that_it_was_excluded
     a = member()
     a.up(data("X", 1, b"?", view=V2))
     a.up(multicast("X", headers=(LastSeqno(V2.id.raw, 4),)))
-    assert a.told(ExcludedHint) == []
+    assert a.passed_up(ExcludedHint) == []
 
 
 def test_unreliable_multicasts_of_strangers_are_dropped_unless_they_are_control_messages() -> None:
@@ -85,7 +85,7 @@ def test_frozen_means_no_numbering_and_no_delivery() -> None:
     a = member()
     a.up(data("B", 1, b"1", b"2"))
     a.down(Freeze())
-    assert a.told(Frozen) == [Frozen({address("A"): 1, address("B"): 3, address("C"): 1})]
+    assert a.passed_up(Frozen) == [Frozen({address("A"): 1, address("B"): 3, address("C"): 1})]
     a.down(multicast("A", b"waits"))
     a.up(data("B", 3, b"3"))
     assert a.payloads() == [b"1", b"2"]
@@ -100,7 +100,7 @@ def test_a_second_freeze_counts_what_came_in_meanwhile() -> None:
     a.up(data("B", 1, b"1"))
     a.up(data("B", 3, b"3"))
     a.down(Freeze())
-    first, second = a.told(Frozen)
+    first, second = a.passed_up(Frozen)
     assert (first.digest[address("B")], second.digest[address("B")]) == (1, 2)
     assert a.payloads() == []
 
@@ -112,14 +112,14 @@ def test_fill_delivers_exactly_up_to_the_cut() -> None:
     cut = {address("A"): 1, address("B"): 3, address("C"): 1}
     a.down(FlushTo(cut, {}))
     assert a.payloads("B") == [b"1", b"2"]
-    assert a.told(Filled) == [Filled(cut)]
+    assert a.passed_up(Filled) == [Filled(cut)]
     a.down(FlushTo(cut, {}))
-    assert a.told(Filled) == [Filled(cut)]
+    assert a.passed_up(Filled) == [Filled(cut)]
 
 
 def test_what_is_missing_below_the_cut_is_fetched_from_its_holder() -> None:
     g = group("ABCD")
-    g.fate = lose(MulticastData, dest="B")
+    g.delays_of = lose(MulticastData, dest="B")
     g["D"].down(multicast("D", b"1", b"2"))
     g.settle()
     g.crash("D")
@@ -130,12 +130,12 @@ def test_what_is_missing_below_the_cut_is_fetched_from_its_holder() -> None:
         g[name].down(FlushTo(cut, {address("D"): address("C")}))
     g.settle()
     assert g["B"].payloads("D") == [b"1", b"2"]
-    assert [g[name].told(Filled) for name in "ABC"] == [[Filled(cut)]] * 3
+    assert [g[name].passed_up(Filled) for name in "ABC"] == [[Filled(cut)]] * 3
 
 
 def test_the_flush_survives_a_holder_that_dies_in_between() -> None:
     g = group("ABCD")
-    g.fate = lose(MulticastData, dest="B")
+    g.delays_of = lose(MulticastData, dest="B")
     g["D"].down(multicast("D", b"1", b"2"))
     g.settle()
     g.crash("D")
@@ -144,11 +144,11 @@ def test_the_flush_survives_a_holder_that_dies_in_between() -> None:
     g["B"].down(Freeze())
     g["B"].down(FlushTo(cut, {address("D"): address("C")}))
     g.run(100)
-    assert g["B"].told(Filled) == []
+    assert g["B"].passed_up(Filled) == []
     g["B"].down(Freeze())                       # a new ballot, without C
     g["B"].down(FlushTo(cut, {address("D"): address("A")}))
     g.settle()
-    assert g["B"].told(Filled) == [Filled(cut)]
+    assert g["B"].passed_up(Filled) == [Filled(cut)]
     assert g["B"].payloads("D") == [b"1", b"2"]
 
 
@@ -159,11 +159,11 @@ def test_a_new_freeze_while_filling_stops_the_filling() -> None:
     a.down(Freeze())
     a.up(data("B", 1, b"1", b"2"))
     assert a.payloads() == []
-    assert a.told(Filled) == []
-    assert a.told(Frozen)[-1].digest[address("B")] == 1
+    assert a.passed_up(Filled) == []
+    assert a.passed_up(Frozen)[-1].digest[address("B")] == 1
     a.down(FlushTo({address("B"): 2}, {}))
     assert a.payloads("B") == [b"1"]
-    assert a.told(Filled) == [Filled({address("B"): 2})]
+    assert a.passed_up(Filled) == [Filled({address("B"): 2})]
 
 
 def test_frozen_members_still_answer_requests() -> None:
@@ -172,15 +172,15 @@ def test_frozen_members_still_answer_requests() -> None:
     a.down(Freeze())
     a.sent()
     a.up(multicast("B", headers=(RetransmitRequest(V1.id.raw, a.me, ((1, 2),)),)).replaced(dest=a.me))
-    assert len(a.said(Retransmission)) == 1
+    assert len(a.sent_with(Retransmission)) == 1
 
 
 def test_a_joiner_without_a_view_freezes_and_fills_at_once() -> None:
     a = Bench(Nakack())
     a.down(Freeze())
     a.down(FlushTo({}, {}))
-    assert a.told(Frozen) == [Frozen({})]
-    assert a.told(Filled) == [Filled({})]
+    assert a.passed_up(Frozen) == [Frozen({})]
+    assert a.passed_up(Filled) == [Filled({})]
 
 
 def test_a_freeze_right_behind_a_view_holds_what_waited_for_the_view() -> None:
@@ -191,6 +191,6 @@ def test_a_freeze_right_behind_a_view_holds_what_waited_for_the_view() -> None:
         nakack.later(lambda event=event: a.stack.send_down(event))    # type: ignore[misc]
     a.stack.run()
     assert a.payloads() == []
-    assert a.told(Frozen)[0].digest[a.me] == 1
+    assert a.passed_up(Frozen)[0].digest[a.me] == 1
     a.down(change(V2, V1))
     assert a.payloads() == [b"waits"]

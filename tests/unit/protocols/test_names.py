@@ -15,7 +15,7 @@ from jgroups_py.protocols.name_service import Names, NamesConfig
 from jgroups_py.protocols.name_service.gossip import MAX_NAMES, NameGossip
 from jgroups_py.protocols.name_service.headers import Resolution
 from jgroups_py.protocols.name_service.res import NameEntry, decode_frame, encode_frames
-from jgroups_py.testing.bench import Bench, Fixed, address, multicast
+from jgroups_py.testing.bench import Bench, StubPorts, address, multicast
 
 PEER = ("10.0.0.2", 7800)
 
@@ -31,7 +31,7 @@ def bench(**properties: object) -> Bench:
 def receive(made: Bench, *entries: NameEntry, src: str = "B", at: PhysicalAddress | None = PEER) -> None:
     """Give A a frame of `src` from an address."""
     if at is not None:
-        made.floor.book[address(src)] = at
+        made.transport.book[address(src)] = at
     for frame in encode_frames(entries):
         made.up(multicast(src, frame, headers=(Resolution(),)))
 
@@ -105,7 +105,7 @@ def test_a_cached_name_is_answered_at_once_and_others_go_to_the_resolvers() -> N
     made.down(ResolveName("B", 7800))
     made.down(ResolveName("B", 9999))                              # the cached port of B counts
     made.down(ResolveName("A", 7800))
-    assert made.told(NameResolved) == [NameResolved("B", 7800, PEER), NameResolved("B", 9999, PEER),
+    assert made.passed_up(NameResolved) == [NameResolved("B", 7800, PEER), NameResolved("B", 9999, PEER),
                                        NameResolved("A", 7800, ("127.0.0.1", 7800))]
     made.down(ResolveName("far", 1, "endpoint", True))
     [question] = [output for output in made.outputs if isinstance(output, Resolve)]
@@ -200,7 +200,7 @@ def test_the_cache_is_bounded_under_a_flood_of_names() -> None:
 
 def searching(hosts: str, **properties: object) -> Bench:
     """TCPPING in a search, without NAMES."""
-    made = Bench(Fixed(), TcpPing(TcpPingConfig(initial_hosts=hosts, port_range=0, **properties)))  # type: ignore[arg-type]
+    made = Bench(StubPorts(), TcpPing(TcpPingConfig(initial_hosts=hosts, port_range=0, **properties)))  # type: ignore[arg-type]
     made.down(FindMembers(seconds(60), True))
     return made
 

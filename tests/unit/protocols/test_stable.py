@@ -7,15 +7,15 @@ from jgroups_py.model.events import MessagesKnown, MessagesStable
 from jgroups_py.model.units import seconds
 from jgroups_py.protocols.nakack import Nakack
 from jgroups_py.protocols.stable.protocol import StabilityVote, Stable, StableConfig
-from jgroups_py.testing.bench import Bench, Fixed, Flying, Group, address, change, multicast, unicast, view_of
+from jgroups_py.testing.bench import Bench, Group, InFlight, StubPorts, address, change, multicast, unicast, view_of
 
 V1 = view_of("A", "B", "C")
 A, B, C = map(address, "ABC")
 
 
-def member(**properties: object) -> tuple[Bench, Fixed]:
+def member(**properties: object) -> tuple[Bench, StubPorts]:
     """STABLE above a layer whose digest the test sets."""
-    below = Fixed()
+    below = StubPorts()
     bench = Bench(below, Stable(StableConfig(**properties)))          # type: ignore[arg-type]
     below.digest_value = {A: 1, B: 1, C: 1}
     bench.down(change(V1))
@@ -95,7 +95,7 @@ def test_no_vote_counts_while_the_layer_below_is_still_in_the_view_before() -> N
     bench.up(vote("C", 5, 5, 5))
     bench.up(multicast("B", b"x" * 10))
     assert bench.passed_down(MessagesStable) == []
-    assert bench.said(StabilityVote) == []
+    assert bench.sent_with(StabilityVote) == []
     assert bench.stats()["votes_between_views"] == 2
 
 
@@ -103,15 +103,15 @@ def test_traffic_triggers_a_vote() -> None:
     bench, _ = member(max_bytes=1000)
     bench.up(multicast("B", b"x" * 999))
     bench.up(unicast("B", "A", b"x" * 999))
-    assert bench.said(StabilityVote) == []
+    assert bench.sent_with(StabilityVote) == []
     bench.up(multicast("A", b"x"))
-    assert [header.digest for header, _ in bench.said(StabilityVote)] == [{A: 1, B: 1, C: 1}]
+    assert [header.digest for header, _ in bench.sent_with(StabilityVote)] == [{A: 1, B: 1, C: 1}]
 
 
 def test_members_vote_from_time_to_time_at_random() -> None:
     bench, _ = member(gossip_ns="1s")
     bench.advance(100_000)
-    assert 70 <= len(bench.said(StabilityVote)) <= 130
+    assert 70 <= len(bench.sent_with(StabilityVote)) <= 130
 
 
 def test_a_vote_ahead_of_us_tells_what_exists() -> None:
@@ -135,17 +135,17 @@ def test_three_flooding_members_keep_a_few_max_bytes_even_if_votes_get_lost() ->
     group.install(V1)
     rng = Random(1)
 
-    def fate(flying: Flying) -> tuple[float, ...]:
-        return () if flying.has(StabilityVote) and rng.random() < 0.3 else (0.1,)
-    group.fate = fate
+    def delays_of(in_flight: InFlight) -> tuple[float, ...]:
+        return () if in_flight.has(StabilityVote) and rng.random() < 0.3 else (0.1,)
+    group.delays_of = delays_of
     most = 0.0
     for _ in range(200):
         for name in "ABC":
             group[name].down(multicast(name, *[b"x" * 1000] * 10))
         group.run(1)
-        most = max([most, *(bench.stats()["kept_bytes"] for bench in group.alive)])
+        most = max([most, *(bench.stats()["kept_bytes"] for bench in group.running)])
     assert 100_000 <= most <= 600_000
-    assert all(len(bench.payloads()) == 6000 for bench in group.alive)
+    assert all(len(bench.payloads()) == 6000 for bench in group.running)
 
 
 def test_a_vote_far_ahead_of_what_is_known_is_refused() -> None:

@@ -23,11 +23,11 @@ def test_an_answer_to_an_earlier_request_is_not_taken_for_one_to_the_present_req
     attempts = []
     for _ in range(2):
         member.down(GetState(address("A"), NS_PER_S))
-        attempts += [ask.attempt for ask, _ in member.said(StateRequestHeader)]
+        attempts += [ask.attempt for ask, _ in member.sent_with(StateRequestHeader)]
     earlier, present = attempts
     for late in (StateRefusedHeader(earlier, "busy"), StateCutHeader(earlier, {})):
         member.up(unicast("A", "C", headers=(late,)))
-    assert member.said(StateRequestHeader) == [], "B was asked, though A has not refused the present request"
+    assert member.sent_with(StateRequestHeader) == [], "B was asked, though A has not refused the present request"
     assert member.begins == 0
     assert member.stats()["stale_dropped"] == 2
     member.up(unicast("A", "C", headers=(StateCutHeader(present, {}),)))
@@ -40,14 +40,14 @@ def test_members_that_all_refused_get_requests_again_a_little_later_in_the_same_
     member.down(GetState(address("A"), 60 * NS_PER_S))
     for _ in range(2):
         for provider in "AB":
-            ((ask, batch),) = member.said(StateRequestHeader)
+            ((ask, batch),) = member.sent_with(StateRequestHeader)
             assert batch.dest == address(provider)
             member.up(unicast(provider, "C", headers=(StateRefusedHeader(ask.attempt, "busy"),)))
-        assert member.said(StateRequestHeader) == [], "both have refused"
+        assert member.sent_with(StateRequestHeader) == [], "both have refused"
         member.advance(499)
-        assert member.said(StateRequestHeader) == []
+        assert member.sent_with(StateRequestHeader) == []
         member.advance(1)
-    assert len(member.said(StateRequestHeader)) == 1
+    assert len(member.sent_with(StateRequestHeader)) == 1
     assert member.ends == []
 
 
@@ -81,7 +81,7 @@ def test_a_request_in_the_name_of_a_process_outside_the_view_makes_no_state() ->
     provider.up(change(alone))
     provider.up(unicast("C", "A", headers=(StateRequestHeader(0, alone.id.raw, {}),)))
     provider.up(change(both, alone))
-    assert provider.said(StateCutHeader) == []
+    assert provider.sent_with(StateCutHeader) == []
     assert provider.stack.pending_bytes() == 0
     assert provider.log == []
 
@@ -91,20 +91,20 @@ def test_a_request_from_a_view_that_is_not_installed_here_yet_is_answered_in_tha
     provider = App(Loop(), StateTransfer(), me="A")
     provider.up(change(alone))
     provider.up(unicast("C", "A", headers=(StateRequestHeader(1, both.id.raw, {}),)))
-    assert provider.said(StateCutHeader) == []
+    assert provider.sent_with(StateCutHeader) == []
     provider.up(change(both, alone))
-    assert [(cut.attempt, batch.dest) for cut, batch in provider.said(StateCutHeader)] == [(1, address("C"))]
+    assert [(cut.attempt, batch.dest) for cut, batch in provider.sent_with(StateCutHeader)] == [(1, address("C"))]
 
 
 def test_a_provider_probes_its_requesters_from_time_to_time() -> None:
     """The requester may have given up in a view of its own, in which there was no way to tell the provider."""
     group = apps(provide_timeout_ns="1s")
     group["A"].log = [b"much"]
-    group.fate = lambda flying: () if flying.has(StateCutHeader) else (0.0,)
+    group.delays_of = lambda in_flight: () if in_flight.has(StateCutHeader) else (0.0,)
     group["A"].up(unicast("C", "A", headers=(StateRequestHeader(7, V1.id.raw, {}),)))
     group.settle()
     assert group["A"].stack.pending_bytes() == len(b"much")
-    group.fate = lambda flying: (0.0,)
+    group.delays_of = lambda in_flight: (0.0,)
     group["C"].up(change(view_of("C", counter=2)))                 # asked while A is outside the view of C
     group.run(1500)
     assert group["A"].stack.pending_bytes() == len(b"much")
@@ -142,9 +142,9 @@ def test_the_cancellation_of_one_request_does_not_end_the_answer_to_another() ->
     ((request, _),) = provider.requests
     provider.down(StateChunk(request, b"state", last=True))
     provider.up(unicast("C", "A", headers=(StateCancelHeader(1),)))
-    provider.said(StatePartHeader)
+    provider.sent_with(StatePartHeader)
     provider.up(unicast("C", "A", headers=(StateWindowHeader(2, 65536),)))
-    assert [(part.attempt, part.last) for part, _ in provider.said(StatePartHeader)] == [(2, False), (2, True)]
+    assert [(part.attempt, part.last) for part, _ in provider.sent_with(StatePartHeader)] == [(2, False), (2, True)]
 
 
 def test_non_members_get_no_cancellation() -> None:
@@ -153,5 +153,5 @@ def test_non_members_get_no_cancellation() -> None:
     for name in ("X", "C"):
         member.up(unicast(name, "C", headers=(StateCutHeader(9, {}),)))
         member.up(unicast(name, "C", b"data", headers=(StatePartHeader(9, False, ""),)))
-    assert member.said(StateCancelHeader) == []
+    assert member.sent_with(StateCancelHeader) == []
     assert member.stats()["stale_dropped"] == 4

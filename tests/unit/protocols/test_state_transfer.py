@@ -17,7 +17,7 @@ from jgroups_py.protocols.state_transfer import (
     StateTransferConfig,
     StateWindowHeader,
 )
-from jgroups_py.testing.bench import Flying, address, change, multicast, unicast, view_of
+from jgroups_py.testing.bench import InFlight, address, change, multicast, unicast, view_of
 from tests.unit.protocols.state_apps import V1, App, Loop, apps, get_state
 
 
@@ -55,7 +55,7 @@ def test_before_the_first_view_there_is_no_state() -> None:
 
 def test_the_provider_catches_up_with_the_requester_first() -> None:
     group = apps()
-    group.fate = lambda flying: (50.0,) if flying.dest == "A" and flying.src == "B" else (1.0,)
+    group.delays_of = lambda in_flight: (50.0,) if in_flight.dest == "A" and in_flight.src == "B" else (1.0,)
     group["B"].down(multicast("B", b"b"))
     group.run(5)                                               # C has b, A has not
     get_state(group, "C", "A")
@@ -68,7 +68,7 @@ def test_the_provider_catches_up_with_the_requester_first() -> None:
 
 def test_the_requester_catches_up_with_the_provider_first() -> None:
     group = apps()
-    group.fate = lambda flying: (50.0,) if flying.dest == "C" and flying.src == "B" else (1.0,)
+    group.delays_of = lambda in_flight: (50.0,) if in_flight.dest == "C" and in_flight.src == "B" else (1.0,)
     group["B"].down(multicast("B", b"b1", b"b2"))
     group.run(5)                                               # A has them, C has not
     get_state(group, "C", "A")
@@ -82,7 +82,7 @@ def test_the_requester_catches_up_with_the_provider_first() -> None:
 
 def test_a_provider_that_cannot_catch_up_refuses_and_another_gets_the_request() -> None:
     group = apps(provide_timeout_ns="1s")
-    group.fate = lambda flying: () if flying.dest == "A" and flying.src == "B" else (1.0,)
+    group.delays_of = lambda in_flight: () if in_flight.dest == "A" and in_flight.src == "B" else (1.0,)
     group["B"].down(multicast("B", b"b"))
     group.run(5)
     get_state(group, "C", "A")
@@ -95,12 +95,12 @@ def test_a_provider_that_cannot_catch_up_refuses_and_another_gets_the_request() 
 def test_after_a_view_change_before_the_cut_the_state_is_requested_again() -> None:
     group = apps()
     group["A"].slow = True
-    group.fate = lambda flying: () if flying.has(StateRequestHeader) else (0.0,)
+    group.delays_of = lambda in_flight: () if in_flight.has(StateRequestHeader) else (0.0,)
     get_state(group, "C", "A")
     group["B"].down(multicast("B", b"old view"))
     group.settle()
     assert group["C"].log == []
-    group.fate = lambda flying: (0.0,)
+    group.delays_of = lambda in_flight: (0.0,)
     W = view_of("A", "B", "C", counter=2)
     group.see(W, V1)
     assert group["C"].log == [b"old view"]
@@ -162,7 +162,7 @@ def test_several_requesters_get_states_from_one_provider() -> None:
 
 def test_two_members_that_want_each_others_state_fail_after_the_timeout() -> None:
     group = apps(view_of("A", "B"))
-    group.fate = lambda flying: (1.0,)
+    group.delays_of = lambda in_flight: (1.0,)
     get_state(group, "A", "B", 1)
     get_state(group, "B", "A", 1)
     group["A"].down(multicast("A", b"life goes on"))
@@ -220,10 +220,10 @@ def test_only_a_window_of_a_state_is_under_way() -> None:
     provider.requests.clear()
     for _ in range(10):
         provider.down(StateChunk(1, bytes(30_000)))
-    assert provider.said(StatePartHeader) == []
+    assert provider.sent_with(StatePartHeader) == []
     assert provider.stack.pending_bytes() == 300_000
     provider.up(unicast("C", "A", headers=(StateWindowHeader(1, 65536),)))
-    assert sum(batch.nbytes for _, batch in provider.said(StatePartHeader)) == 65536
+    assert sum(batch.nbytes for _, batch in provider.sent_with(StatePartHeader)) == 65536
     provider.up(unicast("C", "A", headers=(StateCancelHeader(1),)))
     assert provider.stack.pending_bytes() == 0
 
@@ -247,7 +247,7 @@ def test_an_application_that_reads_slowly_gets_no_further_parts() -> None:
 
 def test_what_is_kept_back_is_bounded() -> None:
     group = apps(max_buffer_bytes=1000)
-    group.fate = lambda flying: () if flying.has(StateRequestHeader) else (0.0,)
+    group.delays_of = lambda in_flight: () if in_flight.has(StateRequestHeader) else (0.0,)
     get_state(group, "C")
     group["A"].down(multicast("A", *[bytes(100)] * 20))
     group.settle()
@@ -269,7 +269,7 @@ def test_a_member_that_leaves_gets_no_state_any_more() -> None:
 
 def test_unicasts_are_not_kept_back() -> None:
     group = apps()
-    group.fate = lambda flying: () if flying.has(StateRequestHeader) else (0.0,)
+    group.delays_of = lambda in_flight: () if in_flight.has(StateRequestHeader) else (0.0,)
     get_state(group, "C")
     group["B"].down(unicast("B", "C", b"hello"))
     group.settle()
@@ -293,13 +293,13 @@ def test_logs_agree_after_transfers_during_a_flood_with_views_and_crashes(seed: 
     view = view_of(*names)
     group = apps(view, window_bytes="64K")
     delays = {(a, b): rng.choice([0.0, 1.0, 7.0]) for a in names for b in names}
-    group.fate = lambda flying: delay(flying, delays)
+    group.delays_of = lambda in_flight: delay(in_flight, delays)
     requester = rng.choice("CDE")
     sent = 0
     asked = False
     for step in range(60):
         for name in names:
-            if name not in group.dead and rng.random() < 0.5:
+            if name not in group.crashed and rng.random() < 0.5:
                 number = rng.randrange(1, 4)
                 group[name].down(multicast(name, *[b"%s%d" % (name.encode(), sent + n) for n in range(number)]))
                 sent += number
@@ -324,5 +324,5 @@ def test_logs_agree_after_transfers_during_a_flood_with_views_and_crashes(seed: 
             assert mine == [entry for entry in group[survivors[0]].log if entry.startswith(sender.encode())]
 
 
-def delay(flying: Flying, delays: dict[tuple[str, str], float]) -> Sequence[float]:
-    return (delays[flying.src, flying.dest],)
+def delay(in_flight: InFlight, delays: dict[tuple[str, str], float]) -> Sequence[float]:
+    return (delays[in_flight.src, in_flight.dest],)

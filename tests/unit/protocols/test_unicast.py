@@ -9,7 +9,7 @@ import pytest
 from jgroups_py.model.batch import NO_RELIABILITY, OOB, Batch
 from jgroups_py.model.units import millis
 from jgroups_py.protocols.unicast import Unicast, UnicastAck, UnicastBase, UnicastConfig, UnicastData, UnicastNak
-from jgroups_py.testing.bench import Bench, Flying, Group, address, change, unicast, view_of
+from jgroups_py.testing.bench import Bench, Group, InFlight, address, change, unicast, view_of
 
 V1 = view_of("A", "B")
 
@@ -24,16 +24,16 @@ def group(**config: object) -> Group:
     return made
 
 
-def losing(*, header: type, times: int) -> Callable[[Flying], Sequence[float]]:
-    """A fate that loses the first `times` batches with this header."""
+def losing(*, header: type, times: int) -> Callable[[InFlight], Sequence[float]]:
+    """A delays_of that loses the first `times` batches with this header."""
     left = [times]
 
-    def fate(flying: Flying) -> Sequence[float]:
-        if flying.has(header) and left[0] > 0:
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
+        if in_flight.has(header) and left[0] > 0:
             left[0] -= 1
             return ()
         return (0.0,)
-    return fate
+    return delays_of
 
 
 def test_a_batch_arrives_as_a_batch_and_is_acknowledged() -> None:
@@ -48,7 +48,7 @@ def test_a_batch_arrives_as_a_batch_and_is_acknowledged() -> None:
 
 def test_the_first_message_needs_no_round_trip() -> None:
     both = group()
-    both.fate = lambda flying: (10.0,)
+    both.delays_of = lambda in_flight: (10.0,)
     both["A"].down(unicast("A", "B", b"hello"))
     both.run(10)
     assert both["B"].payloads() == [b"hello"]
@@ -56,7 +56,7 @@ def test_the_first_message_needs_no_round_trip() -> None:
 
 def test_a_lost_first_message_is_asked_for() -> None:
     both = group()
-    both.fate = losing(header=UnicastData, times=1)
+    both.delays_of = losing(header=UnicastData, times=1)
     both["A"].down(unicast("A", "B", b"0"))
     both.settle()
     both["A"].down(unicast("A", "B", b"1", b"2"))
@@ -68,13 +68,14 @@ def test_a_lost_first_message_is_asked_for() -> None:
 
 def test_a_network_that_brings_nothing_of_what_was_asked_for_is_asked_for_less_and_less() -> None:
     both = group()
-    both.fate = lambda flying: () if flying.has(UnicastData) and flying.batch.headers[-1].first <= 1000 else (0.0,)
+    both.delays_of = lambda in_flight: \
+        () if in_flight.has(UnicastData) and in_flight.batch.headers[-1].first <= 1000 else (0.0,)
     both["A"].down(unicast("A", "B", *numbered(0, 1000)))
     both["A"].down(unicast("A", "B", b"1000"))
     both.run(3000)
     assert both["A"].stats()["retransmitted"] < 2200             # 1000, 500, 250, ... though asked seven times and more
     assert both["B"].stats()["requests_sent"] > 7
-    both.fate = lambda flying: (0.0,)
+    both.delays_of = lambda in_flight: (0.0,)
     both.run(3000)
     assert both["B"].payloads() == list(numbered(0, 1001))
 
@@ -82,18 +83,18 @@ def test_a_network_that_brings_nothing_of_what_was_asked_for_is_asked_for_less_a
 def test_answers_that_take_longer_than_the_longest_interval_are_waited_for() -> None:
     both = group()
     lost = [*range(41, 80), 100]
-    both.fate = lambda flying: (450.0,)
+    both.delays_of = lambda in_flight: (450.0,)
     both["A"].down(unicast("A", "B", b"first"))
     both["B"].down(unicast("B", "A", b"first"))
     both.run(3000)
     before = both["A"].stats()["highest_resent"]
 
-    def fate(flying: Flying) -> tuple[float, ...]:
-        if flying.has(UnicastData) and flying.batch.headers[-1].first in lost:
-            lost.remove(flying.batch.headers[-1].first)
+    def delays_of(in_flight: InFlight) -> tuple[float, ...]:
+        if in_flight.has(UnicastData) and in_flight.batch.headers[-1].first in lost:
+            lost.remove(in_flight.batch.headers[-1].first)
             return ()
         return (450.0,)
-    both.fate = fate
+    both.delays_of = delays_of
     for one in numbered(0, 200):
         both["A"].down(unicast("A", "B", one))
         both.run(50)
@@ -105,11 +106,12 @@ def test_answers_that_take_longer_than_the_longest_interval_are_waited_for() -> 
 
 def test_a_slow_path_does_not_starve_a_repair() -> None:
     both = group(xmit_interval_ns=millis(200))
-    both.fate = lambda flying: () if flying.has(UnicastData) and flying.batch.headers[-1].first <= 200 else (450.0,)
+    both.delays_of = lambda in_flight: \
+        () if in_flight.has(UnicastData) and in_flight.batch.headers[-1].first <= 200 else (450.0,)
     for one in numbered(0, 201):
         both["A"].down(unicast("A", "B", one))
     both.run(2000)
-    both.fate = lambda flying: (450.0,)
+    both.delays_of = lambda in_flight: (450.0,)
     both.run(20_000)                                                  # one message a round were 37 in that time
     assert both["B"].payloads() == list(numbered(0, 201))
 
@@ -118,7 +120,7 @@ def test_a_lost_last_message_is_sent_again_unasked() -> None:
     both = group()
     both["A"].down(unicast("A", "B", b"0"))
     both.run(100)
-    both.fate = losing(header=UnicastData, times=1)
+    both.delays_of = losing(header=UnicastData, times=1)
     both["A"].down(unicast("A", "B", b"1"))
     both.run(100)
     assert both["B"].payloads() == [b"0", b"1"]
@@ -127,7 +129,7 @@ def test_a_lost_last_message_is_sent_again_unasked() -> None:
 
 def test_lost_acknowledgements_end_in_silence() -> None:
     both = group()
-    both.fate = losing(header=UnicastAck, times=3)
+    both.delays_of = losing(header=UnicastAck, times=3)
     both["A"].down(unicast("A", "B", *numbered(0, 10)))
     both.run(3000)
     assert both["B"].payloads() == list(numbered(0, 10))
@@ -154,7 +156,7 @@ def test_only_what_is_missing_is_sent_again() -> None:
     batches = [unicast("A", "B", *numbered(n, n + 10)) for n in range(0, 100, 10)]
     lost = [3, 7]
     sent = iter(range(len(batches)))
-    both.fate = lambda flying: () if flying.has(UnicastData) and next(sent, 99) in lost else (0.0,)
+    both.delays_of = lambda in_flight: () if in_flight.has(UnicastData) and next(sent, 99) in lost else (0.0,)
     for batch in batches:
         a.down(batch)
     both.run(30)
@@ -169,7 +171,7 @@ def test_a_request_is_answered_up_to_a_limit_in_bytes() -> None:
         a.down(unicast("A", "B", bytes(30_000)))
     a.sent()
     a.up(unicast("B", "A", headers=(UnicastNak(1, ((1, 11),)),), flags=NO_RELIABILITY))
-    assert len(a.said(UnicastData)) == 3
+    assert len(a.sent_with(UnicastData)) == 3
 
 
 def test_messages_to_ourselves_turn_round_at_once() -> None:
@@ -189,10 +191,10 @@ def test_unreliable_messages_and_multicasts_pass_untouched() -> None:
 
 def test_oob_messages_overtake_and_come_once() -> None:
     both = group()
-    both.fate = losing(header=UnicastData, times=1)
+    both.delays_of = losing(header=UnicastData, times=1)
     both["A"].down(unicast("A", "B", b"slow"))
     both.settle()
-    both.fate = lambda flying: (0.0, 1.0)
+    both.delays_of = lambda in_flight: (0.0, 1.0)
     both["A"].down(unicast("A", "B", b"fast1", b"fast2", flags=OOB))
     both.settle()
     assert both["B"].payloads() == [b"fast1", b"fast2"]
@@ -243,10 +245,10 @@ def test_a_receiver_that_forgot_the_connection_goes_on_where_it_was() -> None:
     both["A"].down(unicast("A", "B", *numbered(0, 5)))
     both.settle()
     both["B"].down(change(alone, V1))
-    both.fate = lambda flying: () if flying.has(UnicastAck) else (0.0,)
+    both.delays_of = lambda in_flight: () if in_flight.has(UnicastAck) else (0.0,)
     both.run(1500)                                            # B closed its end, A never saw an acknowledgement
     both["B"].down(change(view_of("A", "B", counter=3), alone))
-    both.fate = lambda flying: (0.0,)
+    both.delays_of = lambda in_flight: (0.0,)
     both["A"].down(unicast("A", "B", *numbered(5, 8)))
     both.run(1500)
     assert both["B"].payloads() == list(numbered(0, 8))
@@ -260,11 +262,11 @@ def test_both_ends_may_close_and_talk_again() -> None:
     apart = {name: view_of(name, counter=2) for name in "AB"}
     for name, view in apart.items():
         both[name].down(change(view, V1))
-    both.fate = lambda flying: ()
+    both.delays_of = lambda in_flight: ()
     both["A"].down(unicast("A", "B", b"lost"))
     both.run(2000)
     assert both["A"].stats()["unacknowledged_dropped"] == 2
-    both.fate = lambda flying: (0.0,)
+    both.delays_of = lambda in_flight: (0.0,)
     for name, view in apart.items():
         both[name].down(change(view_of("A", "B", counter=3), view))
     both["A"].down(unicast("A", "B", b"after"))
@@ -277,10 +279,10 @@ def test_a_short_exclusion_loses_nothing() -> None:
     apart = {name: view_of(name, counter=2) for name in "AB"}
     for name, view in apart.items():
         both[name].down(change(view, V1))
-    both.fate = lambda flying: ()
+    both.delays_of = lambda in_flight: ()
     both["A"].down(unicast("A", "B", *numbered(0, 3)))
     both.run(5000)
-    both.fate = lambda flying: (0.0,)
+    both.delays_of = lambda in_flight: (0.0,)
     for name, view in apart.items():
         both[name].down(change(view_of("A", "B", counter=3), view))
     both["A"].down(unicast("A", "B", *numbered(3, 5)))
@@ -326,7 +328,7 @@ def test_retransmission_to_a_member_does_not_end_and_slows_down() -> None:
     a.down(unicast("A", "B", b"hello?"))
     a.sent()
     a.advance(100_000)
-    assert 190 <= len(a.said(UnicastData)) <= 210
+    assert 190 <= len(a.sent_with(UnicastData)) <= 210
 
 
 def test_an_idle_connection_is_forgotten_and_opens_again() -> None:
@@ -344,7 +346,7 @@ def test_what_a_late_base_leaves_out_is_not_waited_for() -> None:
     b.down(change(V1))
     b.up(unicast("A", "B", b"9", headers=(UnicastData(1, 9, 2),)))
     b.advance(10)
-    [(missing, _)] = b.said(UnicastNak)
+    [(missing, _)] = b.sent_with(UnicastNak)
     assert missing.ranges == ((2, 9),)
     b.up(unicast("A", "B", headers=(UnicastBase(1, 9),), flags=NO_RELIABILITY))
     assert b.payloads() == [b"9"]
@@ -364,10 +366,10 @@ def test_everything_arrives_once_in_order_over_a_bad_wire(seed: int) -> None:
     rng = Random(seed)
     both = group(ack_threshold=rng.choice([1, 7, 1000]))
 
-    def fate(flying: Flying) -> Sequence[float]:
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
         copies = rng.choice([0, 1, 1, 1, 1, 2])
         return [rng.choice([0.0, 0.5, 3.0, 20.0]) for _ in range(copies)]
-    both.fate = fate
+    both.delays_of = delays_of
     sent = {"A": 0, "B": 0}
     for _ in range(60):
         for src, dest in ("AB", "BA"):
@@ -376,7 +378,7 @@ def test_everything_arrives_once_in_order_over_a_bad_wire(seed: int) -> None:
                 both[src].down(unicast(src, dest, *numbered(sent[src], sent[src] + number)))
                 sent[src] += number
         both.run(rng.choice([0, 1, 30]))
-    both.fate = lambda flying: (0.0,)
+    both.delays_of = lambda in_flight: (0.0,)
     both.run(5000)
     assert both["B"].payloads("A") == list(numbered(0, sent["A"]))
     assert both["A"].payloads("B") == list(numbered(0, sent["B"]))

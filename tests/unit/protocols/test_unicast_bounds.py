@@ -117,7 +117,7 @@ def test_all_is_delivered_in_order_although_little_fits_ahead_of_a_hole(seed: in
     rng = Random(seed)
     both = Group(lambda name: [Unicast(UnicastConfig(max_ahead_bytes="64K", max_resend_bytes="64K"))], "AB")
     both.install(V1)
-    both.fate = lambda _: [rng.random() * 3 for _ in range(rng.random() > 0.2)]
+    both.delays_of = lambda _: [rng.random() * 3 for _ in range(rng.random() > 0.2)]
     sent = [b"%d" % number + bytes(9000) for number in range(100)]
     for payload in sent:
         both["A"].down(unicast("A", "B", payload))
@@ -136,7 +136,7 @@ def test_a_connection_that_begins_near_the_limit_of_numbers_is_refused(known: bo
     a.up(data("B", (1 << 62) - 1, b"last", connection=7, base=(1 << 62) - 1))
     a.advance(1000)
     assert a.stats()["malformed_dropped"] == 1
-    assert all(ack.next <= 2 for ack, _ in a.said(UnicastAck))
+    assert all(ack.next <= 2 for ack, _ in a.sent_with(UnicastAck))
     assert a.payloads("B") == [b"1"] * known
 
 

@@ -10,7 +10,7 @@ def sender() -> tuple[Bench, int]:
     a = Bench(Unicast(UnicastConfig()), me="A")
     a.down(change(view_of("A", "B", "C")))
     a.down(unicast("A", "B", b"one"))
-    ((data, _),) = a.said(UnicastData)
+    ((data, _),) = a.sent_with(UnicastData)
     return a, data.connection
 
 
@@ -34,10 +34,10 @@ def test_only_the_receiver_of_a_connection_is_sent_messages_again() -> None:
     a, connection = sender()
     for src, missing in (("B", UnicastNak(connection ^ 1, ((1, 2),))), ("C", UnicastNak(connection, ((1, 2),)))):
         a.up(unicast(src, "A", headers=(missing,)))
-        assert a.said(UnicastData) == []
+        assert a.sent_with(UnicastData) == []
     assert a.stats()["stale_requests"] == 2
     a.up(unicast("B", "A", headers=(UnicastNak(connection, ((1, 2),)),)))
-    assert [batch.payloads for _, batch in a.said(UnicastData)] == [(b"one",)]
+    assert [batch.payloads for _, batch in a.sent_with(UnicastData)] == [(b"one",)]
 
 
 def test_what_a_member_writes_to_itself_is_neither_numbered_nor_waited_for() -> None:

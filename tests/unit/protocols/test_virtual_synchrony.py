@@ -17,7 +17,7 @@ from jgroups_py.model.events import Filled, FlushTo, Freeze, Frozen
 from jgroups_py.model.view import View
 from jgroups_py.protocols.nakack import Nakack
 from jgroups_py.protocols.stable.protocol import Stable, StableConfig
-from jgroups_py.testing.bench import Bench, Flying, Group, change, multicast, view_of
+from jgroups_py.testing.bench import Bench, Group, InFlight, change, multicast, view_of
 
 NAMES = "ABCDE"
 
@@ -36,16 +36,16 @@ class Trial:
         rng = Random(seed)
         group = Group(lambda _: [Nakack(), Stable(StableConfig(max_bytes=300))], NAMES, str(seed))
 
-        def fate(_: Flying) -> Sequence[float]:
+        def delays_of(_: InFlight) -> Sequence[float]:
             return [rng.choice((0.1, 0.5, 2, 20)) for _ in range(rng.choice((0, 1, 1, 1, 2)))]
-        group.fate = fate
+        group.delays_of = delays_of
         trial = cls(rng, group, {name: [] for name in NAMES}, {name: [] for name in NAMES})
         trial.install(view_of(*NAMES), None)
         return trial
 
     def names(self) -> list[str]:
         """Who lives."""
-        return [name for name in NAMES if name not in self.group.dead]
+        return [name for name in NAMES if name not in self.group.crashed]
 
     def install(self, view: View, previous: View | None) -> None:
         """At each living member of the view, one after the other."""
@@ -97,7 +97,7 @@ class Trial:
                 self.send_some()                                # waits for the next view
             self.group.run(3000)
             if self.names() == survivors:
-                assert all(self.group[name].told(Filled)[-1] == Filled(cut) for name in survivors)
+                assert all(self.group[name].passed_up(Filled)[-1] == Filled(cut) for name in survivors)
                 new = view_of(*survivors, counter=view.id.counter + 1)
                 self.install(new, view)
                 return new
@@ -105,7 +105,7 @@ class Trial:
     def frozen(self, bench: Bench) -> Digest:
         bench.down(Freeze())
         self.some_time()
-        return bench.told(Frozen)[-1].digest
+        return bench.passed_up(Frozen)[-1].digest
 
     def holder(self, member: Address, digests: dict[str, Digest], cut: int) -> Address:
         """Whoever has all of the member's messages below the cut; itself if it lives."""

@@ -106,7 +106,7 @@ class Holder:
 
     # --- what happens to it -----------------------------------------------------------------------------------------
 
-    def say(self, *payloads: bytes) -> None:
+    def multicast(self, *payloads: bytes) -> None:
         self.stack.inject(Batch(self.me, None, payloads), self.stack.now_ns)
         self.drain()
 
@@ -174,22 +174,22 @@ class Holder:
 
     # --- what came of it --------------------------------------------------------------------------------------------
 
-    def told(self, kind: type[Output]) -> list[Output]:
+    def outputs_of(self, kind: type[Output]) -> list[Output]:
         """Outputs of a kind."""
         return [output for output in self.outputs if isinstance(output, kind)]
 
     @property
     def durability(self) -> list[str]:
-        return [output.reason for output in self.told(HoldDurability)]         # type: ignore[attr-defined]
+        return [output.reason for output in self.outputs_of(HoldDurability)]         # type: ignore[attr-defined]
 
     @property
     def failure(self) -> str:
         """Why the node cannot start."""
-        return " ".join(output.reason for output in self.told(NodeFailed))     # type: ignore[attr-defined]
+        return " ".join(output.reason for output in self.outputs_of(NodeFailed))     # type: ignore[attr-defined]
 
     @property
     def warnings(self) -> str:
-        return "\n".join(note.text for note in self.told(LogEntry) if note.level == "warning")  # type: ignore[attr-defined]
+        return "\n".join(note.text for note in self.outputs_of(LogEntry) if note.level == "warning")  # type: ignore[attr-defined]
 
     def held(self) -> dict[tuple[Address, int], bytes]:
         """(origin, number) -> payload, of everything in the hold."""

@@ -48,7 +48,7 @@ from jgroups_py.protocols.relay import Relay
 from jgroups_py.protocols.relay.config import RelayConfig
 from jgroups_py.stack.protocol import Protocol, on
 
-TOLD = (GlobalViewInstalled, MessagesLost, Receipt, SiteCommandDone, SiteStatusChanged, StateAdvised, Unreachable)
+REPORTED = (GlobalViewInstalled, MessagesLost, Receipt, SiteCommandDone, SiteStatusChanged, StateAdvised, Unreachable)
 
 
 class IdealGroup(Protocol):
@@ -75,26 +75,26 @@ class Member:
         self.group.site, self.group.member = site, self
         self.relay = Relay(RelayConfig(site=site.name, bridge_props="bridge.xml", **site.options))
         self.stack = NodeStack([self.group, self.relay], self.me, now_ns=site.world.now_ns)
-        self.alive = True
+        self.running = True
         self.paused = False
         self.bridge: Address | None = None
         self.got: list[tuple[str, bytes]] = []             # (sender, payload)
         self.unicasts: list[tuple[str, bytes]] = []
-        self.told: list[object] = []
+        self.reported: list[object] = []
         self.notes: list[LogEntry] = []
         self.log: list[bytes] = []                         # the application's state: what it was given, once
         self.arriving: list[bytes] | None = None           # pieces of a state
-        self.aside: list[bytes] = []                       # given after StateBegin: belongs after the state
+        self.deferred: list[bytes] = []                       # given after StateBegin: belongs after the state
         self.state_ends: list[str] = []
         self.writes_all = True                             # False: its get_state never comes to an end
         self.ready_to_leave = False
         self.orders = 0
 
-    def say(self, *texts: str) -> None:
+    def multicast(self, *texts: str) -> None:
         self.stack.inject(Batch(self.me, None, tuple(text.encode() for text in texts)), self.site.world.now_ns)
         self.drain()
 
-    def write(self, dest: Address, text: str) -> None:
+    def unicast(self, dest: Address, text: str) -> None:
         self.stack.inject(Batch(self.me, dest, (text.encode(),)), self.site.world.now_ns)
         self.drain()
 
@@ -111,7 +111,7 @@ class Member:
                 into = self.got if output.batch.dest is None else self.unicasts
                 into.extend((str(output.batch.src), payload) for payload in output.batch.payloads)
                 if output.batch.dest is None:
-                    (self.log if self.arriving is None else self.aside).extend(output.batch.payloads)
+                    (self.log if self.arriving is None else self.deferred).extend(output.batch.payloads)
             elif isinstance(output, OpenBridge):
                 world.join_bridge(self)
             elif isinstance(output, CloseBridge):
@@ -125,8 +125,8 @@ class Member:
                 self.ready_to_leave = True
             elif isinstance(output, LogEntry):
                 self.notes.append(output)
-            elif isinstance(output, TOLD):
-                self.told.append(output)
+            elif isinstance(output, REPORTED):
+                self.reported.append(output)
 
     def state_output(self, output: object) -> None:
         """The application's state is its log, line by line."""
@@ -138,18 +138,18 @@ class Member:
                 self.stack.inject(chunk, self.site.world.now_ns)
             self.drain()
         elif isinstance(output, StateBegin):
-            self.log += self.aside
-            self.aside, self.arriving = [], []
+            self.log += self.deferred
+            self.deferred, self.arriving = [], []
         elif isinstance(output, StatePart):
             self.arriving.append(output.data)
         elif isinstance(output, StateEnd):
             self.state_ends.append(output.error)
             if not output.error and self.arriving is not None:
                 self.log = b"".join(self.arriving).splitlines()
-            self.log += self.aside
-            self.aside, self.arriving = [], None
+            self.log += self.deferred
+            self.deferred, self.arriving = [], None
 
-    def tell(self, event: object) -> None:
+    def notify(self, event: object) -> None:
         self.stack.notify_layer(self.relay, event, self.site.world.now_ns)
         self.drain()
 
@@ -203,7 +203,7 @@ class Site:
     def crash(self, name: str) -> None:
         """Crash a member; survivors deliver what it had multicast, then they install the view without it."""
         member = self.members[name]
-        member.alive = False
+        member.running = False
         self.world.leave_bridge(member, "crashed")
         group = next(g for g in self.groups if name in g)
         rest = [n for n in group if n != name]
@@ -211,7 +211,7 @@ class Site:
             self.install(rest)
         self.groups = [g for g in self.groups if name not in g]
 
-    def obey_raises(self) -> None:
+    def install_raised_views(self) -> None:
         """As GMS does on RaiseView: install a view with a higher counter in the member's group."""
         raised, self.raised = self.raised, []
         for member, above in raised:
@@ -224,7 +224,7 @@ class Site:
         """All members crash; new ones with the same names form a new group that counts its views from 1."""
         names = list(self.members)
         for member in self.members.values():
-            member.alive = False
+            member.running = False
             self.world.leave_bridge(member, "crashed")
         self.sent.clear()
         self.counter, self.groups, self.view_of = 0, [], {}
@@ -245,7 +245,7 @@ class Site:
             group = next((g for g in self.groups if sender.name in g), [])
             for name in group:
                 member = self.members[name]
-                if member.alive and (batch.dest is None or batch.dest == member.me):
+                if member.running and (batch.dest is None or batch.dest == member.me):
                     member.receive(batch)
         return worked
 
@@ -286,8 +286,8 @@ class Sites:
             return
         self.bridge.pop(member.bridge, None)
         member.bridge = None
-        if member.alive:
-            member.tell(BridgeClosed(end, reason))
+        if member.running:
+            member.notify(BridgeClosed(end, reason))
         self.bridge_view()
 
     def bridge_view(self) -> None:
@@ -296,8 +296,8 @@ class Sites:
             members = tuple(self.bridge)
             view = View(ViewId(self.bridge_counter, members[0]), members)
             for address, member in list(self.bridge.items()):
-                if member.alive and member.bridge == address:
-                    member.tell(BridgeView(view, address))
+                if member.running and member.bridge == address:
+                    member.notify(BridgeView(view, address))
 
     def settle(self) -> None:
         """Deliver everything that is under way, locally and on the bridge."""
@@ -307,11 +307,11 @@ class Sites:
                 worked = True
                 src, batch = self.on_bridge.popleft()
                 target = self.bridge.get(batch.dest)        # type: ignore[arg-type]
-                if src in self.bridge and target is not None and target.alive and not self.lose(src, batch):
-                    target.tell(BridgeDelivered(batch.replaced(src=src)))
+                if src in self.bridge and target is not None and target.running and not self.lose(src, batch):
+                    target.notify(BridgeDelivered(batch.replaced(src=src)))
             for site in self.sites.values():
                 worked = worked or bool(site.raised)
-                site.obey_raises()
+                site.install_raised_views()
             if not worked:
                 return
 
@@ -323,14 +323,14 @@ class Sites:
             self.now_ns += step_ns
             for site in self.sites.values():
                 for member in site.members.values():
-                    if member.alive:
+                    if member.running:
                         member.stack.advance(self.now_ns)
                         member.drain()
         self.settle()
 
     def leave(self, name: str, *, forget: bool = False) -> Member:
         member = self[name]
-        member.tell(LeaveRequested(forget))
+        member.notify(LeaveRequested(forget))
         return member
 
 
@@ -338,22 +338,22 @@ def numbered(start: int, stop: int) -> list[str]:
     return [f"c{i}" for i in range(start, stop)]
 
 
-def told(member: Member, kind: type) -> list[object]:
-    return [output for output in member.told if isinstance(output, kind)]
+def reported(member: Member, kind: type) -> list[object]:
+    return [output for output in member.reported if isinstance(output, kind)]
 
 
 def statuses(member: Member) -> list[str]:
-    return [output.status for output in told(member, SiteStatusChanged)]     # type: ignore[attr-defined]
+    return [output.status for output in reported(member, SiteStatusChanged)]     # type: ignore[attr-defined]
 
 
 def lost(member: Member) -> list[tuple[str | None, int, int]]:
     """The losses reported to the member's application: (the site that lacks them, None for its own; first; stop)."""
-    return [(loss.dest_site, loss.first, loss.stop) for loss in told(member, MessagesLost)]
+    return [(loss.dest_site, loss.first, loss.stop) for loss in reported(member, MessagesLost)]
 
 
 def answers(member: Member) -> list[str]:
     """The answers to the operator's orders at this member; "" for done."""
-    return [done.error for done in told(member, SiteCommandDone)]
+    return [done.error for done in reported(member, SiteCommandDone)]
 
 
 def cut_off(world: Sites, name: str) -> None:

@@ -32,7 +32,7 @@ from jgroups_py.protocols.relay.inbound.synchronizer import SYNC_AGAIN_NS
 from jgroups_py.protocols.relay.part import RELIABLE
 from jgroups_py.protocols.relay.sites.table import LAST_ORDER_COUNT, MAX_ORDERS_AHEAD, UP, Site
 from jgroups_py.wire.codec import Interner, Reader
-from tests.unit.relay.sites import Member, Sites, answers, numbered, statuses, told
+from tests.unit.relay.sites import Member, Sites, answers, numbered, reported, statuses
 
 TOP = (1 << 62) - 1                          # what the wire lets through
 ORIGIN = Address(b"origin..........", "O")
@@ -51,27 +51,27 @@ def readable(header: Header) -> bool:
 
 
 def bridged(src: Member, to: Member, header: Header, *payloads: bytes) -> None:
-    to.tell(BridgeDelivered(Batch(src.bridge, to.bridge, payloads, (header,), 0)))
+    to.notify(BridgeDelivered(Batch(src.bridge, to.bridge, payloads, (header,), 0)))
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("first", [TOP, TOP - 1, 1 << 61, (1 << 33)])
-def test_a_multicast_numbered_absurdly_is_none(world: Sites, first: int) -> None:
-    world["C"].say("c0")
+def test_a_multicast_with_an_implausible_number_is_not_delivered(world: Sites, first: int) -> None:
+    world["C"].multicast("c0")
     world.run(millis(100))
     for name in "ABC":
         world[name].receive(Batch(world["C"].me, None, (b"x",), (Numbered(first),), 0))
-    world["C"].say("c1")
+    world["C"].multicast("c1")
     world.run(seconds(20))
     for name in "ABCDEF":
         assert [text for _, text in world[name].got] == [b"c0", b"c1"]
-        assert not told(world[name], MessagesLost)
+        assert not reported(world[name], MessagesLost)
     assert [world[name].relay.stats()["implausible_dropped"] for name in "ABC"] == [1, 1, 1]
     assert world["A"].relay.numbering.numbers[world["C"].me] == 3
 
 
-def test_of_an_origin_never_heard_of_the_first_number_may_be_high_but_not_without_end(world: Sites) -> None:
+def test_of_an_unknown_origin_the_first_number_may_be_high_up_to_a_limit(world: Sites) -> None:
     a, unknown = world["A"], world["D"].me
     a.receive(Batch(unknown, None, (b"x",), (Numbered(1 << 40),), 0))
     assert a.relay.numbering.numbers[unknown] == (1 << 40) + 1
@@ -80,10 +80,10 @@ def test_of_an_origin_never_heard_of_the_first_number_may_be_high_but_not_withou
     assert a.relay.numbering.current_numbers().get(world["E"].me, 1) == 1
 
 
-def test_a_copy_numbered_absurdly_is_not_held(world: Sites) -> None:
+def test_a_copy_with_an_implausible_number_is_not_held(world: Sites) -> None:
     a, b = world["A"], world["B"]
     world.lose = lambda src, batch: True
-    b.say("b0")
+    b.multicast("b0")
     world.run(millis(50))
     for origin in (b.me, ORIGIN):
         a.receive(Batch(b.me, a.me, (b"x",), (Copy(origin, TOP, 0, 0),), RELIABLE))
@@ -94,7 +94,7 @@ def test_a_copy_numbered_absurdly_is_not_held(world: Sites) -> None:
     assert world.now_ns - held.since_ns == 1 << 60, "its age cannot be sent on"
 
 
-def test_what_another_site_numbers_absurdly_is_neither_disseminated_nor_delivered(world: Sites) -> None:
+def test_implausible_numbers_of_another_site_are_neither_disseminated_nor_delivered(world: Sites) -> None:
     a, d = world["A"], world["D"]
     epoch = d.relay.group.view.id
     bridged(d, a, Forward("SFO", epoch, ORIGIN, TOP, TOP, 0), b"x")
@@ -105,7 +105,7 @@ def test_what_another_site_numbers_absurdly_is_neither_disseminated_nor_delivere
         assert world[name].relay.stats()["implausible_dropped"] == 1 + (name == "A")
 
 
-def test_letters_numbered_absurdly_go_nowhere_and_do_not_shut_out_the_real_ones(world: Sites) -> None:
+def test_unicasts_with_implausible_numbers_are_dropped_and_do_not_block_later_ones(world: Sites) -> None:
     b, d = world["B"], world["D"]
     nobody = Address(b"nobody..........", "N")
     letters = (SiteUnicast(d.me, "SFO", b.me, "NYC", TOP, 1, 0, None),
@@ -115,7 +115,7 @@ def test_letters_numbered_absurdly_go_nowhere_and_do_not_shut_out_the_real_ones(
         b.receive(Batch(world["A"].me, b.me, (b"x",), (letter,), RELIABLE))
     world.run(seconds(1))
     assert b.relay.stats()["implausible_dropped"] == 2
-    d.write(b.me, "real")
+    d.unicast(b.me, "real")
     world.run(seconds(1))
     assert b.unicasts == [("D@SFO", b"real")]
 
@@ -151,13 +151,13 @@ def test_no_site_is_fenced_off_by_an_epoch_that_it_cannot_have(world: Sites, cou
     for member in (world["B"], world["C"]):
         member.receive(Batch(a.me, None, (), (Trim((row,), {}, False),), RELIABLE))
     assert {world[name].relay.table.sites["SFO"].epoch for name in "ABC"} == {epoch}
-    d.say("d0")
-    world["A"].say("a0")
+    d.multicast("d0")
+    world["A"].multicast("a0")
     world.run(seconds(2))
     assert all(world[name].texts("d") == ["d0"] and world[name].texts("a") == ["a0"] for name in "ABCDEF")
 
 
-def test_a_site_that_was_never_heard_of_begins_with_no_such_epoch_either(world: Sites) -> None:
+def test_an_unknown_site_is_not_added_with_an_implausible_epoch(world: Sites) -> None:
     a = world["A"]
     epoch = ViewId(TOP, ORIGIN)
     for header in (HelloHeader("LON", epoch, {}, True), ViewHeader("LON", epoch, (ORIGIN,))):
@@ -186,7 +186,7 @@ def test_from_a_known_epoch_on_a_site_may_raise_its_own(known: int) -> None:
 
 # --- orders -----------------------------------------------------------------------------------------------------------
 
-def test_an_operator_has_the_last_word_after_any_order_count(world: Sites) -> None:
+def test_orders_work_after_rows_with_implausible_order_counts(world: Sites) -> None:
     a, b = world["A"], world["B"]
     for order_count in (LAST_ORDER_COUNT, MAX_ORDERS_AHEAD + 1):
         row = SiteRow("SFO", UP, None, (), {}, {}, order_count=order_count)
@@ -228,7 +228,7 @@ def test_where_an_answer_to_sync_is_lost_it_comes_another_way(world: Sites) -> N
     world.run(SYNC_AGAIN_NS - millis(100))
     synchronizer = world["A"].relay.synchronizer
     assert (synchronizer.complete, list(synchronizer.awaited)) == (False, [world["B"].me])
-    world["C"].say(*numbered(0, 3))
+    world["C"].multicast(*numbered(0, 3))
     world.run(seconds(1))
     assert world["A"].relay.synchronizer.complete
     assert world["A"].relay.stats()["syncs_again"] == 1

@@ -30,7 +30,7 @@ from jgroups_py.protocols.relay.headers import (
 from jgroups_py.protocols.relay.origin.hold import MESSAGE_BYTES, Hold
 from jgroups_py.protocols.relay.sites.table import OFFLINE, UP
 from jgroups_py.wire.codec import Interner, Reader
-from tests.unit.relay.sites import Member, Sites, numbered, statuses, told
+from tests.unit.relay.sites import Member, Sites, numbered, reported, statuses
 from tests.wire.collect import collected
 
 STRANGER = Address(b"stranger........", "evil")
@@ -43,8 +43,9 @@ def two_sites() -> Sites:
 
 def state_of(member: Member) -> tuple[Any, ...]:
     relay = member.relay
-    return (member.got, member.unicasts, member.told, relay.table.rows(), relay.numbering.numbers, relay.hold.messages,
-            relay.hold.trimmed, relay.delivery.seen, relay.send_gate.closed, relay.state_transfer.attempt,
+    return (member.got, member.unicasts, member.reported, relay.table.rows(), relay.numbering.numbers,
+            relay.hold.messages, relay.hold.trimmed, relay.delivery.seen, relay.send_gate.closed,
+            relay.state_transfer.attempt,
             relay.state_provider.waiting)
 
 
@@ -66,9 +67,9 @@ def test_nothing_counts_before_the_first_view(header: Header, flags: int) -> Non
 
 
 @pytest.mark.parametrize("header", LOCAL, ids=lambda header: type(header).__name__)
-def test_nothing_counts_that_is_of_no_member_or_without_a_number(header: Header) -> None:
+def test_messages_of_non_members_and_without_a_number_have_no_effect(header: Header) -> None:
     world = two_sites()
-    world["C"].say("c0")
+    world["C"].multicast("c0")
     world.run(millis(200))
     for member in (world["A"], world["B"], world["C"]):
         before, sent = repr(state_of(member)), len(world.sites["NYC"].sent)
@@ -81,7 +82,7 @@ def test_nothing_counts_that_is_of_no_member_or_without_a_number(header: Header)
         assert (len(world.sites["NYC"].sent), list(world.on_bridge)) == (sent, [])
 
 
-def test_a_member_is_believed() -> None:
+def test_headers_of_members_take_effect() -> None:
     world = two_sites()
     a, b = world["A"], world["B"]
     b.receive(Batch(a.me, None, (b"x",), (Disseminate("SFO", world["E"].me, 1, 1, 0),), NO_RELAY))
@@ -89,10 +90,10 @@ def test_a_member_is_believed() -> None:
     assert "non_member_dropped" not in b.relay.stats()
 
 
-def test_what_a_stranger_says_is_trimmed_is_kept() -> None:
+def test_a_trim_of_a_non_member_drops_nothing() -> None:
     world = two_sites()
     world.lose = lambda src, batch: True
-    world["A"].say(*numbered(0, 5))
+    world["A"].multicast(*numbered(0, 5))
     world.run(millis(100))
     a = world["A"]
     trim = Trim((), {a.me: 4}, False)
@@ -103,9 +104,9 @@ def test_what_a_stranger_says_is_trimmed_is_kept() -> None:
 
 # --- the bridge -------------------------------------------------------------------------------------------------------
 
-def test_what_is_not_from_a_relay_on_the_bridge_counts_for_nothing() -> None:
+def test_headers_that_are_not_from_a_relay_on_the_bridge_have_no_effect() -> None:
     world = two_sites()
-    world["A"].say("a0")
+    world["A"].multicast("a0")
     world.run(millis(200))
     a, d = world["A"], world["D"]
     epoch = ViewId(99, STRANGER)
@@ -113,8 +114,8 @@ def test_what_is_not_from_a_relay_on_the_bridge_counts_for_nothing() -> None:
     headers = (ViewHeader("SFO", epoch, (STRANGER,)), ViewHeader("LON", epoch, (STRANGER,)), RefusedHeader(epoch, None),
                Goodbye("SFO", epoch, True, True), SiteUnicastSeen(a.me, "NYC", d.me, 9, True))
     for header in headers:
-        a.tell(BridgeDelivered(Batch(STRANGER, a.bridge, (), (header,), 0)))
-        a.tell(BridgeDelivered(Batch(d.bridge, a.bridge, (), (header,), NO_RELIABILITY)))
+        a.notify(BridgeDelivered(Batch(STRANGER, a.bridge, (), (header,), 0)))
+        a.notify(BridgeDelivered(Batch(d.bridge, a.bridge, (), (header,), NO_RELIABILITY)))
     world.run(seconds(1))
     assert a.relay.stats()["non_peer_dropped"] == 2 * len(headers)
     assert (a.relay.table.rows(), a.relay.introducer.early_views, world.sites["NYC"].raises) == (rows, {}, 0)
@@ -165,7 +166,7 @@ def test_a_multicast_without_payloads_crosses_like_any_other_where_the_window_is
         world["C"].drain()
     world.run(seconds(1))
     assert all(world[name].texts("after") == ["after"] for name in "ABCDEF")
-    assert not told(world["F"], MessagesLost)
+    assert not reported(world["F"], MessagesLost)
 
 
 def test_examples_are_what_they_are_for() -> None:

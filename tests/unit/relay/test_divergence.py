@@ -10,31 +10,31 @@ from jgroups_py.model.units import millis, seconds
 from jgroups_py.protocols.relay.headers import Ends
 from jgroups_py.protocols.relay.inbound.synchronizer import RELIABLE
 from jgroups_py.protocols.relay.origin.divergence import Divergence
-from tests.unit.relay.sites import Member, Sites, told
+from tests.unit.relay.sites import Member, Sites, reported
 
 
 def missed(member: Member) -> list[tuple[str, str, int, int]]:
     """(site, origin, first, stop) of the losses that were reported to the member's application."""
-    return [(loss.site, loss.origin.name, loss.first, loss.stop) for loss in told(member, MessagesLost)
+    return [(loss.site, loss.origin.name, loss.first, loss.stop) for loss in reported(member, MessagesLost)
             if loss.dest_site is None]
 
 
 def split_and_merged(order: str = "ABC") -> Sites:
     """C alone multicasts c1 c2, A and B have b1 meanwhile; all had c0 before."""
     world = Sites(NYC="ABC", SFO="DE").build()
-    world["C"].say("c0")
+    world["C"].multicast("c0")
     world.run(millis(100))
     nyc = world.sites["NYC"]
     nyc.install(["A", "B"])
     nyc.install(["C"])
-    world["C"].say("c1", "c2")
-    world["B"].say("b1")
+    world["C"].multicast("c1", "c2")
+    world["B"].multicast("b1")
     world.run(seconds(1))
     nyc.install(list(order))
     return world
 
 
-def test_each_half_is_told_the_numbers_that_the_other_half_delivered() -> None:
+def test_to_each_half_the_numbers_that_only_the_other_half_delivered_are_reported() -> None:
     world = split_and_merged()
     world.run(seconds(1))
     assert {name: missed(world[name]) for name in "ABC"} == {
@@ -42,9 +42,9 @@ def test_each_half_is_told_the_numbers_that_the_other_half_delivered() -> None:
     assert not missed(world["E"])
 
 
-def test_a_later_multicast_of_the_origin_tells_the_same_and_it_is_told_once() -> None:
+def test_a_later_multicast_of_the_origin_shows_the_same_loss_which_is_reported_once() -> None:
     world = split_and_merged()
-    world["C"].say("c3")
+    world["C"].multicast("c3")
     world.run(seconds(1))
     assert missed(world["A"]) == [("NYC", "C", 2, 4)]
     assert world["A"].texts("c") == ["c0", "c3"]
@@ -57,9 +57,9 @@ def test_the_relay_may_be_the_one_that_was_apart() -> None:
     assert missed(world["A"]) == missed(world["B"]) == [("NYC", "C", 2, 4)]
 
 
-def test_a_newcomer_is_told_nothing_of_what_was_sent_before_it_came() -> None:
+def test_no_multicasts_from_before_its_join_are_reported_missed_to_a_joiner() -> None:
     world = Sites(NYC="ABC", SFO="DE").build()
-    world["A"].say("a0", "a1")
+    world["A"].multicast("a0", "a1")
     world.run(millis(100))
     nyc = world.sites["NYC"]
     nyc.members["X"] = Member(nyc, "X")
@@ -68,15 +68,15 @@ def test_a_newcomer_is_told_nothing_of_what_was_sent_before_it_came() -> None:
     nyc.install(["Y"])                                    # founds a group of its own first
     world.run(millis(100))
     nyc.install(["A", "B", "C", "X", "Y"])
-    world["A"].say("a2")
+    world["A"].multicast("a2")
     world.run(seconds(1))
     assert missed(world["X"]) == missed(world["Y"]) == []
     assert world["X"].texts("a") == world["Y"].texts("a") == ["a2"]
 
 
-def test_who_joined_after_a_message_and_was_apart_later_is_told_only_of_what_came_then() -> None:
+def test_only_losses_after_its_join_are_reported_to_a_member_that_joined_and_was_cut_off_later() -> None:
     world = Sites(NYC="AB", SFO="DE").build()
-    world["A"].say("a0", "a1")
+    world["A"].multicast("a0", "a1")
     world.run(millis(100))
     nyc = world.sites["NYC"]
     nyc.members["X"] = Member(nyc, "X")
@@ -84,14 +84,14 @@ def test_who_joined_after_a_message_and_was_apart_later_is_told_only_of_what_cam
     world.run(millis(100))
     nyc.install(["A", "B"])
     nyc.install(["X"])
-    world["A"].say("a2")
+    world["A"].multicast("a2")
     world.run(millis(100))
     nyc.install(["A", "B", "X"])
     world.run(seconds(1))
     assert missed(world["X"]) == [("NYC", "A", 3, 4)]
 
 
-def test_a_relay_that_dies_before_it_said_so_leaves_it_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_relay_declares_losses_if_the_first_crashes_before_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         quiet = [True]
         send_ends = Divergence.send_ends
@@ -106,9 +106,9 @@ def test_a_relay_that_dies_before_it_said_so_leaves_it_to_the_next(monkeypatch: 
     assert missed(world["C"]) == [("NYC", "B", 1, 2)]
 
 
-def test_ends_of_anybody_but_the_relay_are_not_believed() -> None:
+def test_ends_of_members_other_than_the_relay_are_dropped() -> None:
     world = Sites(NYC="ABC", SFO="DE").build()
-    world["C"].say("c0")
+    world["C"].multicast("c0")
     world.run(millis(100))
     relay = world["B"].relay
     for src in (world["C"].me, world["D"].me):
@@ -144,18 +144,18 @@ def forgetting() -> tuple[Sites, list[MessagesLost]]:
     """B lacks c1 and c2, which no member retains any more."""
     world = Sites(NYC="ABC", SFO="DE").build()
     archived = loses(world["B"], b"c1")
-    world["C"].say("c0")
-    world["C"].say("c1", "c2")
+    world["C"].multicast("c0")
+    world["C"].multicast("c1", "c2")
     world.run(millis(100))
     return world, archived
 
 
-def test_what_nobody_keeps_any_more_is_told_once_and_by_the_numbers_of_relay() -> None:
+def test_what_no_member_retains_is_reported_once_and_by_the_numbers_of_relay() -> None:
     world, archived = forgetting()
     assert missed(world["B"]) == [], "reported before the next multicast showed which numbers were lost"
     assert [loss.site for loss in archived] == [""], "ARCHIVE did not get the loss at once, in its place"
-    world["C"].say("c3")
-    world["C"].say("c4")
+    world["C"].multicast("c3")
+    world["C"].multicast("c4")
     world.run(seconds(1))
     world.sites["NYC"].install(["A", "B", "C"])
     world.sites["NYC"].install(["A", "B"])
@@ -166,22 +166,22 @@ def test_what_nobody_keeps_any_more_is_told_once_and_by_the_numbers_of_relay() -
     assert not missed(world["A"])
 
 
-def test_what_relay_does_not_number_is_told_as_nakack_tells_it_when_the_next_multicast_shows_no_hole() -> None:
+def test_losses_that_relay_did_not_number_are_reported_as_nakack_counts_them() -> None:
     world = Sites(NYC="ABC", SFO="DE").build()
     archived = loses(world["B"], b"in the site only")
-    world["C"].say("c0")
+    world["C"].multicast("c0")
     world["C"].stack.inject(Batch(world["C"].me, None, (b"in the site only",), (), NO_RELAY), world.now_ns)
     world["C"].drain()
     world.run(millis(100))
     assert missed(world["B"]) == []
-    world["C"].say("c1")
-    world["C"].say("c2")
+    world["C"].multicast("c1")
+    world["C"].multicast("c2")
     world.run(seconds(1))
     assert missed(world["B"]) == [FORGOTTEN]
     assert len(archived) == 1
 
 
-def test_of_an_origin_that_is_gone_it_is_told_as_nakack_tells_it() -> None:
+def test_losses_of_an_origin_that_is_gone_are_reported_as_nakack_counts_them() -> None:
     world, archived = forgetting()
     world.sites["NYC"].install(["A", "B", "C"])
     assert missed(world["B"]) == [], "reported although C, a member, may still multicast what shows the numbers"
@@ -191,7 +191,7 @@ def test_of_an_origin_that_is_gone_it_is_told_as_nakack_tells_it() -> None:
     assert len(archived) == 1
 
 
-def test_after_a_merge_ends_tells_it_of_an_origin_that_is_gone_and_nakack_does_not() -> None:
+def test_after_a_merge_losses_of_an_origin_that_is_gone_are_reported_by_ends_and_not_by_nakack() -> None:
     world, _ = forgetting()
     nyc = world.sites["NYC"]
     nyc.install(["A"])
@@ -207,17 +207,17 @@ def test_after_a_merge_ends_tells_it_of_an_origin_that_is_gone_and_nakack_does_n
     assert missed(world["B"]) == [("NYC", "C", 2, 4)]
 
 
-def test_who_does_not_know_what_it_lost_does_not_say_for_a_receipt_that_it_has_all() -> None:
+def test_a_member_does_not_answer_check_until_it_is_certain_what_it_lost() -> None:
     world = Sites(NYC="ABC", SFO="DE").build()
     loses(world["B"], b"until")
-    world["C"].say("c0")
+    world["C"].multicast("c0")
     world.run(millis(100))
     world["C"].stack.inject(SendUntil(1, ("NYC",), b"until"), world.now_ns)
     world["C"].drain()
     world.run(seconds(1))
     world.sites["NYC"].install(["A", "B", "C"])
     world.run(seconds(1))
-    assert told(world["C"], Receipt) == []
-    world["C"].say("c2")
+    assert reported(world["C"], Receipt) == []
+    world["C"].multicast("c2")
     world.run(seconds(2))
-    assert [receipt.lost_for for receipt in told(world["C"], Receipt)] == ["NYC"]
+    assert [receipt.lost_for for receipt in reported(world["C"], Receipt)] == ["NYC"]

@@ -72,7 +72,7 @@ def test_what_comes_from_outside_the_bridge(world: Sites, header: Header) -> Non
 
 
 @pytest.mark.parametrize("header", CLAIMS, ids=lambda header: type(header).__name__)
-def test_what_a_member_of_the_bridge_says_that_has_not_introduced_itself(world: Sites, header: Header) -> None:
+def test_headers_of_a_relay_that_has_not_sent_hello_are_dropped(world: Sites, header: Header) -> None:
     relay, other = world["A"].relay, world["D"].bridge
     relay.peers.remove(other)
     before = dict(relay.counters)
@@ -90,7 +90,7 @@ def test_what_does_not_belong_on_a_bridge(world: Sites) -> None:
 def test_what_comes_over_a_bridge_to_a_member_that_is_no_relay(world: Sites) -> None:
     relay = world["B"].relay
     before = dict(relay.counters)
-    world["B"].tell(BridgeDelivered(batch(world["D"].bridge, ProbeHeader({}))))
+    world["B"].notify(BridgeDelivered(batch(world["D"].bridge, ProbeHeader({}))))
     assert grown(relay, before) == {"from_bridge_while_not_relay": 1}
 
 
@@ -105,7 +105,7 @@ Said = Callable[[Relay, Address], object]
         BaseHeader("SFO", OTHER, {}, {}), Batch(src, None, ()))),
     ("trim_of_no_coordinator", lambda relay, src: relay.trimmer.trimmed(Trim((), {}, False), Batch(src, None, ()))),
 ])
-def test_what_only_the_relay_may_say(world: Sites, name: str, say: Said) -> None:
+def test_headers_that_only_the_relay_may_send_are_dropped_from_others(world: Sites, name: str, say: Said) -> None:
     relay = world["B"].relay
     before = dict(relay.counters)
     say(relay, world["C"].me)
@@ -129,8 +129,8 @@ def test_what_belongs_to_another_view(world: Sites, name: str, say: Said) -> Non
 
 @pytest.mark.parametrize(("first", "name", "number"), [(9, "forwards_ahead", 2), (1, "forwards_again", 2),
                                                        (2, "forwards_again", 1)])
-def test_runs_of_another_site_that_are_not_next(world: Sites, first: int, name: str, number: int) -> None:
-    world["D"].say("d1", "d2")
+def test_batches_of_another_site_that_are_not_next(world: Sites, first: int, name: str, number: int) -> None:
+    world["D"].multicast("d1", "d2")
     world.run(seconds(1))
     relay = world["A"].relay
     before = dict(relay.counters)
@@ -141,7 +141,7 @@ def test_runs_of_another_site_that_are_not_next(world: Sites, first: int, name: 
 
 @pytest.mark.parametrize(("first", "name"), [(9, "disseminate_ahead"), (1, "disseminate_again")])
 def test_disseminated_batches_that_are_not_next(world: Sites, first: int, name: str) -> None:
-    world["D"].say("d1", "d2")
+    world["D"].multicast("d1", "d2")
     world.run(seconds(1))
     relay = world["B"].relay
     before = dict(relay.counters)
@@ -152,7 +152,7 @@ def test_disseminated_batches_that_are_not_next(world: Sites, first: int, name: 
 
 def test_messages_between_sites_are_counted_where_they_pass(world: Sites) -> None:
     before = {name: dict(world[name].relay.counters) for name in "DAB"}
-    world["D"].say("d1", "d2", "d3")
+    world["D"].multicast("d1", "d2", "d3")
     world.run(seconds(1))
     after = {name: grown(world[name].relay, before[name]) for name in "DAB"}
     assert after["D"]["forwarded"] == after["A"]["disseminated"] == 3
@@ -160,7 +160,7 @@ def test_messages_between_sites_are_counted_where_they_pass(world: Sites) -> Non
 
 
 @pytest.mark.parametrize(("dest_site", "name"), [("NYC", "unicasts_to_unknown"), ("LON", "unicasts_without_relay")])
-def test_letters_that_go_nowhere(world: Sites, dest_site: str, name: str) -> None:
+def test_unicasts_without_a_destination_or_a_relay_are_dropped(world: Sites, dest_site: str, name: str) -> None:
     relay = world["A"].relay
     before = dict(relay.counters)
     relay.unicast_router.forward(SiteUnicast(world["D"].me, "SFO", STRANGER, dest_site, 1, 1, 0, None),
@@ -168,7 +168,7 @@ def test_letters_that_go_nowhere(world: Sites, dest_site: str, name: str) -> Non
     assert grown(relay, before) == {name: 2}
 
 
-def test_letters_that_are_not_next(world: Sites) -> None:
+def test_unicasts_that_are_not_next_are_dropped(world: Sites) -> None:
     relay = world["B"].relay
     before = dict(relay.counters)
     relay.unicast_router.forward(SiteUnicast(world["D"].me, "SFO", relay.me, "NYC", 7, 1, 0, None),
@@ -177,7 +177,7 @@ def test_letters_that_are_not_next(world: Sites) -> None:
 
 
 def test_states_between_sites(world: Sites) -> None:
-    world["A"].say("a1")
+    world["A"].multicast("a1")
     world.run(seconds(1))
     world["E"].stack.inject(GetState(world["B"].me, seconds(5)), world.now_ns)
     world["E"].drain()
@@ -196,7 +196,7 @@ def test_a_site_that_an_operator_takes_offline_is_given_up_once(world: Sites) ->
 def test_copies_for_a_backup_that_lacks_what_is_held(world: Sites) -> None:
     cut_off(world, "A")
     world.run(seconds(1))
-    world["A"].say(*numbered(0, 4))
+    world["A"].multicast(*numbered(0, 4))
     world.run(seconds(1))
     assert "copies_sent" not in world["A"].relay.stats()
     world.sites["NYC"].crash("B")                             # C is the backup now, and holds nothing
@@ -204,7 +204,7 @@ def test_copies_for_a_backup_that_lacks_what_is_held(world: Sites) -> None:
     assert world["A"].relay.stats()["copies_sent"] == 4
 
 
-def test_a_greeting_of_a_relay_that_said_goodbye(world: Sites) -> None:
+def test_a_hello_of_a_relay_that_has_sent_goodbye_is_dropped(world: Sites) -> None:
     relay = world["A"].relay
     relay.table.sites["SFO"].goodbye_epoch = OTHER
     before = dict(relay.counters)
@@ -226,7 +226,7 @@ def test_a_relay_whose_members_are_behind_rewinds_by_origin(world: Sites) -> Non
     assert grown(relay, before) == {"rewinds": 2}
 
 
-def test_runs_that_wait_until_a_state_has_come(world: Sites) -> None:
+def test_batches_that_wait_until_a_state_is_installed(world: Sites) -> None:
     relay = world["D"].relay
     world["B"].writes_all = False
     world["E"].stack.inject(GetState(world["B"].me, seconds(60)), world.now_ns)
@@ -234,12 +234,12 @@ def test_runs_that_wait_until_a_state_has_come(world: Sites) -> None:
     world.run(seconds(1))
     assert relay.state_forwarder.fetch is not None
     before = dict(relay.counters)
-    world["A"].say("a1", "a2")
+    world["A"].multicast("a1", "a2")
     world.run(seconds(0.05))
     assert grown(relay, before)["forwards_deferred"] == 2
 
 
-def test_a_state_that_failed_at_the_asking_relay(world: Sites) -> None:
+def test_a_state_that_failed_at_the_requesting_relay(world: Sites) -> None:
     world["B"].writes_all = False
     world["E"].stack.inject(GetState(world["B"].me, seconds(60)), world.now_ns)
     world["E"].drain()
@@ -249,9 +249,9 @@ def test_a_state_that_failed_at_the_asking_relay(world: Sites) -> None:
     assert world["D"].relay.stats()["states_failed"] == 1, "there was nothing left to give up"
 
 
-def test_unacknowledged_messages_are_asked_after(world: Sites) -> None:
+def test_unacknowledged_messages_are_probed(world: Sites) -> None:
     world.lose = lambda src, batch: isinstance(batch.headers[-1], Forward)
-    world["C"].say("c1")
+    world["C"].multicast("c1")
     probes: list[ProbeHeader] = []
     kept = world.lose
 
@@ -275,8 +275,8 @@ def test_a_relay_that_is_refused_is_fenced(world: Sites) -> None:
     nyc.install(["A", "C"])
     nyc.install(["B"])
     world.run()
-    world["B"].say("b0")
-    world["C"].say("c0")
+    world["B"].multicast("b0")
+    world["C"].multicast("c0")
     world.run()
     assert world["D"].relay.stats()["refused"] == world["A"].relay.stats()["fenced"] > 0
 
@@ -325,7 +325,7 @@ def test_a_unicast_that_reaches_no_site_is_shown(world: Sites) -> None:
 
 def test_a_loss_is_shown_with_the_site_and_the_numbers(world: Sites) -> None:
     a, b, d = (world[name] for name in "ABD")
-    d.say("d1")
+    d.multicast("d1")
     world.run(seconds(1))
     gone = Batch(a.me, None, (), (BaseHeader("SFO", d.relay.group.view.id, {d.me: 5}, {}),))
     before = dict(b.relay.counters)

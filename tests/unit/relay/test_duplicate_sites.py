@@ -26,7 +26,7 @@ def bridge(*members: Address) -> View:
     return View(ViewId(1, members[0]), members)
 
 
-def test_who_stays_for_a_minute_is_told_once_with_site_and_time() -> None:
+def test_a_relay_that_stays_for_a_minute_is_reported_once_with_site_and_time() -> None:
     layer = Layer()
     duplicates = DuplicateSites(layer)
     start_ns = layer.now_ns
@@ -43,7 +43,7 @@ def test_who_stays_for_a_minute_is_told_once_with_site_and_time() -> None:
     assert len(layer.notes) == 1
 
 
-def test_one_that_comes_after_another_went_has_a_minute_of_its_own() -> None:
+def test_a_relay_that_comes_after_another_one_left_is_reported_after_a_minute_of_its_own() -> None:
     layer = Layer()
     duplicates = DuplicateSites(layer)
     start_ns = layer.now_ns
@@ -61,7 +61,7 @@ def test_one_that_comes_after_another_went_has_a_minute_of_its_own() -> None:
     assert not duplicates.warned, "the next one is news"
 
 
-def test_one_that_left_or_a_bridge_that_we_left_is_not_told() -> None:
+def test_a_relay_that_left_or_a_bridge_that_this_member_left_is_not_reported() -> None:
     for leaves in (lambda one: one.bridge_view_changed(bridge(Z)), lambda one: one.bridge_gone(BridgeGone(False))):
         layer = Layer()
         duplicates = DuplicateSites(layer)

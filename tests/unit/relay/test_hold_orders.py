@@ -29,15 +29,15 @@ def online(world: Sites, name: str = "A") -> None:
 
 
 def test_what_is_sent_during_the_maintenance_arrives_after_it_once_and_in_order(world: Sites) -> None:
-    world["C"].say(*numbered(0, 10))
+    world["C"].multicast(*numbered(0, 10))
     hold(world)
     assert world["F"].texts("c") == numbered(0, 10), "the order waits for what was held when it came"
-    world["C"].say(*numbered(10, 20))
+    world["C"].multicast(*numbered(10, 20))
     world.run(seconds(30), millis(50))
     assert world["F"].texts("c") == numbered(0, 10)
     assert world["C"].relay.hold.messages == 10
     online(world)
-    world["C"].say("c20")
+    world["C"].multicast("c20")
     world.run(seconds(1))
     for name in "DEF":
         assert world[name].texts("c") == numbered(0, 21)
@@ -46,9 +46,9 @@ def test_what_is_sent_during_the_maintenance_arrives_after_it_once_and_in_order(
     assert world["A"].relay.hold.messages == 0
 
 
-def test_nothing_is_lost_although_all_members_of_the_site_are_exchanged_meanwhile(world: Sites) -> None:
+def test_nothing_is_lost_although_all_members_of_the_site_are_replaced_meanwhile(world: Sites) -> None:
     hold(world)
-    world["C"].say(*numbered(0, 10))
+    world["C"].multicast(*numbered(0, 10))
     world.sites["SFO"].restart()
     world.run(seconds(3))
     assert world["F"].texts("c") == []
@@ -59,7 +59,7 @@ def test_nothing_is_lost_although_all_members_of_the_site_are_exchanged_meanwhil
 
 def test_a_new_relay_holds_on(world: Sites) -> None:
     hold(world)
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run(millis(500))
     world.sites["NYC"].crash("A")
     world.run(seconds(2))
@@ -71,7 +71,7 @@ def test_a_new_relay_holds_on(world: Sites) -> None:
 
 def test_a_site_without_a_relay_is_not_waited_for(world: Sites) -> None:
     cut_off(world, "D")
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run(millis(100))
     hold(world)
     world["D"].relay.bridge_link.open()
@@ -84,14 +84,14 @@ def test_a_site_without_a_relay_is_not_waited_for(world: Sites) -> None:
 
 def test_a_site_that_does_not_take_all_in_time_stays_as_it_was(world: Sites) -> None:
     world.lose = lambda src, batch: isinstance(batch.headers[-1], Forward)
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run(millis(100))
     world["B"].order("hold", "SFO", timeout_ns=seconds(2))
     world.run(seconds(3))
     assert answers(world["B"]) == ["SFO has not acknowledged 5 messages in time; it stays as it was"]
     world.lose = lambda src, batch: False
     world.run(seconds(2))
-    world["C"].say("c5")
+    world["C"].multicast("c5")
     world.run(seconds(1))
     assert world["F"].texts("c") == numbered(0, 6)
 
@@ -99,7 +99,7 @@ def test_a_site_that_does_not_take_all_in_time_stays_as_it_was(world: Sites) -> 
 def test_the_time_of_the_maintenance_does_not_count_for_hold_age() -> None:
     world = Sites(NYC="ABC", SFO="DEF").build(hold_age_ns="30s")
     hold(world)
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run(seconds(100), millis(100))
     assert statuses(world["C"]) == ["UP"]
     world.lose = lambda src, batch: isinstance(batch.headers[-1], Forward)
@@ -111,10 +111,10 @@ def test_the_time_of_the_maintenance_does_not_count_for_hold_age() -> None:
     assert lost(world["C"]) == [("SFO", 1, 6)]
 
 
-def test_a_relay_that_takes_over_after_the_maintenance_knows_when_that_ended() -> None:
+def test_the_time_of_a_maintenance_does_not_count_for_hold_age_at_the_next_relay() -> None:
     world = Sites(NYC="ABC", SFO="DEF").build(hold_age_ns="30s")
     hold(world)
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run(seconds(100), millis(100))
     world.lose = lambda src, batch: isinstance(batch.headers[-1], Forward)
     online(world)
@@ -126,10 +126,10 @@ def test_a_relay_that_takes_over_after_the_maintenance_knows_when_that_ended() -
     assert world["F"].texts("c") == numbered(0, 5)
 
 
-def test_a_full_hold_ends_it_and_the_losses_are_told() -> None:
+def test_a_full_hold_ends_the_maintenance_and_the_losses_are_reported() -> None:
     world = Sites(NYC="ABC", SFO="DEF").build(hold_bytes="1M")
     hold(world)
-    world["C"].say(*["c" + "x" * 100_000] * 12)
+    world["C"].multicast(*["c" + "x" * 100_000] * 12)
     world.run(seconds(1))
     assert statuses(world["C"])[-1] == "OFFLINE"
     assert lost(world["C"]) == [("SFO", 1, 13)]
@@ -137,7 +137,7 @@ def test_a_full_hold_ends_it_and_the_losses_are_told() -> None:
 
 def test_other_orders_take_its_place(world: Sites) -> None:
     hold(world)
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.settle()
     world["A"].order("drain", "SFO", timeout_ns=seconds(5))
     world.run(seconds(2))
@@ -151,14 +151,14 @@ def test_other_orders_take_its_place(world: Sites) -> None:
     world.run(seconds(1))
     assert statuses(world["C"])[-1] == "OFFLINE"
     online(world)
-    world["C"].say("c5")
+    world["C"].multicast("c5")
     world.run(seconds(1))
     assert world["F"].texts("c")[-1] == "c5"
 
 
 def test_a_drain_with_hold_replaces_one_without(world: Sites) -> None:
     world.lose = lambda src, batch: isinstance(batch.headers[-1], Forward)
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run(millis(100))
     world["B"].order("drain", "SFO", timeout_ns=seconds(20))
     world.run(millis(100))
@@ -172,7 +172,7 @@ def test_a_drain_with_hold_replaces_one_without(world: Sites) -> None:
 
 
 @pytest.mark.parametrize(("half", "other"), [("A", "B"), ("B", "A")])
-def test_after_a_split_the_half_that_heard_the_order_is_right(world: Sites, half: str, other: str) -> None:
+def test_after_a_split_the_row_of_the_half_that_got_the_order_counts(world: Sites, half: str, other: str) -> None:
     nyc = world.sites["NYC"]
     nyc.install(["A"])
     nyc.install(["B", "C"])
@@ -180,7 +180,7 @@ def test_after_a_split_the_half_that_heard_the_order_is_right(world: Sites, half
     hold(world, half)
     nyc.install([other, *[name for name in "ABC" if name != other]])
     world.run(seconds(2))
-    world["C"].say("c0")
+    world["C"].multicast("c0")
     world.run(seconds(1))
     assert world["F"].texts("c") == []
     assert all(world[name].relay.table.sites["SFO"].paused for name in "ABC")
@@ -188,9 +188,9 @@ def test_after_a_split_the_half_that_heard_the_order_is_right(world: Sites, half
     assert world["F"].texts("c") == ["c0"]
 
 
-def test_who_leaves_does_not_wait_for_a_site_that_may_get_nothing(world: Sites) -> None:
+def test_a_leaver_does_not_wait_for_a_site_that_is_paused_or_offline(world: Sites) -> None:
     hold(world)
-    world["C"].say("c0")
+    world["C"].multicast("c0")
     world.run(millis(100))
     member = world.leave("A")
     world.run(millis(200))
@@ -201,7 +201,7 @@ def test_it_survives_the_crash_of_the_whole_site_on_disk() -> None:
     first = Holder(Disk()).found_group()
     first.relay.admin.pause(first.relay.table.sites["SFO"])
     first.wait(seconds(1))
-    first.say(b"held")
+    first.multicast(b"held")
     again = Holder(first.disk.copied(), incarnation="2").found_group()
     assert again.relay.table.sites["SFO"].paused
     assert list(again.held().values()) == [b"held"]

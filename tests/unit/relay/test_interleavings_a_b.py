@@ -11,7 +11,7 @@ from jgroups_py.model.batch import Batch
 from jgroups_py.model.outputs import MessagesLost
 from jgroups_py.model.units import millis, seconds
 from jgroups_py.protocols.relay.headers import Disseminate, SeenHeader, ViewHeader
-from tests.unit.relay.sites import Member, Sites, cut_off, numbered, told
+from tests.unit.relay.sites import Member, Sites, cut_off, numbered, reported
 
 
 @pytest.fixture
@@ -28,20 +28,20 @@ def test_a1_a_site_that_starts_cold_is_not_refused_for_ever(world: Sites) -> Non
     world.run()
     nyc.restart()
     world.run(seconds(2))
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run(seconds(2))
     assert world["F"].texts("c") == numbered(0, 5)
     assert world["F"].relay.site_news.global_view is not None
     assert world["C"].me in world["F"].relay.site_news.global_view, "the global view shows crashed members"
 
 
-def test_a2_the_surviving_half_does_not_stay_fenced_after_the_winning_half_died(world: Sites) -> None:
+def test_a2_the_surviving_half_does_not_stay_fenced_after_the_accepted_half_crashed(world: Sites) -> None:
     nyc = world.sites["NYC"]
     nyc.install(["B", "C"])
     nyc.install(["A"])                                     # A's half has the higher epoch
     world.run()
     nyc.crash("A")
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run(seconds(2))
     assert world["F"].texts("c") == numbered(0, 5)
 
@@ -59,7 +59,7 @@ def test_a3_equal_counters_in_both_halves_do_not_make_two_accepted_relays(world:
     assert sum(peer is not None for peer in peers) == 1
 
 
-def test_a4_a_fresh_singleton_does_not_fence_the_real_site(world: Sites) -> None:
+def test_a4_a_new_singleton_does_not_fence_the_relay_of_the_running_site(world: Sites) -> None:
     sfo = world.sites["SFO"]
     for _ in range(5):
         sfo.install(["D", "E", "F", "G"])
@@ -70,10 +70,10 @@ def test_a4_a_fresh_singleton_does_not_fence_the_real_site(world: Sites) -> None
     sfo.counter = high
     world.run(seconds(1))
     assert sfo.raises == 0, "the singleton raised its view although the real relay is on the bridge"
-    world["E"].say("e0")
+    world["E"].multicast("e0")
     world.run()
     assert world["C"].texts("e") == ["e0"]
-    assert newcomer.alive
+    assert newcomer.running
 
 
 def test_a5_both_halves_of_a_split_site_receive_and_acknowledge(world: Sites) -> None:
@@ -81,7 +81,7 @@ def test_a5_both_halves_of_a_split_site_receive_and_acknowledge(world: Sites) ->
     sfo.install(["D", "E"])
     sfo.install(["F", "G"])
     world.run()
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run(seconds(1))
     for name in "DEFG":
         assert world[name].texts("c") == numbered(0, 5)
@@ -89,24 +89,24 @@ def test_a5_both_halves_of_a_split_site_receive_and_acknowledge(world: Sites) ->
 
 # --- B: seen vectors, acknowledgement, trim -------------------------------------------------------------------------
 
-def test_b2_what_was_trimmed_while_a_member_was_cut_off_is_told_and_nothing_stalls() -> None:
+def test_b2_losses_of_a_member_that_was_cut_off_are_reported_and_nothing_stalls() -> None:
     world = Sites(NYC="AB", SFO="DEF").build(split_grace_ns="1s", forget_after_ns="1h")
     sfo = world.sites["SFO"]
     sfo.install(["D", "E"])
     sfo.install(["F"])
     cut_off(world, "F")
-    world["B"].say("b0", "b1", "b2")
+    world["B"].multicast("b0", "b1", "b2")
     world.run(seconds(3))                                  # the grace is over: everything is trimmed
     assert world["B"].relay.hold.messages == 0
     sfo.install(["D", "E", "F"])
     world.run(millis(100))
-    losses = told(world["F"], MessagesLost)
+    losses = reported(world["F"], MessagesLost)
     assert [(loss.first, loss.stop) for loss in losses] == [(1, 4)], "the losses were not reported to F"
-    world["B"].say("b3", "b4")
+    world["B"].multicast("b3", "b4")
     world.run(seconds(2))
     assert world["D"].texts("b") == ["b0", "b1", "b2", "b3", "b4"]
     assert world["F"].texts("b") == ["b3", "b4"], "a member that was cut off stalls"
-    assert not told(world["D"], MessagesLost)
+    assert not reported(world["D"], MessagesLost)
 
 
 def test_b3_the_relay_of_a_half_that_leaves_the_bridge_just_before_the_merge_costs_nothing(world: Sites) -> None:
@@ -114,11 +114,11 @@ def test_b3_the_relay_of_a_half_that_leaves_the_bridge_just_before_the_merge_cos
     sfo.install(["D", "E"])
     sfo.install(["F", "G"])
     world.run()
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run(seconds(1))
     f = world["F"].bridge
     world.lose = lambda src, batch: batch.dest == f        # F's half falls behind
-    world["C"].say(*numbered(5, 10))
+    world["C"].multicast(*numbered(5, 10))
     world.run(millis(100))
     cut_off(world, "F")
     world.run(seconds(2))
@@ -127,37 +127,37 @@ def test_b3_the_relay_of_a_half_that_leaves_the_bridge_just_before_the_merge_cos
     world.run(seconds(2))
     for name in "DEFG":
         assert world[name].texts("c") == numbered(0, 10)
-        assert not told(world[name], MessagesLost)
+        assert not reported(world[name], MessagesLost)
 
 
 def test_b4_what_a_new_relay_reports_as_seen_is_no_more_than_may_be_acknowledged(world: Sites) -> None:
     world["E"].group.hand_over = lambda batch: None             # the backup of SFO confirms nothing
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run(millis(300))
     world.sites["NYC"].crash("A")                          # B takes over and asks
     world.run(millis(300))
     assert world["B"].relay.hold.messages == 5, "SEEN was taken for an acknowledgement"
 
 
-def test_b5_relay_and_backup_of_the_receiver_die_after_acknowledging_and_nothing_stalls(world: Sites) -> None:
-    world["C"].say(*numbered(0, 5))
+def test_b5_relay_and_backup_of_the_receiver_crash_after_acknowledging_and_nothing_stalls(world: Sites) -> None:
+    world["C"].multicast(*numbered(0, 5))
     world.run(seconds(1))
     sfo = world.sites["SFO"]
-    sfo.members["D"].alive = False
+    sfo.members["D"].running = False
     world.leave_bridge(sfo.members["D"], "crashed")
     sfo.crash("E")
     sfo.install(["F", "G"])
-    world["C"].say(*numbered(5, 10))
+    world["C"].multicast(*numbered(5, 10))
     world.run(seconds(2))
     assert world["F"].texts("c") == world["G"].texts("c") == numbered(0, 10)
 
 
 def test_b6_a_receiving_site_that_restarts_as_a_whole_goes_on_from_base(world: Sites) -> None:
-    world["C"].say(*numbered(0, 10))
+    world["C"].multicast(*numbered(0, 10))
     world.run(seconds(1))
     world.sites["SFO"].restart()
     world.run(seconds(1))
-    world["C"].say(*numbered(10, 20))
+    world["C"].multicast(*numbered(10, 20))
     world.run(seconds(2))
     got = world["F"].texts("c")
     assert got[-10:] == numbered(10, 20)
@@ -166,7 +166,7 @@ def test_b6_a_receiving_site_that_restarts_as_a_whole_goes_on_from_base(world: S
 
 def test_b7_a_joiner_takes_its_vector_from_sync_not_from_what_arrives_first(world: Sites) -> None:
     for at in range(0, 10, 2):
-        world["C"].say(*numbered(at, at + 2))
+        world["C"].multicast(*numbered(at, at + 2))
         if at == 4:
             world.sites["NYC"].flush()
             world.sites["SFO"].add("H")
@@ -188,7 +188,7 @@ def test_b8_a_dissemination_of_the_old_relay_in_the_new_view_is_ignored(world: S
 def test_b9_a_late_replay_after_the_origin_left_is_not_delivered_again(world: Sites) -> None:
     acks = {"lost": True}
     world.lose = lambda src, batch: acks["lost"] and isinstance(batch.headers[-1], SeenHeader)
-    world["C"].say(*numbered(0, 3))
+    world["C"].multicast(*numbered(0, 3))
     world.run(millis(200))
     world.sites["NYC"].crash("C")
     world.run(seconds(30))
@@ -198,16 +198,16 @@ def test_b9_a_late_replay_after_the_origin_left_is_not_delivered_again(world: Si
     assert world["F"].texts("c") == numbered(0, 3)
 
 
-def test_b10_holes_are_asked_for_in_a_bounded_way(world: Sites) -> None:
+def test_b10_requests_for_holes_are_bounded(world: Sites) -> None:
     lost = {"on": True}
     d = world["D"].bridge
     world.lose = lambda src, batch: lost["on"] and batch.dest == d and bool(batch.payloads)
-    world["C"].say("c0")
+    world["C"].multicast("c0")
     world.sites["NYC"].flush()
     world.settle()
     lost["on"] = False
     for number in range(1, 200):
-        world["C"].say(f"c{number}")
+        world["C"].multicast(f"c{number}")
     world.run(seconds(2))
     assert world["F"].texts("c") == numbered(0, 200)
     assert not world["D"].relay.disseminator.in_flight.get(world["C"].me), "the relay buffers what is ahead"

@@ -14,7 +14,7 @@ from jgroups_py.model.outputs import MessagesLost, StateAdvised, Unreachable
 from jgroups_py.model.units import millis, seconds
 from jgroups_py.protocols.relay.headers import Disseminate, Numbered, SiteUnicast, SiteUnicastSeen
 from jgroups_py.protocols.relay.sites.table import Book
-from tests.unit.relay.sites import Site, Sites, cut_off, lost, numbered, statuses, told
+from tests.unit.relay.sites import Site, Sites, cut_off, lost, numbered, reported, statuses
 
 
 @pytest.fixture
@@ -24,12 +24,12 @@ def world() -> Sites:
 
 # --- C: holders and hand-over ---------------------------------------------------------------------------------------
 
-def test_c1_batches_known_only_to_one_half_are_offered_and_sent_after_the_merge(world: Sites) -> None:
+def test_c1_batches_held_by_one_half_only_are_sent_after_the_merge(world: Sites) -> None:
     nyc = world.sites["NYC"]
     nyc.install(["A", "C"])
     nyc.install(["B"])                                     # B's half wins, A is fenced
     world.run()
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run()
     nyc.crash("C")
     nyc.install(["B", "A"])
@@ -39,7 +39,7 @@ def test_c1_batches_known_only_to_one_half_are_offered_and_sent_after_the_merge(
 
 def test_c3_a_member_that_is_second_no_more_keeps_its_hold(world: Sites) -> None:
     world.lose = lambda src, batch: True
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run(millis(50))
     world.sites["NYC"].install(["A", "C", "B"])
     assert world["B"].relay.hold.messages == 5
@@ -50,23 +50,23 @@ def test_c4_a_batch_whose_only_holder_is_cut_off_is_awaited_not_declared_lost(wo
     nyc.install(["A", "C"])
     nyc.install(["B"])
     world.run()
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run(seconds(10))
     nyc.install(["B", "A", "C"])
     world.run(seconds(2))
     assert world["F"].texts("c") == numbered(0, 5)
-    assert not told(world["F"], MessagesLost)
+    assert not reported(world["F"], MessagesLost)
 
 
-def test_c4_what_nobody_holds_is_lost_once_its_origin_is_gone_for_good_and_stays_so() -> None:
+def test_c4_what_no_member_holds_is_lost_when_its_origin_is_gone_for_good_and_stays_lost() -> None:
     world = Sites(NYC="ABC", SFO="DE").build(lost_after_ns="5s", split_grace_ns="1s")
     nyc = world.sites["NYC"]
-    world["C"].say("c0")
+    world["C"].multicast("c0")
     world.run(seconds(2))
     nyc.install(["A", "B"])
     nyc.install(["C"])
     cut_off(world, "C")
-    world["C"].say("c1", "c2")
+    world["C"].multicast("c1", "c2")
     world.run(millis(50))
     for name in "AB":                                      # c3 got to A and B, c1 and c2 did not
         world[name].relay.numbering.numbered(Numbered(4), Batch(world["C"].me, None, (b"c3",)))
@@ -84,11 +84,11 @@ def test_c4_what_nobody_holds_is_lost_once_its_origin_is_gone_for_good_and_stays
 
 def test_c5_a_loss_is_for_one_site_and_what_it_had_seen_is_acknowledged_not_lost() -> None:
     world = Sites(NYC="ABC", SFO="DE", LON="XY").build()
-    world["C"].say("c0", "c1")
+    world["C"].multicast("c0", "c1")
     world.run(seconds(1))
     cut_off(world, "D")
     cut_off(world, "X")
-    world["C"].say("c2", "c3", "c4")
+    world["C"].multicast("c2", "c3", "c4")
     world.run(millis(100))
     world["A"].order("offline", "SFO")
     world.run(seconds(1))
@@ -104,7 +104,7 @@ def test_c6_the_site_table_outlives_the_relay(world: Sites) -> None:
     cut_off(world, "D")
     world.run(seconds(11))
     assert statuses(world["B"]) == ["UP", "DOWN"]
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run(millis(100))
     world.sites["NYC"].crash("A")
     world.run(seconds(5))
@@ -115,26 +115,26 @@ def test_c6_the_site_table_outlives_the_relay(world: Sites) -> None:
     assert world["F"].texts("c") == numbered(0, 5)
 
 
-def test_c7_a_site_never_heard_of_starts_at_the_current_numbers() -> None:
+def test_c7_a_new_site_starts_at_the_current_numbers() -> None:
     world = Sites(NYC="ABC").build()
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run()
     world.sites["SFO"] = Site(world, "SFO", "DE", {})
     world.run(seconds(1))
-    world["C"].say(*numbered(5, 8))
+    world["C"].multicast(*numbered(5, 8))
     world.run(seconds(1))
     assert world["E"].texts("c") == numbered(5, 8)
 
 
 # --- D: failover and leave ------------------------------------------------------------------------------------------
 
-def test_d1_a_failover_does_not_wait_for_a_dead_third_site() -> None:
+def test_d1_a_failover_does_not_wait_for_a_third_site_that_is_down() -> None:
     world = Sites(NYC="ABC", SFO="DE", LON="XY").build()
     for name in "XY":
-        world.sites["LON"].members[name].alive = False
+        world.sites["LON"].members[name].running = False
     world.leave_bridge(world["X"], "crashed")
     world.sites["NYC"].crash("A")
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run(millis(500))
     assert world["E"].texts("c") == numbered(0, 5)
 
@@ -142,16 +142,16 @@ def test_d1_a_failover_does_not_wait_for_a_dead_third_site() -> None:
 def test_d2_what_is_sent_after_goodbye_is_forwarded_by_the_successor(world: Sites) -> None:
     world.leave("A")
     world.run(millis(50))
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run(millis(50))
     world.sites["NYC"].crash("A")
     world.run(seconds(2))
     assert world["F"].texts("c") == numbered(0, 5)
 
 
-def test_d2_a_leaving_relay_does_not_wait_for_ever_for_a_site_that_is_away(world: Sites) -> None:
+def test_d2_a_leaving_relay_does_not_wait_for_ever_for_a_site_that_is_down(world: Sites) -> None:
     world.lose = lambda src, batch: True
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     member = world.leave("A")
     world.run(seconds(4))
     assert member.ready_to_leave
@@ -170,21 +170,21 @@ def test_e1_after_unreachable_later_unicasts_arrive_and_late_copies_are_dropped(
         return False
 
     world.lose = lose
-    world["C"].write(world["F"].me, "first")
+    world["C"].unicast(world["F"].me, "first")
     world.run(seconds(32))                                 # unicast_timeout
-    assert [t.dest for t in told(world["C"], Unreachable)] == [world["F"].me]      # type: ignore[attr-defined]
+    assert [t.dest for t in reported(world["C"], Unreachable)] == [world["F"].me]      # type: ignore[attr-defined]
     hold["on"] = False
-    world["C"].write(world["F"].me, "second")
+    world["C"].unicast(world["F"].me, "second")
     world.run(seconds(1))
     world.on_bridge.append(kept[0])                        # type: ignore[arg-type]
     world.run(seconds(1))
     assert [payload for _, payload in world["F"].unicasts] == [b"second"]
 
 
-def test_e2_lost_acknowledgements_of_unicasts_double_nothing(world: Sites) -> None:
+def test_e2_lost_acknowledgements_duplicate_no_unicast(world: Sites) -> None:
     lost = {"on": True}
     world.lose = lambda src, batch: lost["on"] and isinstance(batch.headers[-1], SiteUnicastSeen)
-    world["C"].write(world["F"].me, "once")
+    world["C"].unicast(world["F"].me, "once")
     world.run(seconds(3))
     lost["on"] = False
     world.run(seconds(2))
@@ -193,8 +193,8 @@ def test_e2_lost_acknowledgements_of_unicasts_double_nothing(world: Sites) -> No
 
 
 def test_e3_routing_goes_by_address_not_by_class(world: Sites) -> None:
-    world["C"].write(world["F"].me, "plain address of a remote member")
-    world["C"].write(ProxyUUID(world["B"].me, None, "SFO"), "proxy of a local member")
+    world["C"].unicast(world["F"].me, "plain address of a remote member")
+    world["C"].unicast(ProxyUUID(world["B"].me, None, "SFO"), "proxy of a local member")
     world.run()
     assert [payload for _, payload in world["F"].unicasts] == [b"plain address of a remote member"]
     assert [payload for _, payload in world["B"].unicasts] == [b"proxy of a local member"]
@@ -204,7 +204,7 @@ def test_e4_the_source_on_the_wire_is_the_relay(world: Sites) -> None:
     seen = []
     original = world["D"].group.hand_over
     world["D"].group.hand_over = lambda batch: (seen.append(batch), original(batch))
-    world["C"].say("c0")
+    world["C"].multicast("c0")
     world.run()
     sources = [batch.src for batch in seen if batch.headers and isinstance(batch.headers[-1], Disseminate)]
     assert sources == [world["D"].me]
@@ -212,11 +212,11 @@ def test_e4_the_source_on_the_wire_is_the_relay(world: Sites) -> None:
 
 
 def test_e5_a_member_that_reconnects_is_a_new_origin_and_its_numbers_are_not_dropped(world: Sites) -> None:
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run()
     world.sites["NYC"].crash("C")
     again = world.sites["NYC"].add("C")
-    again.say(*numbered(5, 8))
+    again.multicast(*numbered(5, 8))
     world.run(seconds(1))
     assert world["F"].texts("c") == numbered(0, 8)
 
@@ -231,13 +231,13 @@ def test_e6_unreliable_multicasts_are_not_numbered_and_oob_ones_keep_their_order
 
 
 @pytest.mark.parametrize("why", ["DOWN", "OFFLINE", "too many", "too late"])
-def test_e2_a_unicast_that_is_given_up_is_told_once(world: Sites, why: str) -> None:
+def test_e2_a_unicast_that_is_given_up_is_reported_once(world: Sites, why: str) -> None:
     c, far = world["C"], world["F"].me
     world.lose = lambda src, batch: isinstance(batch.headers[-1], (SiteUnicast, SiteUnicastSeen))
     if why == "too many":
         c.relay.unicast_router.config = attrs.evolve(c.relay.config, max_unicasts=1)
-    c.write(far, "held")
-    assert not told(c, Unreachable)
+    c.unicast(far, "held")
+    assert not reported(c, Unreachable)
     match why:
         case "DOWN":
             cut_off(world, "D")
@@ -246,10 +246,10 @@ def test_e2_a_unicast_that_is_given_up_is_told_once(world: Sites, why: str) -> N
             world["A"].order("offline", "SFO")
             world.run(millis(500))
         case "too many":
-            c.write(far, "one more")
+            c.unicast(far, "one more")
         case "too late":
             world.run(seconds(31), millis(50))
-    assert [notice.dest for notice in told(c, Unreachable)] == [far]
+    assert [notice.dest for notice in reported(c, Unreachable)] == [far]
 
 
 # --- F: views, limits, ledger -----------------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ def test_f2_a_link_slower_than_the_sender_costs_messages_or_where_asked_for_time
         world = Sites(NYC="AB", SFO="DE").build(hold_bytes="1M", on_full=on_full, split_grace_ns="1s", hold_age_ns="9m")
         world.lose = lambda src, batch: bool(batch.payloads)
         for number in range(60):
-            world["B"].say(str(number).ljust(30_000))
+            world["B"].multicast(str(number).ljust(30_000))
             world.run(millis(50))
         assert ("OFFLINE" in statuses(world["B"])) is ends_offline
         assert (world["B"].stack.pending_bytes() > 0) is not ends_offline
@@ -283,8 +283,8 @@ def test_f3_a_half_without_a_bridge_has_limits_too_and_the_other_half_is_not_bou
     nyc.install(["A", "B"])
     world.run(seconds(1))
     for number in range(60):
-        world["C"].say(str(number).ljust(30_000))
-        world["B"].say(f"b{number}")
+        world["C"].multicast(str(number).ljust(30_000))
+        world["B"].multicast(f"b{number}")
         world.run(millis(50))
     assert statuses(world["C"])[-1] == "OFFLINE"
     assert world["C"].relay.hold.nbytes <= 1 << 20
@@ -298,15 +298,15 @@ def test_f3_a_half_without_a_bridge_has_limits_too_and_the_other_half_is_not_bou
     assert ledger.lost > 0
 
 
-def test_f4_what_only_the_dead_had_counts_once_the_other_site_shows_that_it_has_it(world: Sites) -> None:
+def test_f4_messages_of_crashed_members_count_when_the_other_site_shows_that_it_has_them(world: Sites) -> None:
     c = world["C"].me
-    world["C"].say("c0")
+    world["C"].multicast("c0")
     _, batch = world.sites["NYC"].sent.popleft()
     world["A"].receive(batch)                                 # nobody else in NYC got it
     world.run(millis(3), millis(1))
     world.sites["NYC"].sent.clear()
     for name in "AC":
-        world[name].alive = False
+        world[name].running = False
         world.leave_bridge(world[name], "crashed")
     world.sites["NYC"].install(["B"])
     world.run(seconds(2))
@@ -315,13 +315,13 @@ def test_f4_what_only_the_dead_had_counts_once_the_other_site_shows_that_it_has_
     assert world["B"].relay.table.sites["SFO"].book(c, 1) == Book(1, 1, 0, 0)
 
 
-def test_f6_a_site_back_from_offline_gets_what_comes_from_now_on_and_is_told_to_ask_for_a_state(world: Sites) -> None:
+def test_f6_a_site_back_from_offline_gets_later_messages_and_is_advised_to_request_a_state(world: Sites) -> None:
     world["A"].order("offline", "SFO")
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run(seconds(1))
     world["A"].order("online", "SFO")
-    world["C"].say("c5")
+    world["C"].multicast("c5")
     world.run(seconds(1))
     assert world["F"].texts("c") == ["c5"]
     assert lost(world["F"]) == [(None, 1, 6)]
-    assert [advised.site for advised in told(world["D"], StateAdvised)] == ["NYC"]
+    assert [advised.site for advised in reported(world["D"], StateAdvised)] == ["NYC"]

@@ -19,7 +19,7 @@ BOB = address("bob")
 
 def test_a_member_connects_only_when_its_journal_is_read():
     first = holder()
-    first.say(b"one")
+    first.multicast(b"one")
     again = Holder(first.disk.copied(), incarnation="2")
     opened = again.outputs[0]
     assert again.ground.connected == ["demo"]
@@ -29,7 +29,7 @@ def test_a_member_connects_only_when_its_journal_is_read():
 
 def test_without_hold_dir_nothing_is_written_and_connect_is_not_kept_back():
     plain = holder(hold_dir="")
-    plain.say(b"one")
+    plain.multicast(b"one")
     assert plain.ground.connected == ["demo"]
     assert not plain.disk.files
     assert "journal_bytes" not in plain.relay.stats()
@@ -74,14 +74,14 @@ def test_files_that_are_no_segments_are_ignored():
 def test_a_batch_is_written_before_it_is_delivered():
     member = holder()
     member.outputs.clear()
-    member.say(b"one")
+    member.multicast(b"one")
     kinds = [type(output) for output in member.outputs]
     assert kinds.index(AppendSegment) < kinds.index(Deliver)
 
 
 def test_everything_held_comes_back_with_its_numbers_flags_and_age():
     first = holder()
-    first.say(b"mine")
+    first.multicast(b"mine")
     first.receive(BOB, 5, b"five", b"six")
     first.wait(seconds(100))
     again = holder(first.disk.copied(), incarnation="2", now_ns=seconds(3))
@@ -94,9 +94,9 @@ def test_everything_held_comes_back_with_its_numbers_flags_and_age():
 
 def test_what_was_restored_comes_back_again_and_once():
     first = holder()
-    first.say(b"one", b"two")
+    first.multicast(b"one", b"two")
     second = holder(first.disk.copied(), incarnation="2")
-    second.say(b"three")
+    second.multicast(b"three")
     third = holder(second.disk.copied(), incarnation="3")
     assert third.held() == {(first.me, 1): b"one", (first.me, 2): b"two", (second.me, 1): b"three"}
 
@@ -120,7 +120,7 @@ def age_ns(member: Holder, origin: Address) -> int:
     return member.stack.now_ns - member.relay.hold.batches[origin][0].since_ns
 
 
-def test_a_held_batch_grows_older_in_every_life_of_its_holder_and_not_in_between():
+def test_the_age_of_a_held_batch_rises_while_its_holder_runs_and_not_between_its_runs():
     member = holder()
     member.receive(BOB, 1, b"old")
     for life in range(2, 6):
@@ -149,7 +149,7 @@ def test_what_reaches_hold_age_over_several_lives_is_declared_lost_by_range_and_
     assert member.relay.table.sites["SFO"].status == DOWN, "held for"
     member.wait(seconds(110))
     assert member.relay.table.sites["SFO"].status == OFFLINE
-    assert [(loss.origin, loss.first, loss.stop, loss.dest_site) for loss in member.told(MessagesLost)] == [
+    assert [(loss.origin, loss.first, loss.stop, loss.dest_site) for loss in member.outputs_of(MessagesLost)] == [
         (BOB, 1, 14, "SFO")]
     book = member.relay.reports.ledger()["SFO"][BOB]
     assert (book.numbered, book.acknowledged, book.held, book.lost) == (13, 0, 0, 13)
@@ -198,10 +198,10 @@ def test_a_clock_that_lags_is_set_forward_once():
 
 # --- damage ---------------------------------------------------------------------------------------------------------
 
-def test_a_damaged_journal_gives_what_its_checksums_vouch_for_and_says_so():
+def test_of_a_damaged_journal_the_records_with_right_checksums_are_restored_and_the_damage_is_logged():
     first = holder()
     for text in (b"one", b"two", b"three"):
-        first.say(text)
+        first.multicast(text)
     disk = first.disk.copied()
     (name,) = disk.files
     del disk.files[name][-2:]
@@ -218,7 +218,7 @@ def test_a_damaged_journal_gives_what_its_checksums_vouch_for_and_says_so():
 def test_a_journal_cut_at_any_byte_gives_a_prefix():
     first = holder()
     for text in (b"one", b"two", b"three"):
-        first.say(text)
+        first.multicast(text)
     (name,) = first.disk.files
     whole = [(first.me, number) for number in (1, 2, 3)]
     for cut in range(len(first.disk.files[name])):
@@ -247,7 +247,7 @@ def test_a_hole_is_given_up_soon_if_all_holders_are_back():
     assert tuple(again.relay.table.sites["SFO"].lost[BOB]) == ((3, 5),)
 
 
-def test_a_holder_that_has_not_come_back_is_remembered_through_another_crash():
+def test_a_holder_that_is_absent_stays_in_the_journal_through_another_crash():
     again = with_a_hole("B", "C")
     assert sorted(again.relay.journal.absent) == ["B", "C"]
     third = Holder(again.disk.copied(), incarnation="3").found_group("C")
@@ -263,7 +263,7 @@ def test_a_hole_waits_for_holders_that_start_late_as_long_as_the_rest_can_be_sen
     assert tuple(again.relay.table.sites["SFO"].lost[BOB]) == ((3, 5),)
 
 
-def test_a_relay_whose_disk_is_empty_learns_from_its_members_who_held_before():
+def test_a_relay_with_an_empty_disk_takes_the_list_of_holders_from_its_members():
     journal = Holder(Disk()).found_group("B").relay.journal
     journal.add_holders(())
     assert not journal.has_holders, "holders were added though no journal names any"

@@ -9,10 +9,10 @@ from tests.unit.relay.journal_disk import Holder, address, holder
 BOB = address("bob")
 
 
-def test_late_failures_of_what_was_under_way_do_not_put_off_the_next_try():
+def test_late_failures_of_earlier_writes_do_not_delay_the_next_attempt():
     member = holder()
     member.disk.broken = "no space left on device"
-    member.say(b"one")
+    member.multicast(b"one")
     member.disk.broken = ""
     member.wait(RETRY_NS * 2 // 3)
     member.notify(JournalFailed("input/output error"))         # of something begun before the first failure
@@ -24,7 +24,7 @@ def test_late_failures_of_what_was_under_way_do_not_put_off_the_next_try():
 
 def test_after_a_restart_the_numbers_go_on_behind_what_is_held():
     first = holder()
-    first.say(b"one", b"two")
+    first.multicast(b"one", b"two")
     first.receive(BOB, 5, b"five", b"six")
     again = Holder(first.disk.copied(), incarnation="2")
     assert again.relay.numbering.numbers == {first.me: 3, BOB: 7}

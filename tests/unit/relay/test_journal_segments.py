@@ -25,7 +25,7 @@ def small_segments(monkeypatch):
 def test_segments_that_nothing_is_held_of_are_removed(small_segments):
     member = holder()
     for _ in range(40):
-        member.say(bytes(200))
+        member.multicast(bytes(200))
     assert len(member.disk.files) > 4
     member.trim({member.me: 41}, site_row("SFO", {member.me: 41}))
     assert len(member.disk.files) == 1
@@ -36,7 +36,7 @@ def test_one_old_message_does_not_keep_the_segments_after_it(small_segments):
     member = holder()
     member.receive(EVE, 1, b"precious")
     for _ in range(200):
-        member.say(bytes(200))
+        member.multicast(bytes(200))
         numbers = {member.me: member.relay.numbering.next_number}
         member.trim(numbers, site_row("SFO", numbers))
     member.wait(seconds(1))
@@ -45,7 +45,7 @@ def test_one_old_message_does_not_keep_the_segments_after_it(small_segments):
 
 
 @pytest.mark.parametrize("sync", ["none", "interval", "every"])
-def test_whatever_is_said_trimmed_and_synced_the_disk_has_what_is_held_and_not_much_more(small_segments, sync):
+def test_after_any_multicasts_trims_and_syncs_the_disk_has_what_is_held_and_not_much_more(small_segments, sync):
     for seed in range(12):
         rng = Random(seed)
         member = holder(hold_sync=sync, hold_sync_interval_ns="50ms")
@@ -55,7 +55,7 @@ def test_whatever_is_said_trimmed_and_synced_the_disk_has_what_is_held_and_not_m
             origin = rng.choice(list(ends))
             payloads = [rng.randbytes(rng.choice((1, 20, 150))) for _ in range(rng.randint(1, 4))]
             if origin == member.me:
-                member.say(*payloads)
+                member.multicast(*payloads)
             else:
                 member.receive(origin, ends[origin], *payloads)
             ends[origin] += len(payloads)
@@ -83,10 +83,10 @@ def test_whatever_is_said_trimmed_and_synced_the_disk_has_what_is_held_and_not_m
 def test_every_holds_batches_back_from_other_sites_until_the_disk_has_them():
     member = holder(hold_sync="every")
     member.disk.lazy = True
-    member.say(b"one", b"two")
+    member.multicast(b"one", b"two")
     assert member.relay.journal.unsynced(member.me) == 1
     member.wait(0)
-    member.say(b"three")
+    member.multicast(b"three")
     assert member.relay.journal.unsynced(member.me) == 1
     member.finish_sync()
     assert member.relay.journal.unsynced(member.me) == 3       # what came during the sync waits for the next one
@@ -96,15 +96,15 @@ def test_every_holds_batches_back_from_other_sites_until_the_disk_has_them():
     assert member.delivered == [b"one", b"two", b"three"]      # local delivery never waited
 
 
-def test_many_batches_share_a_sync_and_none_is_asked_for_while_one_is_under_way():
+def test_many_batches_share_a_sync_of_the_disk_and_none_is_requested_while_one_is_under_way():
     member = holder(hold_sync="every")
     member.wait(0)
     member.disk.lazy = True
     for text in (b"one", b"two", b"three"):
-        member.say(text)
+        member.multicast(text)
     member.wait(millis(10))
     assert len(member.disk.syncs) == 1
-    member.say(b"four")
+    member.multicast(b"four")
     member.wait(millis(10))
     assert len(member.disk.syncs) == 1
 
@@ -113,7 +113,7 @@ def test_interval_syncs_that_often_and_holds_nothing_back():
     member = holder(hold_sync="interval", hold_sync_interval_ns="200ms")
     member.wait(seconds(1))
     member.disk.lazy = True
-    member.say(b"one")
+    member.multicast(b"one")
     assert member.relay.journal.unsynced(member.me) is None
     member.wait(millis(199))
     assert not member.disk.syncs
@@ -125,7 +125,7 @@ def test_none_never_syncs():
     member = holder()
     member.disk.lazy = True
     for _ in range(5):
-        member.say(b"one")
+        member.multicast(b"one")
         member.wait(seconds(10))
     assert not member.disk.syncs
 
@@ -137,7 +137,7 @@ def test_a_moved_batch_leaves_its_old_segment_only_when_its_copy_is_synced(small
     for number in range(1, 8):
         member.receive(EVE, number, b"precious")
         for _ in range(8):
-            member.say(bytes(200))
+            member.multicast(bytes(200))
         numbers = {member.me: member.relay.numbering.next_number}
         member.trim(numbers, site_row("SFO", numbers))
     member.wait(seconds(2))
@@ -149,11 +149,11 @@ def test_a_moved_batch_leaves_its_old_segment_only_when_its_copy_is_synced(small
 
 # --- failures --------------------------------------------------------------------------------------------------------
 
-def test_a_disk_that_fails_is_told_once_and_the_member_goes_on():
+def test_a_disk_that_fails_is_reported_once_and_the_member_goes_on():
     member = holder()
     member.disk.broken = "no space left on device"
-    member.say(b"one")
-    member.say(b"two")
+    member.multicast(b"one")
+    member.multicast(b"two")
     member.wait(seconds(60))
     assert member.durability == ["no space left on device"]
     assert member.delivered == [b"one", b"two"]
@@ -164,12 +164,12 @@ def test_a_disk_that_fails_is_told_once_and_the_member_goes_on():
 @pytest.mark.parametrize("sync", ["none", "interval", "every"])
 def test_what_the_disk_missed_is_written_once_it_works(sync):
     member = holder(hold_sync=sync)
-    member.say(b"one")
+    member.multicast(b"one")
     member.disk.broken = "no space left on device"
-    member.say(b"two")
+    member.multicast(b"two")
     member.receive(BOB, 7, b"seven")
     member.disk.broken = ""
-    member.say(b"three")
+    member.multicast(b"three")
     member.wait(seconds(11))
     assert member.durability == ["no space left on device", ""]
     assert holder(member.disk.copied(), incarnation="2").held() == member.held()
@@ -180,7 +180,7 @@ def test_all_is_well_again_only_when_everything_missed_is_written(small_segments
     member = holder(hold_sync="interval", hold_sync_interval_ns="1ms")
     member.disk.broken = "no space left on device"
     for _ in range(20):
-        member.say(bytes(200))
+        member.multicast(bytes(200))
     member.disk.broken = ""
     member.wait(seconds(10) + millis(2))
     assert member.durability == ["no space left on device"]        # steps of moving are 5 ms apart, syncs 1 ms
@@ -192,10 +192,10 @@ def test_all_is_well_again_only_when_everything_missed_is_written(small_segments
 def test_a_failed_disk_holds_nothing_back():
     member = holder(hold_sync="every")
     member.disk.lazy = True
-    member.say(b"one")
+    member.multicast(b"one")
     assert member.relay.journal.unsynced(member.me) == 1
     member.disk.broken = "input/output error"
-    member.say(b"two")
+    member.multicast(b"two")
     assert member.relay.journal.unsynced(member.me) is None
 
 
@@ -208,7 +208,7 @@ def test_what_a_failed_disk_may_not_have_kept_is_written_once_more(sync, monkeyp
     member.receive(EVE, 1, bytes(1500))
     member.wait(millis(1500))                                     # a sync is under way for this file,
     member.receive(BOB, 1, bytes(1500))                              # not for this one,
-    member.say(bytes(1500))                                       # nor for the newest
+    member.multicast(bytes(1500))                                       # nor for the newest
     member.notify(JournalFailed("input/output error"))
     unsure = [member.me] if sync == "none" else [EVE, BOB, member.me]
     assert sorted(member.relay.journal.missed.spans) == sorted(unsure)
@@ -224,7 +224,7 @@ def test_a_second_failure_of_a_disk_that_failed_changes_nothing():
     """What was under way when it failed fails too: that is no failure of what is tried next."""
     member = holder(hold_sync="every")
     member.disk.lazy = True
-    member.say(b"one")
+    member.multicast(b"one")
     member.notify(JournalFailed("input/output error"))
     member.wait(seconds(9))
     member.notify(JournalFailed("the sync of then failed too"))
@@ -236,8 +236,8 @@ def test_a_second_failure_of_a_disk_that_failed_changes_nothing():
 def test_segments_are_removed_from_a_full_disk_too(small_segments):
     member = holder()
     for _ in range(40):
-        member.say(bytes(200))
+        member.multicast(bytes(200))
     member.disk.broken = "no space left on device"
-    member.say(b"x")
+    member.multicast(b"x")
     member.trim({member.me: 41}, site_row("SFO", {member.me: 41}))
     assert len(member.disk.files) <= 1

@@ -44,8 +44,8 @@ def founder(world: Sites, site: str, name: str) -> Member:
 
 def test_a_founder_that_leads_the_merged_group_forwards_what_the_others_multicast() -> None:
     world = sites(NYC="BC")
-    world["B"].say("b0", "b1")
-    world["C"].say("c0")
+    world["B"].multicast("b0", "b1")
+    world["C"].multicast("c0")
     world.run(seconds(1))
     founder(world, "NYC", "X")
     world.sites["NYC"].install(["X", "B", "C"])
@@ -53,21 +53,21 @@ def test_a_founder_that_leads_the_merged_group_forwards_what_the_others_multicas
     world.sites["SFO"] = Group(world, "SFO", "DE", {})
     world.run(seconds(1))
     for name in "BCX":
-        world[name].say(f"{name} to all")
+        world[name].multicast(f"{name} to all")
     world.run(seconds(1))
     assert sorted(payload.decode() for _, payload in world["E"].got) == ["B to all", "C to all", "X to all"]
     assert lost(world["B"]) == lost(world["E"]) == []
     assert world["X"].relay.reports.ledger()["SFO"][world["B"].me].numbered == 1, "earlier messages count as owed"
 
 
-def test_have_says_what_was_numbered_when_the_view_began_and_nothing_of_our_own_counts_as_heard() -> None:
+def test_have_reports_how_far_the_own_sites_origins_were_when_the_view_began() -> None:
     world = sites(NYC="BC")
-    world["B"].say("b0", "b1")
+    world["B"].multicast("b0", "b1")
     world.run(seconds(1))
     founder(world, "NYC", "X")
     nyc = world.sites["NYC"]
     nyc.install(["X", "B", "C"])
-    world["B"].say("b2")                                   # before X has the answers
+    world["B"].multicast("b2")                                   # before X has the answers
     world.run(millis(100))
     relay = world["X"].relay
     assert relay.numbering.ends == {world["B"].me: 3}
@@ -83,7 +83,7 @@ def test_a_hole_of_a_present_origin_is_declared_lost_at_both_sites_and_what_foll
     world = sites({"lost_after_ns": seconds(5), "split_grace_ns": seconds(1)}, NYC="ABC", SFO="DE")
     world.run(seconds(1))
     world.lose = lambda src, batch: True
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run(millis(200))
     for member in world.sites["NYC"].members.values():     # whatever the reason: all copies of two of them are gone
         hold, me = member.relay.hold, world["C"].me
@@ -118,29 +118,29 @@ def test_a_hole_waits_its_full_time_though_another_one_was_there_before() -> Non
 
 # --- what of other sites' messages is meant for whom (A6, A8) ---------------------------------------------------------
 
-def test_a_founder_that_merges_is_not_told_of_losses_from_before_it_started() -> None:
+def test_no_losses_from_before_its_start_are_reported_to_a_founder_that_merges() -> None:
     world = sites(NYC="BC", SFO="DE")
-    world["D"].say("d0", "d1", "d2")
+    world["D"].multicast("d0", "d1", "d2")
     world.run(seconds(1))
     world.without_bridge = "X"                              # it meets no other site before it merges
     founder(world, "NYC", "X")
     world.sites["NYC"].install(["B", "C", "X"])
     world.run(seconds(1))
-    world["D"].say("d3")
+    world["D"].multicast("d3")
     world.run(seconds(1))
     assert (world["X"].texts("d"), lost(world["X"])) == (["d3"], [])
 
 
-def test_a_member_that_had_met_the_site_is_told_of_what_it_missed_before_the_merge() -> None:
+def test_losses_before_a_merge_are_reported_to_a_member_for_which_the_site_was_meant() -> None:
     world = sites({"split_grace_ns": seconds(1)}, NYC="BCX", SFO="DE")
     world.without_bridge = "X"
     nyc = world.sites["NYC"]
     nyc.install(["B", "C"])
     nyc.install(["X"])
-    world["D"].say("d0", "d1", "d2")
+    world["D"].multicast("d0", "d1", "d2")
     world.run(seconds(3))
     nyc.install(["B", "C", "X"])
-    world["D"].say("d3")
+    world["D"].multicast("d3")
     world.run(seconds(3))
     assert (world["X"].texts("d"), lost(world["X"])) == (["d3"], [(None, 1, 4)])
 
@@ -151,7 +151,7 @@ def test_what_a_third_member_has_is_wanted_too_where_neither_relay_nor_member_ha
     world.sites["NYC"] = Group(world, "NYC", "A", {"split_grace_ns": seconds(3)})
     world.run(millis(200))
     world.lose = lambda src, batch: True                   # A has met SFO, and gets nothing from it
-    world["D"].say("d0")
+    world["D"].multicast("d0")
     world.run(millis(200))
     nyc = world.sites["NYC"]
     world.leave_bridge(world["A"], "cut off")
@@ -170,20 +170,20 @@ def test_what_a_third_member_has_is_wanted_too_where_neither_relay_nor_member_ha
     world.join_bridge(world["C"])
     world.run(seconds(5))
     assert world["A"].texts("d") == ["d0"] or lost(world["A"]) == [(None, 1, 2)]
-    world["D"].say("d1")
+    world["D"].multicast("d1")
     world.run(seconds(1))
     assert all(world[name].texts("d")[-1] == "d1" for name in "ABC")
     assert world["D"].relay.hold.messages == 0, "D cannot trim, since A did not confirm"
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_what_was_refused_in_one_epoch_is_said_again_before_the_first_forward_of_the_next(asked: bool) -> None:
+def test_a_base_that_was_refused_in_one_epoch_is_sent_again_before_the_first_forward_of_the_next(asked: bool) -> None:
     world = sites({"split_grace_ns": seconds(1)}, NYC="AB", SFO="DE")
     nyc, sfo = world.sites["NYC"], world.sites["SFO"]
     world.without_bridge = "BE"                             # E's half has the higher epoch, but no bridge yet
     for group, name in ((nyc, "A"), (nyc, "B"), (sfo, "D"), (sfo, "E")):
         group.install([name])
-    world["D"].say("d0")
+    world["D"].multicast("d0")
     world.run(seconds(3))                                   # A has it, and the grace for B's half is over
     a, b, d, e = (world[name] for name in "ABDE")
 
@@ -202,22 +202,22 @@ def test_what_was_refused_in_one_epoch_is_said_again_before_the_first_forward_of
     sfo.members["F"] = Member(sfo, "F")
     sfo.install(["D", "F"])                                 # now D's half has it
     if asked:
-        d.tell(BridgeDelivered(Batch(b.bridge, d.bridge, (), (NeedHeader({d.me: 1}),), 0)))
-    d.say("d1")                                             # goes out before F has answered SYNC, so before HELLO
+        d.notify(BridgeDelivered(Batch(b.bridge, d.bridge, (), (NeedHeader({d.me: 1}),), 0)))
+    d.multicast("d1")                                             # goes out before F has answered SYNC, so before HELLO
     world.run(seconds(1))
     assert (b.texts("d"), lost(b)) == (["d1"], [(None, 1, 2)])
 
 
 def test_a_base_counts_in_the_epoch_that_it_carries() -> None:
     world = sites(NYC="AB", SFO="DE")
-    world["D"].say("d0")
+    world["D"].multicast("d0")
     world.run(millis(200))
     d, relay = world["D"], world["A"].relay
     relay.table.sites["SFO"].epoch = ViewId(50, d.me)
 
     def says(counter: int, number: int) -> None:
         base = BaseHeader("SFO", ViewId(counter, d.me), {d.me: number}, {})
-        world["A"].tell(BridgeDelivered(Batch(d.bridge, world["A"].bridge, (), (base,), 0)))
+        world["A"].notify(BridgeDelivered(Batch(d.bridge, world["A"].bridge, (), (base,), 0)))
         world.run(millis(20))
     says(49, 9)
     assert lost(world["B"]) == [], "a lower epoch is refused"
@@ -231,7 +231,7 @@ def addresses(world: Sites) -> tuple[Address, ...]:
     return tuple(world[name].me for name in "ABC")
 
 
-def test_members_go_by_the_epoch_of_their_view_and_not_by_the_highest_that_was_heard() -> None:
+def test_members_follow_the_epoch_of_their_view_and_not_the_highest_one_received() -> None:
     a, b, c = addresses(sites(NYC="ABC"))
     site = Site("SFO")
     site.see(ViewId(4, a), (a, b))
@@ -248,7 +248,7 @@ def test_members_go_by_the_epoch_of_their_view_and_not_by_the_highest_that_was_h
     assert (table.sites["SFO"].members, table.sites["SFO"].epoch) == ((a,), ViewId(6, a))
 
 
-def test_a_site_is_owed_from_the_lowest_number_that_any_half_knows() -> None:
+def test_a_site_is_owed_from_the_lowest_number_in_the_tables_of_all_halves() -> None:
     a, b, _ = addresses(sites(NYC="ABC"))
     site = Site("SFO")
     site.begin({a: 10})
@@ -263,7 +263,7 @@ def test_a_site_is_owed_from_the_lowest_number_that_any_half_knows() -> None:
 def test_a_hello_is_preceded_by_the_view() -> None:
     """If members vanished, the grace begins before what the rest has acknowledged counts."""
     world = sites(NYC="AB", SFO="DEF")
-    world["A"].say("a0", "a1")
+    world["A"].multicast("a0", "a1")
     world.run(seconds(1))
     seen: list[str] = []
     original = world["D"].relay.bridge_link.send_to
@@ -273,7 +273,7 @@ def test_a_hello_is_preceded_by_the_view() -> None:
             seen.append(type(header).__name__)
         original(to, header, *rest)                        # type: ignore[arg-type]
     world["D"].relay.bridge_link.send_to = spy                       # type: ignore[method-assign,assignment]
-    world["A"].say("a2")
+    world["A"].multicast("a2")
     world.sites["SFO"].install(["D", "E"])
     world.run(millis(50))
     assert seen[:2] == ["ViewHeader", "HelloHeader"]
@@ -284,7 +284,7 @@ def test_a_hello_is_preceded_by_the_view() -> None:
 
 def test_a_confirmation_of_another_view_does_not_count() -> None:
     world = sites(NYC="AB", SFO="DE")
-    world["A"].say("a0")
+    world["A"].multicast("a0")
     world.run(millis(200))
     d, e = world["D"], world["E"]
     relay = d.relay
@@ -300,10 +300,10 @@ def test_a_confirmation_of_another_view_does_not_count() -> None:
 
 # --- claims of the wrong members ------------------------------------------------------------------------------------
 
-def test_orders_copies_and_questions_of_strangers_are_counted_and_dropped() -> None:
+def test_orders_copies_and_requests_of_non_members_are_counted_and_dropped() -> None:
     world = sites(NYC="AB", SFO="DE")
     world.lose = lambda src, batch: True
-    world["B"].say("b0")
+    world["B"].multicast("b0")
     world.run(millis(100))
     a = world["A"]
     stranger, held = world["D"].me, a.relay.hold.messages
@@ -321,31 +321,31 @@ def test_orders_copies_and_questions_of_strangers_are_counted_and_dropped() -> N
 
 
 @pytest.mark.parametrize("far", [(1 << 32) + 4, 1 << 40, (1 << 62) - 1])
-def test_nobody_jumps_further_than_any_site_was_ever_behind(far: int) -> None:
+def test_a_disseminate_or_base_with_an_implausible_number_is_dropped(far: int) -> None:
     world = sites(NYC="AB", SFO="DE")
-    world["B"].say("b0", "b1")
+    world["B"].multicast("b0", "b1")
     world.run(millis(200))
     d, e, b = world["D"], world["E"], world["B"]
     forged = Disseminate("NYC", b.me, far, far, 0)
     e.receive(Batch(d.me, None, (b"forged",), (forged,), 0))
     e.receive(Batch(d.me, None, (), (BaseHeader("NYC", world["A"].relay.group.view.id, {b.me: far}, {}),), 0))
     assert (e.relay.stats()["implausible_dropped"], lost(e)) == (2, [])
-    b.say("b2")
+    b.multicast("b2")
     world.run(millis(200))
     assert e.texts("b") == ["b0", "b1", "b2"]
 
 
 def test_a_relay_takes_no_forward_and_no_base_from_far_above() -> None:
     world = sites(NYC="AB", SFO="DE")
-    world["B"].say("b0")
+    world["B"].multicast("b0")
     world.run(millis(200))
     a, d, b = world["A"], world["D"], world["B"]
     epoch = a.relay.group.view.id
     for header in (Forward("NYC", epoch, b.me, 1 << 40, 1 << 40, 0), BaseHeader("NYC", epoch, {b.me: 1 << 40}, {})):
-        d.tell(BridgeDelivered(Batch(a.bridge, d.bridge, (b"x",), (header,), 0)))
+        d.notify(BridgeDelivered(Batch(a.bridge, d.bridge, (b"x",), (header,), 0)))
     world.run(millis(200))
     assert d.relay.stats()["implausible_dropped"] > 0
-    b.say("b1")
+    b.multicast("b1")
     world.run(millis(200))
     assert (world["E"].texts("b"), lost(world["E"])) == (["b0", "b1"], [])
 
@@ -354,11 +354,11 @@ def test_a_relay_takes_no_forward_and_no_base_from_far_above() -> None:
 
 @pytest.mark.parametrize("merges", [False, True])
 @pytest.mark.parametrize("speaks", [False, True])
-def test_a_newcomer_gets_a_state_though_others_multicast_before_it_was_there(merges: bool, speaks: bool) -> None:
+def test_a_joiner_gets_a_state_though_others_multicast_before_it_joined(merges: bool, speaks: bool) -> None:
     world = sites(NYC="BC", SFO="DE")
     nyc = world.sites["NYC"]
-    world["B"].say("b0", "b1")
-    world["D"].say("d0")
+    world["B"].multicast("b0", "b1")
+    world["D"].multicast("d0")
     world.run(seconds(1))
     if merges:
         founder(world, "NYC", "X")
@@ -367,7 +367,7 @@ def test_a_newcomer_gets_a_state_though_others_multicast_before_it_was_there(mer
         nyc.add("X")
     world.run(seconds(1))
     if speaks:
-        world["C"].say("c0")
+        world["C"].multicast("c0")
     x = world["X"]
     x.stack.inject(GetState(world["D"].me, seconds(5)), world.now_ns)
     x.drain()

@@ -17,12 +17,12 @@ def world() -> Sites:
     return Sites(NYC="ABC", SFO="DEF").build()
 
 
-def test_the_last_member_says_goodbye_for_its_site_which_is_down_at_once_and_held_for() -> None:
+def test_the_goodbye_of_the_last_member_makes_its_site_down_at_once_and_it_is_held_for() -> None:
     world = Sites(NYC="A", SFO="DE").build()
     world.leave("A")
     world.run(millis(100))
     assert statuses(world["E"]) == ["UP", "DOWN"]
-    world["E"].say(*numbered(0, 5))
+    world["E"].multicast(*numbered(0, 5))
     world.run(seconds(60), millis(100))
     assert statuses(world["E"]) == ["UP", "DOWN"]
     world.sites["NYC"].restart()
@@ -32,12 +32,12 @@ def test_the_last_member_says_goodbye_for_its_site_which_is_down_at_once_and_hel
     assert lost(world["E"]) == lost(world["A"]) == []
 
 
-def test_a_site_whose_last_member_leaves_for_good_is_offline_at_once_and_what_is_for_it_is_told_as_lost() -> None:
+def test_a_site_whose_last_member_leaves_for_good_is_offline_at_once_and_the_losses_are_reported() -> None:
     world = Sites(NYC="A", SFO="DE").build()
     world.leave("A", forget=True)
     world.run(millis(100))
     assert statuses(world["E"]) == ["UP", "OFFLINE"]
-    world["E"].say("into the void")
+    world["E"].multicast("into the void")
     world.run(seconds(20), millis(100))
     assert world["E"].relay.hold.messages == 0
     world.sites["NYC"].restart()
@@ -46,7 +46,7 @@ def test_a_site_whose_last_member_leaves_for_good_is_offline_at_once_and_what_is
     assert lost(world["E"]) == [("NYC", 1, 2)]
 
 
-def test_only_the_last_member_can_have_its_site_forgotten(world: Sites) -> None:
+def test_only_the_last_member_of_a_site_can_order_to_forget_it(world: Sites) -> None:
     world.leave("A", forget=True)
     world.run(millis(200))
     world.sites["NYC"].crash("A")
@@ -54,7 +54,7 @@ def test_only_the_last_member_can_have_its_site_forgotten(world: Sites) -> None:
     assert statuses(world["E"]) == ["UP"]
 
 
-def test_a_hello_of_the_epoch_that_said_goodbye_does_not_bring_the_site_back() -> None:
+def test_a_hello_of_the_epoch_of_a_goodbye_does_not_bring_the_site_back() -> None:
     """It may be under way, or answer a HELLO of ours that met the relay while it left."""
     for forget, status in ((False, "DOWN"), (True, "OFFLINE")):
         world = Sites(NYC="A", SFO="DE").build()
@@ -73,7 +73,7 @@ def test_a_hello_of_the_epoch_that_said_goodbye_does_not_bring_the_site_back() -
         assert statuses(world["D"])[-1] == "UP"
 
 
-def test_a_relay_that_said_goodbye_does_not_introduce_itself_again() -> None:
+def test_a_relay_that_has_sent_goodbye_sends_no_further_hello() -> None:
     world = Sites(NYC="A", SFO="DE").build()
     world["A"].relay.introducer.goodbye(last=True, forget=False)
     world.run(millis(10))
@@ -100,10 +100,10 @@ def test_the_last_member_of_a_site_waits_a_moment_for_sites_that_it_does_not_rea
 
 def test_what_the_last_member_without_a_journal_cannot_hand_over_is_declared_lost_by_range_at_both_sites() -> None:
     world = Sites(NYC="A", SFO="DE").build()
-    world["A"].say(*numbered(0, 5))
+    world["A"].multicast(*numbered(0, 5))
     world.run()
     world.lose = lambda src, batch: any(isinstance(header, Forward) for header in batch.headers)
-    world["A"].say(*numbered(5, 12))
+    world["A"].multicast(*numbered(5, 12))
     world.leave("A")
     world.run(seconds(1))
     assert lost(world["A"]) == [], "there is still time"
@@ -119,14 +119,14 @@ def test_what_the_last_member_without_a_journal_cannot_hand_over_is_declared_los
 
 def test_a_member_that_is_not_the_last_declares_nothing_lost(world: Sites) -> None:
     world.lose = lambda src, batch: any(isinstance(header, Forward) for header in batch.headers)
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.leave("A")
     world.run(seconds(2))
     assert world["A"].ready_to_leave
     assert lost(world["A"]) == []
 
 
-def test_who_leaves_for_good_and_cannot_say_so_writes_it_into_its_log() -> None:
+def test_a_leave_for_good_that_a_site_cannot_be_told_is_logged() -> None:
     world = Sites(NYC="A", SFO="DE").build()
     cut_off(world, "A")
     world.leave("A", forget=True)

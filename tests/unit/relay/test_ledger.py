@@ -20,11 +20,11 @@ def own(member: Member, site: str = "SFO") -> Book:
     return member.relay.reports.ledger()[site][member.me]
 
 
-def test_the_origin_knows_at_any_moment_what_became_of_each_of_its_messages(world: Sites) -> None:
+def test_the_ledger_accounts_for_each_message_of_the_origin_at_any_moment(world: Sites) -> None:
     c = world["C"]
     assert own(c) == Book(0, 0, 0, 0)
     world.lose = lambda src, batch: isinstance(batch.headers[-1], SeenHeader)
-    c.say("c0", "c1", "c2")
+    c.multicast("c0", "c1", "c2")
     assert own(c) == Book(3, 0, 3, 0), "numbered, but not even multicast yet"
     world.run(seconds(1))
     assert own(c) == Book(3, 0, 3, 0)
@@ -32,7 +32,7 @@ def test_the_origin_knows_at_any_moment_what_became_of_each_of_its_messages(worl
     world.run(seconds(2))
     assert own(c) == Book(3, 3, 0, 0)
     cut_off(world, "D")
-    c.say("c3", "c4")
+    c.multicast("c3", "c4")
     world.run(millis(500))
     c.order("offline", "SFO")
     world.run(millis(500))
@@ -40,8 +40,8 @@ def test_the_origin_knows_at_any_moment_what_became_of_each_of_its_messages(worl
 
 
 def test_the_relay_counts_what_its_site_delivered(world: Sites) -> None:
-    world["C"].say("c0", "c1")
-    world["B"].say("b0")
+    world["C"].multicast("c0", "c1")
+    world["B"].multicast("b0")
     world.run(seconds(1))
     for name in "ABC":
         ledger = world[name].relay.reports.ledger()["SFO"]
@@ -50,14 +50,14 @@ def test_the_relay_counts_what_its_site_delivered(world: Sites) -> None:
 
 
 def test_the_sums_are_plain_numbers_in_the_figures(world: Sites) -> None:
-    world["C"].say("c0", "c1")
+    world["C"].multicast("c0", "c1")
     world.run(seconds(1))
     stats = world["A"].relay.stats()
     assert [stats[f"{figure}_SFO"] for figure in ("status", "numbered", "acknowledged", "held", "lost")] == [
         0, 2, 2, 0, 0]
 
 
-def test_a_site_first_heard_of_later_is_owed_nothing_from_before() -> None:
+def test_a_site_that_is_new_later_is_owed_nothing_from_before() -> None:
     site = Site("SFO")
     origin = Sites(NYC="A").build()["A"].me
     site.begin({origin: 11})
@@ -88,7 +88,7 @@ def test_it_adds_up_at_every_moment_whatever_happens(seed: int) -> None:
     world.lose = lambda src, batch: rng.random() < lossy["ratio"]
     for _ in range(60):
         name = rng.choice("ABC")
-        world[name].say(*["m"] * rng.randint(1, 5))
+        world[name].multicast(*["m"] * rng.randint(1, 5))
         match rng.randrange(6):
             case 0:
                 lossy["ratio"] = rng.choice((0.0, 0.0, 0.5, 1.0))

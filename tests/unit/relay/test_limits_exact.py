@@ -10,9 +10,9 @@ from tests.unit.relay.sites import Sites
 
 
 @pytest.mark.parametrize(("over", "refused"), [(0, 0), (1, 1)])
-def test_a_jump_of_a_number_is_believed_up_to_a_limit(over: int, refused: int) -> None:
+def test_a_jump_of_a_number_is_plausible_up_to_a_limit(over: int, refused: int) -> None:
     world = Sites(NYC="ABC", SFO="D").build()
-    world["B"].say("one")
+    world["B"].multicast("one")
     world.run(seconds(1))
     relay, origin = world["A"].relay, world["B"].me
     known = relay.numbering.numbers[origin]
@@ -23,12 +23,12 @@ def test_a_jump_of_a_number_is_believed_up_to_a_limit(over: int, refused: int) -
 
 def test_what_a_split_kept_from_a_member_is_counted_by_messages() -> None:
     world = Sites(NYC="ABC", SFO="D").build()
-    world["C"].say("c0")
+    world["C"].multicast("c0")
     world.run(millis(100))
     nyc = world.sites["NYC"]
     nyc.install(["A", "B"])
     nyc.install(["C"])
-    world["C"].say("c1", "c2")
+    world["C"].multicast("c1", "c2")
     world.run(seconds(1))
     nyc.install(["A", "B", "C"])
     world.run(seconds(1))
@@ -47,7 +47,7 @@ def test_an_accepted_relay_is_reported_once_and_its_successor_once(monkeypatch: 
     monkeypatch.setattr(relay.introducer, "notify", listen)
     relay.introducer.reported.clear()
     for number in range(5):
-        world["D"].say(f"d{number}")
+        world["D"].multicast(f"d{number}")
         world.run(seconds(1))
     first = world["D"].relay.group.view.id
     assert [(output.site, output.epoch) for output in reported] == [("SFO", first)]

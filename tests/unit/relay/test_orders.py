@@ -37,19 +37,19 @@ def test_a_site_that_an_operator_took_offline_stays_so_until_online(world: Sites
     reconnect(world, "D")
     world.run(seconds(30), millis(200))
     assert statuses(world["C"]) == ["UP", "OFFLINE"]
-    world["C"].say("c0")
+    world["C"].multicast("c0")
     world.run(seconds(1))
     assert world["E"].texts("c") == []
     world["C"].order("online", "SFO")
     world.run(seconds(1))
-    world["C"].say("c1")
+    world["C"].multicast("c1")
     world.run(seconds(1))
     assert statuses(world["C"]) == ["UP", "OFFLINE", "UP"]
     assert world["E"].texts("c") == ["c1"]
     assert lost(world["C"]) == [("SFO", 1, 2)]
 
 
-def test_a_new_relay_still_forbids_what_the_operator_forbade(world: Sites) -> None:
+def test_an_order_of_an_operator_stays_in_force_at_a_new_relay(world: Sites) -> None:
     world["B"].order("offline", "SFO")
     world.run(seconds(1))
     world.sites["NYC"].crash("A")
@@ -62,12 +62,12 @@ def test_a_new_relay_keeps_nothing_for_a_site_that_is_offline(world: Sites) -> N
     world.run(seconds(1))
     world.sites["NYC"].crash("A")
     world.run(seconds(2))
-    world["C"].say(*numbered(0, 10))
+    world["C"].multicast(*numbered(0, 10))
     world.run(seconds(2))
     assert world["B"].relay.stats()["held_messages"] == 0
 
 
-def test_a_half_that_did_not_hear_the_operator_obeys_after_the_merge(world: Sites) -> None:
+def test_a_half_that_did_not_get_an_order_follows_it_after_the_merge(world: Sites) -> None:
     nyc = world.sites["NYC"]
     nyc.install(["C"])
     nyc.install(["A", "B"])
@@ -114,7 +114,7 @@ def test_repeated_orders_change_nothing_more(world: Sites) -> None:
     assert statuses(world["C"]) == ["UP", "OFFLINE", "UP"]
 
 
-def test_a_site_never_heard_of_and_our_own_are_refused_with_what_is_known(world: Sites) -> None:
+def test_orders_about_an_unknown_site_and_the_own_site_are_refused_with_the_known_sites(world: Sites) -> None:
     world["C"].order("offline", "LON")
     world["C"].order("offline", "NYC")
     world["C"].order("explode", "SFO")
@@ -126,7 +126,7 @@ def test_a_site_never_heard_of_and_our_own_are_refused_with_what_is_known(world:
 
 def test_a_drain_sends_what_is_held_then_takes_the_site_offline_without_loss(world: Sites) -> None:
     world.lose = lambda src, batch: isinstance(batch.headers[-1], Forward)
-    world["C"].say(*numbered(0, 10))
+    world["C"].multicast(*numbered(0, 10))
     world.run(millis(100))
     world["B"].order("drain", "SFO", timeout_ns=seconds(20))
     world.run(millis(500))
@@ -140,11 +140,11 @@ def test_a_drain_sends_what_is_held_then_takes_the_site_offline_without_loss(wor
 
 
 def test_a_drain_ends_although_members_go_on_sending(world: Sites) -> None:
-    world["C"].say(*numbered(0, 10))
+    world["C"].multicast(*numbered(0, 10))
     world.settle()
     world["A"].order("drain", "SFO", timeout_ns=seconds(20))
     for number in range(10, 30):
-        world["C"].say(f"c{number}")
+        world["C"].multicast(f"c{number}")
         world.run(millis(20))
     world.run(seconds(1))
     assert answers(world["A"]) == [""]
@@ -156,12 +156,12 @@ def test_a_drain_ends_although_members_go_on_sending(world: Sites) -> None:
 
 def test_a_drain_that_takes_too_long_is_given_up_and_nothing_is_lost(world: Sites) -> None:
     cut_off(world, "D")
-    world["C"].say(*numbered(0, 10))
+    world["C"].multicast(*numbered(0, 10))
     world["C"].order("drain", "SFO", timeout_ns=seconds(2))
     world.run(seconds(3))
     assert answers(world["C"]) == ["SFO has not acknowledged 10 messages in time; it stays as it was"]
     reconnect(world, "D")
-    world["C"].say("c10")
+    world["C"].multicast("c10")
     world.run(seconds(2))
     assert world["F"].texts("c") == numbered(0, 11)
     assert statuses(world["C"]) == ["UP"]
@@ -176,7 +176,7 @@ def test_a_site_that_is_offline_cannot_be_drained(world: Sites) -> None:
 
 def test_online_stops_a_drain(world: Sites) -> None:
     cut_off(world, "D")
-    world["C"].say("c0")
+    world["C"].multicast("c0")
     world["B"].order("drain", "SFO", timeout_ns=seconds(20))
     world.run(seconds(1))
     world["A"].order("online", "SFO")
@@ -194,7 +194,7 @@ def keep_back(member: Member, kind: type[Header]) -> list[Batch]:
     return kept
 
 
-def test_a_drain_that_comes_later_than_the_online_given_after_it_is_refused(world: Sites) -> None:
+def test_a_drain_that_arrives_after_a_later_online_order_is_refused(world: Sites) -> None:
     """Were it carried out, the site would be OFFLINE although `online` was answered last."""
     late = keep_back(world["C"], Order)
     world["C"].order("drain", "SFO", timeout_ns=seconds(1))
@@ -209,7 +209,7 @@ def test_a_drain_that_comes_later_than_the_online_given_after_it_is_refused(worl
     assert world["A"].relay.table.sites["SFO"].open
 
 
-def test_who_did_not_know_of_an_order_is_told_so_unless_it_wanted_the_same(world: Sites) -> None:
+def test_an_order_of_a_member_that_had_not_seen_a_conflicting_one_is_refused(world: Sites) -> None:
     for verb in ("offline", "online"):
         world["C"].order(verb, "SFO")
         world["B"].order(verb, "SFO")
@@ -221,9 +221,9 @@ def test_who_did_not_know_of_an_order_is_told_so_unless_it_wanted_the_same(world
     assert sorted(answers(world["B"])[2:] + answers(world["C"])[2:]) == ["", SUPERSEDED]
 
 
-def test_a_half_that_drains_gives_it_up_where_the_other_was_told_online(world: Sites) -> None:
+def test_a_drain_in_one_half_ends_if_the_other_half_was_ordered_online(world: Sites) -> None:
     cut_off(world, "D")
-    world["C"].say("c0")
+    world["C"].multicast("c0")
     nyc = world.sites["NYC"]
     nyc.install(["C"])
     nyc.install(["A", "B"])
@@ -243,7 +243,7 @@ def test_a_half_that_drains_gives_it_up_where_the_other_was_told_online(world: S
 
 def test_drains_of_a_site_at_one_member_do_not_overtake_each_other(world: Sites) -> None:
     cut_off(world, "D")
-    world["C"].say("c0")
+    world["C"].multicast("c0")
     world["C"].order("drain", "SFO", timeout_ns=seconds(20))
     world["C"].order("drain", "SFO", timeout_ns=seconds(20))
     world.run(seconds(1))
@@ -255,7 +255,7 @@ def test_drains_of_a_site_at_one_member_do_not_overtake_each_other(world: Sites)
 
 def test_an_order_outlives_the_coordinator_that_did_not_answer(world: Sites) -> None:
     cut_off(world, "D")
-    world["C"].say("c0")
+    world["C"].multicast("c0")
     world["C"].order("drain", "SFO", timeout_ns=seconds(20))
     world.run(seconds(1))
     world.sites["NYC"].crash("A")
@@ -268,7 +268,7 @@ def test_an_order_outlives_the_coordinator_that_did_not_answer(world: Sites) -> 
     assert statuses(world["B"])[-1] == "OFFLINE"
 
 
-def test_an_operator_is_told_when_no_coordinator_answers(world: Sites) -> None:
+def test_an_order_that_no_coordinator_answers_is_reported_to_the_operator(world: Sites) -> None:
     keep_back(world["A"], OrderAnswer)
     world["C"].order("offline", "SFO")
     world.run(seconds(7))

@@ -21,7 +21,7 @@ def knows(world: Sites, origin: Address) -> bool:
 
 def gone_origin(world: Sites) -> Address:
     """C multicasts, and crashes."""
-    world["C"].say("c0", "c1")
+    world["C"].multicast("c0", "c1")
     world.run()
     world.sites["NYC"].crash("C")
     world.run(seconds(1))
@@ -37,7 +37,7 @@ def test_an_origin_that_left_its_site_is_forgotten_after_a_while_in_which_its_si
     assert not knows(sites, origin)
 
 
-def test_time_in_which_the_site_is_away_does_not_count() -> None:
+def test_time_in_which_the_site_is_not_up_does_not_count() -> None:
     """It may hold messages of the origin all that time, and sends them again when it is back."""
     sites = world()
     origin = gone_origin(sites)

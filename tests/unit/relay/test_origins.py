@@ -20,20 +20,20 @@ def test_a_message_of_another_site_names_its_origin_its_site_and_the_relay_that_
         drain()
     member.drain = watch                          # type: ignore[method-assign]
     for text in ("c1", "c2"):
-        world["C"].say(text)
+        world["C"].multicast(text)
         world.run(seconds(1))
     world.sites["SFO"].crash("D")
     world.run(seconds(2))
-    world["C"].say("c3")
+    world["C"].multicast("c3")
     world.run(seconds(1))
     assert all(isinstance(src, ProxyUUID) and src == world["C"].me and src.site == "NYC" for src in sources)
     assert [src.relay for src in sources] == [world["D"].me, world["D"].me, world["E"].me]       # type: ignore[attr-defined]
     assert sources[0] is sources[1], "a new object is made for every message, though nothing changed"
 
 
-def test_a_hole_is_asked_for_at_once() -> None:
+def test_a_hole_is_requested_at_once() -> None:
     world = Sites(NYC="ABC", SFO="DEF").build(resend_interval_ns="30s")
-    world["C"].say("c0")
+    world["C"].multicast("c0")
     world.run(seconds(1))
     lost: list[Batch] = []
 
@@ -44,14 +44,14 @@ def test_a_hole_is_asked_for_at_once() -> None:
         return False
     world.lose = lose_one_forward
     for text in ("c1", "c2"):
-        world["C"].say(text)
+        world["C"].multicast(text)
         world.settle()
     world.run(millis(100))
     assert lost
     assert world["F"].texts("c") == ["c0", "c1", "c2"]
 
 
-def test_a_relay_that_has_resigned_knows_nothing_of_its_office_any_more() -> None:
+def test_a_member_that_is_no_longer_the_relay_keeps_no_state_of_a_relay() -> None:
     world = Sites(NYC="ABC", SFO="DEF").build()
     relay = world["A"].relay
     for site in relay.table:

@@ -44,7 +44,7 @@ class Second(First):
         self.log.append(f"second: {type(event).__name__}")
 
 
-def test_what_happens_is_heard_in_the_order_of_the_parts() -> None:
+def test_announcements_are_handled_in_the_order_of_the_parts() -> None:
     log: list[str] = []
     handlers = announcement_handlers_of([Second(log), First(log)])
     for handler in handlers[DiskCaughtUp]:

@@ -78,7 +78,7 @@ def test_nothing_that_a_site_given_up_had_under_way_fills_the_window_later() -> 
     assert sent(to, kept, 3 * WEIGHT) == [("one", 4, 7)]
 
 
-def test_a_drain_and_the_disk_say_where_to_stop() -> None:
+def test_sending_stops_at_the_mark_of_a_drain_and_at_the_first_number_that_is_not_on_disk() -> None:
     to, kept = peer(), hold(one=9)
     assert [to.limit(None, ONE), to.limit(5, ONE)] == [None, 5]
     to.site.draining = {ONE: 4}
@@ -99,7 +99,7 @@ def test_a_grace_keeps_what_was_acknowledged_from_being_passed_over() -> None:
     assert to.next_number(ONE) == 5
 
 
-def test_of_two_relays_of_a_site_the_later_is_obeyed_and_both_must_acknowledge() -> None:
+def test_of_two_relays_of_a_site_the_later_epoch_is_accepted_and_both_must_acknowledge() -> None:
     peers, site = RelayPeers(), Site("SFO")
     old, new = peer(X, 3, site), peer(Y, 4, site)
     assert not peers
@@ -122,6 +122,6 @@ def test_of_two_relays_of_a_site_the_later_is_obeyed_and_both_must_acknowledge()
 def test_acknowledgements_keep_a_full_window_moving_without_waiting_for_a_timer() -> None:
     world = Sites(NYC="ABC", SFO="DEF").build(window_bytes="64K")
     for number in range(40):
-        world["C"].say(str(number).ljust(10_000))
+        world["C"].multicast(str(number).ljust(10_000))
     world.run(seconds(0.7), millis(5))
     assert len(world["F"].got) == 40

@@ -10,7 +10,7 @@ from jgroups_py.model.units import millis, seconds
 from jgroups_py.protocols.relay.headers import BaseHeader, Disseminate, Forward, SeenHeader
 from jgroups_py.protocols.relay.headers.receipts import Await, AwaitSettled, Check, Checked, Granted, Settled
 from jgroups_py.protocols.relay.sites.table import OFFLINE
-from tests.unit.relay.sites import Member, Sites, cut_off, told
+from tests.unit.relay.sites import Member, Sites, cut_off, reported
 
 FEW_MS = millis(20)                       # the ideal network takes no time; what waits are timers
 
@@ -27,7 +27,7 @@ def say_until(member: Member, ticket: int, text: str, *sites: str) -> None:
 
 def receipts(member: Member) -> list[tuple[int, str]]:
     """(ticket, the site for which it is lost) of each."""
-    return [(receipt.ticket, receipt.lost_for) for receipt in told(member, Receipt)]
+    return [(receipt.ticket, receipt.lost_for) for receipt in reported(member, Receipt)]
 
 
 def drop(world: Sites, *kinds: type) -> None:
@@ -35,22 +35,22 @@ def drop(world: Sites, *kinds: type) -> None:
 
 
 def keep_from(world: Sites, name: str, *kinds: type) -> list[Batch]:
-    """What of these kinds comes to a member is put aside from now on; returns where."""
-    member, aside, receive = world[name], [], world[name].receive
+    """What of these kinds comes to a member is put deferred from now on; returns where."""
+    member, deferred, receive = world[name], [], world[name].receive
 
     def choosy(batch: Batch) -> None:
         if batch.headers and isinstance(batch.headers[-1], kinds):
-            aside.append(batch)
+            deferred.append(batch)
         else:
             receive(batch)
     member.receive = choosy                  # type: ignore[method-assign]
-    return aside
+    return deferred
 
 
-def let_in(world: Sites, name: str, aside: list[Batch]) -> None:
-    """Give the member what was put aside."""
+def let_in(world: Sites, name: str, deferred: list[Batch]) -> None:
+    """Give the member what was put deferred."""
     del world[name].receive                  # type: ignore[attr-defined]
-    for batch in aside:
+    for batch in deferred:
         world[name].receive(batch)
 
 
@@ -65,28 +65,28 @@ def test_a_receipt_comes_within_milliseconds_to_any_member(world: Sites, origin:
 def test_a_receipt_names_the_view_of_the_site_that_has_the_message(world: Sites) -> None:
     say_until(world["C"], 1, "c0", "SFO")
     world.run(FEW_MS)
-    [receipt] = told(world["C"], Receipt)
+    [receipt] = reported(world["C"], Receipt)
     assert receipt.views == {"SFO": (world.sites["SFO"].view_of["D"].id,)}
 
 
 def test_no_receipt_while_a_single_member_that_is_no_backup_lacks_the_message(world: Sites) -> None:
     world.run()
-    aside = keep_from(world, "F", Disseminate, Check)
+    deferred = keep_from(world, "F", Disseminate, Check)
     say_until(world["C"], 1, "c0", "SFO")
     world.run(seconds(2))
     assert world["A"].relay.hold.messages == 0, "SEEN came: relay and backup have it"
     assert receipts(world["C"]) == []
-    let_in(world, "F", aside)
+    let_in(world, "F", deferred)
     world.run(FEW_MS)
     assert receipts(world["C"]) == [(1, "")]
 
 
-def test_a_member_asked_before_it_has_the_message_answers_when_it_has(world: Sites) -> None:
-    aside = keep_from(world, "F", Disseminate)
+def test_a_member_answers_check_when_it_has_delivered_what_check_names(world: Sites) -> None:
+    deferred = keep_from(world, "F", Disseminate)
     say_until(world["C"], 1, "c0", "SFO")
     world.run(FEW_MS)
     assert receipts(world["C"]) == []
-    let_in(world, "F", aside)
+    let_in(world, "F", deferred)
     world.run(FEW_MS)
     assert receipts(world["C"]) == [(1, "")]
 
@@ -97,7 +97,7 @@ def test_the_own_group_several_sites_and_all_sites() -> None:
         say_until(world["B"], ticket, f"b{ticket}", *sites)
     world.run(FEW_MS)
     assert sorted(receipts(world["B"])) == [(ticket, "") for ticket in range(4)]
-    assert {receipt.ticket: sorted(receipt.views) for receipt in told(world["B"], Receipt)} == {
+    assert {receipt.ticket: sorted(receipt.views) for receipt in reported(world["B"], Receipt)} == {
         0: ["NYC"], 1: ["LON", "SFO"], 2: ["LON", "NYC", "SFO"], 3: ["LON", "NYC", "SFO"]}
 
 
@@ -106,11 +106,11 @@ def test_all_sites_leaves_out_those_that_are_offline(world: Sites) -> None:
         world[name].relay.table.sites["SFO"].status = OFFLINE
     say_until(world["C"], 1, "c0", "*")
     world.run(FEW_MS)
-    [receipt] = told(world["C"], Receipt)
+    [receipt] = reported(world["C"], Receipt)
     assert list(receipt.views) == ["NYC"]
 
 
-def test_a_thousand_receipts_cost_few_polls(world: Sites) -> None:
+def test_a_thousand_receipts_cost_few_delivery_checks(world: Sites) -> None:
     for ticket in range(1000):
         say_until(world["C"], ticket, f"c{ticket}", "SFO", "NYC")
     world.run(millis(200))
@@ -120,14 +120,14 @@ def test_a_thousand_receipts_cost_few_polls(world: Sites) -> None:
 
 
 @pytest.mark.parametrize("kind", [Await, AwaitSettled, Settled, Granted, Forward, SeenHeader, Checked])
-def test_whatever_is_lost_once_is_asked_for_again(world: Sites, kind: type) -> None:
+def test_whatever_is_lost_once_is_requested_again(world: Sites, kind: type) -> None:
     left = iter([True])
     if kind in (Await, Granted, Checked):
         name = {Await: "A", Granted: "C", Checked: "D"}[kind]
-        aside = keep_from(world, name, kind)
+        deferred = keep_from(world, name, kind)
         say_until(world["C"], 1, "c0", "SFO")
         world.run(FEW_MS)
-        aside.clear()
+        deferred.clear()
         del world[name].receive              # type: ignore[attr-defined]
         if kind is Checked:               # the local group loses nothing; a view change may swallow an answer
             world.sites["SFO"].install(list("DEF"))
@@ -156,7 +156,7 @@ def test_receipts_survive_failovers_at_both_ends(world: Sites, crashes: tuple[st
             assert world[name].texts("c") == [f"c{number}" for number in range(10)]
 
 
-def test_a_member_that_does_not_answer_is_not_waited_for_once_it_is_out_of_the_view(world: Sites) -> None:
+def test_a_member_without_an_answer_is_awaited_until_it_leaves_the_view(world: Sites) -> None:
     keep_from(world, "F", Check)
     keep_from(world, "B", Check)
     say_until(world["C"], 1, "c0", "SFO", "NYC")
@@ -168,7 +168,7 @@ def test_a_member_that_does_not_answer_is_not_waited_for_once_it_is_out_of_the_v
     assert receipts(world["C"]) == [(1, "")]
 
 
-def test_members_that_join_are_not_asked_for_what_was_before_their_time(world: Sites) -> None:
+def test_a_receipt_does_not_wait_for_joiners_to_get_earlier_messages(world: Sites) -> None:
     drop(world, Settled)
     say_until(world["C"], 1, "c0", "SFO", "NYC")
     world.run(FEW_MS)
@@ -195,7 +195,7 @@ def test_a_site_that_goes_offline_ends_the_waiting_at_once(world: Sites) -> None
     assert world["B"].texts("c") == ["c0", "c1"], "the own group has them all the same"
 
 
-def test_what_one_member_was_told_is_lost_has_no_receipt(world: Sites) -> None:
+def test_a_message_that_was_reported_lost_to_one_member_has_no_receipt(world: Sites) -> None:
     """F, cut off, comes back when no member holds the message any more."""
     site = world.sites["SFO"]
     site.install(["D", "E"])
@@ -208,7 +208,7 @@ def test_what_one_member_was_told_is_lost_has_no_receipt(world: Sites) -> None:
     world.run(seconds(2))
     drop(world)
     world.run(seconds(2))
-    [loss] = told(world["F"], MessagesLost)
+    [loss] = reported(world["F"], MessagesLost)
     assert (loss.first, loss.stop) == (1, 2)
     assert receipts(world["C"]) == [(1, "SFO")]
 
@@ -217,17 +217,17 @@ def test_halves_of_a_split_site_that_are_both_on_the_bridge_must_both_have_it(wo
     world.sites["SFO"].install(["D", "E"])
     world.sites["SFO"].install(["F"])
     world.run()
-    aside = keep_from(world, "F", Check)
+    deferred = keep_from(world, "F", Check)
     say_until(world["C"], 1, "c0", "SFO")
     world.run(millis(400))
     assert receipts(world["C"]) == []
-    let_in(world, "F", aside)
+    let_in(world, "F", deferred)
     world.run(FEW_MS)
-    [receipt] = told(world["C"], Receipt)
+    [receipt] = reported(world["C"], Receipt)
     assert len(receipt.views["SFO"]) == 2
 
 
-def test_nobody_is_told_after_giving_up(world: Sites) -> None:
+def test_no_receipt_is_reported_after_the_application_gave_it_up(world: Sites) -> None:
     drop(world, Settled)
     say_until(world["C"], 1, "c0", "SFO")
     say_until(world["C"], 2, "c1", "SFO")
@@ -238,10 +238,10 @@ def test_nobody_is_told_after_giving_up(world: Sites) -> None:
 
 
 def test_a_loss_that_the_sending_site_declares_reaches_the_receipt(world: Sites) -> None:
-    world["C"].say("c0")
+    world["C"].multicast("c0")
     world.run()
     lose_next(world, 1, "c1")
-    assert [(loss.first, loss.stop) for loss in told(world["F"], MessagesLost)] == [(2, 3)]
+    assert [(loss.first, loss.stop) for loss in reported(world["F"], MessagesLost)] == [(2, 3)]
     assert receipts(world["C"]) == [(1, "SFO")]
 
 
@@ -260,5 +260,5 @@ def lose_next(world: Sites, ticket: int, text: str) -> None:
         world[name].relay.hold.drop_below(world["C"].me, world["C"].relay.numbering.next_number)
     world["A"].relay.table.sites["SFO"].acknowledge({world["C"].me: world["C"].relay.numbering.next_number})
     drop(world)
-    world["C"].say("cnext")
+    world["C"].multicast("cnext")
     world.run(seconds(2))

@@ -58,7 +58,7 @@ def test_what_is_written_is_read_back():
 
 
 @pytest.mark.parametrize("payloads", [(), (b"",), (b"x",), (b"xy", b"zz"), (b"x", b"yy"), (bytes(70_000),)])
-def test_runs_of_all_shapes_are_read_back(payloads):
+def test_batches_of_all_shapes_are_read_back(payloads):
     (held,), _ = read(batch_data(1, *payloads))
     assert isinstance(held, BatchRecord)
     assert held.batch.payloads == payloads

@@ -22,7 +22,7 @@ def numbered(start: int, stop: int) -> list[str]:
 
 
 def test_a_multicast_reaches_every_member_of_both_sites_once_with_its_origin(world: Sites) -> None:
-    world["C"].say("hello", "again")
+    world["C"].multicast("hello", "again")
     world.run()
     for name in "ABC":
         assert world[name].got == [("C", b"hello"), ("C", b"again")]
@@ -45,49 +45,49 @@ def test_the_global_view_unites_both_sites_and_survives_a_relay_failover(world: 
     assert world["F"].global_names == both
     world.sites["NYC"].crash("A")
     world.run()
-    views = [told for told in world["F"].told if hasattr(told, "view")]
+    views = [output for output in world["F"].reported if hasattr(output, "view")]
     assert world["F"].global_names == {"NYC": ["B", "C"], "SFO": ["D", "E", "F"]}
-    assert all("NYC" in told.view.sites for told in views[1:]), "the failover made the site vanish for a moment"
+    assert all("NYC" in output.view.sites for output in views[1:]), "the failover made the site vanish for a moment"
 
 
-def test_nothing_is_lost_or_doubled_when_the_sending_relay_crashes_with_messages_on_the_bridge(world: Sites) -> None:
-    world["C"].say(*numbered(0, 50))
+def test_nothing_is_lost_or_duplicated_when_the_sending_relay_crashes_with_messages_on_the_bridge(world: Sites) -> None:
+    world["C"].multicast(*numbered(0, 50))
     world.sites["NYC"].flush()
-    world["C"].say(*numbered(50, 100))
+    world["C"].multicast(*numbered(50, 100))
     world.on_bridge.clear()                       # what the relay had sent dies with it
     world.sites["NYC"].crash("A")
-    world["C"].say(*numbered(100, 150))
+    world["C"].multicast(*numbered(100, 150))
     world.run()
     for name in "DEF":
         assert world[name].texts("c") == numbered(0, 150)
 
 
-def test_nothing_is_lost_or_doubled_when_the_receiving_relay_crashes(world: Sites) -> None:
-    world["C"].say(*numbered(0, 100))
+def test_nothing_is_lost_or_duplicated_when_the_receiving_relay_crashes(world: Sites) -> None:
+    world["C"].multicast(*numbered(0, 100))
     world.run(millis(10))
-    world["C"].say(*numbered(100, 200))
+    world["C"].multicast(*numbered(100, 200))
     world.sites["NYC"].flush()
     world.sites["SFO"].crash("D")
-    world["C"].say(*numbered(200, 250))
+    world["C"].multicast(*numbered(200, 250))
     world.run(seconds(2))
     for name in "EF":
         assert world[name].texts("c") == numbered(0, 250)
 
 
 def test_both_relays_may_crash_at_once(world: Sites) -> None:
-    world["C"].say(*numbered(0, 100))
+    world["C"].multicast(*numbered(0, 100))
     world.run(millis(5))
-    world["C"].say(*numbered(100, 200))
+    world["C"].multicast(*numbered(100, 200))
     world.sites["NYC"].crash("A")
     world.sites["SFO"].crash("D")
-    world["C"].say(*numbered(200, 300))
+    world["C"].multicast(*numbered(200, 300))
     world.run(seconds(2))
     for name in "EF":
         assert world[name].texts("c") == numbered(0, 300)
 
 
 def test_what_a_crashed_origin_had_multicast_still_reaches_the_other_site(world: Sites) -> None:
-    world["C"].say(*numbered(0, 10))
+    world["C"].multicast(*numbered(0, 10))
     world.sites["NYC"].flush()
     world.on_bridge.clear()
     world.sites["NYC"].crash("C")
@@ -97,11 +97,11 @@ def test_what_a_crashed_origin_had_multicast_still_reaches_the_other_site(world:
         assert world[name].texts("c") == numbered(0, 10)
 
 
-def test_a_forward_lost_on_the_bridge_is_asked_for_and_sent_again(world: Sites) -> None:
+def test_a_forward_lost_on_the_bridge_is_requested_and_retransmitted(world: Sites) -> None:
     lost = iter([True, False, True])
     world.lose = lambda src, batch: isinstance(batch.headers[-1], Forward) and next(lost, False)
     for number in range(10):
-        world["C"].say(f"c{number}")
+        world["C"].multicast(f"c{number}")
         world.run(millis(20))
     world.run(seconds(2))
     assert world["F"].texts("c") == numbered(0, 10)
@@ -109,7 +109,7 @@ def test_a_forward_lost_on_the_bridge_is_asked_for_and_sent_again(world: Sites) 
 
 def test_lost_acknowledgements_are_repeated_and_the_hold_empties(world: Sites) -> None:
     world.lose = lambda src, batch: isinstance(batch.headers[-1], SeenHeader)
-    world["C"].say(*numbered(0, 10))
+    world["C"].multicast(*numbered(0, 10))
     world.run(seconds(1))
     assert world["A"].relay.hold.messages == 10
     world.lose = lambda src, batch: False
@@ -120,28 +120,28 @@ def test_lost_acknowledgements_are_repeated_and_the_hold_empties(world: Sites) -
 
 def test_nothing_is_acknowledged_before_the_backup_has_it(world: Sites) -> None:
     world["E"].group.hand_over = lambda batch: None       # the backup of SFO never confirms
-    world["C"].say(*numbered(0, 10))
+    world["C"].multicast(*numbered(0, 10))
     world.run(seconds(1))
     assert world["D"].texts("c") == numbered(0, 10)
     assert world["A"].relay.hold.messages == 10, "acknowledged although only the relay is known to have it"
 
 
-def test_a_joiner_starts_where_the_others_stand_and_gets_nothing_twice(world: Sites) -> None:
-    world["C"].say(*numbered(0, 10))
+def test_a_joiner_adopts_the_groups_vector_and_delivers_nothing_twice(world: Sites) -> None:
+    world["C"].multicast(*numbered(0, 10))
     world.run()
     newcomer = world.sites["SFO"].add("G")
-    world["C"].say(*numbered(10, 20))
+    world["C"].multicast(*numbered(10, 20))
     world.run()
     assert newcomer.texts("c") == numbered(10, 20)
     assert world["F"].texts("c") == numbered(0, 20)
 
 
-def test_dissemination_that_a_view_change_swallowed_is_repeated_after_sync(world: Sites) -> None:
-    world["C"].say(*numbered(0, 10))
+def test_disseminated_messages_that_a_view_change_lost_are_repeated_after_sync(world: Sites) -> None:
+    world["C"].multicast(*numbered(0, 10))
     world.sites["NYC"].flush()
     while world.on_bridge:                                     # the relay of SFO has multicast, nobody has it yet
         src, batch = world.on_bridge.popleft()
-        world.bridge[batch.dest].tell(BridgeDelivered(batch.replaced(src=src)))
+        world.bridge[batch.dest].notify(BridgeDelivered(batch.replaced(src=src)))
     world.sites["SFO"].sent.clear()
     world.sites["SFO"].install(["D", "E", "F"])
     world.run()
@@ -150,11 +150,11 @@ def test_dissemination_that_a_view_change_swallowed_is_repeated_after_sync(world
 
 
 def test_a_unicast_reply_reaches_the_origin_only_and_once(world: Sites) -> None:
-    world["C"].say("question")
+    world["C"].multicast("question")
     world.run()
     src = world["F"].relay.delivery.proxies[world["C"].me]
     assert isinstance(src, ProxyUUID)
-    world["F"].write(src, "answer")
+    world["F"].unicast(src, "answer")
     world.run()
     assert world["C"].unicasts == [("F@SFO", b"answer")]
     assert [world[name].unicasts for name in "ABDEF"] == [[]] * 5
@@ -162,7 +162,7 @@ def test_a_unicast_reply_reaches_the_origin_only_and_once(world: Sites) -> None:
 
 def test_unicasts_arrive_once_and_in_order_across_relay_crashes_on_both_sides(world: Sites) -> None:
     for number in range(20):
-        world["F"].write(world["C"].me, f"u{number}")
+        world["F"].unicast(world["C"].me, f"u{number}")
         if number == 5:
             world.on_bridge.clear()
             world.sites["NYC"].crash("A")
@@ -172,46 +172,46 @@ def test_unicasts_arrive_once_and_in_order_across_relay_crashes_on_both_sides(wo
         world.run(millis(10))
     world.run(seconds(3))
     assert [payload for _, payload in world["C"].unicasts] == [f"u{number}".encode() for number in range(20)]
-    assert not [told for told in world["F"].told if isinstance(told, Unreachable)]
+    assert not [output for output in world["F"].reported if isinstance(output, Unreachable)]
 
 
-def test_a_unicast_to_a_member_that_is_gone_is_told_unreachable_and_later_ones_do_not_wait(world: Sites) -> None:
+def test_a_unicast_to_a_member_that_is_gone_is_reported_unreachable_and_later_ones_do_not_wait(world: Sites) -> None:
     gone = world["C"].me
     world.sites["NYC"].crash("C")
-    world["F"].write(gone, "late")
+    world["F"].unicast(gone, "late")
     world.run(seconds(1))
-    world["F"].write(gone, "later")
+    world["F"].unicast(gone, "later")
     world.run(seconds(1))
-    told = [told for told in world["F"].told if isinstance(told, Unreachable)]
-    assert [t.dest for t in told] == [gone, gone]
+    output = [output for output in world["F"].reported if isinstance(output, Unreachable)]
+    assert [t.dest for t in output] == [gone, gone]
     assert world["F"].relay.unicast_router.unicasts_waiting == 0
 
 
 def test_a_site_without_relay_goes_down_and_comes_back_with_everything_held_for_it(world: Sites) -> None:
-    world["C"].say("before")
+    world["C"].multicast("before")
     world.run()
     world.lose = lambda src, batch: True
     world.leave_bridge(world["D"], "link broken")
     for n in range(5):
-        world["C"].say(f"c{n}")
+        world["C"].multicast(f"c{n}")
     world["D"].relay.bridge_link.wanted = False                      # its link stays broken for a while
     world.run(seconds(11))
-    statuses = [told for told in world["C"].told if isinstance(told, SiteStatusChanged)]
-    assert [told.status for told in statuses] == ["UP", "DOWN"]
+    statuses = [output for output in world["C"].reported if isinstance(output, SiteStatusChanged)]
+    assert [output.status for output in statuses] == ["UP", "DOWN"]
     world.lose = lambda src, batch: False
     world["D"].relay.bridge_link.open()
     world["D"].drain()
     world.run(seconds(3))
     assert world["F"].texts("c") == numbered(0, 5)
-    assert [t.status for t in world["C"].told if isinstance(t, SiteStatusChanged)] == ["UP", "DOWN", "UP"]
+    assert [t.status for t in world["C"].reported if isinstance(t, SiteStatusChanged)] == ["UP", "DOWN", "UP"]
 
 
-def test_a_leaving_relay_hands_over_and_the_successor_loses_and_doubles_nothing(world: Sites) -> None:
-    world["C"].say(*numbered(0, 50))
+def test_when_a_relay_leaves_nothing_is_lost_or_duplicated_by_its_successor(world: Sites) -> None:
+    world["C"].multicast(*numbered(0, 50))
     member = world.leave("A")
     world.run(millis(200))
     assert member.ready_to_leave
-    world["C"].say(*numbered(50, 60))
+    world["C"].multicast(*numbered(50, 60))
     world.sites["NYC"].crash("A")
     world.run(seconds(1))
     for name in "DEF":
@@ -223,8 +223,8 @@ def test_a_stale_relay_is_refused_and_its_messages_come_after_the_merge(world: S
     nyc.install(["A", "C"])                       # NYC splits: A's half first, B's half has the higher epoch
     nyc.install(["B"])
     world.run()
-    world["B"].say("b0")
-    world["C"].say(*numbered(0, 5))
+    world["B"].multicast("b0")
+    world["C"].multicast(*numbered(0, 5))
     world.run()
     assert world["F"].texts("b") == ["b0"]
     assert world["F"].texts("c") == [], "messages of a fenced relay were accepted"
@@ -233,13 +233,13 @@ def test_a_stale_relay_is_refused_and_its_messages_come_after_the_merge(world: S
     assert world["F"].texts("c") == numbered(0, 5)
 
 
-def test_a_fenced_half_whose_rival_is_gone_raises_its_view(world: Sites) -> None:
+def test_a_fenced_half_raises_its_view_when_the_accepted_relay_has_left(world: Sites) -> None:
     nyc = world.sites["NYC"]
     nyc.install(["A", "C"])
     nyc.install(["B"])
     world.run()
     world.sites["NYC"].crash("B")
-    world["C"].say("c0")
+    world["C"].multicast("c0")
     world.run(millis(500))
     assert nyc.raises == 1, "a higher view was not requested, or more than once"
     world.run(seconds(1))
@@ -248,25 +248,25 @@ def test_a_fenced_half_whose_rival_is_gone_raises_its_view(world: Sites) -> None
 
 def test_halves_of_the_receiving_site_that_merge_with_different_vectors_both_end_complete(world: Sites) -> None:
     sfo = world.sites["SFO"]
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run()
     sfo.install(["D", "E"])
     sfo.install(["F"])
     world.leave_bridge(world["F"], "cut off")
     world["F"].relay.bridge_link.wanted = False
-    world["C"].say(*numbered(5, 10))
+    world["C"].multicast(*numbered(5, 10))
     world.run(seconds(2))
     assert world["F"].texts("c") == numbered(0, 5)
     sfo.install(["D", "E", "F"])
     world.run(seconds(2))
     for name in "DEF":
         assert world[name].texts("c") == numbered(0, 10)
-    assert not [told for told in world["F"].told if isinstance(told, MessagesLost)]
+    assert not [output for output in world["F"].reported if isinstance(output, MessagesLost)]
 
 
 def test_a_new_backup_gets_what_the_relay_holds(world: Sites) -> None:
     world.lose = lambda src, batch: True
-    world["C"].say(*numbered(0, 10))
+    world["C"].multicast(*numbered(0, 10))
     world.run(millis(50))
     world.sites["NYC"].crash("B")                  # C is the backup now; it is the origin, so let D.. see a third
     newcomer = world.sites["NYC"].add("G")
@@ -282,7 +282,7 @@ def test_a_new_backup_gets_what_the_relay_holds(world: Sites) -> None:
 def test_three_sites_get_everything_once_and_nothing_echoes() -> None:
     world = Sites(NYC="AB", SFO="DE", LON="XY").build()
     for name in "BEY":
-        world[name].say(f"{name.lower()}0", f"{name.lower()}1")
+        world[name].multicast(f"{name.lower()}0", f"{name.lower()}1")
     world.run()
     for name in "ABDEXY":
         assert sorted(world[name].texts("")) == ["b0", "b1", "e0", "e1", "y0", "y1"]
@@ -293,7 +293,7 @@ def test_a_slow_third_site_does_not_hold_up_the_second() -> None:
     lon = next(address for address, member in world.bridge.items() if member.name == "X")
     world.lose = lambda src, batch: batch.dest == lon
     for _ in range(20):
-        world["B"].say("b" * 30_000)
+        world["B"].multicast("b" * 30_000)
         world.run(millis(50))
     assert len(world["E"].got) == 20
     assert world["Y"].got == []
@@ -303,15 +303,15 @@ def test_a_full_hold_gives_up_the_site_furthest_behind_and_memory_stays_bounded(
     world = Sites(NYC="AB", SFO="DE").build(hold_bytes="1M", window_bytes="64K", split_grace_ns="1s")
     world.lose = lambda src, batch: True
     for _ in range(100):
-        world["B"].say("b" * 30_000)
+        world["B"].multicast("b" * 30_000)
         world.run(millis(50))
     assert world["A"].relay.hold.nbytes < 2 << 20
-    assert "OFFLINE" in [t.status for t in world["B"].told if isinstance(t, SiteStatusChanged)]
+    assert "OFFLINE" in [t.status for t in world["B"].reported if isinstance(t, SiteStatusChanged)]
 
 
-def test_unicasts_without_an_answer_are_sent_again_ever_more_seldom(world: Sites) -> None:
+def test_unicasts_without_an_answer_are_retransmitted_with_backoff(world: Sites) -> None:
     world.lose = lambda src, batch: True
-    world["F"].write(world["C"].me, "letter")
+    world["F"].unicast(world["C"].me, "letter")
     world.run(seconds(20), millis(100))
     assert 5 <= world["F"].relay.stats()["unicasts_retransmitted"] <= 8, "a slow link fills with copies"
     world.lose = lambda src, batch: False
@@ -319,20 +319,20 @@ def test_unicasts_without_an_answer_are_sent_again_ever_more_seldom(world: Sites
     assert [payload for _, payload in world["C"].unicasts] == [b"letter"]
 
 
-def test_unicasts_go_again_soon_when_a_silent_site_is_heard_again(world: Sites) -> None:
-    world["A"].say("before")
+def test_unicasts_are_retransmitted_soon_when_traffic_comes_from_a_silent_site(world: Sites) -> None:
+    world["A"].multicast("before")
     world.run(seconds(1), millis(100))
     world.lose = lambda src, batch: True
-    world["F"].write(world["C"].me, "letter")
+    world["F"].unicast(world["C"].me, "letter")
     world.run(seconds(20), millis(100))
     world.lose = lambda src, batch: False
-    world["A"].say("after")
+    world["A"].multicast("after")
     world.run(seconds(1.5), millis(100))
     assert [payload for _, payload in world["C"].unicasts] == [b"letter"]
 
 
-def test_a_hole_is_asked_for_once_however_much_is_behind_it(world: Sites) -> None:
-    world["A"].say("first")
+def test_a_hole_is_requested_once_however_much_arrives_behind_it(world: Sites) -> None:
+    world["A"].multicast("first")
     world.run(seconds(1), millis(100))
     asked: list[NeedHeader] = []
     lost: list[Forward] = []
@@ -348,7 +348,7 @@ def test_a_hole_is_asked_for_once_however_much_is_behind_it(world: Sites) -> Non
 
     world.lose = lose_one_forward
     for number in range(200):
-        world["ABC"[number % 3]].say(str(number))          # so that the runs do not join
+        world["ABC"[number % 3]].multicast(str(number))          # so that the runs do not join
     world.run(seconds(3), millis(100))
     assert len(world["F"].got) == 201
     assert len(asked) <= 2, "each answer is a whole window"
@@ -357,7 +357,7 @@ def test_a_hole_is_asked_for_once_however_much_is_behind_it(world: Sites) -> Non
 def test_nothing_stays_of_an_origin_that_is_gone_for_long() -> None:
     world = Sites(NYC="ABC", SFO="DEF").build(hold_age_ns="30s", forget_after_ns="60s")
     gone = world["C"].me
-    world["C"].say("c0")
+    world["C"].multicast("c0")
     world.run(seconds(1))
     relay = world["F"].relay
     assert gone in relay.delivery.proxies

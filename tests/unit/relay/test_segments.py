@@ -14,7 +14,7 @@ NEAR, FAR = (Address(name.encode().ljust(16, b"\0"), name) for name in "nf")
 @pytest.mark.parametrize(("member", "folder"), [
     ("A", "A"), ("node-1_b", "node-1_b"), ("a.b", "a.b"), (".", "%2e"), ("..", "%2e%2e"), ("a b", "a%20b"),
     ("a/b", "a%2fb"), ("50%", "50%25"), ("\u00e9", "%c3%a9"), ("", "%")])
-def test_a_folder_has_the_name_of_its_member_and_nothing_that_means_something_to_a_file_system(member, folder):
+def test_a_folder_has_the_name_of_its_member_without_characters_special_to_a_file_system(member, folder):
     assert folder_name(member) == folder
 
 

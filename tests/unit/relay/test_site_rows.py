@@ -14,7 +14,7 @@ from jgroups_py.model.view import ViewId
 from jgroups_py.protocols.relay.headers import Confirm, HelloHeader, SiteRow, ViewHeader
 from jgroups_py.protocols.relay.origin.hold import MESSAGE_BYTES
 from jgroups_py.protocols.relay.sites.table import OFFLINE, UP, Site
-from tests.unit.relay.sites import Sites, cut_off, numbered, statuses, told
+from tests.unit.relay.sites import Sites, cut_off, numbered, reported, statuses
 
 ORIGIN, OTHER = (Address(name.encode().ljust(16, b"\0"), name) for name in ("o", "p"))
 
@@ -29,7 +29,7 @@ def row(acked: dict[Address, int], owed: dict[Address, int]) -> SiteRow:
 
 
 @pytest.mark.parametrize(("here", "there", "owed"), [(3, 7, 3), (7, 3, 3), (1, 7, 1), (7, 1, 1)])
-def test_what_one_half_owes_a_site_is_owed_although_the_other_half_met_the_site_later(here, there, owed):
+def test_what_one_half_owes_a_site_is_owed_although_the_site_was_new_to_the_other_half_later(here, there, owed):
     site = Site("SFO")
     site.combine(row({ORIGIN: 9}, {ORIGIN: here} if here > 1 else {}))
     site.combine(row({ORIGIN: 9}, {ORIGIN: there} if there > 1 else {}))
@@ -57,7 +57,7 @@ def test_what_was_dropped_before_the_site_was_known_is_lost_only_where_a_part_of
 def test_holes_of_every_origin_that_is_gone_are_given_up_for_every_site_that_has_them():
     world = Sites(NYC="ABC", SFO="DE", LON="XY").build(lost_after_ns="10s")
     for name in "ABC":
-        world[name].say("something")
+        world[name].multicast("something")
     world.run(seconds(2))
     relay = world["A"].relay
     sites = [relay.table.sites[name] for name in ("SFO", "LON")]
@@ -87,18 +87,18 @@ def test_a_hold_that_is_just_full_once_what_all_have_is_dropped_costs_no_site_an
     assert site.status == status
 
 
-def test_letters_to_a_site_are_given_up_when_it_goes_down_and_not_at_the_next_repetition():
+def test_unicasts_to_a_site_are_given_up_when_it_goes_down_and_not_at_the_next_retransmission():
     world = Sites(NYC="ABC", SFO="DEF").build(resend_interval_ns="40s", unicast_timeout_ns="10m")
     world.lose = lambda src, batch: True
-    world["F"].write(world["C"].me, "letter")
+    world["F"].unicast(world["C"].me, "letter")
     cut_off(world, "A")
     while statuses(world["F"])[-1] != "DOWN":
         world.run(millis(100), millis(100))
         assert world.now_ns < seconds(35), "it went DOWN before the unicast was retransmitted"
-    assert len(told(world["F"], Unreachable)) == 1
+    assert len(reported(world["F"], Unreachable)) == 1
 
 
-def test_the_members_of_a_site_are_told_before_the_greeting_that_acknowledges(world: Sites) -> None:
+def test_view_is_sent_before_the_hello_that_acknowledges(world: Sites) -> None:
     said: list[type] = []
 
     def watch(src: Address, batch: Batch) -> bool:
@@ -113,7 +113,7 @@ def test_the_members_of_a_site_are_told_before_the_greeting_that_acknowledges(wo
 
 def test_a_confirmation_of_another_view_acknowledges_nothing(world: Sites) -> None:
     world["E"].group.hand_over = lambda batch: None       # the backup of SFO never confirms
-    world["C"].say(*numbered(0, 10))
+    world["C"].multicast(*numbered(0, 10))
     world.run(seconds(1))
     assert world["A"].relay.hold.messages == 10
     relay = world["D"].relay

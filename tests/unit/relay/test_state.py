@@ -11,7 +11,7 @@ from jgroups_py.model.outputs import MessagesLost, ProvideState, StateAdvised
 from jgroups_py.model.units import millis, seconds
 from jgroups_py.protocols.relay.headers import Forward, Numbered
 from jgroups_py.protocols.relay.headers.state import StateFetch, StateFixed, StateInstall, StateMore, StatePiece
-from tests.unit.relay.sites import Member, Sites, told
+from tests.unit.relay.sites import Member, Sites, reported
 
 TIMEOUT_NS = seconds(10)
 
@@ -32,9 +32,9 @@ def flood(world: Sites, duration_ns: int, *others: str) -> None:
     while world.now_ns < stop:
         for site in world.sites.values():
             for member in site.members.values():
-                if member.alive and member.name not in others:
+                if member.running and member.name not in others:
                     member.spoken = getattr(member, "spoken", 0) + 1
-                    member.say(f"{member.name}{member.spoken}")
+                    member.multicast(f"{member.name}{member.spoken}")
         world.run(millis(5))
 
 
@@ -42,11 +42,11 @@ def settled(world: Sites, *, gone: str = "") -> list[str]:
     """Running members that do not have each message exactly once and in order, after all has arrived."""
     world.run(seconds(4))
     said = {member.name: getattr(member, "spoken", 0) for site in world.sites.values()
-            for member in site.members.values() if member.alive}
+            for member in site.members.values() if member.running}
     wrong = []
     for site in world.sites.values():
         for member in site.members.values():
-            if not member.alive:
+            if not member.running:
                 continue
             texts = [line.decode() for line in member.log]
             for name, number in said.items():
@@ -64,7 +64,7 @@ def lose_some(world: Sites, *names: str) -> None:
 
 
 @pytest.mark.parametrize(("requester", "provider"), [("D", "A"), ("D", "B"), ("E", "A"), ("F", "C"), ("B", "F")])
-def test_every_member_of_the_site_takes_the_state_while_everybody_sends(
+def test_every_member_of_the_site_installs_the_state_while_all_members_send(
     world: Sites, requester: str, provider: str,
 ) -> None:
     flood(world, millis(100))
@@ -76,11 +76,11 @@ def test_every_member_of_the_site_takes_the_state_while_everybody_sends(
     assert settled(world) == []
 
 
-def test_nobody_sends_between_pause_and_install_and_what_was_sent_follows(world: Sites) -> None:
+def test_no_member_multicasts_between_pause_and_install_and_what_was_sent_follows(world: Sites) -> None:
     world.lose = lambda src, batch: isinstance(batch.headers[-1], StateFetch)
     get_state(world["D"], world["A"])
     world.run(millis(20))
-    world["E"].say("late")
+    world["E"].multicast("late")
     assert world["E"].relay.send_gate.waiting
     assert world["E"].relay.pending_bytes() == 4
     world.run(seconds(12))
@@ -106,11 +106,11 @@ def test_a_site_that_is_behind_its_provider_skips_what_the_state_holds(world: Si
     assert settled(world) == []
 
 
-def test_a_provider_that_lacks_what_the_asker_has_waits_for_it(world: Sites) -> None:
+def test_a_provider_waits_until_it_has_what_the_requesting_site_has(world: Sites) -> None:
     third = Sites(NYC="AB", SFO="DE", LON="XY").build()
     third.lose = lambda src, batch: src == third["X"].bridge and batch.dest == third["A"].bridge
     third["Y"].spoken = 1
-    third["Y"].say("Y1")
+    third["Y"].multicast("Y1")
     third.run(millis(50))
     assert third["D"].texts("Y") == ["Y1"]
     assert third["A"].texts("Y") == []
@@ -122,23 +122,23 @@ def test_a_provider_that_lacks_what_the_asker_has_waits_for_it(world: Sites) -> 
     assert third["D"].state_ends == [""]
 
 
-def test_a_provider_that_never_gets_what_the_asker_has_refuses(world: Sites) -> None:
+def test_a_provider_that_never_gets_what_the_requesting_site_has_refuses(world: Sites) -> None:
     third = Sites(NYC="AB", SFO="DE", LON="XY").build()
     third.lose = lambda src, batch: src == third["X"].bridge and batch.dest == third["A"].bridge
-    third["Y"].say("Y1")
+    third["Y"].multicast("Y1")
     third.run(millis(50))
     get_state(third["D"], third["A"], seconds(2))
     third.run(seconds(6))
     [error] = third["D"].state_ends
     assert "does not get hold of all messages" in error
-    third["D"].say("goes on")
+    third["D"].multicast("goes on")
     third.run()
     assert third["A"].texts("goes") == ["goes on"]
 
 
 @pytest.mark.parametrize("kind", [StateFetch, StateFixed, StateMore, StatePiece, StateInstall])
 @pytest.mark.parametrize("victim", "ABCDEF")
-def test_whoever_crashes_in_the_middle_it_ends_in_a_state_or_an_error_and_nothing_is_missing(
+def test_whichever_member_crashes_the_request_ends_in_a_state_or_an_error_and_nothing_is_missing(
     world: Sites, kind: type, victim: str,
 ) -> None:
     flood(world, millis(50))
@@ -162,10 +162,10 @@ def test_whoever_crashes_in_the_middle_it_ends_in_a_state_or_an_error_and_nothin
     world.run(seconds(25))
     for name in "DEF":
         member = world[name]
-        if member.alive:
+        if member.running:
             assert not member.relay.send_gate.closed
             assert member.arriving is None, "the end of a state that began was not passed up"
-    if requester.alive:
+    if requester.running:
         assert requester.state_ends, "neither a state nor an error"
         assert set(requester.state_ends) <= {""} or requester.state_ends[-1], requester.state_ends
     assert settled(world) == []
@@ -185,7 +185,7 @@ def watch_local(world: Sites, met: list[object]) -> None:
     site.flush = flush                            # type: ignore[method-assign]
 
 
-def test_a_member_that_joins_in_the_middle_makes_the_asker_try_again(world: Sites) -> None:
+def test_a_join_ends_the_attempt_and_the_requester_starts_another(world: Sites) -> None:
     flood(world, millis(50))
     lose_some(world, *"DEF")
     world.lose = lambda src, batch: isinstance(batch.headers[-1], StateFixed)
@@ -213,8 +213,8 @@ def test_a_provider_whose_application_fails_is_named_with_its_error(world: Sites
     assert settled(world) == []
 
 
-def test_a_state_that_stops_coming_ends_with_an_error_and_the_provider_forgets_it(world: Sites) -> None:
-    world["B"].say("something")
+def test_a_state_that_stops_arriving_ends_with_an_error_and_the_provider_drops_it(world: Sites) -> None:
+    world["B"].multicast("something")
     world.run()
     world["B"].writes_all = False
     get_state(world["E"], world["B"], seconds(2))
@@ -234,7 +234,7 @@ def test_a_site_without_relay_gives_no_state(world: Sites) -> None:
     assert world["E"].state_ends == ["site NYC has no relay on the bridge"]
 
 
-def test_two_members_that_ask_at_once_both_get_an_answer(world: Sites) -> None:
+def test_two_members_that_request_a_state_at_once_both_get_an_answer(world: Sites) -> None:
     flood(world, millis(50))
     get_state(world["E"], world["B"])
     get_state(world["F"], world["A"])
@@ -247,11 +247,11 @@ def test_two_members_that_ask_at_once_both_get_an_answer(world: Sites) -> None:
 
 # --- interleavings by their letters (reference: rule 16) ------------------------------------------------------------
 
-def test_f5_the_provider_covers_what_the_asker_has_and_every_member_goes_on_from_the_same_place(world: Sites) -> None:
+def test_f5_the_state_covers_what_the_requesting_site_has_and_all_continue_above_one_vector(world: Sites) -> None:
     """The provider is behind by what is on its way to it; the requester's other members send after the request."""
     world.lose = lambda src, batch: batch.dest == world["A"].bridge and isinstance(batch.headers[-1], Forward)
     world["F"].spoken = 3
-    world["F"].say("F1", "F2", "F3")
+    world["F"].multicast("F1", "F2", "F3")
     world.run(millis(20))
     assert world["B"].texts("F") == []
     get_state(world["D"], world["B"])
@@ -278,16 +278,16 @@ def test_f6_a_site_that_returns_from_offline_is_whole_again_with_a_state(world: 
     relay.site_status.bring_back(site)
     world["A"].drain()
     flood(world, millis(200))
-    [advice] = told(world["D"], StateAdvised)
+    [advice] = reported(world["D"], StateAdvised)
     assert advice.site == "NYC"
-    assert told(world["E"], MessagesLost), "what was numbered while it was OFFLINE is lost for it"
+    assert reported(world["E"], MessagesLost), "what was numbered while it was OFFLINE is lost for it"
     assert settled(world) != []
     get_state(world["D"], world["A"])
     flood(world, millis(400))
     assert settled(world) == []
 
 
-def test_no_member_takes_a_state_twice_for_two_sites_that_ask_each_other(world: Sites) -> None:
+def test_no_member_installs_a_state_twice_when_two_sites_request_each_others(world: Sites) -> None:
     flood(world, millis(50))
     get_state(world["D"], world["A"], seconds(2))
     get_state(world["A"], world["D"], seconds(2))
@@ -300,20 +300,20 @@ def test_no_member_takes_a_state_twice_for_two_sites_that_ask_each_other(world: 
 
 def test_a_member_begins_when_it_has_what_its_own_site_multicast_before(world: Sites) -> None:
     """Else F1 would come to E after a state that holds it already."""
-    member, aside, receive = world["E"], [], world["E"].receive
+    member, deferred, receive = world["E"], [], world["E"].receive
 
     def choosy(batch: Batch) -> None:
         own = batch.headers and isinstance(batch.headers[-1], Numbered) and batch.src == world["F"].me
-        (aside.append if own else receive)(batch)
+        (deferred.append if own else receive)(batch)
     member.receive = choosy                          # type: ignore[method-assign]
     world["F"].spoken = 1
-    world["F"].say("F1")
+    world["F"].multicast("F1")
     get_state(world["D"], world["A"])
     world.run(millis(100))
     assert world["D"].arriving is not None, "D did not begin, though it has all that was multicast before"
     assert member.arriving is None, "E began although it lacks F1"
     member.receive = receive                            # type: ignore[method-assign]
-    for batch in aside:
+    for batch in deferred:
         receive(batch)
     world.run(millis(100))
     assert [world[name].state_ends for name in "DEF"] == [[""]] * 3

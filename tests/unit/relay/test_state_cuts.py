@@ -32,7 +32,7 @@ def test_a_provider_that_takes_part_in_a_state_for_its_own_site_gives_its_own_on
     b.state_transfer.pause(StatePause(world["C"].me, 1, b.group.view.id), SELF)
     assert b.state_transfer.attempt is not None
     b.state_transfer.open = begun
-    a.say("a1", "a2")
+    a.multicast("a1", "a2")
     world.run(seconds(1))
     assert b.numbering.numbers[a.me] == 3, "B lacks what the requesting site has"
     assert list(b.state_provider.waiting) == [fetch.key], "B fixed its state while it installs another one"
@@ -45,10 +45,10 @@ def test_a_provider_that_waits_for_messages_of_its_own_site_gives_its_state_as_s
 ) -> None:
     b = world["B"].relay
     b.state_provider.fetch_received(StateFetch(world["E"].me, 1, b.me, {"NYC": {world["A"].me: 3}}, seconds(30)), SELF)
-    world["A"].say("a1")
+    world["A"].multicast("a1")
     world.run(millis(100))
     assert b.state_provider.streams == {}
-    world["A"].say("a2")
+    world["A"].multicast("a2")
     world.run(millis(100))
     assert list(b.state_provider.streams) == [(world["E"].me, 1)]
 
@@ -57,7 +57,7 @@ def test_a_provider_whose_application_is_taking_a_state_gives_none(world: Sites)
     b = world["B"].relay
     b.state_provider.fetch_received(StateFetch(world["E"].me, 1, b.me, {"NYC": {world["A"].me: 3}}, seconds(30)), SELF)
     b.state_transfer.open = True                              # its try is over, and the next one has not begun
-    world["A"].say("a1", "a2")
+    world["A"].multicast("a1", "a2")
     world.run(seconds(1))
     assert b.state_provider.streams == {}
 
@@ -79,7 +79,7 @@ def test_a_site_that_is_known_by_a_state_only_has_been_met(world: Sites) -> None
     assert relay.delivery.seen["LON"] == {ORIGIN: 5}
 
 
-def test_a_gone_origin_that_a_journal_told_of_is_nobodys_concern_until_it_is_forgotten(world: Sites) -> None:
+def test_an_origin_known_from_a_journal_alone_is_dropped_when_it_is_forgotten(world: Sites) -> None:
     relay = world["B"].relay
     relay.divergence.from_disk[ORIGIN] = None
     relay.announce(OriginForgotten(ORIGIN))
@@ -113,14 +113,14 @@ def test_a_late_answer_to_an_earlier_request_is_not_taken_for_the_answer_to_a_la
             return False
         late.append((src, batch))                     # in order, like all that a relay sends
         return True
-    provider.say("before")
+    provider.multicast("before")
     world.run()
     world.lose = delay                                # type: ignore[assignment]
     get_state(requester, provider, seconds(1))
     world.run(seconds(3))
     assert requester.state_ends == ["the other site does not send the state"]
     assert any(isinstance(batch.headers[-1], StateFixed) for _, batch in late), "an answer is on its way"
-    provider.say("between")
+    provider.multicast("between")
     get_state(requester, provider, seconds(5))
     world.run(millis(100))
     world.lose = lambda src, batch: False

@@ -61,7 +61,7 @@ def test_the_table_has_an_entry_for_each_pair() -> None:
 @pytest.mark.parametrize(("state", "status"), [
     (SiteState.UP, UP), (SiteState.DOWN, DOWN), (SiteState.OFFLINE, OFFLINE), (SiteState.DRAINING, UP),
     (SiteState.DRAINING_DOWN, DOWN)])
-def test_members_are_told_up_down_or_offline(state: SiteState, status: int) -> None:
+def test_the_status_of_a_site_is_reported_as_up_down_or_offline(state: SiteState, status: int) -> None:
     site = site_in(state)
     assert site.row().status == STATUS_OF[state] == status
     assert state_of(status, draining=site.draining is not None) is state

@@ -18,7 +18,7 @@ def world() -> Sites:
     return Sites(NYC="ABC", SFO="DEF").build()
 
 
-def test_the_relay_of_the_providing_site_forgets_who_asked_when_the_provider_gives_up(world: Sites) -> None:
+def test_the_relay_of_the_providing_site_drops_its_route_when_the_provider_fails(world: Sites) -> None:
     provider = world["B"]
 
     def fail(output: object) -> None:
@@ -41,8 +41,8 @@ def test_the_relay_of_the_providing_site_forgets_who_asked_when_the_provider_giv
     assert world["A"].relay.state_forwarder.routes == {}
 
 
-def test_the_relay_of_the_providing_site_forgets_who_asked_when_the_state_is_complete(world: Sites) -> None:
-    world["B"].say("something")
+def test_the_relay_of_the_providing_site_drops_its_route_when_the_state_is_complete(world: Sites) -> None:
+    world["B"].multicast("something")
     world.run()
     for requester in ("E", "F"):
         world[requester].stack.inject(GetState(world["B"].me, seconds(5)), world.now_ns)
@@ -54,7 +54,7 @@ def test_the_relay_of_the_providing_site_forgets_who_asked_when_the_state_is_com
 
 def fetching(world: Sites, timeout_ns: int = seconds(60)) -> StateForwarder:
     """SFO's relay while a state of B comes for E and does not end."""
-    world["B"].say("something")
+    world["B"].multicast("something")
     world.run()
     world["B"].writes_all = False
     world["E"].stack.inject(GetState(world["B"].me, timeout_ns), world.now_ns)
@@ -65,7 +65,7 @@ def fetching(world: Sites, timeout_ns: int = seconds(60)) -> StateForwarder:
     return forwarder
 
 
-def test_a_try_ends_when_the_relay_of_its_site_leaves_and_not_when_another_does() -> None:
+def test_an_attempt_ends_when_the_relay_of_its_site_leaves_and_not_when_another_does() -> None:
     world = Sites(NYC="ABC", SFO="DEF", LON="GH").build()
     forwarder = fetching(world)
     present = forwarder.fetch
@@ -77,7 +77,7 @@ def test_a_try_ends_when_the_relay_of_its_site_leaves_and_not_when_another_does(
     assert forwarder.fetch is not present, "the attempt goes on although A, its relay, left the bridge"
 
 
-def test_only_the_member_that_asked_ends_its_present_try(world: Sites) -> None:
+def test_only_the_requesting_member_ends_its_current_attempt(world: Sites) -> None:
     forwarder = fetching(world)
     present = forwarder.fetch
     assert present is not None
@@ -90,7 +90,7 @@ def test_only_the_member_that_asked_ends_its_present_try(world: Sites) -> None:
     assert forwarder.fetch is None
 
 
-def test_a_late_word_of_a_try_that_is_over_is_not_taken_for_one_of_the_present(world: Sites) -> None:
+def test_a_late_header_of_an_earlier_attempt_has_no_effect_on_the_current_one(world: Sites) -> None:
     late = StatePaused(world["E"].me, 7, 1, "refused")
     world["D"].receive(Batch(world["F"].me, world["D"].me, (), (late,)))
     assert world["D"].relay.state_forwarder.fetch is None
@@ -100,14 +100,14 @@ def test_a_late_word_of_a_try_that_is_over_is_not_taken_for_one_of_the_present(w
     assert forwarder.fetch is present
 
 
-def test_a_state_that_has_begun_to_come_is_not_given_up_by_the_relay_however_long_it_takes(world: Sites) -> None:
+def test_a_state_that_is_arriving_is_not_given_up_by_the_relay_however_long_it_takes(world: Sites) -> None:
     forwarder = fetching(world, timeout_ns=seconds(4))
     present = forwarder.fetch
     world.run(seconds(2))
     assert forwarder.fetch is present, "the relay gave up before half of the requester's timeout was over"
 
 
-def test_a_provider_whose_relay_is_gone_keeps_nothing_for_the_asker(world: Sites) -> None:
+def test_a_provider_whose_relay_has_gone_drops_the_state_for_the_requester(world: Sites) -> None:
     fetching(world)
     provider = world["B"].relay.state_provider
     assert list(provider.streams) == [(world["E"].me, 1)]
@@ -116,7 +116,7 @@ def test_a_provider_whose_relay_is_gone_keeps_nothing_for_the_asker(world: Sites
 
 
 def test_a_relay_counts_what_it_disseminates(world: Sites) -> None:
-    world["C"].say(*numbered(0, 10))
+    world["C"].multicast(*numbered(0, 10))
     world.run(seconds(1))
     assert world["D"].relay.stats()["disseminated"] == 10
     assert "disseminated" not in world["E"].relay.stats()

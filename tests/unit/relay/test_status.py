@@ -7,7 +7,7 @@ from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.outputs import StateAdvised
 from jgroups_py.model.units import millis, seconds
 from jgroups_py.protocols.relay.config import RelayConfig
-from tests.unit.relay.sites import Site, Sites, cut_off, lost, numbered, statuses, told
+from tests.unit.relay.sites import Site, Sites, cut_off, lost, numbered, reported, statuses
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def return_to_bridge(world: Sites, name: str) -> None:
 
 # --- UP and DOWN ----------------------------------------------------------------------------------------------------
 
-def test_a_bridge_that_flaps_does_not_make_a_site_down(world: Sites) -> None:
+def test_a_bridge_that_is_often_lost_for_a_moment_makes_no_site_down(world: Sites) -> None:
     for _ in range(4):
         cut_off(world, "D")
         world.run(seconds(6), millis(100))
@@ -34,7 +34,7 @@ def test_a_bridge_that_flaps_does_not_make_a_site_down(world: Sites) -> None:
 def test_traffic_does_not_keep_a_site_without_relay_up(world: Sites) -> None:
     cut_off(world, "D")
     for _ in range(110):
-        world["C"].say("c")
+        world["C"].multicast("c")
         world.run(millis(100), millis(100))
     assert statuses(world["C"]) == ["UP", "DOWN"]
 
@@ -49,12 +49,12 @@ def test_a_coordinator_without_a_bridge_decides_too() -> None:
     world.without_bridge = "AB"
     world.leave_bridge(world["A"], "its link is broken")
     for number in range(12):
-        world["C"].say(str(number).ljust(50_000))
+        world["C"].multicast(str(number).ljust(50_000))
         world.run(seconds(1), millis(100))
     assert statuses(world["C"]) == ["UP", "DOWN"]
     world.sites["NYC"].crash("A")                         # B never saw the bridge
     for number in range(12):
-        world["C"].say(str(number).ljust(50_000))
+        world["C"].multicast(str(number).ljust(50_000))
         world.run(seconds(1), millis(100))
     assert statuses(world["C"]) == ["UP", "DOWN", "OFFLINE"]
     assert world["C"].relay.hold.nbytes < 1 << 20
@@ -69,7 +69,7 @@ def test_a_site_whose_relay_comes_and_goes_all_the_time_is_held_for_as_long_as_a
             cut_off(world, "D")
         elif second % 5 == 1:
             return_to_bridge(world, "D")
-        world["C"].say(str(second))
+        world["C"].multicast(str(second))
         world.run(seconds(1), millis(100))
         held.append(world["A"].relay.hold.messages)
     assert len(world["F"].got) == 90
@@ -85,7 +85,7 @@ def test_only_the_site_furthest_behind_goes_offline_when_the_hold_is_full() -> N
     lon = world["X"].bridge
     world.lose = lambda src, batch: batch.dest == lon
     for _ in range(40):
-        world["B"].say("b" * 30_000)
+        world["B"].multicast("b" * 30_000)
         world.run(millis(50))
     assert statuses(world["B"]) == ["UP", "UP", "OFFLINE"]
     assert world["A"].relay.table.sites["LON"].status > world["A"].relay.table.sites["SFO"].status
@@ -96,18 +96,18 @@ def test_empty_messages_fill_the_hold_too() -> None:
     world = Sites(NYC="AB", SFO="DE").build(hold_bytes="1M", split_grace_ns="1s", hold_age_ns="9m")
     world.lose = lambda src, batch: True
     for _ in range(20):
-        world["B"].say(*[""] * 1000)
+        world["B"].multicast(*[""] * 1000)
         world.run(millis(50))
     assert statuses(world["B"]) == ["UP", "OFFLINE"]
 
 
-def test_what_is_given_up_is_told_by_range_at_both_sides() -> None:
+def test_what_is_given_up_is_reported_by_range_at_both_sites() -> None:
     world = Sites(NYC="AB", SFO="DE").build(hold_bytes="1M", split_grace_ns="1s", hold_age_ns="1m")
-    world["B"].say("b1", "b2")
+    world["B"].multicast("b1", "b2")
     world.run(seconds(1))
     world.lose = lambda src, batch: True
     for _ in range(40):
-        world["B"].say("b" * 30_000)
+        world["B"].multicast("b" * 30_000)
         world.run(millis(50))
     assert statuses(world["B"]) == ["UP", "OFFLINE"]
     first_told = lost(world["B"])
@@ -116,7 +116,7 @@ def test_what_is_given_up_is_told_by_range_at_both_sides() -> None:
     world.run(seconds(1))
     return_to_bridge(world, "D")
     world.run(seconds(1))
-    world["B"].say("b43")
+    world["B"].multicast("b43")
     world.run(seconds(1))
     assert [(dest, first) for dest, first, _ in first_told] == [("SFO", 3)]
     assert lost(world["B"]) == lost(world["A"]) == [*first_told, ("SFO", first_told[0][2], 43)]
@@ -127,10 +127,10 @@ def test_what_is_given_up_is_told_by_range_at_both_sides() -> None:
 
 def test_a_site_that_does_not_acknowledge_for_hold_age_goes_offline_however_little_is_held() -> None:
     world = Sites(NYC="ABC", SFO="DE").build(hold_age_ns="1m")
-    world["C"].say("c1")
+    world["C"].multicast("c1")
     world.run(seconds(1))
     cut_off(world, "D")
-    world["C"].say("c2")
+    world["C"].multicast("c2")
     world.run(seconds(55), millis(500))
     assert statuses(world["C"]) == ["UP", "DOWN"]
     world.run(seconds(8), millis(500))
@@ -142,19 +142,19 @@ def test_a_site_that_does_not_acknowledge_for_hold_age_goes_offline_however_litt
 def test_age_travels_with_the_hold_and_does_not_begin_anew_with_a_new_relay() -> None:
     world = Sites(NYC="ABC", SFO="DE").build(hold_age_ns="1m")
     cut_off(world, "D")
-    world["C"].say("c1")
+    world["C"].multicast("c1")
     world.run(seconds(40), millis(500))
     world.sites["NYC"].crash("A")
     world.run(seconds(25), millis(500))
     assert statuses(world["C"])[-1] == "OFFLINE"
 
 
-def test_while_offline_nothing_is_held_and_the_application_hears_at_the_end_what_was_missed() -> None:
+def test_while_offline_nothing_is_held_and_the_losses_are_reported_at_the_end() -> None:
     world = Sites(NYC="ABC", SFO="DE").build()
     world["A"].order("offline", "SFO")
     world.run(seconds(1))
     for number in range(20):
-        world["C"].say(str(number))
+        world["C"].multicast(str(number))
         world.run(millis(200))
     assert world["C"].relay.hold.messages == 0
     assert lost(world["C"]) == []
@@ -165,11 +165,11 @@ def test_while_offline_nothing_is_held_and_the_application_hears_at_the_end_what
     assert lost(world["C"]) == [("SFO", 1, 21)]
 
 
-def test_a_slow_site_that_is_told_it_is_offline_returns_after_a_while_and_should_ask_for_a_state() -> None:
+def test_a_slow_site_that_went_offline_elsewhere_returns_later_and_is_advised_to_request_a_state() -> None:
     world = Sites(NYC="AB", SFO="DE").build(hold_bytes="1M", split_grace_ns="1s", hold_age_ns="1m")
     world.lose = lambda src, batch: bool(batch.payloads)
     for _ in range(40):
-        world["B"].say("b" * 30_000)
+        world["B"].multicast("b" * 30_000)
         world.run(millis(50))
     world.lose = lambda src, batch: False
     assert statuses(world["B"]) == ["UP", "OFFLINE"]
@@ -177,9 +177,9 @@ def test_a_slow_site_that_is_told_it_is_offline_returns_after_a_while_and_should
     assert statuses(world["B"]) == ["UP", "OFFLINE"], "it returned at once and would fill the hold again"
     world.run(seconds(10))
     assert statuses(world["B"]) == ["UP", "OFFLINE", "UP"]
-    assert [advised.site for advised in told(world["D"], StateAdvised)] == ["NYC"]
-    assert not told(world["A"], StateAdvised)
-    world["B"].say("after")
+    assert [advised.site for advised in reported(world["D"], StateAdvised)] == ["NYC"]
+    assert not reported(world["A"], StateAdvised)
+    world["B"].multicast("after")
     world.run(seconds(1))
     assert world["E"].texts("after") == ["after"]
 
@@ -188,7 +188,7 @@ def test_senders_wait_for_room_where_the_stack_says_so_and_nothing_is_lost() -> 
     world = Sites(NYC="AB", SFO="DE").build(hold_bytes="1M", on_full="block", split_grace_ns="1s", hold_age_ns="1m")
     world.lose = lambda src, batch: True
     for number in range(100):
-        world["B"].say(f"b{number} ".ljust(30_000))
+        world["B"].multicast(f"b{number} ".ljust(30_000))
         world.run(millis(50))
     assert statuses(world["B"]) == ["UP"]
     assert world["A"].relay.hold.nbytes < 2 << 20
@@ -200,11 +200,11 @@ def test_senders_wait_for_room_where_the_stack_says_so_and_nothing_is_lost() -> 
     assert not lost(world["B"])
 
 
-def test_blocked_senders_are_let_go_when_hold_age_gives_the_site_up() -> None:
+def test_blocked_senders_go_on_when_hold_age_gives_the_site_up() -> None:
     world = Sites(NYC="AB", SFO="DE").build(hold_bytes="1M", on_full="block", split_grace_ns="1s", hold_age_ns="20s")
     world.lose = lambda src, batch: True
     for number in range(60):
-        world["B"].say(str(number).ljust(30_000))
+        world["B"].multicast(str(number).ljust(30_000))
         world.run(millis(50))
     assert world["B"].stack.pending_bytes() > 0
     world.run(seconds(25), millis(500))
@@ -231,9 +231,9 @@ def test_half_a_site_that_leaves_does_not_take_the_other_half_offline(world: Sit
     assert "OFFLINE" not in statuses(world["C"])
 
 
-def test_a_joiner_is_not_told_of_losses_before_its_time(world: Sites) -> None:
+def test_no_losses_from_before_its_join_are_reported_to_a_joiner(world: Sites) -> None:
     world["A"].order("offline", "SFO")
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run(seconds(1))
     world["A"].order("online", "SFO")
     world.run(seconds(1))
@@ -243,11 +243,11 @@ def test_a_joiner_is_not_told_of_losses_before_its_time(world: Sites) -> None:
     assert lost(newcomer) == []
 
 
-def test_the_last_messages_of_a_dead_origin_that_nobody_holds_are_lost_at_both_sides() -> None:
+def test_the_last_messages_of_a_crashed_origin_that_no_member_holds_are_lost_at_both_sites() -> None:
     world = Sites(NYC="ABCD", SFO="EF").build(lost_after_ns="5s")
     for name in "AB":
         cut_off(world, name)
-    world["C"].say("c1", "c2")
+    world["C"].multicast("c1", "c2")
     world.run(seconds(1))
     world.sites["NYC"].install(["D"])                     # the others died at once: more than backups
     world.run(seconds(30))
@@ -263,11 +263,11 @@ def test_what_was_sent_while_no_other_site_was_known_is_owed_to_none() -> None:
     alone.relay.table.sites.clear()                       # a singleton that has never heard of SFO
     nyc.install(["G"])
     cut_off(world, "G")
-    alone.say("g1", "g2")
+    alone.multicast("g1", "g2")
     world.run(seconds(1))
     assert alone.relay.hold.messages == 0
     nyc.install(["A", "B", "C", "G"])
-    alone.say("g3")
+    alone.multicast("g3")
     world.run(seconds(2))
     assert world["E"].texts("g") == ["g3"], "the site waits for a message that no member retains"
     assert not lost(alone)
@@ -276,7 +276,7 @@ def test_what_was_sent_while_no_other_site_was_known_is_owed_to_none() -> None:
 def test_a_loss_at_one_site_costs_a_third_site_nothing() -> None:
     world = Sites(NYC="ABC", SFO="DE", LON="XY").build()
     world["A"].order("offline", "LON")
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run(seconds(1))
     assert world["E"].texts("c") == numbered(0, 5)
     assert world["Y"].texts("c") == []
@@ -288,11 +288,11 @@ def test_a_loss_at_one_site_costs_a_third_site_nothing() -> None:
 def test_a_site_added_while_another_is_offline_starts_at_the_current_numbers() -> None:
     world = Sites(NYC="ABC", SFO="DE").build()
     world["A"].order("offline", "SFO")
-    world["C"].say(*numbered(0, 5))
+    world["C"].multicast(*numbered(0, 5))
     world.run(seconds(1))
     world.sites["LON"] = Site(world, "LON", "XY", {})
     world.run(seconds(1))
-    world["C"].say("c5")
+    world["C"].multicast("c5")
     world.run(seconds(1))
     assert world["Y"].texts("c") == ["c5"]
     assert world["C"].relay.reports.ledger()["LON"][world["C"].me].lost == 0
@@ -303,17 +303,17 @@ def test_a_site_added_while_another_is_offline_starts_at_the_current_numbers() -
     ({"hold_age_ns": "30s"}, 8, 0),                       # b1 is 20 s old when the grace begins
     ({"hold_bytes": "1M"}, 18, 50_000),
 ], ids=["time", "hold_age", "hold_bytes"])
-def test_what_a_site_wants_in_vain_is_told_as_lost_when_a_grace_ends(
+def test_what_a_site_lacks_and_no_member_holds_is_reported_lost_when_a_grace_ends(
     limit: dict[str, str], before_s: int, size: int,
 ) -> None:
     world = Sites(NYC="AC", SFO="DE").build(**{"split_grace_ns": "30s", **limit})
     world.without_bridge = "E"
     world.sites["SFO"].install(["D"])
     world.sites["SFO"].install(["E"])
-    world["C"].say("c1", "c2", "c3")
+    world["C"].multicast("c1", "c2", "c3")
     world.run(millis(100))
     world.sites["NYC"].add("B")                           # which holds nothing of what was before it
-    world["B"].say("b1")
+    world["B"].multicast("b1")
     world.run(seconds(20), millis(100))
     world.sites["NYC"].crash("C")
     world.sites["NYC"].crash("A")                         # B begins a grace of its own
@@ -321,7 +321,7 @@ def test_what_a_site_wants_in_vain_is_told_as_lost_when_a_grace_ends(
 
     def go_on(duration_s: int) -> None:
         for _ in range(duration_s):
-            world["B"].say("b" * size)
+            world["B"].multicast("b" * size)
             world.run(seconds(1), millis(100))
 
     go_on(before_s)

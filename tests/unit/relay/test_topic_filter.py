@@ -16,7 +16,7 @@ A, B = view_of("A"), view_of("A", "B", counter=2)
 
 @pytest.mark.parametrize(("is_relay", "joined", "kept"), [
     (True, False, True), (True, True, False), (False, False, False), (False, True, False)])
-def test_only_a_relay_whose_view_got_no_joiner_knows_what_all_of_its_site_want(is_relay, joined, kept):
+def test_the_interest_of_a_site_is_kept_only_by_a_relay_whose_view_got_no_joiner(is_relay, joined, kept):
     layer = Layer("A" if is_relay else "B")
     topic_filter = TopicFilter(layer)
     topic_filter.group, topic_filter.peers = LocalGroup(layer), RelayPeers()

@@ -21,7 +21,7 @@ def kept(box: UnicastOutbox) -> list[tuple[int, bytes]]:
             for number, payload in enumerate(batch.payloads, first)]
 
 
-def test_an_acknowledgement_is_news_once_and_drops_what_is_below_it() -> None:
+def test_an_acknowledgement_takes_effect_once_and_drops_what_is_below_it() -> None:
     box = UnicastOutbox(YOU, "SFO")
     assert box.add(letters(b"1", b"2", b"3"), 10) == 1
     assert box.add(letters(b"4"), 20) == 4
@@ -39,7 +39,7 @@ def test_an_acknowledgement_is_news_once_and_drops_what_is_below_it() -> None:
     assert not box.acknowledge(99, 70)
 
 
-def test_a_box_that_was_empty_begins_to_wait_when_something_is_added() -> None:
+def test_the_retransmission_interval_of_an_empty_outbox_begins_with_the_next_unicast() -> None:
     box = UnicastOutbox(YOU, "SFO")
     box.add(letters(b"1"), 10)
     box.add(letters(b"2"), 90)
@@ -53,7 +53,7 @@ def test_a_box_that_was_empty_begins_to_wait_when_something_is_added() -> None:
     assert box.retransmission_due(10 + (100 << MAX_DOUBLINGS), 100)
 
 
-def test_letters_expire_from_the_oldest_on() -> None:
+def test_unicasts_expire_from_the_oldest_on() -> None:
     box = UnicastOutbox(YOU, "SFO")
     assert box.expired(10**9) is None
     for at_ns in (10, 20, 30):
@@ -61,7 +61,7 @@ def test_letters_expire_from_the_oldest_on() -> None:
     assert [box.expired(before_ns) for before_ns in (9, 10, 20, 29, 30)] == [None, 3, 5, 5, 7]
 
 
-def test_a_box_is_made_once_for_a_destination_and_counts_what_waits() -> None:
+def test_there_is_one_outbox_for_each_destination_and_it_counts_waiting_unicasts() -> None:
     boxes = UnicastOutboxes()
     assert boxes.get(YOU) is None
     box = boxes.box(YOU, "SFO")
@@ -75,7 +75,7 @@ def test_a_box_is_made_once_for_a_destination_and_counts_what_waits() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_an_inbox_takes_each_letter_once_and_in_order_whatever_comes_how_often(seed: int) -> None:
+def test_an_inbox_takes_each_unicast_once_and_in_order_whatever_arrives_how_often(seed: int) -> None:
     rng, inbox, taken = Random(seed), UnicastInbox(), []
     base = 1
     for _ in range(80):

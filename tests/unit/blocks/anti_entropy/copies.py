@@ -26,17 +26,17 @@ class Copy(App):
     def write(self, key: bytes, value: bytes | None) -> None:
         """The application writes."""
         _, message = self.replica.write(key, value, self.world.now_ns)
-        self.say(None, message)
+        self.send(None, message)
 
     def round(self) -> None:
         """Begin an exchange with a random member."""
         if self.process.running and self.process.view is not None:
             others = [member for member in self.process.view.members if member != self.process.me]
             if others:
-                self.say(self.rng.choice(others), self.replica.begin(self.world.now_ns))
+                self.send(self.rng.choice(others), self.replica.begin(self.world.now_ns))
         self.world.after(ROUND_NS, self.round)
 
-    def say(self, dest: Address | None, message: bytes) -> None:
+    def send(self, dest: Address | None, message: bytes) -> None:
         batch = Batch(self.process.me, dest, (message,), (), NO_RELIABILITY)
         try:
             self.world.inject(self.process.name, batch)
@@ -49,7 +49,7 @@ class Copy(App):
         for payload in batch.payloads:
             _, replies = self.replica.receive(payload, self.world.now_ns)
             for reply in replies:
-                self.world.after(0, self.say, batch.src, reply)
+                self.world.after(0, self.send, batch.src, reply)
 
 
 def exchange(one: Replica, other: Replica, wall: int = 0, limit: int = 100_000) -> int:

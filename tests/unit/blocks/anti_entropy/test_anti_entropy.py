@@ -81,7 +81,7 @@ def test_the_order_of_arrival_does_not_matter() -> None:
     assert len(dict.fromkeys(roots)) == 1
 
 
-def test_a_write_that_knows_of_another_wins_though_its_clock_is_behind() -> None:
+def test_a_write_after_another_one_was_received_wins_though_its_clock_is_behind() -> None:
     ahead, behind = replica("ahead"), replica("behind")
     _, message = ahead.write(b"key", b"first", 1000 * NS_PER_S)
     behind.receive(message, 10 * NS_PER_S)
@@ -120,7 +120,7 @@ def test_an_entry_from_the_far_future_is_refused_where_that_is_asked_for() -> No
 
 # --- exchanges --------------------------------------------------------------------------------------------------------
 
-def test_equal_copies_say_one_thing() -> None:
+def test_equal_copies_exchange_one_message() -> None:
     a, b = replica("a"), replica("b")
     assert exchange(a, b) == 1
     _, message = a.write(b"key", b"value", 1)

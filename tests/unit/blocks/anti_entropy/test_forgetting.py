@@ -44,7 +44,7 @@ def test_a_deletion_is_forgotten_when_the_copies_have_agreed() -> None:
     assert a.items() == b.items() == {}
 
 
-def test_who_was_away_while_all_forgot_does_not_bring_it_back_and_loses_nothing_of_its_own() -> None:
+def test_a_copy_that_was_cut_off_while_all_marks_were_dropped_restores_no_deleted_key_and_loses_no_write() -> None:
     a, b, away = replica("a", FOREVER), replica("b", FOREVER), replica("away", FOREVER)
     a.write(b"deleted here", b"old", 1)
     a.write(b"deleted there", b"old", 1)
@@ -61,7 +61,7 @@ def test_who_was_away_while_all_forgot_does_not_bring_it_back_and_loses_nothing_
     assert marks(a, b, away) == [0, 0, 0]
 
 
-def test_a_newcomer_is_filled_by_a_copy_that_was_away_and_still_it_does_not_come_back() -> None:
+def test_a_new_copy_filled_by_one_that_was_cut_off_does_not_restore_a_deleted_key() -> None:
     a, b, away, newcomer = (replica(name, FOREVER) for name in ("a", "b", "away", "newcomer"))
     a.write(b"key", b"old", 1)
     meet(a, b, away)
@@ -76,7 +76,7 @@ def test_a_newcomer_is_filled_by_a_copy_that_was_away_and_still_it_does_not_come
     assert marks(a, b, away, newcomer) == [0] * 4
 
 
-def test_a_mark_stays_while_its_copy_may_not_know_all_that_it_keeps_away() -> None:
+def test_a_deletion_mark_stays_while_older_entries_may_still_arrive() -> None:
     a, b, away = replica("a", FOREVER), replica("b", FOREVER), replica("away", FOREVER)
     _, message = away.write(b"key", b"old", 1)
     a.receive(message, 1)                                  # received, but no copy was equal with its writer
@@ -88,7 +88,7 @@ def test_a_mark_stays_while_its_copy_may_not_know_all_that_it_keeps_away() -> No
     assert away.items() == {}
 
 
-def test_a_writer_that_died_before_anybody_agreed_with_it_holds_marks_for_a_time_only() -> None:
+def test_a_writer_that_crashed_before_any_exchange_keeps_marks_for_a_time_only() -> None:
     limited = Settings(forget_after=100)
     a, b, dead = replica("a", limited), replica("b", limited), replica("dead")
     _, message = dead.write(b"key", b"value", 1)
@@ -103,7 +103,7 @@ def test_a_writer_that_died_before_anybody_agreed_with_it_holds_marks_for_a_time
     assert a.items() == {}
 
 
-def test_who_sends_what_was_deleted_is_told_so() -> None:
+def test_a_copy_that_sends_a_deleted_entry_gets_the_deletion_mark() -> None:
     a, b = replica("a"), replica("b")
     _, message = a.write(b"key", b"value", 1)
     a.write(b"key", None, 2)
@@ -191,7 +191,7 @@ class Trial:
 
 
 @pytest.mark.parametrize("first", range(0, 100, 50))
-def test_nothing_knowingly_deleted_lives_nothing_latest_is_lost_and_no_mark_stays(first: int) -> None:
+def test_deleted_keys_stay_deleted_latest_writes_are_kept_and_no_mark_stays(first: int) -> None:
     survived = 0
     for seed in range(first, first + 50):
         trial = Trial(seed)

@@ -175,7 +175,7 @@ def test_a_leaving_member_spreads_its_dead_and_answers_pings_until_that_is_done(
     bench.receive(PingHeader(1, "A", "B", place("B")))
     assert bench.sent_headers(ProbeAck) == [(HOST["B"], ProbeAck(1, b""))]
     sent = 0
-    while not bench.told(Left):
+    while not bench.passed_up(Left):
         sent += sum(header == Dead(header.incarnation, "A", "A") for _, header in bench.sent_headers(Dead))
         bench.advance(10)
         assert bench.now_ns < seconds(5)
@@ -188,7 +188,7 @@ def test_a_leaving_member_spreads_its_dead_and_answers_pings_until_that_is_done(
 def test_a_member_without_others_leaves_at_once() -> None:
     bench = SwimBench("")
     bench.down(Disconnect())
-    assert len(bench.told(Left)) == 1
+    assert len(bench.passed_up(Left)) == 1
 
 
 def test_a_disconnect_before_connect_ends_at_once_and_the_connect_is_ignored() -> None:
@@ -196,7 +196,7 @@ def test_a_disconnect_before_connect_ends_at_once_and_the_connect_is_ignored() -
     bench.down(Disconnect())
     bench.down(Connect("demo"))
     bench.advance(5000)
-    assert len(bench.told(Left)) == 1
+    assert len(bench.passed_up(Left)) == 1
     assert bench.sent() == bench.passed_down(SendTo) == []
 
 

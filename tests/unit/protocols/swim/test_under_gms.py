@@ -7,7 +7,7 @@ from jgroups_py.model.swim_member import BY_DATAGRAM, BY_LINK, REFUSED
 from jgroups_py.model.units import millis
 from jgroups_py.protocols.swim import Swim, SwimConfig
 from jgroups_py.protocols.swim.headers import Alive, Dead, PingHeader, ProbeAck, PushPull, SuspectedHeader
-from jgroups_py.testing.bench import Bench, Fixed, address, change, unicast, view_of
+from jgroups_py.testing.bench import Bench, StubPorts, address, change, unicast, view_of
 
 A, B, C, D = map(address, "ABCD")
 ABC = view_of("A", "B", "C")
@@ -16,7 +16,7 @@ QUICK = SwimConfig(probe_interval_ns=millis(500), probe_timeout_ns=millis(200), 
 
 def in_view(*names: str, config: SwimConfig = QUICK) -> Bench:
     """Member A of a view."""
-    bench = Bench(Swim(config), Fixed())
+    bench = Bench(Swim(config), StubPorts())
     bench.down(change(view_of(*(names or ("A", "B", "C")))))
     bench.advance(1)
     bench.sent()
@@ -36,7 +36,7 @@ def evidence(bench: Bench) -> list[MemberChanged]:
 
 
 def test_nothing_is_sent_before_the_first_view() -> None:
-    bench = Bench(Swim(QUICK), Fixed())
+    bench = Bench(Swim(QUICK), StubPorts())
     receive(bench, PingHeader(1, digits("A"), digits("B"), None))
     bench.advance(5000)
     assert bench.sent() == []
@@ -45,7 +45,7 @@ def test_nothing_is_sent_before_the_first_view() -> None:
 def test_the_members_of_the_view_are_probed_as_unicasts_under_the_digits_of_their_addresses() -> None:
     bench = in_view()
     bench.advance(1000)
-    pings = [(ping.node, batch.dest) for ping, batch in bench.said(PingHeader)]
+    pings = [(ping.node, batch.dest) for ping, batch in bench.sent_with(PingHeader)]
     assert (digits("B"), B) in pings
     assert all(node == dest.raw.hex() for node, dest in pings if dest is not None)
 
@@ -54,7 +54,7 @@ def test_a_failed_member_is_a_certain_suspicion_and_the_evidence_has_logical_nam
     bench = in_view()
     receive(bench, SuspectedHeader(0, digits("B"), digits("C"), BY_DATAGRAM), src="C")
     receive(bench, Dead(0, digits("B"), digits("C")), src="C")
-    assert bench.told(Suspect) == [Suspect((B,), certain=True)]
+    assert bench.passed_up(Suspect) == [Suspect((B,), certain=True)]
     assert [(output.change, output.member.name, str(output.accusations[0])) for output in evidence(bench)] == [
         ("suspected", "B", "C: no answer by datagram"), ("failed", "B", "C: no answer by datagram")]
 
@@ -63,14 +63,14 @@ def test_a_failed_member_that_refutes_is_unsuspected() -> None:
     bench = in_view()
     receive(bench, Dead(0, digits("B"), digits("C")), src="C")
     receive(bench, Alive(5, digits("B"), None, B, None, b""))
-    assert bench.told(Unsuspect) == [Unsuspect((B,))]
+    assert bench.passed_up(Unsuspect) == [Unsuspect((B,))]
 
 
 def test_a_mere_suspicion_is_not_passed_up() -> None:
     bench = in_view()
     receive(bench, SuspectedHeader(0, digits("B"), digits("C"), BY_DATAGRAM), src="C")
     receive(bench, Alive(5, digits("B"), None, B, None, b""))
-    assert bench.told(Suspect) == bench.told(Unsuspect) == []
+    assert bench.passed_up(Suspect) == bench.passed_up(Unsuspect) == []
 
 
 def test_a_killed_process_is_found_by_its_refused_link_within_a_probe() -> None:
@@ -79,7 +79,7 @@ def test_a_killed_process_is_found_by_its_refused_link_within_a_probe() -> None:
     while not (opened := [output for output in bench.outputs if isinstance(output, OpenLink)]):
         bench.advance(10)
     bench.up(LinkDown(opened[0].link, refused=True))
-    assert bench.told(Suspect) == [Suspect((B,), certain=True)]
+    assert bench.passed_up(Suspect) == [Suspect((B,), certain=True)]
     assert evidence(bench)[-1].accusations[0].tried == BY_DATAGRAM | BY_LINK | REFUSED
 
 
@@ -95,9 +95,9 @@ def test_only_members_of_the_view_are_in_the_table_and_joiners_get_the_listener(
 
 
 def test_a_joiner_gets_the_listeners_of_the_others_by_an_exchange() -> None:
-    bench = Bench(Swim(QUICK), Fixed())
+    bench = Bench(Swim(QUICK), StubPorts())
     bench.down(change(ABC))
-    assert len(bench.said(PushPull)) == 1
+    assert len(bench.sent_with(PushPull)) == 1
 
 
 def test_a_member_that_left_the_view_is_forgotten_and_no_longer_probed() -> None:
@@ -106,20 +106,20 @@ def test_a_member_that_left_the_view_is_forgotten_and_no_longer_probed() -> None
     bench.down(change(view_of("A", "C", counter=2), ABC))
     for _ in range(100):
         bench.advance(100)
-        for ping, batch in bench.said(PingHeader):
+        for ping, batch in bench.sent_with(PingHeader):
             assert batch.dest == C
             receive(bench, ProbeAck(ping.number, b""), src="C")
-    assert bench.told(Suspect) == []
+    assert bench.passed_up(Suspect) == []
 
 
 def test_frames_of_a_non_member_are_reported_to_gms_at_a_limited_rate() -> None:
     bench = in_view()
     for _ in range(5):
         receive(bench, PingHeader(1, digits("A"), digits("D"), None), src="D")
-    assert bench.told(ExcludedHint) == [ExcludedHint(D, asked=True)]
+    assert bench.passed_up(ExcludedHint) == [ExcludedHint(D, asked=True)]
     bench.advance(3000)
     receive(bench, PingHeader(1, digits("A"), digits("D"), None), src="D")
-    assert bench.told(ExcludedHint) == [ExcludedHint(D, asked=True)]
+    assert bench.passed_up(ExcludedHint) == [ExcludedHint(D, asked=True)]
 
 
 def test_a_member_outside_the_group_sends_nothing() -> None:

@@ -275,7 +275,7 @@ def test_a_message_of_a_layer_above_is_spread_in_the_same_way_as_updates_and_pas
     bench.down(UserGossip(b"deploy"))
     assert UserMessage(b"deploy") in gossiped(bench)
     bench.receive(UserMessage(b"done"), src="C")
-    assert [(event.payload, event.src.name) for event in bench.told(UserHeard)] == [(b"done", "C")]
+    assert [(event.payload, event.src.name) for event in bench.passed_up(UserHeard)] == [(b"done", "C")]
 
 
 def test_no_frame_is_larger_than_a_packet_however_many_updates_are_queued() -> None:
