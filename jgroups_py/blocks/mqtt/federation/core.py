@@ -848,6 +848,8 @@ class FederationCore:
                     self.counters.add("dropped_no_member")
             else:
                 self.counters.add("dropped_no_member")
+        if not item.shared_only and not self.broker.router.tree.match(publication.topic).plain:
+            self.counters.add("dropped_unwanted")
         if served or not item.shared_only:
             self.broker.deliver(publication, served, now_ns, shared_only=item.shared_only)
 

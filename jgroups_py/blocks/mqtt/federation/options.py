@@ -62,6 +62,8 @@ COUNTERS = declare(
     drop("dropped_disconnected", "Messages for peers whose queue was full, with the policy to disconnect."),
     drop("dropped_unclaimed", "Messages that were kept for subscribers of a restarted peer, and that none came for."),
     drop("dropped_expired", "Messages whose expiry interval ran out in the queue of a peer."),
+    drop("dropped_unwanted", "Messages of peers for which no session is here any more, as it ended, moved or "
+         "unsubscribed."),
     drop("dropped_begun", "Messages of QoS 0 and 2 for members of shared subscriptions at a peer that has ended; they "
          "may have arrived."),
     drop("dropped_no_member", "Messages for a shared subscription that has no member at any node any more."),

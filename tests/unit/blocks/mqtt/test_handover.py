@@ -288,6 +288,24 @@ def test_a_clean_start_where_the_session_is_has_an_owner():
     assert second.closed is not None
 
 
+def test_what_a_node_that_was_away_kept_for_the_former_node_is_counted_there():
+    """A limit of sessions that move: that node took no part in the fence. Q1 wants such a loss to have a name."""
+    world = FederationWorld("ABC")
+    client = roaming(world, "A")
+    client.subscribe("t", qos=1)
+    publisher = world.client("C", "pub")
+    world.run(0.2)
+    world.split("AB", "C")
+    world.run(1)
+    publisher.publish("t", b"meanwhile", qos=1)
+    assert publisher.has(PubAckPacket), "A is away: it is queued for it"
+    assert client.go(world, "B", 1.0)
+    world.heal()
+    world.run(5)
+    assert client.payloads() == []
+    assert world.nodes["A"].federation.counters["dropped_unwanted"] == 1
+
+
 def wander(seeds: range) -> None:
     for seed in seeds:
         test_a_client_that_wanders_gets_everything_once(seed)
