@@ -1,7 +1,9 @@
-"""`python -m benchmarks.mqtt`: one broker of ours beside mosquitto, in turn: processor time a message.
+"""`python -m benchmarks.mqtt`: one broker of ours beside mosquitto and gmqttd, and node to node beside two gmqttd, in
+turn: processor time a message.
 
-Rows: pattern and QoS. mosquitto is that of the PATH; without it there are our figures alone. The process id of each is
-known here, so the processor time is the broker's own, from /proc.
+Rows: pattern and QoS; "node to node": published at one node of a federation, subscribed at another one, the cost of
+both. mosquitto is that of the PATH, gmqttd what `python -m tests.gmqtt.gmqttd` builds; what is missing is left out. The
+process ids are known here, so the processor time is the brokers' own, from /proc.
 """
 from __future__ import annotations
 
@@ -12,14 +14,19 @@ import sys
 import tempfile
 from argparse import ArgumentParser
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import attrs
+import yaml
 
 from jgroups_py.cli.mqtt.bench import PATTERNS, Cost, measure
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.system.child_processes import end_with_parent
+from tests.gmqtt.gmqttd import Gmqttd, program_path, statuses
+from tests.integration.serf_agent import until
+from tests.runtime.mqtt.federated import GROUP, nodes
+from tests.runtime.mqtt.processes import serving
 
 HOST = "127.0.0.1"
 
@@ -30,7 +37,8 @@ class Running:
 
     name: str
     port: int
-    pid: int
+    pids: tuple[int, ...]
+    to: int | None = None                                # the port of the other node
 
 
 @contextmanager
@@ -44,7 +52,7 @@ def ours(loop: str, folder: Path) -> Iterator[Running]:
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
-        yield Running(f"ours, {loop}", int(line.rpartition(":")[2]), process.pid)
+        yield Running(f"ours, {loop}", int(line.rpartition(":")[2]), (process.pid,))
     finally:
         process.terminate()
         process.wait()
@@ -61,16 +69,42 @@ def mosquitto(port: int, folder: Path) -> Iterator[Running]:
     try:
         for _ in range(100):
             try:
-                measure(HOST, port, "batched", 0, 10, 1, None)
+                measure(HOST, port, "batched", 0, 10, 1, ())
                 break
             except ConfigError:
                 if process.poll() is not None:
                     raise
                 subprocess.run(["sleep", "0.05"], check=True)
-        yield Running("mosquitto", port, process.pid)
+        yield Running("mosquitto", port, (process.pid,))
     finally:
         process.terminate()
         process.wait()
+
+
+@contextmanager
+def gmqttds(number: int, folder: Path) -> Iterator[Running]:
+    """One gmqttd, or two in a federation."""
+    with ExitStack() as stack:
+        made = [stack.enter_context(Gmqttd("node1", folder))]
+        if number == 2:
+            made.append(stack.enter_context(Gmqttd("node2", folder, join=[made[0].gossip])))
+            until(lambda: all(len(statuses(node.rest)) == 2 for node in made), "both see both")
+        pids = tuple(node.process.pid for node in made if node.process is not None)
+        yield Running("gmqttd", made[0].port, pids, made[-1].port if number == 2 else None)
+
+
+@contextmanager
+def our_nodes(loop: str, folder: Path) -> Iterator[Running]:
+    """Two in a group."""
+    with ExitStack() as stack:
+        made = nodes(folder, 2, GROUP)
+        for node in made:
+            found = yaml.safe_load(node.file.read_text())
+            found["mqtt"] = {"server_receive_maximum": 1000, "max_inflight": 1000, "sys_interval": 0}
+            node.file.write_text(yaml.safe_dump(found))
+        running = [stack.enter_context(serving("-c", str(node.file), "--loop", loop, listeners=2)) for node in made]
+        until(lambda: all(len(node.statuses()) == 2 for node in made), "both see both")
+        yield Running(f"ours, {loop}", made[0].port, tuple(each.process.pid for each in running), made[1].port)
 
 
 def main() -> int:
@@ -78,33 +112,45 @@ def main() -> int:
     parser.add_argument("--messages", type=int, default=100_000)
     parser.add_argument("--size", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--where", action="append", choices=("one broker", "node to node"),
+                        help="one of them (default: both)")
     parser.add_argument("--mosquitto-port", type=int, default=18_830)
     args = parser.parse_args()
+    args.where = args.where or ["one broker", "node to node"]
     has_mosquitto = bool(shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin"))
+    has_gmqttd = program_path().exists()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for pattern in PATTERNS:
-            for qos in (0, 1):
-                found: dict[str, list[Cost]] = {}
-                for _ in range(args.rounds):
-                    brokers = [ours("uvloop", folder), ours("asyncio", folder)]
-                    brokers += [mosquitto(args.mosquitto_port, folder)] if has_mosquitto else []
-                    for each in brokers:
-                        with each as broker:
-                            cost = measure(HOST, broker.port, pattern, qos, args.size, args.messages, broker.pid)
-                            found.setdefault(broker.name, []).append(cost)
-                show(f"{pattern}, QoS {qos}, {args.size} B", found)
+        for where in ("one broker", "node to node"):
+            if where not in args.where:
+                continue
+            for pattern in PATTERNS if where == "one broker" else PATTERNS[:2]:
+                for qos in (0, 1):
+                    found: dict[str, list[Cost]] = {}
+                    for _ in range(args.rounds):
+                        if where == "one broker":
+                            brokers = [ours("uvloop", folder), ours("asyncio", folder)]
+                            brokers += [mosquitto(args.mosquitto_port, folder)] if has_mosquitto else []
+                            brokers += [gmqttds(1, folder)] if has_gmqttd else []
+                        else:
+                            brokers = [our_nodes("uvloop", folder)] + ([gmqttds(2, folder)] if has_gmqttd else [])
+                        for each in brokers:
+                            with each as broker:
+                                cost = measure(HOST, broker.port, pattern, qos, args.size, args.messages, broker.pids,
+                                               broker.to)
+                                found.setdefault(broker.name, []).append(cost)
+                    show(f"{where}, {pattern}, QoS {qos}, {args.size} B", found)
     return 0
 
 
 def show(what: str, found: dict[str, list[Cost]]) -> None:
-    """A line for each broker: medians, and how many times mosquitto's."""
-    anchor = statistics.median(cost.cpu_us or 0 for cost in found["mosquitto"]) if "mosquitto" in found else 0.0
+    """A line for each broker: medians, and how many times the others'."""
+    medians = {name: statistics.median(cost.cpu_us or 0 for cost in costs) for name, costs in found.items()}
     for name, costs in found.items():
-        cpu = statistics.median(cost.cpu_us or 0 for cost in costs)
         rate = statistics.median(cost.messages / cost.seconds for cost in costs)
-        times = f"  {cpu / anchor:.2f}x" if anchor else ""
-        print(f"{what:26}  {name:14}  {cpu:6.1f} us  {rate:9,.0f}/s{times}", flush=True)
+        times = "".join(f"  {medians[name] / medians[other]:.2f}x {other}" for other in ("mosquitto", "gmqttd")
+                        if medians.get(other) and name != other)
+        print(f"{what:38}  {name:14}  {medians[name]:6.1f} us  {rate:9,.0f}/s{times}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,10 @@
 """`jgroups mqtt bench`: what one message costs a broker, of any make, in processor time.
 
 batched: one publisher keeps so many messages under way, one subscriber gets them, so the broker has many in one read.
+fan-out: the same with ten subscribers; a message is counted once, and its cost is that of all ten deliveries.
 single: 50 clients send a message each, get it back, and send the next one: one message a read.
+
+Subscribers may connect to another broker of a federation (`--to`); the processor time is then that of all `--pid`s.
 
 The processor time of the broker's process (user and system, from /proc) hardly depends on what else the machine does;
 the rate does.
@@ -12,10 +15,10 @@ import os
 import selectors
 import socket
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 
 import attrs
 
@@ -34,8 +37,10 @@ WINDOW, WINDOW_1 = 1_000, 90
 """Messages under way: of QoS 0, and of QoS 1, where brokers allow some hundred at most."""
 READ_BYTES = 1 << 18
 STALLED_SECONDS = 20.0
-PATTERNS = ("batched", "single")
+PATTERNS = ("batched", "fan-out", "single")
+SUBSCRIBERS = {"batched": 1, "fan-out": 10}
 MAX_ID = 60_000
+LOOK_SECONDS, QUIET_SECONDS = 0.05, 0.5
 
 
 @attrs.frozen
@@ -123,42 +128,78 @@ def _length(data: bytes, at: int) -> tuple[int, int]:
 def run(args: Namespace) -> int:
     """Measure, and print a line for each round. Raises ConfigError."""
     for _ in range(args.rounds):
-        print(measure(args.host, args.port, args.pattern, args.qos, args.size, args.messages, args.pid), flush=True)
+        print(measure(args.host, args.port, args.pattern, args.qos, args.size, args.messages, args.pids, args.to),
+              flush=True)
     return 0
 
 
-def measure(host: str, port: int, pattern: str, qos: int, size: int, messages: int, pid: int | None) -> Cost:
-    """One round. pid: the broker's process."""
-    peers = [_connected(host, port, f"bench-{os.getpid()}-{at}", f"bench/{at}", qos, bytes(size))
-             for at in range(CLIENTS if pattern == "single" else 2)]
+def measure(
+    host: str, port: int, pattern: str, qos: int, size: int, messages: int, pids: Sequence[int], to: int | None = None,
+) -> Cost:
+    """One round. pids: the brokers' processes; to: the port where subscribers connect, with a pattern but "single"."""
+    if to is not None and pattern == "single":
+        raise ConfigError("--to is for batched and fan-out: with single, each client gets its own messages")
+    name = f"bench-{os.getpid()}"
+    if pattern == "single":
+        peers = [_connected(host, port, f"{name}-{at}", f"bench/{at}", qos, bytes(size)) for at in range(CLIENTS)]
+        first, subscribers = None, peers
+    else:
+        subscribers = [_connected(host, to or port, f"{name}-{at}", "bench/t", qos, bytes(size))
+                       for at in range(SUBSCRIBERS[pattern])]
+        first = _connected(host, port, name, "bench/none", qos, bytes(size))
+        first.topic = "bench/t"
+        peers = [first, *subscribers]
     try:
-        if pattern == "batched":
-            peers[0].topic = peers[1].topic
-            step, finished = _batched(peers[0], peers[1], messages)
-        else:
+        if first is None:
             step, finished = _single(peers, messages)
-        before, began = _cpu_seconds(pid), perf_counter()
+        else:
+            if to is not None:
+                _wait_for_interest(first, subscribers)
+            step, finished = _batched(first, subscribers, messages)
+        before, began = _cpu_seconds(pids), perf_counter()
         _drive(peers, step, finished)
-        seconds, after = perf_counter() - began, _cpu_seconds(pid)
+        seconds, after = perf_counter() - began, _cpu_seconds(pids)
     finally:
         for peer in peers:
             peer.socket.close()
-    done = sum(peer.got for peer in peers)
+    done = sum(peer.got for peer in subscribers) // SUBSCRIBERS.get(pattern, 1)
     return Cost(done, seconds, None if before is None or after is None else (after - before) / done * 1e6)
 
 
 Step = Callable[[LoadClient | None], None]
 
 
-def _batched(publisher: LoadClient, subscriber: LoadClient, messages: int) -> tuple[Step, Callable[[], bool]]:
+def _wait_for_interest(publisher: LoadClient, subscribers: list[LoadClient]) -> None:
+    """Until messages come to all subscribers at the other broker; then the counts begin again."""
+    qos, publisher.qos = publisher.qos, 0
+    until = perf_counter() + STALLED_SECONDS
+    while any(not each.got for each in subscribers):
+        if perf_counter() > until:
+            raise ConfigError(f"nothing came to subscribers at the other broker in {STALLED_SECONDS:g} s")
+        publisher.publish(1)
+        sleep(LOOK_SECONDS)
+        for each in subscribers:
+            each.socket.setblocking(False)
+            each.read()
+    sleep(QUIET_SECONDS)                                 # what is still under way
+    for each in subscribers:
+        each.read()
+    publisher.qos = qos
+    for each in (publisher, *subscribers):
+        each.sent = each.got = each.acknowledged = 0
+
+
+def _batched(publisher: LoadClient, subscribers: list[LoadClient], messages: int) -> tuple[Step, Callable[[], bool]]:
     window = WINDOW_1 if publisher.qos else WINDOW
 
     def step(_: LoadClient | None) -> None:
-        behind = min(publisher.acknowledged, subscriber.got) if publisher.qos else subscriber.got
+        behind = min(each.got for each in subscribers)
+        if publisher.qos:
+            behind = min(publisher.acknowledged, behind)
         room = min(window - (publisher.sent - behind), messages - publisher.sent)
         if room > window // 4 or 0 < room == messages - publisher.sent:
             publisher.publish(room)
-    return step, lambda: subscriber.got >= messages
+    return step, lambda: all(each.got >= messages for each in subscribers)
 
 
 def _single(peers: list[LoadClient], messages: int) -> tuple[Step, Callable[[], bool]]:
@@ -212,12 +253,13 @@ def _expect(made: socket.socket, size: int, first: int) -> None:
         raise ConfigError(f"the broker answers {data.hex()}: CONNECT or SUBSCRIBE is refused")
 
 
-def _cpu_seconds(pid: int | None) -> float | None:
-    """User and system time of a process so far."""
-    if pid is None:
-        return None
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError as error:
-        raise ConfigError(f"process {pid}: {error.strerror}") from None
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def _cpu_seconds(pids: Sequence[int]) -> float | None:
+    """User and system time of processes so far, None without any."""
+    found = 0
+    for pid in pids:
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError as error:
+            raise ConfigError(f"process {pid}: {error.strerror}") from None
+        found += int(fields[11]) + int(fields[12])
+    return found / os.sysconf("SC_CLK_TCK") if pids else None

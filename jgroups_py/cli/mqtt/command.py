@@ -56,10 +56,13 @@ def _serve_arguments(parser: ArgumentParser) -> None:
 def _bench_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="of the broker (default: %(default)s)")
     parser.add_argument("--port", type=within(1, 65_535), default=1883, help="of the broker (default: %(default)s)")
-    parser.add_argument("--pid", type=within(1, 1 << 22), help="of the broker's process: to measure its processor time")
-    parser.add_argument("--pattern", choices=("batched", "single"), default="batched",
-                        help="batched: many messages in a read; single: 50 clients, one message in a read "
-                             "(default: %(default)s)")
+    parser.add_argument("--to", metavar="PORT", type=within(1, 65_535),
+                        help="of another broker of the same federation: subscribers connect there")
+    parser.add_argument("--pid", type=within(1, 1 << 22), action="append", default=[], dest="pids",
+                        help="of the broker's process, to measure its processor time; may be given again")
+    parser.add_argument("--pattern", choices=("batched", "fan-out", "single"), default="batched",
+                        help="batched: many messages in a read; fan-out: the same with ten subscribers; single: 50 "
+                             "clients, one message in a read (default: %(default)s)")
     parser.add_argument("--qos", type=within(0, 1), default=0, help="QoS (default: %(default)s)")
     parser.add_argument("--size", type=within(0, 1 << 20), default=100, help="bytes (default: %(default)s)")
     parser.add_argument("--messages", type=within(1, 100_000_000), default=100_000,
