@@ -17,6 +17,7 @@ node/         one member: its local stack and, while it is the relay, the bridge
 config/       stack files into a StackSpec                                                               (pure)
 protocols/    the layers, one room each                                                                  (pure)
 stack/        the base of layers, the stack and its routes                                               (pure)
+sealing/      keys, keyrings, ciphers of sealed frames                                                   (pure)
 windows/      data structures that protocols share                                                       (pure)
 wire/         headers and frames, byte by byte                                                           (pure)
 model/        addresses, batches, views, events, outputs, ports, errors, units                           (pure)

@@ -18,6 +18,7 @@ SUBCOMMANDS = {
     "members": ("members", "show the members known to a running member"),
     "events": ("events", "follow what changes at a running member"),
     "site": ("site", "show the other sites of a running member, take them offline, online, or drain them"),
+    "key": ("key", "make and change the keys of ENCRYPT"),
     "lint": ("lint", "check a stack file"),
     "draw": ("draw", "show a stack as text"),
     "props": ("props", "list the properties of protocols: default, unit, meaning"),

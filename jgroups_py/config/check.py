@@ -30,6 +30,8 @@ NEEDED: tuple[tuple[tuple[str, ...], str], ...] = (
 OF_VIEWS = ("GMS", "NAKACK", "UNICAST", "STABLE", "FRAG", "STATE_TRANSFER", "RELAY")
 """Where one of these is, the stack is to form groups."""
 
+SEALED_TRANSPORTS = ("UDP", "TCP")
+
 SENDS_ONLY = {"MEMBERLIST": ("SWIM", "SERF"), "INFLUX": ("PEX",)}
 
 WANTED: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -78,6 +80,7 @@ def check_layers(layers: Sequence[LayerSpec], problems: Problems) -> None:
     check_complete(layers, problems)
     check_twice(layers, problems)
     check_order(layers, problems)
+    check_encrypt(layers, problems)
     check_detectors(layers, problems)
     check_ports(layers, problems)
     check_multicast(layers, problems)
@@ -147,6 +150,21 @@ def check_order(layers: Sequence[LayerSpec], problems: Problems) -> None:
                 problems.add(layers[height[upper]].place,
                              f"{upper} must stand above {lower} (later in the file): {reason}")
     check_top(layers, problems)
+
+
+def check_encrypt(layers: Sequence[LayerSpec], problems: Problems) -> None:
+    """ENCRYPT seals what the transport sends, so it stands at its side; transports with foreign frames cannot seal."""
+    for at, layer in enumerate(layers):
+        if layer.name != "ENCRYPT":
+            continue
+        transport = layers[0].name
+        if transport not in SEALED_TRANSPORTS:
+            problems.add(layer.place, f"ENCRYPT cannot stand on {transport}, which has a frame format of its own; "
+                                      f"allowed are {' and '.join(SEALED_TRANSPORTS)}")
+        elif at != 1:
+            problems.add(layer.place, f"ENCRYPT must stand directly above {transport} (second in the file), found "
+                                      f"{layers[at - 1].name} ({layers[at - 1].place}) below it: what it sends itself "
+                                      "would be clear")
 
 
 def check_top(layers: Sequence[LayerSpec], problems: Problems) -> None:

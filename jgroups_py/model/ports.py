@@ -81,6 +81,26 @@ class SiteReporter(ABC):
         """The report on other sites for operators, made of types that JSON has."""
 
 
+class FrameSealer(ABC):
+    """ENCRYPT, as the transport below it uses it. Unlike other ports it changes something: it counts frames."""
+
+    @abstractmethod
+    def seal(self, text: list[bytes | bytearray], multicast: bool) -> list[bytes | bytearray]:
+        """The sealed frame of the buffers of `wire.encode_inner`, `wire.SEAL_BYTES` longer."""
+
+    @abstractmethod
+    def open(self, data: bytes, physical: PhysicalAddress | None) -> bytes | None:
+        """The text of a frame, in the form of `wire.encode_inner`; None: it was dropped, or is dealt with."""
+
+
+class KeyReporter(ABC):
+    """Which keys the group uses."""
+
+    @abstractmethod
+    def key_report(self) -> dict[str, Any]:
+        """The report on keys for operators, made of types that JSON has. No key is in it."""
+
+
 class FrameRoom(ABC):
     """How large a frame may be."""
 

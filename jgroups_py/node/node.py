@@ -44,6 +44,7 @@ from jgroups_py.model.outputs import (
     ToBridge,
     ViewInstalled,
 )
+from jgroups_py.model.secrets import Secrets
 from jgroups_py.node.shedding import Shedding
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.stack import Stack
@@ -75,12 +76,13 @@ class Node:
     spec: the local stack; name: logical name; seed: everything random follows from it and `name`; load_bridge: makes
     a StackSpec of RELAY's bridge_props; address: the member's, drawn from the seed by default. trace: the messages
     whose way is logged; explains: drops are reported. Both are emitted as Traced, in order with all other outputs.
+    secrets: where keys and their random bytes come from; a stack with ENCRYPT needs it.
     """
 
     def __init__(
         self, spec: StackSpec, cluster: str, name: str, seed: str, now_ns: int = 0, *,
         load_bridge: BridgeLoader | None = None, address: Address | None = None, trace: Trace | None = None,
-        explains: bool = False,
+        explains: bool = False, secrets: Secrets | None = None,
     ) -> None:
         self.rng = Random(f"{seed}/{name}/node")
         self.me = address or new_address(self.rng, name)
@@ -96,8 +98,9 @@ class Node:
         self.shedding = Shedding()
         self.trace = trace
         self.explains = explains
+        self.secrets = secrets
         self.local = NodeStack(spec.build(), self.me, net=LOCAL, seed=seed, member=name, now_ns=now_ns,
-                               trace=trace, explains=explains)
+                               trace=trace, explains=explains, secrets=secrets)
         self.relay: Protocol | None = next((x for x in self.local.layers if BridgeView in x.observers), None)
         self.outputs.append(OpenTransport(LOCAL, self.local.transport.config, self.me))
         self._shuttle(now_ns)
@@ -253,12 +256,16 @@ class Node:
             spec = self.load_bridge(request.props)
         except ConfigError as error:
             return self._close(f"bridge_props: {error}")
-        self.bridge_number += 1
-        self.bridge_name = request.name
         me = new_address(self.rng, self.name)
-        self.bridge = NodeStack(spec.build(), me, net=BRIDGE, seed=self.seed,
-                                member=f"{self.name}/{self.bridge_number}", now_ns=now_ns,
-                                trace=self.trace, explains=self.explains)
+        number = self.bridge_number + 1
+        try:
+            self.bridge = NodeStack(spec.build(), me, net=BRIDGE, seed=self.seed,
+                                    member=f"{self.name}/{number}", now_ns=now_ns,
+                                    trace=self.trace, explains=self.explains, secrets=self.secrets)
+        except ConfigError as error:                         # ENCRYPT's keyring
+            return self._close(f"bridge_props: {error}")
+        self.bridge_number = number
+        self.bridge_name = request.name
         self.outputs.append(OpenTransport(BRIDGE, self.bridge.transport.config, me))
         return None
 

@@ -9,8 +9,9 @@ RELAY, `jgroups site` on the same host:
 
 The socket is a UNIX domain socket with mode 0600, and the peer's credentials are checked: only the member's own user
 and root may use it. Nothing listens unless a program opens one, and nothing is reachable over the network. A request
-is one JSON object on a line: {"command": "members" | "status"}, or {"command": "offline" | "online" | "drain", "site":
-"SFO", "timeout": 30, "hold": false}. The answer is one JSON object on a line, with "ok", and "error" or the report.
+is one JSON object on a line: {"command": "members" | "status" | "keys"}, or {"command": "offline" | "online" | "drain",
+"site": "SFO", "timeout": 30, "hold": false}. The answer is one JSON object on a line, with "ok", and "error" or the
+report.
 After {"command": "events"} a line follows for each change, until the client closes the connection.
 """
 from __future__ import annotations
@@ -35,16 +36,17 @@ from jgroups_py.channel.block import Block
 from jgroups_py.model.errors import ChannelError, ConfigError, SiteOrderError
 from jgroups_py.model.events import SiteCommand
 from jgroups_py.model.outputs import Output, SiteCommandDone
-from jgroups_py.model.ports import SiteReporter
+from jgroups_py.model.ports import KeyReporter, SiteReporter
 from jgroups_py.model.units import seconds
 from jgroups_py.node.node import Node
 from jgroups_py.ops.watch import ChannelWatch, Feed, WatchedMember, ask_node
 
 log = logging.getLogger("jgroups_py")
 
-REPORTS = ("members", "events", "status")
+REPORTS = ("members", "events", "status", "keys")
 ORDERS = ("offline", "online", "drain")
 FOLLOWING = "following"                     # the event that answers the command "events"
+NO_KEYS = "the member's stack has no ENCRYPT"
 NO_SITES = "the member's stack has no RELAY, so it knows of no other sites"
 DRAIN_SECONDS = 30.0                        # default timeout of a drain
 LONGEST_SECONDS = 86_400.0
@@ -159,7 +161,7 @@ class ControlSocket:
         self.path = Path(path)
         self._clients = threading.BoundedSemaphore(CLIENTS)
         self._socket = _listening(self.path)
-        channel = member if isinstance(member, BaseChannel) else None
+        channel = self._channel = member if isinstance(member, BaseChannel) else None
         view = channel.view if channel is not None else None
         self._watched = ChannelWatch(member) if isinstance(member, BaseChannel) else member
         self._feed = Feed(self._watched, () if view is None else view.members)
@@ -231,6 +233,8 @@ class ControlSocket:
                 report = self._watched.report()
                 return {"ok": True, **report} if command == "members" else \
                     {"ok": True, "event": FOLLOWING, "member": report["member"], "cluster": report["cluster"]}
+            if command == "keys":
+                return self._keys()
             if self._sites is None:
                 return {"ok": False, "error": NO_SITES}
             if command == "status":
@@ -240,6 +244,17 @@ class ControlSocket:
         except (ValueError, ChannelError) as error:
             return {"ok": False, "error": str(error)}
         return {"ok": True}
+
+    def _keys(self) -> dict[str, Any]:
+        """Which keys the group has, for each stack with ENCRYPT. No key is in it."""
+        stacks = ask_node(self._channel, _key_reports) if self._channel is not None else []
+        return {"ok": True, "stacks": stacks} if stacks else {"ok": False, "error": NO_KEYS}
+
+
+def _key_reports(node: Node, now_ns: int) -> list[dict[str, Any]]:
+    stacks = [("local", node.local), *([] if node.bridge is None else [("bridge", node.bridge)])]
+    found = [(name, stack.find(KeyReporter)) for name, stack in stacks]
+    return [{"stack": name, **reporter.key_report()} for name, reporter in found if reporter is not None]
 
 
 def _parsed(line: bytes) -> tuple[str, str, float, bool]:

@@ -11,6 +11,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from jgroups_py.config.load import bridge_loader
@@ -18,7 +19,7 @@ from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.counters import Counters, counter, declare, figure, table
 from jgroups_py.model.errors import ChannelClosedError, ChannelError, ConfigError, NotConnectedError
-from jgroups_py.model.events import Event, FolderRead, StateBusy
+from jgroups_py.model.events import Event, FolderRead, KeyringRead, StateBusy
 from jgroups_py.model.outputs import (
     LOCAL,
     Closed,
@@ -30,6 +31,7 @@ from jgroups_py.model.outputs import (
     OpenTransport,
     Output,
     ReadFolder,
+    ReadKeyring,
     Resolve,
     StoreEntry,
     Traced,
@@ -45,6 +47,7 @@ from jgroups_py.runtime.send_queue import BATCH_BYTES, FULL_BYTES, MESSAGE_COST,
 from jgroups_py.runtime.sockets.stack_sockets import LINKS_AND_STREAMS, LinkOrStream, Net
 from jgroups_py.runtime.sockets.udp import Frames
 from jgroups_py.runtime.trace_log import drops_are_logged, requested_trace, write
+from jgroups_py.system.secrets import SECRETS, Stamp, read_keyring, stamp_of
 
 log = logging.getLogger("jgroups_py")
 
@@ -103,8 +106,9 @@ class Host:
             OpenTransport: self._open_transport, CloseTransport: self._close_transport, Listen: self._listen,
             **dict.fromkeys(LINKS_AND_STREAMS, self._to_net), StoreEntry: self._store_entry,
             ReadFolder: self._read_folder, LogEntry: self._log_entry, Traced: self._traced, Closed: self._closed,
-            GroupConnected: self._group_connected, Resolve: self._resolving.ask,
+            GroupConnected: self._group_connected, Resolve: self._resolving.ask, ReadKeyring: self._read_keyring,
         }
+        self._keyrings: dict[tuple[int, str], Stamp | None] = {}     # (net, path) -> what was read last
         self._durable = Durable(lambda event: self.loop.call(lambda: self._notify(LOCAL, event)), self._handlers)
 
     # --- from any thread --------------------------------------------------------------------------------------------
@@ -217,7 +221,7 @@ class Host:
         try:
             self.node = Node(self._spec, self._cluster, self._name, os.urandom(16).hex(), self.loop.now_ns,
                              load_bridge=bridge_loader(self._spec), trace=requested_trace(),
-                             explains=drops_are_logged())
+                             explains=drops_are_logged(), secrets=SECRETS)
             self._apply_interests()
         except ConfigError as error:
             return self._kill(str(error))
@@ -365,6 +369,20 @@ class Host:
             self._write_log("warning", f"cannot read {request.folder}: {error}")
             entries = ()
         self._notify(request.net, FolderRead(request.folder, entries))
+
+    def _read_keyring(self, request: ReadKeyring) -> None:
+        """Look at the file of a keyring; a first look reads it, as it may have changed since the stack was built."""
+        key, path = (request.net, request.path), Path(request.path)
+        stamp = stamp_of(path)
+        if key in self._keyrings and stamp == self._keyrings[key]:
+            return
+        self._keyrings[key] = stamp
+        try:
+            keyring, self._keyrings[key] = read_keyring(path)
+        except ConfigError as error:
+            self._notify(request.net, KeyringRead(request.path, None, str(error)))
+        else:
+            self._notify(request.net, KeyringRead(request.path, keyring))
 
     def _group_connected(self, group: GroupConnected) -> None:
         self.sends.connected(group)

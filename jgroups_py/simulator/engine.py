@@ -13,6 +13,7 @@ from jgroups_py.model.address import PhysicalAddress
 from jgroups_py.model.events import Event
 from jgroups_py.model.outputs import LOCAL, Frame
 from jgroups_py.model.units import NS_PER_US, millis
+from jgroups_py.sealing.keyring import GroupKeyring
 from jgroups_py.simulator import history as h
 from jgroups_py.simulator.archives import Archives
 from jgroups_py.simulator.clocks import WallClocks
@@ -47,6 +48,8 @@ class Engine:
         self.names_ns = millis(5)                                # how long a resolution takes
         self.frame_count = 0
         self.step_count = 0
+        self.keyrings: dict[str, GroupKeyring] = {}               # path -> the file, the same on all hosts
+        self.sealed = False                                  # stacks get ENCRYPT (World.seal)
         self.tap: Callable[[Process, Frame, bytes], None] | None = None      # sees every frame that is sent (attack/)
         self._names: dict[str, str] = {}                         # IP address -> name of the (first) process there
         self._next_port = 49152
@@ -233,6 +236,7 @@ class Engine:
             if own.stream and len(path.backlog) < STREAM_BACKLOG:
                 path.backlog.append((socket, data))
             return
-        physical = None if own.stream else own.physical
+        # As real streams do; without ENCRYPT no layer needs it, and recorded histories stay as they are.
+        physical = own.physical if self.sealed or not own.stream else None
         for at_ns in path.arrivals(self.now_ns, own.stream, len(data)):
             self._plan(at_ns, (socket, 0, data, physical))

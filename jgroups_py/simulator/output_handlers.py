@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from jgroups_py.model.address import PhysicalAddress
-from jgroups_py.model.events import Event, FolderRead, NameResolved, StateChunk
+from jgroups_py.model.events import Event, FolderRead, KeyringRead, NameResolved, StateChunk
 from jgroups_py.model.outputs import (
     AppendSegment,
     ArchiveDurability,
@@ -29,6 +29,7 @@ from jgroups_py.model.outputs import (
     Output,
     ProvideState,
     ReadFolder,
+    ReadKeyring,
     ReadSegment,
     Receipt,
     Record,
@@ -48,6 +49,7 @@ from jgroups_py.model.outputs import (
 )
 from jgroups_py.model.units import NS_PER_MS
 from jgroups_py.protocols.transport.protocol import TcpConfig, TransportConfig, UdpConfig
+from jgroups_py.sealing.keyring import GroupKeyring
 from jgroups_py.simulator import history as h
 from jgroups_py.simulator.archives import Archives
 from jgroups_py.simulator.disks import Disks
@@ -70,6 +72,7 @@ class HandlerPort(DevicePort, ProcessPort, Protocol):
     sockets: dict[PhysicalAddress, Socket]
     groups: dict[PhysicalAddress, list[Socket]]
     folders: dict[str, dict[str, bytes]]
+    keyrings: dict[str, GroupKeyring]
     names: dict[str, str]
     names_ns: int
 
@@ -99,7 +102,7 @@ class OutputHandlers:
             OpenArchive: world.archives.open, Record: world.archives.record,
             ArchiveDurability: world.archives.durability,
             MessagesSkipped: self._skipped, CountedAsReceiver: self._counted, GroupConnected: self._connected,
-            Resolve: self._resolve,
+            Resolve: self._resolve, ReadKeyring: self._read_keyring,
             MemberChanged: self._member,
         }
 
@@ -179,6 +182,15 @@ class OutputHandlers:
         folder = self.world.folders.get(asked.folder, {})
         entries = tuple(folder[name] for name in sorted(folder))
         self.world.notify(process, FolderRead(asked.folder, entries), asked.net)
+
+    def _read_keyring(self, process: Process, asked: ReadKeyring) -> None:
+        keyring = self.world.keyrings.get(asked.path)
+        if keyring is not process.keyrings.get(asked.path):
+            process.keyrings[asked.path] = keyring
+            self.world.after(OPEN_NS, self._keyring_read, process, asked, keyring)
+
+    def _keyring_read(self, process: Process, asked: ReadKeyring, keyring: GroupKeyring | None) -> None:
+        self.world.notify(process, KeyringRead(asked.path, keyring, "" if keyring else "no such file"), asked.net)
 
     def _resolve(self, process: Process, asked: Resolve) -> None:
         self.world.after(self.world.names_ns, self._name_resolved, process, asked)

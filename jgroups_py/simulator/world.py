@@ -5,7 +5,7 @@ RELAY and archives survive a restart (disks.py). Source: the simulators of Tiger
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from random import Random
 
@@ -20,13 +20,17 @@ from jgroups_py.model.units import millis, seconds
 from jgroups_py.model.view import View
 from jgroups_py.node.node import BridgeLoader, Node
 from jgroups_py.protocols.relay import Relay
+from jgroups_py.sealing.keyring import GroupKeyring, new_keyring
 from jgroups_py.simulator import history as h
 from jgroups_py.simulator.engine import Engine
 from jgroups_py.simulator.ledger_audit import LedgerAudit
 from jgroups_py.simulator.network import NETS, Path, Weather
 from jgroups_py.simulator.process import App, Process
+from jgroups_py.simulator.secrets import VirtualSecrets, virtual_key, with_encrypt
 from jgroups_py.simulator.stalls import Stalls
 from jgroups_py.wire.topic_headers import topic_header
+
+BRIDGE_KEYRING = "bridge.keys"
 
 __all__ = ["World", "millis", "seconds"]
 
@@ -59,7 +63,11 @@ class World(Engine):
         assert old is None or not old.running, f"{name} is already running"
         number = sum(1 for process in self.all_processes if process.name == name) + 1
         load_bridge = (lambda props: bridge) if isinstance(bridge, StackSpec) else bridge
-        node = Node(spec, cluster, name, f"{self.seed}/{name}#{number}", self.now_ns, load_bridge=load_bridge)
+        if self.sealed:
+            spec, load_bridge = self._sealed_stacks(spec, load_bridge)
+        secrets = VirtualSecrets(f"{self.seed}/{name}#{number}", self.keyrings)
+        node = Node(spec, cluster, name, f"{self.seed}/{name}#{number}", self.now_ns, load_bridge=load_bridge,
+                    secrets=secrets)
         relay = spec.config_of("RELAY")
         site = relay.site if relay is not None else ""
         ip = self.ip(name) if host is None else self._hosts.setdefault(name, host)
@@ -81,6 +89,31 @@ class World(Engine):
             self._set_interest(process, interest_in(*topics.interests))
         self._settle(process)
         return process
+
+    def seal(self) -> None:
+        """Members started from now on have ENCRYPT: each site with a keyring of its own, the bridge with another."""
+        self.sealed = True
+
+    def keyring(self, path: str) -> GroupKeyring:
+        """The keyring file at `path`; a sealed world makes it when it is first needed."""
+        if path not in self.keyrings:
+            self.keyrings[path] = new_keyring(virtual_key(f"{self.seed}/{path}/0"))
+        return self.keyrings[path]
+
+    def change_keyring(self, path: str, change: Callable[[GroupKeyring], GroupKeyring]) -> None:
+        """Change a keyring file on all hosts at once; members read it when they look at it next."""
+        self.keyrings[path] = change(self.keyring(path))
+
+    def _sealed_stacks(
+        self, spec: StackSpec, load_bridge: BridgeLoader | None,
+    ) -> tuple[StackSpec, BridgeLoader | None]:
+        relay = spec.config_of("RELAY")
+        path = f"{relay.site if relay is not None else 'group'}.keys"
+        self.keyring(path)
+        if load_bridge is None:
+            return with_encrypt(spec, path), None
+        self.keyring(BRIDGE_KEYRING)
+        return with_encrypt(spec, path), lambda props: with_encrypt(load_bridge(props), BRIDGE_KEYRING)
 
     def ip(self, name: str) -> str:
         """The IP address of the host of `name`, also before it is started (for initial_hosts)."""

@@ -27,6 +27,7 @@ from jgroups_py.model.batch import Batch, Header
 from jgroups_py.model.counters import Counter, Counters, declared_by
 from jgroups_py.model.events import Event
 from jgroups_py.model.outputs import LogEntry, Output
+from jgroups_py.model.secrets import Secrets
 from jgroups_py.model.units import seconds
 from jgroups_py.stack.component import CONTROL, Component, Handler, Receiver, on, receives, tables_of, timer, unattached
 
@@ -64,6 +65,7 @@ class StackPort(typing.Protocol):
     outputs: list[Output]
     net: int
     explains: bool
+    secrets: Secrets
 
     @property
     def now_ns(self) -> int: ...

@@ -15,6 +15,7 @@ from jgroups_py.model.batch import Batch
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.events import Event, OutputInOrder, ViewChange
 from jgroups_py.model.outputs import Deliver, Output, Traced, ViewInstalled
+from jgroups_py.model.secrets import NoSecrets, Secrets
 from jgroups_py.stack.base_transport import BaseTransport
 from jgroups_py.stack.component import connect
 from jgroups_py.stack.fifo import DOWN, UP, Fifo, Handlers, Item, events_only
@@ -31,13 +32,13 @@ class Stack:
     layers: bottom (transport) first. member: a stable word for the random generators (not the address, so that a
     simulated run does not depend on address bytes). net: LOCAL or BRIDGE, written on frames. fifo: how items move from
     layer to layer: compiled, or `Fifo`, the readable form. trace: follows messages through the layers, if given.
-    explains: drops are reported, for the log.
+    explains: drops are reported, for the log. secrets: where keys and random bytes come from.
     """
 
     def __init__(
         self, layers: Sequence[Protocol], me: Address, *, net: int = 0, seed: str = "0", member: str = "",
         now_ns: int = 0, fifo: type[Fifo] = Routes,
-        trace: Trace | None = None, explains: bool = False,
+        trace: Trace | None = None, explains: bool = False, secrets: Secrets | None = None,
     ) -> None:
         self.trace = trace
         self.explains = explains or trace is not None
@@ -46,6 +47,7 @@ class Stack:
         self.transport: BaseTransport = self.layers[0]          # type: ignore[assignment]
         self.me = me
         self.net = net
+        self.secrets = secrets or NoSecrets()
         self.now_ns = now_ns
         self.outputs: list[Output] = []
         self._heap: list[tuple[int, int, str, int, TimerKey]] = []

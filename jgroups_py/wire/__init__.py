@@ -53,9 +53,11 @@ from jgroups_py.wire.frame import (
     decode_body,
     decode_frame,
     decode_headers,
+    decode_inner,
     encode_body,
     encode_frame,
     encode_headers,
+    encode_inner,
     field,
     header,
     headers_nbytes,
@@ -64,6 +66,7 @@ from jgroups_py.wire.frame import (
     part,
     unpack_batch,
 )
+from jgroups_py.wire.sealed_head import SEAL_BYTES
 
 __all__ = [
     "ADDRESS",
@@ -92,6 +95,7 @@ __all__ = [
     "RANGES",
     "Reader",
     "SLICE",
+    "SEAL_BYTES",
     "SOURCE_END",
     "SOURCE_OFFSET",
     "TEXT",
@@ -105,9 +109,11 @@ __all__ = [
     "cluster_id",
     "decode_body",
     "decode_frame",
+    "decode_inner",
     "decode_headers",
     "encode_body",
     "encode_frame",
+    "encode_inner",
     "encode_headers",
     "field",
     "fixed_bytes",

@@ -346,6 +346,35 @@ def decode_frame(data: bytes, cluster: bytes, addresses: Interner) -> Batch:
     return batch
 
 
+def encode_inner(batch: Batch) -> list[bytes | bytearray]:
+    """What a sealed frame (sealed_head.py) has of a batch: the frame without what stands before the destination."""
+    payloads, dest = batch.payloads, batch.dest
+    equal = len(payloads) == 1 or batch.length >= 0
+    body = _body_head(batch, equal)
+    flags = EQUAL_LENGTHS if equal else 0
+    head = bytes((flags | MULTICAST,)) + body if dest is None else bytes((flags,)) + dest.raw + body
+    return [head, *payloads]
+
+
+def decode_inner(data: bytes, source: bytes, addresses: Interner) -> Batch:
+    """The batch of `encode_inner`, from `source`.
+
+    Raises:
+        WireError: it is malformed.
+    """
+    if not data:
+        raise WireError("truncated")
+    flags, pos, dest = data[0], 1, None
+    if flags & ~KNOWN_FRAME_FLAGS:
+        raise WireError("unknown frame flags")
+    if not flags & MULTICAST:
+        pos += ADDRESS_BYTES
+        if pos > len(data):
+            raise WireError("truncated")
+        dest = addresses.get(data[1:pos])
+    return _body(data, pos, len(data), addresses, addresses.get(source), dest, flags & EQUAL_LENGTHS != 0)
+
+
 def pack_batch(batch: Batch, out: bytearray) -> None:
     """A batch inside another message (retransmissions, held batches): u32 length, then source, dest and body."""
     equal = batch.length >= 0

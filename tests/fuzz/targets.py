@@ -33,13 +33,18 @@ from jgroups_py.config import load
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.events import Connect
 from jgroups_py.model.outputs import Record
+from jgroups_py.model.secrets import Secrets
 from jgroups_py.model.topics import interest_in
 from jgroups_py.model.units import seconds
 from jgroups_py.model.view import ViewId
 from jgroups_py.protocols import KNOWN
 from jgroups_py.protocols.discovery.file_ping import file_of, parse_entry
 from jgroups_py.protocols.discovery.pex import influx
+from jgroups_py.protocols.encrypt.ciphers import FrameWriter
+from jgroups_py.protocols.encrypt.headers import Door, decode_door
+from jgroups_py.protocols.encrypt.protocol import Encrypt, EncryptConfig
 from jgroups_py.protocols.name_service import res
 from jgroups_py.protocols.name_service.gossip import NameGossip
 from jgroups_py.protocols.relay.headers import SiteRow
@@ -60,6 +65,9 @@ from jgroups_py.protocols.swim.memberlist.packet import read_packet, write_packe
 from jgroups_py.protocols.swim.memberlist.sealing import Key, Keyring
 from jgroups_py.protocols.swim.memberlist.stream import StreamReader, write_stream
 from jgroups_py.protocols.swim.metadata import unpack_tags
+from jgroups_py.protocols.transport.protocol import Udp, UdpConfig
+from jgroups_py.sealing.keyring import GroupKeyring, new_keyring, parse_keyring
+from jgroups_py.stack.stack import Stack
 from tests.fuzz import brokers
 from tests.fuzz.codecs import Target
 from tests.unit.blocks.mqtt.random_packets import random_packet
@@ -105,6 +113,54 @@ def frames() -> tuple[bytes, ...]:
         batch = Batch(ALICE, BOB if at % 2 else None, payloads, (header,))
         found.append(b"".join(wire.encode_frame(CLUSTER, batch)))
     return tuple(found)
+
+
+class FuzzSecrets(Secrets):
+    """A keyring, and random bytes that are always the same."""
+
+    def draw(self, nbytes: int) -> bytes:
+        return b"r" * nbytes
+
+    def keyring(self, path: str) -> GroupKeyring:
+        return KEYRING
+
+
+KEYRING = new_keyring(b"k" * 32)
+
+
+def sealed_stack(me: Address) -> Stack:
+    """A transport with ENCRYPT."""
+    stack = Stack([Udp(UdpConfig()), Encrypt(EncryptConfig(keyring="fuzz"))], me, secrets=FuzzSecrets())
+    stack.inject(Connect("fuzz"), 0)
+    return stack
+
+
+def read_sealed(data: bytes) -> object:
+    """A sealed frame, at a member that believes ALICE."""
+    stack = sealed_stack(BOB)
+    encrypt = stack.find(Encrypt)
+    for frame in sealed_frames()[:2]:
+        encrypt.open(frame, PLACE)
+    name = next(iter(encrypt.senders.unproven))
+    encrypt.senders.prove(name, Door(b"", b"", b"", 1, 1), 0)
+    stack.receive([(data, PLACE)], 0)
+    return stack.outputs
+
+
+@cache
+def sealed_frames() -> tuple[bytes, ...]:
+    """Frames of all streams."""
+    writer = FrameWriter(FuzzSecrets(), ALICE.raw, 0, CLUSTER, KEYRING.active)
+    texts = [(0 if batch.dest is None else 1, b"".join(wire.encode_inner(batch))) for batch in (
+        Batch(ALICE, None, (b"one", b"two")), Batch(ALICE, BOB, (b"x",)), Batch(ALICE, None, (b"", b"three")))]
+    texts.append((2, Door(BOB.raw, b"c" * 16, bytes(16), 1, 1).encode()))
+    return tuple(b"".join(writer.seal(stream, text)) for stream, text in texts)
+
+
+def sealed_texts() -> tuple[bytes, ...]:
+    """What a member with the key may put into a frame."""
+    return tuple(b"".join(wire.encode_inner(Batch(ALICE, BOB if at % 2 else None, ((), (b"x",), (b"x", b"yz"))[at % 3],
+                                                  (header,)))) for at, (header, _) in enumerate(collected()))
 
 
 def read_batch(data: bytes) -> object:
@@ -331,6 +387,10 @@ def targets() -> dict[str, Target]:
     return {target.name: target for target in (
         Target("frame", read_frame, frames()), Target("frame-resealed", read_resealed, frames()),
         Target("batch", read_batch, batches()),
+        Target("sealed-frame", read_sealed, sealed_frames(), ()),
+        Target("sealed-text", lambda data: wire.decode_inner(data, ALICE.raw, wire.Interner()), sealed_texts()),
+        Target("sealed-door", decode_door, (Door(BOB.raw, b"c" * 16, bytes(16), 1, 1).encode(),)),
+        Target("keyring", parse_keyring, (KEYRING.with_key(b"l" * 32).as_text().encode(),), (ConfigError,)),
         Target("memberlist-packet", lambda data: read_packet(data, OPEN), packets(OPEN)),
         Target("memberlist-sealed", lambda data: read_packet(data, SEALED), packets(SEALED)),
         Target("memberlist-stream", read_stream(OPEN), streams(OPEN)),

@@ -11,6 +11,8 @@ import jgroups_py as jg
 from jgroups_py.blocks.swim_membership import Membership
 from jgroups_py.config.load import packaged, stacks_folder
 from jgroups_py.ops.control import ControlSocket, ask
+from jgroups_py.sealing.keyring import new_keyring
+from jgroups_py.system.secrets import SECRETS, write_keyring
 from tests.integration.members import free_range
 from tests.runtime.helpers import free_udp_port
 
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.real
 
 PATIENCE_SECONDS = 60.0
 ALONE = ("membership", "serf")
-NO_STACKS = ("bridge", "gossip", "influx")         # below another one; of blocks without a group
+NO_STACKS = ("bridge", "sealed-bridge", "gossip", "influx")         # below another one; of blocks without a group
 
 
 def places() -> dict[str, object]:
@@ -41,9 +43,14 @@ def wait_for(holds, what) -> None:
 
 
 @pytest.mark.parametrize("stack", [name for name in packaged() if name not in NO_STACKS])
-def test_the_start_of_a_packaged_stack_logs_nothing_above_debug(stack: str, caplog: pytest.LogCaptureFixture):
+def test_the_start_of_a_packaged_stack_logs_nothing_above_debug(
+    stack: str, caplog: pytest.LogCaptureFixture, tmp_path: Path,
+):
     text = (stacks_folder() / f"{stack}.xml").read_text()
     mine = {name: value for name, value in places().items() if f"${{{name}" in text}
+    for name in {"sealed": ("keyring",), "sealed-site": ("keyring", "bridge_keyring")}.get(stack, ()):
+        write_keyring(tmp_path / name, new_keyring(SECRETS.draw(32)), new=True)
+        mine[name] = tmp_path / name
     with caplog.at_level(logging.DEBUG, "jgroups_py"):
         if stack in ALONE:
             with Membership(stack, "A", mine) as member:

@@ -39,6 +39,7 @@ from jgroups_py.model.events.relay import (
     SiteCommand,
     StopWaiting,
 )
+from jgroups_py.model.events.sealing import KeyringRead, SenderProven
 from jgroups_py.model.events.serf import ForceLeave, SendUserEvent
 from jgroups_py.model.events.state import GetState, StateBusy, StateChunk
 from jgroups_py.model.events.streams import StreamClosed, StreamData, StreamOpened, StreamTo
@@ -67,6 +68,8 @@ __all__ = [
     "Filled",
     "FindMembers",
     "FolderRead",
+    "KeyringRead",
+    "SenderProven",
     "ForceLeave",
     "Found",
     "Freeze",

@@ -23,9 +23,10 @@ from jgroups_py.model.address import ADDRESS_BYTES, Address, PhysicalAddress
 from jgroups_py.model.batch import Batch, joined
 from jgroups_py.model.counters import counter, declare, drop, figure
 from jgroups_py.model.errors import ConfigError, WireError
-from jgroups_py.model.events import AddressesKnown, Connect, ResolveName, SendTo, ViewChange
+from jgroups_py.model.events import AddressesKnown, Connect, ResolveName, SenderProven, SendTo, ViewChange
 from jgroups_py.model.name_resolution import parse_resolvers
 from jgroups_py.model.outputs import Frame, LogEntry, Resolve
+from jgroups_py.model.ports import FrameSealer
 from jgroups_py.model.units import count, duration, flag, host, size, text
 from jgroups_py.stack.base_transport import BaseTransport
 from jgroups_py.stack.protocol import on, timer
@@ -204,6 +205,8 @@ class Transport(BaseTransport):
         self.addresses.adopt(self.me)
         self.cluster = b""
         self.by_multicast = self.has_multicast()
+        self.sealer: FrameSealer | None = self.stack.find(FrameSealer)
+        self.seal_bytes = wire.SEAL_BYTES if self.sealer is not None else 0
         self.members: tuple[Address, ...] = ()
         self.frames_sent = self.bytes_sent = self.messages_sent = 0
         self.frames_received = self.bytes_received = self.messages_received = 0
@@ -241,7 +244,7 @@ class Transport(BaseTransport):
     def on_send_to(self, event: SendTo) -> None:
         """Send to a physical address, whether a member is known there or not (discovery)."""
         try:
-            data = wire.encode_frame(self.cluster, event.batch)
+            data = self.sealed(self.encoded(event.batch), event.batch)
         except UNWRITABLE as error:
             return self.drop_unwritable(event.batch, error)
         return self.emit_frame(event.physical, data, sum(map(len, data)), len(event.batch.payloads))
@@ -307,7 +310,7 @@ class Transport(BaseTransport):
 
     def fitting(self, batch: Batch) -> list[Batch]:
         """The batch cut into pieces of which each fits one frame, unless a single message does not."""
-        room = self.config.max_bundle_bytes - wire.headers_nbytes(batch)
+        room = self.config.max_bundle_bytes - wire.headers_nbytes(batch) - self.seal_bytes
         if batch.length >= 0:
             each = max(1, room // max(1, batch.length))
             return [batch.cut(start, min(start + each, batch.count)) for start in range(0, batch.count, each)]
@@ -323,19 +326,27 @@ class Transport(BaseTransport):
 
     def transmit(self, batch: Batch) -> bool:
         """Send the batch as one frame; False: it does not fit."""
-        data = wire.encode_frame(self.cluster, batch)
-        nbytes = len(data[0]) + batch.nbytes
+        data = self.encoded(batch)
+        nbytes = len(data[0]) + batch.nbytes + self.seal_bytes
         if nbytes > self.config.max_bundle_bytes:
             return False
         dest = batch.dest
         physical = None if dest is None else self.book.get(dest)
         if physical is not None or self.by_multicast:
-            self.emit_frame(physical, data, nbytes, len(batch.payloads))
+            self.emit_frame(physical, self.sealed(data, batch), nbytes, len(batch.payloads))
         elif dest is None:
-            self.send_to_each(data, nbytes, batch)
+            self.send_to_each(self.sealed(data, batch), nbytes, batch)
         else:
             self.drop("no_physical_address", batch, "its physical address is not known", number=1)
         return True
+
+    def encoded(self, batch: Batch) -> list[bytes | bytearray]:
+        """The frame of a batch, or what ENCRYPT makes a frame of."""
+        return wire.encode_frame(self.cluster, batch) if self.sealer is None else wire.encode_inner(batch)
+
+    def sealed(self, data: list[bytes | bytearray], batch: Batch) -> list[bytes | bytearray]:
+        """The frame to be sent: sealed once, however many receive it."""
+        return data if self.sealer is None else self.sealer.seal(data, batch.dest is None)
 
     def send_to_each(self, data: list[bytes | bytearray], nbytes: int, batch: Batch) -> None:
         for member in self.members:
@@ -361,7 +372,7 @@ class Transport(BaseTransport):
         for data, physical in frames:
             if data[wire.SOURCE_OFFSET:wire.SOURCE_END] == own:
                 continue                                  # an own multicast, looped back by the system
-            batch = self.decoded(data)
+            batch = self.decoded(data, physical)
             if batch is None:
                 continue
             src, dest = batch.src, batch.dest
@@ -378,11 +389,20 @@ class Transport(BaseTransport):
             self.messages_received += len(batch.payloads)
             self.pass_up(batch)
 
-    def decoded(self, data: bytes) -> Batch | None:
+    @on(SenderProven)
+    def sender_proven(self, event: SenderProven) -> None:
+        self.receive(event.frames)
+
+    def decoded(self, data: bytes, physical: PhysicalAddress | None) -> Batch | None:
         self.frames_received += 1
         self.bytes_received += len(data)
         try:
-            return wire.decode_frame(data, self.cluster, self.addresses)
+            if self.sealer is None:
+                return wire.decode_frame(data, self.cluster, self.addresses)
+            text = self.sealer.open(data, physical)
+            if text is None:
+                return None
+            return wire.decode_inner(text, data[wire.SOURCE_OFFSET:wire.SOURCE_END], self.addresses)
         except WireError as error:
             self.drop_frame(data, str(error))
             return None

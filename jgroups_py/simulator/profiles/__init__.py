@@ -20,6 +20,7 @@ from jgroups_py.simulator.profiles.operators import OperatorsProfile
 from jgroups_py.simulator.profiles.relay import RelayCrashProfile, RelayProfile
 from jgroups_py.simulator.profiles.replicas import ReplicasProfile
 from jgroups_py.simulator.profiles.scale import ScaleProfile
+from jgroups_py.simulator.profiles.sealed import SealedProfile
 from jgroups_py.simulator.profiles.site_crash import SiteCrashProfile
 from jgroups_py.simulator.profiles.split_brain import SplitBrainProfile
 from jgroups_py.simulator.profiles.split_topics import ScaleTopicsProfile, SplitBrainTopicsProfile, StormTopicsProfile
@@ -35,6 +36,6 @@ PROFILES: dict[str, type[Profile]] = {
         ScaleProfile, SiteCrashProfile, OperatorsProfile, InterleavingsProfile, LateProfile, ClocksProfile, WanProfile,
         LargeProfile, TopicsProfile, SplitBrainTopicsProfile, StormTopicsProfile, ScaleTopicsProfile,
         SwimAloneProfile, SwimGroupProfile, ReplicasProfile, FlowProfile, HostileProfile, StatesProfile,
-        SiteStatesProfile, MqttProfile, MqttSitesProfile)}
+        SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]

@@ -171,16 +171,20 @@ class HostileProfile(SitesProfile):
 
     def judged(self, world: World, found: list[Violation]) -> list[Violation]:
         """The violations that count under the seed's attacker; see the module."""
+        hurt = self.harm(world, found)
+        if self.sources == NON_MEMBER:
+            return [*hurt, *check(without_attacker_traffic(world.history))]
+        return [*hurt, *check(world.history, ("M1", "M2")), *self.check_liveness(world)]
+
+    def harm(self, world: World, found: list[Violation]) -> list[Violation]:
+        """Exceptions, members that ended (H1), memory without bound (H2)."""
         attacker = attacker_of(world)
         hurt = [violation for violation in found if violation.guarantee == "core"]
         hurt += [Violation("H1", f"{process.incarnation} ended, and its application had not asked for it: "
                            f"{process.closed_reason}", world.now_ns)
                  for process in world.all_processes
                  if process.alive and process.node.closed and not process.leaving]
-        hurt += [Violation("H2", excess.text, excess.at_ns) for excess in attacker.excesses[:1]]
-        if self.sources == NON_MEMBER:
-            return [*hurt, *check(without_attacker_traffic(world.history))]
-        return [*hurt, *check(world.history, ("M1", "M2")), *self.check_liveness(world)]
+        return [*hurt, *(Violation("H2", excess.text, excess.at_ns) for excess in attacker.excesses[:1])]
 
     def check_liveness(self, world: World) -> list[Violation]:
         """L for messages sent after the attack."""

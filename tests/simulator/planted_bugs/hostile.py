@@ -27,11 +27,11 @@ def all_left_out_are_excluded(self: ViewAcceptor, header: Any, src: Any) -> None
         follow(self, header, src)
 
 
-def all_is_kept(self: Transport, data: bytes) -> None:
+def all_is_kept(self: Transport, data: bytes, physical: object) -> None:
     self.__dict__.setdefault("kept", []).append(data)
 
 
-def nothing_is_caught(self: Transport, data: bytes) -> None:
+def nothing_is_caught(self: Transport, data: bytes, physical: object) -> None:
     self.count("frames_decoded")
     if len(data) < 1:
         return

@@ -225,6 +225,23 @@ def test_relay_below_another_layer_is_refused(tmp_path):
     assert "RELAY must stand above all others (last in the file), found FRAG above it" in errors(tmp_path / "nyc.xml")
 
 
+@pytest.mark.parametrize(("stack", "text"), [
+    (["UDP", "PING", ("ENCRYPT", {"keyring": "k"}), *UDP[2:]],
+     "ENCRYPT must stand directly above UDP (second in the file), found PING (python) below it: what it sends itself "
+     "would be clear"),
+    ([*UDP, ("ENCRYPT", {"keyring": "k"})], "ENCRYPT must stand directly above UDP (second in the file), found "
+     "STATE_TRANSFER"),
+    (["MEMBERLIST", ("ENCRYPT", {"keyring": "k"}), "SWIM"],
+     "ENCRYPT cannot stand on MEMBERLIST, which has a frame format of its own; allowed are UDP and TCP"),
+    (["UDP", "ENCRYPT", *UDP[1:]], "ENCRYPT: property 'keyring' is missing: File with the keys"),
+    (["UDP", ("ENCRYPT", {"keyring": ""}), *UDP[1:]], "keyring is empty: give the path of a file"),
+    (["UDP", ("ENCRYPT", {"keyring": "k", "mode": "view"}), *UDP[1:]], "'view' is not one of shared"),
+    (["UDP", "SYM_ENCRYPT", *UDP[1:]], "SYM_ENCRYPT"),
+])
+def test_encrypt_stands_directly_above_a_transport_of_ours(stack, text):
+    assert text in errors(stack)
+
+
 def test_odd_but_possible_stacks_are_warned_of():
     spec = load([*without("FRAG", "STATE_TRANSFER"), "DISCARD"])
     assert any("without FRAG, messages above about" in warning for warning in spec.warnings)

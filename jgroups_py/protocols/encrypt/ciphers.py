@@ -1,0 +1,73 @@
+"""Sub-keys and nonces of frames: who seals, and what keeps a nonce from being used twice.
+
+Nothing is sealed with a key of the keyring itself. A sub-key follows from it for each sender, network and EPOCH_FRAMES
+frames; a sender is an incarnation's address and a random salt. The nonce is stream and counter. So the same nonce under
+the same key would need the same salt twice: a restarted member draws another one, and so does the child of a fork.
+Sources: NIST SP 800-38D section 8.2.1 (deterministic nonces), RFC 5869.
+"""
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from jgroups_py.model.secrets import Secrets
+from jgroups_py.sealing.keyring import GroupKey
+from jgroups_py.sealing.primitives import Cipher, derive
+from jgroups_py.wire.sealed_head import SALT_BYTES, STREAMS, sealed_head
+
+EPOCH_BITS: Final = 26
+"""A sub-key seals 2^26 frames of a stream at most: 2^38 blocks of GCM with frames of 64 KB, far below its limits."""
+_NONCE = struct.Struct(">IQ")
+_INFO = struct.Struct(">B8s8s32sQ")
+
+
+def frame_cipher(key: GroupKey, net: int, cluster: bytes, sender: bytes, epoch: int) -> Cipher:
+    """The cipher of a sender's frames of one epoch, on one network, under one key of the group."""
+    return Cipher(derive(key.secret, b"jgroups_py frame 2" + _INFO.pack(net, key.id, cluster, sender, epoch)))
+
+
+def nonce_of(stream: int, counter: int) -> bytes:
+    """The nonce of a frame."""
+    return _NONCE.pack(stream, counter)
+
+
+class FrameWriter:
+    """Seals the frames of one member on one network. me: its address; cluster: the cluster's id."""
+
+    def __init__(self, secrets: Secrets, me: bytes, net: int, cluster: bytes, key: GroupKey) -> None:
+        self._secrets = secrets
+        self._me = me
+        self._net = net
+        self._cluster = cluster
+        self._key = key
+        self._renew()
+
+    def _renew(self) -> None:
+        """Become another sender: with a salt that no other process has, the counters may begin anew."""
+        self._forks = self._secrets.forks
+        self.sender = self._me + self._secrets.draw(SALT_BYTES)
+        self.counters = [1] * STREAMS            # stream -> the next counter
+        self._ciphers: dict[int, Cipher] = {}    # epoch -> cipher
+
+    def use(self, key: GroupKey) -> None:
+        """Seal with another key from now on; the counters go on."""
+        self._key = key
+        self._ciphers = {}
+
+    def seal(self, stream: int, text: bytes) -> list[bytes | bytearray]:
+        """The next frame of a stream."""
+        if self._secrets.forks != self._forks:
+            self._renew()                        # the other process goes on with this salt and these counters
+        counter = self.counters[stream]
+        self.counters[stream] = counter + 1
+        cipher = self._ciphers.get(counter >> EPOCH_BITS)
+        if cipher is None:
+            cipher = self._new_cipher(counter >> EPOCH_BITS)
+        head = sealed_head(stream, self._key.id, self._cluster, self.sender, counter)
+        return [head, cipher.seal(_NONCE.pack(stream, counter), text, head)]
+
+    def _new_cipher(self, epoch: int) -> Cipher:
+        if len(self._ciphers) >= STREAMS:
+            del self._ciphers[min(self._ciphers)]
+        made = self._ciphers[epoch] = frame_cipher(self._key, self._net, self._cluster, self.sender, epoch)
+        return made

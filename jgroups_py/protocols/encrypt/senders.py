@@ -1,0 +1,113 @@
+"""Whose frames are believed: the senders that have proven to be alive, and those that have yet to do so. Bounded.
+
+A frame that opens was made by a holder of the key, but perhaps long ago. So frames of a sender that is not known are
+held until it has answered a challenge. Its answer has its counters, from which its windows begin: what it sent before,
+but for what is held, is a replay.
+"""
+from __future__ import annotations
+
+from typing import Final
+
+from jgroups_py.model.address import ADDRESS_BYTES, PhysicalAddress
+from jgroups_py.protocols.encrypt.headers import Door
+from jgroups_py.sealing.primitives import Cipher
+from jgroups_py.windows.replay import ReplayWindow
+from jgroups_py.wire.sealed_head import DOOR_STREAM, MULTICAST_STREAM, UNICAST_STREAM
+
+MAX_CIPHERS: Final = 6                   # of one sender: keys in use during a rotation, epochs of its streams
+MAX_UNPROVEN: Final = 128
+MAX_NON_MEMBERS: Final = 1000            # proven senders that are not in the view
+HELD_FRAMES: Final = 16                  # of one sender
+HELD_BYTES: Final = 4 << 20              # of all
+
+HeldFrame = tuple[bytes, PhysicalAddress | None]
+
+
+class SealedSender:
+    """One sender: address and salt. windows: stream -> counters accepted; none until it has proven itself."""
+
+    __slots__ = ("ciphers", "windows")
+
+    def __init__(self) -> None:
+        self.ciphers: dict[tuple[bytes, int], Cipher] = {}   # (key id, epoch) -> cipher
+        self.windows: tuple[ReplayWindow, ...] = ()
+
+    def keep(self, key: tuple[bytes, int], cipher: Cipher) -> None:
+        """Keep a cipher that has opened a frame."""
+        if len(self.ciphers) >= MAX_CIPHERS:
+            del self.ciphers[next(iter(self.ciphers))]
+        self.ciphers[key] = cipher
+
+
+class Unproven:
+    """A sender that was asked for a proof. held: (stream, counter) -> its frame."""
+
+    __slots__ = ("asked_ns", "challenge", "held", "held_bytes", "sender", "since_ns")
+
+    def __init__(self, sender: SealedSender, challenge: bytes, now_ns: int) -> None:
+        self.sender = sender
+        self.challenge = challenge
+        self.since_ns = self.asked_ns = now_ns
+        self.held: dict[tuple[int, int], HeldFrame] = {}
+        self.held_bytes = 0
+
+
+class Senders:
+    """All senders, by address and salt."""
+
+    def __init__(self) -> None:
+        self.proven: dict[bytes, SealedSender] = {}
+        self.unproven: dict[bytes, Unproven] = {}
+        self.held_bytes = 0
+        self.members: frozenset[bytes] = frozenset()         # addresses of the view
+
+    def expect(self, name: bytes, sender: SealedSender, challenge: bytes, now_ns: int) -> list[Unproven]:
+        """A sender was asked for a proof. Returns the one that it displaces, if there are too many."""
+        displaced = [self.drop(next(iter(self.unproven)))] if len(self.unproven) >= MAX_UNPROVEN else []
+        self.unproven[name] = Unproven(sender, challenge, now_ns)
+        return displaced
+
+    def drop(self, name: bytes) -> Unproven:
+        """Forget a sender that has not proven itself, and what was held of it."""
+        dropped = self.unproven.pop(name)
+        self.held_bytes -= dropped.held_bytes
+        return dropped
+
+    def hold(self, name: bytes, stream: int, counter: int, data: bytes, physical: PhysicalAddress | None) -> bool:
+        """Hold a frame of an unproven sender; False: there is no room, or it is held."""
+        waiting = self.unproven[name]
+        if (len(waiting.held) >= HELD_FRAMES or self.held_bytes + len(data) > HELD_BYTES
+                or (stream, counter) in waiting.held):
+            return False
+        waiting.held[stream, counter] = bytes(data), physical
+        waiting.held_bytes += len(data)
+        self.held_bytes += len(data)
+        return True
+
+    def prove(self, name: bytes, door: Door, counter: int) -> tuple[HeldFrame, ...]:
+        """A sender has answered by `door`, frame `counter` of its stream. Returns what was held of it, in order."""
+        waiting = self.drop(name)
+        windows = {MULTICAST_STREAM: ReplayWindow(door.multicasts), UNICAST_STREAM: ReplayWindow(door.unicasts),
+                   DOOR_STREAM: ReplayWindow(counter + 1)}
+        for stream, held in waiting.held:
+            windows[stream].reopen(held)
+        sender = self.proven[name] = waiting.sender
+        sender.windows = tuple(windows[stream] for stream in sorted(windows))
+        self._bound()
+        return tuple(waiting.held.values())
+
+    def _bound(self) -> None:
+        """Forget the senders that proved themselves first, but for members; each may prove itself again."""
+        if len(self.proven) > len(self.members) + MAX_NON_MEMBERS:
+            excess = [name for name in self.proven if name[:ADDRESS_BYTES] not in self.members][:-MAX_NON_MEMBERS]
+            for name in excess:
+                del self.proven[name]
+
+    def forget_keys(self, usable: dict[bytes, object]) -> None:
+        """Drop the ciphers of keys that are no longer usable."""
+        for sender in [*self.proven.values(), *(waiting.sender for waiting in self.unproven.values())]:
+            sender.ciphers = {key: cipher for key, cipher in sender.ciphers.items() if key[0] in usable}
+
+    def overdue(self, oldest_ns: int) -> list[bytes]:
+        """The unproven senders that were asked first before `oldest_ns`."""
+        return [name for name, waiting in self.unproven.items() if waiting.since_ns < oldest_ns]

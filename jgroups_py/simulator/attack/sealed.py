@@ -1,0 +1,153 @@
+"""An attacker on every link of a sealed world, and the checks that only an observer of all wires can make.
+
+It has no key: it resends what it recorded (into other members, later incarnations, other sites and the bridge), flips
+bits, cuts, exchanges fields of heads, and sends frames as members without ENCRYPT would. What each member opens is
+noted at its transport, whatever ENCRYPT itself counts:
+
+K1 every frame is sealed; K2 what is opened was sent by a member, on this wire; K3 nothing is opened twice by an
+incarnation, or long before whose start it was sent; K13 no head of a frame, and so no nonce, comes twice.
+"""
+from __future__ import annotations
+
+from hashlib import blake2b
+from random import Random
+from typing import TYPE_CHECKING
+
+from jgroups_py.model.address import PhysicalAddress
+from jgroups_py.model.outputs import LOCAL, Frame
+from jgroups_py.model.ports import FrameSealer
+from jgroups_py.model.units import NS_PER_S, seconds
+from jgroups_py.simulator.attack.attacker import PLACE, Attacker
+from jgroups_py.simulator.attack.forging import Forger
+from jgroups_py.simulator.attack.value_pool import ValuePool
+from jgroups_py.simulator.checkers import Violation
+from jgroups_py.simulator.process import Process
+from jgroups_py.stack.stack import Stack
+from jgroups_py.wire.sealed_head import HEAD_BYTES, SENDER_END, SENDER_OFFSET
+
+if TYPE_CHECKING:
+    from jgroups_py.simulator.world import World
+
+SEALED = b"JP\2"
+KEPT_FRAMES = 1500                       # of each wire: the first ones, and a random choice of later ones
+FIRST_FRAMES = 300
+UNDER_WAY_NS = seconds(5)                # so long may a frame be under way in bad weather
+SWAPPED = ((4, 12), (12, 20), (SENDER_OFFSET, SENDER_END), (SENDER_END, HEAD_BYTES), (3, 4), (0, HEAD_BYTES))
+"""Fields of a head: key id, cluster, sender, counter, stream, all of it."""
+
+
+class WatchedSealer(FrameSealer):
+    """The ENCRYPT of a stack, as its transport sees it; reports what is opened."""
+
+    def __init__(self, sealer: FrameSealer, attacker: SealedAttacker, process: Process, net: int) -> None:
+        self.sealer, self.attacker, self.process, self.net = sealer, attacker, process, net
+        self.began_ns = attacker.world.now_ns
+        self.opened: dict[bytes, None] = {}
+
+    def seal(self, text: list[bytes | bytearray], multicast: bool) -> list[bytes | bytearray]:
+        return self.sealer.seal(text, multicast)
+
+    def open(self, data: bytes, physical: PhysicalAddress | None) -> bytes | None:
+        text = self.sealer.open(data, physical)
+        if text is not None:
+            self.attacker.opened(self, data)
+        return text
+
+
+class SealedAttacker(Attacker):
+    """The attacker of a sealed world. violations: of K1, K2, K3, K13; at most one of each."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.violations: dict[str, Violation] = {}
+        self.sent: dict[tuple[int, str], dict[bytes, int]] = {}      # wire -> digest of a frame -> when it was sent
+        self.heads: dict[bytes, bytes] = {}                          # head of a frame -> digest of the frame
+        self.recorded: dict[tuple[int, str], list[bytes]] = {}
+
+    def found(self, name: str, text: str) -> None:
+        """Note a violation."""
+        self.violations.setdefault(name, Violation(name, text, self.world.now_ns))
+
+    def intercept(self, process: Process, frame: Frame, data: bytes) -> None:
+        stack = process.stack(frame.net)
+        if stack is not None:                                # else it has just left; its last frames count too
+            self.watch(process, frame.net, stack)
+        if data[:3] != SEALED:
+            return self.found("K1", f"{process.incarnation} sent a frame that is not sealed: {data[:40].hex()}")
+        digest, head = blake2b(data, digest_size=16).digest(), data[:HEAD_BYTES]
+        wire = self.wire_of(process, frame.net)
+        self.sent.setdefault(wire, {}).setdefault(digest, self.world.now_ns)
+        if self.heads.setdefault(head, digest) != digest:
+            self.found("K13", f"{process.incarnation} sealed two frames with the nonce of {head.hex()}")
+        kept = self.recorded.setdefault(wire, [])
+        if len(kept) < KEPT_FRAMES:
+            kept.append(data)
+        elif self.rng.random() < 0.1:
+            kept[self.rng.randrange(FIRST_FRAMES, KEPT_FRAMES)] = data
+        return None
+
+    def watch(self, process: Process, net: int, stack: Stack) -> None:
+        """Look at what a stack opens, from its first frame on: a member sends before it gets an answer."""
+        transport = stack.transport
+        sealer = transport.__dict__.get("sealer")
+        if sealer is not None and not isinstance(sealer, WatchedSealer):
+            transport.__dict__["sealer"] = WatchedSealer(sealer, self, process, net)
+
+    def opened(self, at: WatchedSealer, data: bytes) -> None:
+        """A member opened a frame, and passes it on."""
+        digest = blake2b(data, digest_size=16).digest()
+        sent_ns = self.sent.get(self.wire_of(at.process, at.net), {}).get(digest)
+        if sent_ns is None:
+            return self.found("K2", f"{at.process.incarnation} opened a frame that no member of its group sent")
+        if digest in at.opened:
+            self.found("K3", f"{at.process.incarnation} opened a frame twice")
+        elif sent_ns < at.began_ns - UNDER_WAY_NS:
+            self.found("K3", f"{at.process.incarnation} opened a frame that was sent "
+                             f"{(at.began_ns - sent_ns) / NS_PER_S:.1f} s before it started")
+        at.opened[digest] = None
+        return None
+
+    # --- attacks ------------------------------------------------------------------------------------------------------
+
+    def feed(self, process: Process, net: int, frame: bytes) -> None:
+        socket = process.sockets.get(net)
+        if socket is not None and process.running:
+            self.frames += 1
+            self.world.inject_frame(socket, frame, PLACE)
+
+    def make(self, kind: str, pool: ValuePool, stack: Stack, forger: Forger) -> bytes | None:
+        if kind == "clear":
+            return forger.frame(pool, stack)
+        frame = self.choose(stack.net, forger.rng)
+        if frame is None:
+            return None
+        return bytes(self.changed(kind, frame, forger.rng))
+
+    def choose(self, net: int, rng: Random) -> bytes | None:
+        """A recorded frame: mostly of the same kind of wire, early ones as often as late ones."""
+        wires = sorted(wire for wire in self.recorded if (wire[0] == net) == (rng.random() < 0.9))
+        if not wires:
+            return None
+        frames = self.recorded[rng.choice(wires)]
+        return frames[rng.randrange(min(len(frames), rng.choice((30, FIRST_FRAMES, KEPT_FRAMES))))]
+
+    def changed(self, kind: str, frame: bytes, rng: Random) -> bytes | bytearray:
+        """A frame after an attack of a kind."""
+        made = bytearray(frame)
+        match kind:
+            case "resend":
+                return frame
+            case "flip":
+                at = rng.randrange(8 * (len(made) if rng.random() < 0.5 else min(len(made), HEAD_BYTES)))
+                made[at // 8] ^= 1 << at % 8
+            case "cut":
+                return made[:rng.randrange(len(made))] if rng.random() < 0.8 else made + rng.randbytes(5)
+            case "swap":
+                other = self.choose(LOCAL, rng) or frame
+                for first, stop in rng.sample(SWAPPED, rng.choice((1, 1, 2))):
+                    made[first:stop] = other[first:stop]
+            case "strangers":
+                made[SENDER_OFFSET:SENDER_END] = rng.randbytes(SENDER_END - SENDER_OFFSET)
+            case _:
+                raise AssertionError(f"there is no attack {kind!r}")
+        return made

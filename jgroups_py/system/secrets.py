@@ -1,0 +1,103 @@
+"""What the operating system has of secrets: random bytes, and keyring files that no other user may read."""
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.secrets import Secrets
+from jgroups_py.sealing.keyring import MAX_FILE_BYTES, GroupKeyring, parse_keyring
+from jgroups_py.system.filesystem import FILE_MODE, OTHERS, sync_path
+
+Stamp = tuple[int, int, int, int]
+"""Device, inode, size, time of change: what shows that a file is not the one that was read."""
+
+
+class SystemSecrets(Secrets):
+    """Of this process. Its `forks` counts in the child of each fork, so that child and parent seal with other keys."""
+
+    def __init__(self) -> None:
+        os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self) -> None:
+        self.forks += 1
+
+    def draw(self, nbytes: int) -> bytes:
+        return os.urandom(nbytes)
+
+    def keyring(self, path: str) -> GroupKeyring:
+        return read_keyring(Path(path))[0]
+
+
+SECRETS = SystemSecrets()
+"""The one of this process: what is registered for forks stays until the process ends."""
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """What shows whether the file has changed; None: it is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def read_keyring(path: Path) -> tuple[GroupKeyring, Stamp]:
+    """The keyring in a file, and the file's stamp.
+
+    Raises:
+        ConfigError: there is no such file, other users may read or write it, it is too large or malformed.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        raise ConfigError(f"keyring {path}: {error.strerror}; jgroups key new makes one") from None
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise ConfigError(f"keyring {path}: not a file")
+        if found.st_mode & OTHERS:
+            raise ConfigError(f"keyring {path}: other users may use it (mode {stat.S_IMODE(found.st_mode):04o}); its "
+                              "mode must be 0600 (chmod 600)")
+        if found.st_uid not in (os.geteuid(), 0):
+            raise ConfigError(f"keyring {path}: it belongs to user {found.st_uid}; it must be this user's, or root's")
+        if found.st_size > MAX_FILE_BYTES:
+            raise ConfigError(f"keyring {path}: larger than {MAX_FILE_BYTES} bytes")
+        data = os.read(descriptor, MAX_FILE_BYTES + 1)
+    finally:
+        os.close(descriptor)
+    try:
+        return parse_keyring(data), (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+    except ConfigError as error:
+        raise ConfigError(f"keyring {path}: {error}") from None
+
+
+def write_keyring(path: Path, keyring: GroupKeyring, *, new: bool = False) -> None:
+    """Write a keyring, atomically, for this user alone. new: there must be no such file.
+
+    Raises:
+        ConfigError: it cannot be written, or is there.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+        try:
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(keyring.as_text())
+                file.flush()
+                os.fsync(file.fileno())
+            if new:
+                os.link(beside, path)                        # fails if it is there; a rename would replace it
+            else:
+                os.replace(beside, path)
+                beside = path
+            sync_path(path.parent)
+        finally:
+            if beside != path:
+                beside.unlink(missing_ok=True)
+    except FileExistsError:
+        raise ConfigError(f"{path} is there; a keyring is not overwritten, since frames sealed with its keys could no "
+                          "longer be opened") from None
+    except OSError as error:
+        raise ConfigError(f"keyring {path} cannot be written: {error.strerror}") from None

@@ -1,0 +1,36 @@
+"""The head of a sealed frame, which is sent in the clear and authenticated (design/wire.md, design/encrypt.md).
+
+    magic "JP", version 2, stream u8, key id 8, cluster id 8, source 16, salt 16, counter u64, then the sealed text
+
+Magic, version and source stand where they stand in a frame that is not sealed: members without ENCRYPT count it as of a
+foreign version, and a member's socket filters its own. Source and salt name the sender: an incarnation, and the time
+since its entropy was renewed.
+"""
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from jgroups_py.model.address import ADDRESS_BYTES
+from jgroups_py.wire.frame import MAGIC, SOURCE_OFFSET
+
+SEALED_VERSION: Final = 2
+SALT_BYTES: Final = 16
+MULTICAST_STREAM, UNICAST_STREAM, DOOR_STREAM = 0, 1, 2
+STREAMS: Final = 3
+_HEAD = struct.Struct(">2sBB8s8s32sQ")   # source and salt as one: the sender
+HEAD_BYTES: Final = _HEAD.size
+SENDER_OFFSET, SENDER_END = SOURCE_OFFSET, SOURCE_OFFSET + ADDRESS_BYTES + SALT_BYTES
+SEAL_BYTES: Final = HEAD_BYTES + 16      # head and tag: what a sealed frame has besides its text
+assert HEAD_BYTES == SENDER_END + 8, "source and salt stand side by side, and the counter is last"
+
+
+def sealed_head(stream: int, key_id: bytes, cluster: bytes, sender: bytes, counter: int) -> bytes:
+    """The head of a frame. sender: source and salt."""
+    return _HEAD.pack(MAGIC, SEALED_VERSION, stream, key_id, cluster, sender, counter)
+
+
+def read_head(data: bytes) -> tuple[bytes, int, int, bytes, bytes, bytes, int]:
+    """(magic, version, stream, key id, cluster id, sender, counter) of at least HEAD_BYTES bytes."""
+    fields: tuple[bytes, int, int, bytes, bytes, bytes, int] = _HEAD.unpack_from(data)
+    return fields
