@@ -1,11 +1,12 @@
-"""Random nemeses for half an hour under load: nothing may be lost or doubled, and nothing may grow.
+"""Random nemeses for half an hour under load: nothing may be lost between sites or doubled, and nothing may grow.
 
 `python -m tests.chaos.soak [--minutes 30] [--seed N]` (tox -e soak). Half of the time one site is hunted: its members,
 relays above all, are killed, leave, or stand still for longer than others bear; the other half the other site. In the
 site that is not hunted members only stand still for moments, so they keep their roles and their memory and descriptors
 show leaks: the slope of a straight line through their samples (of memory: after free memory is handed back). The
-bridge turns toxic all the time. Ends with the histories of all processes before the simulator's checkers; exit 1 if a
-claim does not hold.
+bridge turns toxic all the time. A member that stood still for too long is excluded, merges back, and reports what its
+site has sent meanwhile; that is counted apart. Ends with the histories of all processes before the simulator's
+checkers; exit 1 if a claim does not hold.
 """
 from __future__ import annotations
 

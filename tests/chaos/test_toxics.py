@@ -94,6 +94,7 @@ def judge(toxic: str, harm: str, out: Path, noted: Noted) -> Verdict:
     sys.stdout.write(f"{toxic}, {harm}: {verdict}\n")
     assert verdict.ok, show(verdict, out)
     assert not verdict.lost, show(verdict, out)
+    assert not verdict.missed, show(verdict, out)
     assert verdict.delivered > 3 * verdict.sent > 0, show(verdict, out)
     return verdict
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import attrs
@@ -25,7 +25,8 @@ class Verdict:
     failures: list[str]                  # of processes: ended unexpectedly, or complained
     sent: int
     delivered: int
-    lost: list[h.Lost]                   # declared
+    lost: list[h.Lost]                   # declared, of messages of the other site
+    missed: list[h.Lost]                 # declared, of messages of the member's own site: it was excluded
     unreachable: int
     silence_s: dict[str, float]          # site -> the longest time in which it received nothing from the other site
     seconds: float
@@ -38,13 +39,13 @@ class Verdict:
     def figures(self) -> dict[str, int]:
         """What may be added up over runs."""
         return {"sent": self.sent, "delivered": self.delivered, "unreachable": self.unreachable,
-                "declared_lost": sum(x.stop - x.first for x in self.lost), "violations": len(self.violations),
-                "failures": len(self.failures)}
+                "declared_lost": numbers(self.lost), "missed_while_excluded": numbers(self.missed),
+                "violations": len(self.violations), "failures": len(self.failures)}
 
     def __str__(self) -> str:
         found = [*self.failures, *map(str, self.violations[:SHOWN_VIOLATIONS])]
-        return (f"{self.sent} sent, {self.delivered} delivered, {sum(x.stop - x.first for x in self.lost)} declared "
-                f"lost, {self.unreachable} unreachable; longest silence across "
+        return (f"{self.sent} sent, {self.delivered} delivered, {numbers(self.lost)} declared lost, "
+                f"{numbers(self.missed)} missed while excluded, {self.unreachable} unreachable; longest silence across "
                 + ", ".join(f"{site} {silence:.1f} s" for site, silence in self.silence_s.items())
                 + f"; {len(self.violations)} violations, {len(self.failures)} failures, {self.seconds:.0f} s"
                 + "".join(f"\n  {text}" for text in found))
@@ -54,13 +55,21 @@ Noted = Callable[[Verdict], Verdict]
 """What the fixture `noted` gives: keeps the figures of a run, for the sum over all runs of a session."""
 
 
+def numbers(losses: Iterable[h.Lost]) -> int:
+    """How many messages they are."""
+    return sum(loss.stop - loss.first for loss in losses)
+
+
 def judge(history: h.History, failures: list[str], seconds: float) -> Verdict:
     """Ask all checkers, count."""
     entries = history.entries
+    losses = [entry for entry in entries if isinstance(entry, h.Lost)]
     return Verdict(
         history, check(history), failures, sum(len(e.payloads) for e in entries if isinstance(e, h.MessageSent)),
         sum(len(e.payloads) for e in entries if isinstance(e, h.MessageDelivered)),
-        [e for e in entries if isinstance(e, h.Lost)], sum(isinstance(e, h.Unreached) for e in entries),
+        [loss for loss in losses if loss.site != history.sites[loss.member]],
+        [loss for loss in losses if loss.site == history.sites[loss.member]],
+        sum(isinstance(e, h.Unreached) for e in entries),
         longest_silence(history), seconds)
 
 

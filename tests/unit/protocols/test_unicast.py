@@ -383,3 +383,19 @@ def test_everything_arrives_once_in_order_over_a_bad_wire(seed: int) -> None:
     assert both["B"].payloads("A") == list(numbered(0, sent["A"]))
     assert both["A"].payloads("B") == list(numbered(0, sent["B"]))
     assert both["A"].stats()["unacknowledged"] == both["B"].stats()["unacknowledged"] == 0
+
+
+def test_a_request_for_what_was_acknowledged_is_answered_by_where_the_stream_goes_on() -> None:
+    """The receiver lost its record of it, and the sender does not keep it: else it is requested for ever."""
+    a = Bench(Unicast(), me="A")
+    a.down(change(V1))
+    for batch in (unicast("A", "B", *numbered(0, 4)), unicast("A", "B", *numbered(4, 8))):
+        a.down(batch)
+    connection = a.sent_with(UnicastData)[0][0].connection
+    a.up(unicast("B", "A", headers=(UnicastAck(connection, 5),), flags=NO_RELIABILITY))
+    a.sent()
+    a.up(unicast("B", "A", headers=(UnicastNak(connection, ((5, 9),)),), flags=NO_RELIABILITY))
+    assert a.sent_with(UnicastBase) == [], "what is requested is still kept, so the receiver must not skip anything"
+    a.sent()
+    a.up(unicast("B", "A", headers=(UnicastNak(connection, ((2, 9),)),), flags=NO_RELIABILITY))
+    assert [base for base, _ in a.sent_with(UnicastBase)] == [UnicastBase(connection, 5)]
