@@ -135,6 +135,9 @@ def traffic(
 
     def kill(name: str, what: str) -> None:
         sites[name].end()
+        for publisher in publishers:
+            if publisher.broker.name == name:
+                publisher.end(waits=False)               # it would go on at the broker's next life
         incidents.append({"broker": name, "what": what})
         note(f"killed {name}, {what} (SIGKILL); published {sum(each.sent for each in publishers)}")
     for part, site in ((KILL_FIRST, "NYC"), (KILL_SECOND, "SFO")):
