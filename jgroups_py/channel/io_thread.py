@@ -121,8 +121,8 @@ class IoThread:
 
     def start(self) -> None:
         """Run the loop and deliver from now on."""
-        self._thread.start()
-        self._watchdog.start()
+        self._watchdog.start()                               # first: a stack that refuses to start ends the thread at
+        self._thread.start()                                 # once, and another thread may be in `stop` by then
 
     def current(self) -> bool:
         """Whether the caller is inside a callback."""

@@ -9,6 +9,7 @@ import pytest
 import jgroups_py as jg
 from jgroups_py.channel.base import BaseChannel
 from jgroups_py.model.batch import Batch
+from jgroups_py.model.outputs import Closed
 from jgroups_py.model.units import millis
 from jgroups_py.stack.protocol import timer
 from tests.runtime import solo
@@ -205,3 +206,41 @@ def test_a_thread_that_sends_now_and_then_sends_itself_but_never_the_main_thread
         thread.join(20)
     assert threading.main_thread().ident not in senders[b"main"]
     assert thread.ident in senders[b"other"]
+
+
+class Refusing(solo.Solo):
+    """Ends its channel as soon as it starts."""
+
+    def start(self) -> None:
+        self.set_timer("refuse", 0)
+
+    @timer("refuse")
+    def refuse(self) -> None:
+        self.emit(Closed("a reason"))
+
+
+def test_a_channel_that_is_refused_at_once_can_be_closed_while_connect_is_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start = threading.Thread.start
+
+    def start_and_pause(thread: threading.Thread) -> None:
+        start(thread)
+        if thread.name.startswith("jgroups-"):
+            threading.Event().wait(0.2)                      # so that the thread has ended before `connect` goes on
+    monkeypatch.setattr(threading.Thread, "start", start_and_pause)
+    channel = jg.JChannel(solo.udp(Refusing, mcast_port=free_udp_port()), name="A")
+    errors: list[str] = []
+
+    def connect() -> None:
+        try:
+            channel.connect("chat")
+        except jg.ChannelError as error:
+            errors.append(str(error))
+    connecting = threading.Thread(target=connect)
+    connecting.start()
+    eventually(lambda: channel._session is not None and channel._session.ended)
+    channel.close()
+    connecting.join(PATIENCE_SECONDS)
+    assert len(errors) == 1
+    assert "a reason" in errors[0]

@@ -190,10 +190,10 @@ class MqttNode(jg.Receiver):
         self.broker.deliver = self.take_over             # type: ignore[method-assign]
         channel.receiver = self
 
-    def take_over(self, publication: Publication, groups: Any, now_ns: int, shared_only: bool = False) -> None:
+    def take_over(self, publication: Publication, groups: Any, now_ns: int, shared_only: bool = False) -> bool:
         """A peer's message, on its way to the sessions here."""
         self.taken[int(publication.payload or 0)] = None
-        self._deliver(publication, groups, now_ns, shared_only)
+        return self._deliver(publication, groups, now_ns, shared_only)
 
     # --- the group --------------------------------------------------------------------------------------------------
 

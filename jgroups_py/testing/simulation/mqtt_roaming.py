@@ -322,7 +322,7 @@ class RoamingNode(MqttNode):
         if fact.routed > 1:
             raise self.found("Q9", f"will {fact.number} of {fact.publisher} was published twice")
 
-    def take_over(self, publication: Publication, groups: Any, now_ns: int, shared_only: bool = False) -> None:
+    def take_over(self, publication: Publication, groups: Any, now_ns: int, shared_only: bool = False) -> bool:
         """A peer's message, on its way to the sessions here: Q5."""
         number = number_of(publication)
         fact = self.clients.facts[number]
@@ -330,7 +330,7 @@ class RoamingNode(MqttNode):
         if not shared_only and self.channel.name not in fact.wanted:
             raise self.found("Q5", f"{self.channel.name} got {number} about {fact.topic}, and {fact.node.channel.name} "
                                    "knew of no filter for it")
-        self._deliver(publication, groups, now_ns, shared_only)
+        return self._deliver(publication, groups, now_ns, shared_only)
 
     def interest(self, group: str, filter: str, members: int, online: int) -> None:
         """Q5: of plain filters the federation is told of the first subscriber and the last."""

@@ -213,11 +213,12 @@ class Broker:
 
     def deliver(
         self, publication: Publication, groups: Collection[tuple[str, str]], now_ns: int, shared_only: bool = False,
-    ) -> None:
+    ) -> bool:
         """A message of a peer's client. groups: (group, filter) of shared subscriptions that are served here;
-        shared_only: plain subscriptions here have had it."""
-        self.router.deliver(publication, groups, now_ns, shared_only)
+        shared_only: plain subscriptions here have had it. Returns whether a plain subscription matches."""
+        is_wanted = self.router.deliver(publication, groups, now_ns, shared_only)
         self._settle(now_ns)
+        return is_wanted
 
     def publish(
         self, topic: str, payload: bytes, qos: int, retain: bool, now_ns: int, properties: Properties = NO_PROPERTIES,

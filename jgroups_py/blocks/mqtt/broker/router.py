@@ -141,15 +141,16 @@ class Router:
 
     def deliver(
         self, publication: Publication, groups: Collection[tuple[str, str]], now_ns: int, shared_only: bool = False,
-    ) -> None:
+    ) -> bool:
         """From a peer: to the sessions here, and of shared subscriptions to these (group, filter) alone. shared_only:
-        plain subscriptions here have had it."""
+        plain subscriptions here have had it. Returns whether a plain subscription matches."""
         matches = self.tree.match(publication.topic)
         if shared_only:
             matches = Matches((), matches.shared)
         elsewhere = frozenset((match.group, match.filter) for match in matches.shared
                               if (match.group, match.filter) not in groups)
         self._route(publication, matches, Forwarding(elsewhere=elsewhere), now_ns)
+        return bool(matches.plain)
 
     def move(self, deliveries: Iterable[Delivery], now_ns: int) -> None:
         """Give what an ended session had of shared subscriptions to other members."""

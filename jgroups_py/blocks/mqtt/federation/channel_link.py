@@ -80,6 +80,12 @@ class ChannelLink(Block):
         if self._timer is not None:
             self._timer.cancel()
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether what a client publishes now reaches those who want it: the core has a view, whose members get all
+        messages until their filters have come, and, with RELAY, another site, for which the same holds."""
+        return self._view is not None and (not self._site or bool(self.core.sites.others))
+
     # --- the block ----------------------------------------------------------------------------------------------------
 
     def begin(self, connection: Connection) -> None:

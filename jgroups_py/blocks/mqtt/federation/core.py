@@ -848,10 +848,11 @@ class FederationCore:
                     self.counters.add("dropped_no_member")
             else:
                 self.counters.add("dropped_no_member")
-        if not item.shared_only and not self.broker.router.tree.match(publication.topic).plain:
+        if item.shared_only:
+            if served:
+                self.broker.deliver(publication, served, now_ns, shared_only=True)
+        elif not self.broker.deliver(publication, served, now_ns):
             self.counters.add("dropped_unwanted")
-        if served or not item.shared_only:
-            self.broker.deliver(publication, served, now_ns, shared_only=item.shared_only)
 
     def _note(self, publication: Publication) -> None:
         """The highest number of each origin, for sessions that move."""

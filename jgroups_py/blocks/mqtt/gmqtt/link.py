@@ -61,7 +61,7 @@ Target = tuple[str, str]
 class FederatedBroker(Protocol):
     """What the link needs of a broker."""
 
-    def deliver(self, publication: Publication, groups: Sequence[Target], now_ns: int) -> None:
+    def deliver(self, publication: Publication, groups: Sequence[Target], now_ns: int) -> object:
         """A message of a peer's client, for the subscribers here and for one member of each of these groups."""
         ...
 

@@ -6,6 +6,7 @@ has gone is shown with what became of it. How members find each other is the sta
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from time import monotonic_ns
 from typing import Any, Self
@@ -29,6 +30,8 @@ MAX_GONE = 1_000
 REPORT_SECONDS = 2.0
 DRAIN_SECONDS = 2.0
 """How long a node that ends waits for its peers to take what it has for them."""
+SITES_SECONDS = 2.0
+"""How long a node that starts waits for the news of other sites before it serves clients."""
 LOOK_SECONDS = 0.02
 ALIVE, LEFT, FAILED = "STATUS_ALIVE", "STATUS_LEFT", "STATUS_FAILED"
 
@@ -60,7 +63,7 @@ class GroupFederation(Block):
         await self.stop()
 
     async def start(self) -> None:
-        """Join the group.
+        """Join the group; with RELAY, also wait up to SITES_SECONDS until another site is known.
 
         Raises:
             ConfigError: an address cannot be had, or no group was found or founded in time.
@@ -72,6 +75,10 @@ class GroupFederation(Block):
         except ChannelError as error:
             self._link.close()
             raise ConfigError(f"group {self._cluster!r} with stack {self.channel.spec.source}: {error}") from None
+        with contextlib.suppress(TimeoutError):          # there may be no other site yet
+            async with asyncio.timeout(SITES_SECONDS):
+                while not self._link.is_ready:
+                    await asyncio.sleep(LOOK_SECONDS)
 
     async def stop(self) -> None:
         """Leave, once the peers have what is here for them, or after a time."""

@@ -92,16 +92,18 @@ class BrokerNode:
         await self.stop()
 
     async def start(self) -> None:
-        """Listen, and begin to federate.
+        """Listen, join the group, then answer clients: what one published before would match no filter of another node,
+        and be acknowledged. A node among gmqttd alone answers at once, as gmqttd does.
 
         Raises:
             ConfigError: an address cannot be had; it says which.
         """
         try:
-            await self.server.start()
+            await self.server.start(accepts=self.federation is None or isinstance(self.federation, GmqttFederation))
             self.listening += map(str, self.server.addresses)
             if self.federation is not None:
                 await self._exits.enter_async_context(self.federation)
+            await self.server.accept()
             if self.joining is not None:
                 self.joining.start()
             for endpoint in self._endpoints:

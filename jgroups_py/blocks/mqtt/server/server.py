@@ -113,8 +113,8 @@ class MqttServer:
         """Of the first listener."""
         return self.addresses[0].port
 
-    async def start(self) -> None:
-        """Listen.
+    async def start(self, *, accepts: bool = True) -> None:
+        """Listen. With `accepts` false clients that connect wait, without an answer, until `accept`.
 
         Raises:
             ConfigError: a port is in use, an address is none of this machine, a certificate cannot be read.
@@ -124,13 +124,18 @@ class MqttServer:
         self.ended: asyncio.Future[None] = self._loop.create_future()
         try:
             for address in self.listeners:
-                await self._listen(address)
+                await self._listen(address, accepts)
         except BaseException:
             self._stop_listening()
             raise
         self.settle()
 
-    async def _listen(self, address: ListenAddress) -> None:
+    async def accept(self) -> None:
+        """Serve the clients that wait, and all that come."""
+        for server in self._servers:
+            await server.start_serving()
+
+    async def _listen(self, address: ListenAddress, accepts: bool) -> None:
         context = None if address.tls is None else tls_context(address.tls)
         if address.websocket_path is not None:
             WebSocketStream(address.websocket_path, 1)   # now, not at the first client: the library may be missing
@@ -138,7 +143,7 @@ class MqttServer:
         found = ListenAddress(address.host, sockets[0].getsockname()[1], address.tls, address.websocket_path)
         for each in sockets:
             self._servers.append(await self._loop.create_server(
-                lambda: self._new_client(found), sock=each, ssl=context,
+                lambda: self._new_client(found), sock=each, ssl=context, start_serving=accepts,
                 ssl_handshake_timeout=None if context is None else self.limits.handshake_timeout_s,
                 ssl_shutdown_timeout=None if context is None else self.limits.close_timeout_s))
         self.addresses.append(found)

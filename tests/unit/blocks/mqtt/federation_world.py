@@ -53,9 +53,9 @@ class Node:
             interest(group, filter, members, online)
         self.federation.interest = set_interest          # type: ignore[method-assign]
 
-        def deliver(publication: Publication, groups: Any, now_ns: int, shared_only: bool = False) -> None:
+        def deliver(publication: Publication, groups: Any, now_ns: int, shared_only: bool = False) -> bool:
             self.taken.setdefault(publication.payload, now_ns)
-            original(publication, groups, now_ns, shared_only)
+            return original(publication, groups, now_ns, shared_only)
         self.broker.deliver = deliver                    # type: ignore[method-assign]
 
     @property
