@@ -97,13 +97,13 @@ def test_a_process_prints_how_a_message_that_was_cut_off_came_after_all(
 
         def cut_off() -> bool:
             a.command("send something")
-            return "A is in another part (separated)" in b.errors
+            return "A is in another group (separated)" in b.errors
         until(cut_off)
         b.command("heal")
         a.command("send the last")
         b.wait(lambda event: event.get("payload") == "the last", "message")
         until(lambda: logged_in_order(
-            b, "PARTITION drops A to all, 1 message, MulticastData ", "another part (separated)",
+            b, "PARTITION drops A to all, 1 message, MulticastData ", "another group (separated)",
             "UDP receives A to B, ", "Retransmission ", "NAKACK passes up A to all, ", "stack delivers A to all, "))
 
 
@@ -125,7 +125,7 @@ def test_a_running_process_prints_why_it_drops_messages_from_the_command_on(with
         def explained() -> bool:
             a.command("send something")
             return any("PARTITION drops A to all, 1 message, MulticastData " in line
-                       and line.endswith("A is in another part (separated)") for line in b.errors.splitlines())
+                       and line.endswith("A is in another group (separated)") for line in b.errors.splitlines())
         until(explained)
 
 

@@ -77,8 +77,12 @@ def test_only_its_owner_may_look_into_it(tmp_path, opened):
 
 def test_a_second_member_of_the_same_name_is_refused(tmp_path, events, opened, monkeypatch):
     monkeypatch.setattr(journal, "LOCK_SECONDS", 0.1)
-    Journal(str(tmp_path / "hold" / "A"), events.put).close()
+    second = Journal(str(tmp_path / "hold" / "A"), events.put)
     assert "is in use by another member of this name" in events.next(JournalFailed).reason
+    lock = str(tmp_path / "hold" / "A" / "lock")
+    opened_files = [os.path.realpath(f"/proc/self/fd/{number}") for number in os.listdir("/proc/self/fd")]
+    assert opened_files.count(lock) == 1, "the refused member still has the lock file open"
+    second.close()
 
 
 def test_a_member_that_comes_back_at_once_waits_for_the_lock(tmp_path, events, opened):

@@ -23,7 +23,11 @@ def repeat_ns(ticks: int, silence_ns: int) -> int:
 
 
 def ticks_within(wait_ns: int, silence_ns: int) -> int:
-    """How many repetitions to wait that last `wait_ns` together, SILENT_TICKS at least."""
+    """How many repetitions to wait that last `wait_ns` together, SILENT_TICKS at least.
+
+    >>> [ticks_within(wait_ns, 4_000) for wait_ns in (2_000, 4_000, 4_001, 4_500, 5_000)]
+    [10, 10, 11, 11, 12]
+    """
     more_ns = max(0, wait_ns - silence_ns)
     return SILENT_TICKS + -(-more_ns // repeat_ns(SILENT_TICKS, silence_ns))
 

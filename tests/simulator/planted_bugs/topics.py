@@ -46,7 +46,7 @@ def repeated_as_they_were(self: TopicFilter, batches: Any) -> bool:
 
 def only_new_relays(self: TopicFilter, event: Any) -> None:
     if not self.group.is_relay:
-        self.set(EVERYTHING)
+        self.set_interest(EVERYTHING)
 
 
 def guard(name: str, left: str, owner: type, method: str, without: Any, breaks: str) -> Safeguard:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from jgroups_py.model.batch import Header
-from jgroups_py.model.events import Disconnect, RaiseView
+from jgroups_py.model.events import Disconnect, RaiseView, Unsuspect
 from jgroups_py.protocols.gms.headers import AckHeader, CutHeader, InstallHeader, Prepare, StateHeader
 from jgroups_py.testing.bench import InFlight
 from tests.unit.protocols.gms_group import LATENCY_MS, Members, crash_at, in_view
@@ -29,6 +29,22 @@ def test_several_suspects_go_in_one_view() -> None:
     members.run(50)
     assert members.agree("BDE")
     assert len(members["E"].views) == before + 1
+
+
+def test_after_a_suspicion_was_withdrawn_the_coordinator_decides_as_before() -> None:
+    """C no longer suspects A, so it must not take over when B is gone: the group would split."""
+    members = in_view("ABC")
+    before = len(members["C"].views)
+    members.suspect("A", by="C")
+    members["C"].up(Unsuspect((members["A"].me,)))
+    members.crash("B")
+    members.suspect("B", by="C")
+    members.run(100)
+    assert len(members["C"].views) == before
+    members.suspect("B", by="A")
+    members.run(100)
+    assert members.agree("AC")
+    assert len(members["C"].views) == before + 1
 
 
 @pytest.mark.parametrize("reached", range(5))

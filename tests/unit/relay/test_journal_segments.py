@@ -32,6 +32,18 @@ def test_segments_that_nothing_is_held_of_are_removed(small_segments):
     assert not holder(member.disk.copied(), incarnation="2").held()
 
 
+def test_a_new_segment_has_the_site_table_since_the_older_ones_are_removed(small_segments):
+    member = holder()
+    member.trim({}, site_row("SFO", {BOB: 7}))
+    for _ in range(40):
+        member.multicast(bytes(200))
+    disk = member.disk.copied()
+    newest = max(disk.files)
+    for name in [name for name in disk.files if name != newest]:
+        del disk.files[name]
+    assert holder(disk, incarnation="2").relay.table.sites["SFO"].acked[BOB] == 7
+
+
 def test_one_old_message_does_not_keep_the_segments_after_it(small_segments):
     member = holder()
     member.receive(EVE, 1, b"precious")

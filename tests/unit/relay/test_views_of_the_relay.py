@@ -1,7 +1,10 @@
-"""What a relay starts anew: SYNC in each view, and the bridge after a failure."""
+"""What a relay starts anew: SYNC in each view, the bridge after a failure; and what it requests again."""
 from __future__ import annotations
 
-from jgroups_py.model.units import seconds
+from jgroups_py.model.batch import Batch
+from jgroups_py.model.events import BridgeDelivered
+from jgroups_py.model.units import millis, seconds
+from jgroups_py.protocols.relay.headers import ProbeHeader
 from jgroups_py.protocols.relay.outbound.bridge_link import REOPEN_NS
 from tests.unit.relay.sites import Sites
 
@@ -31,3 +34,15 @@ def test_a_relay_whose_bridge_failed_opens_it_again() -> None:
     assert world["A"].bridge is not None, "the bridge was not opened again"
     world.run(seconds(5))
     assert [world[name].texts("a") for name in "DEF"] == [["a0"]] * 3, "what was multicast meanwhile has not arrived"
+
+
+def test_a_relay_requests_only_what_it_lacks_when_it_is_probed() -> None:
+    world = Sites(NYC="ABC", SFO="DEF").build()
+    world["A"].multicast("a0", "a1", "a2")
+    world.run(seconds(2))
+    assert world["D"].texts("a") == ["a0", "a1", "a2"]
+    for sent, requests in ((4, 0), (5, 1)):
+        probe = Batch(world["A"].bridge, world["D"].bridge, (), (ProbeHeader({world["A"].me: sent}),), 0)
+        world["D"].notify(BridgeDelivered(probe))
+        world.run(millis(100))
+        assert world["A"].relay.stats().get("needs", 0) == requests, f"D has 1 to 3; all below {sent} were sent"
