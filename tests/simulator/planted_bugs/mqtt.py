@@ -11,6 +11,8 @@ from jgroups_py.blocks.mqtt.federation.core import FederationCore
 from jgroups_py.blocks.mqtt.federation.handover import Handovers
 from jgroups_py.blocks.mqtt.federation.interest import GroupTurns, InterestOfPeers
 from jgroups_py.blocks.mqtt.federation.stream import OutgoingStream
+from jgroups_py.testing.simulation import mqtt as mqtt  # registers the applications of the profiles
+from jgroups_py.testing.simulation import mqtt_roaming as mqtt_roaming
 from tests.simulator.planted_bugs.group import nothing
 from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
 

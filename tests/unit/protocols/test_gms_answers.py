@@ -234,3 +234,24 @@ def test_a_member_that_has_left_answers_nobody() -> None:
     c.up(prepare)
     c.advance(1)
     assert c.sent() == []
+
+
+def test_when_the_last_partner_that_was_waited_for_withdraws_the_others_are_merged_at_once() -> None:
+    members = in_view("ABCD")
+    split(members, "AB", "C", "D")
+
+    def delays_of(in_flight: InFlight) -> Sequence[float]:
+        if in_flight.has(MergeReady) and in_flight.src == "D":
+            return ()                                 # so that C is ready and has to wait for D
+        return members.usual(in_flight)
+    members.delays_of = delays_of
+    heal(members, "A", "C", "D")
+    members.run(20)
+    merge = members.gms("A").merging.attempt
+    assert merge is not None
+    assert list(merge.ready) == [address("C")]
+    assert members.gms("A").proposer.flush is None
+    members["A"].up(Batch(address("D"), address("A"), (), (MergeCancel(merge.number, None),)))
+    assert members.gms("A").proposer.flush is not None, "A's own group is flushed last, when no partner is waited for"
+    members.run(50)
+    assert set(members.names_in_view("A")) == set("ABC")
