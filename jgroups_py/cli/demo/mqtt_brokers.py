@@ -186,6 +186,7 @@ class Publisher:
         self.broker = broker
         self.sent = 0
         self.acknowledged: set[int] = set()
+        self._lock = threading.Lock()                    # of acknowledged, which the reader fills
         self._process = subprocess.Popen(
             ["stdbuf", "-oL", tool("mosquitto_pub"), "-h", "127.0.0.1", "-p", str(broker.port), "-i", f"pub-{name}",
              "-t", topic, "-q", "1", "-l", "-d"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -198,7 +199,13 @@ class Publisher:
         for line in self._process.stdout:
             at = line.find(ACK)
             if at >= 0:                                  # it numbers its messages from 1 on, as we do
-                self.acknowledged.add(int(line[at + len(ACK):].partition(COMMA)[0]))
+                with self._lock:
+                    self.acknowledged.add(int(line[at + len(ACK):].partition(COMMA)[0]))
+
+    def acknowledged_so_far(self) -> frozenset[int]:
+        """A copy, which nothing changes while it is counted."""
+        with self._lock:
+            return frozenset(self.acknowledged)
 
     def send(self, number: int) -> bool:
         """Give it so many messages; False: it has ended."""
@@ -231,6 +238,7 @@ class Subscriber:
         self.received: defaultdict[str, Counter[int]] = defaultdict(Counter)
         self.disorder: Counter[str] = Counter()
         self._highest: Counter[str] = Counter()
+        self._lock = threading.Lock()                    # of received and disorder, which the reader fills
         self._process = subprocess.Popen(
             ["stdbuf", "-oL", tool("mosquitto_sub"), "-h", "127.0.0.1", "-p", str(broker.port), "-i", f"sub-{name}",
              "-c", "-t", topic, "-q", "1"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -242,13 +250,21 @@ class Subscriber:
         assert self._process.stdout is not None, "it is a pipe"
         for line in self._process.stdout:
             publisher, _, text = line.decode().strip().partition(" ")
-            number = int(text)
+            self._count(publisher, int(text))
+
+    def _count(self, publisher: str, number: int) -> None:
+        with self._lock:
             times = self.received[publisher]
             times[number] += 1
             if times[number] == 1:
                 if number < self._highest[publisher]:
                     self.disorder[publisher] += 1
                 self._highest[publisher] = number
+
+    def received_so_far(self, publisher: str) -> tuple[Counter[int], int]:
+        """Of a publisher: number -> times, and the disorder. A copy, which nothing changes while it is counted."""
+        with self._lock:
+            return Counter(self.received[publisher]), self.disorder[publisher]
 
     def end(self) -> None:
         """End it."""
@@ -272,8 +288,9 @@ class DeliveryCount:
 
 
 def row(publisher: Publisher, subscriber: Subscriber) -> DeliveryCount:
-    """Count."""
-    got = subscriber.received[publisher.name]
+    """Count, also while both go on."""
+    acknowledged = publisher.acknowledged_so_far()       # first: what is acknowledged meanwhile cannot seem lost
+    got, disorder = subscriber.received_so_far(publisher.name)
     return DeliveryCount(f"{publisher.name}@{publisher.broker.site}", f"{subscriber.name}@{subscriber.broker.site}",
-               publisher.sent, len(publisher.acknowledged), len(got), len(publisher.acknowledged - got.keys()),
-               sum(times > 1 for times in got.values()), subscriber.disorder[publisher.name])
+               publisher.sent, len(acknowledged), len(got), len(acknowledged - got.keys()),
+               sum(times > 1 for times in got.values()), disorder)
