@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import TypeVar, dataclass_transform
 
 import attrs
 
 from jgroups_py.blocks.replication.log import ENTRY, ReplicatedEntry
 from jgroups_py.blocks.replication.quorums import CONFIGURATION, Configuration
 from jgroups_py.model.address import Address
-from jgroups_py.model.errors import WireError
 from jgroups_py.wire import field
 from jgroups_py.wire.codec import (
     BOOL,
@@ -25,45 +24,31 @@ from jgroups_py.wire.codec import (
     U8,
     U32,
     U64,
-    Codec,
     Interner,
-    Reader,
     optional,
     record,
     sequence,
 )
+from jgroups_py.wire.kinds import KindMessage, Kinds, encode_message
 
 
-class ReplicationMessage:
+class ReplicationMessage(KindMessage):
     """Base of all messages. Those about a partition have its number as their first field."""
-
-    kind: ClassVar[int]
-    codecs: ClassVar[tuple[tuple[str, Codec[Any]], ...]]   # of the fields, in order
 
 
 M = TypeVar("M", bound=ReplicationMessage)
-_kinds: dict[int, type[ReplicationMessage]] = {}
+MESSAGES: Kinds[ReplicationMessage] = Kinds("a message about partitions")
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def message(kind: int) -> Callable[[type[M]], type[M]]:
     """Class decorator: a message, encoded with this number."""
-    def decorate(cls: type[M]) -> type[M]:
-        assert kind not in _kinds, f"kind {kind} is taken"
-        made = attrs.frozen(cls)
-        made.kind = kind
-        made.codecs = tuple((a.name, a.metadata["codec"]) for a in attrs.fields(made))    # type: ignore[arg-type]
-        _kinds[kind] = made
-        return made
-    return decorate
+    return MESSAGES.add(kind)
 
 
 def encode(item: ReplicationMessage) -> bytes:
     """A message as bytes."""
-    out = bytearray((item.kind,))
-    for name, codec in item.codecs:
-        codec.write(getattr(item, name), out)
-    return bytes(out)
+    return encode_message(item)
 
 
 def decode(data: bytes, addresses: Interner) -> ReplicationMessage:
@@ -72,20 +57,12 @@ def decode(data: bytes, addresses: Interner) -> ReplicationMessage:
     Raises:
         WireError: they encode no message.
     """
-    cls = _kinds.get(data[0]) if data else None
-    if cls is None:
-        raise WireError("no message about partitions")
-    reader = Reader(data, addresses, 1)
-    values = [codec.read(reader) for _, codec in cls.codecs]
-    if reader.pos != reader.stop:
-        raise WireError("a message about partitions is followed by more")
-    made: Any = cls
-    return made(*values)                             # type: ignore[no-any-return]
+    return MESSAGES.decode(data, addresses)
 
 
 def known_messages() -> list[type[ReplicationMessage]]:
     """All kinds, in order."""
-    return [_kinds[kind] for kind in sorted(_kinds)]
+    return MESSAGES.known()
 
 
 # --- hosts ------------------------------------------------------------------------------------------------------------

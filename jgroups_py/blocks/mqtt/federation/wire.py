@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import TypeVar, dataclass_transform
 
 import attrs
 
@@ -20,6 +20,7 @@ from jgroups_py.blocks.mqtt.codec.text import SHARED, PacketReader, topic_filter
 from jgroups_py.model.errors import WireError
 from jgroups_py.wire import field
 from jgroups_py.wire.codec import BOOL, BYTES, TEXT, U8, U64, Codec, Interner, Reader, record, sequence
+from jgroups_py.wire.kinds import KindMessage, Kinds, encode_message
 
 VERSION = 1
 MAX_USER_PROPERTIES = 1_000
@@ -81,28 +82,18 @@ Target = tuple[str, str]
 
 # --- frames -----------------------------------------------------------------------------------------------------------
 
-class PeerFrame:
+class PeerFrame(KindMessage):
     """Base of all frames."""
-
-    kind: ClassVar[int]
-    codecs: ClassVar[tuple[tuple[str, Codec[Any]], ...]]
 
 
 F = TypeVar("F", bound=PeerFrame)
-_kinds: dict[int, type[PeerFrame]] = {}
+FRAMES: Kinds[PeerFrame] = Kinds("a frame")
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frame(kind: int) -> Callable[[type[F]], type[F]]:
     """Class decorator: a frame, known by this number."""
-    def decorate(cls: type[F]) -> type[F]:
-        assert kind not in _kinds, f"kind {kind} is taken"
-        made = attrs.frozen(cls)
-        made.kind = kind
-        made.codecs = tuple((a.name, a.metadata["codec"]) for a in attrs.fields(made))    # type: ignore[arg-type]
-        _kinds[kind] = made
-        return made
-    return decorate
+    return FRAMES.add(kind)
 
 
 @frame(1)
@@ -245,34 +236,23 @@ class SiteServed(PeerFrame):
 
 def encode_frame(item: PeerFrame) -> bytes:
     """As bytes."""
-    out = bytearray((VERSION, item.kind))
-    for name, codec in item.codecs:
-        codec.write(getattr(item, name), out)
-    return bytes(out)
+    return encode_message(item, bytes((VERSION,)))
 
 
 def decode_frame(data: bytes) -> PeerFrame:
-    """What the bytes say.
+    """The frame that the bytes encode.
 
     Raises:
         WireError: they are no frame of this version.
     """
     if len(data) < 2 or data[0] != VERSION:
         raise WireError("no frame of this version")
-    cls = _kinds.get(data[1])
-    if cls is None:
-        raise WireError("a frame of no known kind")
-    reader = Reader(data, _NO_ADDRESSES, 2)
-    values = [codec.read(reader) for _, codec in cls.codecs]
-    if reader.pos != reader.stop:
-        raise WireError("a frame is followed by more")
-    made: Any = cls
-    return made(*values)                                 # type: ignore[no-any-return]
+    return FRAMES.decode(data, _NO_ADDRESSES, 1)
 
 
 def known_frames() -> list[type[PeerFrame]]:
     """All kinds, in order."""
-    return [_kinds[kind] for kind in sorted(_kinds)]
+    return FRAMES.known()
 
 
 # --- events -----------------------------------------------------------------------------------------------------------
