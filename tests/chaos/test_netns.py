@@ -172,11 +172,12 @@ LISTEN = """
 import socket
 sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 sock.bind(("0.0.0.0", 9000))
-sock.settimeout(2.0)
 print("ready", flush=True)
+input()                                     # until all is sent: what arrived waits in the socket
+sock.setblocking(False)
 try:
     print(sock.recv(9).decode())
-except TimeoutError:
+except BlockingIOError:
     print("nothing")
 """
 SPEAK = """
@@ -190,12 +191,15 @@ for _ in range(5):
 
 def receives(hosts: Hosts, receiver: str, sender: str) -> bool:
     """Whether a member gets any of five datagrams of another one."""
-    with subprocess.Popen([*hosts.prefix(receiver), sys.executable, "-c", LISTEN], stdout=subprocess.PIPE,
-                          text=True) as process:
+    with subprocess.Popen([*hosts.prefix(receiver), sys.executable, "-c", LISTEN], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None, "opened as a pipe"
         assert process.stdout is not None, "opened as a pipe"
         assert process.stdout.readline() == "ready\n"
         subprocess.run([*hosts.prefix(sender), sys.executable, "-c", SPEAK, netns.address_of(receiver)], check=True,
                        timeout=20)
+        process.stdin.write("\n")
+        process.stdin.flush()
         return process.stdout.readline() == "hello\n"
 
 
