@@ -102,7 +102,7 @@ def measuring(archive: Path, out: Path) -> Any:
 
         def take(self, digests: Any, batch: int) -> None:
             super().take(digests, batch)
-            now, spans = time.time(), self.news
+            now, spans = time.time(), self.digests
             messages = np.isin(spans.column("kind").to_pylist(), MESSAGES)
             count = np.where(messages, np.asarray(spans.column("stop")) - np.asarray(spans.column("first")), 1)
             first, last = (np.asarray(spans.column(name)) / 1e9 for name in ("wall_ns", "wall_last_ns"))

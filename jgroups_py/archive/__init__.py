@@ -1,7 +1,7 @@
-"""The archive: messages that members sent and delivered, and facts that they recorded, as files for readers of Parquet.
+"""The archive: messages that members sent and delivered, and facts that they recorded, as Parquet files.
 
-ARCHIVE (protocols/archive/) emits what is to be recorded; `recorder` writes it into an open segment; `sealing` makes
-Parquet of full segments; `reading` reads sealed and open ones alike. The format is specified in design/archive.md;
+ARCHIVE (protocols/archive/) emits records; `recorder` writes them into an open segment; `sealing` makes Parquet files
+of full segments; `reading` reads sealed and open ones alike. The format is specified in design/archive.md;
 `schema`, `layout` and `framing` are that specification in code. Needs `pip install jgroups_py[archive]`; nothing here
 is imported unless an archive is written or read.
 

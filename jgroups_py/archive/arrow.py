@@ -1,4 +1,4 @@
-"""pyarrow, or an error that names the extra to install: the one place that imports it."""
+"""Imports pyarrow for this package; without it there is an error that names the extra to install."""
 from __future__ import annotations
 
 from jgroups_py.model.errors import ConfigError

@@ -1,9 +1,10 @@
-"""Records of an open segment: length, checksums, rows, so that a torn tail is found and cut.
+"""The records of an open segment: a head with length, checksums and row numbers, and a body.
 
 A file begins with a record whose body is JSON and names the recorder; every other body is one Arrow record batch of
-lines (schema.LINES). A head that is cut short or wrong, or a body that ends behind the file, is the torn tail of a
-crash, or of a write that is under way: nothing from there on counts. A wrong body under a right head is damage: its
-rows are known by number and reported missing. Specified byte by byte in design/archive.md.
+lines (schema.LINES). A head that is incomplete or has a wrong checksum, or a body that is longer than the file, is the
+torn tail of a crash, or of a write that is under way: nothing from there on counts. A wrong body after a correct head
+is damage: the head gives the numbers of its rows, which are reported missing. The bytes are specified in
+design/archive.md.
 """
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ ALIGNMENT = 8
 
 @attrs.frozen
 class Head:
-    """The head of a record whose body is bytes `at` to `stop` of the file."""
+    """The head of a record. first: its first row; at, stop: where its body is in the file."""
 
     kind: int
     checksum: int
@@ -36,7 +37,7 @@ class Head:
 
 
 def owner_record(owner: dict[str, Any], first: int) -> bytes:
-    """The first record of a segment."""
+    """The first record of a segment, which names its recorder. first: the segment's first row."""
     body = json.dumps(owner).encode()
     return b"".join(record(OWNER, body + b" " * (-len(body) % ALIGNMENT), 0, first))
 
@@ -50,7 +51,7 @@ def record(kind: int, body: Any, rows: int, first: int) -> list[Any]:
 
 
 def heads(data: Any, at: int = 0) -> Iterator[Head]:
-    """The heads of the whole records from `at` on; ends before the torn tail. `data`: bytes, or a mapped file."""
+    """The heads of the complete records from `at` on, without the torn tail. data: bytes, or a mapped file."""
     view = memoryview(data)
     while at + HEAD_BYTES <= len(view):
         head = view[at:at + _HEAD.size]
@@ -64,5 +65,5 @@ def heads(data: Any, at: int = 0) -> Iterator[Head]:
 
 
 def is_whole(data: Any, head: Head) -> bool:
-    """Whether the body has its checksum."""
+    """Whether the body has the checksum that its head gives."""
     return crc32(memoryview(data)[head.at:head.stop]) == head.checksum

@@ -1,30 +1,30 @@
-"""What a recorder dropped: ranges that become rows of kind `gap`, so that every missing row is declared."""
+"""Records that a recorder dropped, as ranges that become rows of kind `gap`: every missing row is declared."""
 from __future__ import annotations
 
 from typing import Any
 
 from jgroups_py.model.outputs import Record
 
-MAX_RANGES = 10_000              # beyond, neighbours of one stream become one range, with what lies between
-SLOW, FAILED = "slow", "failed"  # reasons: the disk was slower than the group, or did not write
+MAX_RANGES = 10_000              # beyond, a range is extended over what lies between it and the next one of its stream
+SLOW, FAILED = "slow", "failed"  # reasons: the disk was slower than the group, or writing failed
 
 Key = tuple[Any, ...]
 
 
 class RecorderGaps:
-    """Dropped records; those that continue each other are one range."""
+    """The dropped records; those with consecutive numbers are one range."""
 
     def __init__(self) -> None:
         self._ranges: dict[Key, list[Record]] = {}
         self._number = 0
-        self.rows = 0                            # dropped since the last `take`
+        self.rows = 0                            # number of rows dropped since the last `take`
 
     def __bool__(self) -> bool:
         return bool(self._ranges)
 
     def add(self, record: Record, why: str) -> None:
         """Count a record that will not be written."""
-        if record.kind == "gap":                 # its own row was dropped, so the gap is declared again
+        if record.kind == "gap":                 # an earlier gap could not be written: declare it again as it was
             why, of = str((record.detail or {})["why"]), str((record.detail or {})["of"])
             messages = record.count
         else:
@@ -43,14 +43,14 @@ class RecorderGaps:
             ranges.append(_gap(record, of, why, messages))
 
     def take(self) -> list[Record]:
-        """The gap rows for all that was dropped since the last call."""
+        """The rows `gap` for everything dropped since the last call."""
         found = [record for ranges in self._ranges.values() for record in ranges]
         self._ranges, self._number, self.rows = {}, 0, 0
         return found
 
 
 def _continues(last: Record, record: Record) -> bool:
-    """Whether the numbers of a record follow those of a gap; what has no numbers is only counted."""
+    """Whether the numbers of a record follow those of a gap. Records without numbers are only counted."""
     return record.first is None if last.first is None else record.first == last.first + last.count
 
 

@@ -1,11 +1,11 @@
-"""Paths of segments: folders that Spark prunes by, file names that give the rows inside.
+"""Paths of segments: the folders are partitions for Spark, the file names give the rows inside.
 
 DIR/cluster=C/site=S/member=M/incarnation=I/date=2026-11-21/hour=20/
     seg-<first>-<stop>.parquet    sealed: rows first to stop (half-open), 20 digits each
     _open-<first>.runs            open, or left behind by a crash; Spark's own readers skip what begins with "_"
 
 An incarnation is one recorder: its rows are numbered from 0 without holes over all its segments, so (incarnation, row)
-is a position for ever, whether the segment is sealed or not. Names are percent-encoded.
+is a position that never changes, whether the segment is sealed or not. Names are percent-encoded.
 """
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RecorderId:
 
 @attrs.frozen(order=True)
 class ArchiveSegment:
-    """A file of the archive: rows `first` to `stop` (half-open); stop None: it is open, or was left open."""
+    """A file of the archive with rows `first` to `stop` (half-open). stop None: it is open, or its writer crashed."""
 
     recorder: RecorderId
     first: int
@@ -52,7 +52,7 @@ class ArchiveSegment:
 
     @property
     def sealed(self) -> bool:
-        """Whether it is Parquet and complete."""
+        """Whether it is a complete Parquet file."""
         return self.stop is not None
 
     @property
@@ -67,7 +67,7 @@ class ArchiveSegment:
 
 
 def escape(name: str) -> str:
-    """A name as part of a folder's name; Spark and pyarrow decode it."""
+    """A name, percent-encoded for the name of a folder; Spark and pyarrow decode it."""
     return quote(name, safe="")
 
 
@@ -99,7 +99,7 @@ def recorders(directory: Path) -> list[RecorderId]:
 def segments(directory: Path, recorder: RecorderId) -> list[ArchiveSegment]:
     """The segments of a recorder in order of their rows.
 
-    Between the sealing of a segment and the removal of its open form both are there: then only the sealed one counts.
+    Between the sealing of a segment and the removal of its open file both exist: then only the sealed one counts.
     """
     found = list(_segments(directory / recorder.folder, recorder))
     sealed = {segment.first for segment in found if segment.sealed}

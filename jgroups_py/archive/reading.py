@@ -1,7 +1,7 @@
 """Reading an archive: sealed segments and open ones alike, from any row on, while it is being written.
 
-A position is (recorder, row). A reader that goes on from the next row reads each row once, whether its segment has been
-sealed meanwhile or not. What a crash tore off was never a row.
+A position is (recorder, row). A reader that continues from the next row reads each row once, whether its segment has
+been sealed in the meantime or not. The torn tail of a crash has no rows.
 """
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ BATCH_ROWS = 8192
 
 
 def next_row(directory: Path, recorder: RecorderId) -> int:
-    """The row that will be written next: the position of a reader that is up to date."""
+    """The number of the row that will be written next: the position of a reader that has read everything."""
     found = segments(directory, recorder)
     return segment_stop(found[-1]) if found else 0
 
 
 def segment_stop(segment: ArchiveSegment) -> int:
-    """One past the last whole row of a segment."""
+    """The number behind the last complete row of a segment."""
     if segment.stop is not None:
         return segment.stop
     try:
@@ -35,7 +35,7 @@ def segment_stop(segment: ArchiveSegment) -> int:
             heads = source.heads()
             return heads[-1].first + heads[-1].rows if heads else segment.first
     except FileNotFoundError:                    # sealed since it was listed
-        found = _again(segment)
+        found = _listed_again(segment)
         return found.stop if found is not None and found.stop is not None else segment.first
 
 
@@ -43,7 +43,7 @@ def read(
     directory: Path, recorder: RecorderId, first: int = 0, stop: int | None = None,
     columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS,
 ) -> Iterator[Any]:
-    """Rows `first` to `stop` (None: to the end) of a recorder as record batches in ALL, or `columns` of it."""
+    """Rows `first` to `stop` (None: to the end) of a recorder, as record batches with the columns of ALL, or these."""
     for segment in segments(directory, recorder):
         if (stop is None or segment.first < stop) and (segment.stop is None or segment.stop > first):
             yield from read_segment(segment, first, stop, columns, batch_rows)
@@ -53,7 +53,7 @@ def read_segment(
     segment: ArchiveSegment, first: int = 0, stop: int | None = None, columns: Sequence[str] | None = None,
     batch_rows: int = BATCH_ROWS,
 ) -> Iterator[Any]:
-    """As `read`, of one segment."""
+    """As `read`, but for one segment."""
     wanted = ALL.names if columns is None else list(columns)
     inside = [name for name in wanted if name in ROWS.names]
     source = [*inside, *(["row"] if "row" not in inside else [])]
@@ -61,14 +61,14 @@ def read_segment(
         found = _sealed(segment, source, batch_rows) if segment.sealed else _open(segment, source, first)
         for batch in found:
             yield from _pieces(_cut(batch, first, stop), segment, wanted, batch_rows)
-    except FileNotFoundError:                    # sealed since it was listed; nothing of it was read yet
-        sealed = _again(segment)
+    except FileNotFoundError:                    # sealed since it was listed, and no row of it was read yet
+        sealed = _listed_again(segment)
         if sealed is not None and sealed.sealed:
             yield from read_segment(sealed, first, stop, columns, batch_rows)
 
 
 def read_all(directory: Path, columns: Sequence[str] | None = None) -> Any:
-    """The whole archive as one table in memory; for small ones."""
+    """The whole archive as one table in memory; for small archives."""
     wanted = ALL if columns is None else pa.schema([ALL.field(name) for name in columns])
     batches = [batch for recorder in recorders(directory) for batch in read(directory, recorder, columns=columns)]
     return pa.Table.from_batches(batches, wanted)
@@ -89,7 +89,7 @@ def _open(segment: ArchiveSegment, columns: list[str], first: int) -> Iterator[A
 
 
 def _cut(batch: Any, first: int, stop: int | None) -> Any:
-    """Rows `first` to `stop` of the batch."""
+    """The rows `first` to `stop` that are in a batch."""
     rows = batch.column(batch.schema.get_field_index("row")).to_numpy()
     start = int(np.searchsorted(rows, first))
     end = len(batch) if stop is None else int(np.searchsorted(rows, stop))
@@ -97,7 +97,7 @@ def _cut(batch: Any, first: int, stop: int | None) -> Any:
 
 
 def _pieces(batch: Any, segment: ArchiveSegment, wanted: list[str], batch_rows: int) -> Iterator[Any]:
-    """The batch with the columns that the folder gives, in pieces of at most `batch_rows` rows."""
+    """The batch with the columns that the folder's name gives, in pieces of at most `batch_rows` rows."""
     recorder = segment.recorder
     place = {"cluster": recorder.cluster, "site": recorder.site or None, "member": recorder.member,
              "incarnation": recorder.incarnation, "date": segment.date, "hour": segment.hour}
@@ -109,7 +109,7 @@ def _pieces(batch: Any, segment: ArchiveSegment, wanted: list[str], batch_rows: 
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _again(segment: ArchiveSegment) -> ArchiveSegment | None:
-    """The segment that has the same rows now: sealed since it was listed, or moved."""
+def _listed_again(segment: ArchiveSegment) -> ArchiveSegment | None:
+    """The segment that begins with the same row now, after it was sealed or moved."""
     directory = segment.path.parents[6]
     return next((found for found in segments(directory, segment.recorder) if found.first == segment.first), None)

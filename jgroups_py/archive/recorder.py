@@ -1,10 +1,10 @@
 """The recorder: one thread per member that writes what ARCHIVE emits, so that the loop never waits for the disk.
 
 `put` queues a record and returns. The thread waits `flush_interval` for more, appends all queued records to the open
-segment as one Arrow record batch, and syncs according to `fsync`. Another thread makes Parquet of full segments
-(sealer.py). When the disk is slower than the group, the queue fills up: then the group waits or records are dropped, as
-`on_slow` says. When the disk fails, everything is dropped until it works again. What was dropped becomes rows of kind
-gap.
+segment as one Arrow record batch, and syncs according to `fsync`. Another thread makes Parquet files of full segments
+(sealer.py). When the disk is slower than the group, the queue fills up: then, according to `on_slow`, the group waits
+or messages are dropped. When the disk fails, everything is dropped until it works again. Dropped records become rows of
+kind gap.
 
 Needs pyarrow, so it is imported only where something is recorded.
 """
@@ -36,11 +36,11 @@ from jgroups_py.protocols.archive.config import BLOCK, EVERY, INTERVAL, NONE, Ar
 log = logging.getLogger("jgroups_py")
 
 RECORD_COST = 256                            # bytes that a record takes in the queue besides its payloads
-BATCH_ROWS = 64 << 10                        # of one Arrow record batch, about
-BATCH_BYTES = 8 << 20
+BATCH_ROWS = 64 << 10                        # an Arrow record batch is ended when it has about so many rows
+BATCH_BYTES = 8 << 20                        # or bytes
 HURRY_RATIO = 4                              # a queue that is 1/HURRY_RATIO full is written at once
 RETRY_NS = seconds(1)
-IDLE_NS = seconds(60)                        # how long the thread sleeps at most with nothing to do
+IDLE_NS = seconds(60)                        # the longest sleep of a thread that has nothing to do
 CLOCK_READS = 5
 
 
@@ -49,19 +49,19 @@ class Recorder:
 
     COUNTERS = declare(
         figure("rows", "Rows recorded."),
-        figure("synced_rows", "Of these, on disk for good."),
+        figure("synced_rows", "Recorded rows that were synced to the disk."),
         figure("written_bytes", "Bytes written."),
         figure("waiting_bytes", "Bytes that wait to be written."),
         figure("dropped_rows", "Rows that were not recorded: the disk was too slow. The archive has a row with their "
                                "number."),
-        figure("failed_rows", "Rows lost because the disk refused them."),
-        figure("failures", "How often the disk refused."),
-        figure("fails", "1 while it does."),
+        figure("failed_rows", "Rows lost because they could not be written."),
+        figure("failures", "How often writing failed."),
+        figure("fails", "1 while writing fails, else 0."),
     )
 
     def __init__(self, wanted: OpenArchive, inject: Callable[[Event], None]) -> None:
         config = wanted.config
-        assert isinstance(config, ArchiveConfig), "ARCHIVE asks with its own configuration"
+        assert isinstance(config, ArchiveConfig), "ARCHIVE passes its own configuration"
         self.identity = Identity(wanted.cluster, wanted.site, wanted.member, wanted.incarnation)
         self._config = config
         self._directory = Path(config.directory).expanduser()
@@ -70,7 +70,7 @@ class Recorder:
         self._sealer = Sealer(self._directory, self.identity, config)
         # Written by the thread that runs the round:
         self._put_bytes = 0
-        self._busy = False                                   # the group waits: ArchiveBusy was injected
+        self._busy = False                                   # ArchiveBusy was injected, so the group waits
         self._dropping = False
         self._dropped = RecorderGaps()
         self.dropped_rows = 0
@@ -80,13 +80,13 @@ class Recorder:
         self._next_row = 0
         self._synced_row = 0
         self._sync_due_ns: int | None = None
-        self._failed = RecorderGaps()                        # what the disk did not take
+        self._failed = RecorderGaps()                        # records that could not be written
         self._failing = False
         self._retry_ns = 0
         self.failed_rows = self.written_bytes = self.failures = 0
         # Shared:
         self._queue: deque[Record] = deque()
-        self._asleep = self._gathering = False               # what the thread waits for; `_wake` ends either
+        self._asleep = self._gathering = False               # which wait the thread is in; `_wake` ends both
         self._closing: str | None = None                     # the reason, once `close` was called
         self._dead = False                                   # the thread ended because of a bug
         self._wake = threading.Event()
@@ -117,7 +117,7 @@ class Recorder:
         self._queue.append(record)
 
     def _refuses(self, record: Record, waiting_bytes: int) -> bool:
-        """Whether a record is dropped now that the queue is full, or was and is not half empty again.
+        """Whether a record is dropped. Called if the queue is full, or was and has not been half empty since.
 
         Only messages are dropped: facts are few, and an audit without them proves nothing.
         """
@@ -143,7 +143,7 @@ class Recorder:
             self._append(gap, RECORD_COST)
 
     def close(self, reason: str) -> None:
-        """Write what is queued, seal, and end; `join` waits for it."""
+        """Let the thread write what is queued, seal the segment and end; `join` waits for it."""
         if self._closing is None:
             self._append_gaps()
             self._closing = reason
@@ -158,13 +158,13 @@ class Recorder:
         return not self._thread.is_alive() and self._sealer.join(max(0.0, until - monotonic()))
 
     def stats(self) -> dict[str, float]:
-        """What `ch.stats()` shows of ARCHIVE."""
+        """The recorder's part of ARCHIVE's figures in `ch.stats()`."""
         return {"rows": self._next_row, "synced_rows": self._synced_row, "written_bytes": self.written_bytes,
                 "waiting_bytes": self._put_bytes - self._taken_bytes, "dropped_rows": self.dropped_rows,
                 "failed_rows": self.failed_rows, "failures": self.failures, "fails": int(self._failing),
                 **self._sealer.stats()}
 
-    # --- on its own thread ------------------------------------------------------------------------------------------
+    # --- on the recorder's thread -----------------------------------------------------------------------------------
 
     def _work(self) -> None:
         try:
@@ -220,7 +220,7 @@ class Recorder:
         return min(due)
 
     def _run_due(self) -> None:
-        """Retry, sync, or end the segment, as far as that is due by time."""
+        """Retry, sync, or end the segment, if one of these is due."""
         now_ns = monotonic_ns()
         if self._failing:
             if now_ns >= self._retry_ns:
@@ -236,11 +236,11 @@ class Recorder:
     # --- writing ----------------------------------------------------------------------------------------------------
 
     def _write_queued(self) -> None:
-        """Write all that is queued; a group that waits goes on once the queue is half empty."""
+        """Write all that is queued; a group that waits continues when the queue is half empty."""
         while self._queue:
             records, cost = self._take()
             if self._failing:
-                self._give_up(records)
+                self._declare_failed(records)
             else:
                 self._write(records)
             self._taken_bytes += cost
@@ -250,7 +250,7 @@ class Recorder:
             self._run_due()
 
     def _take(self) -> tuple[list[Record], int]:
-        """The next records for one Arrow record batch, and what they took in the queue."""
+        """(the next records for one Arrow record batch, their bytes in the queue)."""
         records, rows, cost, queue = list[Record](), 0, 0, self._queue
         while queue and rows < BATCH_ROWS and cost < BATCH_BYTES:
             record = queue.popleft()
@@ -260,14 +260,14 @@ class Recorder:
         return records, cost
 
     def _write(self, records: list[Record]) -> bool:
-        """Append records. Returns whether the disk took them; if not, they become gaps."""
+        """Append records. Returns whether they were written; if not, they become gaps."""
         try:
             self._roll_if_due()
             file = self._file if self._file is not None else self._open_file()
             body = lines_of(records, self._next_row, time_ns() - monotonic_ns()).serialize()
             file.append(body, sum(record.rows for record in records))
         except OSError as error:
-            self._give_up(records)
+            self._declare_failed(records)
             self._fail(error)
             return False
         self._next_row = file.next_row
@@ -299,7 +299,7 @@ class Recorder:
             self._roll()
 
     def _roll(self) -> None:
-        """End the segment; the next write begins another."""
+        """End the segment; the next write begins another one."""
         if self._config.fsync != NONE:
             self._sync()
         file, self._file = self._file, None
@@ -308,13 +308,14 @@ class Recorder:
 
     # --- failures ---------------------------------------------------------------------------------------------------
 
-    def _give_up(self, records: list[Record]) -> None:
+    def _declare_failed(self, records: list[Record]) -> None:
+        """Count records that could not be written, and remember them as gaps."""
         for record in records:
             self.failed_rows += record.rows if record.kind != GAP else 0
             self._failed.add(record, FAILED)
 
     def _fail(self, error: OSError) -> None:
-        """Record nothing for RETRY_NS, then try a new segment: after an error the end of this one is not known."""
+        """Record nothing for RETRY_NS, then try a new segment: after an error it is unknown where this one ends."""
         self.failures += 1
         self._retry_ns = monotonic_ns() + RETRY_NS
         file, self._file, self._sync_due_ns = self._file, None, None
@@ -325,7 +326,7 @@ class Recorder:
             self._inject(ArchiveFailed(f"{error.filename or self._directory}: {error.strerror or error}"))
 
     def _retry(self) -> None:
-        """Write the gaps; if the disk takes them, recording goes on."""
+        """Try to write the gaps; if that succeeds, recording continues."""
         if self._write(self._failed.take()):
             self._failing = False
             self._inject(ArchiveOpened())
@@ -351,7 +352,7 @@ def cost_of(record: Record) -> int:
 
 
 def clock_record(kind: str, detail: dict[str, Any]) -> Record:
-    """A row with both clocks of this host, read together: the closest of a few readings."""
+    """A record with both clocks of this host at one instant: the closest pair of several readings."""
     readings = []
     for _ in range(CLOCK_READS):
         before_ns, wall_ns, after_ns = monotonic_ns(), time_ns(), monotonic_ns()

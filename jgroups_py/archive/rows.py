@@ -1,7 +1,7 @@
-"""Lines and rows: each record that ARCHIVE emits becomes a line of the open segment, and lines unfold to rows.
+"""Lines and rows: a record that ARCHIVE emits becomes one line of the open segment, and a line unfolds to rows.
 
-A batch of a thousand messages is one line with its first number, so recording costs per batch. Unfolding works on
-whole columns and copies no payload.
+A batch of a thousand messages is one line with the number of the first, so the cost of recording is per batch, not per
+message. Unfolding works on whole columns and copies no payload.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jgroups_py.wire import AppHeaders, encode_headers
 from jgroups_py.wire.archive_header import address_text, view_text
 from jgroups_py.wire.topic_headers import topic_of
 
-HEADER_LEAD_BYTES = 7                            # of a header on the wire: protocol id, kind, length
+HEADER_LEAD_BYTES = 7                            # bytes before the body of a header: protocol id, kind, length
 KIND_BYTE = slice(2, 3)
 Numbers = NDArray[np.int64]
 T = TypeVar("T")
@@ -58,19 +58,20 @@ def lines_of(records: Sequence[Record], first_row: int, wall_offset_ns: int) -> 
 
 
 def _joined_payloads(records: Sequence[Record]) -> Any:
-    """One binary value a record, made with one copy."""
+    """One binary value for each record: its payloads joined, with a single copy."""
     if not any(record.payloads for record in records):
         return pa.nulls(len(records), pa.large_binary())
     data = b"".join([payload for record in records for payload in record.payloads])
     lengths = np.fromiter((sum(map(len, record.payloads)) for record in records), np.int64, len(records))
-    there = pa.array([bool(record.payloads) for record in records])
+    is_valid = pa.array([bool(record.payloads) for record in records])
     offsets = np.concatenate(([0], np.cumsum(lengths)))
     return pa.Array.from_buffers(pa.large_binary(), len(records),
-                                 [there.buffers()[1], pa.py_buffer(offsets), pa.py_buffer(data)])
+                                 [is_valid.buffers()[1], pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 def header_items(headers: tuple[Header, ...]) -> list[tuple[int, bytes]] | None:
-    """The application's headers as they are, those of blocks as protocol id -> kind and body as on the wire."""
+    """(id, bytes) of each header: the application's unchanged; for one of a block its protocol id, and kind and body as
+    on the wire."""
     if not headers:
         return None
     found: list[tuple[int, bytes]] = []
@@ -85,7 +86,7 @@ def header_items(headers: tuple[Header, ...]) -> list[tuple[int, bytes]] | None:
 
 
 def texts(values: Sequence[T | None], text: Callable[[T], str]) -> list[str | None]:
-    """The text of each value; made once of each object, since most batches share theirs."""
+    """The text of each value; made once for each object, since most batches have the same ones."""
     made: dict[int, str | None] = {id(None): None}
     for value in values:
         if id(value) not in made:
@@ -98,8 +99,8 @@ def texts(values: Sequence[T | None], text: Callable[[T], str]) -> list[str | No
 def is_sound(lines: Any, rows: int) -> bool:
     """Whether lines that were read are consistent and unfold to `rows` rows.
 
-    A checksum proves that bytes are those that were written, not that they make sense: Arrow follows offsets wherever
-    they point, and a wrong one ends the process.
+    A checksum proves that the bytes are those that were written, not that they are valid: Arrow follows an offset
+    wherever it points, and a wrong one ends the process.
     """
     try:
         lines.validate(full=True)
@@ -121,21 +122,21 @@ def is_sound(lines: Any, rows: int) -> bool:
 
 
 def _payloads_fit(payloads: Any, sizes: Numbers, offsets: Numbers, counts: Numbers) -> bool:
-    """Whether each line's payloads are as long as its sizes say, and lines without payloads have no bytes."""
+    """Whether each line's payloads are as long as the sum of its sizes, and lines without payloads have no bytes."""
     if payloads.null_count == len(payloads):
         return True
     lengths = np.diff(np.frombuffer(payloads.buffers()[1], np.int64, len(payloads) + 1, 8 * payloads.offset))
-    there = payloads.is_valid().to_numpy(zero_copy_only=False)
+    is_valid = payloads.is_valid().to_numpy(zero_copy_only=False)
     sums = np.concatenate(([0], np.cumsum(sizes)))
     total = sums[offsets[1:]] - sums[offsets[:-1]]
     total = np.where(np.diff(offsets) == 1, total * counts, total)
-    return bool(payloads.offset == 0 and np.all(lengths == np.where(there, total, 0)) and lengths.sum() < 1 << 31)
+    return bool(payloads.offset == 0 and np.all(lengths == np.where(is_valid, total, 0)) and lengths.sum() < 1 << 31)
 
 
 def unfold(lines: Any, columns: Iterable[str] | None = None) -> Any:
-    """The rows of lines, in order; only `columns` of ROWS, all by default.
+    """The rows of lines, in order, with these `columns` of ROWS, by default all.
 
-    Columns of few values come as dictionaries (`plain` makes them strings).
+    Columns of few values are dictionaries (`plain` makes them strings).
     """
     wanted = ROWS.names if columns is None else list(columns)
     unfolder = _Unfolder(lines)
@@ -143,7 +144,7 @@ def unfold(lines: Any, columns: Iterable[str] | None = None) -> Any:
 
 
 class _Unfolder:
-    """Lines, and the columns of their rows."""
+    """Makes the columns of rows from lines."""
 
     def __init__(self, lines: Any) -> None:
         self.lines = lines
@@ -163,8 +164,8 @@ class _Unfolder:
     def column(self, name: str) -> Any:
         """One column of the rows."""
         if name == "size":
-            sizes, there = self.sizes()
-            return pa.array(sizes, pa.int32(), mask=~there)
+            sizes, is_valid = self.sizes()
+            return pa.array(sizes, pa.int32(), mask=~is_valid)
         if name == "payload":
             return self.payload()
         lines = self.lines.column(name)
@@ -188,36 +189,36 @@ class _Unfolder:
         return pa.array(values, mask=np.repeat(lines.is_null().to_numpy(zero_copy_only=False), self.rows))
 
     def sizes(self) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        """For each row, its payload's size and whether it has one."""
+        """(the payload's size of each row, whether it has one)."""
         lists = self.lines.column("sizes")
         offsets, values = lists.offsets.to_numpy(), lists.values.to_numpy()
         lengths = np.diff(offsets)
-        there = np.repeat(lengths > 0, self.rows)
+        is_valid = np.repeat(lengths > 0, self.rows)
         if not len(values):
-            return np.zeros(self.total, np.int32), there
+            return np.zeros(self.total, np.int32), is_valid
         first = values[np.minimum(offsets[:-1], len(values) - 1)]
         sizes = np.repeat(np.where(lengths > 0, first, 0), self.rows).astype(np.int32)
         if np.any(lengths > 1):
             many = np.repeat(lengths > 1, self.rows)
             sizes[many] = values[(offsets[:-1][self.index] + self.within)[many]]
-        return sizes, there
+        return sizes, is_valid
 
     def payload(self) -> Any:
-        """The payloads, without a copy: those of the lines lie one behind the other already."""
+        """The payloads, without a copy: in the buffer of the lines they are one behind the other already."""
         joined = self.lines.column("payloads")
         if joined.null_count == len(joined):
             return pa.nulls(self.total, pa.binary())
-        assert joined.offset == 0, "lines are unfolded as they were read, not slices of them"
+        assert joined.offset == 0, "lines are unfolded whole, not slices of them"
         _, offsets, data = joined.buffers()
-        there = np.repeat(joined.is_valid().to_numpy(zero_copy_only=False), self.rows)
-        lengths = np.where(there, self.sizes()[0], 0)
+        is_valid = np.repeat(joined.is_valid().to_numpy(zero_copy_only=False), self.rows)
+        lengths = np.where(is_valid, self.sizes()[0], 0)
         base = int(np.frombuffer(offsets, np.int64, 1)[0])
         ends = (base + np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))).astype(np.int32)
-        return pa.Array.from_buffers(pa.binary(), len(there),
-                                     [pa.array(there).buffers()[1], pa.py_buffer(ends), data])
+        return pa.Array.from_buffers(pa.binary(), len(is_valid),
+                                     [pa.array(is_valid).buffers()[1], pa.py_buffer(ends), data])
 
 
 def plain(batch: Any) -> Any:
-    """The same rows with strings where there are dictionaries."""
+    """The same rows with dictionaries decoded to strings."""
     arrays = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch.columns]
     return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)

@@ -1,8 +1,8 @@
 """The columns of the archive: one row per message sent or delivered, and one per fact that the member recorded.
 
-A sealed segment holds rows in `ROWS`. Its folder gives cluster, site, member, incarnation, date and hour, which are not
-repeated inside (Spark takes them from the path); readers return both, `ALL`. The open segment holds lines in `LINES`:
-one for all messages of a batch, so that recording costs per batch; rows.py unfolds them.
+A sealed segment has rows with the columns of `ROWS`. The path of its folder gives cluster, site, member, incarnation,
+date and hour, which are not repeated inside (Spark takes them from the path); readers return both, `ALL`. The open
+segment has lines with the columns of `LINES`, one for all messages of a batch; rows.py unfolds them.
 """
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from jgroups_py.archive.arrow import pa
 
 VERSION: Final = 1
 
-START, STOP = "start", "stop"                # of a recorder; detail: the clock pair and what the recorder is
+START, STOP = "start", "stop"                # of the recorder; detail: both clocks; start: version, host, settings
 SENT, DELIVERED = "sent", "delivered"        # messages, one row each
 VIEW, GLOBAL_VIEW = "view", "global_view"
 SITE, RELAY = "site", "relay"                # another site's status; the relay of a site, with its epoch
-LOST, UNREACHABLE = "lost", "unreachable"    # declared to the application
-PASSED = "passed"                            # numbers of topics to which no member of this site subscribes
-COVERED = "covered"                          # contained in a state of another site that was installed: not delivered
+LOST, UNREACHABLE = "lost", "unreachable"    # losses that were declared to the application
+PASSED = "passed"                            # messages of topics to which no member of this site subscribes
+COVERED = "covered"                          # messages in a state of another site that was installed: not delivered
 SKIPPING = "skipping"                        # FLOW starts or stops to drop a sender's multicasts for a slow application
-FORGOTTEN = "forgotten"                      # of NAKACK's numbers: no member keeps them any more
-GAP = "gap"                                  # what the recorder itself dropped
+FORGOTTEN = "forgotten"                      # numbers of NAKACK that no member keeps any longer
+GAP = "gap"                                  # messages that the recorder itself dropped
 KINDS: Final = (START, STOP, SENT, DELIVERED, VIEW, GLOBAL_VIEW, SITE, RELAY, LOST, UNREACHABLE, PASSED, COVERED,
                 SKIPPING, FORGOTTEN, GAP)
 MESSAGES: Final = (SENT, DELIVERED)
 
 STREAMS: Final = ("all", "local", "unreliable", "unicast")
-"""What a `seqno` counts: each origin numbers each of these from 1 (unicasts: each destination's)."""
+"""An origin counts the messages of each stream from 1; of `unicast` those for each destination."""
 
 HEADERS = pa.map_(pa.int32(), pa.binary())
 
@@ -51,7 +51,7 @@ ROWS = pa.schema([
     pa.field("payload", pa.binary()),
     pa.field("detail", pa.string()),                        # of a fact: a JSON object, keys as in design/archive.md
 ])
-"""A row."""
+"""The columns of a row."""
 
 PLACE = pa.schema([
     pa.field("cluster", pa.string(), nullable=False),
@@ -61,17 +61,17 @@ PLACE = pa.schema([
     pa.field("date", pa.string(), nullable=False),          # "2026-11-21", UTC, of the segment's first row
     pa.field("hour", pa.int32(), nullable=False),
 ])
-"""The columns that the folder of a segment gives."""
+"""The columns that the path of a segment gives."""
 
 ALL = pa.schema([*PLACE, *ROWS])
 
 LINES = pa.schema([
     *(field for field in ROWS if field.name not in ("size", "payload")),
-    pa.field("rows", pa.int32(), nullable=False),           # that the line unfolds to: row and seqno go up by 1
+    pa.field("rows", pa.int32(), nullable=False),           # how many rows the line unfolds to, with rising numbers
     pa.field("sizes", pa.list_(pa.int32())),                # one size for all rows, or one each; null: no payloads
     pa.field("payloads", pa.large_binary()),                # all payloads, one behind the other; null: not recorded
 ])
-"""A line of the open segment; `row` and `seqno` are those of its first message."""
+"""The columns of a line of the open segment; `row` and `seqno` are those of its first row."""
 
 FEW_VALUES = ("kind", "view_id", "origin_site", "origin", "origin_name", "stream", "dest", "topic", "detail")
-"""Columns with few values: dictionaries in sealed segments."""
+"""Columns with few different values: they are dictionaries in sealed segments."""

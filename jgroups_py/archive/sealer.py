@@ -1,7 +1,7 @@
-"""The thread that makes Parquet of full segments and removes expired ones while recording goes on.
+"""The thread that makes Parquet files of full segments and removes expired ones, while recording continues.
 
-At its start it also seals what earlier incarnations of this member left open when they crashed. A segment that cannot
-be sealed (the disk is full) stays as it is, readable, and is tried again with the next one.
+When it starts, it also seals the segments that earlier incarnations of this member left open when they crashed. A
+segment that cannot be sealed (the disk is full) stays open, can still be read, and is tried again with the next one.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ log = logging.getLogger("jgroups_py")
 
 
 class Sealer:
-    """Seals segments of `recorder` in `directory`."""
+    """Seals the segments of one recorder, and removes old ones of its member. Methods may be called from any thread."""
 
     COUNTERS = declare(
         figure("segments", "Segments sealed."),
@@ -50,7 +50,7 @@ class Sealer:
         self._full.put(file)
 
     def close(self) -> None:
-        """End when everything is sealed."""
+        """Let the thread end when everything is sealed; `join` waits for it."""
         self._full.put(None)
 
     def join(self, timeout: float) -> bool:
@@ -59,10 +59,10 @@ class Sealer:
         return not self._thread.is_alive()
 
     def stats(self) -> dict[str, float]:
-        """Counters."""
+        """The figures of COUNTERS."""
         return dict(self._counts)
 
-    # --- on its own thread ------------------------------------------------------------------------------------------
+    # --- on the sealer's thread -------------------------------------------------------------------------------------
 
     def _work(self) -> None:
         self._attempt(self._recover)
@@ -79,7 +79,7 @@ class Sealer:
         self._counts["segments"] += 1
 
     def _attempt(self, work: Callable[[], None]) -> bool:
-        """Run `work`, which may raise OSError: that is logged. Returns whether it was done."""
+        """Run `work` and log an OSError that it raises. Returns whether it raised none."""
         try:
             work()
         except OSError as error:
@@ -89,21 +89,21 @@ class Sealer:
         return True
 
     def _recover(self) -> None:
-        """Seal what earlier incarnations of this member left behind."""
-        mine = attrs.evolve(self._recorder, incarnation="")
-        others = [found for found in recorders(self._directory) if attrs.evolve(found, incarnation="") == mine
-                  and found != self._recorder]
-        for damage in seal_abandoned(self._directory, others, self._config.compression):
-            self._note(damage)
+        """Seal the segments that earlier incarnations of this member left open."""
+        member = attrs.evolve(self._recorder, incarnation="")
+        earlier = [found for found in recorders(self._directory) if attrs.evolve(found, incarnation="") == member
+                   and found != self._recorder]
+        for damage in seal_abandoned(self._directory, earlier, self._config.compression):
+            self._report(damage)
 
-    def _note(self, damage: SegmentDamage) -> None:
+    def _report(self, damage: SegmentDamage) -> None:
         self._counts["torn_bytes"] += damage.cut_bytes
         if damage:
-            log.warning("archive of %s: a crash tore %d bytes off, rows %s are damaged", self._recorder.member,
-                        damage.cut_bytes, damage.missing or "none")
+            log.warning("archive of %s: after a crash, %d bytes of an unfinished row were cut off; damaged rows: %s",
+                        self._recorder.member, damage.cut_bytes, damage.missing or "none")
 
     def _retain(self) -> None:
-        """Remove the oldest sealed segments of this member beyond what is to be kept."""
+        """Remove the oldest sealed segments of this member that exceed retain_bytes or retain_age."""
         config = self._config
         if not (config.retain_bytes or config.retain_age_ns):
             return
@@ -121,7 +121,7 @@ class Sealer:
             remove_empty(segment.path.parent, self._directory)
 
     def _sealed(self) -> list[tuple[ArchiveSegment, float, int]]:
-        """The sealed segments of this member, all incarnations, with time and size."""
+        """(segment, time of its last change, bytes) of the sealed segments of all incarnations of this member."""
         found = []
         for recorder in recorders(self._directory):
             if attrs.evolve(recorder, incarnation="") == attrs.evolve(self._recorder, incarnation=""):
@@ -133,7 +133,7 @@ class Sealer:
 
 
 def remove_empty(folder: Path, directory: Path) -> None:
-    """Remove a folder and its parents below `directory`, as far as they are empty."""
+    """Remove a folder if it is empty, then its parents below `directory` likewise."""
     with contextlib.suppress(OSError):
         while folder != directory:
             folder.rmdir()

@@ -1,6 +1,6 @@
-"""Sealing: the rows of an open segment are written beside it as Parquet, synced, renamed, then the open one is removed.
+"""Sealing: writes the rows of an open segment as Parquet beside it, syncs and renames that file, removes the open one.
 
-A crash leaves the open segment or both, never neither; readers prefer the sealed one.
+A crash leaves the open segment, or both; if both exist, readers take the sealed one.
 """
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ from jgroups_py.archive.rows import is_sound, unfold
 from jgroups_py.archive.schema import FEW_VALUES, LINES, ROWS
 from jgroups_py.system.filesystem import make_folder, new_file, sync_path
 
-GROUP_ROWS = 64 << 10                            # rows of a row group, at least, but for the last
+GROUP_ROWS = 64 << 10                            # the fewest rows of a row group, except for the last one
 DELTAS = dict.fromkeys(("row", "wall_ns", "mono_ns", "seqno", "count", "size", "flags"), "DELTA_BINARY_PACKED")
 COUNTED = ("row", "kind", "wall_ns", "view_id", "origin", "stream", "seqno", "count", "dest", "flags", "detail")
-"""Columns with statistics: readers leave out row groups, and columns of one value. They cost a sixth of writing."""
+"""Columns with statistics, by which readers leave out row groups, and columns with only one value. Statistics take a
+sixth of the time of writing."""
 COMPRESSION = "snappy"
 SEALED = pa.schema([field.with_type(pa.dictionary(pa.int32(), pa.string())) if field.name in FEW_VALUES else field
                     for field in ROWS])
-"""ROWS as they are written."""
+"""ROWS with dictionaries, as they are written."""
 
 
 @attrs.frozen
 class SegmentDamage:
-    """Damage of an open segment. missing: ranges of rows whose record had a wrong checksum."""
+    """Damage of an open segment. cut_bytes: length of its torn tail; missing: rows whose record has a wrong checksum.
+    """
 
     cut_bytes: int = 0
     missing: tuple[tuple[int, int], ...] = ()
@@ -42,7 +44,7 @@ class SegmentDamage:
 
 
 class OpenSegment:
-    """The contents of an open segment as far as they are whole; a context manager."""
+    """The complete records of an open segment; a context manager."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -55,10 +57,10 @@ class OpenSegment:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.buffer = None                       # the map goes when the last batch cut out of it does
+        self.buffer = None                       # the file stays mapped until the last batch that refers to it is gone
 
     def heads(self, at: int = 0) -> list[framing.Head]:
-        """The heads of its records from `at` on, the owner's excepted."""
+        """The heads of its records of rows from byte `at` on."""
         return [head for head in framing.heads(self.buffer, at) if head.kind == framing.BATCH]
 
     def lines(self, head: framing.Head) -> Any | None:
@@ -72,11 +74,11 @@ class OpenSegment:
         return lines if is_sound(lines, head.rows) else None
 
     def stop(self) -> int:
-        """The end of its last whole record; what follows is the torn tail."""
+        """Where its last complete record ends and the torn tail begins."""
         return max((head.stop for head in framing.heads(self.buffer)), default=0)
 
     def damage(self) -> SegmentDamage:
-        """Its damage; reads all of it."""
+        """The damage of the segment, for which all of it is read."""
         missing = tuple((head.first, head.first + head.rows) for head in framing.heads(self.buffer)
                         if (self.lines(head) is None if head.kind == framing.BATCH else
                             not framing.is_whole(self.buffer, head)))
@@ -84,10 +86,10 @@ class OpenSegment:
 
 
 def seal(segment: ArchiveSegment, compression: str = COMPRESSION) -> tuple[ArchiveSegment | None, SegmentDamage]:
-    """Make Parquet of an open segment and remove it; None if it held no row.
+    """Seal an open segment. Returns the sealed one, or None if it had no row, and the damage of the open one.
 
     Raises:
-        OSError: the disk is full, or worse; the open segment is as it was.
+        OSError: writing failed; the open segment is unchanged.
     """
     missing: list[tuple[int, int]] = []
 
@@ -113,13 +115,14 @@ def seal(segment: ArchiveSegment, compression: str = COMPRESSION) -> tuple[Archi
 def write_segment(
     folder: Path, first: int, stop: int, batches: Iterable[Any], compression: str = COMPRESSION,
 ) -> Path:
-    """Publish rows `first` to `stop` (batches in ROWS, strings may be dictionaries) as a sealed segment."""
+    """Write rows `first` to `stop` (batches with the columns of ROWS, strings may be dictionaries) as a sealed segment.
+    """
     path = folder / sealed_name(first, stop)
     draft = folder / f"_draft-{path.name}"
     make_folder(folder)
     try:
-        new_file(draft)                                      # Arrow keeps the mode of a file that is there
-        # Without Arrow's own schema in the file readers get strings, not the dictionaries that they are written from.
+        new_file(draft)                                      # with the mode of the archive's files, which Arrow keeps
+        # Without Arrow's schema in the file, readers get strings and not dictionaries.
         with pq.ParquetWriter(draft, SEALED, compression=compression, use_dictionary=list(FEW_VALUES),
                               column_encoding=DELTAS, write_statistics=list(COUNTED), store_schema=False,
                               write_page_checksum=True) as writer:
@@ -135,7 +138,7 @@ def write_segment(
 
 
 def _groups(batches: Iterable[Any]) -> Iterator[Any]:
-    """Tables of at least GROUP_ROWS rows each."""
+    """The batches, joined to tables of at least GROUP_ROWS rows each, except for the last one."""
     waiting: list[Any] = []
     for batch in batches:
         waiting.append(batch)
@@ -153,7 +156,7 @@ def _table(batches: list[Any]) -> Any:
 
 
 def _unique(column: Any) -> Any:
-    """The column with each value once in its dictionary; else Parquet's writer falls back to plain strings."""
+    """The column with each value only once in its dictionary; else Parquet's writer falls back to plain strings."""
     known = column.chunk(0).dictionary.dictionary_encode()
     if len(known.dictionary) == len(known):
         return column
@@ -162,7 +165,7 @@ def _unique(column: Any) -> Any:
 
 
 def is_abandoned(path: Path) -> bool:
-    """Whether the writer of an open segment is gone: it holds a lock on the file as long as it lives."""
+    """Whether the writer of an open segment has ended: as long as it runs, it has a lock on the file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -177,6 +180,6 @@ def is_abandoned(path: Path) -> bool:
 
 
 def seal_abandoned(directory: Path, recorders: Iterable[Any], compression: str = COMPRESSION) -> list[SegmentDamage]:
-    """Seal what crashed recorders left open; returns the damage of each segment."""
+    """Seal the segments that crashed recorders left open; returns the damage of each."""
     return [seal(segment, compression)[1] for recorder in recorders for segment in segments(directory, recorder)
             if not segment.sealed and is_abandoned(segment.path)]

@@ -1,4 +1,4 @@
-"""The open segment of a recorder: appends records, syncs them, and cuts off a record that was written in part."""
+"""The open segment of a recorder: appends records, syncs them, and cuts off a record that was written only in part."""
 from __future__ import annotations
 
 import fcntl
@@ -11,11 +11,11 @@ from jgroups_py.archive import framing
 from jgroups_py.archive.layout import ArchiveSegment, RecorderId, hour_folder, open_name
 from jgroups_py.system.filesystem import FILE_MODE, make_folder, sync_path
 
-MAX_BUFFERS = 512                # in one gathering write; Linux takes 1024
+MAX_BUFFERS = 512                # in one call of writev; Linux accepts 1024
 
 
 class OpenFile:
-    """An open segment that is being written; the file is locked meanwhile.
+    """An open segment that is being written. Its file is locked until `close`.
 
     Raises:
         OSError: the folder or the file cannot be made.
@@ -46,7 +46,7 @@ class OpenFile:
         """Append lines that unfold to `rows` rows.
 
         Raises:
-            OSError: the disk is full, or worse; the file ends where it did before.
+            OSError: writing failed; the file ends where it did before.
         """
         self._append(framing.record(framing.BATCH, body, rows, self.next_row))
         self.next_row += rows
@@ -60,10 +60,10 @@ class OpenFile:
         self.nbytes += sum(memoryview(buffer).nbytes for buffer in buffers)
 
     def sync(self) -> None:
-        """Sync what was appended.
+        """Sync the appended records to the disk.
 
         Raises:
-            OSError: it is unknown from now on what is on the disk.
+            OSError: syncing failed; it is unknown which records are on the disk.
         """
         os.fdatasync(self._descriptor)
         if not self._name_synced:
@@ -76,10 +76,10 @@ class OpenFile:
 
 
 def write_all(descriptor: int, buffers: Sequence[Any]) -> None:
-    """Write all buffers; a system call may take fewer bytes than it is given.
+    """Write all buffers, also if a system call writes only a part of them.
 
     Raises:
-        OSError: the disk is full, or worse.
+        OSError: writing failed; a part may have been written.
     """
     for at in range(0, len(buffers), MAX_BUFFERS):
         some = [memoryview(buffer) for buffer in buffers[at:at + MAX_BUFFERS]]

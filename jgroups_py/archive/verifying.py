@@ -1,4 +1,4 @@
-"""Is an archive whole? Reads every byte of it: checksums of open segments and of Parquet pages, row numbers, gaps."""
+"""Verifies an archive by reading all of it: checksums of open segments and of Parquet pages, row numbers, gaps."""
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -19,8 +19,9 @@ RECORDING, ENDED, CRASHED = "recording", "ended", "crashed"
 
 @attrs.frozen
 class Summary:
-    """One recorder in short. began_ns, ended_ns: wall clock of its first and last row; first: its first row that
-    retention has not removed."""
+    """A summary of one recorder's files. state: RECORDING, ENDED or CRASHED; first, stop: its rows that are there
+    (retention removes the oldest); began_ns, ended_ns: wall clock of the first and last of these, None: there is no
+    row."""
 
     recorder: RecorderId
     state: str
@@ -35,8 +36,8 @@ class Summary:
 
 @attrs.frozen
 class Report:
-    """The result of verifying one recorder. missing: ranges of rows that are not there; gaps: messages that the
-    recorder declared as dropped; cut_bytes: torn tails of crashes (no row is lost thereby)."""
+    """The result of verifying one recorder. messages: kind -> number of rows; missing: ranges of rows that are absent
+    or damaged; gaps: messages that the recorder declared as dropped; cut_bytes: torn tails of crashes, without rows."""
 
     recorder: RecorderId
     rows: int = 0
@@ -48,12 +49,12 @@ class Report:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is damaged or missing, except for gaps that the recorder declared."""
+        """Whether no row is damaged or missing. Gaps that the recorder declared do not count."""
         return not (self.problems or self.missing)
 
 
 def summary(directory: Path, recorder: RecorderId) -> Summary:
-    """The summary of a recorder; reads its first and last row only."""
+    """The summary of a recorder; only its first and last row are read."""
     found = segments(directory, recorder)
     first = found[0].first if found else 0
     stop = next_row(directory, recorder)
@@ -70,7 +71,7 @@ def _row(directory: Path, recorder: RecorderId, row: int) -> dict[str, Any] | No
 
 
 def _state(found: list[ArchiveSegment], last: dict[str, Any] | None) -> str:
-    """What became of the recorder, judged by its files."""
+    """The state of a recorder, judged by its files. last: its last row."""
     if last is not None and last["kind"] == STOP:
         return ENDED
     if found and not found[-1].sealed and not is_abandoned(found[-1].path):
@@ -79,7 +80,7 @@ def _state(found: list[ArchiveSegment], last: dict[str, Any] | None) -> str:
 
 
 def verify(directory: Path, recorder: RecorderId) -> Report:
-    """Read and check everything of a recorder."""
+    """Read and check all files of a recorder."""
     rows, gaps, cut_bytes = 0, 0, 0
     messages = dict.fromkeys(MESSAGES, 0)
     problems: list[str] = []
@@ -104,7 +105,7 @@ def verify(directory: Path, recorder: RecorderId) -> Report:
 
 
 def _checked(segment: ArchiveSegment) -> tuple[list[str], int]:
-    """Problems of the records of an open segment, and how many bytes at its end are no record."""
+    """(problems of the records of an open segment, bytes of its torn tail). Reading checks the sealed ones."""
     if segment.sealed:
         return [], 0
     try:
@@ -118,7 +119,7 @@ def _checked(segment: ArchiveSegment) -> tuple[list[str], int]:
 
 
 def _batches(segment: ArchiveSegment, problems: list[str]) -> Iterator[Any]:
-    """The rows of a segment, as far as they can be read; else a problem is added."""
+    """The rows of a segment; if they cannot be read, a problem is added."""
     try:
         if segment.sealed:
             with pq.ParquetFile(segment.path, page_checksum_verification=True) as file:
@@ -130,7 +131,8 @@ def _batches(segment: ArchiveSegment, problems: list[str]) -> Iterator[Any]:
 
 
 def _count(batch: Any, number: int, messages: dict[str, int], missing: list[tuple[int, int]]) -> int:
-    """Count messages and holes between rows; the row after the batch."""
+    """Count the messages of a batch and add holes between its rows to `missing`. number: the row that should be first.
+    Returns the row that should follow the batch."""
     rows = batch.column(batch.schema.get_field_index("row")).to_pylist()
     for row in rows:
         if row != number:
@@ -143,7 +145,7 @@ def _count(batch: Any, number: int, messages: dict[str, int], missing: list[tupl
 
 
 def _gaps(batch: Any) -> int:
-    """How many messages the recorder declared as dropped."""
+    """How many messages a batch declares as dropped."""
     kinds = batch.column(batch.schema.get_field_index("kind"))
     dropped = batch.filter(pc.equal(kinds, GAP))
     return pc.sum(dropped.column(dropped.schema.get_field_index("count"))).as_py() or 0

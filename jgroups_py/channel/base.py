@@ -14,7 +14,7 @@ from jgroups_py.channel.receiver import callbacks
 from jgroups_py.channel.session import ChannelListener, Session
 from jgroups_py.channel.subscriptions import Subscriptions, interest_of
 from jgroups_py.channel.validation import check_destination, checked_name, default_name, loaded, max_message_bytes
-from jgroups_py.config.check import alone
+from jgroups_py.config.check import has_no_views
 from jgroups_py.config.load import Source
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.address import Address
@@ -96,7 +96,7 @@ class BaseChannel(Subscriptions):
         receiver: object = None,
     ) -> None:
         self.spec: StackSpec = loaded(stack, properties)
-        if alone(self.spec.layers):
+        if has_no_views(self.spec.layers):
             raise ConfigError(f"{self.spec.source}: SWIM alone forms no group and carries no messages; such a stack is "
                               "for jgroups_py.blocks.swim_membership, a channel's has GMS too")
         if not name and getattr(self.spec.config_of("RELAY"), "hold_dir", None):

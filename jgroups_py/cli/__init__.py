@@ -1,6 +1,6 @@
 """The `jgroups` command: one module per subcommand, loaded only when it is used.
 
-Each module has `add_parser(subparsers)` and `run(args) -> int`. Exit codes: 0 done, 1 a claim failed, 2 wrong use.
+Each module has `add_parser(subparsers)` and `run(args) -> int`. Exit codes: 0 done, 1 a check failed, 2 usage error.
 
 Ring 6.
 """
@@ -33,7 +33,7 @@ SUBCOMMANDS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; the exit code."""
+    """Run the command line; returns the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     args = build_parser(arguments[0] if arguments else "").parse_args(arguments)
     try:
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130                                           # as shells report an end by Ctrl-C
     except BrokenPipeError:
-        # The reader of stdout is gone. Python would report that once more when it flushes at exit.
+        # The reader of stdout is gone. Without this, Python would report that again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 

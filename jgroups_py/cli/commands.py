@@ -1,4 +1,4 @@
-"""Commands of a member that runs as a process: on stdin, one per line, until `leave`, the end of input, or SIGTERM."""
+"""Reads the commands of a member process from stdin, one per line, until `leave`, the end of input, or SIGTERM."""
 from __future__ import annotations
 
 import logging
@@ -58,7 +58,7 @@ def obey(commands: Commands, emit: Printer, failed: Callable[[], bool] = lambda:
 
 
 def do(commands: Commands, emit: Printer, name: str, rest: str) -> None:
-    """Execute one command; its error becomes the event `error`."""
+    """Execute one command; if it raises, emit the event `error`."""
     known = commands.get(name)
     if known is None:
         return emit("error", message=f"unknown command {name!r}; known: {', '.join(commands)}, leave")

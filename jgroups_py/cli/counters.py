@@ -16,7 +16,7 @@ from jgroups_py.config.properties import canonical
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.protocols import KNOWN, MEANINGLESS
 
-WRONG_USE = 2
+USAGE_ERROR = 2
 MIN_WIDTH, MAX_WIDTH = 60, 120
 
 
@@ -37,7 +37,7 @@ def run(args: Namespace) -> int:
         sections = wanted(args.protocol)
     except ConfigError as error:
         complain(*reasons(error, "jgroups counters: "))
-        return WRONG_USE
+        return USAGE_ERROR
     if args.json:
         print(json.dumps([section.as_json() for section in sections], indent=2))
     elif args.markdown:
@@ -52,7 +52,7 @@ def wanted(name: str | None) -> list[Section]:
     """The sections of a name, None: all.
 
     Raises:
-        ConfigError: nothing is called so.
+        ConfigError: nothing has this name.
     """
     if name is None:
         return [section_of(one) for one in section_names()]

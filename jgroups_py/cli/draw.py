@@ -134,7 +134,7 @@ def draw(spec: StackSpec) -> str:
 
 
 def box(layer: LayerPicture) -> list[str]:
-    """One layer."""
+    """The lines of one layer."""
     rows = [
         ("adds", f"header {', '.join(layer.headers)} (id {layer.wire_id})" if layer.headers else ""),
         ("provides", ", ".join(layer.provides)),

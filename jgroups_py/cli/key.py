@@ -3,13 +3,14 @@
     jgroups key new group.keys                  a keyring with one active key (mode 0600; an existing file stays)
     jgroups key add group.keys                  phase 1: one more key, which members accept
     jgroups key activate group.keys ID          phase 2: members seal with it
-    jgroups key retire group.keys ID            phase 3: the former key opens nothing more; its bytes are erased
-    jgroups key show group.keys                 ids and states; no key is ever printed
-    jgroups key show --control PATH             at how many members of a running group each key is
+    jgroups key retire group.keys ID            phase 3: the former key opens no frame any longer; its bytes are erased
+    jgroups key show group.keys                 ids and states; keys are never printed
+    jgroups key show --control PATH             how many members of a running group have each key
 
-All members have the same file: after each phase copy it to every host. Members read a changed file within a second or
-so (ENCRYPT's `reread`). A phase begins when all members have the one before: with --control PATH, activate and retire
-ask the member that listens there, and refuse if some member is behind; its name is printed.
+All members have the same file: copy it to every host after each phase. Members read a changed file within about a
+second (ENCRYPT's `reread`). Begin a phase when all members have the file of the one before: with --control PATH,
+activate and retire ask the member that listens there, and if some members do not have it yet, they print the names of
+these and change nothing.
 """
 from __future__ import annotations
 
@@ -36,14 +37,15 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=RawDescriptionHelpFormatter)
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     for name, text in (("new", "make a keyring with one active key"), ("add", "add a key that members accept"),
-                       ("activate", "seal with another key"), ("retire", "open with a key no more")):
+                       ("activate", "let members seal with another key"),
+                       ("retire", "let members open no frame with a key any longer")):
         action = actions.add_parser(name, help=text, description=text)
         action.add_argument("file", type=Path, help="the keyring")
         if name in ("activate", "retire"):
-            action.add_argument("id", help="the key's id, or how it begins (jgroups key show)")
+            action.add_argument("id", help="the key's id, or its first digits (jgroups key show)")
             add_control_argument(action)
-    shown = actions.add_parser("show", help="list keys, or where a running group has them",
-                               description="list ids and states of keys; no key is printed")
+    shown = actions.add_parser("show", help="list keys, or how many members of a running group have each",
+                               description="list ids and states of keys; keys are not printed")
     shown.add_argument("file", type=Path, nargs="?", help="the keyring")
     add_control_argument(shown)
     shown.add_argument("--json", action="store_true", help="the answer of the member as JSON")
@@ -98,7 +100,7 @@ def _retire(args: Namespace) -> int:
 
 
 def _behind(control: str, name: str, column: str, words: str) -> int:
-    """0 if all members of the group are as far as the next phase needs, of each stack that has this key."""
+    """0 if all members of each stack with this key are ready for the next phase; else print which are not, and 1."""
     found = [(report, key) for report in _reports(control) for key in report["keys"] if key["id"] == name]
     if not found:
         complain(f"jgroups key: the member has no key {name}: copy the file to it first")

@@ -1,6 +1,6 @@
 """`jgroups lint STACK`: checks a stack file. Prints every error with its line, and what is allowed instead.
 
-Loads the stack as a channel would, RELAY's bridge included. Exit 0 right (warnings allowed), 1 wrong.
+Loads the stack as a channel does, with RELAY's bridge. Exit 0: no errors (there may be warnings), 1: errors.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Check and report; 0 right, 1 wrong."""
+    """Check and report. Returns 0: no errors, 1: errors."""
     report = check(args.stack, dict(args.properties))
     if args.json:
         print(json.dumps(report, indent=2))

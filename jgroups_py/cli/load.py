@@ -1,7 +1,7 @@
 """Load for a group: numbered messages, sent and counted at full speed, for the command `flood` of `jgroups member`.
 
-A flood message carries application header FLOOD, so a batch is recognized once, not message by message. It starts with
-its number; a sender's next flood goes on where the last one ended.
+A flood message carries application header FLOOD, so a batch is recognized at once, not message by message. It starts
+with its number; a sender's next flood continues after the last number of the one before.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jgroups_py.model.errors import SendTimeoutError
 FLOOD = 201                                 # id of the application header
 PIECE = 64                                  # messages handed to the channel at once
 TICK_SECONDS = 0.002                        # period in which a paced flood sends what is due
-TIMEOUT_SECONDS = 30.0                      # a piece that waits longer is reported, and waits on
+TIMEOUT_SECONDS = 30.0                      # a piece that waits longer is reported, and tried again
 
 
 @attrs.define
@@ -33,7 +33,7 @@ class Count:
     out_of_order: int = 0
 
     def add(self, payloads: tuple[bytes, ...]) -> None:
-        """Count a batch; checks all its numbers at once where they are as expected."""
+        """Count a batch. If all numbers are as expected, they are checked at once."""
         if self.next is None:
             self.next = int.from_bytes(payloads[0][:NUMBER_BYTES], "big")   # a late joiner starts where it joined
         if consecutive(payloads, self.next):
@@ -153,5 +153,5 @@ def flood_arguments(words: list[str]) -> tuple[int, int, float | None]:
         raise ValueError("flood takes COUNT SIZE [RATE]")
     numbers: list[Any] = [int(words[0]), int(words[1]), float(words[2]) if len(words) > 2 else None]
     if numbers[0] < 0 or numbers[1] < 1 or (numbers[2] is not None and numbers[2] <= 0):
-        raise ValueError("flood: COUNT is not negative, SIZE at least 1 byte, RATE above 0")
+        raise ValueError("flood: COUNT must not be negative, SIZE must be at least 1, RATE above 0")
     return numbers[0], numbers[1], numbers[2]

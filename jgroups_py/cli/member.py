@@ -29,7 +29,7 @@ from jgroups_py.cli.membership import MembershipCommands
 from jgroups_py.cli.printer import Printer
 from jgroups_py.cli.showing import complain, reasons
 from jgroups_py.cli.stack_file import add_property_argument, recorded
-from jgroups_py.config.check import alone
+from jgroups_py.config.check import has_no_views
 from jgroups_py.config.load import packaged
 from jgroups_py.model.address import Address
 from jgroups_py.model.errors import ChannelError, ConfigError
@@ -48,10 +48,10 @@ COMMANDS = """commands on stdin, a line each:
   flood COUNT SIZE [RATE]    multicast COUNT numbered messages of SIZE bytes, RATE a second if given
   view  global  stats  sites print that event now
   drops on|off               log each dropped message with its reason to stderr, or stop that
-  partition A,B|C  heal      divide the group, with PARTITION in the stack; give it to every member
-  leave                      leave the group and exit (so do end of input and SIGTERM); with RELAY other sites hold
-                             for this site until it is back
-  leave forget               the same, but the last member of a site has other sites forget it: nothing is held for it
+  partition A,B|C  heal      partition the group, with PARTITION in the stack; give the command to every member
+  leave                      leave the group and exit (so do end of input and SIGTERM); with RELAY, other sites hold
+                             messages for this site until it is back
+  leave forget               the same, but at the last member of a site: other sites hold nothing for it
 """
 
 
@@ -62,12 +62,15 @@ def add_parser(subparsers: Any) -> None:
         formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--stack", required=True, metavar="FILE", help="a stack file, or a packaged stack's name: "
                         f"{', '.join(packaged())}")
-    parser.add_argument("--cluster", required=True, metavar="NAME", type=a_name, help="the group to join or found")
+    parser.add_argument("--cluster", required=True, metavar="NAME", type=cluster_name,
+                        help="the group to join or found")
     parser.add_argument("--name", metavar="A", help="logical name of this member")
-    parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS", help="for joining (%(default)s)")
-    parser.add_argument("--control", metavar="PATH", help="open a control socket there, for `jgroups members`, "
+    parser.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS",
+                        help="timeout for joining (%(default)s)")
+    parser.add_argument("--control", metavar="PATH", help="path of a control socket to open, for `jgroups members`, "
                         "`events` and `site`; only this user can use it (default: none)")
-    parser.add_argument("--archive", metavar="DIR", help="record there what is sent and delivered, payloads too")
+    parser.add_argument("--archive", metavar="DIR", help="folder in which to record what is sent and delivered, with "
+                        "payloads")
     parser.add_argument("--verbose", "-v", action="store_true", help="log more than warnings to stderr")
     add_property_argument(parser)
     parser.set_defaults(run=run)
@@ -79,7 +82,7 @@ def run(args: Namespace) -> int:
                         format="%(asctime)s %(name)s %(levelname)s %(message)s")
     try:
         spec = recorded(args.stack, dict(args.properties), args.archive)
-        member = Membership(spec, name=args.name) if alone(spec.layers) else JChannel(spec, name=args.name)
+        member = Membership(spec, name=args.name) if has_no_views(spec.layers) else JChannel(spec, name=args.name)
         control = ControlSocket(member, args.control) if args.control else nullcontext()
     except (ConfigError, ValueError) as error:
         complain(*(reasons(error, "jgroups member: ") if isinstance(error, ConfigError)
@@ -93,11 +96,11 @@ def run(args: Namespace) -> int:
         return MemberCommands(member).run(args.cluster, args.timeout)
 
 
-def a_name(text: str) -> str:
-    """The name of a cluster."""
+def cluster_name(text: str) -> str:
+    """The name of a cluster; for argparse."""
     if not text:
-        raise ArgumentTypeError("it is empty")
-    return checked_name(text, "it")
+        raise ArgumentTypeError("the name is empty")
+    return checked_name(text, "the name")
 
 
 class MemberCommands(Receiver):
@@ -108,9 +111,9 @@ class MemberCommands(Receiver):
         self.counts = Counts()
         self.emit = Printer()
         self.flooder = Flooder(channel, lambda text: self.emit("error", message=text))
-        self.sent = 0                                        # without floods
+        self.sent = 0                                        # messages, without those of floods
         self.failure: str | None = None
-        self.forget = False                                  # `leave forget`: this site leaves for good
+        self.forget = False                                  # `leave forget`: other sites hold nothing for this site
         self.floods: queue.Queue[tuple[int, int, float | None] | None] = queue.Queue()
         self.commands: dict[str, Callable[[str], None]] = {
             "send": self.send, "sendto": self.send_to, "flood": self.flood, "view": self.show_view,
@@ -149,7 +152,7 @@ class MemberCommands(Receiver):
             if how == "forget" and self.channel.spec.config_of("RELAY") is not None:
                 self.forget = True
                 return
-            self.emit("error", message=f"`leave {how}`: it is `leave`, or `leave forget` with RELAY in the stack")
+            self.emit("error", message=f"`leave {how}`: write `leave`, or with RELAY in the stack `leave forget`")
 
     def _flood_all(self) -> None:
         """Send the queued floods, one after the other, on a thread of their own: commands do not wait for them."""
@@ -192,29 +195,29 @@ class MemberCommands(Receiver):
         for member in (*local, *everywhere):
             if name in (member.name, str(member)):
                 return member
-        raise ValueError(f"no member is called {name!r}; known: {', '.join(map(str, everywhere or local))}")
+        raise ValueError(f"no member has the name {name!r}; known: {', '.join(map(str, everywhere or local))}")
 
     def flood(self, rest: str) -> None:
         """Queue a flood."""
         self.floods.put(flood_arguments(rest.split()))
 
     def show_view(self, _: str) -> None:
-        """The view event."""
+        """Emit the view."""
         if self.channel.view is not None:
             self.view_accepted(self.channel.view)
 
     def show_global(self, _: str) -> None:
-        """The global_view event."""
+        """Emit the global view."""
         view = self.channel.global_view
         self.emit("global_view", sites={} if view is None else _names_by_site(view))
 
     def show_sites(self, _: str) -> None:
-        """A site event for each known site."""
+        """Emit the status of each known site."""
         for site, status in self.channel.sites.items():
             self.emit("site", site=site, status=status)
 
     def show_stats(self, _: str) -> None:
-        """The stats event."""
+        """Emit counts and statistics."""
         self.emit("stats", received=self.counts.as_dict(), sent=self.sent + self.flooder.sent,
                   protocols=self.channel.stats(), rss_mb=rss_mb(), cpu_s=round(time.process_time(), 3))
 
@@ -240,7 +243,7 @@ class MemberCommands(Receiver):
         return None
 
     def view_accepted(self, view: View) -> None:
-        """Print it."""
+        """Emit the view; that of a merge with its subgroups and missed messages."""
         merged = {"subgroups": [_names(sub.members) for sub in view.subgroups],
                   "missed": {plain_name(sender): number for sender, number in view.missed.items()},
                   } if isinstance(view, MergeView) else {}
@@ -248,28 +251,28 @@ class MemberCommands(Receiver):
                   **merged)
 
     def global_view_accepted(self, view: GlobalView) -> None:
-        """Print it."""
+        """Emit the global view."""
         self.emit("global_view", sites=_names_by_site(view))
 
     def site_status(self, site: str, status: str) -> None:
-        """Print it."""
+        """Emit the status of another site."""
         self.emit("site", site=site, status=status)
 
     def unreachable(self, dest: Address) -> None:
-        """Print it."""
+        """Emit the destination that is unreachable."""
         self.emit("unreachable", dest=str(dest))
 
     def messages_lost(self, loss: MessagesLost) -> None:
-        """Print it."""
+        """Emit a declared loss."""
         self.emit("lost", site=loss.site, origin=plain_name(loss.origin), first=loss.first, stop=loss.stop,
                   dest_site=loss.dest_site)
 
     def archive_failed(self, reason: str) -> None:
-        """Print it; reason "": recording works again."""
+        """Emit why recording failed; "": it works again."""
         self.emit("archive", error=reason)
 
     def channel_closed(self, reason: str) -> None:
-        """Print the reason, and end the process."""
+        """Emit the reason, and end the process."""
         self.failure = reason
         self.emit("error", message=f"the channel closed: {reason}")
         os.kill(os.getpid(), signal.SIGTERM)

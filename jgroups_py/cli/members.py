@@ -1,8 +1,8 @@
 """`jgroups members`: the members known to a running member.
 
 The member must have a control socket (`jgroups member --control PATH`, or jgroups_py.ops.control.ControlSocket in a
-program), and run as the same user on this host. In a group (GMS) the members are those of its view, and a round-trip
-time is known where SWIM detects failures; SWIM alone also lists members that failed or left lately, and tags.
+program), and run as the same user on this host. In a group (GMS), the members of its view are listed, with a round-trip
+time if SWIM detects failures. A membership of SWIM alone also has tags, and members that failed or left recently.
 """
 from __future__ import annotations
 

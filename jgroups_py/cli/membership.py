@@ -1,4 +1,4 @@
-"""`jgroups member` with a stack of SWIM alone: one member of a membership without views, controlled by stdin."""
+"""`jgroups member` with a stack of SWIM alone: a member of a membership without views, controlled by stdin."""
 from __future__ import annotations
 
 import os
@@ -51,7 +51,7 @@ class MembershipCommands:
                 assert address is not None, "it has joined"
                 self.emit("ready", name=self.membership.name, address=address.raw.hex(), pid=os.getpid())
                 while rest := obey(self.commands, self.emit):
-                    self.emit("error", message=f"it is `leave`, not `leave {rest}`: a membership has no other sites")
+                    self.emit("error", message=f"write `leave`, not `leave {rest}`: a membership has no other sites")
         except Ended:
             pass
         except ChannelError as error:
@@ -64,11 +64,11 @@ class MembershipCommands:
     # --- commands -----------------------------------------------------------------------------------------------------
 
     def show_members(self, _: str) -> None:
-        """The members event."""
+        """Emit the members."""
         self.emit("members", **self.membership.report())
 
     def show_stats(self, _: str) -> None:
-        """The stats event."""
+        """Emit the statistics."""
         self.emit("stats", protocols=self.membership.stats())
 
     def join(self, places: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Printer:
-    """Prints events as JSON lines on stdout, whole and flushed; any thread may call."""
+    """Prints an event as one flushed JSON line on stdout. May be called from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

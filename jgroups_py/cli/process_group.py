@@ -1,4 +1,4 @@
-"""Member processes of a command (demo, bench): started, controlled and ended, so that none is left behind.
+"""Starts, controls and ends the member processes of a command (demo, bench), so that none is left behind.
 
 A worker module is run with its options as a JSON argument; commands go to its stdin, events come from its stdout, one
 JSON object per line each.
@@ -45,13 +45,13 @@ class WorkerProcess:
         return self.state == "up"
 
     def command(self, do: str, **fields: Any) -> None:
-        """Send a command. To a process that is gone it has no effect: `ended` events report those."""
+        """Send a command. If the process has ended, that has no effect: the event `ended` reports it."""
         assert self.process.stdin is not None, "the process has a pipe for commands"
         try:
             self.process.stdin.write(json.dumps({"do": do, **fields}) + "\n")
             self.process.stdin.flush()
         except (BrokenPipeError, ValueError):
-            self.errors.append(f"could not send it the command {do}: its input is closed")
+            self.errors.append(f"the command {do} could not be sent: the input of the process is closed")
 
 
 P = TypeVar("P", bound=WorkerProcess)
@@ -116,7 +116,7 @@ class ProcessGroup(Generic[P]):
                 try:
                     worker.process.stdin.close()
                 except OSError:
-                    worker.errors.append("its input was closed already")
+                    worker.errors.append("the input of the process was closed already")
         deadline = time.monotonic() + END_SECONDS
         for worker in running:
             try:
@@ -128,7 +128,7 @@ class ProcessGroup(Generic[P]):
 
 @contextmanager
 def interrupted_later() -> Iterator[None]:
-    """Delay a Ctrl-C to the end of the block: by then a process that was started is known, so it can be ended."""
+    """Delay a Ctrl-C to the end of the block, so that a process which is started in it is known and can be ended."""
     if threading.current_thread() is not threading.main_thread():
         yield                                   # only the main thread is interrupted
         return

@@ -15,7 +15,7 @@ from jgroups_py.config.properties import canonical
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.protocols import KNOWN, MEANINGLESS
 
-WRONG_USE = 2
+USAGE_ERROR = 2
 MIN_WIDTH, MAX_WIDTH = 60, 120
 
 
@@ -38,7 +38,7 @@ def run(args: Namespace) -> int:
         if name is None:
             complain(f"jgroups props: no protocol {args.protocol!r}{did_you_mean(args.protocol, known_names())} "
                      f"(known: {', '.join(KNOWN)})")
-            return WRONG_USE
+            return USAGE_ERROR
         if name in MEANINGLESS:
             print(f"{name} is accepted in stack files and left out: {MEANINGLESS[name]}")
             return 0
@@ -47,16 +47,16 @@ def run(args: Namespace) -> int:
 
 
 def show_own(args: Namespace) -> int:
-    """The table of a protocol from outside this package."""
+    """Print the table of a protocol from outside this package; returns the exit code."""
     try:
         return show([doc_of(imported(args.protocol))], args)
     except ConfigError as error:
         complain(*reasons(error, "jgroups props: "))
-        return WRONG_USE
+        return USAGE_ERROR
 
 
 def show(docs: list[ProtocolDoc], args: Namespace) -> int:
-    """Print."""
+    """Print the tables; returns the exit code."""
     if args.json:
         print(json.dumps([doc.as_json() for doc in docs], indent=2))
     else:

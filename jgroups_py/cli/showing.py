@@ -1,4 +1,4 @@
-"""Printing of texts from elsewhere: names of members and sites, tags, topics, stack files, reasons of errors."""
+"""Prints lines with texts from outside (names, tags, topics, files, errors), whose control characters are escaped."""
 from __future__ import annotations
 
 import sys

@@ -1,4 +1,4 @@
-"""`jgroups site`: show the other sites as known to a running member, or give orders about them.
+"""`jgroups site`: show the other sites as a running member knows them, or give orders about them.
 
 The member must have a control socket (`jgroups member --control PATH`, or jgroups_py.ops.control.ControlSocket in a
 program), and run as the same user on this host. An order works at any member of a site; it is carried out by the
@@ -18,14 +18,14 @@ from jgroups_py.ops.control import ANSWER_SLACK_SECONDS, DRAIN_SECONDS, ask
 
 EPILOG = """verbs:
   status [SITE]   status of the other sites, and the ledger of the messages for them:
-                  numbered = acknowledged + held + lost. The first line counts messages in memory, also
-                  acknowledged ones until all members have that number
-  offline SITE    stop holding for the site: what it has not acknowledged is declared lost for it
-  drain SITE      wait until the site has all that is held for it now, then take it offline: nothing of that is lost;
-                  what is sent while it is offline is declared lost, by range, at both sites
-  drain SITE --hold   the same, but keep holding: what is sent meanwhile is sent there after `online` (until
-                  hold_bytes are held; the time does not count for hold_age), so nothing is lost
-  online SITE     let it return: from the current numbers on, or after `drain --hold` with all that was held
+                  numbered = acknowledged + held + lost. The first line counts messages in memory, among them
+                  acknowledged ones, until all members know that they are
+  offline SITE    hold nothing for the site any longer: messages that it has not acknowledged are declared lost
+  drain SITE      wait until the site has all messages that are held for it now, then take it offline: none of these
+                  is lost; messages sent while it is offline are declared lost, by range, at both sites
+  drain SITE --hold   the same, but hold messages that are sent while it is offline: the site gets them after `online`
+                  (up to hold_bytes; the time offline does not count for hold_age), so nothing is lost
+  online SITE     let the site return: from the current numbers on, or after `drain --hold` with all that was held
 """
 FIGURES = ("numbered", "acknowledged", "held", "lost")
 
@@ -39,8 +39,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("site", nargs="?", metavar="SITE", help="the name of another site")
     add_control_argument(parser)
     parser.add_argument("--timeout", type=float, default=DRAIN_SECONDS, metavar="SECONDS",
-                        help="how long a drain may take (%(default)s); then the site stays as it was")
-    parser.add_argument("--hold", action="store_true", help="with drain: go on holding, for maintenance without loss")
+                        help="timeout of a drain (%(default)s), after which the site has its former status")
+    parser.add_argument("--hold", action="store_true", help="with drain: hold what is sent while the site is offline, "
+                        "for maintenance without loss")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(run=run)
 
@@ -52,9 +53,9 @@ def run(args: Namespace) -> int:
     if args.verb != "status" and not args.site:
         return _wrong(f"{args.verb} needs a SITE")
     if args.timeout < 0:
-        return _wrong("a timeout is not negative")
+        return _wrong("--timeout must not be negative")
     if args.hold and args.verb != "drain":
-        return _wrong("--hold goes with drain")
+        return _wrong("--hold is allowed only with drain")
     question = {"command": args.verb, "site": args.site or "", "timeout": args.timeout, "hold": args.hold}
     try:
         answer = ask(args.control, question, args.timeout + 2 * ANSWER_SLACK_SECONDS)
@@ -83,7 +84,7 @@ def _show(args: Namespace, answer: dict[str, Any]) -> int:
         show(*as_text(answer, origins=bool(args.site)).split("\n"))
     else:
         show(f"{args.site} may return" if args.verb == "online" else f"nothing is sent to {args.site} until it is "
-             "ordered online; what is for it is held" if args.hold else f"{args.site} is OFFLINE")
+             "ordered online; messages for it are held" if args.hold else f"{args.site} is OFFLINE")
     return 0
 
 
@@ -92,7 +93,7 @@ def _wrong(text: str) -> int:
 
 
 def as_text(report: dict[str, Any], *, origins: bool = False) -> str:
-    """The report as text; with `origins` with a row for each origin."""
+    """The report as text. origins: also a row for each origin."""
     kept = (f"{report['held_messages']} messages kept, {rounded(report['held_bytes'])} of "
             f"{rounded(report['hold_limit_bytes'])}")
     lines = [escaped(f"{report['site']}, as {report['member']} sees it (relay {report['relay']}): {kept}")]
@@ -114,7 +115,7 @@ def as_text(report: dict[str, Any], *, origins: bool = False) -> str:
 
 
 def rounded(nbytes: int) -> str:
-    """A size in short.
+    """A size with a unit, rounded.
 
     >>> rounded(1973412), rounded(256 << 20), rounded(0)
     ('1.9M', '256M', '0')
@@ -128,5 +129,5 @@ def rounded(nbytes: int) -> str:
 def _status(site: dict[str, Any]) -> str:
     notes = [note for note, holds in (
         ("draining", site["draining"]), ("by order", site["forbidden"]), ("on hold by order", site["on_hold"]),
-        (f"regards this site as {site['takes_us_for']}", site["takes_us_for"] not in (None, "UP"))) if holds]
+        (f"regards this site as {site['status_there']}", site["status_there"] not in (None, "UP"))) if holds]
     return str(site["status"]) + (f" ({', '.join(notes)})" if notes else "")

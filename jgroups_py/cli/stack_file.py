@@ -1,4 +1,4 @@
-"""Shared by subcommands that take a stack: the arguments STACK and --property, and the stack with ARCHIVE added."""
+"""The arguments STACK and --property of subcommands that take a stack, and a stack with ARCHIVE added."""
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError
@@ -12,7 +12,7 @@ from jgroups_py.protocols.archive import ArchiveConfig
 
 
 def add_stack_arguments(parser: ArgumentParser) -> None:
-    """STACK and --property."""
+    """Add STACK and --property."""
     parser.add_argument("stack", metavar="STACK", help="a stack file (.xml .yaml .yml) or a packaged stack's name "
                         f"({', '.join(packaged())})")
     add_property_argument(parser)
@@ -46,5 +46,5 @@ def recorded(stack: str, properties: Mapping[str, object], directory: str | None
     if directory is None or spec.config_of("ARCHIVE") is not None:
         return spec
     layer = LayerSpec("ARCHIVE", ArchiveConfig(directory=directory, payload=True))
-    at = len(spec.layers) - (spec.layers[-1].name == "TOPICS")           # which alone stands above ARCHIVE
+    at = len(spec.layers) - (spec.layers[-1].name == "TOPICS")           # the only layer that is above ARCHIVE
     return attrs.evolve(spec, layers=(*spec.layers[:at], layer, *spec.layers[at:]))

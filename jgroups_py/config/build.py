@@ -1,7 +1,7 @@
-"""From names and texts to a checked StackSpec: the one way for XML, YAML and Python.
+"""Builds the checked layers of a StackSpec from names and texts, for XML, YAML and Python alike.
 
-Every problem is gathered with its file and line (problems.py), so that one run shows them all. Protocols of
-JGroups' own files that mean nothing here are left out with a warning; so are properties of Java threads and buffers.
+All problems are collected with their file and line (problems.py), so that one run shows them all. Protocols in JGroups'
+files that have no meaning here are left out with a warning; so are properties of Java threads and buffers.
 """
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ NOT_OFFERED = (
     "RELAY2", "RELAY3", "REVERSE", "RSVP", "SEQUENCER", "SEQUENCER2", "SHARED_LOOPBACK", "SHARED_LOOPBACK_PING",
     "SIZE", "SNIFF", "SSL_KEY_EXCHANGE", "STATS", "STOMP", "SYM_ENCRYPT", "TCPGOSSIP", "TIME", "TRACE", "TUNNEL",
 )
-"""Protocols of JGroups that would change what a stack does, so that leaving them out in silence would be wrong."""
+"""Protocols of JGroups that change what a stack does: they are refused, since leaving them out would be wrong."""
 
 
 def build_layers(raw: Iterable[RawLayer], fill: Substitution, problems: Problems) -> tuple[LayerSpec, ...]:
     """The layers that `raw` describes, lowest first, checked one by one and as a stack.
 
-    What is wrong goes to `problems`; the result is only good if nothing was added there.
+    Errors are added to `problems`; if there are any, the result must not be used.
     """
     built = [build_layer(item, fill, problems) for item in raw]
     layers = tuple(layer for layer in built if layer is not None)
-    if not problems.found:                                # else a layer is missing and the rules would blame others
+    if not problems.found:                                # else a layer is missing, and rules would report its absence
         check_layers(layers, problems)
     return layers
 
 
 def build_layer(raw: RawLayer, fill: Substitution, problems: Problems) -> LayerSpec | None:
-    """One layer; None if it is left out, or wrong and reported to `problems`."""
+    """One layer; None if it is left out, or if `problems` has an error about it."""
     if canonical(raw.name) in MEANINGLESS:
         problems.warn(raw.place, f"{raw.name} is left out: {MEANINGLESS[str(canonical(raw.name))]}")
         return None
@@ -62,16 +62,16 @@ def build_layer(raw: RawLayer, fill: Substitution, problems: Problems) -> LayerS
         return None
     try:
         return LayerSpec(cls.name, cls.Config(**values), raw.place, own)
-    except ConfigError as error:                          # a relation between properties
+    except ConfigError as error:                          # values that contradict each other
         problems.add(raw.place, f"{raw.name}: {error}")
         return None
 
 
 def class_of(raw: RawLayer) -> tuple[type[Protocol], type[Protocol] | None]:
-    """The class of a layer; once more if it comes from outside this package.
+    """(the class of a layer, the same again if it comes from outside this package, else None).
 
     Raises:
-        ConfigError: the name is not known, or what it stands for cannot be a layer.
+        ConfigError: the name is not known, or its class cannot be a layer.
     """
     if raw.own is not None:
         return checked(raw.own), raw.own
@@ -87,16 +87,16 @@ def class_of(raw: RawLayer) -> tuple[type[Protocol], type[Protocol] | None]:
 def finished(
     cls: type[Protocol], own: type[Protocol] | None, raw: RawLayer, problems: Problems,
 ) -> LayerSpec | None:
-    """A layer whose configuration object was given from Python."""
+    """A layer whose configuration object was given in Python; None if it is of the wrong class."""
     if isinstance(raw.config, cls.Config):
         return LayerSpec(cls.name, raw.config, raw.place, own)
-    problems.add(raw.place, f"{raw.name}: a {type(raw.config).__name__} is no configuration of it; it takes a "
+    problems.add(raw.place, f"{raw.name}: a {type(raw.config).__name__} is not its configuration; it takes a "
                             f"{cls.Config.__name__}")
     return None
 
 
 def collect(raw: RawLayer, table: PropertyTable, fill: Substitution, problems: Problems) -> dict[str, Any]:
-    """Configuration field -> text, for all properties of `raw` that have a meaning here and a good value."""
+    """Field of the configuration -> text, for all properties of `raw` that are known and have a valid value."""
     values: dict[str, Any] = {}
     for written in raw.properties:
         item = table.by_name.get(written.name)
@@ -113,7 +113,7 @@ def collect(raw: RawLayer, table: PropertyTable, fill: Substitution, problems: P
 
 
 def not_a_property(raw: RawLayer, written: RawProperty, table: PropertyTable, problems: Problems) -> None:
-    """A name that is no property: accepted with a warning where Java has it, else a problem."""
+    """Report a name that is no property: a warning if JGroups has it and it means nothing here, else an error."""
     why = table.ignored.get(written.name)
     if why is not None:
         problems.warn(written.place, f"{raw.name}: {written.name} has no meaning here and is ignored: {why}")
@@ -126,7 +126,8 @@ def not_a_property(raw: RawLayer, written: RawProperty, table: PropertyTable, pr
 def converted(
     raw: RawLayer, written: RawProperty, item: Property, fill: Substitution, problems: Problems,
 ) -> str | None:
-    """The filled text of a property, once its converter has taken it; None if it was not given or is wrong."""
+    """The text of a property with its placeholders filled; None if it has no value, or one that its converter refuses.
+    """
     try:
         value = fill.fill(text_of(written.value))
         if value is not None:
@@ -139,10 +140,10 @@ def converted(
 
 
 def unknown_protocol(name: str) -> str:
-    """The text about a protocol that is not known."""
+    """The error for a protocol that is not known."""
     short = name.rpartition(".")[2]
     if short in NOT_OFFERED:
-        return f"{name} is a protocol of JGroups that is not offered here; take it out or use another stack"
+        return f"{name} is a protocol of JGroups that is not offered here; remove it or use another stack"
     hint = did_you_mean(name, [*KNOWN, *ALIASES, *MEANINGLESS])
-    return (f"unknown protocol {shown(name)}{hint} (allowed: {', '.join(KNOWN)}, or package.module.Class of one of "
-            "your own)")
+    return (f"unknown protocol {shown(name)}{hint} (allowed: {', '.join(KNOWN)}, or package.module.Class of a protocol "
+            "of your own)")

@@ -1,7 +1,7 @@
-"""Checks a whole stack: is it complete, and does every layer stand where it can do its work?
+"""Checks a whole stack: whether it is complete, and whether each layer is where it can work.
 
-Rules are rows of tables, each with the reason that the error shows. Relations inside one protocol's properties are
-checked by its configuration class; here stand those between layers.
+Rules are rows of tables, each with the reason that the error shows. These are the rules between layers; those between
+the properties of one protocol are in its configuration class.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DISCOVERY = ("PING", "TCPPING", "FILE_PING", "PEX")
 MULTICAST_FLOW = ("MFC", "FLOW")
 FAULTS = ("DISCARD", "DELAY", "DUPLICATE", "SHUFFLE", "PARTITION")
 FRAME_ROOM_BYTES = 1024
-"""What the headers of all layers above and below FRAG may take of a frame, with room to spare."""
+"""Room in a frame for the headers of all layers above and below FRAG; they need less."""
 
 NEEDED: tuple[tuple[tuple[str, ...], str], ...] = (
     (DISCOVERY, "no other member would be found"),
@@ -25,54 +25,56 @@ NEEDED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("UNICAST",), "unicasts would get lost"),
     (("GMS",), "no group would be formed"),
 )
-"""One of these must be in a stack, or else."""
+"""(protocols, what happens without them): a stack must have one of each row."""
 
 OF_VIEWS = ("GMS", "NAKACK", "UNICAST", "STABLE", "FRAG", "STATE_TRANSFER", "RELAY")
-"""Where one of these is, the stack is to form groups."""
+"""A stack with one of these is meant to form groups."""
 
 SEALED_TRANSPORTS = ("UDP", "TCP")
+"""The transports above which ENCRYPT may stand."""
 
 SENDS_ONLY = {"MEMBERLIST": ("SWIM", "SERF"), "INFLUX": ("PEX",)}
+"""Transport with the frames of another system -> the protocols whose messages these frames carry."""
 
 WANTED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("FD_ALL", "FD_SOCK", "SWIM"), "a crashed member is never noticed"),
-    (("MERGE3",), "the halves of a group that was split never find each other again"),
+    (("MERGE3",), "the parts of a group that was split never merge again"),
     (("STABLE",), "NAKACK keeps every multicast until the view changes, and memory grows"),
     (MULTICAST_FLOW, "a slow receiver's queue of multicasts grows without bound"),
     (("UFC",), "a slow receiver's queue of unicasts grows without bound"),
 )
-"""One of these is missed if it is absent, because then."""
+"""(protocols, what happens without them): there is a warning if a stack has none of a row."""
 
 ABOVE: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    *((name, ("NAMES",), "discovery asks NAMES, below it, where hosts are") for name in DISCOVERY),
+    *((name, ("NAMES",), "discovery asks NAMES, below it, for the addresses of hosts") for name in DISCOVERY),
     ("GMS", DISCOVERY, "GMS asks discovery, below it, for members"),
-    ("MERGE3", DISCOVERY, "MERGE3 asks discovery, below it, where members are"),
+    ("MERGE3", DISCOVERY, "MERGE3 asks discovery, below it, for the addresses of members"),
     ("GMS", ("MERGE3",), "MERGE3 reports other groups to GMS, above it"),
     ("VERIFY_SUSPECT", ("FD_SOCK", "FD_ALL"), "suspicions go up, and VERIFY_SUSPECT checks those from below"),
     ("GMS", ("FD_SOCK", "FD_ALL", "VERIFY_SUSPECT", "SWIM"), "suspicions go up to GMS"),
     ("GMS", ("NAKACK",), "GMS freezes and fills NAKACK, below it, before it installs a view"),
     ("GMS", ("UNICAST",), "UNICAST, below it, must know a view before any member sends in it"),
-    ("STABLE", ("NAKACK",), "STABLE reports to NAKACK, below it, what may be forgotten"),
-    ("MFC", ("NAKACK", "UNICAST"), "marks and credits must arrive, in order with the messages"),
-    ("UFC", ("NAKACK", "UNICAST"), "marks and credits must arrive, in order with the messages"),
-    ("FRAG", ("NAKACK", "UNICAST"), "fragments must arrive all and in order"),
+    ("STABLE", ("NAKACK",), "STABLE reports to NAKACK, below it, which messages are stable"),
+    ("MFC", ("NAKACK", "UNICAST"), "requests for credit and credits must arrive, in order with the messages"),
+    ("UFC", ("NAKACK", "UNICAST"), "requests for credit and credits must arrive, in order with the messages"),
+    ("FRAG", ("NAKACK", "UNICAST"), "all fragments must arrive, in order"),
     ("FLOW", ("NAKACK", "UNICAST", "GMS"), "marks and answers must arrive, in order with the messages and views"),
-    ("FRAG", ("MFC", "UFC", "FLOW"), "credits are counted in fragments; a large message would take them all at once"),
+    ("FRAG", ("MFC", "UFC", "FLOW"), "flow control counts fragments; a large message would use up all credits at once"),
     ("STATE_TRANSFER", ("GMS", "NAKACK", "UNICAST", "STABLE", "MFC", "FLOW", "UFC", "FRAG"),
-     "the state is cut out of the stream of messages as the application sees it"),
+     "a state contains a prefix of the messages that the application gets"),
 )
-"""The first must stand above the others (later in the file), because."""
+"""(layer, layers below it, reason): the first must be above the others, which is later in the file."""
 
 TOP: tuple[tuple[str, str], ...] = (
-    ("TOPICS", "it decides what the application gets, from other sites too"),
-    ("ARCHIVE", "it records what goes through all of them"),
+    ("TOPICS", "it selects what the application gets, also from other sites"),
+    ("ARCHIVE", "it records what the application sends and gets"),
     ("RELAY", "it relays what the application sends and gets"),
 )
-"""The first stands above all others, the second above all others but the first, and so on, because."""
+"""(layer, reason): the first must be above all other layers, the second above all but the first, and so on."""
 
 
 def check_layers(layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """Report to `problems` what is missing or misplaced in `layers`, lowest first."""
+    """Add to `problems` what is missing or misplaced in `layers`, which are lowest first."""
     before = len(problems.found)
     check_transport(layers, problems)
     if len(problems.found) > before:
@@ -86,13 +88,13 @@ def check_layers(layers: Sequence[LayerSpec], problems: Problems) -> None:
     check_multicast(layers, problems)
     if layers[0].name in SENDS_ONLY:
         check_foreign(layers, problems)
-    elif not alone(layers):
+    elif not has_no_views(layers):
         check_sizes(layers, problems)
     check_faults(layers, problems)
 
 
 def check_transport(layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """A transport, first and only once."""
+    """A stack has one transport, which is its first layer."""
     if not layers:
         problems.add(PYTHON, "the stack is empty; it starts with a transport: UDP or TCP")
         return
@@ -106,8 +108,8 @@ def check_transport(layers: Sequence[LayerSpec], problems: Problems) -> None:
 
 
 def check_complete(layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """What no stack can do without, and what most should not."""
-    if alone(layers):
+    """The layers that a stack must have, and those that most stacks should have."""
+    if has_no_views(layers):
         return
     names = {layer.name: layer for layer in layers}
     for choices, reason in NEEDED:
@@ -119,7 +121,7 @@ def check_complete(layers: Sequence[LayerSpec], problems: Problems) -> None:
 
 
 def check_foreign(layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """Another system's frames carry only its own messages."""
+    """Frames of another system carry only messages of that system."""
     transport = layers[0].name
     for layer in layers[1:]:
         if layer.name not in (*SENDS_ONLY[transport], *FAULTS):
@@ -128,7 +130,7 @@ def check_foreign(layers: Sequence[LayerSpec], problems: Problems) -> None:
 
 
 def check_twice(layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """Nothing twice, except faults; of some kinds of protocols only one."""
+    """A protocol may be in a stack only once, except those that inject faults; of some kinds only one may be there."""
     seen: dict[str, LayerSpec] = {}
     for layer in layers:
         # Discovery protocols share one id on the wire, so that two of them would take each other's messages.
@@ -142,7 +144,7 @@ def check_twice(layers: Sequence[LayerSpec], problems: Problems) -> None:
 
 
 def check_order(layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """Layers that must stand above others."""
+    """The rules of ABOVE and TOP."""
     height = {layer.name: at for at, layer in enumerate(layers)}
     for upper, lowers, reason in ABOVE:
         for lower in lowers:
@@ -153,7 +155,7 @@ def check_order(layers: Sequence[LayerSpec], problems: Problems) -> None:
 
 
 def check_encrypt(layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """ENCRYPT seals what the transport sends, so it stands at its side; transports with foreign frames cannot seal."""
+    """ENCRYPT seals what the transport sends, so it is directly above it; foreign frames cannot be sealed."""
     for at, layer in enumerate(layers):
         if layer.name != "ENCRYPT":
             continue
@@ -163,31 +165,31 @@ def check_encrypt(layers: Sequence[LayerSpec], problems: Problems) -> None:
                                       f"allowed are {' and '.join(SEALED_TRANSPORTS)}")
         elif at != 1:
             problems.add(layer.place, f"ENCRYPT must stand directly above {transport} (second in the file), found "
-                                      f"{layers[at - 1].name} ({layers[at - 1].place}) below it: what it sends itself "
-                                      "would be clear")
+                                      f"{layers[at - 1].name} ({layers[at - 1].place}) below it: its messages would "
+                                      "not be encrypted")
 
 
 def check_top(layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """Layers that stand above all others, in the order of TOP."""
+    """The layers of TOP are above all others, in that order."""
     rest = list(layers)
     for name, reason in TOP:
-        mine = next((layer for layer in rest if layer.name == name), None)
-        if mine is not None and rest[-1] is not mine:
-            problems.add(mine.place, f"{name} must stand above all others (last in the file), found {rest[-1].name} "
-                                     f"above it: {reason}")
+        found = next((layer for layer in rest if layer.name == name), None)
+        if found is not None and rest[-1] is not found:
+            problems.add(found.place, f"{name} must stand above all others (last in the file), found {rest[-1].name} "
+                                      f"above it: {reason}")
         rest = [layer for layer in rest if layer.name != name]
 
 
 def check_detectors(layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """Links belong to one failure detector."""
+    """SWIM and FD_SOCK both open links to members, so only one of them may."""
     names = {layer.name: layer for layer in layers}
     if "SWIM" in names and "FD_SOCK" in names and names["SWIM"].config.link_pings:
-        problems.add(names["SWIM"].place, "SWIM stands in place of FD_SOCK, whose links it would mistake for its own; "
-                     f"remove FD_SOCK ({names['FD_SOCK'].place}) or set SWIM's link_pings=false")
+        problems.add(names["SWIM"].place, "SWIM replaces FD_SOCK, and would mistake its links for SWIM's own; remove "
+                     f"FD_SOCK ({names['FD_SOCK'].place}) or set SWIM's link_pings=false")
 
 
 def check_ports(layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """Every port that a layer needs is implemented by another layer."""
+    """Each port that a layer needs is provided by another layer."""
     classes = [layer.protocol() for layer in layers]
     for at, layer in enumerate(layers):
         for port in classes[at].needs.values():
@@ -209,7 +211,7 @@ def check_multicast(layers: Sequence[LayerSpec], problems: Problems) -> None:
 
 
 def check_sizes(layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """A fragment fits a frame, and credit is renewed before a fragment has to wait for it."""
+    """A fragment fits into a frame, and credit is renewed before a fragment has to wait for it."""
     frame_bytes = layers[0].config.max_bundle_bytes
     frag = next((layer for layer in layers if layer.name == "FRAG"), None)
     if frag is None:
@@ -230,11 +232,11 @@ def check_sizes(layers: Sequence[LayerSpec], problems: Problems) -> None:
         if layer.name == "FLOW" and layer.config.mark_every_bytes < frag_bytes:
             apart = show_size(layer.config.mark_every_bytes)
             problems.warn(layer.place, f"FLOW: a third of window, {apart}, is below FRAG's frag_size, "
-                                       f"{show_size(frag_bytes)}: every fragment is answered by all")
+                                       f"{show_size(frag_bytes)}: all receivers answer every fragment")
 
 
 def check_credits(flow: LayerSpec, frag_bytes: int, problems: Problems) -> None:
-    """A sender should still have credit for a fragment when it asks for more (JGroups: JGRP-1659)."""
+    """A sender should have credit left for a fragment when it asks for more (JGroups: JGRP-1659)."""
     low_bytes = flow.config.low_water_bytes
     if low_bytes < frag_bytes:
         problems.warn(flow.place, f"{flow.name}: min_credits (max_credits x min_threshold) is {show_size(low_bytes)}, "
@@ -243,7 +245,7 @@ def check_credits(flow: LayerSpec, frag_bytes: int, problems: Problems) -> None:
 
 
 def check_faults(layers: Sequence[LayerSpec], problems: Problems) -> None:
-    """Faults above the layers that repair them are allowed, for experiments, but not in silence."""
+    """Faults above the layers that repair them are allowed, for experiments, with a warning."""
     height = {layer.name: at for at, layer in enumerate(layers)}
     repaired = min(height.get("NAKACK", 0), height.get("UNICAST", 0))
     for at, layer in enumerate(layers):
@@ -255,22 +257,22 @@ def check_faults(layers: Sequence[LayerSpec], problems: Problems) -> None:
 # --- helpers --------------------------------------------------------------------------------------------------------
 
 def is_transport(layer: LayerSpec) -> bool:
-    """Whether the layer sends frames."""
+    """Whether a layer is a transport."""
     return issubclass(layer.protocol(), FrameRoom)
 
 
-def alone(layers: Sequence[LayerSpec]) -> bool:
-    """Whether SWIM or PEX stands alone: a membership, or broadcasts, without views."""
+def has_no_views(layers: Sequence[LayerSpec]) -> bool:
+    """Whether a stack has SWIM or PEX for a membership or broadcasts without views, and nothing that needs views."""
     names = [layer.name for layer in layers]
     return ("SWIM" in names or "PEX" in names) and not any(name in names for name in OF_VIEWS)
 
 
 def providers(port: type) -> str:
-    """Which known protocols provide a port, for an error."""
+    """The known protocols that provide a port, as text for an error."""
     names = [name for name, known in KNOWN.items() if issubclass(known.load(), port)]
     return f" ({', '.join(names)})" if names else ""
 
 
 def top_of(layers: Sequence[LayerSpec]) -> Place:
-    """The place of a problem that concerns the whole stack."""
+    """The place for a problem of the whole stack."""
     return Place(layers[0].place.file)

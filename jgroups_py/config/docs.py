@@ -1,6 +1,6 @@
-"""Documentation that is generated from the configuration classes: what each protocol is and what one can set.
+"""Documentation of protocols and their properties, generated from the configuration classes.
 
-`jgroups props` and `jgroups draw` print it; nothing about a property is written down twice.
+`jgroups props` and `jgroups draw` print it.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNITS = {"time": 'time, like "1.5s" or "300ms"; a bare number is ms', "bytes": 
 
 @attrs.frozen
 class PropertyDoc:
-    """One row of a property table, in human units. default: None if the property must be given."""
+    """One row of a property table, in units for people. default: None if the property must be given."""
 
     name: str
     default: str | None
@@ -32,7 +32,8 @@ class PropertyDoc:
 
 @attrs.frozen
 class ProtocolDoc:
-    """What there is to know about a protocol before using it."""
+    """The documentation of a protocol. also: further accepted names; ignored: property of JGroups without effect ->
+    reason."""
 
     name: str
     summary: str
@@ -56,14 +57,15 @@ def doc_of(protocol: type[Protocol]) -> ProtocolDoc:
 
 
 def summary_of(protocol: type[Protocol]) -> str:
-    """What the protocol is for, on one line: from the head of its module ("NAME: ..."), or from its class."""
+    """The purpose of a protocol on one line: from the docstring of its module ("NAME: ..."), or of its class."""
     head, start = inspect.getdoc(sys.modules[protocol.__module__]) or "", f"{protocol.name}:"
     text = head.removeprefix(start) if head.startswith(start) else inspect.getdoc(protocol) or head
     return " ".join(text.split("\n\n")[0].split())
 
 
 def changed(layer: LayerSpec) -> dict[str, tuple[str, str | None]]:
-    """Property -> (value, default) in human units, for those of a layer that are not at their default."""
+    """Property -> (value, default), in units for people, for the properties of a layer that differ from their default.
+    """
     table: PropertyTable = table_of(layer.protocol())
     values = {item: getattr(layer.config, item.field) for item in table.properties}
     return {item.name: (item.show(value), None if item.required else item.show(item.default))

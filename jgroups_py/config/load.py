@@ -1,9 +1,9 @@
-"""Loading: whatever an application names as its stack becomes a checked StackSpec. The only place that reads files.
+"""Loads the stack that an application names, as a checked StackSpec. Only this module of the package reads files.
 
 A source is a path (.xml .yaml .yml), the name of a packaged stack ("udp"), a StackSpec, or a list of protocols:
 "PING", ("UDP", {"mcast_port": 45588}), {"UDP": {...}}, or (name, configuration object); in place of a name also the
-class of a protocol from outside this package, MyProtocol or (MyProtocol, {...}). Text properties of a list read as in a
-file; numbers without a unit too (milliseconds, bytes).
+class of a protocol from outside this package, MyProtocol or (MyProtocol, {...}). Properties of a list are read as in a
+file, also numbers without a unit (milliseconds, bytes).
 """
 from __future__ import annotations
 
@@ -27,20 +27,21 @@ FORMATS: dict[str, Callable[[str, str], list[RawItem]]] = {
     ".xml": xml.parse, ".yaml": yaml.parse, ".yml": yaml.parse,
 }
 DEFAULT_STACK = "udp"
-PARTS = "parts"                                    # files that only make sense as an include
+PARTS = "parts"                                    # folder of files that other files include
 MAX_FILE_BYTES = 1 << 20
 MAX_INCLUDE_DEPTH = 8
 BRIDGE_ABSENT = {
     "RELAY": "a bridge connects relays and is not relayed",
-    "FLOW": "it would count the relays of other sites among its receivers, and no site waits for another; use MFC",
+    "FLOW": "it would slow a site down to the relays of other sites, and no site waits for another; use MFC",
 }
-"""What may not stand in a bridge stack, because."""
+"""Protocol that must not be in a bridge stack -> reason."""
 
 
 def load(source: Source = DEFAULT_STACK, properties: Mapping[str, object] | None = None) -> StackSpec:
-    """The checked StackSpec of `source`, its `${name:default}` filled from `properties`.
+    """The checked StackSpec of `source`, with its `${name:default}` filled from `properties`.
 
-    RELAY's bridge_props is loaded too, so that a broken bridge is found now and not when a member becomes coordinator.
+    The file of RELAY's bridge_props is loaded too, so that its errors are found now and not when a member becomes
+    coordinator.
 
     Raises:
         ConfigError: with every problem of the source, each with its file and line.
@@ -54,27 +55,28 @@ def load(source: Source = DEFAULT_STACK, properties: Mapping[str, object] | None
     elif isinstance(source, Sequence) and not isinstance(source, bytes | bytearray):
         spec = _from_list(source, fill, problems)
     else:
-        raise stop(PYTHON, f"{shown(source)} is no stack; it is the path of a file, the name of a packaged stack "
-                           f"({', '.join(packaged())}), a StackSpec or a list of protocols")
+        raise stop(PYTHON, f"{shown(source)} is not a stack; allowed are the path of a file, the name of a packaged "
+                           f"stack ({', '.join(packaged())}), a StackSpec or a list of protocols")
     spec = _with_bridge_checked(spec, fill, problems)
     for name in fill.unused():
         problems.warn(Place(spec.source), f"property {shown(name)} is used nowhere{did_you_mean(name, fill.asked)}"
-                                          f" (properties fill ${{name}}; here are: {', '.join(fill.asked) or 'none'})")
+                                          f" (properties fill ${{name}}; names here: "
+                                          f"{', '.join(fill.asked) or 'none'})")
     return attrs.evolve(spec, warnings=tuple(problems.warnings), placeholders=tuple(fill.asked))
 
 
 def parse(text: str, file: str, properties: Mapping[str, object] | None = None) -> StackSpec:
-    """The checked StackSpec of a text that is already in memory; `file` names it in errors and gives the format."""
+    """The checked StackSpec of a text. file: its name in errors, whose ending gives the format."""
     fill, problems = Substitution(properties or {}), Problems()
     spec = _from_text(text, Path(file), fill, problems)
     return attrs.evolve(spec, warnings=tuple(problems.warnings))
 
 
 def resolve_bridge(props: str, base: str, properties: Mapping[str, object] | None = None) -> StackSpec:
-    """The bridge stack that RELAY's bridge_props names, seen from the folder `base` of the stack file.
+    """The bridge stack that RELAY's bridge_props names. base: the folder of the stack file.
 
     Raises:
-        ConfigError: it cannot be found or is wrong, or has a RELAY of its own.
+        ConfigError: it cannot be found or has errors, or it contains a protocol of BRIDGE_ABSENT.
     """
     fill, problems = Substitution(properties or {}), Problems()
     spec = _bridge(props, base, fill, problems)
@@ -82,14 +84,15 @@ def resolve_bridge(props: str, base: str, properties: Mapping[str, object] | Non
 
 
 def bridge_loader(spec: StackSpec) -> Callable[[str], StackSpec]:
-    """What a Node takes as `load_bridge`: bridge_props -> its stack, from the same folder, with the same properties."""
+    """A function for a Node's `load_bridge`: bridge_props -> its stack, from the same folder, with the same properties.
+    """
     return lambda props: resolve_bridge(props, spec.folder, spec.properties)
 
 
 # --- finding files --------------------------------------------------------------------------------------------------
 
 def stacks_folder() -> Path:
-    """Where the packaged stacks are: inside an installed package, or beside it in a checkout."""
+    """The folder of the packaged stacks: inside an installed package, or beside it in a checkout."""
     package = Path(__file__).parents[1]
     installed = package / "stacks"
     return installed if installed.is_dir() else package.parent / "stacks"
@@ -101,7 +104,7 @@ def packaged() -> list[str]:
 
 
 def find(source: str, base: str = "") -> Path:
-    """The file that `source` names: a path (from `base`), or a packaged stack with or without its ending.
+    """The file that `source` names: a path (relative to `base`), or a packaged stack with or without its ending.
 
     Raises:
         ConfigError: there is no such file, or its ending is not known.
@@ -144,7 +147,7 @@ def read(path: Path) -> str:
 def decode(data: bytes, file: str) -> str:
     """Bytes of a stack file as text."""
     if len(data) > MAX_FILE_BYTES:
-        raise stop(Place(file), f"larger than {MAX_FILE_BYTES} bytes; this is no stack file")
+        raise stop(Place(file), f"larger than {MAX_FILE_BYTES} bytes, so it is not a stack file")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -176,7 +179,7 @@ def _items(text: str, path: Path) -> list[RawItem]:
 
 
 def _expand(items: Iterable[RawItem], path: Path, fill: Substitution, depth: int) -> list[RawLayer]:
-    """The protocols of a file, those of included files in the places of their includes."""
+    """The protocols of a file, with each include replaced by the protocols of its file."""
     layers: list[RawLayer] = []
     for item in items:
         if isinstance(item, Include):
@@ -223,7 +226,7 @@ def _raw(item: Any) -> RawLayer:
             return RawLayer(name, properties, PYTHON, own=own)
         if attrs.has(type(content)):
             return RawLayer(name, (), PYTHON, content, own)
-    raise stop(PYTHON, f"{shown(item)} is no protocol; write \"PING\", (\"UDP\", {{\"mcast_port\": 45588}}), "
+    raise stop(PYTHON, f"{shown(item)} is not a protocol; write \"PING\", (\"UDP\", {{\"mcast_port\": 45588}}), "
                        "{\"UDP\": {...}}, (name, configuration), or in place of the name the class of a protocol")
 
 

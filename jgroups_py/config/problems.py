@@ -1,6 +1,6 @@
-"""Problems: what is wrong with a stack file, each with its place, gathered so that one run shows them all.
+"""Problems of a stack file, each with its place, collected so that one run shows them all.
 
-Parsing and checking add to a `Problems` list and go on; `raise_if_any` ends in one StackError, which is a
+Parsing and checking add to a `Problems` list and continue; at the end `raise_if_any` raises one StackError, a
 ConfigError whose text has a line per problem: `nyc.xml:12: NAKACK: what is wrong; what is allowed`.
 """
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_SHOWN = 60
 
 @attrs.frozen
 class Place:
-    """Where something stands. line 0: the source has no lines (Python)."""
+    """A place in a source. line: from 1 on; 0: the source has no lines (Python), or the line is unknown."""
 
     file: str
     line: int = 0
@@ -28,7 +28,7 @@ class Place:
 
 @attrs.frozen
 class Problem:
-    """One thing that is wrong."""
+    """An error and its place."""
 
     place: Place
     text: str
@@ -38,7 +38,7 @@ class Problem:
 
 
 class StackError(ConfigError):
-    """A stack is wrong; `problems` are all that were found, in the order of the file."""
+    """A stack has errors; `problems` are all that were found, in the order of the file."""
 
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         super().__init__("\n".join(map(str, problems)))
@@ -49,35 +49,39 @@ class StackError(ConfigError):
 
 
 class Problems:
-    """Gathers problems (which stop the loading) and warnings (which travel with the StackSpec)."""
+    """Collects errors, which end the loading, and warnings, which the StackSpec has."""
 
     def __init__(self) -> None:
         self.found: list[Problem] = []
         self.warnings: list[str] = []
 
     def add(self, place: Place, text: str) -> None:
-        """Something is wrong at `place`."""
+        """Add an error at `place`."""
         self.found.append(Problem(place, text))
 
     def warn(self, place: Place, text: str) -> None:
-        """Allowed, but worth a warning to the user, once."""
+        """Add a warning at `place`, unless there is the same one already."""
         warning = f"{place}: {text}"
         if warning not in self.warnings:
             self.warnings.append(warning)
 
     def raise_if_any(self) -> None:
-        """End the loading if something was wrong."""
+        """End the loading if there are errors.
+
+        Raises:
+            StackError: with all of them.
+        """
         if self.found:
             raise StackError(tuple(self.found))
 
 
 def stop(place: Place, text: str) -> StackError:
-    """The error for a single problem after which reading cannot go on."""
+    """The error for one problem after which reading cannot continue."""
     return StackError((Problem(place, text),))
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that `word` was most likely meant to be, None if none is near.
+    """The known word that is most similar to `word`; None if none is similar.
 
     >>> nearest("xmit_intervall", ["xmit_interval", "max_bytes"]), nearest("nakak2", ["NAKACK2", "GMS"])
     ('xmit_interval', 'NAKACK2')
@@ -90,12 +94,12 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """"; did you mean ...?" or nothing."""
+    """"; did you mean ...?", or "" if no known word is similar."""
     found = nearest(word, known)
     return f"; did you mean {found!r}?" if found else ""
 
 
 def shown(value: object) -> str:
-    """`value` in quotes, cut if it is long: what stands in a file may be anything."""
+    """`value` as Python writes it, shortened if it is long, since a file may contain anything."""
     text = repr(value)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}... ({len(text)} characters)"

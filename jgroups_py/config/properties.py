@@ -1,7 +1,7 @@
-"""The properties of a protocol, read off its configuration class: names, converters, units, defaults, docs.
+"""The properties of a protocol, read from its configuration class: names, converters, units, defaults, docs.
 
-One attrs declaration (model/units.py) is the only place where a property is described; this module turns it into what
-the builder, the documentation and the tools look up.
+A property is described only once, by its attrs declaration (model/units.py); this module makes a table of it for the
+builder, the documentation and the tools.
 """
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ PACKAGES = ("org.jgroups.protocols.", "pbcast.", "relay.")
 IGNORED_BY_ALL: dict[str, str] = {
     "id": "ids on the wire are fixed (design/wire.md)",
     "stats": "counters are always kept",
-    "ergonomics": "values are as written, nothing is tuned behind your back",
+    "ergonomics": "values are as written; none is tuned automatically",
     "level": "logging is set with Python's logging module",
     "after_creation_hook": "there are no Java classes to call",
     "policies": "there are no Java classes to call",
     "preview_warning": "there is no preview",
 }
-"""Properties that every Java protocol has and that mean nothing here, with the reason."""
+"""Property of every protocol of JGroups that has no meaning here -> reason."""
 
 
 @attrs.frozen
@@ -44,7 +44,7 @@ class Property:
     convert: Callable[[Any], Any]
 
     def show(self, value: Any) -> str:
-        """A value as one would write it in a stack file."""
+        """A value as it is written in a stack file."""
         return show_value(self.kind, value)
 
 
@@ -58,12 +58,12 @@ class PropertyTable:
     ignored: Mapping[str, str]
 
     def names(self) -> list[str]:
-        """The names to write, in order of declaration."""
+        """The names of the properties, in order of declaration, without further accepted ones."""
         return [item.name for item in self.properties]
 
 
 def show_value(kind: str, value: Any) -> str:
-    """A value of a kind of field (model/units.py) in human units.
+    """A value as it is written in a stack file. kind: the kind of its field (model/units.py).
 
     >>> show_value("duration", 1_500_000_000), show_value("size", 65536), show_value("flag", True)
     ('1.5s', '64K', 'true')
@@ -86,7 +86,7 @@ def show_value(kind: str, value: Any) -> str:
 
 
 def canonical(name: str) -> str | None:
-    """The one name of a protocol here, from any name that JGroups files use; None: not known."""
+    """The name of a protocol here, from any name that JGroups' files use for it; None: not known."""
     short = name
     for package in PACKAGES:
         short = short.removeprefix(package)

@@ -1,6 +1,7 @@
-"""The contents of a stack source, before anything is checked: names and texts with their places.
+"""The contents of a stack source before they are checked: names and texts with their places.
 
-XML, YAML and Python lists all give a list of RawLayer and Include, lowest protocol first; build.py does the rest.
+Readers of XML, YAML and Python lists return a list of RawLayer and Include, lowest protocol first; build.py makes
+layers of it.
 """
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from jgroups_py.stack.protocol import Protocol
 
 @attrs.frozen
 class RawProperty:
-    """One property as written. value: a text from files; from Python also a number or a truth value."""
+    """One property as written. value: from a file a str, from Python also a number or a bool."""
 
     name: str
     value: Any
@@ -23,7 +24,7 @@ class RawProperty:
 
 @attrs.frozen
 class RawLayer:
-    """One protocol as written. From Python only: config, a finished configuration object; own, the class itself."""
+    """One protocol as written. From Python only: config, an object of its configuration class; own, its class."""
 
     name: str
     properties: tuple[RawProperty, ...]
@@ -34,7 +35,7 @@ class RawLayer:
 
 @attrs.frozen
 class Include:
-    """Here the protocols of another file are to be put in (JGroups' `<include file="..."/>`)."""
+    """An include of the protocols of another file (JGroups' `<include file="..."/>`)."""
 
     file: RawProperty
     place: Place

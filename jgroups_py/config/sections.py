@@ -1,7 +1,7 @@
-"""YAML files of nested sections, read into attrs classes: each wrong key and value is found, with its line.
+"""Reads YAML files of nested sections into attrs classes, and reports each wrong key and value with its line.
 
 A section is a class whose fields are made by the helpers of model/units.py, by `inner` (a section in a section) or by
-`listed` (a list). A key without a value is as if it were absent, and leaves the default.
+`listed` (a list). A key without a value counts as absent: its field has the default.
 """
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ NULL = ("", "~", "null", "Null", "NULL")
 
 
 def inner(section: type[Any], *, doc: str, name: str | None = None, optional: bool = False) -> Any:
-    """A section in a section; absent it has its defaults, or is None if it is optional."""
+    """A field that is a section. If the file does not have it: a section of defaults, or None if it is optional."""
     return attrs.field(default=None if optional else attrs.Factory(section),
                        metadata={"section": section, "doc": doc, "name": name})
 
 
 def listed(item: type[Any] | Callable[[str], Any], *, doc: str, name: str | None = None) -> Any:
-    """A list of sections, or of values that `item` makes of their texts; empty if absent."""
+    """A field that is a list of sections, or of values that `item` makes of texts; () if the file does not have it."""
     kind = "sections" if isinstance(item, type) and attrs.has(item) else "values"
     return attrs.field(factory=tuple, metadata={kind: item, "doc": doc, "name": name})
 
 
 def read_sections(text: str, file: str, section: type[Section], example: str) -> tuple[Section, dict[str, int]]:
-    """The section that the whole file is, and the line of each key that is written, by its path ("mqtt.max_keepalive").
+    """(the section of a whole file, path of each key in the file -> its line). A path is "mqtt.max_keepalive".
 
-    example: what a file looks like, for the message that it is something else.
+    example: what such a file looks like, for the error if this one looks different.
 
     Raises:
         StackError: with every problem of the file.
@@ -48,12 +48,12 @@ def read_sections(text: str, file: str, section: type[Section], example: str) ->
         raise stop(place_of(node, file), example)
     found = reader.section(node, section, "")
     reader.problems.raise_if_any()
-    assert found is not None, "what is None has a problem"
+    assert found is not None, "a section is None only if there is a problem"
     return found, reader.lines
 
 
 def read_list(text: str, file: str, item: type[Section], example: str) -> list[tuple[Section, int]]:
-    """The sections of a file that is a list of them, each with its line.
+    """The sections of a file that is a list of sections, each with its line.
 
     Raises:
         StackError: with every problem of the file.
@@ -70,7 +70,7 @@ def read_list(text: str, file: str, item: type[Section], example: str) -> list[t
 
 
 class _Reader:
-    """Goes through the nodes of one file."""
+    """Reads the nodes of one file. lines: path of a key -> its line."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -78,7 +78,7 @@ class _Reader:
         self.lines: dict[str, int] = {}
 
     def section(self, node: yaml.Node, kind: type[Section], path: str) -> Section | None:
-        """The section, None if something is wrong with it."""
+        """The section that a node is; None if it has an error."""
         if not isinstance(node, yaml.MappingNode):
             self._wrong(node, path, "keys with values are expected here")
             return None

@@ -1,4 +1,4 @@
-"""StackSpec: the contents of a stack file, checked, independent of the format it was written in."""
+"""StackSpec: the checked contents of a stack file, independent of its format."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -15,10 +15,7 @@ PYTHON = Place("python")
 
 @attrs.frozen
 class LayerSpec:
-    """One protocol of a stack: its canonical XML name, its configuration, where it stood.
-
-    own: its class, if that comes from outside this package.
-    """
+    """One protocol of a stack. name: as in XML; own: its class, if that comes from outside this package, else None."""
 
     name: str
     config: Any
@@ -38,9 +35,9 @@ class LayerSpec:
 class StackSpec:
     """The protocols of a stack, lowest first.
 
-    source: the file, or what else it came from; warnings: what the reader of the file should know, for the log;
-    folder: where the file stands (""; from Python), against which bridge_props is resolved; properties: what the
-    file was filled with, so that the bridge's file is filled with the same; placeholders: the names of its `${...}`.
+    source: the file, or "python"; warnings: for the log; folder: of the file ("": from Python), to which bridge_props
+    is relative; properties: those that filled the file's placeholders, and will fill those of the bridge's file;
+    placeholders: the names of its `${...}`.
     """
 
     layers: tuple[LayerSpec, ...]

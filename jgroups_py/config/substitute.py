@@ -1,8 +1,8 @@
-"""Substitution: `${name}` and `${name:default}` in property values, filled from a dict given by the application.
+"""Substitution: fills `${name}` and `${name:default}` in property values from a dict that the application passes.
 
-As in JGroups, several names may be tried in turn (`${a,b:default}`), and a default may itself contain `${...}`.
-The first colon ends the names, so a default may contain colons. Nothing is taken from the environment: what a
-member does follows from its stack file and the properties that the application passes.
+As in JGroups, several names may be tried in turn (`${a,b:default}`), and a default may contain `${...}`. The first
+colon ends the names, so a default may contain colons. The environment is not read: what a member does follows only from
+its stack file and the properties that the application passes.
 """
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ MAX_DEPTH = 16
 class Substitution:
     """Fills values and records which names the sources use.
 
-    properties: name -> value, turned into text; None: as if it was not given. asked: the names that the sources
-    mention, in their order.
+    properties: name -> value, converted to text; a value None counts as absent. asked: the names that the sources use,
+    in their order.
     """
 
     def __init__(self, properties: Mapping[str, object]) -> None:
@@ -43,7 +43,11 @@ class Substitution:
         return self.expand(value, 0)
 
     def expand(self, value: str, depth: int) -> str:
-        """`value` with all `${...}` filled; every name must have a value or a default."""
+        """`value` with all `${...}` filled. depth: of the default that `value` is, inside other ones.
+
+        Raises:
+            ConfigError: a name has neither a value nor a default, or a bracket is not closed.
+        """
         if depth > MAX_DEPTH:
             raise ConfigError(f"more than {MAX_DEPTH} ${{...}} inside each other")
         parts, at = [], 0
@@ -59,7 +63,8 @@ class Substitution:
         return "".join([*parts, value[at:]])
 
     def resolve(self, inner: str, depth: int) -> str | None:
-        """What stands between `${` and `}`: the first name that has a value, else the default, else None."""
+        """The value of the text between `${` and `}`: that of the first name that has one, else the default, else None.
+        """
         names, colon, default = inner.partition(":")
         for name in map(str.strip, names.split(",")):
             if not name or OPEN in name:
@@ -70,12 +75,16 @@ class Substitution:
         return self.expand(default, depth + 1) if colon else None
 
     def unused(self) -> list[str]:
-        """Properties that were given but that no source mentions."""
+        """The properties that were passed and that no source uses."""
         return [name for name in self.properties if name not in self.asked]
 
 
 def closing(value: str, start: int) -> int:
-    """The index of the bracket that closes the `${` at `start`."""
+    """The index of the bracket that closes the `${` at `start`.
+
+    Raises:
+        ConfigError: none does.
+    """
     depth, at = 0, start
     while at < len(value):
         if value.startswith(OPEN, at):
@@ -91,7 +100,7 @@ def closing(value: str, start: int) -> int:
 
 
 def text_of(value: object) -> str:
-    """A value from Python as it would stand in a file.
+    """A value from Python as it is written in a file.
 
     >>> text_of(True), text_of(500), text_of("1.5s")
     ('true', '500', '1.5s')

@@ -2,8 +2,8 @@
 
     <config xmlns="urn:org:jgroups"> <UDP mcast_port="45588"/> <PING/> ... </config>
 
-DTDs, entities and anything external are refused (defusedxml), as is whatever is no plain list of protocols.
-expat gives the place of an element; the line of an attribute is found by reading the element's own text again.
+DTDs, entities and external references are refused (defusedxml), and so is anything but a plain list of protocols.
+expat gives the line of an element; that of an attribute is found by searching the text of the element.
 """
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def parse(text: str, file: str) -> list[RawItem]:
     """The protocols of an XML stack file, in its order (lowest first).
 
     Raises:
-        StackError: not XML, or XML that is no list of protocols.
+        StackError: it is not XML, or not a list of protocols.
     """
     data = text.encode(errors="replace")
     parser = DefusedExpatParser(forbid_dtd=True)
@@ -39,7 +39,7 @@ def parse(text: str, file: str) -> list[RawItem]:
     parser.setContentHandler(reader)
     source = InputSource()
     source.setByteStream(BytesIO(data))
-    source.setEncoding("utf-8")                       # in any case: the text was decoded already
+    source.setEncoding("utf-8")                       # whatever the XML declares: the text is decoded already
     try:
         parser.parse(source)
     except StackError:
@@ -54,7 +54,7 @@ def parse(text: str, file: str) -> list[RawItem]:
 
 
 class _Reader(ContentHandler):
-    """Takes the elements as expat finds them. depth: how many elements are open."""
+    """Makes items of the elements that expat finds. depth: how many elements are open."""
 
     def __init__(self, data: bytes, file: str, parser: DefusedExpatParser) -> None:
         super().__init__()
@@ -76,7 +76,7 @@ class _Reader(ContentHandler):
         else:
             above = self.items[-1]
             owner = getattr(above, "name", "include")
-            raise stop(place, f"{owner} takes no elements inside it, found <{name}>; properties are attributes")
+            raise stop(place, f"{owner} must not contain elements, found <{name}>; properties are attributes")
         self.depth += 1
 
     def endElement(self, name: str) -> None:
@@ -109,8 +109,8 @@ class _Reader(ContentHandler):
         self.items.append(found)
 
     def attribute_lines(self, line: int) -> dict[str, int]:
-        """Attribute -> the line where it begins, of the element that starts at expat's position."""
-        # Decoded from the element's own first byte on, so that multi-byte characters before it do not shift it.
+        """Attribute -> its line, for the element at expat's position, which is on `line`."""
+        # expat counts bytes: cut before decoding, so that multi-byte characters before the element do not matter.
         start = max(0, self.parser._parser.CurrentByteIndex)
         text = self.data[start:].decode(errors="replace")
         tag = _TAG.match(text)

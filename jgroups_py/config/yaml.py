@@ -5,8 +5,8 @@
     - PING
     - NAKACK: {xmit_interval: 500ms}
 
-Values are taken as they are written (`1.5s`, `true`, `${port:7800}`), not as YAML types, so they read as in XML; a
-list of scalars is one value with commas. Only plain data is accepted: no tags, anchors or aliases, one document.
+Values are read as text (`1.5s`, `true`, `${port:7800}`), not as YAML types, so they mean the same as in XML; a list of
+scalars is one value with commas. Only plain data is accepted: no tags, anchors or aliases, one document.
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import yaml
 from jgroups_py.config.problems import Place, StackError, stop
 from jgroups_py.config.raw import RawItem, RawProperty, item
 
-MAX_DEPTH = 6                                 # list, protocol, properties, list of values, with room for an error
+MAX_DEPTH = 6                                 # list, protocol, properties, list of values: 4; errors may be deeper
 EXAMPLE = "a stack file is a list, one protocol an entry, the transport first: `- UDP: {mcast_port: 45588}`"
 
 
@@ -23,7 +23,7 @@ def parse(text: str, file: str) -> list[RawItem]:
     """The protocols of a YAML stack file, in its order (lowest first).
 
     Raises:
-        StackError: not YAML, or YAML that is no list of protocols.
+        StackError: it is not YAML, or not a list of protocols.
     """
     node = compose(text, file, EXAMPLE)
     if not isinstance(node, yaml.SequenceNode):
@@ -32,10 +32,10 @@ def parse(text: str, file: str) -> list[RawItem]:
 
 
 def compose(text: str, file: str, example: str) -> yaml.Node | None:
-    """The nodes of a YAML file of plain data, None: it is empty. example: what is wanted instead of what is refused.
+    """The nodes of a YAML file of plain data; None: it is empty. example: what such a file looks like, for errors.
 
     Raises:
-        StackError: not YAML, or more than plain data.
+        StackError: it is not YAML, or not plain data.
     """
     try:
         check_plain(text, file, example)
@@ -46,12 +46,16 @@ def compose(text: str, file: str, example: str) -> yaml.Node | None:
         mark = error.problem_mark or error.context_mark
         place = Place(file, 0 if mark is None else mark.line + 1)
         raise stop(place, f"not well-formed YAML: {error.problem}") from None
-    except (yaml.YAMLError, ValueError, OverflowError) as error:      # PyYAML lets chr() of odd escapes through
+    except (yaml.YAMLError, ValueError, OverflowError) as error:      # PyYAML does not catch errors of chr()
         raise stop(Place(file), f"not well-formed YAML: {' '.join(str(error).split())[:100]}") from None
 
 
 def check_plain(text: str, file: str, example: str = EXAMPLE) -> None:
-    """Refuse what could make much out of little: anchors, aliases, tags, deep nesting."""
+    """Refuse anchors, aliases, tags and deep nesting, by which a small file could need much memory.
+
+    Raises:
+        StackError: the text has one of these.
+    """
     depth = 0
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         place = Place(file, line_of(event))
@@ -60,9 +64,9 @@ def check_plain(text: str, file: str, example: str = EXAMPLE) -> None:
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > MAX_DEPTH:
-            raise stop(place, f"nested too deep; {example}")
+            raise stop(place, f"nested too deeply; {example}")
         if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
-            raise stop(place, "anchors and aliases are refused: write it out")
+            raise stop(place, "anchors and aliases are refused: write the values out")
         if getattr(event, "tag", None) is not None:
             raise stop(place, "tags are refused: write plain values")
 
@@ -94,28 +98,32 @@ def properties_of(node: yaml.Node, protocol: str, file: str) -> tuple[RawPropert
 
 
 def value_of(node: yaml.Node, file: str) -> str:
-    """A scalar as it is written; the items of a list joined by commas."""
+    """The text of a scalar; for a list, those of its items joined by commas."""
     if isinstance(node, yaml.SequenceNode):
         return ",".join(scalar(child, file) for child in node.value)
     return scalar(node, file)
 
 
 def scalar(node: yaml.Node, file: str) -> str:
-    """The text of a scalar."""
+    """The text of a scalar.
+
+    Raises:
+        StackError: the node is no scalar, or its text is not valid Unicode.
+    """
     if not isinstance(node, yaml.ScalarNode):
         raise stop(place_of(node, file), "a name or value is expected here, not a list or mapping (quote values "
                                          "that contain brackets or braces)")
     value = str(node.value)
     if any("\ud800" <= char <= "\udfff" for char in value):
-        raise stop(place_of(node, file), f"{value!r} has half a character (a lone surrogate)")
+        raise stop(place_of(node, file), f"{value!r} has a lone surrogate, which is not a character")
     return value
 
 
 def place_of(node: yaml.Node, file: str) -> Place:
-    """Where a node begins."""
+    """The place where a node begins."""
     return Place(file, line_of(node))
 
 
 def line_of(found: yaml.Node | yaml.Event) -> int:
-    """The line on which something begins, counted from 1; 0: unknown."""
+    """The line on which a node or an event begins, counted from 1; 0: unknown."""
     return 0 if found.start_mark is None else found.start_mark.line + 1

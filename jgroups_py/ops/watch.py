@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from jgroups_py.channel.base import BaseChannel
 from jgroups_py.channel.block import Block
-from jgroups_py.config.check import alone
+from jgroups_py.config.check import has_no_views
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.address import Address
 from jgroups_py.model.errors import NotConnectedError
@@ -121,7 +121,7 @@ class Feed:
     """Distributes the events of a member to all its followers; members: those of its view now."""
 
     def __init__(self, watched: WatchedMember, members: tuple[Address, ...]) -> None:
-        self._changes = Changes(not alone(watched.spec.layers), members)
+        self._changes = Changes(not has_no_views(watched.spec.layers), members)
         self._followers: tuple[WatchFollower, ...] = ()
         self.close = watched.watch(self._put)
 

@@ -1,6 +1,6 @@
 """Jobs over a whole archive, and over any DataFrame of rows: digests in Python workers, one fold by key, tables.
 
-What a job makes of the folded state is small (spans, histograms, sums), so the last step runs in one process.
+The folded state of a job is small (spans, histograms, sums), so its tables are made in one process.
 """
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ import pyarrow as pa
 
 from jgroups_py.archive.layout import ArchiveSegment
 from jgroups_py.pipeline.job import Job, JobOptions
-from jgroups_py.pipeline.partitioning import shares
+from jgroups_py.pipeline.partitioning import tasks_of
 from jgroups_py.pipeline.progress import Progress, watched
 from jgroups_py.pipeline.scan import all_segments, scan
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-MOST_SEGMENTS = 8                        # of a task, so that progress shows
-LAST_TASKS = 8                           # of a worker, if all were as small as the last ones
+MOST_SEGMENTS = 8                        # in one task, so that the progress bar moves
+LAST_TASKS = 8                           # for each worker, if all tasks were as small as the last ones
 
 
 def digests(rows: DataFrame, job: Job, options: JobOptions) -> DataFrame:
-    """The state that a DataFrame of rows makes (unfolded); works on streams too."""
+    """The digests of a DataFrame of rows, unfolded state; works on streams too."""
     def digest(batches: Iterator[Any]) -> Iterator[Any]:
         keep_imports()
         for batch in batches:
@@ -38,7 +38,7 @@ def digests(rows: DataFrame, job: Job, options: JobOptions) -> DataFrame:
 def digests_of_archive(
     spark: SparkSession, segments: Sequence[ArchiveSegment], tasks: Sequence[range], job: Job, options: JobOptions,
 ) -> DataFrame:
-    """The same of segments, read where they are digested; tasks: the segments of each."""
+    """The digests of segments, which are read where they are digested. tasks: for each the range of its segments."""
     def digest(batches: Iterator[Any]) -> Iterator[Any]:
         keep_imports()
         for batch in batches:
@@ -59,7 +59,7 @@ def folded(state: DataFrame, job: Job, options: JobOptions) -> DataFrame:
 
 
 def table_of(rows: DataFrame, job: Job, name: str, options: JobOptions | None = None) -> DataFrame:
-    """One of a job's tables, as a DataFrame made of a DataFrame of rows."""
+    """One of a job's tables, from a DataFrame of rows; a DataFrame too."""
     chosen = options or JobOptions()
     schema = job.tables(job.state.empty_table(), chosen)[name].schema
 
@@ -76,7 +76,7 @@ def run_batch(
     """All tables of a job over an archive, as Arrow tables."""
     segments = all_segments(archive)
     workers = spark.sparkContext.defaultParallelism
-    tasks = shares(len(segments), workers, MOST_SEGMENTS, max(1, len(segments) // (LAST_TASKS * workers)))
+    tasks = tasks_of(len(segments), workers, MOST_SEGMENTS, max(1, len(segments) // (LAST_TASKS * workers)))
     state = folded(digests_of_archive(spark, segments, tasks, job, options), job, options)
     with watched(len(tasks), tasks_done(spark, len(tasks)), progress):
         found = state.toArrow()
@@ -85,8 +85,10 @@ def run_batch(
 
 @cache
 def keep_imports() -> None:
-    """Once in a worker process. Spark has Python look for garbage after each task, and among all that was imported that
-    takes 15 ms."""
+    """Exempt imported modules from garbage collection, once in a worker process.
+
+    Spark runs Python's collector after each task; over all that was imported, that takes 15 ms.
+    """
     gc.freeze()
 
 
@@ -104,7 +106,7 @@ def spark_schema(schema: pa.Schema) -> Any:
 
 
 def tasks_done(spark: SparkSession, tasks: int) -> Callable[[], int]:
-    """A function that returns how many of the reading `tasks`, of a job that begins after this call, are done."""
+    """A function that returns how many of the `tasks` that read are done, for a Spark job begun after this call."""
     tracker = spark.sparkContext.statusTracker()
     known = set(tracker.getJobIdsForGroup(None) or [])
 

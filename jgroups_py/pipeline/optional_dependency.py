@@ -1,4 +1,4 @@
-"""The extra `jgroups_py[spark]`: what the pipeline needs beyond the library itself, and the error that names it."""
+"""Imports of packages that only the extra `jgroups_py[spark]` installs, and the error if they are missing."""
 from __future__ import annotations
 
 from importlib import import_module
@@ -8,11 +8,11 @@ EXTRA = "jgroups_py[spark]"
 
 
 class SparkMissingError(ImportError):
-    """Something of the extra is not installed; the message names what to install."""
+    """A package of the extra, or Java, is not installed; the message names what to install."""
 
 
 def require(module: str, what: str | None = None) -> Any:
-    """Import a module of the extra.
+    """Import a module of the extra. what: what the error names instead of the module.
 
     Raises:
         SparkMissingError: it is not installed.

@@ -1,7 +1,7 @@
-"""What a run leaves in its folder: a Parquet file a table, one document for machines, one page for people.
+"""The output of a run: a Parquet file for each table, one JSON document for machines, one HTML page for people.
 
-Files appear by rename, so a reader never sees half of one. A second job into the same folder adds its tables, and the
-page shows all that are there.
+Files are written under another name and renamed, so a reader never sees half of one. A second job into the same folder
+adds its tables, and the page shows the tables of both.
 """
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHOWN = {"lag": ("lag_summary", "clocks"), "timeline": ("views", "gaps"), "traff
 
 
 def write(out: Path, job: str, tables: Mapping[str, Any], title: str = "What the group recorded") -> dict[str, Any]:
-    """Publish the tables of a job and the page; the document."""
+    """Write the tables of a job, its document and the page; returns the document."""
     folder = out / job
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
@@ -36,7 +36,7 @@ def write(out: Path, job: str, tables: Mapping[str, Any], title: str = "What the
 
 
 def publish(path: Path, writes: Any) -> None:
-    """Write a file and give it its name once it is whole."""
+    """Write a file by `writes(path of a draft)` and rename it once it is complete."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         writes(draft)
@@ -46,13 +46,13 @@ def publish(path: Path, writes: Any) -> None:
 
 
 def read(out: Path) -> dict[str, Any]:
-    """All tables of a folder, by name."""
+    """Name -> table, of all jobs with output in a folder."""
     return {path.stem: pq.read_table(path, partitioning=None)
             for job in JOBS for path in sorted((out / job).glob("*.parquet"))}
 
 
 def document(job: str, tables: Mapping[str, Any]) -> dict[str, Any]:
-    """The result for machines."""
+    """The result of a job for machines."""
     if job == "audit":
         sums, missing = totals(tables["pairs"]), tables["missing"].to_pylist()
         found = verdict(sums, bool(missing))
@@ -62,7 +62,7 @@ def document(job: str, tables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pairs(table: Any) -> list[dict[str, Any]]:
-    """Origin and receiver by name ("A", after a restart "A#2"), with the counts."""
+    """The lines of PAIRS for the document: origin and receiver by tag ("A", after a restart "A#2"), with COUNTS."""
     lines = sorted(table.to_pylist(), key=lambda line: (
         line["origin_site"], line["origin_tag"], line["stream"], line["site"], line["receiver_tag"]))
     return [{"origin": line["origin_tag"], "origin_site": line["origin_site"], "receiver": line["receiver_tag"],

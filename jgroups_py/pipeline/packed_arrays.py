@@ -1,4 +1,4 @@
-"""Arrays of numbers inside a table's cells, as binary: what a digest carries for a block of messages at once."""
+"""Arrays of numbers in one cell of a table, as binary: a digest has one such cell for a whole block of messages."""
 from __future__ import annotations
 
 from typing import Any
@@ -15,19 +15,20 @@ def pack(values: Any, kind: str = "<i8") -> bytes:
 
 
 def unpack(data: bytes | None, kind: str = "<i8") -> NDArray[Any]:
-    """What `pack` was given."""
+    """The numbers that `pack` was given."""
     return np.frombuffer(data or b"", np.dtype(kind))
 
 
 def pack_times(times: NDArray[np.int64]) -> tuple[int, bytes]:
-    """Times as (the first one, the ways from each to the next): these in 4 bytes if all are below 2 seconds, else in
+    """Times (ns) as (the first one, the steps from each to the next). A step takes 4 bytes if all are below 2.1 s, else
     8."""
-    ways = np.diff(times)
-    return int(times[0]), pack(ways, "<i4" if ways.min(initial=0) >= -_HALF and ways.max(initial=0) < _HALF else "<i8")
+    steps = np.diff(times)
+    small = steps.min(initial=0) >= -_HALF and steps.max(initial=0) < _HALF
+    return int(times[0]), pack(steps, "<i4" if small else "<i8")
 
 
 def unpack_times(first: int, data: bytes, count: int) -> NDArray[np.int64]:
-    """What `pack_times` was given. count: how many there were."""
+    """The times that `pack_times` was given. count: how many there were."""
     times = np.empty(count, np.int64)
     times[0] = first
     times[1:] = unpack(data, "<i4" if len(data) == 4 * (count - 1) else "<i8")
@@ -35,5 +36,5 @@ def unpack_times(first: int, data: bytes, count: int) -> NDArray[np.int64]:
 
 
 def joined(pieces: list[bytes], kind: str = "<i8") -> NDArray[Any]:
-    """Several of them, one behind the other."""
+    """The numbers of several packed arrays, one behind the other."""
     return np.frombuffer(b"".join(pieces), np.dtype(kind))

@@ -1,4 +1,4 @@
-"""Reports how far a job on Spark is while the driver waits for it."""
+"""Reports the progress of a job on Spark while the driver waits for it."""
 from __future__ import annotations
 
 import threading
@@ -6,23 +6,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Progress = Callable[[int, int], None]
-"""Called with (how many are done, of how many)."""
-LOOK_SECONDS = 0.3
+"""Called with (number of pieces that are done, number of all pieces)."""
+POLL_SECONDS = 0.3
 
 
 @contextmanager
 def watched(total: int, done: Callable[[], int], progress: Progress | None) -> Iterator[None]:
-    """Call `progress` now and then with the result of `done`."""
+    """Call `progress(done(), total)` every POLL_SECONDS from a thread, as long as the context is open."""
     if progress is None:
         yield
         return
     over = threading.Event()
 
-    def look() -> None:
-        while not over.wait(LOOK_SECONDS):
+    def poll() -> None:
+        while not over.wait(POLL_SECONDS):
             progress(done(), total)
 
-    watcher = threading.Thread(target=look, daemon=True)
+    watcher = threading.Thread(target=poll, daemon=True)
     watcher.start()
     try:
         yield

@@ -2,7 +2,7 @@
 
 Rows that a Python worker reads and digests itself are never copied to the JVM: for the audit of a sealed archive this
 is several times as fast as Spark's own reader followed by a Python function (benchmarks/pipeline). A column that has
-one value in a row group, by its statistics, is not read; mostly that is half of the columns.
+only one value in a row group, by Parquet's statistics, is not read; usually that is half of the columns.
 """
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def check_archive(directory: Path) -> list[RecorderId]:
     """The recorders of an archive.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: the folder has none.
     """
     found = recorders(directory)
     if not found:
-        raise ConfigError(f"{directory} is no archive: it has no folders cluster=*/site=*/member=*/incarnation=*")
+        raise ConfigError(f"{directory} is not an archive: it has no folders cluster=*/site=*/member=*/incarnation=*")
     return found
 
 
@@ -81,7 +81,7 @@ def _constants(group: Any, columns: Container[str]) -> dict[str, Any]:
 
 
 def _cut(batch: Any, segment: ArchiveSegment, first: int, stop: int | None) -> Any:
-    """The rows from `first` to `stop`, which count in the archive, not in the segment."""
+    """The rows `first` to `stop` of a batch; rows are numbered in the recorder's archive, not in the segment."""
     if first <= segment.first and (stop is None or (segment.stop is not None and segment.stop <= stop)):
         return batch
     rows = batch.column("row").to_numpy()
@@ -91,14 +91,14 @@ def _cut(batch: Any, segment: ArchiveSegment, first: int, stop: int | None) -> A
 
 
 def _of_folder(segment: ArchiveSegment) -> dict[str, Any]:
-    """The values that the folder names."""
+    """The columns whose values are in the name of the segment's folder."""
     recorder = segment.recorder
     return {"cluster": recorder.cluster, "site": recorder.site or None, "member": recorder.member,
             "incarnation": recorder.incarnation, "date": segment.date, "hour": segment.hour}
 
 
 def _with_known(batch: Any, known: Mapping[str, Any], columns: Sequence[str]) -> Any:
-    """With the columns of one value added; text is dictionary-encoded."""
+    """The batch with the columns that were not read, from `known`; text is dictionary-encoded."""
     arrays = [_repeated(known[name], ALL.field(name).type, len(batch)) if name in known else batch.column(name)
               for name in columns]
     return pa.RecordBatch.from_arrays(arrays, names=list(columns))

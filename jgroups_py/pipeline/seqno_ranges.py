@@ -1,10 +1,10 @@
-"""Spans: what a recorder recorded of one origin, as ranges. The audit's digest of the rows.
+"""Spans: the messages in a record as ranges of seqnos. They are the audit's digest of the rows.
 
-Problem: the audit compares sets of messages between recorders; as rows they would have to be sorted and joined by the
-million. Idea: one origin numbers its messages without holes, so what a recorder sent or delivered is, but for faults,
-one range a view. A span is such a range: consecutive numbers recorded one after the other. Digesting takes one pass
-without a shuffle, and spans of neighbouring pieces of an archive fold into one, so the result grows with views and
-faults, not with messages. Facts (views, losses, ...) pass through as spans of their own.
+Problem: the audit compares sets of messages between recorders; as rows, millions would have to be sorted and joined.
+Idea: an origin numbers its messages without holes, so the messages that a recorder sent or delivered in one view are,
+but for faults, one range. A span is such a range: consecutive numbers that were recorded one after the other. Digesting
+takes one pass without a shuffle, and spans of neighbouring pieces of an archive fold into one, so the result grows with
+views and faults, not with messages. Facts (views, losses, ...) are spans of their own and are not changed.
 """
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from jgroups_py.pipeline.grouping import Groups, Numbers, changes, codes, column
 RECORDER = ("cluster", "site", "member", "incarnation")
 ORIGIN = ("origin_site", "origin", "origin_name", "stream", "dest")
 COLUMNS = (*RECORDER, "row", "kind", "wall_ns", "view_id", *ORIGIN, "seqno", "count", "flags", "detail")
-"""What the digest needs of the rows."""
+"""The columns of the rows that the digest needs."""
 
 SPANS = pa.schema([
     *(pa.field(name, pa.string()) for name in (*RECORDER, "kind", *ORIGIN)),
-    pa.field("oob", pa.bool_()),                   # out of band: may overtake, so it has no order
+    pa.field("oob", pa.bool_()),                   # out of band: may overtake others, so its order is not checked
     pa.field("no_fc", pa.bool_()),                 # FLOW never skips it
     pa.field("view_id", pa.string()),
-    pa.field("detail", pa.string()),               # of a fact
+    pa.field("detail", pa.string()),               # facts only
     pa.field("first", pa.int64()),                 # seqnos, half-open
     pa.field("stop", pa.int64()),
-    pa.field("row", pa.int64()),                   # rows of the recorder, the first and the one behind the last
+    pa.field("row", pa.int64()),                   # row numbers of the recorder, half-open
     pa.field("row_stop", pa.int64()),
-    pa.field("wall_ns", pa.int64()),               # of the first and of the last row
+    pa.field("wall_ns", pa.int64()),               # times of the first and of the last row
     pa.field("wall_last_ns", pa.int64()),
 ])
 
 SAME = ("incarnation", "kind", "origin", "stream", "dest", "view_id")
-"""Spans that agree in these, in `oob` and in `no_fc` may be one, unless their recorder began or ceased to skip a
-sender's multicasts between them: so skipped messages form whole spans."""
+"""Consecutive messages that agree in these columns, in `oob` and in `no_fc` may be one span, unless the recorder began
+or ended to skip a sender's multicasts between them: a span is either skipped as a whole or not at all."""
 MESSAGES = ("sent", "delivered")
 
 
@@ -68,7 +68,7 @@ def digest(rows: Any) -> Any:
 
 
 def _numbered(rows: Any) -> Any:
-    """Without messages that have no number."""
+    """The rows without messages that have no number."""
     seqno = column(rows, "seqno")
     if not seqno.null_count:
         return rows
@@ -77,25 +77,26 @@ def _numbered(rows: Any) -> Any:
 
 
 def _marks(oob: NDArray[np.bool_], no_fc: NDArray[np.bool_]) -> tuple[Numbers, int]:
+    """The two flags of each row as one code, for grouping."""
     if not oob.any() and not no_fc.any():
         return np.zeros(len(oob), np.int64), 1
     return oob + 2 * no_fc, 4
 
 
 def _switches(table: Any, row: Numbers) -> Numbers:
-    """Of each line: how often its recorder had begun or ceased to skip a sender's multicasts by then."""
+    """For each line, how often its recorder had begun or ended to skip a sender's multicasts before it."""
     found = np.zeros(len(table), np.int64)
     switch = is_one_of(column(table, "kind"), [SKIPPING])
     if switch.any():
         recorder, _ = codes(column(table, "incarnation"))
         for each in np.unique(recorder[switch]):
-            mine = recorder == each
-            found[mine] = np.searchsorted(np.sort(row[mine & switch]), row[mine])
+            own = recorder == each
+            found[own] = np.searchsorted(np.sort(row[own & switch]), row[own])
     return found
 
 
 def _facts_apart(rows: Any) -> tuple[Numbers, int]:
-    """A code that puts every fact into a group of its own: facts are never joined."""
+    """A code that gives every fact a group of its own, since facts are never joined."""
     facts = ~is_message(column(rows, "kind"))
     if not facts.any():
         return np.zeros(len(facts), np.int64), 1
@@ -103,12 +104,12 @@ def _facts_apart(rows: Any) -> tuple[Numbers, int]:
 
 
 def is_message(kind: Any) -> NDArray[np.bool_]:
-    """Of each row: whether it is a message sent or delivered."""
+    """For each row, whether it is a message sent or delivered."""
     return is_one_of(kind, MESSAGES)
 
 
 def is_one_of(kind: Any, words: Sequence[str]) -> NDArray[np.bool_]:
-    """Of each row: whether its kind is one of these."""
+    """For each row, whether its kind is one of these words."""
     if not pa.types.is_dictionary(kind.type):
         kind = kind.dictionary_encode()
     known = np.append(np.isin(np.asarray(kind.dictionary.to_pylist(), object), words), False)
@@ -118,7 +119,7 @@ def is_one_of(kind: Any, words: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def in_order(groups: Groups, row: Numbers) -> Groups:
-    """The same groups, each in order of its rows."""
+    """The same groups, each in order of row numbers."""
     if not np.any(row[1:] < row[:-1]):
         return groups                                       # as a recorder wrote them
     ordered = row[groups.order]
@@ -129,7 +130,7 @@ def in_order(groups: Groups, row: Numbers) -> Groups:
 
 
 def _breaks(groups: Groups, first: Numbers, stop: Numbers) -> NDArray[np.bool_]:
-    """Of each row in order: whether a span begins there."""
+    """For each row, in the order of the groups, whether a span begins there."""
     breaks = np.zeros(len(first), bool)
     breaks[groups.starts[:-1]] = True
     breaks[1:] |= first[1:] != stop[:-1]
@@ -137,15 +138,15 @@ def _breaks(groups: Groups, first: Numbers, stop: Numbers) -> NDArray[np.bool_]:
 
 
 def fold(spans: Any) -> Any:
-    """The same in as few spans as possible: those that continue each other in the record become one.
+    """Join spans that continue each other in the record, so that there are as few as possible.
 
-    All spans of a recorder, up to some row of it, have to be together in `spans`.
+    `spans` must contain all spans of a recorder up to some row.
     """
     table = _table(spans)
     first, stop, row = (numbers(table, name) for name in ("first", "stop", "row"))
     if not len(table):
         return table
-    # Views are no border here, so that a span of one view inside another's is not jumped over.
+    # Not grouped by view: else a span could be joined with a later one of its view across a span of another view.
     by = group(table, [name for name in SAME if name != "view_id"],
                [_marks(*(column(table, name).to_numpy(zero_copy_only=False) for name in ("oob", "no_fc")))])
     by = in_order(by, row)
@@ -167,4 +168,4 @@ def _table(spans: Any) -> Any:
 
 
 FOLD_BY: Sequence[str] = ("incarnation",)
-"""Spans that agree in these have to meet in `fold`."""
+"""Spans that agree in these columns must come to `fold` together."""

@@ -1,7 +1,7 @@
-"""The one place that starts Spark: settings for loopback, a fast start, workers that find this package.
+"""Starts Spark for all jobs: settings for loopback, a fast start, workers that can import this package.
 
-`local[*]` by default; `spark://host:port` goes to a standalone master. Everything that the jobs rely on is set here,
-so that a job run by hand with another session needs only `settings()`.
+`local[*]` by default; `spark://host:port` is a standalone master. All properties on which the jobs rely are in
+`settings()`, for programs that make a session of their own.
 """
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOPBACK = "127.0.0.1"
-ARROW_ROWS = 131_072               # rows of one Arrow batch that a Python worker is handed
+ARROW_ROWS = 131_072               # rows of one Arrow batch that a Python worker gets
 DRIVER_MEMORY = "1g"
 EXECUTOR_MEMORY = "600m"           # Java's share of a worker: digests are made in Python, beside it
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 RENAMING_CHECKPOINTS = ("org.apache.spark.sql.execution.streaming.checkpointing."
                         "FileSystemBasedCheckpointFileManager")
 QUIET = ("-XX:+UseSerialGC", "-Xss8m", "-XX:-UsePerfData")
-"""-Xss: a long error text of a query that is stopped overflows the default stack in java.util.regex."""
+"""-Xss: java.util.regex overflows the default stack on the long error text of a stopped query."""
 
 
 def is_local(master: str) -> bool:
@@ -52,7 +52,7 @@ def driver_address(master: str) -> str:
     if is_local(master):
         return LOOPBACK
     host = master.partition("://")[2].partition(",")[0].rpartition(":")[0].strip("[]") or LOOPBACK
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:      # sends nothing; asks which address is used
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:      # sends nothing: finds the local address
         probe.connect((host, 9))
         return str(probe.getsockname()[0])
 
@@ -85,13 +85,13 @@ def settings(master: str = "local[*]") -> dict[str, str]:
 
 
 def python_path() -> str:
-    """PYTHONPATH for workers: what is pickled by reference, they import."""
+    """PYTHONPATH for workers, which import this package as the functions that they run are pickled by reference."""
     package = str(Path(jgroups_py.__file__).resolve().parent.parent)
     return os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))
 
 
 def start(master: str = "local[*]", name: str = "jgroups", more: Mapping[str, str] | None = None) -> SparkSession:
-    """A session (the one that exists already, if there is one); `more`: additional properties.
+    """A new session, or the active one if there is one. more: additional properties of Spark.
 
     Raises:
         SparkMissingError: PySpark, PyArrow or Java is not installed.
@@ -114,7 +114,7 @@ def start(master: str = "local[*]", name: str = "jgroups", more: Mapping[str, st
 
 
 def prepare_environment(master: str) -> None:
-    """What Spark takes from the environment rather than from properties."""
+    """Set the environment variables that Spark reads."""
     os.environ["JAVA_HOME"] = str(find_java().home)
     os.environ["SPARK_LOCAL_IP"] = driver_address(master)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
@@ -123,14 +123,14 @@ def prepare_environment(master: str) -> None:
 
 
 def java_options() -> str:
-    """Options of the driver's Java."""
+    """Options of the driver's Java, as one text."""
     jars = Path(require("pyspark").__file__).parent / "jars"
     return " ".join([*QUIET, *class_data_options(find_java(), jars)])
 
 
 @contextmanager
 def silent_start() -> Iterator[None]:
-    """Hold back what Java writes to stderr while it starts (module and logging notices), and show it if it fails."""
+    """Hold back what Java writes to stderr while it starts (notices about modules, logging); show it if that fails."""
     sys.stderr.flush()
     with tempfile.TemporaryFile() as held, suppress(OSError):
         kept = os.dup(2)

@@ -2,21 +2,21 @@
 
     df.writeStream.format("jgroups").option("stack", "nyc").option("cluster", "orders").start()
 
-The payload is the column `payload` (binary or string) where there is one, else the row as JSON. Each worker process
-joins the group once and stays in it for the tasks to come. A task ends only when what it sent is safe: with RELAY,
-stable at its own and at all other sites (`until`); without, delivered at the member itself, whose process goes on
-retransmitting.
-Tasks and batches that run twice send twice; every message carries its row, and receivers drop duplicates (dedup.py).
+The payload is the column `payload` (binary or string) if there is one, else the row as JSON. Each worker process joins
+the group once and stays in it for later tasks. A task ends only when its messages are safe: with RELAY, when they are
+stable at its own and at all other sites (`until`); without, when they were delivered at the member itself, whose
+process continues to retransmit. A task or batch that runs twice sends twice; every message carries its row, by which
+receivers drop duplicates (dedup.py).
 
 | option | |
 |---|---|
 | stack, cluster | as for JChannel |
-| name | of the member (default: spark) |
-| property.X | fills ${X} of the stack file |
-| until | receipts that end a task, with commas between (default with RELAY: stable, stable@*; else none) |
+| name | name of the member (default: spark) |
+| property.X | value for ${X} in the stack file |
+| until | receipts that a task waits for, separated by commas (default with RELAY: stable, stable@*; else none) |
 | header | id of the header with the row (default: 900) |
 | timeout | seconds for joining, sending and receipts (default: 30) |
-| query | a name for a batch write that may be repeated as a whole (default: each write is one of its own) |
+| query | name of a batch write, the same if the write is repeated (default: a new one for each write) |
 """
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ QUERY_BYTES = 16
 
 @attrs.frozen
 class Target:
-    """Where the rows go."""
+    """The group that the rows go to, and how: the writer's options."""
 
     stack: str
     cluster: str
@@ -84,58 +84,62 @@ class SinkMember:
 
     channel: JChannel
     arrived: threading.Condition = attrs.Factory(threading.Condition)
-    own: int = 0                                            # messages of its own that came back to it
+    own: int = 0                                            # messages of this member that were delivered to it
 
     def receive(self, message: Message) -> None:
-        """Count what came round."""
+        """Count a message of this member."""
         if message.src == self.channel.address:
             with self.arrived:
                 self.own += 1
                 self.arrived.notify_all()
 
-    def came_round(self, number: int, timeout_s: float) -> bool:
-        """Wait until so many of its own messages were delivered here."""
+    def has_delivered(self, number: int, timeout_s: float) -> bool:
+        """Wait until `number` of this member's own messages were delivered to it; false: that took too long."""
         with self.arrived:
             return self.arrived.wait_for(lambda: self.own >= number, timeout_s)
 
 
-_memberships: dict[tuple[int, Target], SinkMember] = {}
+_members: dict[tuple[int, Target], SinkMember] = {}
 
 
-def membership(target: Target) -> SinkMember:
-    """This process's member; joins if it is the first time."""
+def member_of(target: Target) -> SinkMember:
+    """This process's member of the group; joins if there is none yet."""
     key = (os.getpid(), target)
-    known = _memberships.get(key)
+    known = _members.get(key)
     if known is None or known.channel.state is not ChannelState.CONNECTED:
         channel = JChannel(target.stack, name=f"{target.name}-{os.getpid()}", properties=dict(target.properties))
-        found = _memberships[key] = SinkMember(channel)
+        found = _members[key] = SinkMember(channel)
         channel.receiver = found.receive
         channel.connect(target.cluster, timeout=target.timeout_s)
-    return _memberships[key]
+    return _members[key]
 
 
 @attrs.frozen
 class Sent(WriterCommitMessage):
-    """What a task did."""
+    """The result of a task: how many rows it sent."""
 
     rows: int
 
 
 def send_rows(target: Target, rows: Iterator[Any], query: bytes, epoch: int) -> Sent:
-    """Multicast the rows of one task; returns when they are safe."""
+    """Multicast the rows of one task; returns when they are safe.
+
+    Raises:
+        TimeoutError: they were sent, but not delivered at this member in time.
+    """
     context = TaskContext.get()
     partition = context.partitionId() if context is not None else 0
-    member = membership(target)
+    member = member_of(target)
     channel, before, number = member.channel, member.own, 0
     until = target.until if target.until is not None else ("stable", "stable@*") if channel.site else ()
     for number, (row, last) in enumerate(with_last(rows), 1):
         header = {target.header: Row(query, epoch, partition, number - 1).encode()}
-        # What is stable or acknowledged of a sender is a prefix, so a receipt for the last row covers all.
+        # A sender's messages become stable in order, so the receipt for the last row is good for all of them.
         channel.send(None, payload_of(row), headers=header, timeout=target.timeout_s,
                      until=list(until) if last and until else None)
-    if number and not member.came_round(before + number, target.timeout_s):
-        raise TimeoutError(f"{number} rows were sent to {target.cluster}, but did not come round within "
-                           f"{target.timeout_s:g} s")
+    if number and not member.has_delivered(before + number, target.timeout_s):
+        raise TimeoutError(f"{number} rows were sent to {target.cluster}, but not delivered to the sender itself "
+                           f"within {target.timeout_s:g} s")
     return Sent(number)
 
 
@@ -156,7 +160,7 @@ def with_last(rows: Iterable[Any]) -> Iterator[tuple[Any, bool]]:
 
 
 def payload_of(row: Any) -> bytes:
-    """What is sent for a row.
+    """The payload of a row's message.
 
     >>> payload_of(SparkRow(payload="x", size=1)), payload_of(SparkRow(a=1, b="c"))
     (b'x', b'{"a": 1, "b": "c"}')
@@ -169,25 +173,25 @@ def payload_of(row: Any) -> bytes:
 
 
 class GroupWriter(DataSourceWriter):
-    """For df.write."""
+    """The writer of df.write."""
 
     def __init__(self, target: Target, query: str | None) -> None:
         self.target = target
         self.query = query_bytes(query or uuid.uuid4().hex)
 
     def write(self, iterator: Iterator[SparkRow]) -> WriterCommitMessage:
-        """One task."""
+        """Send the rows of one task."""
         return send_rows(self.target, iterator, self.query, 0)
 
 
 class GroupStreamWriter(DataSourceStreamWriter):
-    """For df.writeStream."""
+    """The writer of df.writeStream."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
 
     def write(self, iterator: Iterator[SparkRow]) -> WriterCommitMessage:
-        """One task of a batch."""
+        """Send the rows of one task of a batch."""
         context = TaskContext.get()
         assert context is not None, "Spark runs it in a task"
         query, epoch = context.getLocalProperty(STREAM_QUERY), context.getLocalProperty(STREAM_EPOCH)
@@ -196,12 +200,12 @@ class GroupStreamWriter(DataSourceStreamWriter):
         return send_rows(self.target, iterator, query_bytes(query), int(epoch))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing to do: the messages are with the group."""
+        """Nothing to do: the group has the messages."""
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        """Nothing can be taken back; the batch runs again, and receivers drop what they have."""
+        """Nothing to do: messages cannot be taken back. The batch runs again, and receivers drop duplicates."""
 
 
 def query_bytes(name: str) -> bytes:
-    """16 bytes for a query's name."""
+    """A query's name as 16 bytes."""
     return hashlib.blake2b(name.encode(), digest_size=QUERY_BYTES).digest()

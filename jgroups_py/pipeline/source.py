@@ -7,19 +7,20 @@
 Rows are those of archive.schema.ALL, sealed and open segments alike, as Arrow batches. A stream's offset is
 {recorder: next row}; since a row keeps its number when its segment is sealed, a query that goes on from a checkpoint
 reads each row exactly once. Spark passes no column pruning to Python sources, so `columns` lists what is read. Filters
-on cluster, site, member, incarnation, date and hour leave out whole segments (option `filters`, because Spark refuses a
-source that takes filters unless spark.sql.python.filterPushdown.enabled is set; session.settings sets it).
+on cluster, site, member, incarnation, date and hour leave out whole segments. They need the option `filters`, because
+Spark refuses a source that accepts filters unless spark.sql.python.filterPushdown.enabled is set, as session.settings
+does.
 
 | option | |
 |---|---|
 | path | the archive (or the argument of load) |
-| columns | names with commas between; all by default |
+| columns | names, separated by commas (default: all) |
 | filters | "true": accept filters |
-| maxRowsPerBatch | streaming: at most so many rows a batch |
+| maxRowsPerBatch | streaming: the most rows of one batch |
 | startingOffsets | streaming: earliest (default) or latest |
-| job, jobOptions | instead of rows the digests of a job (jobs.py), made where the rows are read |
+| job, jobOptions | read the digests of a job (jobs.py) instead of rows; they are made where the rows are read |
 
-Writing is the sink (sink.py).
+For writing see sink.py.
 """
 from __future__ import annotations
 
@@ -56,13 +57,13 @@ from jgroups_py.pipeline.sink import GroupStreamWriter, GroupWriter, Target
 
 NAME = "jgroups"
 PLACE_FILTERS = ("cluster", "site", "member", "incarnation", "date", "hour")
-PARTITION_ROWS = 1 << 20                       # a stream's partition has no more
+PARTITION_ROWS = 1 << 20                       # the most rows of one partition of a stream
 Offset = dict[str, int]
 
 
 @attrs.frozen
 class ReadRequest:
-    """What is to be read: an archive, and its rows' columns or a job's digests."""
+    """What to read: an archive, and either columns of its rows or the digests of a job."""
 
     archive: Path
     columns: tuple[str, ...]
@@ -77,7 +78,7 @@ class ReadRequest:
             ConfigError: one is missing or wrong.
         """
         if not options.get("path"):
-            raise ConfigError("format jgroups needs the archive's folder: .load(DIR)")
+            raise ConfigError("format jgroups needs the folder of an archive: .load(DIR)")
         columns = tuple(name.strip() for name in options.get("columns", ",".join(ALL.names)).split(","))
         unknown = [name for name in columns if name not in ALL.names]
         if unknown:
@@ -90,11 +91,11 @@ class ReadRequest:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of what is read."""
+        """The schema of what is read."""
         return JOBS[self.job].state if self.job else pa.schema([ALL.field(name) for name in self.columns])
 
     def read(self, segment: ArchiveSegment, first: int = 0, stop: int | None = None) -> Iterator[Any]:
-        """Record batches of a part of a segment."""
+        """Record batches of the rows `first` to `stop` of a segment, or of their digests."""
         job: Job | None = JOBS.get(self.job)
         for batch in scan(segment, job.columns if job else self.columns, first, stop, BATCH_ROWS):
             found = job.digest(batch, self.options) if job else batch
@@ -103,44 +104,48 @@ class ReadRequest:
 
 
 class JGroupsSource(DataSource):
-    """See above."""
+    """The data source, for spark.dataSource.register."""
 
     @classmethod
     def name(cls) -> str:
-        """As in .format(...)."""
+        """The name for .format(...)."""
         return NAME
 
     def schema(self) -> StructType:
-        """Of the rows."""
+        """The schema of the rows, or of the digests."""
         found: StructType = from_arrow_schema(ReadRequest.of(self.options).schema)
         return found
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For spark.read."""
+        """The reader of spark.read."""
         request = ReadRequest.of(self.options)
         check_archive(request.archive)
-        taking = str(self.options.get("filters", "false")).lower() == "true"
-        return FilteringReader(request) if taking else ArchiveReader(request)
+        filters = str(self.options.get("filters", "false")).lower() == "true"
+        return FilteringReader(request) if filters else ArchiveReader(request)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """For spark.readStream."""
+        """The reader of spark.readStream."""
         return ArchiveStream(ReadRequest.of(self.options), self.options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """For df.write; a group cannot be overwritten."""
+        """The writer of df.write, mode append.
+
+        Raises:
+            ConfigError: the mode is overwrite.
+        """
         if overwrite:
             raise ConfigError("a group cannot be overwritten: use mode append")
         return GroupWriter(Target.of(self.options), self.options.get("query"))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """For df.writeStream."""
+        """The writer of df.writeStream."""
         return GroupStreamWriter(Target.of(self.options))
 
 
 # --- batch ----------------------------------------------------------------------------------------------------------
 
 class Work(InputPartition):
-    """Rows `first` to `stop` of some segments of one recorder."""
+    """A partition: rows `first` to `stop` of some segments of one recorder."""
 
     def __init__(self, found: Sequence[ArchiveSegment], first: int = 0, stop: int | None = None) -> None:
         super().__init__(None)
@@ -148,14 +153,14 @@ class Work(InputPartition):
 
 
 class ArchiveReader(DataSourceReader):
-    """One partition a segment."""
+    """Reads an archive as it is now, one partition for each segment."""
 
     def __init__(self, request: ReadRequest) -> None:
         self.request = request
         self.wanted: list[tuple[str, tuple[Any, ...]]] = []
 
     def partitions(self) -> Sequence[InputPartition]:
-        """What is to be read, less what filters leave out."""
+        """The segments that the filters do not exclude."""
         return [Work([segment]) for segment in all_segments(self.request.archive)
                 if all(place(segment)[name] in values for name, values in self.wanted)] or [Work([])]
 
@@ -167,10 +172,10 @@ class ArchiveReader(DataSourceReader):
 
 
 class FilteringReader(ArchiveReader):
-    """Takes the filters that choose whole segments."""
+    """A reader that accepts filters which choose whole segments."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Keep those that the folders answer; Spark applies the others, which are returned."""
+        """Accept filters on the columns of folders; the others are returned, and Spark applies them."""
         for found in filters:
             name = ".".join(getattr(found, "attribute", ()))
             if name in PLACE_FILTERS and isinstance(found, EqualTo):
@@ -182,7 +187,7 @@ class FilteringReader(ArchiveReader):
 
 
 def place(segment: ArchiveSegment) -> dict[str, Any]:
-    """The attributes that a segment's folder names."""
+    """The columns whose values are in the name of a segment's folder."""
     recorder = segment.recorder
     return {"cluster": recorder.cluster, "site": recorder.site or None, "member": recorder.member,
             "incarnation": recorder.incarnation, "date": segment.date, "hour": segment.hour}
@@ -191,27 +196,27 @@ def place(segment: ArchiveSegment) -> dict[str, Any]:
 # --- streaming ------------------------------------------------------------------------------------------------------
 
 class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Follows an archive; recorders may come at any time."""
+    """Reads an archive while it grows; new recorders may begin at any time."""
 
     def __init__(self, request: ReadRequest, options: Mapping[str, str]) -> None:
         self.request = request
         self.limit = row_limit(options)
         self.from_latest = starts_latest(options)
         self.first: Offset | None = None
-        self.until: Offset | None = None                   # with Trigger.AvailableNow: where to end
+        self.until: Offset | None = None                   # with Trigger.AvailableNow: where the stream ends
 
     def initialOffset(self) -> Offset:
-        """Where a new query begins; asked for twice, so the answer is kept."""
+        """Where a new query begins. Spark asks twice, so the first answer is kept."""
         if self.first is None:
             self.first = self.ends() if self.from_latest else {}
         return self.first
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """At most so many rows a batch."""
+        """The option maxRowsPerBatch, as Spark's type."""
         return ReadAllAvailable() if self.limit is None else ReadMaxRows(self.limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """What is there now is all."""
+        """End the stream at the rows that exist now."""
         self.until = self.ends()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
@@ -225,7 +230,7 @@ class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {recorder.folder: next_row(directory, recorder) for recorder in recorders(directory)}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """One or more a recorder."""
+        """Partitions of at most PARTITION_ROWS rows of one recorder."""
         found: list[InputPartition] = []
         for recorder in recorders(self.request.archive):
             first, stop = start.get(recorder.folder, 0), end.get(recorder.folder, 0)
@@ -240,25 +245,25 @@ class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield from self.request.read(segment, partition.first, partition.stop)
 
     def commit(self, end: Offset) -> None:
-        """Nothing to do: retention is the recorder's."""
+        """Nothing to do: the recorder deletes old segments itself."""
 
 
 def row_limit(options: Mapping[str, str]) -> int | None:
-    """Option maxRowsPerBatch.
+    """The option maxRowsPerBatch; None: not given.
 
     Raises:
-        ConfigError: it is no positive number.
+        ConfigError: it is not a whole number above 0.
     """
     text = options.get("maxRowsPerBatch")
     if text is None:
         return None
     if not str(text).isdigit() or int(text) < 1:
-        raise ConfigError(f"option maxRowsPerBatch: {text!r} is no positive number")
+        raise ConfigError(f"option maxRowsPerBatch: {text!r} is not a whole number above 0")
     return int(text)
 
 
 def starts_latest(options: Mapping[str, str]) -> bool:
-    """Option startingOffsets.
+    """Whether the option startingOffsets is "latest".
 
     Raises:
         ConfigError: it is neither earliest nor latest.
@@ -270,13 +275,13 @@ def starts_latest(options: Mapping[str, str]) -> bool:
 
 
 def covering(directory: Path, recorder: RecorderId, first: int, stop: int) -> list[ArchiveSegment]:
-    """The segments that have some of the rows."""
+    """The segments of a recorder that contain some of the rows `first` to `stop`."""
     return [segment for segment in segments(directory, recorder)
             if segment.first < stop and (segment.stop is None or segment.stop > first)]
 
 
 def advanced(start: Mapping[str, int], ends: Mapping[str, int], most: int | None) -> Offset:
-    """From `start` towards `ends`, by at most so many rows in all, every recorder getting its share.
+    """The offset that is `most` rows from `start` towards `ends`, shared among recorders; None: `ends`.
 
     >>> advanced({"a": 5}, {"a": 100, "b": 10}, 30)
     {'a': 25, 'b': 10}

@@ -1,8 +1,8 @@
 """Jobs while the archive grows: digests of each micro-batch folded into the state of the one before.
 
-State and tables belong to a batch number. A batch that is run again, because the driver crashed between writing and
-Spark's commit, starts from the state of the number before and reads the same rows (offsets are in the checkpoint), so
-it writes the same again. Old states go only once a newer one is committed. The folder holds, for each job:
+State and tables belong to the number of a batch. If the driver crashes between writing and Spark's commit, the batch
+runs again: it starts from the state of the batch before and reads the same rows (offsets are in the checkpoint), so it
+writes the same again. Old states are deleted only when a newer one is committed. The folder contains, for each job:
 
     OUT/JOB/stream/checkpoint/          Spark's: offsets and commits
     OUT/JOB/stream/state-<batch>.parquet
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _STATE = re.compile(r"state-(\d{12})\.parquet")
 KEPT_STATES = 2                                    # the last committed one, and the one that may be run again
 WORKER_LATE = "Python worker failed to connect back"   # Spark grants 10 s, not configurable (PythonWorkerFactory)
-GIVE_UP_SECONDS = 300.0                            # without a batch, while workers are late
+GIVE_UP_SECONDS = 300.0                            # of starting a stream again without a batch, while workers are late
 _log = logging.getLogger(__name__)
 Progress = Callable[[str], None]
 
@@ -47,24 +47,24 @@ class StreamFollower:
         self.folder = out / job.name / "stream"
         self.folder.mkdir(parents=True, exist_ok=True)
         self.document: dict[str, Any] = {}
-        self.held: tuple[int, Any] | None = None           # (batch, its state), to spare reading it again
-        self.news: Any = job.state.empty_table()           # the digests of the last micro-batch
+        self.last: tuple[int, Any] | None = None           # (batch, its state), so that it need not be read again
+        self.digests: Any = job.state.empty_table()        # of the last micro-batch
         self._check_options()
 
     def _check_options(self) -> None:
         path = self.folder / "options.json"
-        mine = attrs.asdict(self.options)
+        options = attrs.asdict(self.options)
         if not path.exists():
-            publish(path, lambda draft: draft.write_text(json.dumps(mine)))
-        elif json.loads(path.read_text()) != mine:
-            raise ConfigError(f"{self.folder} was begun with {path.read_text()}, not {json.dumps(mine)}: "
+            publish(path, lambda draft: draft.write_text(json.dumps(options)))
+        elif json.loads(path.read_text()) != options:
+            raise ConfigError(f"{self.folder} was begun with {path.read_text()}, not {json.dumps(options)}: "
                               "use the same options, or another --out")
 
     def take(self, digests: DataFrame, batch: int) -> None:
-        """A micro-batch (what foreachBatch calls)."""
+        """Fold in a micro-batch and write the tables; foreachBatch calls it."""
         began = time.monotonic()
-        self.news = digests.toArrow().cast(self.job.state)
-        state = self.job.fold(pa.concat_tables([self.state_before(batch), self.news]), self.options, False)
+        self.digests = digests.toArrow().cast(self.job.state)
+        state = self.job.fold(pa.concat_tables([self.state_before(batch), self.digests]), self.options, False)
         self.keep(batch, state)
         self.document = write(self.out, self.job.name, self.job.tables(state, self.options))
         if self.progress is not None:
@@ -72,21 +72,21 @@ class StreamFollower:
                       f"{time.monotonic() - began:.2f} s{_verdict(self.document)}")
 
     def state_before(self, batch: int) -> Any:
-        """The state that batch `batch` is folded into."""
-        if self.held is not None and self.held[0] < batch:
-            return self.held[1]
+        """The state into which `batch` is folded."""
+        if self.last is not None and self.last[0] < batch:
+            return self.last[1]
         before = [number for number in self.states() if number < batch]
         return pq.read_table(self._path(max(before)), partitioning=None) if before else self.job.state.empty_table()
 
     def keep(self, batch: int, state: Any) -> None:
-        """Write the state of a batch; forget those that no run will need."""
+        """Write the state of a batch; delete those that no run will need."""
         publish(self._path(batch), lambda path: pq.write_table(state, path))
-        self.held = (batch, state)
+        self.last = (batch, state)
         for number in [number for number in self.states() if number <= batch][:-KEPT_STATES]:
             self._path(number).unlink()
 
     def states(self) -> list[int]:
-        """The batches whose state exists."""
+        """The numbers of the batches whose state is on disk, in order."""
         found = [_STATE.fullmatch(path.name) for path in self.folder.iterdir()]
         return sorted(int(match.group(1)) for match in found if match)
 
@@ -94,7 +94,7 @@ class StreamFollower:
         return self.folder / f"state-{batch:012}.parquet"
 
     def start(self, spark: SparkSession, archive: Path, once: bool, max_rows: int | None) -> StreamingQuery:
-        """Begin, or continue at the checkpoint."""
+        """Start the query; it continues at the checkpoint if there is one."""
         rows = (spark.readStream.format(NAME).option("job", self.job.name)
                 .option("jobOptions", json.dumps(attrs.asdict(self.options))))
         if max_rows is not None:
@@ -122,7 +122,10 @@ def follow(
     spark: SparkSession, archive: Path, out: Path, jobs: Sequence[Job], options: JobOptions, *,
     once: bool = False, max_rows: int | None = None, progress: Progress | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Run jobs as streams until Ctrl-C, or with `once` until all that is there is taken; job -> its document."""
+    """Run jobs as streams until Ctrl-C, or with `once` until all rows that exist now are processed.
+
+    Returns job -> its document.
+    """
     spark.dataSource.register(JGroupsSource)
     followers = [StreamFollower(job, out, options, progress) for job in jobs]
 
@@ -142,10 +145,10 @@ def follow(
 def _await(
     follower: StreamFollower, queries: dict[str, StreamingQuery], start: Callable[[StreamFollower], StreamingQuery],
 ) -> None:
-    """Wait for the end of a stream; on a busy machine, where Spark gave up on its worker, start it again.
+    """Wait for the end of a stream. If Spark gave up on a worker that was late, start the stream again.
 
-    The checkpoint makes that safe: offsets and state go on where they were. Raises what ended the stream otherwise,
-    and after GIVE_UP_SECONDS in which no attempt added a state.
+    That is safe, since the stream continues at its checkpoint. Any other error is raised, and the same one after
+    GIVE_UP_SECONDS in which no attempt completed a batch.
     """
     name, states, since = follower.job.name, follower.states(), time.monotonic()
     while True:

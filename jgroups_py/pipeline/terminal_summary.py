@@ -1,4 +1,4 @@
-"""The audit's result, as text for a terminal."""
+"""The audit's result as text for a terminal."""
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -22,20 +22,20 @@ def as_lines(found: Mapping[str, Any]) -> list[str]:
     lines += [row.format(*name, *(pair[count] for count in shown))
               for name, pair in zip(names, found["pairs"], strict=True)]
     lines.append(row.format("all", "", *(found["totals"][name] for name in shown)))
-    lines += [f"not complete: {member_of(line)}: {line['text']}" for line in found["missing"]]
+    lines += [f"record missing: {member_of(line)}: {line['text']}" for line in found["missing"]]
     return [*lines, f"audit: {verdict_of(found)}"]
 
 
 def verdict_of(found: Mapping[str, Any]) -> str:
-    """The verdict. It is good only if the evidence is complete."""
+    """The verdict in one sentence. It is good only if no record is missing."""
     named = ", ".join(dict.fromkeys(member_of(line) for line in found["missing"]))
     if found["verdict"] == INCOMPLETE:
-        return (f"NOT COMPLETE: no fault in what is recorded{but(found)}; of {named} some or all of the record is "
-                "missing")
+        return (f"NOT COMPLETE: no fault in what is recorded{not_arrived(found)}; all or a part of the record is "
+                f"missing for {named}")
     if found["verdict"] == FAULTY:
-        beside = f"; beside that the record is not complete: {named}" if named else ""
-        return f"FAULTS FOUND, {len(found['findings'])} findings, each with its range in the report{beside}"
-    return f"everything arrived once and in order, the same everywhere{but(found)}"
+        also = f"; also, records are missing: {named}" if named else ""
+        return f"FAULTS FOUND, {len(found['findings'])} findings, each with its range in the report{also}"
+    return f"everything arrived once and in order, the same everywhere{not_arrived(found)}"
 
 
 def exit_code(found: Mapping[str, Any]) -> int:
@@ -62,15 +62,15 @@ def member_of(line: Mapping[str, Any]) -> str:
     return stream_name(line["member"] or line["incarnation"][:8], line["site"])
 
 
-def but(found: Mapping[str, Any]) -> str:
-    """The messages that did not arrive although there is no fault, and why.
+def not_arrived(found: Mapping[str, Any]) -> str:
+    """How many messages did not arrive although there is no fault, and why.
 
-    >>> but({"totals": {"skipped": 1200, "declared_lost": 0, "pending": 3}})
-    '; 1,200 were skipped for slow applications; 3 were sent too lately to be judged'
+    >>> not_arrived({"totals": {"skipped": 1200, "declared_lost": 0, "pending": 3}})
+    '; 1,200 were skipped for slow applications; 3 were sent too recently to be judged'
     """
     return "".join(f"; {found['totals'][name]:,} {text}" for name, text in (
         ("declared_lost", "losses were declared"), ("skipped", "were skipped for slow applications"),
-        ("pending", "were sent too lately to be judged")) if found["totals"][name])
+        ("pending", "were sent too recently to be judged")) if found["totals"][name])
 
 
 def stream_name(name: str, site: str, stream: str = "all") -> str:

@@ -1,4 +1,4 @@
-"""Which time an archive covers, from the statistics of its sealed segments and the open ones' rows."""
+"""The time that an archive covers, from the statistics of its sealed segments and the rows of its open ones."""
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ WINDOWS_NS: list[int] = [n * 10**power for power in range(7, 12) for n in (1, 2,
 WANTED_WINDOWS = 120
 
 
-def extent(archive: Path) -> tuple[int, int]:
-    """The wall clock (ns) at the first and at the last row."""
+def time_range(archive: Path) -> tuple[int, int]:
+    """The earliest and the latest time (ns, wall clock) of a row."""
     found = [time_ns for segment in all_segments(archive) for time_ns in _times(segment)]
     return (min(found), max(found)) if found else (0, 0)
 
@@ -35,6 +35,6 @@ def _times(segment: ArchiveSegment) -> Iterator[int]:
 
 
 def auto_window(archive: Path) -> int:
-    """A round length of windows, about a hundred for the time that the archive covers."""
-    first_ns, last_ns = extent(archive)
+    """A round length (ns), by which the time of the archive has about a hundred windows."""
+    first_ns, last_ns = time_range(archive)
     return next((window for window in WINDOWS_NS if last_ns - first_ns <= window * WANTED_WINDOWS), WINDOWS_NS[-1])

@@ -1,6 +1,7 @@
 """The timeline: views, relays, site status, failovers, and the gap in the deliveries around each.
 
-Facts go through as they are; pauses between deliveries come from the lag job's digest, whose state this one shares.
+Facts are kept as recorded; pauses between deliveries come from the lag job's digest, whose schema of state this job
+shares.
 """
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ COLUMNS = (*RECORDER, "row", "kind", "wall_ns", "mono_ns", "view_id", "origin_si
 FACT = "fact"
 ViewKey = tuple[str, str, str]                         # cluster, site, id
 FOLD_BY: Sequence[str] = ("key",)
-BEFORE_NS, AFTER_NS = NS_PER_S // 2, 3 * NS_PER_S      # of an incident, what counts as around it
+BEFORE_NS, AFTER_NS = NS_PER_S // 2, 3 * NS_PER_S      # a pause in this time counts as caused by an incident
 
 EVENTS = pa.schema([*(pa.field(name, pa.string()) for name in ("cluster", "site", "member", "incarnation", "kind")),
                     pa.field("wall_ns", pa.int64()), pa.field("view_id", pa.string()), pa.field("text", pa.string())])
@@ -42,7 +43,7 @@ PAUSES = pa.schema([*(pa.field(name, pa.string()) for name in (*RECORDER, "origi
 
 
 def digest(rows: Any, options: JobOptions) -> Any:
-    """Facts and pauses of a record batch of rows."""
+    """The facts and pauses of a record batch of rows."""
     facts = rows.filter(pa.array(~is_message(column(rows, "kind"))))
     parts = [*([_facts(facts)] if len(facts) else []), *pauses(rows, options)]
     return pa.concat_tables(parts).combine_chunks() if parts else STATE.empty_table()
@@ -57,7 +58,7 @@ def _facts(facts: Any) -> Any:
 
 
 def fold(state: Any, options: JobOptions, final: bool) -> Any:
-    """Edges of a recorder's deliveries become one; the rest stays."""
+    """Join the edges of a recorder's deliveries; all other state stays."""
     lines = state.to_pylist()
     found = [line for line in lines if line["sort"] != EDGE]
     found += edges([line for line in lines if line["sort"] == EDGE], options)
@@ -65,7 +66,7 @@ def fold(state: Any, options: JobOptions, final: bool) -> Any:
 
 
 def tables(state: Any, options: JobOptions) -> Mapping[str, Any]:
-    """All tables, by name."""
+    """Name -> table."""
     lines = state.to_pylist()
     facts = sorted((line for line in lines if line["sort"] == FACT),
                    key=lambda line: (line["least"], line["incarnation"], line["row"]))
@@ -107,14 +108,16 @@ def text_of(kind: str, detail: dict[str, Any], count: int) -> str:
     if kind in ("lost", "gap", "covered"):
         return f"{count} messages " + {"lost": "declared lost", "gap": "not recorded", "covered": "in a state"}[kind]
     if kind == "forgotten":
-        return f"{count} numbers of a sender's multicasts are kept by no member any more"
+        return f"{count} numbers of a sender's multicasts: no member keeps them any longer"
     if kind == "skipping":
-        return "the slow application " + ("is spared a sender's multicasts" if detail["on"] else "gets all again")
+        return ("a sender's multicasts are dropped for the slow application" if detail["on"] else
+                "the application gets all multicasts again")
     return {"start": "began to record", "stop": f"stopped: {detail.get('reason', '')}"}.get(kind, kind)
 
 
 def views(facts: Iterable[Line], ends: Iterable[Line]) -> Iterator[Line]:
-    """Each view of each site: from when (first member) to when (the next one of a member, or the last sign)."""
+    """The views of each site. A view begins when the first member installs it, and ends when the first one installs the
+    next, or with the site's last row."""
     last: dict[tuple[str, str], int] = defaultdict(int)
     first: dict[ViewKey, Line] = {}
     stops: dict[ViewKey, int] = {}
@@ -145,7 +148,7 @@ def _view(place: tuple[str, str], line: Line, end_ns: int, names: dict[str, str]
 
 
 def lives(facts: Iterable[Line], ends: Iterable[Line]) -> list[Line]:
-    """Each incarnation: from its first fact to its last sign."""
+    """Each incarnation, from its first to its last row."""
     found: dict[str, Line] = {}
     for line in [*facts, *ends]:
         begin_ns = line["least"]
@@ -160,7 +163,7 @@ def lives(facts: Iterable[Line], ends: Iterable[Line]) -> list[Line]:
 def gaps(
     facts: Iterable[Line], found: Iterable[Line], known_lives: Iterable[Line], idle: Iterable[Line],
 ) -> Iterator[Line]:
-    """Around each loss of a member: the longest pause from and at each site."""
+    """For each crash or leave of a member, the longest pause around it, from each site at each site."""
     ended = [life for life in known_lives if not life["stopped"]]
     for before, after, left in _departures(facts, {(each["cluster"], each["site"], each["view_id"]): each
                                                    for each in found}):
@@ -175,7 +178,7 @@ def gaps(
 
 
 def _departures(facts: Iterable[Line], known: Mapping[ViewKey, Line]) -> Iterator[tuple[Line, Line, list[str]]]:
-    """(view, the next one, addresses of those that left), each once, as the first member saw it."""
+    """(view, next view, addresses that left), each view change once, as the first member recorded it."""
     reported: dict[ViewKey, None] = {}
     for line in facts:
         detail = _detail(line) if line["kind"] == "view" else {}
@@ -187,7 +190,7 @@ def _departures(facts: Iterable[Line], known: Mapping[ViewKey, Line]) -> Iterato
 
 
 def _longest(idle: Iterable[Line], wall_ns: int) -> dict[tuple[str, str], Line]:
-    """(origin's site, site) -> the longest pause of a receiver there that lies around this time."""
+    """(origin's site, site) -> the longest pause at a receiver of that site around this time."""
     found: dict[tuple[str, str], Line] = {}
     for line in idle:
         if line["least"] > wall_ns + AFTER_NS or line["least"] + line["most"] < wall_ns - BEFORE_NS:

@@ -1,6 +1,6 @@
 """Traffic: messages and bytes per topic, origin, site and window; top talkers; sizes.
 
-The state is sums by window, so it folds by adding. Sent messages count once, delivered ones at each receiver.
+The state is sums by window, so fold adds them up. A sent message counts once, a delivered one at each receiver.
 """
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ COLUMNS = ("cluster", "site", "member", "kind", "wall_ns", "origin_site", "origi
 _BY = ("cluster", "site", "member", "kind", "origin_site", "origin_name", "topic")
 STATE = pa.schema([
     *(pa.field(name, pa.string()) for name in _BY), pa.field("window", pa.int64()),
-    pa.field("size_below", pa.int64()),                    # a power of two: sizes of this line are half of it to it
+    pa.field("size_below", pa.int64()),                    # a power of two, P: sizes of P/2 up to P are in this line
     pa.field("messages", pa.int64()), pa.field("bytes", pa.int64()), pa.field("largest", pa.int64())])
 FOLD_BY: Sequence[str] = ("member", "kind", "origin_name")
 
 
 def digest(rows: Any, options: JobOptions) -> Any:
-    """Sums of a record batch of rows."""
+    """The sums of a record batch of rows."""
     found = rows.filter(pa.array(is_message(column(rows, "kind"))))
     size = numbers(found, "size")
     window = numbers(found, "wall_ns") // options.window_ns
@@ -55,20 +55,20 @@ def _sums(table: Any, window: Any, below: Any, messages: Any, nbytes: Any, large
 
 
 def fold(state: Any, options: JobOptions, final: bool) -> Any:
-    """Sums of sums."""
+    """Add up sums."""
     table = state.combine_chunks()
     return _sums(table, *(numbers(table, name) for name in ("window", "size_below", "messages", "bytes", "largest")))
 
 
 def tables(state: Any, options: JobOptions) -> Mapping[str, Any]:
-    """All tables, by name."""
+    """Name -> table."""
     state = fold(state, options, True)
     begin = pa.array(numbers(state, "window") * options.window_ns)
     state = state.append_column("begin_ns", begin)
     for name in ("site", "origin_site", "topic"):
         at = state.schema.get_field_index(name)
         state = state.set_column(at, name, state.column(name).fill_null(""))
-    # What a topic carried is counted where it was sent, so that more receivers do not make it larger.
+    # A topic's messages are counted where they were sent, so the figure does not grow with the number of receivers.
     sent, delivered = (state.filter(pa.compute.equal(state.column("kind"), kind)) for kind in MESSAGES)
     return {
         "traffic": _added(state, "cluster", "site", "kind", "origin_site", "origin_name", "topic", "begin_ns"),

@@ -28,7 +28,7 @@ COUNTED = {"refused epochs": ("RELAY", "refused"), "messages read from disk": ("
            "receivers given up": ("FLOW", "receivers_silent"), "receivers back": ("FLOW", "receivers_back"),
            "senders not connected": ("FLOW", "disconnected"),
            "numbers sent for messages": ("RELAY", "passed_by"), "numbers refused": ("RELAY", "passed_by_refused"),
-           "numbers delivered": ("TOPICS", "passed_by"), "interests heard": ("TOPICS", "interests_confirmed"),
+           "numbers delivered": ("TOPICS", "passed_by"), "interests received": ("TOPICS", "interests_confirmed"),
            "states of the own group": ("STATE_TRANSFER", "states_provided"),
            "states requested again": ("STATE_TRANSFER", "requested_again"),
            "states refused or failed": ("STATE_TRANSFER", "transfers_failed"),
@@ -110,7 +110,7 @@ class Coverage:
             case h.MembershipChange():
                 self._member(entry)
             case h.Lost():
-                self.counts["losses told"] += 1
+                self.counts["losses declared"] += 1
             case h.Skipped():
                 self.counts["messages skipped"] += entry.messages
             case h.Remark(_, text):

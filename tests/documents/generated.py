@@ -42,7 +42,7 @@ COMMANDS_HEAD = f"""# Command line
 
 {NOTE}
 
-`jgroups` is `python -m jgroups_py`. Exit code 0: done; 1: a claim failed; 2: wrong use. Commands that report have
+`jgroups` is `python -m jgroups_py`. Exit code 0: done; 1: a check failed; 2: usage error. Commands that report have
 `--json`. How they are used: [operate sites](../how-to/operate-sites.md),
 [find a lost message](../how-to/find-a-lost-message.md), [recording](../blocks/recording.md).
 """

@@ -45,7 +45,7 @@ def words_of(command: str) -> list[str]:
 
 
 def check_jgroups(words: list[str]) -> str:
-    """Why `jgroups WORDS` is wrong use, "" if it is not."""
+    """Why `jgroups WORDS` is a usage error, "" if it is not."""
     if words and words[0] not in SUBCOMMANDS and not words[0].startswith("-"):
         return f"no subcommand {words[0]}"
     if len(words) < 2:

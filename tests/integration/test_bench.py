@@ -1,4 +1,4 @@
-"""`jgroups bench` as people run it: documents, faults, wrong use, and no process left behind by Ctrl-C."""
+"""`jgroups bench` as people run it: documents, faults, usage errors, and no process left behind by Ctrl-C."""
 from __future__ import annotations
 
 import json

@@ -147,7 +147,7 @@ def test_the_demo_s_last_word_is_the_audit_and_a_report_lies_beside_the_copies(s
     *_, report, verdict = auditing.as_lines(found)
     pending = found["totals"]["pending"]           # the made archive ends while its members still send
     assert verdict == ("audit: everything arrived once and in order, the same everywhere; "
-                       f"{pending:,} were sent too lately to be judged")
+                       f"{pending:,} were sent too recently to be judged")
     assert report == f"report: {tmp_path}/report/report.html"
     page = (tmp_path / "report" / "report.html").read_text()
     assert page.count("<svg") >= 4

@@ -24,10 +24,10 @@ class Taker(jg.Receiver):
     """Takes each row once; `on_message` gets every message."""
 
     def __init__(self, on_message):
-        self.once, self.numbers, self.on_message = Deduplicator(), [], on_message
+        self.deduplicator, self.numbers, self.on_message = Deduplicator(), [], on_message
 
     def receive(self, message):
-        if self.once.is_new(message.headers):
+        if self.deduplicator.is_new(message.headers):
             self.numbers.append(int(message.payload))
         self.on_message(message)
 
@@ -97,12 +97,12 @@ def test_a_task_that_is_retried_and_a_query_that_starts_again_send_no_row_twice(
 
     write(spark, made, sites, tmp_path / "checkpoint", fails_once)
     sites.have(expected)
-    retried = {name: taker.once.doubles for name, taker in sites.takers.items()}
+    retried = {name: taker.deduplicator.duplicates for name, taker in sites.takers.items()}
     assert all(retried.values()), "the first attempt had sent something"
     for path in (tmp_path / "checkpoint" / "commits").iterdir():
         path.unlink()                                       # as if the driver had died before the commit
     write(spark, made, sites, tmp_path / "checkpoint", lambda batches: batches)
-    eventually(lambda: all(taker.once.doubles >= retried[name] + len(expected)
+    eventually(lambda: all(taker.deduplicator.duplicates >= retried[name] + len(expected)
                            for name, taker in sites.takers.items()), "all rows again")
     sites.have(expected)
 
@@ -131,4 +131,4 @@ def test_a_sink_s_member_that_is_killed_in_its_task_loses_no_row_and_sends_none_
     sites.takers["A"].on_message = kill
     write(spark, made, sites, tmp_path / "checkpoint", waits_for_its_death)
     sites.have(expected)
-    assert all(taker.once.doubles for taker in sites.takers.values()), "the first attempt had sent something"
+    assert all(taker.deduplicator.duplicates for taker in sites.takers.values()), "the first attempt had sent something"

@@ -38,10 +38,10 @@ class Taker(jg.Receiver):
     """Takes each row of a sink once."""
 
     def __init__(self):
-        self.once, self.numbers = Deduplicator(), []
+        self.deduplicator, self.numbers = Deduplicator(), []
 
     def receive(self, message):
-        if self.once.is_new(message.headers):
+        if self.deduplicator.is_new(message.headers):
             self.numbers.append(int(message.payload))
 
 
@@ -60,7 +60,7 @@ def test_rows_go_into_a_group_once_even_if_their_batch_runs_twice(spark, made, t
         for path in (tmp_path / "checkpoint" / "commits").iterdir():
             path.unlink()                                   # as if the driver had died before the commit
         writer.start().awaitTermination()
-        eventually(lambda: taker.once.doubles >= len(expected))
+        eventually(lambda: taker.deduplicator.duplicates >= len(expected))
         assert sorted(taker.numbers) == expected
 
 

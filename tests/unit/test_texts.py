@@ -71,7 +71,7 @@ def test_members_of_any_name_keep_their_line_and_column():
 
 def test_sites_of_any_name_keep_their_line():
     figures = dict.fromkeys((*site.FIGURES, "draining", "forbidden", "on_hold"), 0)
-    row = {**figures, "status": EVIL, "takes_us_for": EVIL, "members": [EVIL], "origins": [{**figures, "origin": EVIL}]}
+    row = {**figures, "status": EVIL, "status_there": EVIL, "members": [EVIL], "origins": [{**figures, "origin": EVIL}]}
     text = site.as_text({"site": EVIL, "member": EVIL, "relay": EVIL, "held_messages": 0, "held_bytes": 0,
                          "hold_limit_bytes": 1, "sites": {EVIL: row}}, origins=True)
     assert len(text.split("\n")) == 4

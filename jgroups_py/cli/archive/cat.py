@@ -22,7 +22,7 @@ BATCH_ROWS = 1024
 
 
 def show_rows(args: Namespace, recorders: list[RecorderId]) -> int:
-    """Print them."""
+    """Print the rows that the options choose; returns the exit code."""
     rows = rows_by_time(args.directory, recorders, args.begin_ns, args.end_ns, args.kind or KINDS)
     for row in islice(rows, args.limit):
         print(json.dumps(as_json(row)) if args.json else escaped(line(row)))
@@ -41,7 +41,7 @@ def rows_by_time(
 def rows_of(
     directory: Path, recorder: RecorderId, begin_ns: int, end_ns: int | None, kinds: Sequence[str],
 ) -> Iterator[dict[str, Any]]:
-    """The rows of one recorder within a time."""
+    """The rows of one recorder from `begin_ns` until before `end_ns`, of these kinds."""
     for batch in read(directory, recorder, batch_rows=BATCH_ROWS):
         table = pa.Table.from_batches([batch])
         wanted = pc.and_(pc.is_in(table["kind"], pa.array(kinds)), pc.greater_equal(table["wall_ns"], begin_ns))

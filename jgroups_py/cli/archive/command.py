@@ -1,4 +1,4 @@
-"""`jgroups archive`: options, and what is printed."""
+"""`jgroups archive`: its options and its output."""
 from __future__ import annotations
 
 import json
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 VERBS = {
     "ls": "list the recorders of an archive",
-    "verify": "read every byte and check checksums, row numbers and gaps; exit 1 if anything is damaged or missing",
+    "verify": "read all files and check checksums, row numbers and gaps; exit 1 if anything is damaged or missing",
     "cat": "print rows, oldest first",
     "replay": "multicast the recorded multicasts into a group",
 }
@@ -38,22 +38,23 @@ def add_parser(subparsers: Any) -> None:
 
 
 def _arguments(parser: ArgumentParser, verb: str) -> None:
-    parser.add_argument("directory", type=Path, metavar="DIR", help="the archive")
+    parser.add_argument("directory", type=Path, metavar="DIR", help="folder of the archive")
     parser.add_argument("--only", metavar="WHAT=VALUE", action="append", default=[], type=place,
-                        help=f"recorders with this {', '.join(PLACES[:-1])} or {PLACES[-1]} only; may be given again")
-    parser.add_argument("--json", action="store_true", help="a JSON object a line" if verb == "cat" else
+                        help=f"only recorders with this {', '.join(PLACES[:-1])} or {PLACES[-1]}; may be given again")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line" if verb == "cat" else
                         "print one JSON document")
     if verb in ("cat", "replay"):
         parser.add_argument("--from", dest="begin_ns", type=moment, default=0, metavar="T",
-                            help="rows from then on only: 2026-11-21T20:15:00 (UTC), or seconds since 1970")
-        parser.add_argument("--to", dest="end_ns", type=moment, default=None, metavar="T", help="rows before then only")
+                            help="only rows from this time on: 2026-11-21T20:15:00 (UTC), or seconds since 1970")
+        parser.add_argument("--to", dest="end_ns", type=moment, default=None, metavar="T",
+                            help="only rows before this time")
     if verb == "verify":
-        parser.add_argument("--complete", action="store_true", help="a gap that the recorder declared fails too")
-        parser.add_argument("--seal", action="store_true", help="first make Parquet of what crashed recorders left "
-                            "open, cutting torn tails")
+        parser.add_argument("--complete", action="store_true", help="gaps that the recorder declared are errors too")
+        parser.add_argument("--seal", action="store_true", help="first seal the segments that crashed recorders left "
+                            "open, without their torn tails")
     if verb == "cat":
-        parser.add_argument("--kind", action="append", default=[], help="of this kind only; may be given again")
-        parser.add_argument("--limit", type=int, default=None, metavar="N", help="N rows at most")
+        parser.add_argument("--kind", action="append", default=[], help="only rows of this kind; may be given again")
+        parser.add_argument("--limit", type=int, default=None, metavar="N", help="at most N rows")
     if verb == "replay":
         _replay_arguments(parser)
 
@@ -62,8 +63,8 @@ def _replay_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--cluster", required=True, metavar="C", help="the group to multicast into")
     parser.add_argument("--stack", required=True, metavar="S", help="a stack file, or a packaged stack's name")
     parser.add_argument("--name", default="replay", help="logical name of the member that sends (%(default)s)")
-    parser.add_argument("--speed", type=speed, default=1.0, metavar="X", help='"1x" as recorded, "10x", or "max" '
-                        "(default: 1x)")
+    parser.add_argument("--speed", type=speed, default=1.0, metavar="X", help='"1x": as recorded; "10x": ten times as '
+                        'fast; "max": without waiting (default: 1x)')
     add_property_argument(parser)
 
 
@@ -76,7 +77,7 @@ def place(text: str) -> tuple[str, str]:
 
 
 def speed(text: str) -> float:
-    """How many times faster than recorded; 0: as fast as can be.
+    """How many times as fast as recorded; 0: without waiting.
 
     >>> speed("1x"), speed("2.5x"), speed("max")
     (1.0, 2.5, 0.0)
@@ -88,12 +89,12 @@ def speed(text: str) -> float:
     except ValueError:
         found = 0.0
     if found <= 0:
-        raise ArgumentTypeError(f'{text!r} is no speed; write "1x", "2.5x" or "max"')
+        raise ArgumentTypeError(f'{text!r} is not a speed; write "1x", "2.5x" or "max"')
     return found
 
 
 def run(args: Namespace) -> int:
-    """Run the verb; 1 if a claim failed, 2 wrong use."""
+    """Run the verb. Returns 0: done, 1: the archive is damaged or a replay failed, 2: usage error."""
     try:
         return _run(args)
     except (ConfigError, ChannelError) as error:
@@ -106,7 +107,7 @@ def _run(args: Namespace) -> int:
     found = [recorder for recorder in recorders(args.directory)
              if all(getattr(recorder, what) == value for what, value in args.only)]
     if not found:
-        raise ConfigError(f"{args.directory} holds no archive" + (" of these recorders" if args.only else ""))
+        raise ConfigError(f"{args.directory} contains no archive" + (" of these recorders" if args.only else ""))
     if args.verb == "ls":
         return show_list(args, found)
     if args.verb == "verify":
@@ -167,13 +168,13 @@ def check_lines(report: Report) -> list[str]:
     if report.gaps:
         notes.append(f"{report.gaps:,} messages dropped by the recorder")
     if report.cut_bytes:
-        notes.append(f"{report.cut_bytes:,} bytes torn off by a crash")
+        notes.append(f"{report.cut_bytes:,} bytes of unfinished rows, after a crash")
     lines = [f"{name_of(report.recorder):40} {word}: {report.rows:,} rows, {', '.join(notes)}"]
     lines += [f"    {problem}" for problem in report.problems]
     return lines + [f"    rows {first} to {stop} are missing" for first, stop in report.missing]
 
 
 def name_of(recorder: RecorderId) -> str:
-    """A recorder as "cluster: member@site incarnation", the latter's first 8 digits."""
+    """A recorder as "cluster: member@site incarnation"; of the incarnation the first 8 digits."""
     where = f"@{recorder.site}" if recorder.site else ""
     return f"{recorder.cluster}: {recorder.member}{where} {recorder.incarnation[:8]}"

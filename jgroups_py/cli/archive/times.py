@@ -1,4 +1,4 @@
-"""Times of rows: as arguments of the command line, and as text."""
+"""Times of rows: parsed from arguments of the command line, and shown as text."""
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
@@ -20,7 +20,7 @@ def moment(text: str) -> int:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise ArgumentTypeError(f"{text!r} is no time; write 2026-11-21T20:15:00 or seconds since 1970") from None
+        raise ArgumentTypeError(f"{text!r} is not a time; write 2026-11-21T20:15:00 or seconds since 1970") from None
     return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * NS_PER_S)
 
 

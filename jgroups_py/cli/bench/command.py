@@ -1,4 +1,4 @@
-"""`jgroups bench`: options, and what is printed at the end."""
+"""`jgroups bench`: its options and its output."""
 from __future__ import annotations
 
 import json
@@ -21,10 +21,10 @@ PIECE = 64                                  # messages that a sender hands to th
 
 KINDS = {
     "multicast": "messages a second in one group",
-    "request": "requests a second, and how long one takes",
+    "request": "requests a second, and latency of a request",
     "relay": "messages a second from site NYC to site SFO",
-    "membership": "how long a group takes to form, and to notice a crash",
-    "protocol-cost": "what a message costs in each layer, without sockets",
+    "membership": "time that a group takes to form, and to notice a crash",
+    "protocol-cost": "CPU time of a message in each layer, without sockets",
 }
 
 
@@ -41,7 +41,7 @@ def add_parser(subparsers: Any) -> None:
 
 def _arguments(parser: ArgumentParser, kind: str) -> None:
     whole, part = within(1, 10**9), within(0.001, 3600.0)
-    parser.add_argument("--repeat", type=whole, default=5, help="rounds that count (%(default)s)")
+    parser.add_argument("--repeat", type=whole, default=5, help="measured rounds (%(default)s)")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
     if kind != "relay":
@@ -49,14 +49,14 @@ def _arguments(parser: ArgumentParser, kind: str) -> None:
                             "(%(default)s); its ports are chosen free if it has ${mcast_port} or ${bind_port}")
     if kind != "protocol-cost":
         parser.add_argument("--members", type=within(1 if kind == "relay" else 2, 64), default=3,
-                            help="members, of each site (%(default)s)" if kind == "relay" else "members (%(default)s)")
+                            help="members of each site (%(default)s)" if kind == "relay" else "members (%(default)s)")
     if kind != "membership":
         parser.add_argument("--size", type=_size, default=1000, metavar="BYTES",
-                            help="of a message, at least 8 (%(default)s)")
+                            help="size of a message, at least 8 (%(default)s)")
     if kind in ("multicast", "request", "membership"):
         add_property_argument(parser)
     if kind in ("multicast", "request", "relay"):
-        parser.add_argument("--seconds", type=part, default=2.0, help="what a round takes, about (%(default)s)")
+        parser.add_argument("--seconds", type=part, default=2.0, help="approximate length of a round (%(default)s)")
     if kind in ("multicast", "relay"):
         parser.add_argument("--count", type=whole, metavar="N", help="messages of each sender in a round, "
                             "instead of --seconds")
@@ -67,8 +67,7 @@ def _arguments(parser: ArgumentParser, kind: str) -> None:
         parser.add_argument("--senders", choices=("one", "all"), default="one",
                             help="the members that send (%(default)s)")
         parser.add_argument("--slow", type=within(0.0, 1e6), default=0.0, metavar="US",
-                            help="microseconds that the last member takes for each message, so that it is slower than "
-                            "the others (%(default)s)")
+                            help="microseconds by which the last member is slower for each message (%(default)s)")
     if kind == "request":
         parser.add_argument("--requesters", type=within(1, 10_000), default=25, metavar="N",
                             help="requests that each member has under way (%(default)s)")
@@ -78,7 +77,7 @@ def _arguments(parser: ArgumentParser, kind: str) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Measure; 0: done, 1: faults or failed, 2: wrong use."""
+    """Measure. Returns 0: done, 1: messages had faults or the benchmark failed, 2: usage error."""
     def progress(text: str) -> None:
         if not args.quiet:
             complain(*text.split("\n"))
@@ -102,7 +101,7 @@ def run(args: Namespace) -> int:
 
 
 def _parameters(args: Namespace) -> dict[str, Any]:
-    """What was measured, and on what."""
+    """The parameters of the benchmark, with Python's version and the number of CPUs."""
     left_out = ("run", "json", "quiet", "kind", "properties")
     found = {name: value for name, value in vars(args).items() if name not in left_out}
     if getattr(args, "properties", None):

@@ -1,8 +1,9 @@
-"""What a batch costs on its way through a stack, in this process: in all, and layer by layer.
+"""Measures the CPU time of a batch on its way through a stack: in all, and layer by layer.
 
-Two members form a group in the simulator; then one node is given batches of several sizes, and its frames are handed to
-the other. No sockets, no threads: the cost of the layers and the codec. Layers never call each other (law 1), so timing
-the handlers gives each layer's own time; the cost of reading the clock is measured and subtracted.
+Two members form a group in the simulator, in this process; then one node sends batches of several sizes, and its frames
+are passed to the other node. There are no sockets and threads, so this is the cost of the layers and the codec. Layers
+never call each other (law 1), so the time of a layer's handlers is its own time; the cost of reading the clock is
+measured and subtracted.
 """
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from jgroups_py.simulator.world import World, seconds
 from jgroups_py.stack.protocol import Protocol
 
 BATCH_SIZES = (1, 10, 100)                  # messages
-BYTES = 2 << 20                             # in a round: below the credits and the traffic after which STABLE votes
+BYTES = 2 << 20                             # in a round: fewer than the credits, and than what makes STABLE multicast
 MOST_BATCHES = 10_000
 
 Clock = dict[str, int]                      # layer -> ns
@@ -29,9 +30,9 @@ Clock = dict[str, int]                      # layer -> ns
 
 @contextmanager
 def timed_layers(stack: str, clock: Clock) -> Iterator[None]:
-    """Make the layers of nodes that are built inside add their time to `clock`, per layer and direction."""
+    """While the context is open, layers add the time of their handlers to `clock`, by layer and direction."""
     kept: list[tuple[type, str, Any]] = []
-    inside = [False]                                         # a handler that calls another of its layer is one handler
+    inside = [False]                                         # a handler called by another one of its layer is not timed
     for layer in load(stack).build():
         cls = type(layer)
         ways: dict[tuple[type, str], str] = {(cls, "up"): "up", (cls, "receive"): "up", (cls, "down"): "down"}
@@ -78,7 +79,7 @@ def pair(stack: str) -> tuple[World, Node, Node]:
 
 
 def crossing(stack: str, size: int, messages: int, clock: Clock) -> tuple[float, float, dict[str, float]]:
-    """us per batch of `messages` (down, up), and us per layer; `clock` is that of `timed_layers`, or an empty one."""
+    """(us down, us up, us of each layer) for a batch of `messages`. clock: that of `timed_layers`, or an empty one."""
     world, sender, receiver = pair(stack)
     batches = max(1, min(MOST_BATCHES, BYTES // (messages * size)))
     batch = Batch(sender.me, None, (bytes(size),) * messages)
@@ -105,7 +106,7 @@ def crossing(stack: str, size: int, messages: int, clock: Clock) -> tuple[float,
 
 
 def protocol_cost(stack: str, size: int, repeat: int, progress: Callable[[str], None]) -> dict[str, Any]:
-    """The us that a batch of each size takes down and up; for batches of one message also the us of each layer."""
+    """The us of a batch of each size, down and up; for batches of one message also those of each layer."""
     found: dict[str, Any] = {}
     for messages in BATCH_SIZES:
         rounds = [crossing(stack, size, messages, {}) for _ in range(repeat)]

@@ -1,4 +1,4 @@
-"""Figures of a benchmark: every measurement as median, spread and all runs; one document, or a table for people."""
+"""Figures of a benchmark: each measurement with median, minimum, maximum and all runs; as JSON or as a table."""
 from __future__ import annotations
 
 import statistics
@@ -18,7 +18,7 @@ LABELS = {
 
 
 def figure(runs: Sequence[float]) -> Figure:
-    """Median and spread of some runs.
+    """Median, minimum and maximum of some runs, and the runs.
 
     >>> figure([3.0, 1.0, 2.0])
     {'median': 2.0, 'min': 1.0, 'max': 3.0, 'runs': [3.0, 1.0, 2.0]}
@@ -39,7 +39,7 @@ def rounded_sensibly(value: float) -> float:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The value that `share` of the sorted values do not exceed.
+    """The least of the sorted values that a `share` of them does not exceed.
 
     >>> percentile([1, 2, 3, 4], 0.5), percentile([7], 0.99)
     (2, 7)

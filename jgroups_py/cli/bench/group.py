@@ -1,4 +1,4 @@
-"""The processes of a benchmark, and waiting for their events."""
+"""The member processes of a benchmark: they are started, get commands, and their events are awaited."""
 from __future__ import annotations
 
 import queue
@@ -118,6 +118,6 @@ def properties_for(stack: str, members: int, given: dict[str, str]) -> dict[str,
             try:
                 load(stack, {**found, **group})
             except ConfigError:
-                continue                                     # this stack has no such ports
+                continue                                     # the stack file does not use these variables
             found.update(group)
     return found

@@ -1,4 +1,4 @@
-"""How long a group takes to form, and to notice that a member was killed or has left."""
+"""Measures how long a group takes to form, and to notice that a member was killed or has left."""
 from __future__ import annotations
 
 import time
@@ -14,7 +14,7 @@ VIEW_TIMEOUT_S = 60.0
 def membership(
     stack: str, members: int, repeat: int, properties: dict[str, str], progress: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Each round with new processes: all connect at once; then one leaves, one is killed, the coordinator is killed."""
+    """Rounds with new processes: all connect at once; then one leaves, one is killed, the coordinator is killed."""
     rounds = []
     for number in range(repeat):
         found = _round(stack, members, properties_for(stack, members, properties))
@@ -43,7 +43,7 @@ def _round(stack: str, members: int, properties: dict[str, str]) -> dict[str, fl
 
 
 def _until_view(group: BenchGroup, crowd: Sequence[BenchMember], act: Callable[[], object]) -> float:
-    """Seconds from `act` until the last of the crowd has the view of exactly this crowd."""
+    """Seconds from `act` until all members of the crowd have the view of exactly this crowd."""
     names = sorted(member.tag for member in crowd)
     began_ns = time.monotonic_ns()
     act()

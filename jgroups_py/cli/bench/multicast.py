@@ -1,8 +1,8 @@
-"""Multicast throughput, in one group or from one site to another.
+"""Measures multicast throughput, in one group or from one site to another.
 
 Throughput of a round: messages delivered at each member (a sender's own included) over the time from the first send to
-the last delivery at the slowest member. Every receiver checks every number: a message that is lost, doubled or out of
-order is a fault, and the benchmark fails.
+the last delivery at the slowest member. Every receiver checks every number: a message that is lost, duplicated or out
+of order is a fault, and the benchmark fails.
 """
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from jgroups_py.cli.bench.group import START_TIMEOUT_S, BenchError, BenchGroup, 
 from jgroups_py.cli.process_group import free_ports, free_udp_port
 
 FIRST_COUNT = 500                           # messages of the first warm-up round
-WARM_SECONDS = 0.3                          # the warm-up grows until a round takes so long
-LEAST_ROUND_S = 60.0                        # how long a round may take at least before it counts as stuck
-SLOWEST = 20.0                              # and how many times longer than the warm-up promised
+WARM_SECONDS = 0.3                          # warm-up rounds get larger until one takes so long
+LEAST_ROUND_S = 60.0                        # a round that takes longer than this, and SLOWEST times longer than the
+SLOWEST = 20.0                              # warm-up predicts, counts as stuck
 
 
 @attrs.frozen
 class Load:
-    """What is sent. count: messages of each sender in a round, None: as many as take `seconds`."""
+    """The messages of the rounds. size: bytes of a message; piece: messages passed to the channel at once; count:
+    messages of each sender in a round, None: as many as take about `seconds`; repeat: measured rounds."""
 
     size: int
     piece: int
@@ -34,7 +35,7 @@ class Load:
 
 @attrs.frozen
 class Round:
-    """What one round gave."""
+    """The measurements of one round."""
 
     messages: int
     rates: dict[str, float]                                  # site -> messages/s at its slowest member
@@ -44,12 +45,12 @@ class Round:
 
     @property
     def seconds(self) -> float:
-        """How long the slowest site took."""
+        """The time until the slowest site had all messages."""
         return self.messages / min(self.rates.values())
 
 
 class Flood:
-    """Rounds of messages through a group that is connected."""
+    """Sends rounds of messages in a connected group."""
 
     def __init__(self, group: BenchGroup, senders: Sequence[BenchMember], load: Load) -> None:
         self.group = group
@@ -59,7 +60,7 @@ class Flood:
         self.faults: list[str] = []
 
     def run(self, progress: Callable[[str], None]) -> list[Round]:
-        """Warm up, then the rounds that count."""
+        """Warm up; returns the measured rounds."""
         count, seconds = FIRST_COUNT, 0.0
         while seconds < WARM_SECONDS:
             warm = self.round(count, LEAST_ROUND_S)
@@ -78,7 +79,7 @@ class Flood:
         return found
 
     def round(self, count: int, timeout: float) -> Round:
-        """Every sender sends `count` messages; wait until all have come everywhere."""
+        """Every sender sends `count` messages; returns when every member has received all."""
         group, members = self.group, self.group.members
         messages = count * len(self.senders)
         group.command(members, "expect", messages=messages)
@@ -101,7 +102,7 @@ class Flood:
                      max(report["rss_mb"] for report in reports), sum(report["retransmitted"] for report in reports))
 
     def reports(self) -> list[dict[str, Any]]:
-        """What every member counted."""
+        """The counts of every member."""
         self.group.command(self.group.members, "report")
         return self.group.wait("all reports", self.group.members, "report", START_TIMEOUT_S)
 
@@ -110,10 +111,10 @@ class Flood:
         for sender in self.senders:
             got = counted.get(sender.tag, {"count": 0, "next": 0, "duplicates": 0, "out_of_order": 0})
             if (got["count"], got["next"], got["duplicates"], got["out_of_order"]) != (self.sent, self.sent, 0, 0):
-                self.faults.append(f"{member.tag} received of {sender.tag}: {got}, sent were {self.sent}")
+                self.faults.append(f"{member.tag} received from {sender.tag}: {got}; {self.sent} were sent")
 
     def _progress(self) -> str:
-        """Where a round that is stuck stands."""
+        """What each member has received, for the error about a round that is stuck."""
         try:
             reports = self.reports()
         except BenchError as error:
@@ -124,7 +125,7 @@ class Flood:
 
 
 def document(rounds: Sequence[Round], flood: Flood, site: str) -> dict[str, Any]:
-    """The figures, seen from `site`."""
+    """The figures of the rounds, with the rates at `site`."""
     rates = [found.rates[site] for found in rounds]
     sent = flood.sent * len(flood.senders)
     return {
@@ -140,7 +141,8 @@ def multicast(
     stack: str, members: int, senders: str, load: Load, properties: dict[str, str], singly: bool,
     progress: Callable[[str], None], slow_us: float = 0.0,
 ) -> dict[str, Any]:
-    """One group; the first member or all send. slow_us: what the last member takes for each message."""
+    """Measure in one group, in which the first member or all send. slow_us: the time that the last member sleeps for
+    each message."""
     options = {"stack": stack, "properties": properties_for(stack, members, properties), "singly": singly,
                "cluster": "bench"}
     with BenchGroup() as group:
@@ -153,7 +155,8 @@ def multicast(
 
 
 def relay(members: int, load: Load, singly: bool, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Two sites; the last member of the first one sends: figures of the other site's slowest member, and of its own."""
+    """Measure between two sites. The last member of the first site sends; the figures are those of the other site's
+    slowest member, with the rate in the sender's own site."""
     sites, size = ("NYC", "SFO"), 2 * members + 2
     port = free_ports(size)
     bridge = {"bridge_port": str(port), "bridge_port_range": str(size), "bridge_hosts": f"127.0.0.1[{port}]",

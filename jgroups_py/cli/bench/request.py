@@ -1,4 +1,4 @@
-"""Requests and answers of the same size: how many a second, how long one takes."""
+"""Measures requests a second and their latency; answers have the size of the requests."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -19,7 +19,8 @@ def request(
     stack: str, members: int, requesters: int, mode: str, size: int, seconds: float, repeat: int,
     properties: dict[str, str], progress: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Every member asks the others in turn with `requesters` threads or coroutines; mode "one": one thread of one.
+    """Every member sends requests to the others in turn, from `requesters` threads or coroutines; with mode "one" only
+    one thread of one member does.
 
     Raises:
         ConfigError: mode "uvloop", and it is not installed.

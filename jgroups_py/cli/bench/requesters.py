@@ -1,4 +1,4 @@
-"""Requesters: threads or coroutines, each with one request under way at a time, until the time is over."""
+"""Requesters: threads or coroutines that send requests for a given time, each one request after the other."""
 from __future__ import annotations
 
 import asyncio
@@ -14,11 +14,11 @@ from jgroups_py.model.errors import ChannelError
 from jgroups_py.model.units import NS_PER_US, seconds
 
 TIMEOUT_SECONDS = 30.0
-SAMPLES = 4000                              # latencies in a report; evenly taken from all
+SAMPLES = 4000                              # latencies in a report, evenly chosen from all sorted ones
 
 
 class Requesters:
-    """Threads that send requests to the members in turn; `done` gets the figures when the last one has ended."""
+    """Threads that send requests to the members in turn. When the last one has ended, `done` is called with figures."""
 
     def __init__(self, number: int, done: Callable[..., None]) -> None:
         self._done = done
@@ -63,7 +63,7 @@ def of_threads(
     rpc: Rpc, members: Sequence[Address], number: int, size: int, seconds_: float, done: Callable[..., None],
     flags: int = 0,
 ) -> Requesters:
-    """Start `number` threads."""
+    """Start `number` threads that send requests; see Requesters."""
     made = Requesters(number, done)
     for first in range(number):
         threading.Thread(target=made.run, args=(rpc, members, first, bytes(size), seconds_, flags),

@@ -13,7 +13,7 @@ MASTER = "local[2]"
 
 
 def audited(archive: Path, out: Path, show_line: Callable[[str], None]) -> dict[str, Any] | None:
-    """Run all jobs over the archive; the audit's document, None if Spark is not installed."""
+    """Run all jobs over the archive; returns the audit's document, None if Spark is not installed."""
     from jgroups_py.pipeline.optional_dependency import SparkMissingError, require
     try:
         for module in ("pyspark", "pyarrow", "pandas"):
@@ -52,6 +52,6 @@ def as_lines(found: dict[str, Any]) -> list[str]:
 
 
 def exit_code(found: dict[str, Any]) -> int:
-    """0: all is well, 1: faults, 3: no fault, but a record is missing."""
+    """The exit code of the verdict. 0: everything arrived, 1: faults, 3: no fault, but a record is missing."""
     from jgroups_py.pipeline.terminal_summary import exit_code as code_of
     return code_of(found)

@@ -1,4 +1,4 @@
-"""`jgroups demo`: options, and what is printed at the end."""
+"""`jgroups demo`: its options and its output."""
 from __future__ import annotations
 
 import json
@@ -21,8 +21,8 @@ DESCRIPTION = (
     "Two sites replicate: A B C in NYC and D E F in SFO, UDP inside a site, TCP between the sites. C multicasts the "
     "lines of a file, the others send numbered messages, F answers some lines. Meanwhile the coordinators of both "
     "sites are killed, one member leaves, and the first one killed returns. At the end every copy is compared byte for "
-    "byte and every message is accounted for. Exit 1 if one was lost, doubled or out of order, 3 if the audit finds no "
-    "fault but lacks a record.")
+    "byte, and every message is counted. Exit 1 if one was lost, duplicated or out of order, 3 if the audit finds no "
+    "fault, but a record is missing.")
 
 
 RATE = 1000
@@ -30,19 +30,20 @@ RATE = 1000
 
 def add_parser(subparsers: Any) -> None:
     """Add `demo` to the command line."""
-    parser = subparsers.add_parser("demo", help="two sites replicate while their relays die", description=DESCRIPTION)
+    parser = subparsers.add_parser("demo", help="two sites replicate while their relays are killed",
+                                   description=DESCRIPTION)
     parser.add_argument("--input", metavar="FILE", help="the file that is replicated (default: a generated text)")
-    parser.add_argument("--out", metavar="DIR", help="where the copies go (default: a new temporary folder)")
+    parser.add_argument("--out", metavar="DIR", help="folder for the copies (default: a new temporary folder)")
     parser.add_argument("--rate", type=within(1, 100_000), help="lines a second (default 1000; "
                         "with --mqtt messages of each publisher, 2000 at most, default 200)")
     parser.add_argument("--mqtt", action="store_true", help="two sites of two MQTT brokers each, mosquitto's clients, "
                         "and kill -9 of both relays and of a broker; of the other options it has --rate, --out, --json")
     parser.add_argument("--members", type=within(1, 8), default=3, help="members a site (default 3)")
     parser.add_argument("--sites", type=within(2, 5), default=2, help="sites (default 2)")
-    parser.add_argument("--seed", type=int, default=1, help="of the generated text and of the moments of the kills")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the generated text and of the times of the kills")
     parser.add_argument("--no-kill", action="store_true", help="no member is killed, none leaves")
-    parser.add_argument("--archive", metavar="DIR", help="where all members record what they send and deliver "
-                        "(default: archive beside the copies)")
+    parser.add_argument("--archive", metavar="DIR", help="folder in which all members record what they send and "
+                        "deliver (default: archive, beside the copies)")
     parser.add_argument("--no-archive", action="store_true", help="record nothing")
     parser.add_argument("--no-audit", action="store_true", help="no audit on Spark at the end")
     parser.add_argument("--json", action="store_true", help="print one JSON document at the end, nothing else")
@@ -50,9 +51,9 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(args: Namespace) -> int:
-    """Run the demo; 0: all replicated, 1: not, 2: wrong use, 3: no fault found, but the archive is not complete."""
+    """Run the demo. Returns 0: all replicated, 1: not all, 2: usage error, 3: no fault, but a record is missing."""
     if args.mqtt:
-        from jgroups_py.cli.demo import mqtt  # it needs the extra [mqtt]
+        from jgroups_py.cli.demo import mqtt  # needs the extra [mqtt]
         return mqtt.run(args)
     try:
         plan = plan_of(args)

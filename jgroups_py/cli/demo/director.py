@@ -85,7 +85,7 @@ class Director:
         """Start all members; returns once each has the same global view."""
         size = self.plan.members
         firsts = [self.start(LETTERS[at * size], site) for at, site in enumerate(self.sites)]
-        # The first member of a site shall be its coordinator, so it starts alone.
+        # The first member of a site must become its coordinator, so it starts alone.
         self.wait("the first member of each site", START_TIMEOUT_S, lambda: all(member.up for member in firsts))
         for at, site in enumerate(self.sites):
             for letter in LETTERS[at * size + 1:(at + 1) * size]:
@@ -137,7 +137,7 @@ class Director:
         self.wait(f"{number} lines sent", timeout_s, lambda: self.lines_sent >= number)
 
     def send_numbers(self, member: DemoMember) -> None:
-        """Have a member send: the lines, or numbers."""
+        """Let a member begin to send: the sender the lines, any other one numbers."""
         if member.tag == self.sender:
             member.command("lines", path=str(self.input), rate=self.plan.rate)
         else:
@@ -158,7 +158,7 @@ class Director:
         """SIGKILL to a site's relay, unless it is the sender or the answerer, which the demo needs to the end."""
         member = self.group.coordinator(site)
         if member is None or member.tag in (self.sender, self.answerer):
-            return self.show_line(f"no member of {site} can be spared; its coordinator lives")
+            return self.show_line(f"no member of {site} can be spared, so its coordinator is not killed")
         at = self.group.kill(member)
         self.incident("killed", member, at)
         return self.show_line(f"killed {member.name}, coordinator and relay of {site} (SIGKILL)")
@@ -169,7 +169,7 @@ class Director:
         relay = self.group.coordinator(self.sites[0])
         member = relay if relay in spare else next(iter(spare), None)
         if member is None:
-            return self.show_line(f"no member of {self.sites[0]} can be spared; none leaves")
+            return self.show_line(f"no member of {self.sites[0]} can be spared, so none leaves")
         self.incident("left", member, time.time())
         member.command("leave")
         self.wait(f"{member.name} has left", SETTLE_TIMEOUT_S, lambda: member.state == "left")

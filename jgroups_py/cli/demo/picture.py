@@ -40,7 +40,7 @@ class Plain:
         pass
 
     def show(self, director: Director) -> None:
-        """Print the progress, if the last time is long enough ago."""
+        """Print the progress, at most every PLAIN_EVERY_S."""
         if time.monotonic() - self.shown_s >= PLAIN_EVERY_S and any(p.sent for p in director.group.workers):
             self.shown_s = time.monotonic()
             received = {p.tag: p.received.get(director.sender, 0) for p in director.group.up()}

@@ -1,4 +1,4 @@
-"""The demo's archive: its folder, and its completion when the demo ends."""
+"""The demo's archive: its folder, and the sealing of its segments at the end."""
 from __future__ import annotations
 
 from argparse import Namespace
@@ -44,6 +44,6 @@ def sealed(directory: Path) -> dict[str, Any]:
 def as_line(archive: dict[str, Any]) -> str:
     """The figures as a line of text."""
     number = archive["left_open"]
-    sealed = f"; sealed {number} that the killed left open" if number else ""
+    sealed = f"; sealed {number} segments that killed members left open" if number else ""
     return (f"recorded by {archive['recorders']} incarnations: {archive['rows']:,} rows{sealed}; "
             f"jgroups archive ls {archive['directory']}")

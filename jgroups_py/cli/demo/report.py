@@ -9,7 +9,7 @@ from jgroups_py.cli.demo.recording import as_line
 from jgroups_py.cli.demo.tally import DemoTally
 
 JOINING_S = 1.0
-GAP_WINDOW_S = 10.0              # a pause belongs to an incident if it spans it or begins so soon after
+GAP_WINDOW_S = 10.0              # a pause belongs to an incident if it is around it, or begins so soon after
 
 
 def verdict(director: Director) -> dict[str, Any]:
@@ -49,8 +49,8 @@ def rows_of(origin: DemoMember, receivers: list[DemoMember]) -> list[dict[str, A
 def sent_before(origin: DemoMember, late: DemoMember, sent: int) -> int:
     """How many messages of an origin were sent before a late joiner that received none of them was in the group.
 
-    Messages of its first second may have been sent before it was in the group, so they count as before. An origin
-    that is gone sent nothing after the joiner came.
+    Messages of the joiner's first second may have been sent before it was in the group, so they count as before. An
+    origin that is gone sent nothing after the joiner had started.
     """
     return origin.sent_by(late.up_at + JOINING_S) if origin.up else sent
 

@@ -56,7 +56,7 @@ class DeliveryCounter(jg.Receiver):
                 self.answer(message)
 
     def answer(self, message: jg.Message) -> None:
-        """Send a unicast back to the origin, at whichever site."""
+        """Send a unicast back to the origin, which may be at another site."""
         self.worker.channel.send(message.src, b"U|%s|%d|" % (self.worker.tag.encode(), self.answered))
         self.answered += 1
 

@@ -1,4 +1,4 @@
-"""`jgroups pipeline JOB ARCHIVE --out DIR`: options and what is printed. Spark is imported only once a job runs."""
+"""`jgroups pipeline JOB ARCHIVE --out DIR`: its options and its output. Spark is imported only when a job runs."""
 from __future__ import annotations
 
 import json
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jgroups_py.cli.pipeline import farm, made
+from jgroups_py.cli.pipeline import farm, make
 from jgroups_py.cli.pipeline.options import add_common, failed, options, progress
 from jgroups_py.cli.showing import complain, show
 from jgroups_py.model.errors import ConfigError
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ABOUT = {
-    "audit": "sent, delivered, lost, twice, out of order, declared lost per origin and receiver; S5, R3, R4",
+    "audit": "sent, delivered, lost, duplicated, out of order, declared lost per origin and receiver; S5, R3, R4",
     "lag": "replication delay per site: p50, p99, p99.9, max over time, backlog, RPO and RTO, clock offsets",
     "timeline": "views, relays, site status, failovers, and the gap in the deliveries around each",
     "traffic": "messages and bytes per topic, origin, site and window; top talkers; sizes",
-    "all": "the four above, one after the other in one session",
+    "all": "the four jobs above, one after the other in one Spark session",
 }
 
-EXIT_CODES = ("Exit code 0: everything arrived, over complete evidence; 1: a fault was found; 2: wrong use; 3: no "
-              "fault in what is recorded, but a member did not record, or its record lacks a part.")
+EXIT_CODES = ("Exit code 0: everything arrived, and the records are complete; 1: a fault was found; 2: usage error; 3: "
+              "no fault in what is recorded, but a member did not record, or its record lacks a part.")
 
 
 def add_parser(subparsers: Any) -> None:
     """Add `pipeline` to the command line."""
     parser = subparsers.add_parser("pipeline", help="check and analyse archives on Spark", description=(
-        "Jobs on Spark over what the members of groups recorded (see ARCHIVE). Every run leaves Parquet tables, a "
-        "document result.json and one page report.html in --out. Needs pip install 'jgroups_py[spark]'."))
+        "Jobs on Spark over what the members of groups recorded (see ARCHIVE). Every run writes Parquet tables, a "
+        "document result.json and one page report.html to --out. Needs pip install 'jgroups_py[spark]'."))
     jobs = parser.add_subparsers(metavar="JOB", required=True)
     for name, text in ABOUT.items():
         epilog = EXIT_CODES if name in ("audit", "all") else None
@@ -43,19 +43,19 @@ def add_parser(subparsers: Any) -> None:
         job.set_defaults(run=run, job=name)
         _add_stream(job)
     farm.add_parser(jobs)
-    made.add_parser(jobs)
+    make.add_parser(jobs)
 
 
 def _add_stream(parser: ArgumentParser) -> None:
     parser.add_argument("--stream", action="store_true",
-                        help="follow the archive while it grows, until Ctrl-C; the tables are renewed with each batch")
+                        help="follow the archive while it grows, until Ctrl-C; each batch rewrites the tables")
     parser.add_argument("--once", action="store_true",
-                        help="with --stream: take what is there now and end; the next run goes on from there")
-    parser.add_argument("--rate", type=int, metavar="ROWS", help="with --stream: at most so many rows a batch")
+                        help="with --stream: process what is recorded now, then end; the next run continues from there")
+    parser.add_argument("--rate", type=int, metavar="ROWS", help="with --stream: the most rows that one batch takes")
 
 
 def run(args: Namespace) -> int:
-    """Run a job; 0: done, 1: the audit found faults, 2: wrong use, 3: no fault, but the record is not complete."""
+    """Run a job. Returns 0: done, 1: the audit found faults, 2: usage error, 3: no fault, but records are missing."""
     try:
         for module in ("pyspark", "pyarrow", "pandas"):
             require(module)
@@ -84,7 +84,7 @@ def _run(args: Namespace) -> int:
 
 
 def batch(spark: SparkSession, args: Namespace, name: str) -> dict[str, Any]:
-    """One job over the whole archive."""
+    """Run one job over the whole archive; returns the document for machines."""
     from jgroups_py.pipeline import jobs
     from jgroups_py.pipeline.batch import run_batch
     from jgroups_py.pipeline.output import write
@@ -100,7 +100,7 @@ def print_line(line: str) -> None:
 
 
 def print_results(args: Namespace, found: Mapping[str, dict[str, Any]], seconds: float) -> int:
-    """Print the results; the exit code."""
+    """Print the results; returns the exit code."""
     from jgroups_py.pipeline.output import REPORT
     from jgroups_py.pipeline.terminal_summary import as_lines, exit_code
     ok = all(bool(document.get("ok", True)) for document in found.values())

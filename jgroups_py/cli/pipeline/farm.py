@@ -20,20 +20,20 @@ SHOWN_FAILURES = 10
 
 
 def add_parser(jobs: Any) -> None:
-    """Add `sim`."""
+    """Add `pipeline sim` to the command line."""
     text = "run seeds of the simulator on Spark's workers; a run that was stopped is continued"
     parser = jobs.add_parser("sim", help=text, description=text)
     parser.add_argument("--profile", choices=sorted(PROFILES), required=True)
-    parser.add_argument("--seeds", type=seed_range, required=True, metavar="A:B", help="half-open")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the outcomes go, as Parquet")
+    parser.add_argument("--seeds", type=seed_range, required=True, metavar="A:B", help="seeds to run, half-open")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the outcomes, as Parquet")
     parser.add_argument("--master", default="local[*]", help="Spark's master (default: local[*])")
-    parser.add_argument("--piece", type=int, default=20, help="seeds of one task (default: 20)")
+    parser.add_argument("--piece", type=int, default=20, help="seeds of one file of outcomes (default: 20)")
     parser.add_argument("--json", action="store_true", help="print one JSON document at the end, nothing else")
     parser.set_defaults(run=run)
 
 
 def run(args: Namespace) -> int:
-    """Run the seeds; 0: all held, 1: one failed, 2: wrong use."""
+    """Run the seeds. Returns 0: no seed broke a guarantee, 1: one did, 2: usage error."""
     try:
         for module in ("pyspark", "pyarrow", "pandas"):
             require(module)
@@ -66,7 +66,7 @@ def add_up(outcomes: Sequence[Mapping[str, Any]]) -> Sum:
 
 
 def print_results(args: Namespace, outcomes: Sequence[Mapping[str, Any]], seconds: float) -> int:
-    """Print the sum and the failures; the exit code."""
+    """Print the sum and the failures; returns the exit code."""
     total = add_up(outcomes)
     failures = [line for line in outcomes if not line["ok"]]
     if args.json:

@@ -1,4 +1,4 @@
-"""What the subcommands of `jgroups pipeline` have in common."""
+"""Options, errors and progress that the subcommands of `jgroups pipeline` share."""
 from __future__ import annotations
 
 import sys
@@ -16,30 +16,32 @@ from jgroups_py.model.units import parse_duration
 Report = Callable[[int, int], None]
 
 
-def a_duration(text: str) -> int:
-    """Nanoseconds."""
+def positive_duration(text: str) -> int:
+    """A time like "10s", in nanoseconds; for argparse."""
     try:
         found = parse_duration(text)
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from None
     if found <= 0:
-        raise ArgumentTypeError(f"{text!r} is not longer than nothing")
+        raise ArgumentTypeError(f"{text!r} is not a time above 0")
     return found
 
 
 def add_common(parser: ArgumentParser) -> None:
-    """Options of every job."""
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where tables and report go")
+    """Add the options of every job."""
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for tables and report")
     parser.add_argument("--master", default="local[*]", help="Spark's master, as spark://host:7077 (default: local[*])")
-    parser.add_argument("--window", type=a_duration, metavar="TIME",
-                        help="of figures over time, as 10s (default: by the archive's length; streaming: 10s)")
-    parser.add_argument("--settle", type=a_duration, metavar="TIME", default=1_000_000_000,
-                        help="what was sent so shortly before the open end of a record is pending (default: 1s)")
+    parser.add_argument("--window", type=positive_duration, metavar="TIME",
+                        help="length of a window in figures over time, as 10s (default: by the archive's length; "
+                             "streaming: 10s)")
+    parser.add_argument("--settle", type=positive_duration, metavar="TIME", default=1_000_000_000,
+                        help="messages sent within this time before the open end of a record count as pending, not as "
+                             "lost (default: 1s)")
     parser.add_argument("--json", action="store_true", help="print one JSON document at the end, nothing else")
 
 
 def options(args: Namespace, window_ns: int | None) -> Any:
-    """The job's options; window_ns: what --window is by default."""
+    """The job's options. window_ns: the length of a window if --window is not given; None: that of JobOptions."""
     from jgroups_py.pipeline.job import JobOptions
     chosen = JobOptions(settle_ns=args.settle)
     return JobOptions(settle_ns=args.settle, window_ns=args.window or window_ns or chosen.window_ns)

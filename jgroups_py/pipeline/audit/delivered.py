@@ -1,4 +1,4 @@
-"""One receiver's deliveries of one origin: what came, twice, too late, and in which view."""
+"""One receiver's deliveries of one origin: which numbers, which of them twice or out of order, and in which view."""
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -11,16 +11,16 @@ from jgroups_py.windows.ranges import Range, Ranges
 
 @attrs.define(eq=False)
 class Delivered:
-    """Made by `deliveries`."""
+    """What one receiver delivered of one numbering. Numbers in ranges; with each fault the span that shows it."""
 
     seen: Ranges = attrs.Factory(Ranges)
     skipped: Ranges = attrs.Factory(Ranges)                    # arrived, but not passed to the application
     by_view: dict[str, Ranges] = attrs.Factory(dict)
     twice: list[tuple[Range, Span]] = attrs.Factory(list)
-    late: list[tuple[Range, Span]] = attrs.Factory(list)       # came behind a higher number
+    late: list[tuple[Range, Span]] = attrs.Factory(list)       # delivered after a higher number
 
     def first(self) -> int:
-        """The lowest number that came; 0: none did."""
+        """The lowest number that was delivered; 0: none was."""
         return next(iter(self.seen), (0, 0))[0]
 
 

@@ -1,7 +1,7 @@
 """The audit's verdict over folded spans: a line for every pair of origin and receiver, one for every fault.
 
-Everything here is a function of the spans; it runs in one Python worker of Spark in batch and in the driver while
-streaming, on the same small table.
+Everything here is a function of the spans, which are a small table. In batch it runs in one Python worker of Spark,
+while streaming in the driver.
 """
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SETTLE_NS = NS_PER_S
 UNRELIABLE = "unreliable"
 COUNTS = ("sent", "delivered", "lost", "duplicated", "out_of_order", "declared_lost", "skipped", "pending",
           "unrecorded", "not_sent", "other_set")
-"""Of each pair. sent: what the receiver was to get; sent = delivered + lost + declared_lost + skipped + pending +
-unrecorded. skipped: came to the member, but FLOW spared its slow application, which got their number; unrecorded: what
-the receiver's recorder itself had to drop. not_sent: delivered, but the origin's record does not have it. other_set:
-differs from its neighbours' set between the same views (S5)."""
+"""Messages of each pair. sent: those due to the receiver; sent = delivered + lost + declared_lost + skipped + pending +
+unrecorded. skipped: they reached the member, but FLOW dropped them for its slow application, which got only their
+number; unrecorded: the receiver's recorder dropped them. not_sent: delivered, but absent from the complete record of
+the origin. other_set: the other members that went through the same two views delivered them, this one did not (S5)."""
 CLEAN, INCOMPLETE, FAULTY = "clean", "incomplete", "faulty"
 FAULTS = ("lost", "duplicated", "out_of_order", "not_sent", "other_set")
 
@@ -41,7 +41,8 @@ FINDINGS = pa.schema([
 
 @attrs.frozen
 class Finding:
-    """A range of messages with a finding about it. wall_ns: of the record that shows it, 0 if none does."""
+    """A range of messages and what happened to it (one of COUNTS). wall_ns: time of the row that shows it, 0: no row
+    does."""
 
     what: str
     guarantee: str
@@ -52,7 +53,7 @@ class Finding:
 
 
 def judge(spans: Any, settle_ns: int = SETTLE_NS) -> tuple[Any, Any]:
-    """PAIRS and FINDINGS of a table of folded spans."""
+    """(PAIRS, FINDINGS) of a table of folded spans."""
     found = spans_of(spans)
     world = world_of(found)
     pairs: list[dict[str, Any]] = []
@@ -76,7 +77,7 @@ def judge(spans: Any, settle_ns: int = SETTLE_NS) -> tuple[Any, Any]:
 
 
 def traffics(spans: Iterable[Span], world: AuditedSystem) -> list[Traffic]:
-    """The messages of each numbering."""
+    """One Traffic for each numbering, in order of their keys."""
     found: dict[Stream, Traffic] = {}
     by_receiver: dict[tuple[Stream, str], list[Span]] = {}
     for span in spans:
@@ -95,7 +96,7 @@ def traffics(spans: Iterable[Span], world: AuditedSystem) -> list[Traffic]:
 
 
 def receivers(traffic: Traffic, world: AuditedSystem) -> Iterator[AuditedRecorder]:
-    """The recorder whose record is compared."""
+    """The recorders to which messages of this numbering were due: those that delivered some, and its destinations."""
     origin = world.recorders.get(traffic.origin)
     for recorder in world.recorders.values():
         if recorder.incarnation in traffic.received:
@@ -106,7 +107,7 @@ def receivers(traffic: Traffic, world: AuditedSystem) -> Iterator[AuditedRecorde
             if recorder.incarnation == traffic.dest:
                 yield recorder
         elif recorder is not origin and (traffic.stream == "all" or recorder.site == traffic.origin_site):
-            yield recorder                                  # an origin may discard what it sent itself
+            yield recorder                                  # not the origin, which may discard its own messages
 
 
 def compare(traffic: Traffic, receiver: AuditedRecorder, world: AuditedSystem, due: Owed) -> Iterator[Finding]:
@@ -132,18 +133,18 @@ def compare(traffic: Traffic, receiver: AuditedRecorder, world: AuditedSystem, d
 
 
 def forgotten(traffic: Traffic, receiver: AuditedRecorder, missing: Ranges) -> Ranges:
-    """What of `missing` no member of the group kept any more (rows `forgotten`).
+    """The part of `missing` that no member of the group kept any longer (rows `forgotten`).
 
-    Such a row stands where NAKACK went on without some of its numbers, each at most one message. So what is missing
-    behind the origin's last delivery before that row is covered by it, as many messages as it has numbers. It does not
-    name the origin's streams: it covers as many in each.
+    NAKACK records such a row when it continues without some numbers of an origin, each of which is at most one message.
+    So the row explains missing messages behind the origin's last delivery before it, at most as many as it has numbers.
+    It does not name a stream of the origin, so it explains that many in each.
     """
     found = Ranges()
     if traffic.dest:
         return found
-    mine = [span for span in traffic.delivered if span.incarnation == receiver.incarnation]
+    own = [span for span in traffic.delivered if span.incarnation == receiver.incarnation]
     for row, count in receiver.forgotten.get(traffic.origin, ()):
-        before = max((span.stop for span in mine if span.row < row), default=0)
+        before = max((span.stop for span in own if span.row < row), default=0)
         for first, stop in without(missing, found):
             first, left = max(first, before), count
             stop = min(stop, first + left)
@@ -161,10 +162,10 @@ def _declared_at_origin(traffic: Traffic, receiver: AuditedRecorder, world: Audi
 
 
 def unproven(traffic: Traffic, got: Delivered, world: AuditedSystem) -> Ranges:
-    """What was delivered but is not in the complete record of its origin."""
+    """The messages that were delivered, but are absent from the complete record of their origin."""
     origin = world.recorders.get(traffic.origin)
     if origin is None or not origin.stopped:
-        return Ranges()                                     # not recorded, or the end of its record is missing
+        return Ranges()                                     # the origin has no record, or one without its end
     sent = Ranges((span.first, span.stop) for span in traffic.sent)
     return without(got.seen, sent, origin.not_recorded(traffic.key, "sent"))
 
@@ -172,12 +173,12 @@ def unproven(traffic: Traffic, got: Delivered, world: AuditedSystem) -> Ranges:
 def other_sets(
     traffic: Traffic, receiver: AuditedRecorder, sets: dict[tuple[str, str, str, str], Ranges],
 ) -> Iterator[Finding]:
-    """Where the receiver's set of a view is not that of the others that completed the view with the same successor."""
+    """Messages of a view that others which went to the same next view delivered in it, and the receiver did not."""
     if traffic.stream == UNRELIABLE or traffic.dest:
         return
     by_view = traffic.received.get(receiver.incarnation, Delivered()).by_view
     if not by_view and receiver.incarnation == traffic.origin:
-        return                                              # it discards its own
+        return                                              # a member that discards its own messages
     for view, successor in receiver.changes:
         expected = sets[receiver.cluster, receiver.site, view, successor]
         missing = without(expected, by_view.get(view, Ranges()), receiver.not_recorded(traffic.key, "delivered"))
@@ -186,7 +187,7 @@ def other_sets(
 
 
 def common(these: Ranges, those: Ranges) -> Ranges:
-    """The numbers in both."""
+    """The numbers that are in both."""
     return Ranges(part for first, stop in these for part in those.overlap(first, stop))
 
 
@@ -216,17 +217,17 @@ def _as_line(names: dict[str, str], line: Finding) -> dict[str, Any]:
 
 
 def totals(pairs: Any) -> dict[str, int]:
-    """The sum of all pairs."""
+    """COUNTS, summed over all pairs."""
     return {name: int(pa.compute.sum(pairs.column(name)).as_py() or 0) for name in COUNTS}
 
 
 def is_clean(sums: dict[str, int]) -> bool:
-    """Whether no message was lost undeclared, duplicated, out of order, never sent, or in another view's set."""
+    """Whether there is none of FAULTS."""
     return not any(sums[name] for name in FAULTS)
 
 
 def verdict(sums: dict[str, int], missing: bool) -> str:
-    """CLEAN, INCOMPLETE (no fault in what is recorded, but not all is) or FAULTY. missing: see audit.missing.
+    """CLEAN, INCOMPLETE (no fault in what is recorded, but records are missing) or FAULTY.
 
     >>> verdict(dict.fromkeys(COUNTS, 0), missing=True), verdict({**dict.fromkeys(COUNTS, 0), "lost": 1}, missing=True)
     ('incomplete', 'faulty')

@@ -1,12 +1,12 @@
-"""Records that are missing in an archive: of members that others mention, and of a part of a member's life.
+"""Records that an archive lacks: those of members that other records mention, and parts of a member's record.
 
-A verdict that everything arrived is worth something only if every member recorded, from its start to its end. So each
-member mentioned (in views, as origin of what others delivered, as destination) is compared with those that recorded,
-and each record with the others' records of its member. A crash is no missing record: the record ends where the member
-did. It is one if others prove that the member ran on: they delivered what it sent later, it was in their later views,
-or they continued to deliver for long while it was in their view.
+The verdict that everything arrived needs the record of every member, from its start to its end. So the members that
+records mention (in views, as origin of a message, as destination) are compared with those that recorded, and each
+record with what the other records contain about its member. A record that ends without `stop` is that of a crash, and
+complete, unless others prove that the member ran on: they delivered messages that it sent later, it was in their later
+views, or they continued to deliver for long while it was in their view.
 
-Times are compared by the clock of one witness at a time: hosts need not agree.
+Times are compared by the clock of one witness at a time, as the clocks of hosts may differ.
 """
 from __future__ import annotations
 
@@ -35,22 +35,23 @@ MISSING = pa.schema([
     pa.field("what", pa.string()),                 # one of the five words above
     *(pa.field(name, pa.string()) for name in ("cluster", "site", "member", "incarnation")),
     pa.field("named_by", pa.string()),             # tags of the recorders that show it, ", " between them
-    pa.field("views", pa.int64()),                 # views that name it and that it has not recorded
-    pa.field("messages", pa.int64()),              # of its messages that others delivered and it has not recorded; ...
-    pa.field("text", pa.string())])                # dropped: rows. text: the same in words, and what it means
-MEANS = {
+    pa.field("views", pa.int64()),                 # views that name the member and that it has not recorded
+    pa.field("messages", pa.int64()),              # its messages that others delivered and it has not recorded;
+                                                   # dropped: rows that its recorder dropped
+    pa.field("text", pa.string())])                # the same in words, with its consequence
+CONSEQUENCES = {
     NOT_RECORDED: "what it delivered cannot be judged; of what it sent only that the others have the same",
     SITE_NOT_RECORDED: "whether anything arrived there cannot be judged",
     BEGINS_LATE: "what it sent and delivered before cannot be judged",
     ENDS_EARLY: "what it sent and delivered after that cannot be judged",
     DROPPED: "whether these arrived there cannot be judged",
 }
-"""What cannot be judged because of it."""
+"""What cannot be judged without the missing record."""
 
 
 @attrs.define(eq=False)
 class Mention:
-    """A member, or (incarnation "") a site, that occurs in records."""
+    """A member, or a site (then incarnation is ""), that records mention."""
 
     cluster: str
     site: str
@@ -62,7 +63,7 @@ class Mention:
 
 
 def missing(spans: Any, settle_ns: int = SETTLE_NS) -> Any:
-    """MISSING of a table of folded spans. settle_ns: what a crash may tear off a record, by time."""
+    """MISSING of a table of folded spans. settle_ns: how much of the end of a record a crash may lose."""
     found = spans_of(spans)
     world = world_of(found)
     mentions = mentioned(found, world)
@@ -90,7 +91,7 @@ class Line:
 # --- mentions -------------------------------------------------------------------------------------------------------
 
 def mentioned(spans: Iterable[Span], world: AuditedSystem) -> dict[tuple[str, str, str], Mention]:
-    """(cluster, site, "") and (cluster, "", incarnation) -> how the site, the member is mentioned."""
+    """(cluster, site, "") -> the mentions of a site; (cluster, "", incarnation) -> those of a member."""
     found: dict[tuple[str, str, str], Mention] = {}
 
     def mention(span: Span, site: str, incarnation: str, name: str = "") -> Mention:
@@ -119,7 +120,7 @@ def mentioned(spans: Iterable[Span], world: AuditedSystem) -> dict[tuple[str, st
 
 
 def members_of(span: Span) -> list[str]:
-    """The incarnations in a view; of other facts none."""
+    """The incarnations in a view; none for another fact."""
     return [address for address, _ in json.loads(span.detail).get("members", ())] if span.kind == VIEW else []
 
 
@@ -145,7 +146,7 @@ def named(span: Span) -> Iterator[tuple[str, str, str]]:
 
 
 def unrecorded(mentions: dict[tuple[str, str, str], Mention], world: AuditedSystem) -> Iterator[Line]:
-    """Members that are mentioned and have no record, and sites of which no member has."""
+    """Members that are mentioned and have no record, and sites without any record or mentioned member."""
     sites = {(each.cluster, each.site) for each in world.recorders.values()}
     members = {(one.cluster, one.site) for one in mentions.values() if one.incarnation}
     for one in mentions.values():
@@ -163,7 +164,7 @@ def _line(what: str, one: Mention, world: AuditedSystem, begin: str, messages: i
     seen += [f"{count:,} message{'s' * (count > 1)}"] if count else []
     where = f" ({' and '.join(seen) or 'named'} at {', '.join(tags)})"
     return Line(what, one.cluster, one.site, one.member, one.incarnation, ", ".join(tags), len(one.views), count,
-                f"{begin}{where}: {MEANS[what]}")
+                f"{begin}{where}: {CONSEQUENCES[what]}")
 
 
 def tag_of(recorder: AuditedRecorder) -> str:
@@ -177,37 +178,38 @@ def tag_of(recorder: AuditedRecorder) -> str:
 
 # --- records --------------------------------------------------------------------------------------------------------
 
-def _of(
+def _line_of_record(
     what: str, recorder: AuditedRecorder, text: str, by: Iterable[str] = (), views: int = 0, messages: int = 0,
 ) -> Line:
     return Line(what, recorder.cluster, recorder.site, recorder.tag, recorder.incarnation, ", ".join(sorted(by)), views,
-                messages, f"{text}: {MEANS[what]}")
+                messages, f"{text}: {CONSEQUENCES[what]}")
 
 
 def late_beginnings(spans: Iterable[Span], world: AuditedSystem) -> Iterator[Line]:
-    """Records whose first rows are not there: retention, or an operator, removed them."""
+    """Records without their first rows: retention, or an operator, removed them."""
     first: dict[str, int] = {}
     for span in spans:
         first[span.incarnation] = min(span.row, first.get(span.incarnation, span.row))
     for incarnation, row in first.items():
         if row:
-            yield _of(BEGINS_LATE, world.recorders[incarnation], f"its record begins at row {row:,}")
+            yield _line_of_record(BEGINS_LATE, world.recorders[incarnation], f"its record begins at row {row:,}")
 
 
 def dropped(spans: Iterable[Span], world: AuditedSystem) -> Iterator[Line]:
-    """Recorders that had to drop rows."""
+    """Recorders that dropped rows."""
     rows: dict[str, int] = {}
     for span in spans:
         if span.kind == GAP:
             rows[span.incarnation] = rows.get(span.incarnation, 0) + span.stop - span.first
     for incarnation, count in rows.items():
-        yield _of(DROPPED, world.recorders[incarnation], f"its recorder dropped {count:,} messages", messages=count)
+        yield _line_of_record(DROPPED, world.recorders[incarnation], f"its recorder dropped {count:,} messages",
+                              messages=count)
 
 
 def early_ends(
     spans: Iterable[Span], world: AuditedSystem, mentions: dict[tuple[str, str, str], Mention], settle_ns: int,
 ) -> Iterator[Line]:
-    """Records without a proper end whose members ran on."""
+    """Records without `stop` whose members provably ran on."""
     open_ended = [each for each in world.recorders.values() if not each.stopped]
     if not open_ended:
         return
@@ -235,15 +237,15 @@ def early_ends(
             why = ([f"{numbers:,} messages of it came later"] if numbers else []) + (
                 [f"it was in {new} later view{'s' * (new > 1)}"] if new else []) or [
                 f"they went on for {max(on.values()) / NS_PER_S:.1f} s with it in their view"]
-            yield _of(ENDS_EARLY, recorder, f"its record ends before it did ({' and '.join(why)}, at "
-                      f"{', '.join(sorted(by))})", by, new, numbers)
+            yield _line_of_record(ENDS_EARLY, recorder, f"its record ends before it did ({' and '.join(why)}, at "
+                                  f"{', '.join(sorted(by))})", by, new, numbers)
 
 
 @attrs.frozen(eq=False)
 class RecordedLife:
-    """A recorder without a proper end, beside what others recorded.
+    """A member whose record has no `stop`, and what the others recorded.
 
-    by_key: (recorder, numbering) -> its spans. views: recorder -> its views.
+    by_key: (recorder, numbering) -> its spans. views: recorder -> its views. A witness is another recorder.
     """
 
     recorder: AuditedRecorder
@@ -251,12 +253,15 @@ class RecordedLife:
     views: dict[str, list[Span]]
 
     def sent_later(self, witness: AuditedRecorder, settle_ns: int) -> int:
-        """How many numbers behind its record's last ones a witness delivered, over more than the time to settle."""
-        found, me = 0, self.recorder.incarnation
+        """How many messages of this member from behind the end of its record a witness delivered.
+
+        Only if their deliveries go on for more than `settle_ns`: the last rows may be lost in a crash.
+        """
+        found, member = 0, self.recorder.incarnation
         for (incarnation, key), got in self.by_key.items():
-            if incarnation != witness.incarnation or key[0] != me:
+            if incarnation != witness.incarnation or key[0] != member:
                 continue
-            stop = max((span.stop for span in self.by_key.get((me, key), ())), default=0)
+            stop = max((span.stop for span in self.by_key.get((member, key), ())), default=0)
             behind = [span for span in got if span.stop > stop]
             if behind:
                 since_ns = max((time_of(span, stop - 1) for span in got if span.first < stop), default=0)
@@ -266,31 +271,32 @@ class RecordedLife:
         return found
 
     def later_views(self, witness: AuditedRecorder, settle_ns: int) -> list[str]:
-        """Views with it that a witness had for a while after the last view in its own record."""
+        """Views with this member that are later than the last one in its record, and that a witness had for more than
+        `settle_ns`."""
         spans = self.views_of(witness)
         ends = [*(span.wall_ns for span in spans[1:]), witness.end_ns]
         known = {span.view_id: None for span in self.views.get(self.recorder.incarnation, ())}
         last = max(known, default="")
         return [span.view_id for span, end_ns in zip(spans, ends, strict=True)
-                if self.has(span) and span.view_id not in known and span.view_id > last
+                if self.is_in(span) and span.view_id not in known and span.view_id > last
                 and end_ns - span.wall_ns > settle_ns]
 
     def noticed(self, witness: AuditedRecorder) -> bool:
-        """Whether a witness recorded that it left: it was in a view of it, and not in the last one."""
+        """Whether a witness recorded that this member left: the witness had it in a view, and not in its last one."""
         spans = self.views_of(witness)
-        return bool(spans) and not self.has(spans[-1]) and any(map(self.has, spans))
+        return bool(spans) and not self.is_in(spans[-1]) and any(map(self.is_in, spans))
 
     def went_on(self, witness: AuditedRecorder, limit_ns: int) -> int:
-        """For how long (ns) a witness with it in its view went on delivering multicasts after its record's end; 0: not
-        longer than the limit."""
+        """How long (ns) a witness, with this member in its view, went on delivering multicasts after the end of this
+        record; 0: not longer than the limit."""
         seen_ns = 0
-        for (incarnation, key), mine in self.by_key.items():
+        for (incarnation, key), own in self.by_key.items():
             if incarnation == self.recorder.incarnation:
-                stop = max(span.stop for span in mine)
+                stop = max(span.stop for span in own)
                 seen_ns = max([seen_ns, *(time_of(span, stop - 1) for span in
                                           self.by_key.get((witness.incarnation, key), ()) if span.first < stop)])
         spans = self.views_of(witness)
-        last = max((at for at, span in enumerate(spans) if self.has(span)), default=-1)
+        last = max((at for at, span in enumerate(spans) if self.is_in(span)), default=-1)
         if not seen_ns or last < 0:
             return 0
         until_ns = spans[last + 1].wall_ns if last + 1 < len(spans) else None
@@ -305,13 +311,13 @@ class RecordedLife:
         """The views of a witness, in order."""
         return sorted(self.views.get(witness.incarnation, ()), key=attrgetter("row"))
 
-    def has(self, view: Span) -> bool:
-        """Whether a view names it."""
+    def is_in(self, view: Span) -> bool:
+        """Whether this member is in a view."""
         return self.recorder.incarnation in members_of(view)
 
 
 def time_of(span: Span, number: int) -> int:
-    """When (ns, by its recorder's clock) a span was at a number; in between its messages count as even."""
+    """When (ns, clock of the recorder) a number of a span was recorded, if the span's messages were even in time."""
     count = span.stop - span.first
     share = min(1.0, max(0.0, (number - span.first) / (count - 1))) if count > 1 else 1.0
     return span.wall_ns + int(share * (span.wall_last_ns - span.wall_ns))

@@ -3,13 +3,13 @@
 Of one numbering of an origin these are due to a receiver:
  (a) what another member of its site delivered in a view that both completed with the same successor (S5);
  (b) what lies between the lowest and the highest number that it delivered (no holes: F, R4);
- (c) what was sent before its lowest one while it was there already: in a view of its own at the same site, or, from
+ (c) what was sent before its lowest one while it was a member already: in a view of its own at the same site, or, from
      another site, after its first contact with that site;
  (d) if it stayed to the end of its site's traffic: what was sent behind its highest one. At the open end of a record
      that still grows, what was sent within the last `settle_ns` is pending, not lost.
-Not due is what a state that it fetched from another site contains already, and messages of topics to which no member of
-its site subscribes. "Sent" means: recorded by the origin, if it did not crash; of one that crashed, what a survivor of
-its site delivered (R3 promises no more).
+Not due are messages that a state contains which the receiver fetched from another site, and messages of topics to which
+no member of its site subscribes. "Sent" means: recorded by the origin, if it did not crash; of an origin that crashed,
+what a survivor of its site delivered (R3 promises no more).
 """
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from jgroups_py.windows.ranges import Range, Ranges
 
 @attrs.define(eq=False)
 class Traffic:
-    """One numbering of one origin: its senders, and what was delivered. received: incarnation -> its deliveries."""
+    """One numbering of one origin: what the origin recorded as sent, what all recorders did as delivered. received:
+    incarnation -> its deliveries."""
 
     origin: str
     origin_site: str
@@ -37,7 +38,7 @@ class Traffic:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """As in Span."""
+        """As Span.key."""
         return (self.origin, self.stream, self.dest)
 
 
@@ -50,7 +51,7 @@ class Owed:
 
 
 def united(ranges: Iterable[Ranges]) -> Ranges:
-    """All numbers of all of them."""
+    """The numbers that are in any of them."""
     return Ranges(each for found in ranges for each in found)
 
 
@@ -64,7 +65,7 @@ def without(ranges: Ranges, *others: Ranges) -> Ranges:
 
 
 def sets_of_views(traffic: Traffic, world: AuditedSystem) -> dict[tuple[str, str, str, str], Ranges]:
-    """(cluster, site, view, next view) -> all that was delivered in the view by those that completed it so."""
+    """(cluster, site, view, next view) -> all that members which went from view to next view delivered in the view."""
     found: dict[tuple[str, str, str, str], Ranges] = {}
     for receiver in world.recorders.values():
         by_view = traffic.received[receiver.incarnation].by_view if receiver.incarnation in traffic.received else {}
@@ -76,10 +77,10 @@ def sets_of_views(traffic: Traffic, world: AuditedSystem) -> dict[tuple[str, str
 
 
 def evidence(traffic: Traffic, world: AuditedSystem, settle_ns: int) -> list[Span]:
-    """Spans that prove what was sent and must arrive."""
+    """Spans that prove which messages were sent and must arrive."""
     origin = world.recorders.get(traffic.origin)
     if origin is None:
-        return traffic.delivered                            # it has no record: what any member delivered was sent
+        return traffic.delivered                            # the origin has no record: what was delivered was sent
     if origin.stopped or world.stayed(origin, settle_ns):
         return traffic.sent
     survivors = {each.incarnation for each in world.peers(origin) if each.end_ns > origin.end_ns}
@@ -99,12 +100,12 @@ def owed(
     lowest, highest = got.first(), got.seen.stop
     due.add(lowest, highest)                                                                   # (b)
     for span in proofs:                                                                        # (c)
-        first, stop = _there(traffic, receiver, span, settle_ns)
+        first, stop = _since_joined(traffic, receiver, span, settle_ns)
         due.add(first, min(stop, lowest))
     if world.stayed(receiver, settle_ns):                                                      # (d)
         latest_ns = receiver.end_ns - (0 if receiver.stopped else settle_ns)
         for span in proofs:
-            first, stop = _there(traffic, receiver, span, settle_ns) if not highest else (span.first, span.stop)
+            first, stop = (span.first, span.stop) if highest else _since_joined(traffic, receiver, span, settle_ns)
             if receiver.site == traffic.origin_site and span.view_id not in receiver.views:
                 continue
             settled = split_at(span, latest_ns)
@@ -114,8 +115,8 @@ def owed(
     return Owed(without(due, covered), without(pending, due, covered))
 
 
-def _there(traffic: Traffic, receiver: AuditedRecorder, span: Span, settle_ns: int) -> Range:
-    """What of a span was sent while the receiver took part in the group."""
+def _since_joined(traffic: Traffic, receiver: AuditedRecorder, span: Span, settle_ns: int) -> Range:
+    """The part of a span that was sent while the receiver took part in the group; empty ranges are at its end."""
     if receiver.site == traffic.origin_site:
         return (span.first, span.stop) if span.view_id in receiver.views else (span.stop, span.stop)
     contact_ns = receiver.contact_ns.get(traffic.origin_site)
@@ -123,7 +124,7 @@ def _there(traffic: Traffic, receiver: AuditedRecorder, span: Span, settle_ns: i
 
 
 def split_at(span: Span, wall_ns: int) -> int:
-    """The first number of a span sent after this time; in between its messages count as sent evenly."""
+    """The first number of a span that was sent after this time, if those of the span were even in time."""
     if span.wall_last_ns <= wall_ns:
         return span.stop
     if span.wall_ns > wall_ns:

@@ -1,6 +1,6 @@
-"""The facts that recorders have about themselves: their sites, views, ends, losses declared and rows not recorded.
+"""The facts that each recorder recorded: its site, its views, its end, losses declared to it, rows that it dropped.
 
-Made of folded spans (seqno_ranges.py). A recorder is one incarnation of a member, as receivers and origins are.
+Made from folded spans (seqno_ranges.py). A recorder is one incarnation of a member, as receivers and origins are.
 """
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from jgroups_py.pipeline.seqno_ranges import MESSAGES
 from jgroups_py.windows.ranges import Ranges
 
 Stream = tuple[str, str, str]
-"""What a seqno counts in: (origin's incarnation, stream, destination's incarnation or "")."""
+"""A numbering, in which an origin counts its messages: (origin's incarnation, stream, destination's or "")."""
 
 
 @attrs.frozen
 class Span:
-    """One line of spans.SPANS, as an object; null is ""."""
+    """One line of seqno_ranges.SPANS, as an object; null is ""."""
 
     cluster: str
     site: str
@@ -53,59 +53,60 @@ class Span:
 
 @attrs.define(eq=False)
 class AuditedRecorder:
-    """One incarnation of a member and what it recorded of itself."""
+    """One incarnation of a member, and the facts in its record."""
 
     cluster: str
     site: str
     member: str
     incarnation: str
     views: list[str] = attrs.Factory(list)                 # in the order in which it installed them
-    tag: str = ""                                          # its name, of the second incarnation "A#2"
+    tag: str = ""                                          # its name; that of the second incarnation is "A#2"
     begin_ns: int = 0
-    stopped: bool = False                                  # it ended in good order
-    end_ns: int = 0                                        # of its last row
-    declared: dict[Stream, Ranges] = attrs.Factory(dict)   # losses declared to it
-    elsewhere: dict[tuple[Stream, str], Ranges] = attrs.Factory(dict)      # ... for another site
-    unrecorded: dict[tuple[Stream, str], Ranges] = attrs.Factory(dict)     # dropped by the recorder; "sent"...
-    covered: dict[Stream, Ranges] = attrs.Factory(dict)    # not to be delivered: inside a state that it took, or
-    #                                                        of topics to which its site does not subscribe
-    contact_ns: dict[str, int] = attrs.Factory(dict)       # site -> its first contact with it
+    stopped: bool = False                                  # the record ends with `stop`
+    end_ns: int = 0                                        # time of its last row
+    declared: dict[Stream, Ranges] = attrs.Factory(dict)   # losses declared to this member
+    elsewhere: dict[tuple[Stream, str], Ranges] = attrs.Factory(dict)      # losses at another site, by that site
+    unrecorded: dict[tuple[Stream, str], Ranges] = attrs.Factory(dict)     # dropped by the recorder, "sent" or
+    #                                                                        "delivered"
+    covered: dict[Stream, Ranges] = attrs.Factory(dict)    # not to be delivered: in a state that was installed, or
+    #                                                        of topics to which the site does not subscribe
+    contact_ns: dict[str, int] = attrs.Factory(dict)       # site -> time of the first contact with it
     forgotten: dict[str, list[tuple[int, int]]] = attrs.Factory(dict)    # origin -> (row, numbers that no member kept)
-    coordinators: dict[str, str] = attrs.Factory(dict)     # view -> the member that relays in it what other sites send
-    switches: dict[str, list[int]] = attrs.Factory(dict)   # sender -> rows where skipping began, ceased, began...
+    coordinators: dict[str, str] = attrs.Factory(dict)     # view -> its coordinator, which relays other sites' messages
+    switches: dict[str, list[int]] = attrs.Factory(dict)   # sender -> rows at which skipping began, ended, began, ...
 
     @property
     def changes(self) -> Iterator[tuple[str, str]]:
-        """Views that it completed: (view, next view)."""
+        """(view, next view) for each view that was followed by another one."""
         return zip(self.views, self.views[1:], strict=False)
 
     def forgot(self, origin: str, row: int, count: int) -> None:
-        """This many numbers of an origin's multicasts that it lacked were kept by no member any more."""
+        """Add a row `forgotten`: no member kept this many numbers of an origin's multicasts that this one lacked."""
         self.forgotten.setdefault(origin, []).append((row, count))
 
     def contacted(self, site: str, wall_ns: int) -> None:
-        """A message of that site was delivered, or the site was reported UP."""
+        """Add a contact: a message of that site was delivered, or the site was reported UP."""
         self.contact_ns[site] = min(wall_ns, self.contact_ns.get(site, wall_ns))
 
     def switched(self, sender: str, row: int, on: bool) -> None:
-        """FLOW began or ceased to skip a sender's multicasts."""
+        """Add a row at which FLOW began (`on`) or ended to skip a sender's multicasts."""
         rows = self.switches.setdefault(sender, [])
         if on == (len(rows) % 2 == 0):
             rows.append(row)
 
     def skipped(self, span: Span) -> bool:
-        """Whether a delivered span was dropped above the recorder, for a slow application."""
+        """Whether a delivered span was dropped above ARCHIVE, for a slow application."""
         if span.dest or span.no_fc:
             return False
         sender = span.origin if span.origin_site == self.site else self.coordinators.get(span.view_id, "")
         return bisect(self.switches.get(sender, ()), span.row) % 2 == 1
 
     def declared_lost(self, key: Stream) -> Ranges:
-        """The losses declared to it."""
+        """The losses of a numbering that were declared to this member."""
         return self.declared.get(key, Ranges())
 
     def not_recorded(self, key: Stream, kind: str) -> Ranges:
-        """What its recorder dropped."""
+        """The rows of a kind that the recorder dropped, as numbers."""
         return self.unrecorded.get((key, kind), Ranges())
 
 
@@ -114,27 +115,27 @@ class AuditedSystem:
     """All recorders of an archive."""
 
     recorders: dict[str, AuditedRecorder] = attrs.Factory(dict)
-    last_delivery_ns: dict[tuple[str, str], int] = attrs.Factory(dict)     # (cluster, site) -> the last of any member
+    last_delivery_ns: dict[tuple[str, str], int] = attrs.Factory(dict)     # (cluster, site) -> last one at any member
 
     def peers(self, of: AuditedRecorder) -> list[AuditedRecorder]:
-        """All recorders of its site, itself included."""
+        """All recorders of the same site, including the given one."""
         return [each for each in self.recorders.values() if (each.cluster, each.site) == (of.cluster, of.site)]
 
     def stayed(self, recorder: AuditedRecorder, settle_ns: int) -> bool:
-        """Whether it recorded to the end of its site's traffic, neither crashed nor left before."""
+        """Whether a recorder recorded to the end of its site's traffic: it neither crashed nor left before."""
         last_ns = self.last_delivery_ns.get((recorder.cluster, recorder.site), 0)
         return recorder.end_ns >= last_ns - (0 if recorder.stopped else settle_ns)
 
 
 def spans_of(table: Any) -> list[Span]:
-    """The lines of a table in spans.SPANS."""
+    """The lines of a table with the columns of seqno_ranges.SPANS."""
     columns = [[("" if value is None else value) for value in table.column(name).to_pylist()]
                for name in table.schema.names]
     return [Span(*values) for values in zip(*columns, strict=True)]
 
 
 def world_of(spans: list[Span]) -> AuditedSystem:
-    """What follows from all spans about the recorders."""
+    """All recorders with their facts, collected from all spans."""
     world = AuditedSystem()
     for span in sorted(spans, key=lambda span: (span.incarnation, span.row)):
         recorder = world.recorders.get(span.incarnation)
@@ -153,7 +154,7 @@ def world_of(spans: list[Span]) -> AuditedSystem:
 
 
 def name_incarnations(world: AuditedSystem) -> None:
-    """Give every recorder its tag: those of one name in the order in which they began."""
+    """Set the tag of every recorder; those with one name are numbered in the order in which they began."""
     turns: Counter[tuple[str, str, str]] = Counter()
     for recorder in sorted(world.recorders.values(), key=lambda recorder: recorder.begin_ns):
         place = (recorder.cluster, recorder.site, recorder.member)

@@ -1,8 +1,8 @@
-"""How far the clocks of two hosts are apart, from the messages that went both ways between them.
+"""Estimates the offset between the clocks of two hosts, from the messages that went both ways between them.
 
 A delay measured with two clocks is the true one plus their offset. If the fastest message of each direction took the
 same time, half the difference of the two smallest delays is the offset (as in NTP); it is wrong by at most half their
-sum. Recorders of one host share its clock; without traffic both ways there is no estimate, and none is made up.
+sum. Recorders of one host share its clock. Without traffic in both directions there is no estimate.
 """
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import attrs
 
 @attrs.frozen
 class Offset:
-    """How much `there`'s clock is ahead of `here`'s. error_ns: the estimate is off by no more; None: no estimate."""
+    """How much the clock of host `there` is ahead of that of `here`. error_ns: the most by which the estimate may be
+    wrong, None: there is no estimate; how: where it comes from, in words."""
 
     here: str
     there: str
@@ -39,7 +40,7 @@ def offsets(least_ns: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], Of
 
 
 def least_between(delays: Iterable[tuple[str, str, int]]) -> dict[tuple[str, str], int]:
-    """The smallest of each pair of hosts, of (sender's host, receiver's host, delay)."""
+    """(sender's host, receiver's host) -> the smallest of the given delays between them."""
     found: dict[tuple[str, str], int] = {}
     for here, there, delay_ns in delays:
         found[here, there] = min(delay_ns, found.get((here, there), delay_ns))

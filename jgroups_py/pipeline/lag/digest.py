@@ -1,4 +1,4 @@
-"""Rows to the state of the lag job: one pass, whole columns."""
+"""The digest of the lag job: rows to state, in one pass over whole columns."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ def digest(rows: Any, options: JobOptions) -> Any:
 
 @attrs.frozen
 class Messages:
-    """Some rows of a batch by groups; seqno, wall: theirs, in order of the groups."""
+    """Rows of a batch that are messages, grouped. seqno, wall (ns): their columns, in the order of the groups."""
 
     rows: Any
     groups: Groups
@@ -40,18 +40,18 @@ class Messages:
 
     @classmethod
     def of(cls, rows: Any, groups: Groups) -> Messages:
-        """Rows of a batch."""
+        """The messages in `groups` of the rows of a batch."""
         return cls(rows, groups, *(numbers(rows, name)[groups.order] for name in ("seqno", "wall_ns")))
 
     def cut(self, values: Numbers) -> Messages:
-        """The same in smaller groups, see Groups.cut."""
+        """The same messages in smaller groups of equal `values`, see Groups.cut."""
         groups = self.groups.cut(values)
         return (Messages(self.rows, groups, self.seqno, self.wall) if groups.order is self.groups.order
                 else Messages.of(self.rows, groups))
 
 
 def _messages(rows: Any) -> Groups:
-    """The numbered messages by recorder, by what happened to them, and by origin; of each, as recorded."""
+    """The numbered messages, grouped by recorder, kind and numbering; in a group they are as recorded."""
     numbered = np.asarray(column(rows, "seqno").is_valid())
     more = [] if numbered.all() else [(numbered.astype(np.int64), 2)]
     groups = group(rows, ("incarnation", "kind", "origin", "stream", "dest"), more)
@@ -60,18 +60,18 @@ def _messages(rows: Any) -> Groups:
 
 
 def table(sort: str, size: int, columns: dict[str, Any]) -> Any:
-    """Lines of one sort; columns that it does not use are null."""
+    """`size` lines of state of one sort; columns that are not given are null."""
     columns = {"sort": pa.array([sort] * size), **columns}
     return pa.Table.from_arrays([columns.get(field.name, pa.nulls(size, field.type)) for field in STATE], schema=STATE)
 
 
 def texts(rows: Any, names: Sequence[str], positions: Numbers) -> dict[str, Any]:
-    """Columns by name."""
+    """Name -> its column of `rows` at these positions."""
     return dict(zip(names, take(rows, names, positions), strict=True))
 
 
 def key_of(*columns: Any) -> Any:
-    """A key out of columns; null counts as empty."""
+    """The values of columns joined to one key; null counts as ""."""
     return pc.binary_join_element_wise(*[pc.fill_null(pc.cast(each, pa.string()), "") for each in columns], "/")
 
 
@@ -83,15 +83,17 @@ def _starts(rows: Any) -> Iterator[Any]:
 
 
 def _times(messages: Messages) -> Any:
-    """Of each block of an origin's numbers: which ones, and when. Not of what a member delivered of its own: that is no
-    replication."""
+    """For each block of an origin's numbers: which of them were sent or delivered, and when.
+
+    What a member delivered of its own messages is left out, since that is no replication.
+    """
     found = messages.cut(messages.seqno >> BLOCK_BITS)
     groups, first = found.groups, found.seqno[found.groups.starts[:-1]]
     columns, block = texts(found.rows, _TEXTS, groups.firsts), pa.array(first >> BLOCK_BITS)
     within = (found.seqno & (BLOCK - 1)).astype(np.uint16)
     jumps = np.flatnonzero(found.seqno[1:] != found.seqno[:-1] + 1) + 1
     jumps_before = np.searchsorted(jumps, groups.starts, side="right")
-    straight = jumps_before[1:] - np.isin(groups.starts[1:], jumps) == jumps_before[:-1]
+    consecutive = jumps_before[1:] - np.isin(groups.starts[1:], jumps) == jumps_before[:-1]
     bounds = list(zip(groups.starts[:-1].tolist(), groups.starts[1:].tolist(), strict=True))
     times = [pack_times(found.wall[a:b]) for a, b in bounds]
     whole = table(TIMES, len(groups), {
@@ -99,14 +101,14 @@ def _times(messages: Messages) -> Any:
         "n": pa.array(groups.lengths), "least": pa.array([begin for begin, _ in times], pa.int64()),
         "row": pa.array(first & (BLOCK - 1)),
         "a": pa.array([None if one else pack(within[a:b], "<u2")
-                       for one, (a, b) in zip(straight, bounds, strict=True)], pa.binary()),
-        "b": pa.array([ways for _, ways in times], pa.binary())})
+                       for one, (a, b) in zip(consecutive, bounds, strict=True)], pa.binary()),
+        "b": pa.array([steps for _, steps in times], pa.binary())})
     own = pc.and_(pc.equal(columns["kind"], "delivered"), pc.equal(columns["origin"], columns["incarnation"]))
     return whole.filter(pc.invert(pc.fill_null(own, False)))
 
 
 def _flow(messages: Messages, options: JobOptions) -> Any:
-    """Messages and bytes by window."""
+    """Messages and bytes sent and delivered, by window."""
     found = messages.cut(messages.wall // options.window_ns)
     groups, rows = found.groups, found.rows
     columns, starts = texts(rows, _TEXTS, groups.firsts), groups.starts[:-1]
@@ -118,7 +120,7 @@ def _flow(messages: Messages, options: JobOptions) -> Any:
 
 
 def pauses(rows: Any, options: JobOptions) -> Iterator[Any]:
-    """Times without deliveries from a site, and the edges between which they were looked for."""
+    """Times without deliveries from a site, and the edges: the first and the last delivery of these rows."""
     wall, mono, row = (numbers(rows, name) for name in ("wall_ns", "mono_ns", "row"))
     groups = group(rows, ("incarnation", "origin_site", "kind"))
     groups = in_order(groups.only(is_one_of(column(rows, "kind").take(pa.array(groups.firsts)), ["delivered"])), row)

@@ -1,7 +1,7 @@
-"""Folding the state of the lag job: what was sent meets what was delivered, histograms and flows add up.
+"""The fold of the lag job: times of sending and of delivery are matched to delays; histograms and flows are added up.
 
-A message's delay is counted once for each recorder, at its first delivery. While streaming, a block of numbers stays
-until every recorder that ever delivered from its origin has all of it, or until KEPT_BLOCKS newer ones have come.
+A message's delay is counted once for each recorder, at its first delivery. While streaming, a block of numbers is kept
+until every recorder that ever delivered from its origin has all of it, or until there are KEPT_BLOCKS newer ones.
 """
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from jgroups_py.pipeline.seqno_ranges import RECORDER
 Line = dict[str, Any]
 Numbers = NDArray[np.uint16]
 NEVER = np.iinfo(np.int64).min
-MOST_COUNTED = 1 << 20                   # bins between the least and the greatest that are counted without sorting
+MOST_COUNTED = 1 << 20                   # if lowest and highest bin are closer than that, bins are counted, not sorted
 
 
 def fold(state: Any, options: JobOptions, final: bool) -> Any:
-    """The same in fewer lines."""
+    """The same state in fewer lines."""
     by_sort: dict[str, list[Line]] = defaultdict(list)
     for line in state.to_pylist():
         by_sort[line["sort"]].append(line)
@@ -57,7 +57,8 @@ def fold(state: Any, options: JobOptions, final: bool) -> Any:
 
 @attrs.define(eq=False)
 class NumberBlock:
-    """One block of one numbering. seen: incarnation -> which numbers are counted."""
+    """One block of one numbering. sent_ns: time of sending by number, NEVER if unknown; seen: incarnation -> which
+    numbers are in its histograms."""
 
     sent_ns: NDArray[np.int64] = attrs.Factory(lambda: np.full(BLOCK, NEVER))
     sent: list[Line] = attrs.Factory(list)
@@ -67,7 +68,7 @@ class NumberBlock:
     unmatched: list[Line] = attrs.Factory(list)
 
     def lines(self) -> Iterator[Line]:
-        """What it takes to go on later."""
+        """The state from which a later fold continues."""
         yield from self.sent
         yield from self.unmatched
         for incarnation, line in self.seen_lines.items():
@@ -79,7 +80,8 @@ Waiting = dict[tuple[Numbering, int], NumberBlock]
 
 
 def match(times: list[Line], seen: list[Line], options: JobOptions) -> tuple[list[Line], Waiting]:
-    """New histograms, and the blocks as they are afterwards."""
+    """Match deliveries with their times of sending; returns new histograms, and the blocks with what is left to match.
+    """
     blocks: Waiting = defaultdict(NumberBlock)
     for line in seen:
         block = blocks[_place(line)]
@@ -102,12 +104,12 @@ def _place(line: Line) -> tuple[Numbering, int]:
 
 
 def numbers_of(line: Line) -> Numbers | slice:
-    """Which numbers of its block a line is about, in order of its times."""
+    """The numbers within the block that a line has times for, in the order of these times."""
     return slice(line["row"], line["row"] + line["n"]) if line["a"] is None else unpack(line["a"], "<u2")
 
 
 def count(block: NumberBlock, line: Line, options: JobOptions) -> Iterator[Line]:
-    """Histograms, one a window, of the deliveries in `line`; what was not sent yet waits."""
+    """Histograms, one a window, of the deliveries in `line`. Those whose time of sending is unknown stay unmatched."""
     within, times = numbers_of(line), unpack_times(line["least"], line["b"], line["n"])
     seen = block.seen.setdefault(line["incarnation"], np.zeros(BLOCK, bool))
     block.seen_lines.setdefault(line["incarnation"], line)
@@ -118,16 +120,16 @@ def count(block: NumberBlock, line: Line, options: JobOptions) -> Iterator[Line]
         fresh, known = ~seen[within] & _firsts(within), sent_ns != NEVER
         early, ready = fresh & ~known, fresh & known
         if early.any():
-            first, ways = pack_times(times[early])
+            first, steps = pack_times(times[early])
             block.unmatched.append({**line, "n": int(early.sum()), "a": pack(within[early], "<u2"), "least": first,
-                                    "b": ways})
+                                    "b": steps})
         within, sent_ns, times = within[ready], sent_ns[ready], times[ready]
     seen[within] = True
     yield from by_window(line, sent_ns // options.window_ns, times - sent_ns)
 
 
 def _firsts(within: NDArray[np.uint16]) -> NDArray[np.bool_]:
-    """Of each number of a block: whether it comes for the first time. A message that came twice counts at that one."""
+    """For each number of a block, whether it is its first occurrence: a message delivered twice counts at the first."""
     first = np.empty(BLOCK, np.int64)
     places = np.arange(len(within))
     first[within[::-1]] = places[::-1]
@@ -135,7 +137,7 @@ def _firsts(within: NDArray[np.uint16]) -> NDArray[np.bool_]:
 
 
 def by_window(line: Line, windows: NDArray[np.int64], delays: NDArray[np.int64]) -> Iterator[Line]:
-    """A histogram for each window."""
+    """A histogram of the delays of each window. windows, delays: one of each for every message."""
     if np.any(windows[1:] < windows[:-1]):
         order = np.argsort(windows, kind="stable")
         windows, delays = windows[order], delays[order]
@@ -149,7 +151,7 @@ def by_window(line: Line, windows: NDArray[np.int64], delays: NDArray[np.int64])
 
 
 def _counted(bins: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which ones there are, and how often each."""
+    """The different bins, and how often each occurs."""
     least = int(bins.min())
     if int(bins.max()) - least < MOST_COUNTED:
         counts = np.bincount(bins - least)
@@ -159,7 +161,7 @@ def _counted(bins: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int
 
 
 def histograms(lines: Iterable[Line]) -> Iterator[Line]:
-    """Those of one origin, recorder and window become one."""
+    """Add up the histograms of one numbering, recorder and window."""
     together: dict[tuple[Any, ...], list[Line]] = defaultdict(list)
     for line in lines:
         together[line["incarnation"], line["origin"], line["stream"], line["dest"], line["window"]].append(line)
@@ -168,7 +170,7 @@ def histograms(lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def add_up(lines: list[Line]) -> Line:
-    """One histogram of several."""
+    """Several histograms, added up to one."""
     bins, at = np.unique(joined([line["a"] for line in lines]), return_inverse=True)
     counts = np.zeros(len(bins), np.int64)
     np.add.at(counts, at, joined([line["b"] for line in lines]))
@@ -177,7 +179,7 @@ def add_up(lines: list[Line]) -> Line:
 
 
 def still_wanted(waiting: Waiting, found: Iterable[Line]) -> Iterator[Line]:
-    """Lines of the blocks that something may still be added to."""
+    """The state of those blocks that are not complete and not yet given up."""
     receivers: dict[Numbering, dict[str, None]] = defaultdict(dict)
     newest: dict[Numbering, int] = {}
     for line in found:
@@ -208,10 +210,10 @@ def flows(lines: Iterable[Line]) -> Iterator[Line]:
 
 
 def edges(lines: list[Line], options: JobOptions) -> Iterator[Line]:
-    """One edge for each recorder and site, and the pauses between those that it is made of.
+    """One edge for each recorder and site, joined from all of its edges, and the pauses between these.
 
-    Pieces of a record come in any order in batch, so two that do not touch may have a third between them that is in
-    another fold; that cannot be here, since all edges of one recorder and site meet.
+    Between two edges that do not touch there is a pause only if no third one lies between them. That is known here,
+    because all edges of one recorder and site come to one fold.
     """
     together: dict[tuple[str, str], list[Line]] = defaultdict(list)
     for line in lines:

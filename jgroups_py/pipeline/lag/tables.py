@@ -1,4 +1,4 @@
-"""The results of the lag job, from its folded state."""
+"""The tables of the lag job, from its folded state."""
 from __future__ import annotations
 
 import json
@@ -35,7 +35,7 @@ Lines = Iterable[Line]
 
 
 def tables(state: Any, options: JobOptions) -> Mapping[str, Any]:
-    """All tables, by name."""
+    """Name -> table."""
     by_sort: dict[str, list[Line]] = defaultdict(list)
     for line in state.to_pylist():
         by_sort[line["sort"]].append(line)
@@ -68,7 +68,7 @@ def _table(lines: Iterable[Line], schema: pa.Schema) -> Any:
 
 
 def hosts(starts: Lines) -> Callable[[str], str]:
-    """Incarnation -> its host; one without a record of it is a host of its own."""
+    """A function from an incarnation to its host, or to the incarnation itself if its host is not recorded."""
     found = {line["incarnation"]: json.loads(line["detail"] or "{}").get("host") for line in starts}
     return lambda incarnation: found.get(incarnation) or incarnation
 
@@ -76,7 +76,7 @@ def hosts(starts: Lines) -> Callable[[str], str]:
 # --- delays ---------------------------------------------------------------------------------------------------------
 
 class Histogram:
-    """Delays of several origins and recorders together, clocks corrected."""
+    """Delays of several origins and recorders together, with their clocks corrected."""
 
     def __init__(self, values: NDArray[np.int64], counts: NDArray[np.int64], most_ns: int) -> None:
         order = np.argsort(values, kind="stable")
@@ -85,7 +85,7 @@ class Histogram:
 
     @classmethod
     def of(cls, lines: Iterable[tuple[Line, int]]) -> Histogram:
-        """Of lines with the offset that is to be taken off."""
+        """The sum of (line of sort delays, offset of the receiver's clock to subtract from it)."""
         found = list(lines)
         values = [unpack(line["a"]) * BIN_NS + BIN_NS // 2 - offset_ns for line, offset_ns in found]
         return cls(np.concatenate(values), np.concatenate([unpack(line["b"]) for line, _ in found]),
@@ -97,7 +97,7 @@ class Histogram:
         return max(0, min(int(self.values[at]), self.most_ns))
 
     def columns(self) -> dict[str, int]:
-        """As in the tables. Below zero is an error of the clocks, shown as zero."""
+        """The columns of the tables. A delay below zero is an error of the clocks and shown as zero."""
         p50, p99, p999 = (self.quantile_ns(share) for share in QUANTILES)
         return {"messages": int(self.counts[-1]), "p50_ns": p50, "p99_ns": p99, "p999_ns": p999,
                 "max_ns": max(0, self.most_ns)}
@@ -119,7 +119,7 @@ def _route(line: Line) -> Line:
 def _by(
     delays: Lines, name: Callable[[Line, JobOptions], Line], shifted: Callable[[Lines], Histogram], options: JobOptions,
 ) -> Iterator[Line]:
-    """One line for all histograms that `name` names the same."""
+    """One line of a table for all histograms to which `name` gives the same columns."""
     together: dict[tuple[Any, ...], tuple[Line, list[Line]]] = {}
     for line in delays:
         named = name(line, options)
@@ -132,10 +132,10 @@ def summary(
     delays: Lines, behind: Lines, pauses: Lines, flow: Lines, shifted: Callable[[Lines], Histogram],
     apart: Callable[[Line], Offset], options: JobOptions,
 ) -> Iterator[Line]:
-    """The whole time, by origin's site and receiver's site, with what a loss of the origin's site would have cost.
+    """Figures over the whole time, by origin's site and receiver's site, with the cost of losing the origin's site.
 
-    RPO: the age of the oldest message that was not there yet, at the worst moment. RTO: the longest time in which
-    nothing came although something was sent.
+    RPO: the age of the oldest message that was not replicated yet, at the worst moment. RTO: the longest time in which
+    nothing was delivered although something was sent.
     """
     together: dict[tuple[str, str], list[Line]] = defaultdict(list)
     for line in delays:
@@ -166,9 +166,10 @@ def _sent_meanwhile(pause: Line, windows: Iterable[int], options: JobOptions) ->
 # --- flows ----------------------------------------------------------------------------------------------------------
 
 def backlog(flow: Lines, options: JobOptions) -> Iterator[Line]:
-    """At the end of each window: how many messages of a site another one did not have yet.
+    """How many messages of a site another site did not have yet, at the end of each window.
 
-    By the highest number sent and the highest delivered by any member there, which no late joiner or crash disturbs.
+    Compares the highest number sent with the highest that any member of the other site delivered, so that late joiners
+    and crashes do not matter.
     """
     sent: dict[str, dict[int, int]] = defaultdict(dict)                          # origin -> window -> highest
     got: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)               # (origin, site) -> ...
@@ -193,7 +194,7 @@ def backlog(flow: Lines, options: JobOptions) -> Iterator[Line]:
 
 
 def throughput(flow: Lines, options: JobOptions) -> Iterator[Line]:
-    """Messages and bytes of each site's members together."""
+    """Messages and bytes sent and delivered by the members of each site together, by window."""
     sums: dict[tuple[str, str, int], Line] = {}
     for line in flow:
         key = (line["site"] or "", line["kind"], line["window"])

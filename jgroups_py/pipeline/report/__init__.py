@@ -1,4 +1,4 @@
-"""The report: one HTML page with plots, no file beside it needed."""
+"""The report: one self-contained HTML page with plots."""
 from jgroups_py.pipeline.report.page import page
 
 __all__ = ["page"]

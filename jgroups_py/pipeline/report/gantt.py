@@ -1,4 +1,5 @@
-"""The view timeline: a lane for each site's views, below it one for each member's lives, incidents across all."""
+"""The view timeline: a lane for the views of each site, below it one for the lives of each member; incidents are lines
+across all lanes."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,20 +22,20 @@ class Lanes:
         self.parts: list[str] = []
 
     def x(self, wall_s: float) -> float:
-        """Where a time (seconds since the beginning) is."""
+        """The x coordinate of a time in seconds since the beginning."""
         return LEFT + (WIDTH - LEFT - RIGHT) * min(1.0, max(0.0, wall_s / (self.stop_s or 1)))
 
     def at(self, wall_ns: int) -> float:
-        """Where a time of the wall clock is."""
+        """The x coordinate of a time of the wall clock."""
         return self.x((wall_ns - self.begin_ns) / 1e9)
 
     def lane(self, name: str, style: str = "name") -> None:
-        """Begin a lane."""
+        """Begin a lane with its name on the left."""
         self.parts.append(f'<text class="{style}" x="{LEFT - 10}" y="{self.top + 14}" text-anchor="end">'
                           f'{escape(name)}</text>')
 
     def bar(self, first_ns: int, stop_ns: int, style: str, word: str, title: str) -> None:
-        """A piece of the lane, with as much of the word as fits."""
+        """Add a bar to the lane, labelled with as much of the word as fits."""
         first, width = self.at(first_ns), max(2.0, self.at(stop_ns) - self.at(first_ns) - 1)
         room = int((width - 8) / LETTER_WIDTH)
         shown = word if len(word) <= room else word[:room - 1] + "…" if room > 3 else ""
@@ -44,14 +45,14 @@ class Lanes:
             f'<title>{escape(title)}</title></g>')
 
     def end(self, wall_ns: int, stopped: bool, title: str) -> None:
-        """How a life ended: a dot for in good order, a cross for not."""
+        """Mark the end of a life: a dot if the member stopped in good order, else a cross."""
         x, y = self.at(wall_ns), self.top + BAR / 2
         shape = (f'<circle class="left" cx="{x:.1f}" cy="{y}" r="4.5"/>' if stopped else
                  f'<path class="crash" d="M{x - 5:.1f},{y - 5}l10,10m0,-10l-10,10"/>')
         self.parts.append(f"<g>{shape}<title>{escape(title)}</title></g>")
 
     def next(self, more: int = 0) -> None:
-        """The next lane."""
+        """Go down to the next lane, `more` pixels further than usual."""
         self.top += LANE + more
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""One self-contained HTML page of the tables that a run has made."""
+"""One self-contained HTML page with the tables of a run."""
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The report's sections: each makes HTML of a job's tables, "" if they are not there."""
+"""The sections of the report: each makes HTML from a job's tables, "" if that job has not run."""
 from __future__ import annotations
 
 import math
@@ -23,7 +23,7 @@ WORST_NAMES = {"lost": "lost", "duplicated": "twice", "out_of_order": "out of or
 
 CARDS = {"sent": "to be delivered"}                        # each message once for every receiver
 VERDICTS = {CLEAN: ("good", "✓", "Every message arrived once and in order"),
-            INCOMPLETE: ("warn", "?", "No fault in what is recorded, but not all is"),
+            INCOMPLETE: ("warn", "?", "No fault in what is recorded, but records are missing"),
             FAULTY: ("bad", "✗", "Faults were found")}
 BREAKS = {"S1": "delivered, but never sent", "S2": "delivered twice", "S5": "members that went through two views "
           "together delivered different sets in the first", "F": "not in the order of sending, or with a hole",
@@ -33,7 +33,7 @@ BREAKS = {"S1": "delivered, but never sent", "S2": "delivered twice", "S5": "mem
 
 @attrs.define(eq=False)
 class ReportFacts:
-    """All tables as lines, and what the sections have in common: the time's begin and length, the sites' colours."""
+    """All tables as lines, and what the sections share: begin and length of the time, colours of sites, incidents."""
 
     tables: Mapping[str, Sequence[Line]]
     begin_ns: int
@@ -43,7 +43,7 @@ class ReportFacts:
 
     @classmethod
     def of(cls, tables: Mapping[str, Sequence[Line]]) -> ReportFacts:
-        """Of what there is."""
+        """Facts from the tables that are there."""
         begins = [line[name] for table, name in (("lives", "begin_ns"), ("throughput", "begin_ns"),
                                                  ("lag", "begin_ns")) for line in tables.get(table, ())]
         ends = [line["end_ns"] for table in ("lives", "backlog") for line in tables.get(table, ())]
@@ -61,7 +61,7 @@ class ReportFacts:
         return (wall_ns - self.begin_ns) / 1e9
 
     def lines(self, name: str) -> Sequence[Line]:
-        """A table."""
+        """The lines of a table, none if it is not there."""
         return self.tables.get(name, ())
 
 
@@ -82,7 +82,7 @@ def site_name(site: str | None) -> str:
 # --- audit ----------------------------------------------------------------------------------------------------------
 
 def audit(facts: ReportFacts) -> str:
-    """Verdict, totals, the matrix of origins and receivers, findings."""
+    """The verdict, the totals, the matrix of origins and receivers, and the findings."""
     pairs, gaps = facts.lines("pairs"), facts.lines("missing")
     if not pairs and not gaps:
         return ""
@@ -105,11 +105,11 @@ def audit(facts: ReportFacts) -> str:
 
 
 def incomplete(gaps: Sequence[Line]) -> str:
-    """What there is no record of, and what cannot be judged for that."""
+    """The records that are missing, and what cannot be judged without them."""
     if not gaps:
         return ""
     rows = [[member_of(line), line["text"]] for line in gaps]
-    return ("<h2>Not recorded</h2><p>Of these nothing, or not all, can be judged: a verdict needs every member's "
+    return ("<h2>Not recorded</h2><p>These members cannot be judged, or only in part: a verdict needs every member's "
             "record from its start to its end.</p>" + table(["member", "what is missing"], rows, texts=2))
 
 
@@ -120,7 +120,7 @@ def _tone(name: str, value: int) -> str:
 
 
 def matrix(pairs: Sequence[Line]) -> str:
-    """Origins against receivers; unicasts and other streams are added to the pair's."""
+    """A table of origins (rows) and receivers (columns); a cell adds up all streams of its pair."""
     rows = dict.fromkeys(sorted((line["origin_site"] or "", line["origin_tag"], line["origin"]) for line in pairs))
     columns = dict.fromkeys(sorted((line["site"] or "", line["receiver_tag"], line["incarnation"]) for line in pairs))
     cells: dict[tuple[str, str], dict[str, int]] = {}
@@ -145,7 +145,7 @@ def _cell(counts: Mapping[str, int] | None) -> str:
 
 
 def findings(lines: Sequence[Line]) -> str:
-    """The first of them."""
+    """A table of the first SHOWN_FINDINGS findings."""
     if not lines:
         return ""
     rows = [[line["fault"].replace("_", " "), line["guarantee"], _name(line["origin_name"], line["origin_site"]),
@@ -166,7 +166,7 @@ def _name(name: str | None, site: str | None) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) -> str:
-    """A table; the first `texts` columns are words."""
+    """An HTML table; its first `texts` columns are text, the others numbers."""
     top = "".join(f'<th{" class=l" if at < texts else ""}>{escape(name)}</th>' for at, name in enumerate(head))
     body = "".join("<tr>" + "".join(f'<td{" class=l" if at < texts else " class=zero" if cell == "0" else ""}>'
                                     f'{escape(cell)}</td>' for at, cell in enumerate(row)) + "</tr>" for row in rows)
@@ -174,7 +174,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], texts: int = 1) ->
 
 
 def key(names: Iterable[tuple[str, int]]) -> str:
-    """What the colours mean."""
+    """The legend of the colours."""
     return '<div class="key">' + "".join(f'<span><i class="f{colour}"></i>{escape(name)}</span>'
                                          for name, colour in names) + "</div>"
 
@@ -182,7 +182,7 @@ def key(names: Iterable[tuple[str, int]]) -> str:
 # --- lag ------------------------------------------------------------------------------------------------------------
 
 def lag(facts: ReportFacts) -> str:
-    """Delay over time for each route between sites, the summary, the clocks."""
+    """Delay over time for each pair of sites, the summary, the clocks, the backlog."""
     summary = facts.lines("lag_summary")
     if not summary:
         return ""
@@ -210,9 +210,9 @@ def lag_chart(facts: ReportFacts, routes: Mapping[tuple[str, str], int]) -> str:
                   height=320)
     marks(facts, chart)
     for route, colour in routes.items():
-        mine = [line for line in lines if (line["origin_site"], line["site"]) == route]
-        half_s = (mine[1]["begin_ns"] - mine[0]["begin_ns"]) / 2e9 if len(mine) > 1 else 0
-        points = [(facts.second(line["begin_ns"]) + half_s, line) for line in mine]
+        found = [line for line in lines if (line["origin_site"], line["site"]) == route]
+        half_s = (found[1]["begin_ns"] - found[0]["begin_ns"]) / 2e9 if len(found) > 1 else 0
+        points = [(facts.second(line["begin_ns"]) + half_s, line) for line in found]
         chart.band([(x, line["p50_ns"] / 1e9, line["p99_ns"] / 1e9) for x, line in points], colour)
         chart.line([(x, line["p50_ns"] / 1e9) for x, line in points], colour)
         chart.dots([(x, line["max_ns"] / 1e9, f"{site_name(route[0])} → {site_name(route[1])} at {duration(x)}: "
@@ -227,24 +227,24 @@ def _floor(value: float) -> int:
 
 
 def marks(facts: ReportFacts, chart: Chart) -> None:
-    """Incidents across a chart."""
+    """Draw the incidents as vertical lines across a chart."""
     for incident in facts.incidents:
         chart.mark(facts.second(incident["wall_ns"]), incident["word"])
 
 
 def clocks(lines: Sequence[Line]) -> str:
-    """How far the hosts' clocks are apart."""
+    """The offsets between the clocks of hosts."""
     if not lines:
         return "<p>All recorders share one host's clock, so nothing had to be corrected.</p>"
     rows = [[line["here"], line["there"], f"{line['offset_ns'] / 1e6:+.3f} ms",
              "unknown" if line["error_ns"] is None else f"± {line['error_ns'] / 1e6:.3f} ms", line["how"]]
             for line in lines]
-    return ("<h3>Clocks: how much the second host's is ahead; taken off the delays above</h3>"
+    return ("<h3>Clocks: how much the second host's is ahead; subtracted from the delays above</h3>"
             + table(["host", "other host", "ahead by", "at most off by", "from"], rows, texts=2))
 
 
 def backlog(facts: ReportFacts, routes: Mapping[tuple[str, str], int]) -> str:
-    """What another site did not have yet, over time."""
+    """The messages that another site did not have yet, over time."""
     lines = facts.lines("backlog")
     most = max((line["messages"] for line in lines), default=0)
     if not most:
@@ -252,10 +252,10 @@ def backlog(facts: ReportFacts, routes: Mapping[tuple[str, str], int]) -> str:
     chart = Chart(facts.stop_s, 0, most, height=170)
     marks(facts, chart)
     for route, colour in routes.items():
-        mine = [(facts.second(line["end_ns"]), line["messages"]) for line in lines
-                if (line["origin_site"], line["site"]) == route]
-        if mine:
-            chart.line(mine, colour)
+        points = [(facts.second(line["end_ns"]), line["messages"]) for line in lines
+                  if (line["origin_site"], line["site"]) == route]
+        if points:
+            chart.line(points, colour)
     return f"<h3>Backlog: messages of a site that the other did not have yet, at the end of each window</h3>{chart}"
 
 
@@ -268,7 +268,7 @@ def timeline(facts: ReportFacts) -> str:
         return ""
     picture = view_timeline(views, facts.lines("lives"), facts.incidents, facts.begin_ns, facts.stop_s, facts.colours)
     return ("<h2>Views</h2><p>Each site's views with their members, and below them the lifetimes of members: a dot is "
-            "an end in good order, a cross none. Dashed lines are crashes and leaves.</p>" + picture + gaps(facts))
+            "an end in good order, a cross any other. Dashed lines are crashes and leaves.</p>" + picture + gaps(facts))
 
 
 def gaps(facts: ReportFacts) -> str:
@@ -278,14 +278,15 @@ def gaps(facts: ReportFacts) -> str:
         return ""
     parts = []
     for incident in facts.incidents:
-        mine = sorted((line for line in lines if line["wall_ns"] == incident["wall_ns"]),
-                      key=lambda line: (line["origin_site"] != line["site"], line["origin_site"], line["site"]))
+        around = sorted((line for line in lines if line["wall_ns"] == incident["wall_ns"]),
+                        key=lambda line: (line["origin_site"] != line["site"], line["origin_site"], line["site"]))
         shown = [(f"{site_name(line['origin_site'])} → {site_name(line['site'])}", line["gap_ns"] / 1e9,
-                  duration(line["gap_ns"] / 1e9), facts.colours.get(line["site"] or "", 0)) for line in mine]
+                  duration(line["gap_ns"] / 1e9), facts.colours.get(line["site"] or "", 0)) for line in around]
         parts.append(f"<div><h3>{escape(incident['word'])}, at {duration(facts.second(incident['wall_ns']))}</h3>"
                      f"{bars(shown)}</div>")
     return ("<h2>Gap around each incident</h2><p>The longest time without a delivery, from and at each site. Pauses "
-            "shorter than the least that is looked at do not show.</p><div class=half>" + "".join(parts) + "</div>")
+            "shorter than the job's pause_ns (50 ms by default) do not count.</p><div class=half>" + "".join(parts)
+            + "</div>")
 
 
 # --- traffic --------------------------------------------------------------------------------------------------------
@@ -311,7 +312,7 @@ def throughput(facts: ReportFacts) -> str:
 
 
 def traffic(facts: ReportFacts) -> str:
-    """Topics, talkers, sizes."""
+    """The top talkers, the topics, and the sizes of messages."""
     parts = []
     for name, title, word in (("talkers", "Top talkers", _talker), ("topics", "Topics", _topic),
                               ("sizes", "Sizes", _size)):

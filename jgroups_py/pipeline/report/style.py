@@ -1,4 +1,4 @@
-"""The report's style sheet: light and dark by what the reader's system prefers, eight colours that differ for all."""
+"""The report's style sheet: light or dark as the reader's system prefers, with eight colours for sites and routes."""
 
 STYLE = """
 :root { --paper:#fff; --ink:#1c2330; --soft:#5d6878; --rule:#e3e7ee; --card:#f6f8fb; --good:#1a7f4b; --bad:#c62f3d;

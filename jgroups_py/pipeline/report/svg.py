@@ -1,4 +1,4 @@
-"""Small charts as inline SVG: scales, ticks, lines, bands, bars. Colours are classes of the page's style sheet."""
+"""Small charts as inline SVG: scales, ticks, lines, bands, bars. A colour is the number of a class in style.py."""
 from __future__ import annotations
 
 import math
@@ -14,7 +14,7 @@ Point = tuple[float, float]
 
 
 def nice_step(span: float, ticks: int = TICKS) -> float:
-    """A step of 1, 2 or 5 times a power of ten that makes about so many ticks.
+    """A step of 1, 2 or 5 times a power of ten that divides the span into about `ticks` parts.
 
     >>> nice_step(10), nice_step(0.7), nice_step(900)
     (2.0, 0.2, 200.0)
@@ -25,20 +25,20 @@ def nice_step(span: float, ticks: int = TICKS) -> float:
 
 
 def linear_ticks(low: float, high: float) -> list[float]:
-    """Round values between the two."""
+    """Round values from `low` to `high`."""
     step = nice_step(high - low)
     first = math.ceil(low / step - 1e-9)
     return [round(number * step, 12) for number in range(first, int(high / step + 1e-9) + 1)]
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten between the two."""
+    """Powers of ten from `low` to `high`."""
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     return [10.0 ** power for power in range(first, last + 1)]
 
 
 def duration(value_s: float) -> str:
-    """Seconds for people.
+    """Seconds in a readable unit.
 
     >>> duration(0), duration(0.00025), duration(0.0123), duration(3.2), duration(90), duration(7200)
     ('0', '250 µs', '12.3 ms', '3.2 s', '1.5 min', '2 h')
@@ -53,7 +53,7 @@ def duration(value_s: float) -> str:
 
 
 def short(value: float) -> str:
-    """A number for people.
+    """A number of three digits with a unit prefix.
 
     >>> short(0), short(1234), short(5_600_000), short(0.5)
     ('0', '1.23k', '5.6M', '0.5')
@@ -77,11 +77,11 @@ class Chart:
     parts: list[str] = attrs.Factory(list)
 
     def x(self, value: float) -> float:
-        """Where a time is."""
+        """The x coordinate of a time."""
         return LEFT + (WIDTH - LEFT - RIGHT) * min(1.0, max(0.0, value / (self.x_stop or 1)))
 
     def y(self, value: float) -> float:
-        """Where a value is."""
+        """The y coordinate of a value."""
         if self.log:
             value, low, high = (math.log10(max(each, self.low)) for each in (value, self.low, self.high))
         else:
@@ -90,24 +90,24 @@ class Chart:
         return self.height - BOTTOM - (self.height - TOP - BOTTOM) * min(1.0, max(0.0, share))
 
     def line(self, points: Iterable[Point], colour: int, style: str = "") -> None:
-        """A line through the points."""
+        """Draw a line through the points."""
         found = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in points)
         self.parts.append(f'<polyline class="line c{colour} {style}" points="{found}"/>')
 
     def band(self, points: Sequence[tuple[float, float, float]], colour: int) -> None:
-        """The area between two values, of (x, lower, upper)."""
+        """Fill the area between two lines. points: (x, lower, upper)."""
         upper = [f"{self.x(x):.1f},{self.y(high):.1f}" for x, _, high in points]
         lower = [f"{self.x(x):.1f},{self.y(low):.1f}" for x, low, _ in reversed(points)]
         self.parts.append(f'<polygon class="band f{colour}" points="{" ".join(upper + lower)}"/>')
 
     def dots(self, points: Iterable[tuple[float, float, str]], colour: int, radius: float = 2.2) -> None:
-        """Dots with a word each, shown when pointed at."""
+        """Draw dots. points: (x, y, text of the tooltip)."""
         for x, y, word in points:
             self.parts.append(f'<circle class="f{colour}" cx="{self.x(x):.1f}" cy="{self.y(y):.1f}" r="{radius}">'
                               f'<title>{escape(word)}</title></circle>')
 
     def mark(self, x: float, word: str, style: str = "") -> None:
-        """A vertical line with a word."""
+        """Draw a vertical line with a tooltip."""
         at = self.x(x)
         self.parts.append(f'<g class="mark {style}"><line x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" '
                           f'y2="{self.height - BOTTOM}"/><title>{escape(word)}</title></g>')
@@ -124,7 +124,7 @@ class Chart:
 
 
 def time_axis(x: Callable[[float], float], stop: float, height: int) -> str:
-    """Ticks of the time along the bottom."""
+    """The time axis along the bottom, with ticks. x: from a time to its coordinate."""
     found, top = [], height - BOTTOM
     for value in linear_ticks(0, stop):
         at = x(value)
@@ -135,7 +135,7 @@ def time_axis(x: Callable[[float], float], stop: float, height: int) -> str:
 
 
 def bars(lines: Sequence[tuple[str, float, str, int]]) -> str:
-    """Horizontal bars of (name, value, shown value, colour)."""
+    """A chart of horizontal bars. lines: (name, value, its text, colour)."""
     most = max((value for _, value, _, _ in lines), default=0) or 1
     height = 26 * len(lines) + 4
     left, room = 170, WIDTH // 2 - 170 - 90

@@ -1,4 +1,4 @@
-"""Made archives with planted faults: what the audit is tested with and the benchmarks run on."""
+"""Synthetic archives with planted faults, for the tests of the audit and for benchmarks."""
 from jgroups_py.pipeline.synthetic.make import make
 from jgroups_py.pipeline.synthetic.plan import FAULT_KINDS, Fault, SyntheticPlan
 from jgroups_py.pipeline.synthetic.rows import plan_of

@@ -1,8 +1,8 @@
-"""Makes an archive out of a plan, on whole columns: twenty million rows of 1 KB in minutes, memory flat.
+"""Writes an archive from a plan, in whole columns: twenty million rows of 1 KB take minutes and constant memory.
 
-Time is cut into blocks. In each, every origin's messages are made, every receiver's times follow from them (lag, FIFO,
-view changes, outages of relays, faults), and what falls behind the block's end is carried over. Each recorder writes
-its rows in order of time into sealed segments, as a real one would.
+Time is cut into blocks. In each block every origin's messages are made, then the times at which every receiver delivers
+them (lag, FIFO, view changes, outages of relays, faults); deliveries behind the end of the block are carried over to
+the next one. Each recorder writes its rows in order of time into sealed segments, as a real one would.
 """
 from __future__ import annotations
 
@@ -26,17 +26,18 @@ Numbers = NDArray[np.int64]
 BLOCK_MESSAGES = 120_000
 LOCAL_LAG_NS, REMOTE_LAG_NS = 250_000, 4_000_000
 SPREAD = 0.45                              # sigma of the lognormal part of a lag
-STEP_NS = 10_000                           # between an installed view and what follows it
+STEP_NS = 10_000                           # between the row of a view and the rows around it
 POOL_BYTES = 1 << 24
-WORDS = ("kind", "view_id", "origin_site", "origin", "origin_name", "stream", "topic")      # made as dictionaries
+WORDS = ("kind", "view_id", "origin_site", "origin", "origin_name", "stream", "topic")      # written as dictionaries
 
 Fact = tuple[int, str, dict[str, Any], dict[str, Any]]
-"""(when, kind, columns, detail)."""
+"""(time in ns, kind, columns, detail) of a control row."""
 
 
 @attrs.define(eq=False)
 class SyntheticMessages:
-    """Columns of messages: when recorded (true time), of which life (by number), its number, sent or delivered."""
+    """Columns of messages: true time of the row, number of the origin's life, seqno, and whether it is the row at its
+    sender or at a receiver."""
 
     at_ns: Numbers
     origin: Numbers
@@ -45,11 +46,11 @@ class SyntheticMessages:
 
     @classmethod
     def joined(cls, parts: list[SyntheticMessages]) -> SyntheticMessages:
-        """One behind the other."""
+        """The messages of all parts, one part after the other."""
         return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in attrs.fields(cls)))
 
     def pick(self, which: Any) -> SyntheticMessages:
-        """Some of them."""
+        """The messages at an index or slice, or where a mask is true."""
         return SyntheticMessages(self.at_ns[which], self.origin[which], self.seqno[which], self.sent[which])
 
     def __len__(self) -> int:
@@ -60,7 +61,7 @@ NOTHING = SyntheticMessages(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zer
 
 
 def make(directory: Path, plan: SyntheticPlan, progress: Callable[[int, int], None] | None = None) -> list[Fault]:
-    """Write the archive; what was planted. `progress` is called with (messages done, of how many)."""
+    """Write the archive; returns the planted faults. `progress` is called with (messages done, messages in all)."""
     lives, faults = plan.lives(), plan.planted()
     writers = [Writer(directory, plan, life, lives, faults) for life in lives]
     block_ns = max(plan.period_ns, BLOCK_MESSAGES * plan.duration_ns // max(1, plan.messages))
@@ -72,16 +73,16 @@ def make(directory: Path, plan: SyntheticPlan, progress: Callable[[int, int], No
         if progress is not None:
             progress(min(plan.messages, stop_ns * plan.messages // plan.duration_ns), plan.messages)
     if plan.rows is not None:
-        made = sum(writer.row + writer.stops for writer in writers)
-        assert made <= plan.rows, f"{made} rows were made instead of {plan.rows}"
-        writers[-1].fill(plan.rows - made)
+        written = sum(writer.row + writer.stops for writer in writers)
+        assert written <= plan.rows, f"{written} rows were written instead of {plan.rows}"
+        writers[-1].fill(plan.rows - written)
     for writer in writers:
         writer.end()
     return faults
 
 
 def sends_of(plan: SyntheticPlan, life: PlannedLife, first_ns: int, stop_ns: int) -> SyntheticMessages:
-    """What a member sends in a part of time: one message a period, from its second period on."""
+    """The messages that a member sends from `first_ns` to `stop_ns`: one in each period of the plan."""
     born_ns = life.start_ns + (2 * plan.pause_ns if life.start_ns else 0)
     least = max(0, -(-(first_ns - born_ns) // plan.period_ns))
     most = max(least, -(-(min(stop_ns, life.stop_ns) - born_ns) // plan.period_ns))
@@ -91,7 +92,7 @@ def sends_of(plan: SyntheticPlan, life: PlannedLife, first_ns: int, stop_ns: int
 
 
 class Writer:
-    """One recorder."""
+    """The recorder of one life: its rows, and the segments into which they are written."""
 
     def __init__(
         self, directory: Path, plan: SyntheticPlan, life: PlannedLife, lives: list[PlannedLife], faults: list[Fault],
@@ -102,16 +103,16 @@ class Writer:
         self.faults = [fault for fault in faults if life in fault.receivers]
         self.rng = np.random.default_rng([plan.seed, life.number])
         self.carried = NOTHING
-        self.latest = np.zeros(len(lives), np.int64)         # of each origin: its last delivery, so that FIFO holds
+        self.latest = np.zeros(len(lives), np.int64)         # origin -> time of its last delivery, so that FIFO holds
         self.waiting: list[Any] = []                         # batches for the next segment
         self.row = self.first_row = 0
         self.pool = self.rng.bytes(POOL_BYTES)
         self.facts = list(self.all_facts())
 
-    # --- what it records --------------------------------------------------------------------------------------------
+    # --- facts and messages -----------------------------------------------------------------------------------------
 
     def all_facts(self) -> Iterator[Fact]:
-        """Its control rows, except those of the end."""
+        """The control rows of this recorder, except those at its end."""
         start_ns = max(0, self.views[0].at_ns - STEP_NS)
         yield start_ns - 1, "start", {}, {"version": 1, "host": f"host-{self.life.site.lower()}",
                                           "site": self.life.site, "member": self.life.name}
@@ -135,7 +136,7 @@ class Writer:
                     "stream": "all", "seqno": fault.first, "count": fault.stop - fault.first}, {"dest_site": None}
 
     def view_detail(self, view: SiteView, previous: SiteView | None) -> dict[str, Any]:
-        """As ARCHIVE writes it."""
+        """The detail of a row `view`, as ARCHIVE writes it."""
         before = previous.members if previous is not None else ()
         return {"members": [[life.incarnation, life.name] for life in view.members],
                 "previous": previous.id if previous is not None else None,
@@ -144,7 +145,7 @@ class Writer:
                 "missed": {}}
 
     def block(self, sends: dict[int, SyntheticMessages], stop_ns: int) -> None:
-        """What was sent in a block is delivered, and what happens before its end is written."""
+        """Make the deliveries of what was sent in a block, and write the rows before its end."""
         found = [self.carried, sends[self.life.number]]
         for number, sent in sends.items():
             if len(sent):
@@ -156,14 +157,14 @@ class Writer:
         self.write(due.pick(np.argsort(due.at_ns, kind="stable")), stop_ns)
 
     def deliveries(self, origin: PlannedLife, sent: SyntheticMessages) -> SyntheticMessages:
-        """When this member delivers what an origin sent."""
+        """The deliveries at this member of what an origin sent, with their times."""
         local = origin.site == self.life.site
         lag = (LOCAL_LAG_NS if local else REMOTE_LAG_NS) * self.rng.lognormal(0, SPREAD, len(sent))
         at = sent.at_ns + lag.astype(np.int64)
         for first_ns, stop_ns in () if local else self.plan.outages():
             inside = (at >= first_ns) & (at < stop_ns)
             at[inside] = stop_ns + (at[inside] - first_ns) // 50
-        turn = np.arange(len(at))                            # no two at one time, so that rows of faults fit between
+        turn = np.arange(len(at))                            # each at a time of its own, so that faults fit between
         at = np.maximum.accumulate(np.maximum(at, self.latest[origin.number] + 1) - turn) + turn
         at, keep = self.in_views(sent.at_ns, at)
         self.latest[origin.number] = max(self.latest[origin.number], int(at.max(initial=0)))
@@ -176,7 +177,8 @@ class Writer:
         return found
 
     def in_views(self, sent_ns: Numbers, at: Numbers) -> tuple[Numbers, NDArray[np.bool_]]:
-        """Times such that what was sent before a view's cut is delivered before the view; and what is delivered."""
+        """(times of delivery, which messages are delivered). What was sent before a view's cut comes before the view.
+        """
         at = at.copy()
         for view in self.plan.views(self.life.site):
             if view.cut_ns:
@@ -191,7 +193,7 @@ class Writer:
     # --- rows -------------------------------------------------------------------------------------------------------
 
     def write(self, messages: SyntheticMessages, stop_ns: int) -> None:
-        """Messages, and the facts among them."""
+        """Write messages and, between them, the facts that are due."""
         self.facts.sort(key=lambda fact: fact[0])
         due = [fact for fact in self.facts if fact[0] < stop_ns]
         self.facts = self.facts[len(due):]
@@ -204,7 +206,7 @@ class Writer:
         self.add(self.message_rows(messages.pick(slice(at, None))))
 
     def add(self, batch: Any) -> None:
-        """Rows for the segment; full segments are written."""
+        """Add rows to the segment; write it when it is full."""
         self.row += len(batch)
         if len(batch):
             self.waiting.append(batch)
@@ -212,7 +214,7 @@ class Writer:
             self.flush()
 
     def flush(self) -> None:
-        """Write a segment."""
+        """Write the segment that was begun."""
         if self.waiting:
             wall_ns = self.waiting[0].column("wall_ns")[0].as_py()
             folder = self.directory / self.recorder.folder / hour_folder(wall_ns)
@@ -221,23 +223,23 @@ class Writer:
 
     @property
     def stops(self) -> bool:
-        """Whether its last row is that it stopped."""
+        """Whether the record ends with a row `stop`."""
         return not self.life.crashed and not self.plan.open_end
 
     def fill(self, size: int) -> None:
-        """So many rows more: unreliable messages that were sent and reached no member."""
+        """Add `size` rows: unreliable messages that were sent and reached no member."""
         at_ns = self.life.stop_ns + self.plan.pause_ns + np.arange(size)
         self.add(self.message_rows(SyntheticMessages(at_ns, np.full(size, self.life.number), np.arange(1, size + 1),
                                                      np.ones(size, bool)), "unreliable", NO_RELIABILITY))
 
     def end(self) -> None:
-        """The last row."""
+        """Write the last row and the last segment."""
         if self.stops:
             self.add(self.fact_row(self.life.stop_ns + 2 * self.plan.pause_ns, "stop", {}, {"reason": "disconnected"}))
         self.flush()
 
     def message_rows(self, messages: SyntheticMessages, stream: str = "all", flags: int = 0) -> Any:
-        """Rows of messages."""
+        """The rows of messages, as a record batch."""
         size = len(messages)
         names = list(dict.fromkeys(ROWS.names))
         numbers = np.searchsorted([view.at_ns for view in self.views], messages.at_ns) - 1
@@ -259,13 +261,13 @@ class Writer:
         return pa.RecordBatch.from_arrays([columns[name] for name in names], names=names)
 
     def times(self, at_ns: Numbers) -> dict[str, Any]:
-        """Row numbers and both clocks."""
+        """The columns of row numbers and of both clocks. at_ns: true times."""
         wall = START_NS + self.plan.clocks.get(self.life.site, 0)
         return {"row": pa.array(np.arange(self.row, self.row + len(at_ns))), "wall_ns": pa.array(at_ns + wall),
                 "mono_ns": pa.array(at_ns + (self.life.number + 1) * 10**12)}
 
     def payloads(self, messages: SyntheticMessages) -> Any:
-        """Slices of random bytes at delivered messages, nothing at sent ones."""
+        """The column of payloads: random bytes for delivered messages, null for sent ones."""
         size, width = len(messages), self.plan.payload_bytes
         if not width or not size:
             return pa.nulls(size, pa.binary())
@@ -277,7 +279,7 @@ class Writer:
                                                          pa.py_buffer(offsets), data])
 
     def fact_row(self, at_ns: int, kind: str, columns: dict[str, Any], detail: dict[str, Any]) -> Any:
-        """One control row."""
+        """A control row, as a record batch."""
         times = self.times(np.array([at_ns], np.int64))
         values = {"kind": kind, "count": 1, "detail": json.dumps(detail), **columns}
         arrays = [times[field.name] if field.name in times else pa.array([values.get(field.name)], field.type)
@@ -287,11 +289,11 @@ class Writer:
         return pa.RecordBatch.from_arrays(arrays, names=ROWS.names)
 
 
-APART_OF_LOSS = 10                         # a loss is declared so many periods after it
+APART_OF_LOSS = 10                         # a loss is declared so many periods later
 
 
 def planted(fault: Fault, found: SyntheticMessages, views: list[SiteView]) -> SyntheticMessages:
-    """The deliveries of one origin with a fault in them."""
+    """The deliveries of one origin, with a fault planted in them."""
     hit = (found.seqno >= fault.first) & (found.seqno < fault.stop)
     if not hit.any():
         return found
@@ -312,7 +314,7 @@ def planted(fault: Fault, found: SyntheticMessages, views: list[SiteView]) -> Sy
 
 
 def switches(fault: Fault, found: SyntheticMessages, views: list[SiteView]) -> Iterator[Fact]:
-    """The rows just before and just behind the messages of a fault, as far as these are in `found`."""
+    """The rows `skipping` just before and just after the messages of a fault, if those are in `found`."""
     for seqno, behind_ns, on in ((fault.first, 0, True), (fault.stop - 1, 1, False)):
         for at_ns in found.at_ns[found.seqno == seqno].tolist():
             view = max((view for view in views if view.at_ns <= at_ns), key=lambda view: view.at_ns)
@@ -321,5 +323,5 @@ def switches(fault: Fault, found: SyntheticMessages, views: list[SiteView]) -> I
 
 
 def _words(words: list[str], index: Any) -> Any:
-    """A column of few values."""
+    """A column of few values, as a dictionary. index: position in `words`, for each row."""
     return pa.DictionaryArray.from_arrays(pa.array(np.asarray(index, np.int32)), pa.array(words, pa.string()))

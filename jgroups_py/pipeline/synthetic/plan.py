@@ -1,7 +1,8 @@
 """The plan of a synthetic archive: the lives of members, the views that follow from them, the planted faults.
 
-Two sites of three by default; a coordinator crashes and returns as a new incarnation, another member leaves in good
-order, so that there are views, late joiners and ends of every kind. Everything follows from the seed.
+By default two sites of three members; a coordinator crashes and returns as a new incarnation, another member leaves in
+good order. So there are view changes, a late joiner, and records that end in either way. The same seed makes the same
+plan.
 """
 from __future__ import annotations
 
@@ -13,13 +14,14 @@ from attrs import evolve
 
 from jgroups_py.model.units import NS_PER_S
 
-CRASH, LEAVE, RETURN = 0.40, 0.55, 0.70  # of the duration
+CRASH, LEAVE, RETURN = 0.40, 0.55, 0.70  # shares of the duration
 FAULT_KINDS = ("lost", "doubled", "out_of_order", "declared_lost", "other_set", "r3_lost", "r3_doubled", "r4_order",
                "skipped", "skipped_relayed")
-"""r3_, r4_: at every member of another site, as a relay would do it; the others at one receiver. skipped: between
-two rows that record it, FLOW skips the multicasts of a neighbour there; _relayed: those of its relay."""
+"""r3_, r4_ and declared_lost: at every member of another site, as if a relay did it; the others at one receiver.
+skipped: between two rows that record it, FLOW at the receiver skips the multicasts of a member of its site; _relayed:
+those of its relay."""
 LONGEST_FAULT = 5
-APART = 40                               # messages between two faults of one origin
+APART = 40                               # the fewest messages between two faults of one origin
 START_NS = 1_760_000_000 * NS_PER_S
 
 
@@ -38,7 +40,7 @@ class PlannedLife:
 
 @attrs.frozen
 class SiteView:
-    """A view of a site: begins at `cut_ns` (what was sent before belongs to the one before), installed at `at_ns`."""
+    """A view of a site, installed at `at_ns`; messages sent before `cut_ns` belong to the view before it."""
 
     id: str
     cut_ns: int
@@ -48,7 +50,7 @@ class SiteView:
 
 @attrs.frozen
 class Fault:
-    """Messages `first` to `stop` of an origin, and the members at which something happens to them."""
+    """A planted fault in the messages `first` to `stop` of an origin, at `receivers`."""
 
     kind: str
     origin: PlannedLife
@@ -59,7 +61,8 @@ class Fault:
 
 @attrs.frozen
 class SyntheticPlan:
-    """What is made. rate: messages a second of all members; clock_ns: site -> how much its clocks are ahead."""
+    """The plan of an archive. rate: messages a second of all members together; clock_ns: site -> how much the clocks of
+    its hosts are ahead."""
 
     messages: int = 10_000
     rate: int = 5000
@@ -68,16 +71,16 @@ class SyntheticPlan:
     faults: int = 0                                         # of each kind
     sites: tuple[tuple[str, tuple[str, ...]], ...] = (("NYC", ("A", "B", "C")), ("SFO", ("D", "E", "F")))
     clock_ns: tuple[tuple[str, int], ...] = ()
-    cluster: str = "made"
+    cluster: str = "synthetic"
     segment_rows: int = 262_144
     turnover: bool = True                                   # members crash, leave and come back
     topics: tuple[str, ...] = ("orders", "prices", "audit")
-    open_end: bool = False                                  # no recorder has stopped yet
-    rows: int | None = None                                 # exactly so many (rows.plan_of); None: as many as come
+    open_end: bool = False                                  # the members still run, so no record has `stop`
+    rows: int | None = None                                 # rows of the archive (rows.plan_of); None: as they come
 
     @property
     def duration_ns(self) -> int:
-        """How long it takes."""
+        """The time in which the messages are sent."""
         return self.messages * NS_PER_S // self.rate
 
     @property
@@ -87,11 +90,11 @@ class SyntheticPlan:
 
     @property
     def clocks(self) -> dict[str, int]:
-        """`clock_ns` as a dict."""
+        """Site -> how much the clocks of its hosts are ahead (ns)."""
         return dict(self.clock_ns)
 
     def lives(self) -> list[PlannedLife]:
-        """All incarnations."""
+        """The lives of all incarnations."""
         rng = Random(f"lives/{self.seed}")
         end_ns = self.duration_ns + 20 * self.pause_ns
         found = [PlannedLife(at, site, name, f"{rng.getrandbits(128):032x}", 0, end_ns)
@@ -118,16 +121,16 @@ class SyntheticPlan:
         return found
 
     def outages(self) -> list[tuple[int, int]]:
-        """When nothing passes between sites: relays crashed."""
+        """The times, (first, stop), in which nothing passes between sites because a relay has crashed."""
         return [(life.stop_ns, life.stop_ns + 3 * self.pause_ns) for life in self.lives() if life.crashed]
 
     @property
     def period_ns(self) -> int:
-        """Between two messages of one member."""
+        """The time between two messages of one member."""
         return len([name for _, names in self.sites for name in names]) * NS_PER_S // self.rate
 
     def planted(self) -> list[Fault]:
-        """All faults, far enough from each other and from every change of views."""
+        """The planted faults, all far enough from each other and from view changes to be found apart."""
         return list(_planted(self)) if self.faults else []
 
 
@@ -136,8 +139,8 @@ def _planted(plan: SyntheticPlan) -> Iterator[Fault]:
     lives = plan.lives()
     whole = [life for life in lives if life.start_ns == 0 and not life.crashed and life.stop_ns > plan.duration_ns]
     highest = plan.duration_ns // plan.period_ns
-    leaders = [view.members[0] for site, _ in plan.sites for view in plan.views(site)]
-    followers = [life for life in whole if life not in leaders]
+    coordinators = [view.members[0] for site, _ in plan.sites for view in plan.views(site)]
+    others_of_sites = [life for life in whole if life not in coordinators]
     used: dict[int, list[int]] = {life.number: [] for life in whole}
     for kind in FAULT_KINDS:
         for turn in range(plan.faults):
@@ -149,10 +152,10 @@ def _planted(plan: SyntheticPlan) -> Iterator[Fault]:
                 yield _in_other_view(plan, origin, rng.choice([o for o in others if o.site == origin.site]))
                 continue
             if kind == "skipped":
-                origin = followers[turn % len(followers)]
+                origin = others_of_sites[turn % len(others_of_sites)]
                 others = [life for life in whole if life.site == origin.site and life != origin]
             elif kind == "skipped_relayed":
-                others = [life for life in followers if life.site != origin.site]
+                others = [life for life in others_of_sites if life.site != origin.site]
             first = _free_place(plan, rng, used[origin.number], highest)
             if kind in ("doubled", "r3_doubled", "skipped_relayed"):
                 stop = first + 1
@@ -179,9 +182,9 @@ def _free_place(plan: SyntheticPlan, rng: Random, used: list[int], highest: int)
 
 
 def _in_other_view(plan: SyntheticPlan, origin: PlannedLife, receiver: PlannedLife) -> Fault:
-    """The last message before a view change, which one member delivers behind it."""
+    """A fault in the last message before a view change: one member delivers it after the change."""
     views = plan.views(origin.site)
     if len(views) < 2:
-        raise ValueError("a set that differs between two views needs a view change: turnover")
+        raise ValueError("the fault other_set needs a view change: turnover must be true")
     last = (views[1].cut_ns - 1) // plan.period_ns + 1
     return Fault("other_set", origin, last, last + 1, (receiver,))

@@ -1,9 +1,9 @@
-"""A plan for exactly so many rows.
+"""Makes a plan for an archive with an exact number of rows.
 
 A row is what Spark's count(*) counts: a message is one row at its sender and one at each member that delivers it (the
-sender among them), a fact (view, start, loss, ...) is one. How many a plan makes is known but for what was on its way
-to a member that crashed, so a plan is made for a few less, and the last recorder fills up with messages that reached
-no member (`unreliable`, of which nothing is due).
+sender among them), a fact (view, start, loss, ...) is one. The rows of a plan can be computed, except for messages that
+were on their way to a member when it crashed. So a plan is made for slightly fewer rows, and the last recorder adds
+the rest: messages of the stream `unreliable`, which are due to no member.
 """
 from __future__ import annotations
 
@@ -13,29 +13,30 @@ from attrs import evolve
 
 from jgroups_py.pipeline.synthetic.plan import FAULT_KINDS, PlannedLife, SyntheticPlan
 
-FACT_ROWS = 12                             # of an incarnation, at most, but for faults
-FAULT_ROWS = 12                            # that a fault adds, at most
-TRIED_MESSAGES = 1 << 20
+FACT_ROWS = 12                             # the most control rows of an incarnation, without those of faults
+FAULT_ROWS = 12                            # the most rows that a fault adds
+TRIAL_MESSAGES = 1 << 20
 
 
 def plan_of(rows: int, **options: Any) -> SyntheticPlan:
-    """A plan that makes exactly so many rows; `options`: of SyntheticPlan.
+    """A plan for an archive of `rows` rows. options: fields of SyntheticPlan.
 
     Raises:
-        ValueError: these are fewer than the facts alone.
+        ValueError: the facts alone are more rows.
     """
-    tried = SyntheticPlan(messages=TRIED_MESSAGES, **options)
-    left = rows - _others(tried)
+    trial = SyntheticPlan(messages=TRIAL_MESSAGES, **options)
+    left = rows - _other_rows(trial)
     if left <= 0:
-        raise ValueError(f"{rows} rows are too few: at least {_others(tried) + 1}, the facts of all members among them")
-    plan = evolve(tried, messages=max(1, int(left * TRIED_MESSAGES / message_rows(tried))), rows=rows)
+        raise ValueError(f"{rows} rows are too few: at least {_other_rows(trial) + 1}, the facts of all members among "
+                         "them")
+    plan = evolve(trial, messages=max(1, int(left * TRIAL_MESSAGES / message_rows(trial))), rows=rows)
     while plan.messages > 1 and message_rows(plan) > left:
         plan = evolve(plan, messages=plan.messages - 1)
     return plan
 
 
 def message_rows(plan: SyntheticPlan) -> int:
-    """How many rows the messages of a plan make at most."""
+    """The most rows that the messages of a plan make."""
     lives = plan.lives()
     sent = sum(_number(plan, origin, origin) for origin in lives)
     return sent + sum(_number(plan, origin, receiver) for origin in lives for receiver in lives)
@@ -47,5 +48,6 @@ def _number(plan: SyntheticPlan, origin: PlannedLife, receiver: PlannedLife) -> 
     return max(0, stop_ns - first_ns) // plan.period_ns + 1
 
 
-def _others(plan: SyntheticPlan) -> int:
+def _other_rows(plan: SyntheticPlan) -> int:
+    """The most rows of a plan that are no messages."""
     return FACT_ROWS * len(plan.lives()) + FAULT_ROWS * len(FAULT_KINDS) * plan.faults

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from jgroups_py.model.batch import Header
     from jgroups_py.simulator.world import World
 
-INTERCEPTED_RATIO = 0.3                  # of frames that it keeps
-NODE_BYTES = 24 << 20                    # memory that a node may hold besides messages of its own application
-PLACE: PhysicalAddress = ("10.66.6.6", 6666)
-HUGE_BYTES = 256 << 20                   # what a first fragment announces
+INTERCEPTED_RATIO = 0.3                  # share of the frames that it keeps
+NODE_BYTES = 24 << 20                    # bound of a node's memory, without messages of its own application
+PLACE: PhysicalAddress = ("10.66.6.6", 6666)    # physical address of the attacker
+HUGE_BYTES = 256 << 20                   # size of the message that a forged first fragment announces
 LARGE = b"#" * 60_000
 
 
@@ -48,7 +48,8 @@ class Excess:
 
 
 class Attacker:
-    """The attacker of a world. excesses: nodes whose memory exceeded the bound; frames: how many it injected."""
+    """The attacker of a world. pools, views: by wire; excesses: nodes whose memory exceeded the bound; frames: how many
+    it injected."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -62,7 +63,7 @@ class Attacker:
     # --- knowledge ----------------------------------------------------------------------------------------------------
 
     def wire_of(self, process: Process, net: int) -> tuple[int, str]:
-        """The key of a wire, of which all its members share one pool: a site's group, or the bridge."""
+        """The key of the wire of a member's net: (net, site), for the bridge (net, ""). Its members share one pool."""
         return net, process.site if net == LOCAL else ""
 
     def pool(self, wire: tuple[int, str]) -> ValuePool:
@@ -81,17 +82,17 @@ class Attacker:
         try:
             pool.record(decode_frame(data, cluster_of(stack), pool.addresses))
         except WireError:
-            return                                     # of a transport with its own frame format
+            return                                     # the transport has a frame format of its own
         pool.raw.append(data)
 
     def survey(self, process: Process, net: int) -> ValuePool:
-        """Refresh the members, views and places of a member's wire; returns its pool."""
+        """Refresh the members, views and physical addresses of a member's wire; returns the pool of the wire."""
         world, wire = self.world, self.wire_of(process, net)
         pool = self.pool(wire)
-        mates = [other for other in world.all_processes if self.wire_of(other, net) == wire]
+        on_wire = [other for other in world.all_processes if self.wire_of(other, net) == wire]
         views = self.views.setdefault(wire, {})
-        pool.members = [other.me for other in mates[-8:]]
-        for other in mates:
+        pool.members = [other.me for other in on_wire[-8:]]
+        for other in on_wire:
             stack = other.stack(net) if other.running else None
             if stack is not None:
                 pool.members.append(stack.me)
@@ -107,7 +108,7 @@ class Attacker:
     # --- attacks ------------------------------------------------------------------------------------------------------
 
     def feed(self, process: Process, net: int, frame: bytes) -> None:
-        """Inject a frame into a member's socket, if it has one; it is read at the next tick."""
+        """Inject a frame into a member's socket, if it has one; the member reads it at the next tick."""
         socket = process.sockets.get(net)
         if socket is not None and process.running:
             self.frames += 1
@@ -164,7 +165,7 @@ class Attacker:
         raise AssertionError(f"there is no attack {kind!r}")
 
     def weigh_all(self) -> None:
-        """Measure the memory of all nodes, and note each that exceeds the bound."""
+        """Measure the memory of all nodes, and record each that exceeds the bound."""
         for process in self.world.processes.values():
             if process.running:
                 nbytes = weigh(process.node, (self.world, process)) - process.node.pending_bytes()
@@ -182,7 +183,7 @@ def written(
     pool: ValuePool, stack: Stack, src: bytes, dest: bytes | None, headers: tuple[Header, ...],
     payloads: tuple[bytes, ...],
 ) -> bytes:
-    """A frame with exactly these headers; without payloads it is a control message."""
+    """A frame with exactly these headers; one without payloads is a control message."""
     pool.edge_ratio = 0.0
     out = bytearray()
     for header in headers:

@@ -1,4 +1,4 @@
-"""Hostile frames for one wire: made of frames that were read there, and of any header that a stack handles."""
+"""Makes hostile frames for one wire: from frames that were read there, and from any header that a stack handles."""
 from __future__ import annotations
 
 from random import Random
@@ -13,13 +13,13 @@ from jgroups_py.stack.stack import Stack
 
 EDGE_RATIOS = (0.0, 0.02, 0.05, 0.1, 0.3, 1.0)
 BATCH_FLAGS = (CONTROL, CONTROL, CONTROL, CONTROL, CONTROL, 0, 0, 0, 1, 4, 16, 64, 0x8000, 0xFFFF)
-EXAMPLE_RATIO = 0.75                     # of frames that begin as one that a member sent
-FLIP_RATIO = 0.3                         # of replays with a flipped bit
+EXAMPLE_RATIO = 0.75                     # share of frames that are a member's frame with values replaced
+FLIP_RATIO = 0.3                         # share of replays with a flipped bit
 FROM = wire.SOURCE_END
 
 
 class Forger:
-    """Draws frames. claims_members: sources are members' addresses too, else only the attacker's own."""
+    """Draws frames. claims_members: frames may claim a member as their source; else only the attacker's addresses."""
 
     def __init__(self, rng: Random, *, claims_members: bool = True) -> None:
         self.rng = rng
@@ -27,7 +27,7 @@ class Forger:
         self.classes: dict[tuple[str, ...], list[type[Header]]] = {}
 
     def frame(self, pool: ValuePool, stack: Stack) -> bytes:
-        """A frame of headers that members send together, or of any headers, with values replaced."""
+        """A frame with the headers of a member's frame, some values replaced, or with any headers and drawn values."""
         rng = self.rng
         pool.edge_ratio = EDGE_RATIOS[int(rng.random() * len(EDGE_RATIOS))]
         classes = self.known(stack)
@@ -59,8 +59,11 @@ class Forger:
         return None if draw < 0.5 else stack.me.raw if draw < 0.95 else pool.address()
 
     def replayed(self, pool: ValuePool) -> bytes:
-        """A recorded frame, perhaps with a flipped bit. Only a forger flips bits of payloads: no checksum covers these,
-        so the result is a forged message of the member."""
+        """A recorded frame, perhaps with a flipped bit.
+
+        Bits of payloads are flipped only if members may be claimed: no checksum covers payloads, so the result is a
+        forged message of the member.
+        """
         frame = bytearray(pool.raw[int(self.rng.random() * len(pool.raw))])
         if self.rng.random() < FLIP_RATIO:
             covered = len(frame) if self.claims_members else min(len(frame), 8 + int.from_bytes(frame[8:12], "big"))
@@ -80,6 +83,6 @@ class Forger:
 
 
 def cluster_of(stack: Stack) -> bytes:
-    """The cluster id in each of its frames."""
+    """The cluster id in each frame of a stack."""
     cluster: bytes = getattr(stack.transport, "cluster", b"")
     return cluster

@@ -1,9 +1,9 @@
 """Writes headers and frames as an attacker would: in the layout of the wire format, without its checks.
 
-`writer_of(codec)` takes a codec of wire/codec.py apart and makes a function that writes a given value or draws one; so
-a new header is attacked as soon as it is declared. A codec that cannot be taken apart is an error with that text;
-tests/fuzz/test_frame_writer.py tries all of them. Nothing is asserted of values: 65,535 bytes of text, a number of
-2^64-1, a truth value of 2 are what this is for.
+`writer_of(codec)` finds the parts of a codec of wire/codec.py and makes a function that writes a given value or draws
+one; so a new header is attacked as soon as it is declared. A codec of an unknown kind is an error that names this file;
+tests/fuzz/test_frame_writer.py tries all codecs. Values are not checked: 65,535 bytes of text, a number of 2^64-1, a
+bool of 2 are written as they are.
 """
 from __future__ import annotations
 
@@ -35,7 +35,11 @@ MANY = 300
 
 @cache
 def writer_of(codec: wire.Codec[Any]) -> FieldWriter:
-    """The function that writes values of this codec."""
+    """The function that writes values of this codec.
+
+    The kind of a codec is the function that made it (`__qualname__` of its `write`), its parts are what `write` closes
+    over.
+    """
     maker = codec.write.__qualname__.partition(".")[0]
     parts = inspect.getclosurevars(codec.write).nonlocals
     if maker == "_fixed":
@@ -246,7 +250,7 @@ def write_frame(
     cluster: bytes, src: bytes, dest: bytes | None, batch_flags: int, number: int, headers: bytes,
     payloads: tuple[bytes, ...],
 ) -> bytes:
-    """A whole frame with a right checksum around `number` headers in bytes."""
+    """A whole frame with a correct checksum. headers: `number` encoded headers."""
     lengths = struct.pack(f">{len(payloads) + 1}I", len(payloads), *map(len, payloads))
     flags = wire.MULTICAST if dest is None else 0
     body = b"".join((cluster, src, dest or b"", struct.pack(">HB", batch_flags, number), headers, lengths))

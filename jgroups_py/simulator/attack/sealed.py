@@ -1,11 +1,11 @@
-"""An attacker on every link of a sealed world, and the checks that only an observer of all wires can make.
+"""An attacker on every link of a sealed world, and the checks that need an observer of all wires.
 
-It has no key: it resends what it recorded (into other members, later incarnations, other sites and the bridge), flips
-bits, cuts, exchanges fields of heads, and sends frames as members without ENCRYPT would. What each member opens is
-noted at its transport, whatever ENCRYPT itself counts:
+The attacker has no key: it resends recorded frames (to other members, later incarnations, other sites and the bridge),
+flips bits, cuts, exchanges fields of heads, and sends frames as members without ENCRYPT would. What each member opens
+is recorded at its transport, independent of what ENCRYPT itself counts:
 
-K1 every frame is sealed; K2 what is opened was sent by a member, on this wire; K3 nothing is opened twice by an
-incarnation, or long before whose start it was sent; K13 no head of a frame, and so no nonce, comes twice.
+K1 every frame is sealed; K2 a frame that is opened was sent by a member, on this wire; K3 an incarnation opens no frame
+twice, and none that was sent long before it started; K13 no two frames have the same head, and so the same nonce.
 """
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 SEALED = b"JP\2"
 KEPT_FRAMES = 1500                       # of each wire: the first ones, and a random choice of later ones
 FIRST_FRAMES = 300
-UNDER_WAY_NS = seconds(5)                # so long may a frame be under way in bad weather
+UNDER_WAY_NS = seconds(5)                # the longest time that a frame is under way in bad weather
 SWAPPED = ((4, 12), (12, 20), (SENDER_OFFSET, SENDER_END), (SENDER_END, HEAD_BYTES), (3, 4), (0, HEAD_BYTES))
-"""Fields of a head: key id, cluster, sender, counter, stream, all of it."""
+"""Fields of a head, as ranges of bytes: key id, cluster, sender, counter, stream, the whole head."""
 
 
 class WatchedSealer(FrameSealer):
-    """The ENCRYPT of a stack, as its transport sees it; reports what is opened."""
+    """Stands between a transport and ENCRYPT; reports each frame that is opened to the attacker."""
 
     def __init__(self, sealer: FrameSealer, attacker: SealedAttacker, process: Process, net: int) -> None:
         self.sealer, self.attacker, self.process, self.net = sealer, attacker, process, net
@@ -65,12 +65,12 @@ class SealedAttacker(Attacker):
         self.recorded: dict[tuple[int, str], list[bytes]] = {}
 
     def found(self, name: str, text: str) -> None:
-        """Note a violation."""
+        """Record a violation, unless there is one of the same guarantee."""
         self.violations.setdefault(name, Violation(name, text, self.world.now_ns))
 
     def intercept(self, process: Process, frame: Frame, data: bytes) -> None:
         stack = process.stack(frame.net)
-        if stack is not None:                                # else it has just left; its last frames count too
+        if stack is not None:                                # None: the member has just left; its last frames count too
             self.watch(process, frame.net, stack)
         if data[:3] != SEALED:
             return self.found("K1", f"{process.incarnation} sent a frame that is not sealed: {data[:40].hex()}")
@@ -87,14 +87,14 @@ class SealedAttacker(Attacker):
         return None
 
     def watch(self, process: Process, net: int, stack: Stack) -> None:
-        """Look at what a stack opens, from its first frame on: a member sends before it gets an answer."""
+        """Watch what a stack opens. Called with its first frame, so before it can receive an answer."""
         transport = stack.transport
         sealer = transport.__dict__.get("sealer")
         if sealer is not None and not isinstance(sealer, WatchedSealer):
             transport.__dict__["sealer"] = WatchedSealer(sealer, self, process, net)
 
     def opened(self, at: WatchedSealer, data: bytes) -> None:
-        """A member opened a frame, and passes it on."""
+        """Check a frame that a member opened."""
         digest = blake2b(data, digest_size=16).digest()
         sent_ns = self.sent.get(self.wire_of(at.process, at.net), {}).get(digest)
         if sent_ns is None:
@@ -124,7 +124,7 @@ class SealedAttacker(Attacker):
         return bytes(self.changed(kind, frame, forger.rng))
 
     def choose(self, net: int, rng: Random) -> bytes | None:
-        """A recorded frame: mostly of the same kind of wire, early ones as often as late ones."""
+        """A recorded frame: mostly from the same kind of wire; early ones are as likely as late ones."""
         wires = sorted(wire for wire in self.recorded if (wire[0] == net) == (rng.random() < 0.9))
         if not wires:
             return None
@@ -132,7 +132,7 @@ class SealedAttacker(Attacker):
         return frames[rng.randrange(min(len(frames), rng.choice((30, FIRST_FRAMES, KEPT_FRAMES))))]
 
     def changed(self, kind: str, frame: bytes, rng: Random) -> bytes | bytearray:
-        """A frame after an attack of a kind."""
+        """The frame after an attack of this kind."""
         made = bytearray(frame)
         match kind:
             case "resend":

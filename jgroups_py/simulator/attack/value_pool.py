@@ -1,8 +1,8 @@
-"""Values for hostile frames: edges of every integer, texts that no honest member sends, and values seen on the wire.
+"""Values for hostile frames: edges of every integer, texts that no correct member sends, and values seen on the wire.
 
-A frame of nothing but edge values is dropped by the first check, so most fields of most frames are plausible: taken
-from frames that members sent (`recorded`), or near the numbers in them. `edge_ratio` is the share of the others; it is
-drawn for each frame.
+A frame with only edge values is dropped by the first check, so most fields of most frames are plausible: from frames
+that members sent (`recorded`), or near the numbers in them. `edge_ratio` is the share of the other fields; it is drawn
+for each frame.
 """
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXTS = ("", "\0", "a\0b", "x" * MOST_TEXT, "\u202eevil\u202c", "xn--\u0130\u260
 PORTS = (0, 1, 80, 7800, 7900, 7946, 65535)
 PAYLOADS = (b"", b"x", b"\0" * 100, bytes(range(256)), b"." * 1400)
 LARGE = (b"#" * 60_000,)
-RECORDED = 24                            # frames kept of each header class
+RECORDED = 24                            # batches that are kept for each header class
 KNOWN_NUMBERS = 400
 NON_MEMBERS = 40
 
@@ -49,7 +49,7 @@ class ValuePool:
         self.non_members = [rng.randbytes(ADDRESS_BYTES) for _ in range(NON_MEMBERS)]
 
     def number(self, bits: int) -> int:
-        """An unsigned integer of so many bits."""
+        """An unsigned integer of `bits` bits."""
         random = self.random
         if random() < 0.6:
             value = EDGES[int(random() * len(EDGES))]
@@ -58,7 +58,7 @@ class ValuePool:
         return value & ((1 << bits) - 1)
 
     def address(self) -> bytes:
-        """A raw address: mostly of a member."""
+        """A raw address, mostly that of a member."""
         random = self.random
         if self.members and random() < 0.75:
             return self.members[int(random() * len(self.members))].raw
@@ -72,20 +72,20 @@ class ValuePool:
         return (bytes(ADDRESS_BYTES), b"\xff" * ADDRESS_BYTES, self.rng.randbytes(ADDRESS_BYTES))[int(random() * 3)]
 
     def view_id(self) -> bytes:
-        """ViewId.raw: of a current view, an earlier one, or with an edge value as its counter."""
+        """ViewId.raw of a current view, of an earlier one, or of one with a drawn counter and coordinator."""
         random = self.random
         if self.views and random() < 0.7:
             return self.views[int(random() * len(self.views))]
         return self.number(64).to_bytes(8, "big") + self.address()
 
     def text(self) -> bytes:
-        """A text in UTF-8; rarely malformed."""
+        """A text in UTF-8, rarely malformed."""
         random = self.random
         if self.members and random() < 0.3:
             return self.members[int(random() * len(self.members))].name.encode()
         if random() < 0.03:
             return b"\xff\xfe\x80"
-        # The longest ones are rare: they make a frame of one field, and cost more than all others.
+        # The longest ones are rare: a frame has room for only one, and they cost more time than all others.
         text = TEXTS[int(random() * len(TEXTS))]
         return b"long" if len(text) == MOST_TEXT and random() < 0.7 else text.encode()
 

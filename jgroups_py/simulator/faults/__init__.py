@@ -1,1 +1,1 @@
-"""Faults and traffic as data: timed actions, drawn from a seed."""
+"""Faults and traffic of simulated runs as data: timed actions, drawn from a seed."""

@@ -1,8 +1,8 @@
-"""Faults and traffic as data: timed actions, drawn from a seed, that a runner carries out and may leave out.
+"""Faults and traffic as data: timed actions, drawn from a seed, which a runner carries out or leaves out.
 
-Because a plan is a list, a failing seed can be shrunk: the same plan with fewer actions (see shrink.py). An action is
-fixed when it is drawn and draws nothing itself, so leaving one out does not change the others. An action that does not
-fit the moment (the crash of a member that is not running) does nothing, returns False, and is not counted.
+Since a plan is a list, a failing seed can be shrunk to the same plan with fewer actions (see shrink.py). An action is
+fixed when it is drawn and draws nothing itself, so leaving one out does not change the others. An action that is not
+possible at its time (the crash of a member that is not running) does nothing, returns False, and is not counted.
 """
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Action:
     at_ns: int
 
     def do(self, world: World, start: Starter) -> bool:
-        """Carry it out; `start(name)` starts a member with its stack. Returns whether it fitted the moment."""
+        """Carry out the action. start: starts the member with a name. Returns whether the action was possible."""
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class Begin(Action):
 
 @attrs.frozen
 class CrashOf(Action):
-    """kill -9; power: its host loses power, too."""
+    """kill -9 of a member. power: its host loses power too."""
 
     kind = "crash"
     name: str
@@ -83,7 +83,7 @@ class CrashOf(Action):
 
 @attrs.frozen
 class Move(Action):
-    """kill -9, and a start under the same name on another host at once."""
+    """kill -9 of a member, which starts again at once under the same name on another host."""
 
     kind = "restart elsewhere"
     name: str
@@ -103,7 +103,7 @@ class Move(Action):
 
 @attrs.frozen
 class CrashOfCoordinator(Action):
-    """kill -9 of the coordinator (with RELAY, the relay) of the group that `name` is in."""
+    """kill -9 of the coordinator (with RELAY: the relay) of the group that `name` is in."""
 
     kind = "crash of the coordinator"
     name: str
@@ -121,7 +121,7 @@ class CrashOfCoordinator(Action):
 
 @attrs.frozen
 class LeaveOf(Action):
-    """Disconnect gracefully."""
+    """A member leaves gracefully."""
 
     kind = "leave"
     name: str
@@ -138,7 +138,7 @@ class LeaveOf(Action):
 
 @attrs.frozen
 class PauseOf(Action):
-    """SIGSTOP for a while."""
+    """SIGSTOP of a member for a while."""
 
     kind = "pause"
     name: str
@@ -256,15 +256,15 @@ class Burst(Action):
 
 @attrs.frozen
 class SendMessages(Action):
-    """Send `count` messages in one batch; dest "": to all."""
+    """A member sends `count` messages in one batch. dest: a name, "": to all."""
 
     name: str
     dest: str
     count: int
     size: int
     flags: int = 0
-    until: tuple[str, ...] = ()          # to all, and with receipts of these sites
-    topic: str = ""                      # to all, about this topic
+    until: tuple[str, ...] = ()          # only with dest "": with receipts of these sites
+    topic: str = ""                      # only with dest "": of this topic
 
     def do(self, world: World, start: Starter) -> bool:
         process = world.processes.get(self.name)
@@ -276,11 +276,11 @@ class SendMessages(Action):
             else:
                 world.post(self.name, self.dest or None, self.count, self.size, self.flags, self.topic)
         except ChannelError:
-            return False                                  # it is not in the group just now
+            return False                                  # the member is not in a group
         return True
 
     def _is_known(self, world: World, process: Process) -> bool:
-        """Whether the sender's application has seen the latest incarnation of `dest` in a view."""
+        """Whether a view of the sender's application has the latest incarnation of `dest`."""
         other = world.processes.get(self.dest)
         views = process.view, process.global_view
         return other is not None and any(view is not None and other.me in view for view in views)
@@ -291,11 +291,9 @@ class SendMessages(Action):
             f", about {self.topic}" if self.topic else "")
 
 
-# --- helpers ----------------------------------------------------------------------------------------------------------
-
 @attrs.frozen
 class ChangeInterest(Action):
-    """An application subscribes to a topic, or ends its subscription."""
+    """An application subscribes to a topic (`on`), or ends its subscription."""
 
     name: str
     topic: str
@@ -310,6 +308,8 @@ class ChangeInterest(Action):
     def describe(self) -> str:
         return f"{self.name} {'wants' if self.on else 'does not want'} {self.topic}"
 
+
+# --- helpers ----------------------------------------------------------------------------------------------------------
 
 def is_up(world: World, name: str) -> bool:
     """Whether the member runs and is not leaving."""
@@ -326,7 +326,7 @@ def relay_of(world: World, name: str) -> Process | None:
 
 
 def pause_for(world: World, process: Process, for_ns: int) -> bool:
-    """Pause a process; it resumes later, unless it was killed and restarted meanwhile. False: it was paused already."""
+    """Pause a process for a time, unless it is killed before. Returns False if it was paused already."""
     if process.paused:
         return False
     world.pause(process.name)
@@ -340,5 +340,5 @@ def _resume(world: World, process: Process) -> None:
 
 
 def show_nets(nets: tuple[int, ...]) -> str:
-    """ "the bridge"."""
+    """The names of nets, such as "local nets and the bridge"."""
     return " and ".join(NET_NAMES[net] for net in nets)

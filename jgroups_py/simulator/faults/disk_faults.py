@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class SlowDisk(Action):
-    """Each sync takes so long, for a while."""
+    """Each sync of a member's disk takes `sync_ns`, for a while."""
 
     kind = "slow disk"
     name: str
@@ -39,7 +39,7 @@ class SlowDisk(Action):
 
 @attrs.frozen
 class FullDisk(Action):
-    """Nothing can be written, for a while."""
+    """Nothing can be written to a member's disk, for a while."""
 
     kind = "full disk"
     name: str

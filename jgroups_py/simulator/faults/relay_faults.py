@@ -51,7 +51,7 @@ class LeaveOfRelay(Action):
 
 @attrs.frozen
 class PlannedStop(Action):
-    """All members of a site leave, one after the other, the relay last. forget: other sites then forget the site."""
+    """All members of a site leave, one by one, the relay last. forget: other sites then hold nothing for it."""
 
     kind = "planned stop of a site"
     names: tuple[str, ...]
@@ -150,11 +150,11 @@ class OperatorOrder(Action):
 
 @attrs.frozen
 class LateOrder(Action):
-    """An order to hold for `site`, at a member that is cut off from its relay; `online` at the relay; then the cut
-    ends.
+    """An order `hold` for `site`, given to a member that is cut off from its relay; then `online`, given to the relay;
+    then the cut ends.
 
-    The cut is shorter than failure detection takes, so that no view changes. What the member sends again until it is
-    answered arrives after the order that replaced it.
+    The cut is shorter than failure detection takes, so the view does not change. The member repeats its order until it
+    is answered, so the order arrives after the later one that replaced it.
     """
 
     kind = "late order"

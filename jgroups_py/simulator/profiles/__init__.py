@@ -1,8 +1,8 @@
-"""Profiles: the kind of world that a seed makes, its faults and its traffic, and when it counts as at rest.
+"""Profiles: the kind of world that a seed makes, its faults and its traffic, and when the world is at rest.
 
 A seed first chooses which kinds of fault it uses at all (swarm testing, Groce et al. 2012): few kinds at a time reach
 more states than all kinds at once. The stacks are the shipped files, so the tested stacks are those of users. A profile
-declares the states that it must reach (`reaches`, keys of coverage.py), and a test checks it.
+declares the states that its seeds must reach (`reaches`, keys of coverage.py), and a test checks it.
 """
 from __future__ import annotations
 

@@ -30,21 +30,21 @@ from jgroups_py.simulator.process import Process
 from jgroups_py.simulator.world import World
 
 STARTED_NS = seconds(1.5)                # faults begin when a first view can be expected
-REST_LIMIT_NS = seconds(60)              # how long a healed world may take to come to rest
+REST_LIMIT_NS = seconds(60)              # the longest time that a healed world may take to come to rest
 BURSTY_SEEDS, BURSTY_AMONG = (5, 8, 10, 15, 17), 20      # by seed % 20; no seed of test_found_seeds.py is among them
-BURST_S = 0.15                           # the longest
-STREAMS = 4                              # of unicasts, beside bursts
+BURST_S = 0.15                           # length of the longest burst
+STREAMS = 4                              # streams of unicasts, along with bursts
 STREAM_NS, BURST_NS = seconds(2), millis(60)
 
 
 @attrs.frozen
 class Plan:
-    """The actions of a run: faults may be left out one by one, traffic is fixed."""
+    """The actions of a run."""
 
     sites: dict[str, tuple[str, ...]]    # site -> names; "" without RELAY
     faults: tuple[Action, ...]
     traffic: tuple[Action, ...]
-    stop_ns: int                         # then everything heals
+    stop_ns: int                         # when everything heals
 
 
 @lru_cache(maxsize=64)
@@ -54,12 +54,12 @@ def stack(name: str, properties: tuple[tuple[str, str], ...]) -> StackSpec:
 
 
 def span(rng: Random, least: float, most: float) -> int:
-    """A duration between so many seconds."""
+    """A duration (ns) between `least` and `most` seconds."""
     return seconds(rng.uniform(least, most))
 
 
 class Profile:
-    """How to draw a plan from a seed and carry it out. One object for each run.
+    """Draws a plan from a seed, and starts its members. There is one object for each run.
 
     reaches: the states (of coverage.py) that its seeds must reach. lossless: the faults of this run are so few that a
     declared loss is a violation; splits: they include splits of sites (see lossless.py).
@@ -69,9 +69,9 @@ class Profile:
     reaches: ClassVar[tuple[str, ...]] = ()
     lossless = False
     splits = False
-    bursts = False                       # some seeds (BURSTY_SEEDS) have bursts of loss on single paths as well
-    weather: Mapping[int, Weather] = MappingProxyType({})    # net -> good weather, where it is not the usual (CLEAR)
-    application = False                  # its members run an application, registered in runner.APPLICATIONS
+    bursts = False                       # some seeds (BURSTY_SEEDS) also have bursts of loss on single paths
+    weather: Mapping[int, Weather] = MappingProxyType({})    # net -> weather without faults, if it is not CLEAR
+    application = False                  # members run the application that is registered in runner.APPLICATIONS
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -98,7 +98,7 @@ class Profile:
         return [name for name in self.names if is_up(world, name)]
 
     def judged(self, world: World, found: list[Violation]) -> list[Violation]:
-        """The violations that count, of those that checkers found, and those that the profile itself finds."""
+        """The violations of a run: those of `found`, by the checkers, that count here, and further ones."""
         return found
 
     def draw_messages(
@@ -125,7 +125,7 @@ class Profile:
 
 
 def halves(rng: Random, names: list[str]) -> tuple[tuple[str, ...], ...]:
-    """The names in two groups, or three if there are enough."""
+    """The names in two random groups, sometimes in three."""
     mixed = rng.sample(names, len(names))
     first = rng.randint(1, len(mixed) - 1)
     if len(mixed) - first > 1 and rng.random() < 0.2:
@@ -144,9 +144,9 @@ def storm(rng: Random) -> Weather:
 
 def with_bursts(plan: Plan, rng: Random) -> Plan:
     """The plan with bursts of total loss on single paths, many of them around its other faults, and with a stream of
-    unicasts on these paths, so that some are unacknowledged at every view change.
+    unicasts on these paths, so that some of these are unacknowledged at every view change.
 
-    They are drawn from a separate generator, and for some seeds only, so that plans of recorded seeds do not change.
+    Both are drawn from a separate generator, and only for some seeds, so that plans of recorded seeds do not change.
     """
     names = [name for members in plan.sites.values() for name in members]
     times = [rng.randrange(plan.stop_ns) for _ in range(rng.randint(5, 25))]

@@ -1,4 +1,4 @@
-"""Profile clocks: wall clocks differ, jump, and run fast or slow, while sites that hold on disk are down."""
+"""Profile clocks: wall clocks differ, jump, and run fast or slow, while sites with a journal are down."""
 from __future__ import annotations
 
 from jgroups_py.model.outputs import BRIDGE
@@ -14,7 +14,7 @@ HOLD_AGE_S = (6.0, 12.0)
 
 class ClocksProfile(SitesProfile):
     """Two or three sites with `hold_dir`. One crashes as a whole, once or twice, for less or more time than `hold_age`,
-    while the clocks of its hosts are set; its bridge is cut before, so that many messages are held on disk."""
+    and meanwhile the clocks of its hosts are set; its bridge is cut before, so that it holds many messages on disk."""
 
     name = "clocks"
     bursts = True

@@ -31,7 +31,8 @@ class FlowProfile(GroupProfile):
         self.tags.setdefault(self.members[1], TAG)
         floods = [SendMessages(rng.randrange(STARTED_NS, plan.stop_ns), rng.choice(self.members), "",
                        rng.choice((40, 100, 200)), rng.choice((5000, 10_000)), 0) for _ in range(rng.randint(5, 25))]
-        # A sender without its least number of receivers waits for them: so all must run at the end, and none leaves.
+        # A strategy with "/" has a least number of receivers, for which senders wait: so no member leaves, and all run
+        # at the end.
         faults = tuple(fault for fault in plan.faults if "/" not in self.properties[0][1]
                        or not isinstance(fault, LeaveOf))
         all_there = [Begin(plan.stop_ns - millis(1), name) for name in self.members]

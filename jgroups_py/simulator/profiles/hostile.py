@@ -3,16 +3,18 @@
 Frames carry no proof of their source, so some harm can be prevented by authentication only. Which guarantees are
 suspended depends on the seed's attacker:
 
-* a **stranger** uses addresses of its own, and replays unchanged frames of members. All guarantees hold; only
-  deliveries of its own unicasts and of its multicasts without reliability, which need no view, are excused.
+* a **stranger** (a non-member) uses addresses of its own, and replays frames of members unchanged. All guarantees hold;
+  only deliveries of its own unicasts, and of its multicasts without reliability, which need no view, do not count.
 * a **forger** claims members' addresses, and changes payloads. It can send as a member (S1), use a member's numbers so
-  that the member's own messages are dropped as duplicates, acknowledge and vote in its name (S2, S4, S5, F, R1 to R11,
-  M4, S7, S8). What must hold: M1 and M2 for views, and L for messages sent after the attack: multicasts in the final
-  view, unicasts to or from a member that started after the attack (older connections may be broken).
+  that the member's own messages are dropped as duplicates, acknowledge and vote as that member (S2, S4, S5, F, R1 to
+  R11, M4, S7, S8). What must hold: M1 and M2 for views, and L for messages sent after the attack: multicasts in the
+  final view, unicasts to or from a member that started after the attack (older connections may be broken).
 
 In either case: no exception, no member ends unless its application requested it (H1), the memory of a node is bounded
-(H2), and after the attack the groups come to rest. A forger's attack ends early enough for a member to leave and
-rejoin, so that the attacker has seen nothing of the final view.
+(H2), and after the attack the groups come to rest. The attack ends early enough for members to leave and rejoin, so
+that the attacker has read no frame of the final view.
+
+The two words are in the text of an attack, from which its frames are drawn: other words would change every history.
 """
 from __future__ import annotations
 
@@ -51,14 +53,14 @@ if TYPE_CHECKING:
 NON_MEMBER, FORGER = "stranger", "forger"
 KINDS = {NON_MEMBER: ("edges", "replays", "fragments", "unicasts", "joins"),
          FORGER: ("edges", "edges", "replays", "ahead", "fragments", "leaves")}
-STRIKE_NS = millis(5)                    # between two strikes of an attack
+STRIKE_NS = millis(5)                    # time between two strikes of an attack
 MOST_FRAMES = {"edges": 12, "replays": 4, "fragments": 3, "unicasts": 10, "joins": 2, "ahead": 5, "leaves": 1}
-AFTERWARDS_NS = seconds(10)              # between the last attack and the end of the safety phase
+AFTERWARDS_NS = seconds(10)              # time between the last attack and the healing of everything
 
 
 @attrs.frozen
 class Attack(Action):
-    """Frames of one kind at some members for a while. sources: stranger or forger."""
+    """Frames of one kind, injected at some members for a while. sources: NON_MEMBER or FORGER."""
 
     kind = "attack"
     names: tuple[str, ...]
@@ -87,7 +89,7 @@ class Attack(Action):
 
 
 def attacker_of(world: World) -> Attacker:
-    """The attacker of a world; it listens from now on."""
+    """The attacker of a world; if there is none, one is made and reads all frames from now on."""
     if world.tap is None:
         world.tap = Attacker(world).intercept
     found = getattr(world.tap, "__self__", None)
@@ -170,17 +172,17 @@ class HostileProfile(SitesProfile):
     # --- verdict ------------------------------------------------------------------------------------------------------
 
     def judged(self, world: World, found: list[Violation]) -> list[Violation]:
-        """The violations that count under the seed's attacker; see the module."""
+        """The violations of the guarantees that hold under this seed's attacker; see the module."""
         hurt = self.harm(world, found)
         if self.sources == NON_MEMBER:
             return [*hurt, *check(without_attacker_traffic(world.history))]
         return [*hurt, *check(world.history, ("M1", "M2")), *self.check_liveness(world)]
 
     def harm(self, world: World, found: list[Violation]) -> list[Violation]:
-        """Exceptions, members that ended (H1), memory without bound (H2)."""
+        """Exceptions, members that ended (H1), and excesses of memory (H2)."""
         attacker = attacker_of(world)
         hurt = [violation for violation in found if violation.guarantee == "core"]
-        hurt += [Violation("H1", f"{process.incarnation} ended, and its application had not asked for it: "
+        hurt += [Violation("H1", f"{process.incarnation} ended, which its application had not requested: "
                            f"{process.closed_reason}", world.now_ns)
                  for process in world.all_processes
                  if process.alive and process.node.closed and not process.leaving]
@@ -199,7 +201,7 @@ class HostileProfile(SitesProfile):
 
 
 def without_attacker_traffic(history: h.History) -> h.History:
-    """The history without deliveries of the attacker's own unicasts and unreliable multicasts."""
+    """The history without deliveries of the attacker's unicasts and unreliable multicasts."""
     kept = h.History()
     kept.__dict__.update(history.__dict__)
     kept.entries = [entry for entry in history.entries

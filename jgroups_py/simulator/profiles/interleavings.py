@@ -1,6 +1,6 @@
-"""Profile interleavings: the orders of events against which single safeguards exist.
+"""Profile interleavings: orders of events, each of which a single safeguard of RELAY is for.
 
-Profiles that draw everything at random reach them rarely; here each seed is one of them, at random times. Each was
+Profiles that draw everything at random rarely reach them; here each seed has one of them, at random times. Each was
 derived from a rule of RELAY, and is verified by the safeguards table: without the rule, the profile finds a violation.
 """
 from __future__ import annotations
@@ -25,9 +25,10 @@ from jgroups_py.simulator.profiles.sites import SitesProfile
 
 PATTERNS = ("rolling restart", "mute relay", "leave under load", "half without a relay", "back from a pause")
 SPECIAL, SPECIAL_SEED = ("relay that was alone", "late order", "inherited grace", "known only from disk"), 7
-"""One of these in turn where seed % 8 is SPECIAL_SEED; the other seeds keep the plans that they had before."""
-GRACE_NS = seconds(6)                    # of "half without a relay"; a half joins the bridge before it is over
-HALVES_NS = seconds(15)                  # until both halves relay and the grace of their split is over
+"""Seeds with seed % 8 == SPECIAL_SEED have one of these in turn. They were added later, so the other seeds kept their
+plans."""
+GRACE_NS = seconds(6)                    # for "half without a relay": longer than a half takes to join the bridge
+HALVES_NS = seconds(15)                  # then both halves relay, and the grace of their split is over
 
 
 class InterleavingsProfile(SitesProfile):
@@ -76,15 +77,15 @@ class InterleavingsProfile(SitesProfile):
     def stream(
         self, names: tuple[str, ...], first_ns: int, stop_ns: int, every_ns: int, *until: str,
     ) -> list[SendMessages]:
-        """Short batches to all, one after the other, by any of the names; with receipts of the sites in `until`."""
+        """Short batches to all, one after the other, each by any of the names. until: sites that send receipts."""
         return [SendMessages(at_ns, self.rng.choice(names), "", self.rng.choice((1, 1, 3)), 0, until=until)
                 for at_ns in range(first_ns, stop_ns, every_ns)]
 
     # --- the patterns -----------------------------------------------------------------------------------------------
 
     def rolling_restart(self, at_ns: int) -> tuple[list[Action], list[SendMessages]]:
-        """A site that holds messages for an unreachable site is restarted, one member after the other: the hold, and
-        the entry of that site, must pass from backup to backup."""
+        """The members of a site that holds messages for an unreachable site restart one after the other: the hold, and
+        the row of that site, must pass from backup to backup."""
         rng, names = self.rng, self.sites[self.troubled]
         self.settings = (("site_down_after_ns", span(rng, 1, 3)), ("lost_after_ns", seconds(2)))
         order = rng.sample(names, len(names) - rng.choice((0, 0, 1)))
@@ -99,7 +100,7 @@ class InterleavingsProfile(SitesProfile):
         return [Split(at_ns, (names, self.elsewhere(self.troubled)), next_ns - at_ns, (BRIDGE,)), *faults], stream
 
     def mute_relay(self, at_ns: int) -> tuple[list[Action], list[SendMessages]]:
-        """The relay receives messages that it cannot disseminate any more, and crashes: other members must get them."""
+        """The relay receives messages that it can no longer multicast locally, and crashes: others must get them."""
         rng, names = self.rng, self.sites[self.troubled]
         for_ns = span(rng, 0.1, 1.5)
         stream = self.stream(self.elsewhere(self.troubled), at_ns, at_ns + for_ns, millis(20))
@@ -115,8 +116,8 @@ class InterleavingsProfile(SitesProfile):
                 *(Begin(at_ns + seconds(4), name) for name in names)], stream
 
     def half_without_a_relay(self, at_ns: int) -> tuple[list[Action], list[SendMessages]]:
-        """Both halves of a long split relay; one loses the bridge for a moment, and its relay crashes, while the other
-        half acknowledges."""
+        """Both halves of a site that is split for long relay; one half loses the bridge for a moment, and its relay
+        crashes, while the other half acknowledges."""
         rng, names = self.rng, self.sites[self.troubled]
         self.settings, self.splits = (("split_grace_ns", GRACE_NS),), True
         mixed = rng.sample(names, len(names))
@@ -142,8 +143,8 @@ class InterleavingsProfile(SitesProfile):
                 Storm(back_ns - seconds(2), near, seconds(4), LOCAL)], stream
 
     def relay_that_was_alone(self, at_ns: int) -> tuple[list[Action], list[SendMessages]]:
-        """A member is paused until it is excluded. If its address is the lowest it leads the merge, and becomes a relay
-        that lacks what the others multicast meanwhile and hold for a site that the bridge does not reach."""
+        """A member is paused until it is excluded. If its address is the lowest, it leads the merge and becomes relay;
+        it lacks messages that the others multicast meanwhile and hold for a site that the bridge does not reach."""
         rng, names, self.splits = self.rng, self.sites[self.troubled], True
         self.settings = (("lost_after_ns", seconds(2)),)
         paused, for_ns = rng.choice(names), span(rng, 9, 11)
@@ -153,8 +154,8 @@ class InterleavingsProfile(SitesProfile):
                 Split(at_ns + seconds(6), (names, self.elsewhere(self.troubled)), for_ns, (BRIDGE,))], stream
 
     def late_order(self, at_ns: int) -> tuple[list[Action], list[SendMessages]]:
-        """An order reaches the relay after the order that replaced it (relay rule 14). Obeyed, it keeps everything back
-        for good."""
+        """An order reaches the relay after the order that replaced it (relay rule 14). If it is carried out, the relay
+        holds messages for ever."""
         rng, names = self.rng, self.sites[self.troubled]
         site = rng.choice([site for site in self.sites if site != self.troubled])
         for_ns = span(rng, 0.3, 1.5)
@@ -162,8 +163,8 @@ class InterleavingsProfile(SitesProfile):
         return [LateOrder(at_ns, names, site, for_ns)], stream
 
     def inherited_grace(self, at_ns: int) -> tuple[list[Action], list[SendMessages]]:
-        """Half of a site is on no bridge for a while. The other half acknowledges what this half needs later, and the
-        relay that began the grace for it crashes (relay rule 7)."""
+        """Half of a site has no bridge for a while. The other half acknowledges messages that this half needs later,
+        and the relay that began the grace for them crashes (relay rule 7)."""
         rng, names, self.splits = self.rng, self.sites[self.troubled], True
         mixed = rng.sample(names, len(names))
         half, rest = tuple(mixed[:2]), tuple(mixed[2:])
@@ -176,10 +177,10 @@ class InterleavingsProfile(SitesProfile):
                 CrashOfCoordinator(crash_ns, senders[0])], stream
 
     def known_only_from_disk(self, at_ns: int) -> tuple[list[Action], list[SendMessages]]:
-        """A site dies, and one of its members restarts from a disk that names the other sites. Meanwhile another has
-        started for the first time and founded the site anew, out of reach of all: it drops its messages, as no site is
-        in its table. If the restarted one leads the merge, it must not count them as owed to those sites (relay rule
-        17)."""
+        """A site crashes, and one of its members restarts from a disk that names the other sites. Meanwhile a new
+        member, cut off from all, has started the site anew: it drops its messages, as no site is in its table. If the
+        restarted member leads the merge, it must not count these messages as owed to the other sites (relay rule 17).
+        """
         rng, names, self.splits = self.rng, self.sites[self.troubled], True
         self.settings = (("hold_dir", "/hold"), ("lost_after_ns", seconds(2)))
         restarted, founder = rng.choice(names[:-1]), names[-1]

@@ -22,8 +22,8 @@ SIZES = (100_000, 1_000_000, 3_000_000, 5_000_000, 8_000_000)
 
 
 class LargeProfile(SitesProfile):
-    """Two sites of two or three members (rarely three sites); few messages, most of them large, each of which is under
-    way during a fault."""
+    """Two sites of two or three members (rarely three sites); few messages, most of them large, and each under way
+    during a fault."""
 
     name = "large"
     bursts = True

@@ -15,7 +15,8 @@ SENDING_NS = seconds(12)                 # members send this long after a site h
 class LateProfile(SitesProfile):
     """Two or three sites of one to four members. Each site but the first starts at the same time, soon, or minutes
     later; its members start together, late, cut off, or with heavy loss on the local net; some restart at once under
-    their names. So groups are founded twice and merge, before, while and after they discover another site."""
+    their names. So several members of a site form groups of their own, which merge before, while and after they
+    discover another site."""
 
     name = "late"
     bursts = True

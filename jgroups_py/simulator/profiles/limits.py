@@ -16,8 +16,8 @@ class LimitsProfile(SitesProfile):
 
     name = "limits"
     bursts = True
-    reaches = ("sites DOWN", "sites OFFLINE", "sites back from OFFLINE", "losses told", "sites that died as a whole",
-               "views raised above a fence")
+    reaches = ("sites DOWN", "sites OFFLINE", "sites back from OFFLINE", "losses declared",
+               "sites that died as a whole", "views raised above a fence")
 
     def make_plan(self) -> Plan:
         rng = self.rng
@@ -30,7 +30,7 @@ class LimitsProfile(SitesProfile):
         at_ns, for_ns = span(rng, 3, 6), span(rng, 4, 14)
         faults = self.absence(rng.choice(KINDS), away, at_ns, for_ns)
         if rng.random() < 0.4:
-            # The relays that reached the limits fail meanwhile.
+            # Relays that reached the limits fail meanwhile.
             site = rng.choice(list(sites))
             crash_ns = at_ns + span(rng, 0, for_ns / seconds(1) + 2)
             faults += [CrashOfCoordinator(crash_ns, sites[site][0]),

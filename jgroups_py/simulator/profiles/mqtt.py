@@ -1,4 +1,4 @@
-"""Profiles mqtt and mqtt-sites: brokers of MQTT that federate (blocks/mqtt), on one group and across sites."""
+"""Profiles mqtt and mqtt-sites: MQTT brokers that form a federation (blocks/mqtt), in one group and across sites."""
 from __future__ import annotations
 
 from jgroups_py.simulator.profiles.group import GroupProfile
@@ -18,10 +18,10 @@ class MqttProfile(GroupProfile):
 
 
 class MqttSitesProfile(RelayCrashProfile):
-    """Brokers at two or three sites, whose relays crash and whose bridge is cut; nothing may be lost or come twice."""
+    """Brokers at two or three sites, whose relays crash and whose bridge is cut; no message is lost or duplicated."""
 
     name = "mqtt-sites"
     bursts = False
     application = True
     reaches = ("messages from other sites", "messages from peers", "publishes acknowledged", "restarts of a peer",
-               "filters told to sites")
+               "filters sent to sites")

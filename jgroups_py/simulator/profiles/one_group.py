@@ -17,9 +17,9 @@ class Severity:
     """Bounds of the faults: their number, the likelihood of variants, and the longest duration of each, in seconds."""
 
     faults: int
-    power_ratio: float                   # crashes of a whole host
-    again_ratio: float                   # of members that crashed or left and restart,
-    away_s: float                        # at the latest after this time
+    power_ratio: float                   # share of crashes in which the host loses power
+    again_ratio: float                   # share of members that restart after a crash or leave,
+    away_s: float                        # within this time
     pause_s: float
     split_s: float
     one_way_s: float
@@ -49,7 +49,7 @@ class OneGroupProfile(Profile):
         return self.harm(kind, at_ns, one, other)
 
     def harm(self, kind: str, at_ns: int, one: str, other: str) -> Action:
-        """The fault of a kind, of `one`, of the path from `one` to `other`, or of the whole net."""
+        """Draw the fault of a kind: of `one`, of the path from `one` to `other`, or of the whole net."""
         rng, severity = self.rng, self.severity
         match kind:
             case "crash":

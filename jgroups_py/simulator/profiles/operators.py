@@ -1,4 +1,4 @@
-"""Profile operators: orders about sites, at any member, while relays crash, leave and pause; planned stops of sites."""
+"""Profile operators: orders of operators at any member, while relays crash, leave and pause; planned stops of sites."""
 from __future__ import annotations
 
 from random import Random
@@ -13,13 +13,13 @@ KINDS = ("relay crash", "crash", "leave", "pause", "site split", "bridge split",
 
 
 class OperatorsProfile(RelayProfile):
-    """Profile relay with a few orders, each revoked after a while. In some seeds all members of a site leave, with or
-    without `forget`, and start again."""
+    """Profile relay, with a few orders about sites, each revoked after a while. In some seeds all members of a site
+    leave, with or without `forget`, and start again."""
 
     name = "operators"
     bursts = True
     kinds = KINDS
-    reaches = ("sites OFFLINE", "sites back from OFFLINE", "losses told", "failovers")
+    reaches = ("sites OFFLINE", "sites back from OFFLINE", "losses declared", "failovers")
 
     def make_plan(self) -> Plan:
         rng = self.rng

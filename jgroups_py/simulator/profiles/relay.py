@@ -86,8 +86,8 @@ class RelayProfile(SitesProfile):
 
 
 class RelayCrashProfile(RelayProfile):
-    """Only crashes, bad weather and cuts on the bridge: at most one member of a site is missing, and none is cut off
-    from its own group. So nothing may be lost, declared or not."""
+    """Only crashes, and bad weather and cuts on the bridge: at most one member of a site is missing, and none is cut
+    off from its own group. So no message may be lost, declared or not."""
 
     name = "relay-crash"
     lossless = True

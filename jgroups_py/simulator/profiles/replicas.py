@@ -22,7 +22,8 @@ class ReplicasProfile(GroupProfile):
                "partitions without a majority", "operations answered", "splits")
 
     def make_plan(self) -> Plan:
-        """Profile group, and members that crash while cut off from some others: few have what such leaders decided."""
+        """The plan of profile group, and members that crash while they are cut off from some others: only few members
+        have what such a leader decided."""
         plan, rng = super().make_plan(), self.rng
         isolated: list[Action] = []
         for _ in range(rng.choice((0, 1, 2, 2))):
@@ -34,7 +35,7 @@ class ReplicasProfile(GroupProfile):
         return attrs.evolve(plan, faults=tuple(faults), traffic=traffic)
 
     def isolated_crash(self, at_ns: int) -> list[Action]:
-        """A member is cut off from some others for a moment, and crashes, or another member does, or none."""
+        """A member is cut off from some others for a moment; it crashes, or another member does, or none."""
         rng = self.rng
         one, *others = rng.sample(self.members, len(self.members))
         for_ns = span(rng, 0.2, 2)

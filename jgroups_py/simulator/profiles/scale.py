@@ -22,7 +22,7 @@ KINDS = ("relay crash", "relay crash", "relay crash", "crash", "leave", "pause",
 
 
 class ScaleProfile(SitesProfile):
-    """Each site has faults of its own, of one member at a time; bridges between any of them fail."""
+    """Each site has faults of its own, of one member at a time; the bridge fails between any of them."""
 
     name = "scale"
     sizes: ClassVar[tuple[int, int]] = (3, 7)

@@ -1,8 +1,8 @@
-"""Profile sealed: the groups and sites of profile hostile with ENCRYPT, an attacker without keys, and changes of keys.
+"""Profile sealed: the groups and sites of profile hostile with ENCRYPT, an attacker without keys, and rotation of keys.
 
-All guarantees hold, without an exception for what the attacker does, and those of attack/sealed.py: K1, K2, K3, K13.
-The keys of the groups and of the bridge are changed in three phases while members crash, pause, are split, and join.
-Links of FD_SOCK are not attacked: they are not sealed (design/encrypt.md).
+All guarantees hold without exception, and also those of attack/sealed.py: K1, K2, K3, K13. The keys of the groups and
+of the bridge are changed in three phases while members crash, pause, are split, and join. Links of FD_SOCK are not
+attacked, as they are not sealed (design/encrypt.md).
 """
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from jgroups_py.simulator.secrets import virtual_key
 from jgroups_py.simulator.world import BRIDGE_KEYRING, World
 
 KINDS = ("resend", "resend", "resend", "flip", "cut", "swap", "clear", "strangers")
-MOST_FRAMES = 12                         # in one strike
-FORGER = "forger"                        # frames in clear claim the addresses of members
-PHASE_NS = seconds(2)                    # members look at the file each second
+MOST_FRAMES = 12                         # the most frames of one strike
+FORGER = "forger"                        # frames that are not sealed claim the addresses of members
+PHASE_NS = seconds(2)                    # longer than `reread`: members read a changed keyring within a second
 
 
 @attrs.frozen

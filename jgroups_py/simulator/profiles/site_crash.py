@@ -1,4 +1,4 @@
-"""Profile site-crash: sites that hold on disk crash as a whole, by kill -9 or power cut, and restart."""
+"""Profile site-crash: sites with a journal crash as a whole, by kill -9 or loss of power, and restart."""
 from __future__ import annotations
 
 from jgroups_py.model.outputs import BRIDGE
@@ -13,8 +13,8 @@ AROUND = ("bridge split", "bridge storm", "other relay", "slow disks", "full dis
 
 
 class SiteCrashProfile(SitesProfile):
-    """Two or three sites with `hold_dir`; the members of one crash almost at once, so that what the others lack is on
-    disk only, and restart in any order, with their disks. The other sites stay up; at most a relay fails there."""
+    """Two or three sites with `hold_dir`. The members of one crash almost at once, so that messages which the others
+    lack are only on disk, and restart in any order, with their disks. The other sites stay up, but a relay may fail."""
 
     name = "site-crash"
     reaches = ("sites that died as a whole", "messages read from disk", "messages sent from disk", "torn files",
@@ -51,7 +51,7 @@ class SiteCrashProfile(SitesProfile):
         return [*deaths, *(Begin(back_ns + rng.randrange(spread_ns), name) for name in names)]
 
     def fault_around(self, kind: str, dying: str, at_ns: int) -> list[Action]:
-        """Other faults about the time of a site's crash."""
+        """Other faults around the time of a site's crash."""
         rng, names = self.rng, self.sites[dying]
         others = self.elsewhere(dying)
         begin_ns = max(0, at_ns - span(rng, 0.1, 3))

@@ -1,4 +1,4 @@
-"""The base of profiles with several sites: members with the shipped stacks, which reply to each other."""
+"""The base of profiles with several sites: members with the shipped stacks, which answer messages of other sites."""
 from __future__ import annotations
 
 from functools import lru_cache
@@ -17,7 +17,7 @@ from jgroups_py.simulator.world import World
 
 LETTERS = ascii_uppercase + ascii_lowercase
 SITES = ("NYC", "SFO", "LON", "TYO", "SYD")
-RECEIPT_EVERY = 3                        # every third send to all has `until`; drawn from its time
+RECEIPT_EVERY = 3                        # about every third send to all has `until`, depending on its time
 REPLY_EVERY = 7                          # every seventh message of another site is answered
 
 
@@ -42,12 +42,12 @@ class Replier(App):
 
 @lru_cache(maxsize=64)
 def site_stack(site: str, port: int, settings: tuple[tuple[str, object], ...]) -> StackSpec:
-    """The shipped stack of a site, with other settings of RELAY."""
+    """The shipped stack of a site, with these settings of RELAY."""
     return with_relay(stack("nyc", (("site", site), ("mcast_port", str(port)))), settings)
 
 
 def with_relay(spec: StackSpec, settings: tuple[tuple[str, object], ...]) -> StackSpec:
-    """A stack with other settings of RELAY."""
+    """The stack with these settings of RELAY."""
     return StackSpec(tuple(
         attrs.evolve(layer, config=attrs.evolve(layer.config, **dict(settings))) if layer.name == "RELAY" else layer
         for layer in spec.layers), spec.source)
@@ -62,8 +62,8 @@ class SitesProfile(Profile):
 
     def draw_sites(self, count: int, least: int, most: int) -> dict[str, tuple[str, ...]]:
         """Draw `count` sites of `least` to `most` members, named A, B, C, ... across all sites."""
-        unicasts = iter(LETTERS)
-        self.sites = {site: tuple(next(unicasts) for _ in range(self.rng.randint(least, most)))
+        letters = iter(LETTERS)
+        self.sites = {site: tuple(next(letters) for _ in range(self.rng.randint(least, most)))
                       for site in SITES[:count]}
         self.site_of = {name: site for site, names in self.sites.items() for name in names}
         self.members = list(self.site_of)

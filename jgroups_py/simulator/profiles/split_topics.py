@@ -18,12 +18,12 @@ from jgroups_py.simulator.profiles.storm import RelayStormProfile
 from jgroups_py.simulator.profiles.topics import TOPICS, member_with_topics
 from jgroups_py.simulator.world import World
 
-REACHES = ("numbers sent for messages", "numbers delivered", "interests heard")
+REACHES = ("numbers sent for messages", "numbers delivered", "interests received")
 
 
 class Topical(SitesProfile):
-    """Members subscribe to few topics, all the time or for a while. Some topics have subscribers in one half of a split
-    site only, and there are messages about them while the site splits, relays and merges."""
+    """Members subscribe to few topics, all the time or for a while. Some topics have subscribers only in one half of a
+    split site, and messages of these topics are sent while the site splits, both halves relay, and they merge."""
 
     def make_plan(self) -> Plan:
         plan, rng = super().make_plan(), self.rng
@@ -48,8 +48,8 @@ class Topical(SitesProfile):
         return attrs.evolve(plan, faults=in_order(faults), traffic=in_order(traffic))
 
     def first_messages(self, split: Split, traffic: list[Action]) -> list[Action]:
-        """Some members of other sites send their very first message just after a site has split, before any member
-        detects it, and then none for long: one half acknowledges it on behalf of the other, which does not have its
+        """Some members of other sites send their first message just after a site has split, before any member detects
+        that, and then none for long: one half acknowledges the message also for the other one, which does not know its
         origin yet."""
         rng = self.rng
         away = self.site_of[split.groups[0][0]]
@@ -62,13 +62,14 @@ class Topical(SitesProfile):
                          for name in new_senders)]
 
     def about(self, sent: SendMessages) -> SendMessages:
-        """Messages to all mostly have a topic."""
+        """A message with a topic, if it goes to all; some stay without one."""
         if sent.dest or sent.until or self.rng.random() < 0.2:
             return sent
         return attrs.evolve(sent, topic=self.rng.choice(TOPICS))
 
     def change_times(self, plan: Plan) -> list[int]:
-        """When interests change while others send: at any time, when faults begin, and when splits end."""
+        """The times at which interests change while others send: any, around the begin of faults and the end of splits.
+        """
         rng = self.rng
         times = [rng.randrange(millis(800), plan.stop_ns) for _ in range(rng.randint(0, 3))]
         for fault in rng.sample(plan.faults, min(5, len(plan.faults))):

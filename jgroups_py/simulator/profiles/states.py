@@ -17,14 +17,14 @@ from jgroups_py.simulator.profiles.relay import RelayCrashProfile
 from jgroups_py.simulator.states import FetchState, StateApp, behaviour, check_states, is_waiting
 from jgroups_py.simulator.world import World
 
-NEAR = 0.3                               # ratio of requests in site-states that may be for a state of the own site
+NEAR = 0.3                               # share of requests in site-states that may ask for a state of the same site
 TIMEOUTS_S = (0.2, 1.0, 5.0, 5.0, 5.0)
 FINAL_TIMEOUT_NS = seconds(20)
 
 
 class StateRequests(Profile):
-    """The base of both: a separate generator, an application with a state, and a last request once all is at rest,
-    which must be answered with a state, while others send."""
+    """The base of both profiles: an application with a state, requests that are drawn from a separate generator, and a
+    last request once everything is at rest, which must be answered with a state while others send."""
 
     by_numbers = False                   # see check_states
 
@@ -35,7 +35,7 @@ class StateRequests(Profile):
         return self.with_fetches(super().make_plan())
 
     def with_fetches(self, plan: Plan) -> Plan:
-        """The plan with requests: at any time, around faults, and just after sends, so that they cross messages."""
+        """The plan with requests: at any time, around faults, and just after sends, so that messages are under way."""
         rng = self.state_rng
         messages = [attrs.evolve(action, flags=action.flags & ~self.excluded_flags)
                  if isinstance(action, SendMessages) else action for action in plan.traffic]
@@ -65,7 +65,7 @@ class StateRequests(Profile):
         return StateApp(self.behaviour)
 
     def rested(self, world: World) -> bool:
-        """At rest, and no member waits for a state, and the last request has ended."""
+        """Whether the world is at rest, no member waits for a state, and the last request has ended."""
         if not super().rested(world) or any(is_waiting(world.process(name)) for name in self.live(world)):
             return False
         if self.last is None:
@@ -97,7 +97,7 @@ class StateRequests(Profile):
     def judged(self, world: World, found: list[Violation]) -> list[Violation]:
         found = [*super().judged(world, found), *check_states(world, by_numbers=self.by_numbers)]
         if self.last is not None and self.last.process.running and any(self.last.state_errors[self.last.ends_before:]):
-            found.append(Violation("L", f"{self.last.process.incarnation} was refused the state when all was well: "
+            found.append(Violation("L", f"{self.last.process.incarnation} was refused the state without any fault: "
                                    f"{self.last.state_errors[-1]}", world.now_ns))
         return sorted(found, key=lambda violation: violation.at_ns)
 
@@ -111,7 +111,7 @@ class StatesProfile(StateRequests, GroupProfile):
 
     def make_plan(self) -> Plan:
         plan = super().make_plan()
-        self.slow = None                                  # instead, applications may read states slowly
+        self.slow = None                                  # no slow receiver: applications may read states slowly
         self.window_bytes = self.state_rng.choice((0, 1 << 16))
         self.ahead_bytes = self.state_rng.choice((0, 0, 1 << 16))
         return plan
@@ -128,12 +128,13 @@ class StatesProfile(StateRequests, GroupProfile):
 
 
 class SiteStatesProfile(StateRequests, RelayCrashProfile):
-    """Profile relay-crash, with states of other sites, which all members of the asking site take, and of the own."""
+    """Profile relay-crash, with states of other sites, which all members of the requesting site install, and of the
+    same site."""
 
     name = "site-states"
     reaches = ("failovers", "states of other sites", "states of other sites that failed")
     by_numbers = True
-    excluded_flags = NO_RELIABILITY | NO_RELAY                  # what stays in its site is in no other site's state
+    excluded_flags = NO_RELIABILITY | NO_RELAY                  # no site has NO_RELAY messages of another in its state
 
     def fetch(self, at_ns: int, name: str) -> FetchState:
         rng = self.state_rng
@@ -149,5 +150,5 @@ class SiteStatesProfile(StateRequests, RelayCrashProfile):
         return self.start_with(world, name, self.app())
 
     def judged(self, world: World, found: list[Violation]) -> list[Violation]:
-        # While a state comes from another site the members of a site keep back what they multicast (not R5).
+        # While a state comes from another site, the members of a site hold back their multicasts, which breaks R5.
         return super().judged(world, [violation for violation in found if violation.guarantee != "R5"])

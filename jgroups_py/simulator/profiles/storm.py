@@ -1,6 +1,6 @@
 """Profile relay-storm: relays fail during failovers, at both ends, over bridges that flap and clog.
 
-In some seeds members hold on disk (`hold_dir`), and disks are slow to sync meanwhile.
+In some seeds members have a journal (`hold_dir`), and disks are slow to sync.
 """
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from jgroups_py.simulator.profiles.sites import SitesProfile
 
 MEMBER_KINDS = ("chain", "chain", "pause", "pause and crash", "leave and crash")
 BRIDGE_KINDS = ("flapping", "clog", "storm")
-DISK_RATIO = 0.35                        # of seeds in which members hold on disk
+DISK_RATIO = 0.35                        # share of seeds in which members have a journal
 
 
 class RelayStormProfile(SitesProfile):
-    """Sites of `backups` + 2 members or more, of which at most `backups` are missing at a time: nothing may be lost."""
+    """Sites of at least `backups` + 2 members, of which at most `backups` are missing at a time: so no message may be
+    lost."""
 
     name = "relay-storm"
     bursts = True
@@ -97,7 +98,7 @@ class RelayStormProfile(SitesProfile):
         return [Storm(at_ns, storm(rng), span(rng, 0.5, 6), BRIDGE)]
 
     def slow_disks(self, first_ns: int, stop_ns: int) -> list[Action]:
-        """All members hold on disk; some disks are slow to sync, about the time of the first crashes or at any time."""
+        """All members have a journal; some disks are slow to sync, around the first crashes or at any time."""
         rng = self.rng
         self.settings += (("hold_dir", "/hold"), ("hold_sync", rng.choice(("interval", "every", "every"))),
                           ("hold_sync_interval_ns", span(rng, 0.05, 1)))

@@ -63,7 +63,7 @@ class SwimAloneProfile(OneGroupProfile):
             ("profile", self.values), ("initial_hosts", hosts), ("port_range", "0")))))
 
     def rested(self, world: World) -> bool:
-        """Whether every running member holds exactly the running members for alive, and suspects none."""
+        """Whether at every running member exactly the running members are alive, and none is suspected."""
         live = self.live(world)
         if live != [name for name in self.names if name in world.running()]:
             return False

@@ -30,7 +30,7 @@ from jgroups_py.simulator.world import World
 
 TOPICS = ("orders", "prices", "7")
 PORT = 45611
-PATTERNS = ("hand over", "comeback", "another reign")        # the last one needs three members
+PATTERNS = ("hand over", "return from pause", "second term")       # the last one needs three members
 FAULTS_END = millis(1500)                # by then all members have started
 
 
@@ -39,12 +39,12 @@ class TopicsProfile(RelayProfile):
 
     In more than half of the seeds the local nets are slow, and around every change of interest a member sends without
     a pause, so that messages are always under way between a member and its relay, in both directions. Most of these
-    seeds are exactly one of three patterns: orders of events against which single safeguards of TOPICS exist.
+    seeds have just one of three patterns: orders of events, each of which a single safeguard of TOPICS is for.
     """
 
     name = "topics"
     bursts = False
-    reaches = ("failovers", "numbers sent for messages", "numbers delivered", "numbers refused", "interests heard",
+    reaches = ("failovers", "numbers sent for messages", "numbers delivered", "numbers refused", "interests received",
                "halves that both relayed")
 
     def make_plan(self) -> Plan:
@@ -52,7 +52,7 @@ class TopicsProfile(RelayProfile):
         plan = super().make_plan()
         rng = self.rng
         for names in plan.sites.values():
-            # Most sites as a whole subscribe to few topics, or relays would hardly filter anything.
+            # Most sites as a whole subscribe to few topics, else relays would hardly filter anything.
             few = rng.sample(TOPICS, rng.choice((0, 1, 1, 2))) if rng.random() < 0.7 else list(TOPICS)
             for name in names:
                 self.wanted[name] = "*" if rng.random() < 0.07 else ",".join(
@@ -76,7 +76,7 @@ class TopicsProfile(RelayProfile):
         return [Storm(FAULTS_END, weather, stop_ns - FAULTS_END, LOCAL)]
 
     def change_interests(self, at_ns: int) -> list[Action]:
-        """Members of a site change their interest in a topic almost at once, in a burst of messages about it."""
+        """Members of a site change their interest in a topic almost at once, during a burst of its messages."""
         rng, topic = self.rng, self.rng.choice(TOPICS)
         site = rng.choice(list(self.sites))
         changes = [ChangeInterest(at_ns + rng.randrange(millis(30)), rng.choice(self.sites[site]), topic,
@@ -84,10 +84,10 @@ class TopicsProfile(RelayProfile):
         sender = rng.choice(self.elsewhere(site))
         messages = [SendMessages(max(0, at_ns + span(rng, -0.05, 0.15)), sender, "", rng.choice((1, 1, 2)), 0,
                               topic=topic) for _ in range(rng.choice((0, 10, 30)))]
-        return [*(change for change in changes if self.may_do(change)), *messages]
+        return [*(change for change in changes if self.is_allowed(change)), *messages]
 
     def change_interests_slowly(self, at_ns: int) -> list[Action]:
-        """Some members of a site change their interest in a topic, up to three times, in a stream about it."""
+        """Some members of a site change their interest in a topic, up to three times, during a stream of messages."""
         rng, topic = self.rng, self.rng.choice(TOPICS)
         site = rng.choice(list(self.sites))
         changes = []
@@ -98,10 +98,10 @@ class TopicsProfile(RelayProfile):
                 change = attrs.evolve(change, at_ns=change.at_ns + span(rng, 0.01, 0.25), on=not change.on)
         first_ns = max(0, at_ns - millis(200))
         messages = self.stream(rng.choice(self.elsewhere(site)), topic, first_ns, first_ns + seconds(0.6))
-        return [*(change for change in changes if self.may_do(change)), *messages]
+        return [*(change for change in changes if self.is_allowed(change)), *messages]
 
     def stream(self, sender: str, topic: str, first_ns: int, stop_ns: int) -> list[Action]:
-        """A message about a topic every 10 ms."""
+        """A message of a topic every 10 ms."""
         return [SendMessages(at_ns, sender, "", 1, 0, topic=topic) for at_ns in range(first_ns, stop_ns, millis(10))]
 
     # --- patterns: each at one site without permanent subscriptions ---------------------------------------------------
@@ -116,7 +116,7 @@ class TopicsProfile(RelayProfile):
         match rng.choice(PATTERNS if len(names) > 2 else PATTERNS[:2]):
             case "hand over":
                 faults, stream = self.hand_over(names, others, at_ns)
-            case "comeback":
+            case "return from pause":
                 faults, stream = self.return_from_pause(names, others, at_ns)
             case _:
                 faults, stream = self.second_term(names, others, at_ns)
@@ -125,17 +125,18 @@ class TopicsProfile(RelayProfile):
         return Plan(plan.sites, in_order([*faults, *self.slowness(stop_ns)]), in_order([*early, *stream]), stop_ns)
 
     def hand_over(self, names: list[str], others: tuple[str, ...], at_ns: int) -> tuple[list[Action], list[Action]]:
-        """One member unsubscribes just as another one subscribes, which has just subscribed to another topic, too."""
-        rng, (giver, taker), stream = self.rng, names[:2], list[Action]()
+        """The subscription to a topic moves: one member ends it just as another one begins it, which has begun one to
+        another topic just before."""
+        rng, (former, new), stream = self.rng, names[:2], list[Action]()
         for _ in range(3):
             topic, other = rng.sample(TOPICS, 2)
-            asks_ns = at_ns + seconds(1)
-            takes_ns = asks_ns + span(rng, 0.05, 0.25)
-            stream += [ChangeInterest(at_ns, giver, topic, True), ChangeInterest(asks_ns, taker, other, True),
-                       ChangeInterest(rng.randrange(asks_ns, takes_ns), giver, topic, False),
-                       ChangeInterest(takes_ns, taker, topic, True),
-                       ChangeInterest(at_ns + seconds(2.5), taker, topic, False),
-                       ChangeInterest(at_ns + seconds(2.5), taker, other, False),
+            other_ns = at_ns + seconds(1)
+            moves_ns = other_ns + span(rng, 0.05, 0.25)
+            stream += [ChangeInterest(at_ns, former, topic, True), ChangeInterest(other_ns, new, other, True),
+                       ChangeInterest(rng.randrange(other_ns, moves_ns), former, topic, False),
+                       ChangeInterest(moves_ns, new, topic, True),
+                       ChangeInterest(at_ns + seconds(2.5), new, topic, False),
+                       ChangeInterest(at_ns + seconds(2.5), new, other, False),
                        *self.stream(rng.choice(others), topic, at_ns + millis(800), at_ns + seconds(2))]
             at_ns += seconds(3)
         return [], stream
@@ -155,8 +156,8 @@ class TopicsProfile(RelayProfile):
         return [pause], stream
 
     def second_term(self, names: list[str], others: tuple[str, ...], at_ns: int) -> tuple[list[Action], list[Action]]:
-        """A coordinator loses its office in a merge, another member changes its interest, and the first coordinator
-        takes the office again, while it is cut off from that member for a moment."""
+        """A member is coordinator a second time. In a merge it ceases to be, another member changes its interest, and
+        then the first one becomes coordinator again while it is cut off from that member for a moment."""
         rng, topic, for_ns = self.rng, self.rng.choice(TOPICS), span(self.rng, 7, 9)
         lone, first, other = names
         healed_ns = at_ns + for_ns
@@ -168,8 +169,8 @@ class TopicsProfile(RelayProfile):
 
     # --- members ----------------------------------------------------------------------------------------------------
 
-    def may_do(self, change: ChangeInterest) -> bool:
-        """Whether a change leaves permanent subscriptions alone, so that the other guarantees can be judged, too."""
+    def is_allowed(self, change: ChangeInterest) -> bool:
+        """Whether a change affects no permanent subscription: what is due to these is judged."""
         always = self.wanted[change.name].split(",")
         return "*" not in always and change.topic not in always
 
@@ -198,5 +199,5 @@ def member_with_topics(
 
 @lru_cache(maxsize=256)
 def topics_stack(site: str, port: int, topics: str, settings: tuple[tuple[str, object], ...]) -> StackSpec:
-    """The shipped stack, with other settings of RELAY."""
+    """The shipped stack `topics`, with these settings of RELAY."""
     return with_relay(stack("topics", (("site", site), ("mcast_port", str(port)), ("topics", topics))), settings)

@@ -66,7 +66,7 @@ ACK_TIMEOUT_NS = seconds(2)
 FOR_EVER = 1_000_000
 BURST = (1, 1, 2, 3, 5, 20)
 COUNTED = {"messages_received": "messages from peers", "events_resent": "events sent again",
-           "site_messages_received": "messages from other sites", "site_filters_sent": "filters told to sites",
+           "site_messages_received": "messages from other sites", "site_filters_sent": "filters sent to sites",
            "peer_restarts": "restarts of a peer", "parked": "messages parked", "trees_wanted": "trees asked for"}
 
 

@@ -116,8 +116,8 @@ def test_something_that_is_no_receiver_is_refused(seat: Seat):
 # --- a JChannel that opens nothing ------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize(("arguments", "kind", "message"), [
-    ({"stack": None}, jg.ConfigError, "None is no stack"),
-    ({"stack": b"udp"}, jg.ConfigError, "b'udp' is no stack"),
+    ({"stack": None}, jg.ConfigError, "None is not a stack"),
+    ({"stack": b"udp"}, jg.ConfigError, "b'udp' is not a stack"),
     ({"name": 7}, TypeError, "a member's name is a str, not int"),
     ({"name": "x" * 256}, ValueError, "at most 255 bytes, not 256"),
     ({"properties": [("bind_addr", "127.0.0.1")]}, jg.ConfigError, "properties are a mapping"),

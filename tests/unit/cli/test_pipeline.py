@@ -1,4 +1,4 @@
-"""`jgroups pipeline` without Spark: made archives, wrong use."""
+"""`jgroups pipeline` without Spark: synthetic archives, usage errors."""
 import json
 
 import pytest
@@ -16,7 +16,7 @@ def test_an_archive_is_made_with_the_faults_that_it_lists(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(("words", "message"), [
-    (["audit", "nowhere", "--out", "out"], "nowhere is no archive: it has no folders"),
+    (["audit", "nowhere", "--out", "out"], "nowhere is not an archive: it has no folders"),
     (["make", ".", "--rows", "7"], ". is not empty"),
     (["make", "new", "--rows", "7"], "7 rows are too few: at least 85, the facts of all members among them"),
     (["sim", "--profile", "group", "--seeds", "0:1", "--out", "out", "--piece", "0"], "--piece 0: at least one seed"),

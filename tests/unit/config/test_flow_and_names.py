@@ -35,7 +35,7 @@ def test_a_place_where_it_could_not_work_is_refused(stack: list[Any], why: str) 
 
 def test_what_may_surprise_is_warned_of() -> None:
     small = load(flow_stack(FLOW=[("FLOW", {"window": "64K"})]))
-    assert any("every fragment is answered by all" in warning for warning in small.warnings)
+    assert any("all receivers answer every fragment" in warning for warning in small.warnings)
     recorded = load([*flow_stack(), ("ARCHIVE", {"directory": "/nowhere"})])
     assert any("ARCHIVE beside FLOW records messages as delivered" in warning for warning in recorded.warnings)
     assert load(names_below("TCPPING")).warnings == ()

@@ -109,7 +109,7 @@ def test_a_subclass_of_a_packaged_protocol_stands_in_its_place():
     (f"{HERE}StampConfig", "", r"StampConfig' is no subclass of jgroups_py\.stack\.protocol\.Protocol"),
     (f"{HERE}Wrong", "", r"Undescribed\.late_ns is not made by duration\(\)"),
     (f"{HERE}Thief", "", "Thief has the name of a packaged protocol, PING"),
-    ("STAMP", "", "unknown protocol 'STAMP'.* or package.module.Class of one of your own"),
+    ("STAMP", "", "unknown protocol 'STAMP'.* or package.module.Class of a protocol of your own"),
     ("org.jgroups.protocols.STAMP", "", "unknown protocol"),
 ])
 def test_what_cannot_stand_in_a_stack_is_an_error_with_the_reason(name, properties, message):

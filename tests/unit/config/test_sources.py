@@ -66,7 +66,7 @@ def test_yaml_values_are_texts_as_written_and_lists_are_joined():
     ("", 1, "not well-formed XML"),
     ("<config>\n hello</config>", 2, "text between elements"),
     ("<config bind='1'/>", 1, "no attribute 'bind'"),
-    ("<config>\n<UDP>\n<x/></UDP></config>", 3, "UDP takes no elements inside it"),
+    ("<config>\n<UDP>\n<x/></UDP></config>", 3, "UDP must not contain elements"),
     ("<config xmlns='urn:else'/>", 1, "xmlns is 'urn:else'; allowed is 'urn:org:jgroups'"),
     ("<stack/>", 1, "the root element is <stack>"),
     ("<config>\n<UDP a='1' a='2'/></config>", 2, "duplicate attribute"),
@@ -89,7 +89,7 @@ def test_wrong_xml_is_an_error_that_names_the_line(text, line, message):
     ("- a\n---\n- b", 2, "another document"),
     ("- " * 300 + "a", 1, "nested too deep"),
     ("- {\n", 2, "not well-formed YAML"),
-    ('- "\\uD800"', 1, "half a character"),
+    ('- "\\uD800"', 1, "has a lone surrogate"),
     ("- include: {path: x}", 1, "an include names one file"),
 ])
 def test_wrong_yaml_is_an_error_that_names_the_line(text, line, message):

@@ -212,8 +212,8 @@ def test_a_property_given_under_two_of_its_names_is_an_error():
     (["TCP", *UDP[1:]], "PING finds members by IP multicast, which TCP does not have"),
     ([("UDP", {"ip_mcast": False}), *UDP[1:]], "which UDP with ip_mcast=false does not have"),
     ([("UDP", {"max_bundle_size": "8K"}), *UDP[1:]], "FRAG: frag_size 60K leaves no room"),
-    (["UDP", ("PING", 3)], "is no protocol; write"),
-    (["UDP", 3], "is no protocol; write"),
+    (["UDP", ("PING", 3)], "is not a protocol; write"),
+    (["UDP", 3], "is not a protocol; write"),
 ])
 def test_a_stack_that_could_not_work_is_refused_with_the_reason(stack, text):
     assert text in errors(stack)
@@ -227,8 +227,8 @@ def test_relay_below_another_layer_is_refused(tmp_path):
 
 @pytest.mark.parametrize(("stack", "text"), [
     (["UDP", "PING", ("ENCRYPT", {"keyring": "k"}), *UDP[2:]],
-     "ENCRYPT must stand directly above UDP (second in the file), found PING (python) below it: what it sends itself "
-     "would be clear"),
+     "ENCRYPT must stand directly above UDP (second in the file), found PING (python) below it: its messages would not "
+     "be encrypted"),
     ([*UDP, ("ENCRYPT", {"keyring": "k"})], "ENCRYPT must stand directly above UDP (second in the file), found "
      "STATE_TRANSFER"),
     (["MEMBERLIST", ("ENCRYPT", {"keyring": "k"}), "SWIM"],
@@ -238,7 +238,7 @@ def test_relay_below_another_layer_is_refused(tmp_path):
     (["UDP", ("ENCRYPT", {"keyring": "k", "mode": "view"}), *UDP[1:]], "'view' is not one of shared"),
     (["UDP", "SYM_ENCRYPT", *UDP[1:]], "SYM_ENCRYPT"),
 ])
-def test_encrypt_stands_directly_above_a_transport_of_ours(stack, text):
+def test_encrypt_must_stand_directly_above_a_transport_with_our_frames(stack, text):
     assert text in errors(stack)
 
 
@@ -292,7 +292,7 @@ def test_a_list_from_python_takes_names_pairs_mappings_and_configurations():
 
 def test_a_configuration_of_another_protocol_is_refused():
     error = errors([("UDP", TcpConfig()), *UDP[1:]])
-    assert "UDP: a TcpConfig is no configuration of it; it takes a UdpConfig" in error
+    assert "UDP: a TcpConfig is not its configuration; it takes a UdpConfig" in error
 
 
 def test_a_stack_spec_is_taken_as_it_is():
@@ -314,7 +314,7 @@ def test_a_source_that_does_not_exist_is_a_config_error(source, text):
 def test_a_property_that_no_file_mentions_is_warned_of():
     warning, = load([("UDP", {"mcast_port": "${mcast_port:1}"}), *UDP[1:]], {"mcast_prt": 1}).warnings[-1:]
     assert warning == ("python: property 'mcast_prt' is used nowhere; did you mean 'mcast_port'? (properties fill "
-                       "${name}; here are: mcast_port)")
+                       "${name}; names here: mcast_port)")
 
 
 def test_includes_that_include_each_other_end_in_an_error(tmp_path):

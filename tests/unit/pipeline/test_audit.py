@@ -1,4 +1,4 @@
-"""The audit on made archives, without Spark: every planted fault is found, and nothing else."""
+"""The audit on synthetic archives, without Spark: every planted fault is found, and nothing else."""
 import pytest
 
 from jgroups_py.pipeline.audit.judge import FAULTS, is_clean, judge, totals

@@ -63,13 +63,13 @@ def test_a_member_all_of_whose_files_are_gone_is_named_and_nothing_is_proven(tmp
     assert set(others) <= set(line["named_by"].split(", "))
     assert line["views"] >= 2
     assert line["messages"] == 1000                           # what others delivered of it, each message once
-    *_, told, last = as_lines(found)
-    assert told.startswith(f"not complete: {member}@{site}: did not record (")
-    assert "what it delivered cannot be judged" in told
-    assert last == (f"audit: NOT COMPLETE: no fault in what is recorded; of {member}@{site} some or all of the record "
-                    "is missing")
+    *_, reported, last = as_lines(found)
+    assert reported.startswith(f"record missing: {member}@{site}: did not record (")
+    assert "what it delivered cannot be judged" in reported
+    assert last == ("audit: NOT COMPLETE: no fault in what is recorded; all or a part of the record is missing for "
+                    f"{member}@{site}")
     text = page(tables, "a page")
-    assert "No fault in what is recorded, but not all is" in text
+    assert "No fault in what is recorded, but records are missing" in text
     assert f"{member}@{site}</td>" in text
     assert "Every message arrived" not in text
 
@@ -86,7 +86,7 @@ def test_faults_come_first_and_missing_records_are_listed_beside_them(tmp_path):
     without(tmp_path, "B")
     found, _ = audited(tmp_path)
     assert (found["verdict"], exit_code(found)) == ("faulty", 1)
-    assert as_lines(found)[-1].endswith("beside that the record is not complete: B@NYC")
+    assert as_lines(found)[-1].endswith("also, records are missing: B@NYC")
 
 
 def cut(directory, member, keep):

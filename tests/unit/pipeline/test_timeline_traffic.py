@@ -1,4 +1,4 @@
-"""Timeline and traffic of made archives, without Spark."""
+"""Timeline and traffic of synthetic archives, without Spark."""
 import pyarrow as pa
 import pytest
 

@@ -139,7 +139,7 @@ def test_with_on_slow_block_the_group_waits_for_the_disk(member):
 
 # --- messages -------------------------------------------------------------------------------------------------------
 
-def test_what_is_sent_is_numbered_per_stream_and_destination(member):
+def test_sent_messages_are_numbered_per_stream_and_destination(member):
     member.send(b"a", b"b")
     member.send(b"c")
     member.send(b"d", flags=NO_RELAY)
@@ -153,7 +153,7 @@ def test_what_is_sent_is_numbered_per_stream_and_destination(member):
     assert [batch.headers[-1].first for batch in member.ground.batches] == [first for _, _, first, _ in found]
 
 
-def test_what_comes_is_recorded_with_its_number_and_passed_on_without_header(member):
+def test_delivered_batches_are_recorded_with_their_number_and_passed_on_without_header(member):
     member.get(Batch(FAR, None, (b"x", b"yy"), (Archived(7),), 0))
     [record] = member.recorded()
     assert (record.kind, record.origin, record.origin_site, record.first, record.rows, record.sizes) == (
@@ -224,7 +224,7 @@ def test_what_relay_reports_is_recorded(member):
         "lost", FAR, "SFO", 5, 4, 1)
 
 
-def test_what_no_member_keeps_any_more_is_recorded_without_a_number_of_a_stream(member):
+def test_messages_that_no_member_keeps_are_recorded_without_a_number_of_a_stream(member):
     member.stack.notify(OutputEmitted(MessagesLost("", BOB, 5, 9)), 0)
     for relayed, rows in ((True, 1), (False, 2)):
         member.archive.site = "NYC" if relayed else None     # RELAY has reported it

@@ -25,14 +25,14 @@ def grown(bench: Bench, before: dict[str, float]) -> dict[str, float]:
 
 # --- NAKACK -----------------------------------------------------------------------------------------------------------
 
-def test_multicasts_of_members_without_a_number() -> None:
+def test_a_multicast_without_a_number_is_dropped_and_counted() -> None:
     a = member()
     a.up(multicast("B", b"x"))
     assert a.stats()["unnumbered_dropped"] == 1
     assert a.payloads() == []
 
 
-def test_a_cut_that_says_otherwise_than_this_member_sent() -> None:
+def test_a_cut_that_differs_from_what_this_member_sent_is_counted() -> None:
     a = member()
     a.down(multicast("A", b"1"))
     a.down(FlushTo({A: 2, B: 1, C: 1}, {}))
@@ -41,7 +41,7 @@ def test_a_cut_that_says_otherwise_than_this_member_sent() -> None:
     assert a.stats()["cut_differs_from_sent"] == 1
 
 
-def test_a_silent_sender_says_how_far_it_came() -> None:
+def test_announcements_of_the_last_number_are_counted() -> None:
     a = member()
     a.down(multicast("A", b"1"))
     a.sent()
@@ -52,14 +52,14 @@ def test_a_silent_sender_says_how_far_it_came() -> None:
 
 # --- UNICAST ----------------------------------------------------------------------------------------------------------
 
-def test_where_a_connection_begins_counts_for_that_connection_only() -> None:
+def test_the_base_of_another_connection_is_counted_as_stale() -> None:
     a = Bench(Unicast(), me="A")
     a.down(change(V1))
     a.up(unicast("B", "A", headers=(UnicastBase(7, 3),)))
     assert a.stats()["stale_bases"] == 1
 
 
-def test_connections_that_end_and_what_waited_in_them_for_a_hole() -> None:
+def test_closed_connections_and_messages_behind_their_holes_are_counted() -> None:
     two = Group(lambda name: [Unicast()], "AB")
     two.install(view_of("A", "B"))
     lost = [1]
@@ -86,14 +86,14 @@ def test_connections_that_end_and_what_waited_in_them_for_a_hole() -> None:
 
 # --- FRAG -------------------------------------------------------------------------------------------------------------
 
-def test_pieces_of_a_message_that_is_not_under_way() -> None:
+def test_fragments_of_a_message_that_is_not_under_way_are_counted_as_dropped() -> None:
     a = Bench(Frag(FragConfig(frag_size_bytes=1000)), me="A")
     a.down(change(V1))
     a.up(multicast("A", b"p", b"q", headers=(Fragment(1, 0, 3, 3, 0),)))
     assert a.stats()["abandoned_fragments_dropped"] == 2
 
 
-def test_messages_that_end_unfinished() -> None:
+def test_messages_whose_sender_left_or_began_anew_are_counted_as_dropped() -> None:
     a = Bench(Frag(FragConfig(frag_size_bytes=1000)), me="A")
     a.down(change(V1))
     a.up(multicast("B", b"p", headers=(Fragment(1, 0, 3, 3, 0),)))
@@ -106,7 +106,7 @@ def test_messages_that_end_unfinished() -> None:
 
 # --- STATE_TRANSFER ---------------------------------------------------------------------------------------------------
 
-def test_states_that_were_asked_for_and_failed_and_their_bytes() -> None:
+def test_requests_for_states_and_their_failures_and_bytes_are_counted() -> None:
     c = App(Loop(), StateTransfer(), me="C")
     c.down(change(V1))
     c.down(GetState(C, NS_PER_S))
@@ -124,7 +124,7 @@ def test_states_that_were_asked_for_and_failed_and_their_bytes() -> None:
 
 # --- GMS --------------------------------------------------------------------------------------------------------------
 
-def test_views_that_are_old_here() -> None:
+def test_an_old_view_is_dropped_and_counted() -> None:
     members = in_view("AB")
     first = members.gms("B").group.installed
     assert first is not None
@@ -137,14 +137,14 @@ def test_views_that_are_old_here() -> None:
     assert grown(members["B"], before) == {"old_views_heard": 1}
 
 
-def test_answers_about_a_view_that_is_not_here() -> None:
+def test_an_answer_about_another_view_is_counted() -> None:
     members = in_view("AB")
     before = members["A"].stats()
     members["A"].up(Batch(B, A, (), (StaleView(view_of("X", counter=77).id, None, False),)))
     assert grown(members["A"], before) == {"stale_view_of_other_view": 1}
 
 
-def test_a_member_that_is_found_gone() -> None:
+def test_a_member_that_is_found_gone_is_counted_once() -> None:
     members = in_view("ABC")
     before = members["A"].stats().get("members_gone", 0)
     members.gms("A").proposer.member_gone(C)
@@ -152,7 +152,7 @@ def test_a_member_that_is_found_gone() -> None:
     assert members["A"].stats()["members_gone"] == before + 1
 
 
-def test_members_that_hold_up_a_change_by_silence() -> None:
+def test_a_silent_member_that_delays_a_view_change_is_counted() -> None:
     members = in_view("ABC")
     members.crash("B")
     proposer = members.gms("A").proposer
@@ -172,7 +172,7 @@ def test_a_merge_is_counted_by_the_member_that_leads_it() -> None:
     assert "merges_led" not in members["C"].stats()
 
 
-def test_a_merge_that_is_put_off() -> None:
+def test_a_postponed_merge_is_counted() -> None:
     members = in_view("ABCD")
     split(members, "AB", "CD")
     c = members.gms("C")
@@ -183,7 +183,7 @@ def test_a_merge_that_is_put_off() -> None:
     assert members["C"].stats()["merges_put_off"] == 1
 
 
-def test_a_ballot_that_is_outbid() -> None:
+def test_a_ballot_that_a_higher_one_ends_is_counted() -> None:
     members = in_view("ABC")
     proposer = members.gms("A").proposer
     proposer.begin()
@@ -194,7 +194,7 @@ def test_a_ballot_that_is_outbid() -> None:
     assert proposer.flush is None
 
 
-def test_a_join_that_is_given_up() -> None:
+def test_a_join_that_is_given_up_is_counted() -> None:
     members = Members("AB", max_join_attempts=2)
     members.join("A")
     members.sides = ["A", "B"]

@@ -12,7 +12,7 @@ A, B, C = map(address, "ABC")
 V1 = view_of("A", "B", "C")
 
 
-def test_votes_and_decisions_of_stable() -> None:
+def test_votes_and_decisions_are_counted_by_stable() -> None:
     below = StubPorts()
     bench = Bench(below, Stable(StableConfig(gossip_ns="1s")))        # type: ignore[arg-type]
     below.digest_value = {A: 5, B: 5, C: 5}
@@ -24,7 +24,7 @@ def test_votes_and_decisions_of_stable() -> None:
     assert bench.stats()["votes_sent"] == len(bench.sent_with(StabilityVote)) >= 1
 
 
-def test_large_messages_of_frag() -> None:
+def test_large_messages_are_counted_by_frag() -> None:
     bench = Bench(Frag(FragConfig(frag_size_bytes=1000)), me="A")
     bench.down(change(V1))
     bench.down(unicast("A", "B", bytes(2500)))
@@ -34,7 +34,7 @@ def test_large_messages_of_frag() -> None:
     assert bench.stats()["fragmented"] == 1
 
 
-def test_views_and_ballots_of_gms() -> None:
+def test_views_and_ballots_are_counted_by_gms() -> None:
     members = in_view("ABC")
     assert members["A"].stats()["views_installed"] == 3
     assert members["C"].stats()["views_installed"] == 1
@@ -46,7 +46,7 @@ def test_views_and_ballots_of_gms() -> None:
     assert members["A"].stats()["ballots"] == before + 1
 
 
-def test_what_nakack_recovers() -> None:
+def test_messages_that_nakack_recovers_are_counted() -> None:
     three = group()
     three.delays_of = lose(type(data("A", 1, b"x").headers[-1]), dest="B", times=1)
     for text in (b"one", b"two", b"three"):

@@ -45,7 +45,7 @@ def losing(header: type, times: int) -> Callable[[InFlight], Sequence[float]]:
     return delays_of
 
 
-def test_what_exceeds_the_credit_is_cut_off_and_queued() -> None:
+def test_messages_that_exceed_the_credit_are_queued() -> None:
     a = Bench(Mfc(CONFIG), me="A")
     a.up(change(V1))
     a.down(multicast("A", *[KB] * 70))
@@ -224,7 +224,7 @@ def test_marks_and_grants_cost_a_few_messages_per_credit() -> None:
     assert pair["B"].stats()["grants_sent"] == pair["A"].stats()["marks_sent"]
 
 
-def test_a_mark_that_comes_before_our_view_is_answered() -> None:
+def test_a_mark_that_arrives_before_its_view_is_answered() -> None:
     b = Bench(Ufc(CONFIG), me="B")
     b.up(unicast("J", "B", headers=(UnicastMark(700),)))
     [(granted, _)] = b.sent_with(UnicastGrant)

@@ -53,7 +53,7 @@ def test_an_idle_group_sends_nothing() -> None:
     assert group["A"].stats()["marks_sent"] <= 3
 
 
-def test_the_end_of_what_was_sent_is_acknowledged_too() -> None:
+def test_the_last_messages_are_acknowledged_too() -> None:
     a = bench()
     flood(a, 1)
     assert a.sent_with(FlowMark) == []
@@ -155,7 +155,7 @@ def test_too_few_receivers_hold_back_everything_but_what_is_exempt() -> None:
     assert [output.connected for output in a.outputs if isinstance(output, GroupConnected)] == [False, True]
 
 
-def test_alone_in_a_group_nothing_limits() -> None:
+def test_a_member_alone_in_its_group_is_not_limited() -> None:
     a = Bench(FlowControl(FlowControlConfig(window_bytes=W)), me="A")
     a.up(change(view_of("A")))
     flood(a, 100)
@@ -203,7 +203,7 @@ class Trickle(Max):
         self.limit = (self.limit or 0) + 1000
 
 
-def test_a_strategy_of_ones_own_decides() -> None:
+def test_a_strategy_from_outside_the_package_decides() -> None:
     a = bench(f"{__name__}:Trickle")
     flood(a, 1)
     assert sent_bytes(a) == 1000

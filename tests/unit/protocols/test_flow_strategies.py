@@ -53,7 +53,7 @@ def test_accept_4_12_the_limit_is_the_lowest_position_and_window_of_those_admitt
     assert limits == [START, START, 2 * window]
 
 
-def test_max_goes_by_the_fastest_and_requires_no_receiver() -> None:
+def test_max_follows_the_fastest_receiver_and_requires_none() -> None:
     group = Max(settings(3, tag=7))
     assert group.connected
     group.status("slow", 100, W, None)
@@ -66,7 +66,7 @@ def test_max_goes_by_the_fastest_and_requires_no_receiver() -> None:
     assert group.limit is None
 
 
-def test_tagged_goes_by_the_slowest_with_the_tag() -> None:
+def test_tagged_follows_the_slowest_receiver_with_the_tag() -> None:
     group = Tagged(settings(2, tag=1001))
     group.setup("not answered", 0)
     for receiver, position in (("a", 500), ("b", 300)):
@@ -143,7 +143,7 @@ def test_accept_4_12_every_invalid_form_of_fc_is_refused_and_names_what_is_allow
 
 @pytest.mark.parametrize("plain", [
     {"strategy": "max"}, {"group_tag": "7"}, {"group_min_size": "3"}, {"receiver_timeout_ns": "5s"}, {"rrwm": "4"}])
-def test_fc_and_a_property_may_not_say_the_same_thing(plain: dict[str, str]) -> None:
+def test_fc_and_a_property_must_not_set_the_same_value(plain: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="the same thing twice"):
         FlowControlConfig(fc="tagged,g:1/1,t:1s,rrwm:2", **plain)
 
@@ -160,13 +160,13 @@ def test_the_profile_selects_the_defaults() -> None:
     assert FlowControlConfig(profile="aeron-1.26", fc="min,t:3s").timeout_ns == seconds(3)
 
 
-def test_a_strategy_of_ones_own_is_named_by_its_place() -> None:
+def test_a_strategy_from_outside_the_package_is_named_by_module_and_class() -> None:
     config = FlowControlConfig(fc=f"{__name__}:Half")
     assert config.strategy_class() is Half
     assert issubclass(Half, Strategy)
 
 
-def test_a_strategy_of_ones_own_is_found_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_strategy_from_outside_the_package_is_found_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     from importlib.metadata import EntryPoint
 
     from jgroups_py.model import plugins

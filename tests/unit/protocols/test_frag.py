@@ -221,7 +221,7 @@ def test_reassembly_is_bounded() -> None:
     assert [note.level for note in b.outputs] == ["error"]
 
 
-def test_small_fragments_of_members_are_bounded_by_what_they_take() -> None:
+def test_small_fragments_of_members_are_bounded_by_the_memory_that_they_take() -> None:
     """One byte each: they would take 60 times of what they count."""
     b, _ = member("B", max_message_bytes="1M", max_reassembly_bytes="1M")
     layer = b.stack.find(Frag)
@@ -252,7 +252,7 @@ def test_what_non_members_announce_takes_no_memory() -> None:
     assert b.stats()["reassembly_bytes"] == 50
 
 
-def test_non_members_share_a_small_room() -> None:
+def test_non_members_share_a_small_bound_of_memory() -> None:
     b, _ = member("B", max_non_member_bytes="64K")
     for number in range(1000):
         b.up(first_fragment(f"X{number}", 1))
@@ -262,7 +262,7 @@ def test_non_members_share_a_small_room() -> None:
     assert b.stats()["reassembly_bytes"] < 200
 
 
-def test_many_small_fragments_of_a_non_member_are_counted_as_what_they_take() -> None:
+def test_small_fragments_of_a_non_member_count_with_the_memory_that_they_take() -> None:
     b, _ = member("B", max_non_member_bytes="64K")
     for index in range(1000):
         b.up(first_fragment("X", 2, index=index))
@@ -277,7 +277,7 @@ def test_a_small_message_of_a_non_member_arrives() -> None:
     assert b.payloads("X") == [body(1000) * 3]
 
 
-def test_an_incomplete_message_of_a_non_member_is_dropped_after_the_timeout_each_in_its_time() -> None:
+def test_incomplete_messages_of_non_members_are_dropped_each_after_its_own_timeout() -> None:
     b, _ = member("B", non_member_timeout_ns="10s")
     b.up(first_fragment("X", 100))
     b.up(first_fragment("A", 100))
@@ -292,7 +292,7 @@ def test_an_incomplete_message_of_a_non_member_is_dropped_after_the_timeout_each
     assert b.stats()["reassembly_bytes"] == 100, "a member's message is kept"
 
 
-def test_a_non_member_that_becomes_a_member_keeps_what_it_began() -> None:
+def test_a_message_that_a_non_member_began_is_completed_when_it_is_a_member() -> None:
     b, _ = member("B", max_non_member_bytes="64K")
     b.up(first_fragment("J", 1000, 100_000))
     b.up(change(W, V1))
@@ -322,7 +322,7 @@ def test_while_the_view_changes_non_members_may_be_members_already() -> None:
 # --- limits -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_message_that_is_too_large_is_refused_with_a_note() -> None:
+def test_a_message_that_is_too_large_is_refused_with_a_log_entry() -> None:
     a, _ = member("A")
     a.down(unicast("A", "B", b"1", bytes(3_000_000), b"2"))
     assert [batch.payloads for batch in a.sent()] == [(b"1",), (b"2",)]

@@ -37,7 +37,7 @@ def test_the_largest_message_is_sent_and_one_byte_more_is_not(size: int, refused
 
 
 @pytest.mark.parametrize(("room", "refused"), [(-1, 1), (0, 1), (1, 0)])
-def test_headers_that_leave_no_room_in_a_frame_are_refused_with_a_note(room: int, refused: int) -> None:
+def test_headers_that_leave_no_room_in_a_frame_are_refused_with_a_log_entry(room: int, refused: int) -> None:
     a = member()
     batch = unicast("A", "B", bytes(2000), headers=(AppHeaders({200: bytes(500)}),))
     a.transport.frame_bytes = HEADROOM_BYTES + wire.headers_nbytes(batch) + room

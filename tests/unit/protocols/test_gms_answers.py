@@ -79,7 +79,7 @@ def test_a_late_copy_of_a_cut_that_is_being_filled_starts_nothing_anew() -> None
         assert members.gms("B").acceptor.promises.filling == flush
 
 
-def test_a_member_in_a_view_that_is_taken_for_a_joiner_says_that_it_has_a_view() -> None:
+def test_a_member_with_a_view_that_is_taken_for_a_joiner_answers_with_its_view() -> None:
     members = in_view("ABC")
     view, b = members.view("B"), members["B"]
     assert view is not None
@@ -92,7 +92,7 @@ def test_a_member_in_a_view_that_is_taken_for_a_joiner_says_that_it_has_a_view()
     assert answer == StaleView(other.id, view.id, True)
 
 
-def test_a_member_that_nobody_stopped_takes_over_no_change() -> None:
+def test_a_member_that_no_ballot_froze_takes_over_no_view_change() -> None:
     members = in_view("ABC")
     b = members["B"]
     b.sent()
@@ -104,7 +104,7 @@ def test_a_member_that_nobody_stopped_takes_over_no_change() -> None:
     assert b.stats()["changes_taken_over"] == 1
 
 
-def test_a_member_that_is_stopped_twice_says_only_once_and_last_how_far_it_is() -> None:
+def test_a_member_that_is_frozen_twice_sends_only_the_digest_of_the_last_freeze() -> None:
     members = in_view("ABC")
     b, acceptor = members["B"], members.gms("B").acceptor
     b.up(prepare_of(members, "A", 9, "B"))
@@ -117,7 +117,7 @@ def test_a_member_that_is_stopped_twice_says_only_once_and_last_how_far_it_is() 
     assert (state.flush.ballot.round, state.digest) == (10, {address("A"): 7})
 
 
-def test_members_asked_by_a_coordinator_learn_from_it_of_a_view_that_another_decided() -> None:
+def test_members_of_a_ballot_get_the_view_that_another_ballot_decided() -> None:
     members = in_view("ABCDE")
 
     def delays_of(in_flight: InFlight) -> Sequence[float]:
@@ -138,7 +138,7 @@ def test_members_asked_by_a_coordinator_learn_from_it_of_a_view_that_another_dec
     assert members.names_in_view("D") == "ABCD", "D answered B before B knew, and waits for the next change"
 
 
-def test_a_partner_that_fell_silent_after_it_was_ready_is_not_merged_with() -> None:
+def test_a_partner_that_fell_silent_after_it_was_ready_is_left_out_of_the_merge() -> None:
     members = in_view("ABCD")
     split(members, "AB", "C", "D")
     silence_ms = members.gms("A").config.silence_ns / NS_PER_MS
@@ -160,7 +160,7 @@ def test_a_partner_that_fell_silent_after_it_was_ready_is_not_merged_with() -> N
     assert address("D") not in view, "D had not been heard for more than half of silence_ns"
 
 
-def test_a_merge_that_was_wished_for_during_a_change_begins_right_after_it() -> None:
+def test_a_merge_that_was_requested_during_a_view_change_begins_right_after_it() -> None:
     members = in_view("ABCD")
     split(members, "ABD", "C")
     members["D"].down(Disconnect())
@@ -171,7 +171,7 @@ def test_a_merge_that_was_wished_for_during_a_change_begins_right_after_it() -> 
     assert members.agree("ABC")
 
 
-def test_a_partner_that_withdraws_has_to_get_ready_again() -> None:
+def test_a_partner_that_withdraws_must_get_ready_again() -> None:
     members = in_view("ABCD")
     split(members, "AB", "C", "D")
     released = [False]
@@ -198,7 +198,7 @@ def test_a_partner_that_withdraws_has_to_get_ready_again() -> None:
     assert "D" in members.names_in_view("A")
 
 
-def test_a_partner_with_a_change_of_its_own_to_make_makes_it_before_it_merges() -> None:
+def test_a_partner_completes_a_view_change_of_its_own_before_it_merges() -> None:
     members = in_view("ABCD")
     split(members, "AB", "CD")
     view, c = members.view("C"), members["C"]
@@ -212,7 +212,7 @@ def test_a_partner_with_a_change_of_its_own_to_make_makes_it_before_it_merges() 
     assert members.names_in_view("C") == "C"
 
 
-def test_a_member_that_never_accepts_is_asked_in_two_ballots_and_then_left_out() -> None:
+def test_a_member_that_never_accepts_is_in_two_ballots_and_then_left_out() -> None:
     members = in_view("ABCD")
     silence_ms = members.gms("A").config.silence_ns / NS_PER_MS
     members.delays_of = lambda in_flight: () if in_flight.src == "B" and in_flight.has(AckHeader) else (LATENCY_MS,)
@@ -223,7 +223,7 @@ def test_a_member_that_never_accepts_is_asked_in_two_ballots_and_then_left_out()
     assert members.names_in_view("A") == members.names_in_view("C") == "AC"
 
 
-def test_a_member_that_has_left_answers_nobody() -> None:
+def test_a_member_that_has_left_sends_no_answer() -> None:
     members = in_view("ABC")
     prepare = prepare_of(members, "A", 9, "C")
     members["C"].down(Disconnect())

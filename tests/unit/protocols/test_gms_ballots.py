@@ -21,7 +21,7 @@ def test_a_ballot_that_begins_anew_at_once_has_a_higher_round() -> None:
     assert proposer.flush.id.ballot.round == first.ballot.round + 1
 
 
-def test_joiners_are_let_in_from_the_end_of_a_pause_on() -> None:
+def test_joiners_are_admitted_again_after_a_pause() -> None:
     members = in_view("AB")
     gms = members.gms("A")
     gms.admission.joiners[address("X")] = None
@@ -32,7 +32,7 @@ def test_joiners_are_let_in_from_the_end_of_a_pause_on() -> None:
     assert gms.admission.next_joiners() == (address("X"),), "the timer that ends the pause fires just then"
 
 
-def test_a_partner_that_is_ready_for_an_earlier_merge_is_told_that_it_is_off() -> None:
+def test_a_partner_that_is_ready_for_an_earlier_merge_gets_its_cancellation() -> None:
     members = in_view("ABCD")
     split(members, "AB", "C", "D")
     late: list[MergeReady] = []

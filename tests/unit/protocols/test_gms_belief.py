@@ -60,7 +60,7 @@ def takeover(members: Members, owner: str, counter: int = 9) -> tuple[Prepare, C
             InstallHeader(view, (flush,), (), {}, {}))
 
 
-def test_a_strangers_ballot_has_no_effect() -> None:
+def test_a_ballot_of_a_non_member_has_no_effect() -> None:
     members = in_view("ABC")
     forge(members, "evil", "B", *takeover(members, "evil"))
     assert members.names_in_view("B") == "ABC"
@@ -71,7 +71,7 @@ def test_a_strangers_ballot_has_no_effect() -> None:
     assert members["B"].payloads() == [b"goes on"]
 
 
-def test_a_stranger_that_names_a_member_as_owner_of_its_ballot_has_no_effect() -> None:
+def test_a_ballot_of_a_non_member_that_names_a_member_as_owner_has_no_effect() -> None:
     members = in_view("ABC")
     forge(members, "evil", "B", *takeover(members, "C"))
     assert members.names_in_view("B") == "ABC"
@@ -79,7 +79,7 @@ def test_a_stranger_that_names_a_member_as_owner_of_its_ballot_has_no_effect() -
     assert count(members, "B", "ballots_of_others_refused") == 2
 
 
-def test_a_flood_of_growing_ballots_of_a_stranger_stops_nobody() -> None:
+def test_a_flood_of_growing_ballots_of_a_non_member_stops_no_member() -> None:
     members = in_view("ABC")
     for round_ in range(1, 33):
         for name in "ABC":
@@ -101,7 +101,7 @@ def test_a_flood_of_growing_ballots_of_a_member_is_healed_when_it_ends() -> None
     assert "B" in members.names_in_view("A")
 
 
-def test_a_joiner_answers_the_ballots_of_the_coordinator_that_it_asked_only() -> None:
+def test_a_joiner_answers_only_ballots_of_the_coordinator_that_it_asked() -> None:
     members = Members("ABC")
     members.join("A")
     members.delays_of = lambda in_flight: () if in_flight.has(Prepare) else (LATENCY_MS,)
@@ -124,7 +124,7 @@ def test_a_round_that_jumps_is_refused(round_: int) -> None:
     assert members.gms("A").acceptor.promises.highest_round < MAX_JUMP
 
 
-def test_a_stranger_does_not_outbid() -> None:
+def test_a_nack_of_a_non_member_ends_no_ballot() -> None:
     members = in_view("AB")
     forge(members, "evil", "A", NackHeader(ballot(members, "A"), Ballot(1000, EVIL)))
     assert members.gms("A").acceptor.promises.highest_round < 1000
@@ -142,7 +142,7 @@ def test_a_cut_with_a_counter_that_jumps_is_refused_and_the_group_changes_its_vi
     assert members.agree("AB")
 
 
-def test_a_counter_that_jumps_in_a_state_is_not_believed_but_the_state_is() -> None:
+def test_a_state_with_a_counter_that_jumps_is_accepted_without_the_counter() -> None:
     members = in_view("ABC")
 
     def delays_of(in_flight: InFlight) -> Sequence[float]:
@@ -161,14 +161,14 @@ def test_a_counter_that_jumps_in_a_state_is_not_believed_but_the_state_is() -> N
     assert members.gms("B").group.counter < 10
 
 
-def test_counters_of_strangers_that_are_merely_heard_of_change_nothing() -> None:
+def test_counters_that_are_only_reported_of_non_members_change_nothing() -> None:
     members = in_view("AB")
     forge(members, "evil", "A", MergeProposal(ViewId(MAX_JUMP, EVIL)))
     members["A"].up(MergeNeeded({EVIL: ViewId(MAX_JUMP, EVIL)}))
     assert members.gms("A").group.counter < 10
 
 
-def test_a_view_is_raised_towards_a_counter_that_jumps_by_no_more_than_members_believe() -> None:
+def test_a_view_is_raised_towards_a_far_counter_by_no_more_than_members_accept() -> None:
     members = in_view("AB")
     members["A"].down(RaiseView(2 * MAX_JUMP))
     members.run(200)
@@ -192,7 +192,7 @@ def test_a_group_with_a_counter_near_the_top_still_changes_its_view() -> None:
     assert view.id.counter == TOP + 1
 
 
-def test_a_leave_that_was_asked_for_by_another_does_not_end_the_member() -> None:
+def test_a_leave_request_in_the_name_of_a_member_does_not_end_it() -> None:
     members = in_view("ABC")
     view = members.view("A")
     assert view is not None
@@ -204,7 +204,7 @@ def test_a_leave_that_was_asked_for_by_another_does_not_end_the_member() -> None
     assert members.agree("ABC")                               # it was excluded, and merged at once
 
 
-def test_a_strangers_word_that_the_group_went_on_is_checked_with_the_group() -> None:
+def test_a_non_members_report_that_the_group_went_on_is_checked_with_the_group() -> None:
     members = in_view("ABC")
     view = members.view("A")
     assert view is not None
@@ -215,7 +215,7 @@ def test_a_strangers_word_that_the_group_went_on_is_checked_with_the_group() -> 
     assert count(members, "C", "non_member_views_refused") == 1
 
 
-def test_a_member_that_was_left_behind_and_hears_so_of_a_stranger_learns_it_from_the_group() -> None:
+def test_a_member_that_was_left_behind_gets_the_view_from_the_group_after_a_non_members_report() -> None:
     members = in_view("ABCD")
     members.delays_of = lambda in_flight: () if in_flight.src == "C" or in_flight.dest == "C" else (LATENCY_MS,)
     members.suspect("C", by="ABD")
@@ -230,7 +230,7 @@ def test_a_member_that_was_left_behind_and_hears_so_of_a_stranger_learns_it_from
     assert count(members, "C", "times_excluded") == 1
 
 
-def test_a_merged_view_is_believed_of_a_stranger_only_if_a_merge_is_under_way() -> None:
+def test_a_merged_view_is_accepted_from_a_non_member_only_during_a_merge() -> None:
     members = in_view("ABC")
     flush = ballot(members, "A")
     before = members.view("A")
@@ -246,7 +246,7 @@ def test_a_merged_view_is_believed_of_a_stranger_only_if_a_merge_is_under_way() 
     assert members.view("C") == merged
 
 
-def test_where_members_receive_is_learnt_from_views_that_are_believed_only() -> None:
+def test_physical_addresses_are_taken_only_from_views_that_are_accepted() -> None:
     members = in_view("ABC")
     shown = members.gms("A").group.installed
     assert shown is not None
@@ -258,7 +258,7 @@ def test_where_members_receive_is_learnt_from_views_that_are_believed_only() -> 
     assert AddressesKnown(later.book) in members["C"].passed_down(AddressesKnown)
 
 
-def test_a_joiner_that_accepted_is_let_in_by_any_member_of_its_first_view() -> None:
+def test_a_joiner_that_accepted_gets_its_first_view_from_any_of_its_members() -> None:
     members = Members("ABC")
     members.join("AB")
     members.delays_of = lambda in_flight: \
@@ -274,7 +274,7 @@ def test_a_joiner_that_accepted_is_let_in_by_any_member_of_its_first_view() -> N
     assert members.agree("ABC")
 
 
-def test_answers_of_those_that_were_not_asked_change_nothing() -> None:
+def test_answers_of_processes_that_were_not_asked_change_nothing() -> None:
     members = in_view("ABC")
     before = members.view("A")
     assert before is not None
@@ -301,7 +301,7 @@ def test_a_cut_without_a_promise_is_not_accepted() -> None:
     assert members.gms("B").acceptor.promises.latest is None
 
 
-def test_a_view_that_arrives_during_a_ballot_of_ours_is_passed_on_to_those_whom_we_asked() -> None:
+def test_a_view_that_arrives_during_a_ballot_is_passed_on_to_the_members_of_the_ballot() -> None:
     members = in_view("ABC")
     members.delays_of = lambda in_flight: () if in_flight.src == "A" else (LATENCY_MS,)
     flush = ballot(members, "A")
@@ -338,7 +338,7 @@ def test_a_partner_that_was_ready_and_fell_silent_is_not_in_the_merged_view() ->
     assert "".join(map(str, members["A"].views[before].members)) == "AB", "the view that this merge came to"
 
 
-def test_leaders_of_merges_that_fall_silent_leave_the_group_most_of_its_time() -> None:
+def test_leaders_of_merges_that_fall_silent_stop_the_group_only_a_small_part_of_the_time() -> None:
     members = in_view("BC")
     delivered = 0
     for number in range(6000):                                # 2 min, each 20 ms a request to get ready for a merge
@@ -353,7 +353,7 @@ def test_leaders_of_merges_that_fall_silent_leave_the_group_most_of_its_time() -
     assert members.agree("BC")
 
 
-def test_a_merge_that_succeeds_ends_the_caution() -> None:
+def test_a_merge_that_succeeds_ends_the_backoff() -> None:
     members = in_view("ABCD")
     split(members, "AB", "CD")
     members.gms("C").merging.abandoned = 2
@@ -363,7 +363,7 @@ def test_a_merge_that_succeeds_ends_the_caution() -> None:
     assert members.gms("C").merging.abandoned == 0
 
 
-def test_few_groups_that_do_not_exist_are_remembered() -> None:
+def test_only_few_groups_that_do_not_exist_are_kept() -> None:
     members = in_view("AB")
     crowd = [address(f"X{number}") for number in range(3000)]
     members["A"].up(MergeNeeded({member: ViewId(5, member) for member in crowd}))
@@ -378,7 +378,7 @@ def stranger(number: int) -> str:
     return f"X{number}"
 
 
-def test_a_flood_of_joiners_that_do_not_exist_stops_nobody_and_a_real_one_gets_in() -> None:
+def test_a_flood_of_joiners_that_do_not_exist_stops_no_member_and_a_real_one_is_admitted() -> None:
     members = Members("ABC")
     members.join("AB")
     for number in range(300):
@@ -394,7 +394,7 @@ def test_a_flood_of_joiners_that_do_not_exist_stops_nobody_and_a_real_one_gets_i
     assert len(members.gms("A").admission.joiners) == 0
 
 
-def test_a_token_is_for_one_joiner_at_one_place() -> None:
+def test_a_token_is_valid_for_one_joiner_at_one_physical_address() -> None:
     members = in_view("AB")
     place = ("192.0.2.1", 9)
     members["A"].up(unicast("X", "A", headers=(JoinRequest(address("X"), place, 0),)))
@@ -409,7 +409,7 @@ def test_a_token_is_for_one_joiner_at_one_place() -> None:
     assert list(members.gms("A").admission.joiners) == [address("X")]
 
 
-def test_a_joiner_answers_the_challenge_of_the_coordinator_that_it_asked_only() -> None:
+def test_a_joiner_answers_only_the_challenge_of_the_coordinator_that_it_asked() -> None:
     members = Members("AB")
     members.join("A")
     members.delays_of = lambda in_flight: () if in_flight.src == "A" and in_flight.has(JoinChallenge) else (LATENCY_MS,)
@@ -423,7 +423,7 @@ def test_a_joiner_answers_the_challenge_of_the_coordinator_that_it_asked_only() 
     assert members.agree("AB")
 
 
-def test_so_many_joiners_take_part_in_a_ballot_and_so_many_wait() -> None:
+def test_the_joiners_in_a_ballot_and_those_that_wait_are_bounded() -> None:
     members = in_view("AB")
     admission = members.gms("A").admission
     for number in range(1100):
@@ -435,7 +435,7 @@ def test_so_many_joiners_take_part_in_a_ballot_and_so_many_wait() -> None:
     assert len(admission.next_joiners()) == 256
 
 
-def test_joiners_that_answer_once_and_then_are_silent_leave_the_group_most_of_its_time() -> None:
+def test_joiners_that_fall_silent_stop_the_group_only_a_small_part_of_the_time() -> None:
     members = in_view("AB")
     place = ("192.0.2.1", 9)
     delivered = 0
@@ -451,7 +451,7 @@ def test_joiners_that_answer_once_and_then_are_silent_leave_the_group_most_of_it
     assert members.agree("AB")
 
 
-def test_the_door_is_open_again_after_somebody_was_let_in() -> None:
+def test_failures_of_joiners_are_forgotten_after_one_was_admitted() -> None:
     members = Members("ABC", join_pause_ns=100_000_000)
     members.join("AB")
     name = "X"

@@ -22,7 +22,7 @@ def raised(side: str, steps: int) -> Members:
 
 @pytest.mark.parametrize("steps", [1, 3])
 @pytest.mark.parametrize("side", ["A", "C"])
-def test_the_side_that_counts_less_comes_after(side: str, steps: int) -> None:
+def test_a_group_with_a_far_lower_counter_catches_up_in_steps_and_merges(side: str, steps: int) -> None:
     members = raised(side, steps)
     far = members.view(side)
     assert far is not None

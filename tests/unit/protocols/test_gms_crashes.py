@@ -12,7 +12,7 @@ from jgroups_py.testing.bench import InFlight
 from tests.unit.protocols.gms_group import LATENCY_MS, Members, crash_at, in_view
 
 
-def test_a_dead_member_is_out_of_the_next_view() -> None:
+def test_a_crashed_member_is_not_in_the_next_view() -> None:
     members = in_view("ABCD")
     members.crash("C")
     members.suspect("C", by="ABD")
@@ -20,7 +20,7 @@ def test_a_dead_member_is_out_of_the_next_view() -> None:
     assert members.agree("ABD")
 
 
-def test_several_suspects_go_in_one_view() -> None:
+def test_several_suspects_are_excluded_by_one_view() -> None:
     members = in_view("ABCDE")
     before = len(members["E"].views)
     for name in "AC":
@@ -49,7 +49,7 @@ def test_after_a_suspicion_was_withdrawn_the_coordinator_decides_as_before() -> 
 
 @pytest.mark.parametrize("reached", range(5))
 @pytest.mark.parametrize("header", [Prepare, CutHeader, InstallHeader])
-def test_the_coordinator_dies_at_any_step_of_a_view_change(header: type[Header], reached: int) -> None:
+def test_a_view_change_survives_the_crash_of_the_coordinator_at_any_step(header: type[Header], reached: int) -> None:
     members = in_view("ABCDE")
     members.multicast("A", b"one")
     members.multicast("E", b"two")
@@ -66,7 +66,7 @@ def test_the_coordinator_dies_at_any_step_of_a_view_change(header: type[Header],
 
 @pytest.mark.parametrize("reached", range(4))
 @pytest.mark.parametrize("header", [Prepare, CutHeader, InstallHeader])
-def test_the_coordinator_dies_at_any_step_of_letting_a_joiner_in(header: type[Header], reached: int) -> None:
+def test_a_join_survives_the_crash_of_the_coordinator_at_any_step(header: type[Header], reached: int) -> None:
     members = Members("ABCD")
     members.join("ABC")
     crash_at(members, header, reached)
@@ -79,7 +79,7 @@ def test_the_coordinator_dies_at_any_step_of_letting_a_joiner_in(header: type[He
 
 
 @pytest.mark.parametrize("header", [StateHeader, AckHeader])
-def test_a_member_that_dies_in_the_middle_is_left_out(header: type[Header]) -> None:
+def test_a_member_that_crashes_during_a_view_change_is_left_out(header: type[Header]) -> None:
     members = in_view("ABCD")
 
     def delays_of(in_flight: InFlight) -> Sequence[float]:
@@ -92,7 +92,7 @@ def test_a_member_that_dies_in_the_middle_is_left_out(header: type[Header]) -> N
     assert members.agree("AB")
 
 
-def test_nobody_stays_frozen_when_the_coordinator_falls_silent_unsuspected() -> None:
+def test_no_member_stays_frozen_when_the_coordinator_falls_silent_unsuspected() -> None:
     members = in_view("ABC")
     crash_at(members, CutHeader, 1)
     members["A"].down(RaiseView(10))

@@ -52,7 +52,7 @@ def test_a_group_forms_although_every_third_message_is_lost() -> None:
     assert members.agree("ABCDE")
 
 
-def test_who_joins_while_a_view_is_changing_is_in_the_next_one() -> None:
+def test_a_member_that_joins_while_the_view_changes_is_in_the_next_one() -> None:
     members = Members("ABCD")
     members.join("AB")
     members.connect("C")
@@ -62,7 +62,7 @@ def test_who_joins_while_a_view_is_changing_is_in_the_next_one() -> None:
     assert members.agree("ABCD")
 
 
-def test_a_joiner_that_dies_meanwhile_does_not_stop_the_group_for_long() -> None:
+def test_a_joiner_that_crashes_does_not_stop_the_group_for_long() -> None:
     members = Members("ABC")
     members.join("AB")
     members.connect("C")
@@ -89,7 +89,7 @@ def test_a_second_request_of_a_member_whose_install_was_lost_is_answered_with_th
     assert members.agree("AB")
 
 
-def test_a_leaver_is_out_at_once_and_what_it_said_last_is_delivered() -> None:
+def test_a_leaver_is_excluded_at_once_and_its_last_messages_are_delivered() -> None:
     members = in_view("ABC")
     members.multicast("C", b"goodbye")
     members["C"].down(Disconnect())
@@ -99,7 +99,7 @@ def test_a_leaver_is_out_at_once_and_what_it_said_last_is_delivered() -> None:
     assert members["A"].payloads() == members["B"].payloads() == [b"goodbye"]
 
 
-def test_the_coordinator_and_the_next_leave_at_once() -> None:
+def test_the_coordinator_and_the_next_member_can_leave_together() -> None:
     members = in_view("ABCD")
     members["A"].down(Disconnect())
     members["B"].down(Disconnect())
@@ -108,7 +108,7 @@ def test_the_coordinator_and_the_next_leave_at_once() -> None:
     assert len(members["A"].passed_up(Left)) == len(members["B"].passed_up(Left)) == 1
 
 
-def test_everybody_leaves_at_once() -> None:
+def test_all_members_can_leave_together() -> None:
     members = in_view("ABCDE")
     for name in "ABCDE":
         members[name].down(Disconnect())
@@ -116,13 +116,13 @@ def test_everybody_leaves_at_once() -> None:
     assert [len(members[name].passed_up(Left)) for name in "ABCDE"] == [1] * 5
 
 
-def test_the_last_member_leaves_without_asking_anybody() -> None:
+def test_the_last_member_leaves_without_a_request() -> None:
     members = in_view("A")
     members["A"].down(Disconnect())
     assert len(members["A"].passed_up(Left)) == 1
 
 
-def test_a_leaver_that_nobody_answers_goes_after_the_leave_timeout() -> None:
+def test_a_leaver_that_gets_no_answer_ends_after_the_leave_timeout() -> None:
     members = in_view("AB", leave_timeout_ns="700ms")
     members.crash("A")
     members["B"].down(Disconnect())
@@ -132,14 +132,14 @@ def test_a_leaver_that_nobody_answers_goes_after_the_leave_timeout() -> None:
     assert len(members["B"].passed_up(Left)) == 1
 
 
-def test_a_leaver_that_goes_without_permission_says_so() -> None:
+def test_a_leaver_that_ends_without_an_answer_announces_it() -> None:
     members = in_view("ABC", leave_timeout_ns="10ms")
     members["C"].down(Disconnect())
     members.run(50)
     assert members.agree("AB")
 
 
-def test_disconnecting_while_joining_ends_it() -> None:
+def test_a_disconnect_while_joining_ends_the_join() -> None:
     members = Members("A")
     members.connect("A")
     members["A"].down(Disconnect())
@@ -148,7 +148,7 @@ def test_disconnecting_while_joining_ends_it() -> None:
     assert members["A"].views == []
 
 
-def test_a_joiner_that_changes_its_mind_is_not_waited_for() -> None:
+def test_a_joiner_that_disconnects_is_not_waited_for() -> None:
     members = Members("AB")
     members.join("A")
     members.connect("B")

@@ -31,7 +31,7 @@ def test_groups_that_were_apart_unite_in_one_merge_view(sides: tuple[str, ...]) 
 
 @pytest.mark.parametrize("reached", range(4))
 @pytest.mark.parametrize("header", [Prepare, CutHeader, InstallHeader])
-def test_the_leader_of_a_merge_dies_at_any_step(header: type[Header], reached: int) -> None:
+def test_a_merge_survives_the_crash_of_its_leader_at_any_step(header: type[Header], reached: int) -> None:
     members = in_view("ABCDE")
     split(members, "ABE", "CD")
     crash_at(members, header, reached)
@@ -53,7 +53,7 @@ def found(name: str, trip_ms: int) -> MembersFound:
 
 @pytest.mark.parametrize("one_way_ms", [100.0, 370.0, 600.0])
 @pytest.mark.parametrize("sides", [("A", "BC"), ("AB", "CD"), ("A", "BC", "DE")])
-def test_groups_far_apart_unite(sides: tuple[str, ...], one_way_ms: float) -> None:
+def test_groups_with_long_round_trips_between_them_unite(sides: tuple[str, ...], one_way_ms: float) -> None:
     members = in_view("ABCDE"[:len("".join(sides))])
     split(members, *sides)
     members.sides = []
@@ -73,7 +73,7 @@ def test_groups_far_apart_unite(sides: tuple[str, ...], one_way_ms: float) -> No
     assert led <= 2
 
 
-def test_members_that_say_they_are_far_away_do_not_stop_a_group_for_longer_than_four_timeouts() -> None:
+def test_members_that_claim_long_round_trips_do_not_stop_a_group_for_longer_than_four_timeouts() -> None:
     members = in_view("AB")
     gms = members.gms("A")
     members["A"].up(found("Z", 3_600_000))
@@ -115,7 +115,7 @@ def test_a_member_that_was_excluded_unaware_becomes_a_singleton_and_merges_at_on
 
 
 @pytest.mark.parametrize("asked", [True, False])
-def test_who_is_asked_by_a_stranger_whether_it_lives_tells_it_that_it_was_excluded(asked: bool) -> None:
+def test_a_non_member_that_asks_a_member_for_a_sign_of_life_learns_that_it_was_excluded(asked: bool) -> None:
     """Of what others say only the coordinator tells it: all hear that."""
     members = in_view("ABCD")
     members.sides = ["ABC", "D"]
@@ -128,7 +128,7 @@ def test_who_is_asked_by_a_stranger_whether_it_lives_tells_it_that_it_was_exclud
     assert members.agree("ABCD") is asked
 
 
-def test_a_member_that_sits_in_two_views_is_sorted_out_before_the_merge() -> None:
+def test_a_member_that_is_in_two_views_is_excluded_from_one_before_the_merge() -> None:
     members = in_view("ABC")
     members.sides = ["AB", "C"]
     members.suspect("AB", by="C")                        # only C notices
@@ -145,7 +145,7 @@ def test_a_member_that_sits_in_two_views_is_sorted_out_before_the_merge() -> Non
     assert address("C") not in previous                  # S7: A must not come from a view with C, which C left
 
 
-def test_every_view_change_names_who_joined_and_who_left() -> None:
+def test_every_view_change_names_the_members_that_joined_and_left() -> None:
     members = in_view("ABC")
     seen: list[tuple[tuple[Address, ...], tuple[Address, ...]]] = []
     members["A"].passed_up(ViewChange)

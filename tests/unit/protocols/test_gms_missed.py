@@ -50,7 +50,7 @@ def test_multicasts_that_a_member_sent_before_it_knew_of_its_exclusion_are_misse
     assert missed(members, "C") == {}
 
 
-def test_what_a_member_sent_that_died_before_the_merge_is_told_as_well() -> None:
+def test_messages_of_a_member_that_crashed_before_the_merge_are_reported_as_missed_too() -> None:
     members = in_view("ABCD")
     split(members, "AB", "CD")
     members.multicast("D", b"1", b"2")
@@ -65,7 +65,7 @@ def test_what_a_member_sent_that_died_before_the_merge_is_told_as_well() -> None
     assert missed(members, "C") == {}
 
 
-def test_what_was_told_once_is_not_told_again_and_a_member_that_joined_is_told_nothing() -> None:
+def test_missed_messages_are_reported_once_and_not_to_members_that_joined() -> None:
     members = in_view("ABC")
     split(members, "AB", "C")
     members.multicast("A", b"1", b"2")
@@ -87,13 +87,13 @@ def test_what_was_told_once_is_not_told_again_and_a_member_that_joined_is_told_n
     ({C: 9}, {}, {}),                                    # our own are never missed
     ({A: 1}, {A: 4}, {}),
 ])
-def test_a_member_lacks_the_difference(
+def test_a_member_missed_the_difference_of_the_counts(
     agreed: Mapping[Address, int], mine: Mapping[Address, int], told: Mapping[Address, int],
 ) -> None:
     assert missed_counts(agreed, mine, C) == told
 
 
-def test_of_senders_that_left_the_last_ones_are_kept() -> None:
+def test_counts_of_the_last_senders_that_left_are_kept() -> None:
     left = {Address(number.to_bytes(16, "big"), str(number)): number for number in range(1, DEPARTED + 3)}
     sums = after_view({**left, A: 7}, {A: 1, B: 2})
     assert sums == {**dict(list(left.items())[2:]), A: 8, B: 2}

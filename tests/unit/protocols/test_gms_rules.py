@@ -72,7 +72,7 @@ def test_a_cut_that_differs_voids_what_was_accepted_before() -> None:
     assert not member.may_install((flush(1),), B, C)
 
 
-def test_an_older_decision_with_the_same_cut_is_taken_from_the_newer_owner_only() -> None:
+def test_an_older_decision_with_the_same_cut_is_accepted_only_from_the_newer_owner() -> None:
     member = accepted((flush(1), {A: 5}), (flush(2, B), {A: 5}))
     assert not member.may_install((flush(1),), A, C)
     assert member.may_install((flush(1),), B, C)
@@ -107,7 +107,7 @@ def test_a_cut_covers_every_digest_and_its_holder_has_all_of_it(seed: int) -> No
         assert digests[holders[sender]][sender] == cut[sender]
 
 
-def test_a_flush_wants_an_answer_of_each_and_counts_it_once() -> None:
+def test_a_flush_needs_an_answer_of_each_member_and_counts_it_once() -> None:
     one = Flush(flush(1), V, (A, B), (D,), (B,))
     assert not one.state(A, {A: 1, B: 1, C: 1})
     assert not one.state(A, {A: 9, B: 9, C: 9})

@@ -29,7 +29,7 @@ def info(src: str, view: View) -> object:
     return multicast(src, headers=(Info(view.id, PLACE),))
 
 
-def test_a_member_tells_its_view_now_and_then() -> None:
+def test_a_member_announces_its_view_from_time_to_time() -> None:
     bench = member()
     bench.advance(20_000)
     said = bench.sent_with(Info)
@@ -37,7 +37,7 @@ def test_a_member_tells_its_view_now_and_then() -> None:
     assert {header.view_id for header, _ in said} == {AB.id}
 
 
-def test_another_view_is_reported_after_a_moment() -> None:
+def test_another_view_is_reported_once_after_a_short_wait() -> None:
     bench = member()
     bench.up(info("C", C1))                                        # type: ignore[arg-type]
     assert bench.passed_up(MergeNeeded) == []
@@ -47,13 +47,13 @@ def test_another_view_is_reported_after_a_moment() -> None:
     assert bench.passed_up(MergeNeeded) == []                           # only news is reported
 
 
-def test_a_coordinator_that_hears_of_another_group_speaks_at_once() -> None:
+def test_a_coordinator_that_receives_another_groups_view_announces_its_own_at_once() -> None:
     bench = member()
     bench.up(info("C", C1))                                        # type: ignore[arg-type]
     assert len(bench.sent_with(Info)) == 1
 
 
-def test_who_agrees_by_the_time_of_looking_is_not_reported() -> None:
+def test_a_member_that_agrees_at_the_time_of_the_check_is_not_reported() -> None:
     bench = member()
     bench.up(info("B", view_of("A", "B", "C", counter=2)))         # type: ignore[arg-type]
     bench.advance(100)
@@ -62,7 +62,7 @@ def test_who_agrees_by_the_time_of_looking_is_not_reported() -> None:
     assert bench.passed_up(MergeNeeded) == []
 
 
-def test_without_multicast_only_a_coordinator_asks_and_it_asks_everyone() -> None:
+def test_without_multicast_only_a_coordinator_asks_and_it_asks_all_members() -> None:
     for view, asks in ((AB, True), (view_of("B", "A"), False)):
         bench = member(view, multicasts=False)
         bench.advance(2000)
@@ -72,7 +72,7 @@ def test_without_multicast_only_a_coordinator_asks_and_it_asks_everyone() -> Non
         assert all(search.everyone for search in searches)
 
 
-def test_answers_of_discovery_count_as_news() -> None:
+def test_answers_of_discovery_count_as_announcements() -> None:
     bench = member(multicasts=False)
     bench.up(MembersFound((Found(B, PLACE, AB.id, False), Found(C, PLACE, C1.id, True))))
     bench.advance(300)

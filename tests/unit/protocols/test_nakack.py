@@ -49,7 +49,7 @@ def test_nothing_is_sent_unreliably_before_the_first_view() -> None:
     assert a.stats()["sent_before_view_dropped"] == 1
 
 
-def test_runs_out_of_order_are_delivered_in_order_and_once() -> None:
+def test_batches_out_of_order_are_delivered_in_order_and_once() -> None:
     a = member()
     a.up(data("B", 3, b"3", b"4"))
     a.up(data("B", 2, b"2", b"3"))
@@ -60,7 +60,7 @@ def test_runs_out_of_order_are_delivered_in_order_and_once() -> None:
     assert a.stats()["duplicates_dropped"] == 4
 
 
-def test_a_gap_is_asked_for_only_if_it_lasts() -> None:
+def test_a_hole_is_requested_only_if_it_lasts() -> None:
     a = member()
     a.up(data("B", 2, b"2"))
     a.advance(4)
@@ -87,7 +87,7 @@ def test_an_unanswered_request_is_repeated_ever_more_slowly_and_then_sent_to_oth
     assert {dest for _, dest in asked} == {address("B"), address("C")}
 
 
-def test_long_gaps_are_asked_for_in_chunks() -> None:
+def test_long_holes_are_requested_in_chunks() -> None:
     a = member(max_xmit_req=10)
     a.up(data("B", 101, b"x"))
     a.advance(5)
@@ -122,7 +122,7 @@ def test_numbers_far_beyond_what_can_have_been_sent_are_dropped() -> None:
     assert a.stats()["unannounced_resent_dropped"] == 1
 
 
-def test_any_holder_resends_and_batches_stay_packed() -> None:
+def test_any_holder_retransmits_and_batches_stay_whole() -> None:
     c = member("C")
     for first in range(1, 101):
         c.up(data("B", first, b"%d" % first))
@@ -134,7 +134,7 @@ def test_any_holder_resends_and_batches_stay_packed() -> None:
     assert resent[0][1].payloads[0] == b"10"
 
 
-def test_answers_may_be_multicast_for_all_who_miss_the_same() -> None:
+def test_answers_may_be_multicast_to_all_members_that_miss_the_same() -> None:
     g = group(use_mcast_xmit=True)
     lost = [2]
 
@@ -169,7 +169,7 @@ def test_long_answers_are_sent_in_bursts() -> None:
     assert bursts == [5, 5, 5, 5, 0, 0, 0, 0, 0, 0, 0]
 
 
-def test_requests_of_another_view_or_of_strangers_are_refused() -> None:
+def test_requests_of_another_view_or_of_non_members_are_refused() -> None:
     a = member()
     a.down(multicast("A", b"1"))
     a.sent()
@@ -202,7 +202,7 @@ def test_announcements_end_when_all_is_stable_and_slow_down_until_then() -> None
     assert a.stack.next_deadline_ns is None
 
 
-def test_what_others_are_known_to_have_is_asked_for() -> None:
+def test_messages_that_others_are_known_to_have_are_requested() -> None:
     a = member()
     a.down(MessagesKnown({address("B"): 3, address("X"): 9, a.me: 7}))
     a.advance(5)

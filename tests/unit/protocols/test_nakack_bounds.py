@@ -36,7 +36,7 @@ def losses(bench: Bench) -> list[tuple[str, int, int]]:
 
 # --- bytes ahead ------------------------------------------------------------------------------------------------------
 
-def test_junk_ahead_of_what_is_wanted_is_kept_up_to_a_limit() -> None:
+def test_messages_ahead_of_the_next_one_are_kept_up_to_a_limit() -> None:
     a = member(max_ahead_bytes="1M")
     for number in range(3000):
         a.up(data("B", 3 + 2 * number, bytes(60_000)))
@@ -57,7 +57,7 @@ def test_while_frozen_what_cannot_be_delivered_is_kept_up_to_the_limit_too() -> 
 
 
 @pytest.mark.parametrize("nbytes", [60_000, 0])
-def test_all_senders_together_have_one_room_for_what_is_ahead(nbytes: int) -> None:
+def test_all_senders_together_have_one_bound_for_messages_ahead(nbytes: int) -> None:
     """Runs of headers only take room, too."""
     a = member(max_ahead_bytes="1M")
     layer = a.stack.find(Nakack)
@@ -70,7 +70,7 @@ def test_all_senders_together_have_one_room_for_what_is_ahead(nbytes: int) -> No
     assert max(weights) - min(weights) <= nbytes + BATCH_BYTES, "none takes the other's part"
 
 
-def test_what_is_furthest_ahead_of_the_greediest_makes_room_for_others() -> None:
+def test_the_furthest_messages_of_the_sender_with_most_bytes_make_room_for_others() -> None:
     a = member(max_ahead_bytes="1M")
     for number in range(3000):
         a.up(data("B", 3 + 2 * number, bytes(60_000)))
@@ -89,7 +89,7 @@ def test_what_is_furthest_ahead_of_the_greediest_makes_room_for_others() -> None
     assert len(a.payloads("C")) == 4
 
 
-def test_what_a_flush_was_told_to_be_here_is_not_dropped_for_others() -> None:
+def test_messages_in_the_digest_of_a_flush_are_not_dropped_for_others() -> None:
     a = member(max_ahead_bytes="64K")
     a.down(Freeze())
     for number in range(1, 7):
@@ -134,7 +134,7 @@ def resent(first: int, *payloads: bytes, by: str = "C", view: bytes = VIEW) -> o
     return unicast(by, "A", *payloads, headers=(Retransmission(view, B, first),))
 
 
-def test_messages_of_which_nobody_knew_are_not_taken_from_another_than_their_sender() -> None:
+def test_messages_that_no_member_announced_are_accepted_only_from_their_sender() -> None:
     a = member()
     a.up(data("B", 1, b"genuine-1"))
     a.up(resent(2, *[b"poison"] * 1000))                      # type: ignore[arg-type]
@@ -143,7 +143,7 @@ def test_messages_of_which_nobody_knew_are_not_taken_from_another_than_their_sen
     assert a.payloads("B") == [b"genuine-1", b"genuine-2"]
 
 
-def test_messages_that_are_known_to_exist_are_taken_from_any_member_of_this_view() -> None:
+def test_messages_that_are_known_to_exist_are_accepted_from_any_member_of_the_view() -> None:
     a = member()
     a.up(multicast("B", headers=(LastSeqno(VIEW, 3),)))
     for wrong in (resent(1, b"x", by="D"), resent(1, b"x", view=V2.id.raw), resent(2, b"x", b"y")):
@@ -169,7 +169,7 @@ def cheated(*forgetful: str, names: str = "ABC") -> Group:
     return members
 
 
-def test_what_every_member_has_forgotten_is_told_as_lost_and_the_stream_goes_on() -> None:
+def test_messages_that_no_member_keeps_are_reported_as_lost_and_the_stream_continues() -> None:
     members = cheated("A", "B")
     members.run(100)
     assert losses(members["C"]) == [("A", 1, 5)]
@@ -190,7 +190,7 @@ def test_what_one_member_still_keeps_is_not_lost() -> None:
     assert losses(members["C"]) == []
 
 
-def test_a_member_that_lacks_it_too_is_asked_a_few_times_before_it_is_lost() -> None:
+def test_a_message_counts_as_lost_only_after_several_requests() -> None:
     members = group("ABCD")
     members.delays_of = lambda in_flight: () if in_flight.dest in "CD" and in_flight.has(MulticastData) else (0.1,)
     members["A"].down(multicast("A", b"1"))
@@ -212,7 +212,7 @@ def test_a_member_that_lacks_it_too_is_asked_a_few_times_before_it_is_lost() -> 
     assert members["C"].payloads("A") == members["D"].payloads("A") == [b"2"]
 
 
-def test_what_came_between_two_lost_ranges_is_delivered_between_them() -> None:
+def test_messages_between_two_lost_ranges_are_delivered_between_them() -> None:
     members = group("ABC")
     members.delays_of = lose(MulticastData, dest="C")
     members["A"].down(multicast("A", b"1", b"2", b"3", b"4", b"5"))
@@ -229,7 +229,7 @@ def test_what_came_between_two_lost_ranges_is_delivered_between_them() -> None:
     assert c.payloads("A") == [b"3", b"6"]
 
 
-def test_a_flush_goes_on_without_what_nobody_keeps_any_more() -> None:
+def test_a_flush_continues_without_messages_that_no_member_keeps() -> None:
     members = cheated("A", "B")
     for name in "ABC":
         members[name].down(Freeze())
@@ -247,7 +247,7 @@ def test_a_flush_goes_on_without_what_nobody_keeps_any_more() -> None:
     unicast("C", "A", headers=(NoLongerKept(VIEW, B, 2, 3),)),                    # not about what is missing
     unicast("C", "A", headers=(NoLongerKept(VIEW, C, 1, 3),)),                    # of whom nothing is missing
 ])
-def test_only_members_that_may_know_are_believed_that_something_is_gone(answer: object) -> None:
+def test_reports_that_messages_are_gone_count_only_from_members_that_can_know(answer: object) -> None:
     a = member()
     a.up(data("B", 3, b"3"))
     a.advance(5)
@@ -286,7 +286,7 @@ def test_a_request_for_what_is_kept_in_part_is_answered_with_both() -> None:
     assert all(batch.dest == C for batch in told)
 
 
-def test_nothing_is_lost_without_a_word_of_gone_however_long_a_sender_is_silent() -> None:
+def test_nothing_counts_as_lost_without_a_report_however_long_a_sender_is_silent() -> None:
     a = member()
     a.up(data("B", 3, b"3"))
     a.advance_to(seconds(60))
@@ -294,7 +294,7 @@ def test_nothing_is_lost_without_a_word_of_gone_however_long_a_sender_is_silent(
     assert a.payloads("B") == []
 
 
-def test_that_something_is_gone_is_only_believed_as_an_answer() -> None:
+def test_a_report_that_messages_are_gone_counts_only_as_an_answer() -> None:
     a = member()
     a.up(data("B", 3, b"3"))                                              # a hole, of which nobody was asked yet
     a.up(unicast("B", "A", headers=(NoLongerKept(VIEW, B, 1, 3),)))

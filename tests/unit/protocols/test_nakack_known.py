@@ -10,7 +10,7 @@ from tests.unit.protocols.nakack_bench import V1, data, member
 B = address("B")
 
 
-def test_a_batch_for_which_there_is_no_room_is_asked_for_like_a_lost_one() -> None:
+def test_a_batch_for_which_there_is_no_room_is_requested_like_a_lost_one() -> None:
     a = member(max_ahead_bytes="64K")
     a.up(data("B", 3, bytes(60_000)))
     a.up(data("B", 5, bytes(60_000)))
@@ -21,7 +21,7 @@ def test_a_batch_for_which_there_is_no_room_is_asked_for_like_a_lost_one() -> No
     assert asked == {(1, 3), (4, 6)}
 
 
-def test_pieces_that_had_to_wait_for_a_hole_count_as_no_messages() -> None:
+def test_fragments_that_waited_behind_a_hole_do_not_count_as_messages() -> None:
     a = member()
     pieces = multicast("B", b"p0", b"p1", headers=(Fragment(1, 0, 3, 6, 0), MulticastData(V1.id.raw, 2)))
     a.up(pieces)
@@ -30,7 +30,7 @@ def test_pieces_that_had_to_wait_for_a_hole_count_as_no_messages() -> None:
     assert a.stack.find(Nakack).multicasts()[B] == 1
 
 
-def test_it_says_how_many_it_sent() -> None:
+def test_the_number_of_messages_sent_is_counted() -> None:
     a = member()
     assert a.stats()["sent"] == 0
     a.down(multicast("A", b"1", b"2"))

@@ -20,7 +20,7 @@ class Clock(NakPacing):
         self.took.append(after_ns)
 
 
-def test_an_answer_is_timed_by_the_request_that_its_first_message_was_in() -> None:
+def test_the_time_of_an_answer_counts_from_the_request_of_its_first_message() -> None:
     pacing = Clock()
     schedule = NakSchedule(pacing)
     assert schedule.due([(1, 5)], millis(10)) == [(1, 5)]

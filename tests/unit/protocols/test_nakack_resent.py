@@ -6,7 +6,7 @@ from jgroups_py.testing.bench import address, change, multicast
 from tests.unit.protocols.nakack_bench import V1, V2, member
 
 
-def test_what_is_resent_of_an_earlier_view_is_not_taken_for_the_same_number_of_this_one() -> None:
+def test_a_message_retransmitted_from_an_earlier_view_is_not_taken_for_one_of_this_view() -> None:
     a = member("A")
     a.down(change(V2, V1))
     header = Retransmission(V1.id.raw, address("B"), 1)

@@ -29,7 +29,7 @@ def numbers(sent: list[tuple[object, int, Batch]]) -> list[int]:
     return [number for _, first, batch in sent for number in range(first, first + batch.count)]
 
 
-def test_a_burst_is_as_large_as_the_room_and_the_rest_follows() -> None:
+def test_a_burst_is_as_large_as_its_bound_and_the_rest_follows() -> None:
     queue = RetransmitQueue()
     queue.put(B, A, [(1, 6), (10, 12)])
     assert numbers(queue.burst(kept, 30)) == [1, 2, 3]
@@ -40,7 +40,7 @@ def test_a_burst_is_as_large_as_the_room_and_the_rest_follows() -> None:
     assert queue.burst(kept, 1000) == []
 
 
-def test_the_oldest_request_is_served_first_and_room_that_is_left_goes_to_the_next() -> None:
+def test_the_oldest_request_is_served_first_and_the_rest_of_a_burst_goes_to_the_next() -> None:
     queue = RetransmitQueue()
     queue.put(B, A, [(1, 3)])
     queue.put(C, A, [(5, 8)])
@@ -69,7 +69,7 @@ def test_what_is_no_longer_kept_is_dropped() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_everything_asked_for_and_kept_is_sent_once_in_bursts_of_any_size(seed: int) -> None:
+def test_everything_requested_and_kept_is_sent_once_in_bursts_of_any_size(seed: int) -> None:
     rng, queue, sent = Random(seed), RetransmitQueue(), []
     wanted = sorted(rng.sample(range(1, 50), 20))
     queue.put(B, A, [(number, number + 1) for number in wanted])

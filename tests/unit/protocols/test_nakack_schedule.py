@@ -16,7 +16,7 @@ CONFIG = NakackConfig(ask_again_ns="20ms", xmit_interval_ns="500ms", first_ask_n
 A, B, C = map(address, "ABC")
 
 
-def test_what_was_asked_for_is_not_asked_for_in_this_turn_and_the_next() -> None:
+def test_a_requested_range_is_not_requested_again_in_this_turn_and_the_next() -> None:
     schedule = NakSchedule(NakPacing(CONFIG))
     assert schedule.due([(1, 5)], 0) == [(1, 5)]
     assert schedule.due([(1, 5), (7, 9)], millis(10)) == [(7, 9)]
@@ -43,7 +43,7 @@ def test_turns_get_twice_as_long_as_answers_take() -> None:
     assert NakSchedule(pacing).due([(1, 2)], 0) == [(1, 2)]
 
 
-def test_premature_requests_make_patient_and_answers_impatient_again() -> None:
+def test_premature_requests_lengthen_turns_and_answers_shorten_them() -> None:
     pacing = NakPacing(CONFIG)
     pacing.premature(0)
     pacing.premature(1)                                        # late together with the first: no new lesson
@@ -107,7 +107,7 @@ def test_the_last_number_is_announced_no_more_often_than_allowed() -> None:
     assert announcer.tick(stop=5, low=1) == (False, None)
 
 
-def test_a_crowd_of_non_members_is_forgotten_and_not_kept() -> None:
+def test_the_number_of_non_members_kept_is_bounded() -> None:
     non_members = NonMembers()
     for number in range(3000):
         assert non_members.is_due(address(str(number)), number)

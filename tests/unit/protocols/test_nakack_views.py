@@ -45,7 +45,7 @@ def test_few_bytes_of_later_views_are_kept() -> None:
     assert a.stats()["early_dropped"] == 4
 
 
-def test_runs_of_earlier_views_are_dropped_and_counted() -> None:
+def test_batches_of_earlier_views_are_dropped_and_counted() -> None:
     a = member()
     a.down(change(V2, V1))
     a.up(data("B", 1, b"old", view=V1))
@@ -53,7 +53,7 @@ def test_runs_of_earlier_views_are_dropped_and_counted() -> None:
     assert a.stats()["old_view_dropped"] == 1
 
 
-def test_gms_hears_of_a_stranger_at_most_once_a_second() -> None:
+def test_a_non_member_is_reported_to_gms_at_most_once_a_second() -> None:
     a = member()
     for _ in range(5):
         a.up(data("X", 1, b"?"))
@@ -64,14 +64,14 @@ def test_gms_hears_of_a_stranger_at_most_once_a_second() -> None:
     assert a.payloads() == []
 
 
-def test_a_stranger_in_a_later_view_is_no_reason_to_tell_it_that_it_was_excluded() -> None:
+def test_a_non_member_in_a_later_view_is_not_reported_as_excluded() -> None:
     a = member()
     a.up(data("X", 1, b"?", view=V2))
     a.up(multicast("X", headers=(LastSeqno(V2.id.raw, 4),)))
     assert a.passed_up(ExcludedHint) == []
 
 
-def test_unreliable_multicasts_of_strangers_are_dropped_unless_they_are_control_messages() -> None:
+def test_unreliable_multicasts_of_non_members_are_dropped_unless_they_are_control_messages() -> None:
     a = member()
     a.up(multicast("X", b"app", flags=NO_RELIABILITY))
     a.up(multicast("X", flags=NO_RELIABILITY))
@@ -94,7 +94,7 @@ def test_frozen_means_no_numbering_and_no_delivery() -> None:
     assert a.payloads() == [b"1", b"2", b"waits"]
 
 
-def test_a_second_freeze_counts_what_came_in_meanwhile() -> None:
+def test_a_second_freeze_reports_what_arrived_since_the_first() -> None:
     a = member()
     a.down(Freeze())
     a.up(data("B", 1, b"1"))
@@ -133,7 +133,7 @@ def test_what_is_missing_below_the_cut_is_fetched_from_its_holder() -> None:
     assert [g[name].passed_up(Filled) for name in "ABC"] == [[Filled(cut)]] * 3
 
 
-def test_the_flush_survives_a_holder_that_dies_in_between() -> None:
+def test_the_flush_survives_the_crash_of_the_holder() -> None:
     g = group("ABCD")
     g.delays_of = lose(MulticastData, dest="B")
     g["D"].down(multicast("D", b"1", b"2"))

@@ -70,7 +70,7 @@ def test_a_vote_that_a_later_one_overtook_changes_nothing() -> None:
     assert bench.stats()["votes_overtaken"] == 1
 
 
-def test_only_what_is_news_is_told() -> None:
+def test_only_new_stable_numbers_are_reported() -> None:
     bench, below = member()
     below.digest_value = {A: 5, B: 5, C: 5}
     bench.up(vote("B", 2, 2, 5))
@@ -114,7 +114,7 @@ def test_members_vote_from_time_to_time_at_random() -> None:
     assert 70 <= len(bench.sent_with(StabilityVote)) <= 130
 
 
-def test_a_vote_ahead_of_us_tells_what_exists() -> None:
+def test_a_vote_that_is_ahead_reports_which_messages_exist() -> None:
     bench, _ = member()
     bench.up(vote("B", 1, 4, 1))
     assert bench.passed_down(MessagesKnown) == [MessagesKnown({A: 1, B: 4, C: 1})]
@@ -122,7 +122,7 @@ def test_a_vote_ahead_of_us_tells_what_exists() -> None:
     assert bench.passed_down(MessagesKnown) == []
 
 
-def test_a_lone_member_forgets_by_itself() -> None:
+def test_a_member_alone_decides_by_itself_what_is_stable() -> None:
     bench = Bench(Nakack(), Stable(StableConfig(max_bytes=10)))
     bench.down(change(view_of("A")))
     bench.down(multicast("A", b"x" * 20))

@@ -21,7 +21,7 @@ from jgroups_py.testing.bench import InFlight, address, change, multicast, unica
 from tests.unit.protocols.state_apps import V1, App, Loop, apps, get_state
 
 
-def test_a_state_is_copied_and_what_follows_is_delivered_after_it() -> None:
+def test_a_state_is_installed_and_later_messages_are_delivered_after_it() -> None:
     group = apps()
     for n in range(50):
         group["A"].down(multicast("A", b"a%d" % n))
@@ -160,7 +160,7 @@ def test_several_requesters_get_states_from_one_provider() -> None:
     assert group["B"].log == group["C"].log == group["D"].log == group["A"].log
 
 
-def test_two_members_that_want_each_others_state_fail_after_the_timeout() -> None:
+def test_two_members_that_request_each_others_state_fail_after_the_timeout() -> None:
     group = apps(view_of("A", "B"))
     group.delays_of = lambda in_flight: (1.0,)
     get_state(group, "A", "B", 1)
@@ -245,7 +245,7 @@ def test_an_application_that_reads_slowly_gets_no_further_parts() -> None:
     assert group["C"].ends == [""]
 
 
-def test_what_is_kept_back_is_bounded() -> None:
+def test_messages_that_are_held_back_are_bounded() -> None:
     group = apps(max_buffer_bytes=1000)
     group.delays_of = lambda in_flight: () if in_flight.has(StateRequestHeader) else (0.0,)
     get_state(group, "C")
@@ -256,7 +256,7 @@ def test_what_is_kept_back_is_bounded() -> None:
     assert len(group["C"].log) == 20
 
 
-def test_a_member_that_leaves_gets_no_state_any_more() -> None:
+def test_a_member_that_leaves_gets_no_state() -> None:
     group = apps()
     group["A"].slow = True
     get_state(group, "C")
@@ -267,7 +267,7 @@ def test_a_member_that_leaves_gets_no_state_any_more() -> None:
     assert group["A"].stack.pending_bytes() == 0
 
 
-def test_unicasts_are_not_kept_back() -> None:
+def test_unicasts_are_not_held_back() -> None:
     group = apps()
     group.delays_of = lambda in_flight: () if in_flight.has(StateRequestHeader) else (0.0,)
     get_state(group, "C")

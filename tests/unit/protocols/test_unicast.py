@@ -54,7 +54,7 @@ def test_the_first_message_needs_no_round_trip() -> None:
     assert both["B"].payloads() == [b"hello"]
 
 
-def test_a_lost_first_message_is_asked_for() -> None:
+def test_a_lost_first_message_is_requested() -> None:
     both = group()
     both.delays_of = losing(header=UnicastData, times=1)
     both["A"].down(unicast("A", "B", b"0"))
@@ -66,7 +66,7 @@ def test_a_lost_first_message_is_asked_for() -> None:
     assert both["A"].stats()["retransmitted"] == 1
 
 
-def test_a_network_that_brings_nothing_of_what_was_asked_for_is_asked_for_less_and_less() -> None:
+def test_requests_without_answers_ask_for_less_and_less() -> None:
     both = group()
     both.delays_of = lambda in_flight: \
         () if in_flight.has(UnicastData) and in_flight.batch.headers[-1].first <= 1000 else (0.0,)
@@ -116,7 +116,7 @@ def test_a_slow_path_does_not_starve_a_repair() -> None:
     assert both["B"].payloads() == list(numbered(0, 201))
 
 
-def test_a_lost_last_message_is_sent_again_unasked() -> None:
+def test_a_lost_last_message_is_retransmitted_without_a_request() -> None:
     both = group()
     both["A"].down(unicast("A", "B", b"0"))
     both.run(100)
@@ -140,7 +140,7 @@ def test_lost_acknowledgements_end_in_silence() -> None:
     assert both["A"].stats()["highest_resent"] == resent
 
 
-def test_stale_and_nonsensical_acknowledgements_change_nothing() -> None:
+def test_stale_and_absurd_acknowledgements_change_nothing() -> None:
     a = Bench(Unicast(), me="A")
     a.down(change(V1))
     a.down(unicast("A", "B", *numbered(0, 10)))
@@ -150,7 +150,7 @@ def test_stale_and_nonsensical_acknowledgements_change_nothing() -> None:
     assert (stats["unacknowledged"], stats["stale_acks"], stats["wrong_acks"]) == (0, 2, 1)
 
 
-def test_only_what_is_missing_is_sent_again() -> None:
+def test_only_missing_messages_are_retransmitted() -> None:
     both = group()
     a = both["A"]
     batches = [unicast("A", "B", *numbered(n, n + 10)) for n in range(0, 100, 10)]
@@ -174,7 +174,7 @@ def test_a_request_is_answered_up_to_a_limit_in_bytes() -> None:
     assert len(a.sent_with(UnicastData)) == 3
 
 
-def test_messages_to_ourselves_turn_round_at_once() -> None:
+def test_messages_of_a_member_to_itself_are_delivered_at_once() -> None:
     a = Bench(Unicast(), me="A")
     a.down(change(V1))
     a.down(unicast("A", "A", b"me"))
@@ -239,7 +239,7 @@ def test_a_new_connection_of_the_same_sender_replaces_the_old() -> None:
     assert b.stats()["old_connection_dropped"] == 1
 
 
-def test_a_receiver_that_forgot_the_connection_goes_on_where_it_was() -> None:
+def test_a_receiver_that_closed_a_connection_continues_the_stream_without_duplicates() -> None:
     both = group(conn_close_timeout_ns="1s")
     alone = view_of("B", counter=2)
     both["A"].down(unicast("A", "B", *numbered(0, 5)))
@@ -255,7 +255,7 @@ def test_a_receiver_that_forgot_the_connection_goes_on_where_it_was() -> None:
     assert both["A"].stats()["unacknowledged"] == 0
 
 
-def test_both_ends_may_close_and_talk_again() -> None:
+def test_both_ends_may_close_and_open_a_connection_again() -> None:
     both = group(conn_close_timeout_ns="1s")
     both["A"].down(unicast("A", "B", b"before"))
     both.settle()
@@ -341,7 +341,7 @@ def test_an_idle_connection_is_forgotten_and_opens_again() -> None:
     assert both["B"].payloads() == [b"1", b"2"]
 
 
-def test_what_a_late_base_leaves_out_is_not_waited_for() -> None:
+def test_messages_below_a_late_base_are_not_waited_for() -> None:
     b = Bench(Unicast(), me="B")
     b.down(change(V1))
     b.up(unicast("A", "B", b"9", headers=(UnicastData(1, 9, 2),)))
@@ -353,7 +353,7 @@ def test_what_a_late_base_leaves_out_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize("header", [UnicastData(1, 2, 3), UnicastData(1, 5, 0), UnicastData(1, 1 << 40, 1)])
-def test_nonsense_is_dropped_and_counted(header: UnicastData) -> None:
+def test_absurd_headers_are_dropped_and_counted(header: UnicastData) -> None:
     b = Bench(Unicast(), me="B")
     b.down(change(V1))
     b.up(unicast("A", "B", b"x", headers=(header,)))
@@ -385,7 +385,7 @@ def test_everything_arrives_once_in_order_over_a_bad_wire(seed: int) -> None:
     assert both["A"].stats()["unacknowledged"] == both["B"].stats()["unacknowledged"] == 0
 
 
-def test_a_request_for_what_was_acknowledged_is_answered_by_where_the_stream_goes_on() -> None:
+def test_a_request_for_acknowledged_messages_is_answered_with_the_base() -> None:
     """The receiver lost its record of it, and the sender does not keep it: else it is requested for ever."""
     a = Bench(Unicast(), me="A")
     a.down(change(V1))

@@ -27,7 +27,7 @@ def data(src: str, first: int, *payloads: bytes, base: int = 1, connection: int 
     return unicast(src, "A", *payloads, headers=(UnicastData(connection, first, base),))
 
 
-def test_a_flood_of_non_members_is_delivered_and_few_are_remembered() -> None:
+def test_a_flood_of_non_members_is_delivered_and_few_of_their_connections_are_kept() -> None:
     a = member(max_non_members=100)
     for number in range(5000):
         a.up(data(f"X{number}", 1, b"x"))
@@ -50,7 +50,7 @@ def test_a_non_member_that_was_evicted_continues_where_it_was() -> None:
     assert a.payloads("old") == [b"1", b"2", b"3"]
 
 
-def test_whom_we_owe_something_is_not_dropped_for_a_flood() -> None:
+def test_connections_with_unacknowledged_messages_are_not_dropped_for_a_flood() -> None:
     a = member(max_non_members=10)
     a.down(unicast("A", "friend", b"unacknowledged"))
     for number in range(50):
@@ -94,7 +94,7 @@ def test_non_members_together_get_little_memory_and_members_their_own() -> None:
 
 
 @pytest.mark.parametrize("nbytes", [10_000, 0])
-def test_members_share_the_room_for_what_is_behind_holes_and_each_has_its_part(nbytes: int) -> None:
+def test_members_share_the_memory_for_messages_behind_holes_and_each_has_its_part(nbytes: int) -> None:
     """Runs of headers only take room, too."""
     names = "BCDE"
     a = member(max_ahead_bytes="256K")

@@ -30,7 +30,7 @@ def test_only_the_receiver_of_a_connection_acknowledges_and_only_what_was_sent()
     assert a.stats()["stale_acks"] == 4
 
 
-def test_only_the_receiver_of_a_connection_is_sent_messages_again() -> None:
+def test_messages_are_retransmitted_only_to_the_receiver_of_their_connection() -> None:
     a, connection = sender()
     for src, missing in (("B", UnicastNak(connection ^ 1, ((1, 2),))), ("C", UnicastNak(connection, ((1, 2),)))):
         a.up(unicast(src, "A", headers=(missing,)))
@@ -40,7 +40,7 @@ def test_only_the_receiver_of_a_connection_is_sent_messages_again() -> None:
     assert [batch.payloads for _, batch in a.sent_with(UnicastData)] == [(b"one",)]
 
 
-def test_what_a_member_writes_to_itself_is_neither_numbered_nor_waited_for() -> None:
+def test_messages_of_a_member_to_itself_are_neither_numbered_nor_waited_for() -> None:
     a = Bench(Unicast(UnicastConfig()), me="A")
     a.down(change(view_of("A", "B")))
     a.down(unicast("A", "A", b"note"))

@@ -53,13 +53,13 @@ class SiteReport(RelayPart):
         }
 
     def about(self, site: Site, books: list[tuple[Address, Book]]) -> dict[str, Any]:
-        """One other site. takes_us_for: this site's status there, as its relay reported to this member, if it is the
+        """One other site. status_there: this site's status there, as its relay reported to this member, if it is the
         relay."""
         theirs = self.status.status_elsewhere.get(site.name)
         return {
             "status": STATUS_NAMES[site.status], "forbidden": site.forbidden, "draining": site.draining is not None,
             "on_hold": site.paused,
-            "takes_us_for": None if theirs is None else STATUS_NAMES.get(theirs),
+            "status_there": None if theirs is None else STATUS_NAMES.get(theirs),
             "members": [member.name for member in site.members],
             **total(book for _, book in books),
             "origins": [{"origin": origin.name, "address": origin.raw.hex(), **attrs.asdict(book)}

@@ -56,13 +56,13 @@ def send(town: Town, name: str, *headers: object) -> None:
 
 # --- membership -------------------------------------------------------------------------------------------------------
 
-def test_all_find_all_with_their_tags():
+def test_all_members_find_all_others_with_their_tags():
     town = town_of("a", "b", "c", "d", "e")
     assert {name: member.tags for name, member in town.members("e").items()} == {name: {"is": name} for name in "abcde"}
 
 
 @pytest.mark.slow
-def test_all_find_all_though_a_third_of_the_datagrams_is_lost():
+def test_all_members_find_all_others_though_a_third_of_the_datagrams_is_lost():
     town = Town(loss=0.33, seed=3)
     for name in "abcdef":
         town.start(name, SEED)

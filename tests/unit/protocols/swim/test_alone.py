@@ -217,5 +217,5 @@ def test_a_stack_of_a_transport_and_swim_loads_without_warnings() -> None:
 
 def test_swim_does_not_stand_beside_fd_sock_whose_links_it_would_take() -> None:
     text = ["UDP", "PING", "FD_SOCK", "SWIM", "NAKACK", "UNICAST", "STABLE", "GMS"]
-    with pytest.raises(ConfigError, match="SWIM stands in place of FD_SOCK"):
+    with pytest.raises(ConfigError, match="SWIM replaces FD_SOCK"):
         load(text)

@@ -1,4 +1,4 @@
-"""`jgroups pipeline make DIR`: a synthetic archive, with planted faults if wanted."""
+"""`jgroups pipeline make DIR`: writes a synthetic archive, with planted faults if wanted."""
 from __future__ import annotations
 
 import json
@@ -13,23 +13,23 @@ from jgroups_py.pipeline.optional_dependency import SparkMissingError, require
 
 
 def add_parser(jobs: Any) -> None:
-    """Add `make`."""
+    """Add `pipeline make` to the command line."""
     text = "make an archive of two sites with crashes and planted faults, to try jobs and to measure them"
     parser = jobs.add_parser("make", help=text, description=text)
     parser.add_argument("archive", type=Path, help="the folder to make")
     parser.add_argument("--rows", type=int, default=100_000, help=(
-        "exactly so many: one for each message at its sender and at each member that delivers it, one for each fact "
-        "(default: 100000)"))
+        "rows of the archive, exactly: one for each message at its sender and at each member that delivers it, one for "
+        "each fact (default: 100000)"))
     parser.add_argument("--rate", type=int, default=5000, help="messages a second of all members (default: 5000)")
     parser.add_argument("--size", type=int, default=1000, help="bytes of a payload (default: 1000)")
-    parser.add_argument("--faults", type=int, default=0, help="of each kind (default: 0)")
-    parser.add_argument("--seed", type=int, default=1, help="everything follows from it (default: 1)")
-    parser.add_argument("--json", action="store_true", help="print what was planted as JSON")
+    parser.add_argument("--faults", type=int, default=0, help="faults to plant, of each kind (default: 0)")
+    parser.add_argument("--seed", type=int, default=1, help="the same seed makes the same archive (default: 1)")
+    parser.add_argument("--json", action="store_true", help="print the planted faults as JSON")
     parser.set_defaults(run=run)
 
 
 def run(args: Namespace) -> int:
-    """Make the archive; 0: done, 2: wrong use."""
+    """Make the archive. Returns 0: done, 2: usage error."""
     try:
         require("pyarrow")
         from jgroups_py.pipeline.synthetic import make, plan_of
