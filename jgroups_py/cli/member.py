@@ -37,7 +37,7 @@ from jgroups_py.model.events import SetPartition
 from jgroups_py.model.outputs import MessagesLost
 from jgroups_py.model.view import GlobalView, MergeView, View
 from jgroups_py.ops.control import ControlSocket
-from jgroups_py.ops.http import Access, HttpEndpoint
+from jgroups_py.ops.http import HttpAccess, HttpEndpoint
 from jgroups_py.protocols.faults.partition import groups_of
 
 log = logging.getLogger("jgroups_py")
@@ -115,7 +115,7 @@ def http_endpoint(member: JChannel | Membership, args: Namespace) -> HttpEndpoin
         return None
     if isinstance(member, Membership):
         raise ConfigError("--http needs a stack with GMS: SWIM alone has no channel to report on")
-    return HttpEndpoint(member, args.http, Access(
+    return HttpEndpoint(member, args.http, HttpAccess(
         token_file=args.http_token_file, is_open=args.http_open, hosts=tuple(args.http_host)))
 
 
@@ -295,6 +295,10 @@ class MemberCommands(Receiver):
     def archive_failed(self, reason: str) -> None:
         """Print it; reason "": recording works again."""
         self.emit("archive", error=reason)
+
+    def alone(self, reason: str) -> None:
+        """Print it."""
+        self.emit("alone", reason=reason)
 
     def channel_closed(self, reason: str) -> None:
         """Print the reason, and end the process."""

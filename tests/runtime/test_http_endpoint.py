@@ -14,7 +14,7 @@ import pytest
 
 import jgroups_py as jg
 from jgroups_py.model.errors import ConfigError
-from jgroups_py.ops.http import Access, HttpEndpoint
+from jgroups_py.ops.http import HttpAccess, HttpEndpoint
 from tests.runtime.helpers import free_udp_port
 
 pytestmark = pytest.mark.real
@@ -136,7 +136,7 @@ def test_a_token_opens_it_to_other_hosts_and_is_asked_for(channel: jg.JChannel, 
     path = tmp_path / "token"
     path.touch(0o600)
     path.write_text("0123456789abcdef")
-    with HttpEndpoint(channel, "0.0.0.0:0", Access(token_file=path)) as endpoint:
+    with HttpEndpoint(channel, "0.0.0.0:0", HttpAccess(token_file=path)) as endpoint:
         assert ask(endpoint, "/metrics")[0] == 401
         assert ask(endpoint, "/metrics", Authorization="Bearer 0123456789abcdef")[0] == 200
         assert ask(endpoint, "/livez")[0] == 200

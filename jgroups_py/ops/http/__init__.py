@@ -6,10 +6,10 @@
         ch.connect("chat")
         ...
 
-snapshot.py takes what is shown, at most four times a second, whoever asks; api.py and metrics.py make answers of it;
+sampling.py takes what is shown, at most four times a second for all clients; api.py and metrics.py make answers of it;
 events.py follows changes; endpoint.py runs it all on a thread of its own.
 """
-from jgroups_py.ops.http.access import Access
+from jgroups_py.ops.http.access import HttpAccess
 from jgroups_py.ops.http.endpoint import HttpEndpoint
 
-__all__ = ["Access", "HttpEndpoint"]
+__all__ = ["HttpAccess", "HttpEndpoint"]

@@ -23,7 +23,7 @@ LOCALHOST = "localhost"
 
 
 @attrs.frozen(kw_only=True)
-class Access:
+class HttpAccess:
     """token_file: its content, without surrounding white space, is asked for as "Authorization: Bearer ..." for all but
     /livez and /readyz; mode 0600. is_open: other hosts may connect without one. hosts: names by which they do."""
 
@@ -84,7 +84,7 @@ def parse_place(text: str) -> tuple[str, int] | Path:
     return host, int(port)
 
 
-def check_place(where: tuple[str, int] | Path, access: Access) -> None:
+def check_place(where: tuple[str, int] | Path, access: HttpAccess) -> None:
     """Refuse to listen beyond loopback without a token.
 
     Raises:

@@ -15,11 +15,11 @@ from typing import Self
 
 from jgroups_py.channel.base import BaseChannel
 from jgroups_py.model.errors import ConfigError
-from jgroups_py.ops.http.access import Access, check_place, parse_place
+from jgroups_py.ops.http.access import HttpAccess, check_place, parse_place
 from jgroups_py.ops.http.api import EndpointApi
 from jgroups_py.ops.http.events import EventLog
 from jgroups_py.ops.http.metrics import MemberFacts
-from jgroups_py.ops.http.snapshot import Snapshots
+from jgroups_py.ops.http.sampling import Snapshots
 from jgroups_py.runtime.http.messages import HttpAnswer, HttpRequest
 from jgroups_py.runtime.http.server import HttpLimits, HttpServer, place_text
 from jgroups_py.wire.frame import VERSION
@@ -35,14 +35,14 @@ class HttpEndpoint:
     A JChannel or an AsyncChannel; the endpoint outlives its connections, and is closed by `close` or as a context.
     """
 
-    def __init__(self, channel: BaseChannel, where: str = "", access: Access | None = None) -> None:
+    def __init__(self, channel: BaseChannel, where: str = "", access: HttpAccess | None = None) -> None:
         """Listen.
 
         Raises:
             ConfigError: the place is wrong or taken, reachable from other hosts without a token, or the token's file is
                 not for this user alone; h11 is not installed.
         """
-        access = access or Access()
+        access = access or HttpAccess()
         self._place = parse_place(where)
         check_place(self._place, access)
         token = access.token()

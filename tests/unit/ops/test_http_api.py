@@ -14,7 +14,7 @@ from jgroups_py.channel.base import BaseChannel
 from jgroups_py.cli.counter_docs import section_of
 from jgroups_py.model.counters import declaration, table
 from jgroups_py.model.errors import ConfigError
-from jgroups_py.ops.http.access import Access, check_place, parse_place
+from jgroups_py.ops.http.access import HttpAccess, check_place, parse_place
 from jgroups_py.ops.http.api import EndpointApi
 from jgroups_py.ops.http.metrics import MemberFacts, member_metrics, render
 from jgroups_py.ops.http.snapshot import DEAD_SECONDS, MemberReport, Snapshot
@@ -212,26 +212,26 @@ def test_a_place_that_is_none_is_refused(text: str):
 
 
 def test_other_hosts_need_a_token_or_a_decision():
-    check_place(("127.0.0.1", 1), Access())
-    check_place(("::1", 1), Access())
-    check_place(Path("/run/a.sock"), Access())
+    check_place(("127.0.0.1", 1), HttpAccess())
+    check_place(("::1", 1), HttpAccess())
+    check_place(Path("/run/a.sock"), HttpAccess())
     for host in ("0.0.0.0", "10.0.0.1", "::"):
         with pytest.raises(ConfigError, match="can be reached from other hosts"):
-            check_place((host, 1), Access())
-        check_place((host, 1), Access(is_open=True))
-        check_place((host, 1), Access(token_file="token"))
+            check_place((host, 1), HttpAccess())
+        check_place((host, 1), HttpAccess(is_open=True))
+        check_place((host, 1), HttpAccess(token_file="token"))
 
 
 def test_a_token_is_for_this_user_and_long_enough(tmp_path: Path):
     path = tmp_path / "token"
     with pytest.raises(ConfigError, match="No such file"):
-        Access(token_file=path).token()
+        HttpAccess(token_file=path).token()
     path.write_text("0123456789abcdef\n")
     os.chmod(path, 0o640)
     with pytest.raises(ConfigError, match=f"can be used by others; chmod 600 {path}"):
-        Access(token_file=path).token()
+        HttpAccess(token_file=path).token()
     os.chmod(path, 0o600)
-    assert Access(token_file=path).token() == b"0123456789abcdef"
+    assert HttpAccess(token_file=path).token() == b"0123456789abcdef"
     path.write_text("short")
     with pytest.raises(ConfigError, match="has 5 bytes; 16 are the least"):
-        Access(token_file=path).token()
+        HttpAccess(token_file=path).token()
