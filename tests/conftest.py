@@ -11,7 +11,7 @@ from types import FrameType
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-REAL = ("real", "chaos", "netns", "spark", "gmqtt")
+REAL = ("real", "chaos", "netns", "spark", "gmqtt", "ops")
 PAGES = Path(__file__).parent / "documents"
 """Its tests have networks of their own, so with `--dist loadgroup` they run beside the other real ones."""
 SPARK = Path(__file__).parent / "integration" / "test_pipeline.py"

@@ -143,6 +143,11 @@ class BaseChannel(Subscriptions):
         return self._status.state
 
     @property
+    def closed_because(self) -> str:
+        """Why the channel closed by itself; "" while it has not."""
+        return self._status.closed_because
+
+    @property
     def address(self) -> Address | None:
         """This member's address in the group; None while not connected. Every connect gives a new one."""
         session = self._session

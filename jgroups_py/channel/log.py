@@ -14,6 +14,7 @@ import attrs
 from jgroups_py.model.address import Address
 from jgroups_py.model.outputs import (
     Closed,
+    MemberAlone,
     MessagesLost,
     MessagesSkipped,
     Output,
@@ -51,6 +52,8 @@ class ChannelLog:
         match output:
             case ViewInstalled(view, failed):
                 self._view_installed(view, failed)
+            case MemberAlone(reason):
+                self._write(logging.WARNING, "no other member has been found: %s", reason)
             case SiteStatusChanged(site, status):
                 self._write(logging.INFO if status == UP else logging.WARNING, "site %s is %s", site, status)
             case MessagesLost(site, origin, first, stop, dest_site):

@@ -11,8 +11,7 @@ from jgroups_py.model.view import View
 
 CALLBACKS = ("receive", "receive_batch", "view_accepted", "global_view_accepted", "get_state", "set_state",
              "site_status", "unreachable", "messages_lost", "journal_failed", "archive_failed", "messages_skipped",
-             "counted_as_receiver", "group_connected", "member_changed",
-             "channel_closed")
+             "counted_as_receiver", "group_connected", "member_changed", "alone", "channel_closed")
 
 
 class Receiver:
@@ -76,6 +75,10 @@ class Receiver:
 
     def archive_failed(self, reason: str) -> None:
         """With ARCHIVE: nothing is recorded any more; "": it is again, and what was missed stands there as gaps."""
+
+    def alone(self, reason: str) -> None:
+        """This member founded the group and has been the only one in it for 5 s. reason: what in the configuration may
+        keep it from finding others, and what to set. Called once, if at all."""
 
     def channel_closed(self, reason: str) -> None:
         """The channel closed by itself, because of a bug; nothing follows."""

@@ -8,11 +8,21 @@ from typing import Any, Protocol
 from jgroups_py.channel.block import Block, Connection
 from jgroups_py.channel.dispatcher import Dispatcher
 from jgroups_py.channel.log import ChannelLog
+from jgroups_py.config.reach import why_alone
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.address import Address
 from jgroups_py.model.errors import ChannelError
 from jgroups_py.model.events import GetState
-from jgroups_py.model.outputs import Closed, GlobalViewInstalled, Output, SiteStatusChanged, StateAdvised, ViewInstalled
+from jgroups_py.model.outputs import (
+    Closed,
+    GlobalViewInstalled,
+    MemberAlone,
+    Output,
+    SiteStatusChanged,
+    StateAdvised,
+    ViewInstalled,
+)
+from jgroups_py.model.ports import Membership
 from jgroups_py.model.units import seconds
 from jgroups_py.model.view import GlobalView, View
 from jgroups_py.node.node import Node
@@ -20,6 +30,7 @@ from jgroups_py.runtime.host import Host
 from jgroups_py.runtime.inbox import Inbox
 from jgroups_py.runtime.loop import Task, clock
 
+ALONE_NS = seconds(5)                       # a member that has been alone for so long is told why
 ADVISED_STATE_NS = seconds(10)              # how long a state that RELAY advises may not move
 
 
@@ -55,6 +66,7 @@ class Session(Connection):
         self.ended = False                                   # the node is gone
         self.reason = ""
         self._name = name
+        self._spec = spec
         self._listener = listener
         self._changed = changed
         self._global_view: GlobalView | None = None
@@ -141,6 +153,19 @@ class Session(Connection):
         if kind is ViewInstalled and not self.joined and self.dispatcher.exit_error is None:
             self.joined = True
             self._changed()
+            if len(output.view.members) == 1:                            # type: ignore[attr-defined]
+                self.call(self._wait_for_others)
+
+    def _wait_for_others(self) -> None:
+        self.later(ALONE_NS, self._check_alone)
+
+    def _check_alone(self) -> None:
+        """Inside a round: report it if this member is still the only one. On two hosts whose members cannot find each
+        other, this is the one thing that either of them can notice."""
+        node = self.host.node
+        view = None if node is None else node.local.find(Membership).current_view()
+        if view is not None and len(view.members) == 1 and view.id.counter == 1:
+            self.inbox.put([MemberAlone(why_alone(self._spec))])
 
     def _application_exits(self, reason: str) -> None:
         """A callback raised SystemExit or KeyboardInterrupt: leave the group, deliver nothing more. From any thread."""

@@ -37,6 +37,7 @@ from jgroups_py.model.events import SetPartition
 from jgroups_py.model.outputs import MessagesLost
 from jgroups_py.model.view import GlobalView, MergeView, View
 from jgroups_py.ops.control import ControlSocket
+from jgroups_py.ops.http import HttpAccess, HttpEndpoint
 from jgroups_py.protocols.faults.partition import groups_of
 
 log = logging.getLogger("jgroups_py")
@@ -69,6 +70,14 @@ def add_parser(subparsers: Any) -> None:
                         help="timeout for joining (%(default)s)")
     parser.add_argument("--control", metavar="PATH", help="path of a control socket to open, for `jgroups members`, "
                         "`events` and `site`; only this user can use it (default: none)")
+    parser.add_argument("--http", metavar="PLACE", nargs="?", const="", help="answer health, metrics and reports over "
+                        "HTTP, read only: ADDRESS:PORT, ADDRESS, PORT (0: a free one) or unix:PATH; alone "
+                        "127.0.0.1:7580. Needs the extra [http]")
+    parser.add_argument("--http-token-file", metavar="FILE", help="ask HTTP clients for the token in this file, which "
+                        "only this user may read")
+    parser.add_argument("--http-open", action="store_true", help="let other hosts ask without a token")
+    parser.add_argument("--http-host", metavar="NAME", action="append", default=[], help="a name under which HTTP "
+                        "clients know this host; may be given again (addresses and localhost always are)")
     parser.add_argument("--archive", metavar="DIR", help="folder in which to record what is sent and delivered, with "
                         "payloads")
     parser.add_argument("--verbose", "-v", action="store_true", help="log more than warnings to stderr")
@@ -83,6 +92,7 @@ def run(args: Namespace) -> int:
     try:
         spec = recorded(args.stack, dict(args.properties), args.archive)
         member = Membership(spec, name=args.name) if has_no_views(spec.layers) else JChannel(spec, name=args.name)
+        endpoint = http_endpoint(member, args)
         control = ControlSocket(member, args.control) if args.control else nullcontext()
     except (ConfigError, ValueError) as error:
         complain(*(reasons(error, "jgroups member: ") if isinstance(error, ConfigError)
@@ -92,8 +102,24 @@ def run(args: Namespace) -> int:
         log.warning("%s", warning)
     if isinstance(member, Membership):
         return MembershipCommands(member, Printer()).run(args.cluster, control)
-    with control:
-        return MemberCommands(member).run(args.cluster, args.timeout)
+    with control, endpoint or nullcontext():
+        return MemberCommands(member, None if endpoint is None else endpoint.url).run(args.cluster, args.timeout)
+
+
+def http_endpoint(member: JChannel | Membership, args: Namespace) -> HttpEndpoint | None:
+    """The endpoint that the options ask for.
+
+    Raises:
+        ConfigError: an option is wrong, or the place is taken.
+    """
+    if args.http is None:
+        if args.http_token_file or args.http_open or args.http_host:
+            raise ConfigError("--http-token-file, --http-open and --http-host need --http")
+        return None
+    if isinstance(member, Membership):
+        raise ConfigError("--http needs a stack with GMS: SWIM alone has no channel to report on")
+    return HttpEndpoint(member, args.http, HttpAccess(
+        token_file=args.http_token_file, is_open=args.http_open, hosts=tuple(args.http_host)))
 
 
 def cluster_name(text: str) -> str:
@@ -106,8 +132,9 @@ def cluster_name(text: str) -> str:
 class MemberCommands(Receiver):
     """A channel that is controlled by stdin and prints events to stdout."""
 
-    def __init__(self, channel: JChannel) -> None:
+    def __init__(self, channel: JChannel, http: str | None = None) -> None:
         self.channel = channel
+        self.http = {} if http is None else {"http": http}   # in the event `ready`
         self.counts = Counts()
         self.emit = Printer()
         self.flooder = Flooder(channel, lambda text: self.emit("error", message=text))
@@ -130,7 +157,8 @@ class MemberCommands(Receiver):
         try:
             self.channel.connect(cluster, timeout)
             address = self.channel.address
-            self.emit("ready", name=self.channel.name, address=address.raw.hex() if address else "", pid=os.getpid())
+            self.emit("ready", name=self.channel.name, address=address.raw.hex() if address else "", pid=os.getpid(),
+                      **self.http)
             threading.Thread(target=self._flood_all, name="flood", daemon=True).start()
             threading.Thread(target=self._progress, name="progress", daemon=True).start()
             self._obey()
@@ -270,6 +298,10 @@ class MemberCommands(Receiver):
     def archive_failed(self, reason: str) -> None:
         """Emit why recording failed; "": it works again."""
         self.emit("archive", error=reason)
+
+    def alone(self, reason: str) -> None:
+        """Print it."""
+        self.emit("alone", reason=reason)
 
     def channel_closed(self, reason: str) -> None:
         """Emit the reason, and end the process."""

@@ -22,9 +22,7 @@ import json
 import logging
 import os
 import socket
-import stat
 import struct
-import tempfile
 import threading
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -40,6 +38,7 @@ from jgroups_py.model.ports import KeyReporter, SiteReporter
 from jgroups_py.model.units import seconds
 from jgroups_py.node.node import Node
 from jgroups_py.ops.watch import ChannelWatch, Feed, WatchedMember, ask_node
+from jgroups_py.system.unix_sockets import listening_socket
 
 log = logging.getLogger("jgroups_py")
 
@@ -54,7 +53,6 @@ ANSWER_SLACK_SECONDS = 10.0                 # an order may take this much longer
 REQUEST_BYTES = 64 << 10
 IDLE_SECONDS = 300.0                        # a connection without a request for so long is closed
 CLIENTS = 8                                 # connections at once
-PATH_BYTES = 100                            # what every system allows for a UNIX domain socket, rounded down
 POLL_SECONDS = 1.0                          # period of checking whether the client of a subscription is still there
 
 
@@ -160,7 +158,7 @@ class ControlSocket:
         """
         self.path = Path(path)
         self._clients = threading.BoundedSemaphore(CLIENTS)
-        self._socket = _listening(self.path)
+        self._socket = listening_socket(self.path, "control socket", CLIENTS)
         channel = self._channel = member if isinstance(member, BaseChannel) else None
         view = channel.view if channel is not None else None
         self._watched = ChannelWatch(member) if isinstance(member, BaseChannel) else member
@@ -302,41 +300,6 @@ def _is_closed(client: socket.socket) -> bool:
         return False
     finally:
         client.settimeout(IDLE_SECONDS)
-
-
-def _listening(path: Path) -> socket.socket:
-    """A listening socket at `path`, with mode 0600 from its first moment on."""
-    _check_free(path)
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        # Bound in a folder that only this user can enter, then moved: at no moment can another user connect.
-        with tempfile.TemporaryDirectory(prefix=".jg", dir=path.parent) as folder:
-            fresh = Path(folder) / "s"
-            listener.bind(str(fresh))
-            fresh.chmod(stat.S_IRUSR | stat.S_IWUSR)
-            listener.listen(CLIENTS)
-            fresh.rename(path)
-    except OSError as error:
-        listener.close()
-        raise ConfigError(f"no control socket at {path}: {error}") from None
-    return listener
-
-
-def _check_free(path: Path) -> None:
-    """Raise ConfigError unless nothing is at `path`, or a socket whose process has ended."""
-    if len(os.fsencode(path)) > PATH_BYTES:
-        raise ConfigError(f"no control socket at {path}: a socket's path has {PATH_BYTES} bytes at most")
-    try:
-        if not stat.S_ISSOCK(path.lstat().st_mode):
-            raise ConfigError(f"no control socket at {path}: there is something else")
-    except OSError:
-        return
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.connect(str(path))
-        except OSError:
-            return
-    raise ConfigError(f"no control socket at {path}: another member listens there")
 
 
 def ask(path: str | os.PathLike[str], request: dict[str, Any], timeout: float) -> dict[str, Any]:

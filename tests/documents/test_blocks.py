@@ -17,7 +17,7 @@ from tests.documents.shell import Shell, differs
 from tests.integration.serf_agent import serf_path
 
 REPOSITORY, ROOT_USER, SERF = "Needs the repository", "Needs root", "Needs Serf's agent"
-MOSQUITTO = "Needs mosquitto's clients"
+MOSQUITTO, CURL = "Needs mosquitto's clients", "Needs curl"
 STDERR = "stderr.txt"
 """Where the log of a Python block goes; pages show what it prints."""
 
@@ -27,7 +27,7 @@ def can_run(block: Block) -> bool:
     if block.needs is None:
         return True
     here = {REPOSITORY: True, ROOT_USER: may_unshare(), SERF: serf_path() is not None,
-            MOSQUITTO: shutil.which("mosquitto_pub") is not None}
+            MOSQUITTO: shutil.which("mosquitto_pub") is not None, CURL: shutil.which("curl") is not None}
     return here.get(block.needs, False)
 
 

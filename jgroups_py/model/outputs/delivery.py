@@ -26,6 +26,13 @@ class ViewInstalled(Output):
 
 
 @attrs.frozen(eq=False)
+class MemberAlone(Output):
+    """This member has been the only one of its group since it joined; reason: what may keep it from finding others."""
+
+    reason: str
+
+
+@attrs.frozen(eq=False)
 class Unreachable(Output):
     """RELAY did not deliver a unicast to `dest`, or cannot tell whether it did."""
 

@@ -4,7 +4,7 @@
         reason = await node.ended
 
     listeners                        MqttServer: clients
-    api.http                         AdminServer: REST and /metrics
+    api.http                         HttpServer: REST and /metrics
     plugins.federation, with stack   GroupFederation: other nodes are members of a group of ours
                         without it   GmqttFederation: they are nodes of gmqtt's federation, by Serf and gRPC
                         and `gmqtt`  GroupAndGmqtt: some are of the one kind, some of the other
@@ -33,7 +33,6 @@ from jgroups_py.blocks.mqtt.node.both_admin import GroupAndGmqttAdmin
 from jgroups_py.blocks.mqtt.node.group import GroupFederation
 from jgroups_py.blocks.mqtt.node.joining import Joining
 from jgroups_py.blocks.mqtt.node.places import gossip_place, group_properties, numeric, reachable
-from jgroups_py.blocks.mqtt.server.admin import AdminServer
 from jgroups_py.blocks.mqtt.server.config import BrokerFile, EndpointSection, FederationSection
 from jgroups_py.blocks.mqtt.server.listen import ListenAddress, place
 from jgroups_py.blocks.mqtt.server.listeners import tls_context
@@ -44,6 +43,7 @@ from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.counters import Counters
 from jgroups_py.model.errors import ChannelError, ConfigError
 from jgroups_py.model.units import NS_PER_S
+from jgroups_py.runtime.http.server import HttpServer
 
 log = logging.getLogger(__name__)
 
@@ -188,10 +188,11 @@ class BrokerNode:
         self.joining = Joining(federation, section, self._fail)
         return federation
 
-    def _rest(self, endpoint: EndpointSection) -> AdminServer:
+    def _rest(self, endpoint: EndpointSection) -> HttpServer:
         tls = None if endpoint.tls is None else endpoint.tls.as_files()
         api = RestApi(self.server.broker, self.server.settle, self.federation, monotonic_ns, time, self._counters)
-        return AdminServer(api, *endpoint.address, tls=None if tls is None else tls_context(tls))
+        return HttpServer(api.answer, endpoint.address, what="REST", extra="mqtt",
+                          tls=None if tls is None else tls_context(tls))
 
 
 def stack_of(section: FederationSection) -> StackSpec:

@@ -1,4 +1,4 @@
-"""The REST API of a broker without its sockets: a request in, an answer out. admin.py is its hands.
+"""The REST API of a broker without its sockets: a request in, an answer out. runtime/http/server.py has those.
 
 The paths, bodies and errors of `/v1/federation/{members,join,leave,force_leave}` are those of gmqttd v0.5.0, byte for
 byte (tests/gmqtt/test_rest.py asks both); clients, subscriptions and publishing are those of its plugin "admin", as far
@@ -20,8 +20,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from typing import Any, Protocol
 from urllib.parse import parse_qs, unquote
 
-import attrs
-
 from jgroups_py.blocks.mqtt.broker.broker import Broker
 from jgroups_py.blocks.mqtt.broker.session import ClientSession
 from jgroups_py.blocks.mqtt.broker.subscription_tree import filter_matches, split_shared
@@ -30,6 +28,7 @@ from jgroups_py.blocks.mqtt.codec.text import topic_filter_fault, topic_name_fau
 from jgroups_py.blocks.mqtt.server.explain import explain
 from jgroups_py.model.address import PhysicalAddress
 from jgroups_py.model.counters import Counters
+from jgroups_py.runtime.http.messages import METRICS, HttpAnswer, HttpRequest, plain_answer
 
 GOSSIP_PORT = 8902
 PAGE, MAX_PAGE = 20, 1_000
@@ -37,7 +36,6 @@ MAX_PARAMETERS = 20
 MAX_RETAINED_SHOWN = 1_000
 INVALID_ARGUMENT, UNKNOWN, NOT_FOUND, UNAVAILABLE = 3, 2, 5, 14
 STATUS_OF = {INVALID_ARGUMENT: 400, UNKNOWN: 500, NOT_FOUND: 404, UNAVAILABLE: 503}
-JSON, TEXT, METRICS = "application/json", "text/plain; charset=utf-8", "text/plain; version=0.0.4; charset=utf-8"
 GO_NAMES = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
 MAP = "map[string]json.RawMessage"
 
@@ -88,15 +86,6 @@ class FederationAdmin(Protocol):
         ...
 
 
-@attrs.frozen
-class RestAnswer:
-    """What the client gets."""
-
-    status: int
-    body: bytes
-    content_type: str = JSON
-
-
 class RestFault(Exception):
     """A request that is answered with an error."""
 
@@ -113,18 +102,13 @@ def json_bytes(value: object) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def error_answer(code: int, message: str) -> RestAnswer:
+def error_answer(code: int, message: str) -> HttpAnswer:
     """An error in the words of gmqtt's gateway."""
-    return RestAnswer(STATUS_OF[code], json_bytes({"error": message, "code": code, "message": message, "details": []}))
+    return HttpAnswer(STATUS_OF[code], json_bytes({"error": message, "code": code, "message": message, "details": []}))
 
 
-def plain_answer(status: int, text: str) -> RestAnswer:
-    """An error of HTTP."""
-    return RestAnswer(status, f"{text}\n".encode(), TEXT)
-
-
-OK = RestAnswer(200, b"{}")
-Handler = Callable[[Mapping[str, str], bytes, str], Awaitable[RestAnswer]]
+OK = HttpAnswer(200, b"{}")
+Handler = Callable[[Mapping[str, str], bytes, str], Awaitable[HttpAnswer]]
 
 
 class RestApi:
@@ -155,7 +139,11 @@ class RestApi:
             }
         self._below: dict[str, dict[str, Handler]] = {"/v1/clients/": {"GET": self._client, "DELETE": self._kick}}
 
-    async def handle(self, method: str, target: str, body: bytes) -> RestAnswer:
+    async def answer(self, request: HttpRequest) -> HttpAnswer:
+        """Answer a request that came over HTTP."""
+        return await self.handle(request.method, request.target, request.body)
+
+    async def handle(self, method: str, target: str, body: bytes) -> HttpAnswer:
         """Answer a request."""
         path, _, text = target.partition("?")
         found, rest = self._routes.get(path), ""
@@ -182,12 +170,12 @@ class RestApi:
         assert self._federation is not None
         return self._federation
 
-    async def _members(self, query: Mapping[str, str], body: bytes, rest: str) -> RestAnswer:
+    async def _members(self, query: Mapping[str, str], body: bytes, rest: str) -> HttpAnswer:
         members = [{**member, "tags": dict(sorted(member["tags"].items()))} for member in
                    await self.federation.members()]
-        return RestAnswer(200, json_bytes({"members": members}))
+        return HttpAnswer(200, json_bytes({"members": members}))
 
-    async def _join(self, query: Mapping[str, str], body: bytes, rest: str) -> RestAnswer:
+    async def _join(self, query: Mapping[str, str], body: bytes, rest: str) -> HttpAnswer:
         hosts = _value(_object(body), "hosts", list) or []
         for host in hosts:
             if not isinstance(host, str):
@@ -198,12 +186,12 @@ class RestApi:
             raise RestFault(UNKNOWN, str(failed)) from None
         return OK
 
-    async def _leave(self, query: Mapping[str, str], body: bytes, rest: str) -> RestAnswer:
+    async def _leave(self, query: Mapping[str, str], body: bytes, rest: str) -> HttpAnswer:
         _object(body)
         await self.federation.leave()
         return OK
 
-    async def _force_leave(self, query: Mapping[str, str], body: bytes, rest: str) -> RestAnswer:
+    async def _force_leave(self, query: Mapping[str, str], body: bytes, rest: str) -> HttpAnswer:
         request = _object(body)
         name = _value(request, "node_name", str) or _value(request, "nodeName", str)
         if not name:
@@ -211,14 +199,14 @@ class RestApi:
         self.federation.force_leave(name)
         return OK
 
-    async def _peers(self, query: Mapping[str, str], body: bytes, rest: str) -> RestAnswer:
-        return RestAnswer(200, json_bytes({"peers": self.federation.report()}))
+    async def _peers(self, query: Mapping[str, str], body: bytes, rest: str) -> HttpAnswer:
+        return HttpAnswer(200, json_bytes({"peers": self.federation.report()}))
 
-    async def _sites(self, query: Mapping[str, str], body: bytes, rest: str) -> RestAnswer:
+    async def _sites(self, query: Mapping[str, str], body: bytes, rest: str) -> HttpAnswer:
         topic = _topic(query) if "topic" in query else ""
-        return RestAnswer(200, json_bytes(await self.federation.sites(topic)))
+        return HttpAnswer(200, json_bytes(await self.federation.sites(topic)))
 
-    async def _interest(self, query: Mapping[str, str], body: bytes, rest: str) -> RestAnswer:
+    async def _interest(self, query: Mapping[str, str], body: bytes, rest: str) -> HttpAnswer:
         topic = _topic(query)
         matches = self._broker.router.tree.match(topic)
         here = [{"client_id": session.client_id, "filters": [
@@ -228,25 +216,25 @@ class RestApi:
                   for match in matches.shared[:MAX_PAGE]]
         peers = [{"name": name, "filters": list(filters)} for name, filters in
                  self.federation.interest_in(topic).items()]
-        return RestAnswer(200, json_bytes({"topic": topic, "clients": here, "groups": groups, "peers": peers}))
+        return HttpAnswer(200, json_bytes({"topic": topic, "clients": here, "groups": groups, "peers": peers}))
 
-    async def _explain(self, query: Mapping[str, str], body: bytes, rest: str) -> RestAnswer:
+    async def _explain(self, query: Mapping[str, str], body: bytes, rest: str) -> HttpAnswer:
         topic, federation = _topic(query), self._federation
         interest = {} if federation is None else federation.interest_in(topic)
         peers = [] if federation is None else federation.report()
-        return RestAnswer(200, json_bytes(explain(self._broker, topic, interest, peers, self._clock())))
+        return HttpAnswer(200, json_bytes(explain(self._broker, topic, interest, peers, self._clock())))
 
     # --- this broker --------------------------------------------------------------------------------------------------
 
-    async def _clients(self, query: Mapping[str, str], body: bytes, rest: str) -> RestAnswer:
+    async def _clients(self, query: Mapping[str, str], body: bytes, rest: str) -> HttpAnswer:
         sessions = self._broker.sessions
         shown = [self._client_facts(session) for session in _page(sessions.values(), query)]
-        return RestAnswer(200, json_bytes({"clients": shown, "total_count": len(sessions)}))
+        return HttpAnswer(200, json_bytes({"clients": shown, "total_count": len(sessions)}))
 
-    async def _client(self, query: Mapping[str, str], body: bytes, rest: str) -> RestAnswer:
-        return RestAnswer(200, json_bytes({"client": self._client_facts(self._session(rest))}))
+    async def _client(self, query: Mapping[str, str], body: bytes, rest: str) -> HttpAnswer:
+        return HttpAnswer(200, json_bytes({"client": self._client_facts(self._session(rest))}))
 
-    async def _kick(self, query: Mapping[str, str], body: bytes, rest: str) -> RestAnswer:
+    async def _kick(self, query: Mapping[str, str], body: bytes, rest: str) -> HttpAnswer:
         self._session(rest)
         self._broker.kick(rest, self._clock())
         self._settle()
@@ -272,15 +260,15 @@ class RestApi:
             "queue_len": len(session.queue), "queue_bytes": session.queue_bytes,
             "subscriptions_current": len(session.subscriptions)}
 
-    async def _subscriptions(self, query: Mapping[str, str], body: bytes, rest: str) -> RestAnswer:
+    async def _subscriptions(self, query: Mapping[str, str], body: bytes, rest: str) -> HttpAnswer:
         shown = [{
             "topic_name": filter, "id": granted.identifiers[0] if granted.identifiers else 0, "qos": granted.qos,
             "no_local": granted.no_local, "retain_as_published": granted.retain_as_published, "client_id": client_id,
         } for client_id, filter, granted in _page(self._broker.subscriptions(), query)]
         total = sum(len(session.subscriptions) for session in self._broker.sessions.values())
-        return RestAnswer(200, json_bytes({"subscriptions": shown, "total_count": total}))
+        return HttpAnswer(200, json_bytes({"subscriptions": shown, "total_count": total}))
 
-    async def _retained(self, query: Mapping[str, str], body: bytes, rest: str) -> RestAnswer:
+    async def _retained(self, query: Mapping[str, str], body: bytes, rest: str) -> HttpAnswer:
         filter = query.get("filter", "#")
         fault = topic_filter_fault(filter)
         if fault or split_shared(filter)[0]:
@@ -290,9 +278,9 @@ class RestApi:
             "topic_name": kept.topic, "payload_base64": base64.b64encode(kept.payload).decode(), "qos": kept.qos,
             "expires_in": kept.seconds_left(now_ns),
         } for kept in itertools.islice(store.matching(filter, now_ns), MAX_RETAINED_SHOWN)]
-        return RestAnswer(200, json_bytes({"retained": shown, "total_count": len(store)}))
+        return HttpAnswer(200, json_bytes({"retained": shown, "total_count": len(store)}))
 
-    async def _publish(self, query: Mapping[str, str], body: bytes, rest: str) -> RestAnswer:
+    async def _publish(self, query: Mapping[str, str], body: bytes, rest: str) -> HttpAnswer:
         request = _object(body)
         topic = _value(request, "topic_name", str) or ""
         if topic_name_fault(topic) or _is_long(topic):
@@ -304,11 +292,11 @@ class RestApi:
         self._settle()
         return OK
 
-    async def _health(self, query: Mapping[str, str], body: bytes, rest: str) -> RestAnswer:
-        return RestAnswer(200, json_bytes({"status": "ok", "node_name": self._broker.options.node_name}))
+    async def _health(self, query: Mapping[str, str], body: bytes, rest: str) -> HttpAnswer:
+        return HttpAnswer(200, json_bytes({"status": "ok", "node_name": self._broker.options.node_name}))
 
-    async def _metrics(self, query: Mapping[str, str], body: bytes, rest: str) -> RestAnswer:
-        return RestAnswer(200, "".join(self._metric_lines()).encode(), METRICS)
+    async def _metrics(self, query: Mapping[str, str], body: bytes, rest: str) -> HttpAnswer:
+        return HttpAnswer(200, "".join(self._metric_lines()).encode(), METRICS)
 
     def _metric_lines(self) -> Iterator[str]:
         broker = self._broker

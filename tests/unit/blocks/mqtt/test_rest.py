@@ -10,9 +10,10 @@ import pytest
 
 from jgroups_py.blocks.mqtt.codec.packets import Properties
 from jgroups_py.blocks.mqtt.gmqtt.options import gmqtt_counters
-from jgroups_py.blocks.mqtt.server.rest import JoinFailed, RestAnswer, RestApi
+from jgroups_py.blocks.mqtt.server.rest import JoinFailed, RestApi
 from jgroups_py.model.address import PhysicalAddress
 from jgroups_py.model.counters import Counters
+from jgroups_py.runtime.http.messages import HttpAnswer
 from tests.unit.blocks.mqtt.clients import Bench
 
 MEMBER = {"name": "node1", "addr": "127.0.0.1:8902", "tags": {"z": "1", "fed_addr": "127.0.0.1:8901"},
@@ -64,7 +65,7 @@ class Api:
         self.settled += 1
         self.bench.settle()
 
-    def ask(self, method: str, target: str, body: object = b"") -> RestAnswer:
+    def ask(self, method: str, target: str, body: object = b"") -> HttpAnswer:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         return run(self.api.handle(method, target, data))
 
@@ -74,7 +75,7 @@ class Api:
         return json.loads(answer.body)
 
 
-def run(what: Coroutine[Any, Any, RestAnswer]) -> RestAnswer:
+def run(what: Coroutine[Any, Any, HttpAnswer]) -> HttpAnswer:
     """Run what waits for nothing."""
     try:
         what.send(None)
@@ -84,7 +85,7 @@ def run(what: Coroutine[Any, Any, RestAnswer]) -> RestAnswer:
 
 
 def test_members_are_shown_as_gmqtt_shows_them():
-    assert Api().ask("GET", "/v1/federation/members?x=1") == RestAnswer(200, (
+    assert Api().ask("GET", "/v1/federation/members?x=1") == HttpAnswer(200, (
         b'{"members":[{"name":"node1","addr":"127.0.0.1:8902","tags":{"fed_addr":"127.0.0.1:8901","z":"1"},'
         b'"status":"STATUS_ALIVE"}]}'))
 
@@ -96,7 +97,7 @@ def test_members_are_shown_as_gmqtt_shows_them():
 ])
 def test_join(body: bytes, asked: list[PhysicalAddress]):
     api = Api()
-    assert api.ask("POST", "/v1/federation/join", body) == RestAnswer(200, b"{}")
+    assert api.ask("POST", "/v1/federation/join", body) == HttpAnswer(200, b"{}")
     assert api.federation.asked == [asked]
 
 
@@ -120,7 +121,7 @@ def test_join(body: bytes, asked: list[PhysicalAddress]):
 def test_errors_are_those_of_gmqtt(path: str, body: bytes, status: int, message: str):
     api = Api()
     code = {400: 3, 500: 2}[status]
-    assert api.ask("POST", f"/v1/federation/{path}", body) == RestAnswer(status, (
+    assert api.ask("POST", f"/v1/federation/{path}", body) == HttpAnswer(status, (
         f'{{"error":"{message}","code":{code},"message":"{message}","details":[]}}').encode())
     assert api.federation.asked == []
 
@@ -128,7 +129,7 @@ def test_errors_are_those_of_gmqtt(path: str, body: bytes, status: int, message:
 def test_a_join_that_fails_has_the_words_of_serf():
     answer = Api().ask("POST", "/v1/federation/join", {"hosts": ["nowhere:1"]})
     text = r"1 error occurred:\n\t* no \u0026 \u003cnever\u003e\n\n"
-    assert answer == RestAnswer(500, f'{{"error":"{text}","code":2,"message":"{text}","details":[]}}'.encode())
+    assert answer == HttpAnswer(500, f'{{"error":"{text}","code":2,"message":"{text}","details":[]}}'.encode())
 
 
 def test_leave_and_force_leave():
@@ -141,7 +142,7 @@ def test_leave_and_force_leave():
 def test_paths_and_methods_that_are_not_there():
     api = Api()
     for target in ("/", "/v1/federation/members/", "/v1/clients/", "//", "", "*", "http://[/"):
-        assert api.ask("GET", target) == RestAnswer(404, b"Not Found\n", "text/plain; charset=utf-8")
+        assert api.ask("GET", target) == HttpAnswer(404, b"Not Found\n", "text/plain; charset=utf-8")
     for method, target in (("POST", "/v1/federation/members"), ("HEAD", "/metrics"), ("GET", "/v1/publish"),
                            ("PUT", "/v1/clients/a")):
         assert api.ask(method, target).status == 405

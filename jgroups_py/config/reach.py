@@ -1,0 +1,47 @@
+"""Which members a stack can find: the reason given to a member that stays alone in its group."""
+from __future__ import annotations
+
+import ipaddress
+
+from jgroups_py.config.spec import StackSpec
+
+
+def why_alone(spec: StackSpec) -> str:
+    """What in the configuration keeps a member from finding others, or from being found, and what to set.
+
+    The first that applies: an address on loopback, multicasts that leave no host, a list of hosts without another one.
+    """
+    transport = spec.layers[0].config
+    bind_addr = str(getattr(transport, "bind_addr", ""))
+    if is_loopback(bind_addr):
+        return (f"bind_addr is {bind_addr}, so only members on this host can find it; for several hosts: "
+                "bind_addr=site_local, or an address of this host")
+    ping, tcpping, file_ping = (spec.config_of(name) for name in ("PING", "TCPPING", "FILE_PING"))
+    if tcpping is not None:
+        others = [f"{host}[{port}]" for host, port in tcpping.initial_hosts if not is_loopback(host)]
+        if not others:
+            return ("initial_hosts has no address of another host; list where members may be: "
+                    "initial_hosts=HOST[PORT],...")
+        return f"none of {', '.join(others)} answered: check addresses, ports and firewalls, and the cluster's name"
+    if file_ping is not None:
+        return f"no other member has a file in {file_ping.location}: check that all hosts share this folder"
+    if ping is not None and getattr(transport, "ip_mcast", False):
+        if not transport.ip_ttl:
+            return "ip_ttl is 0, so no multicast leaves this host; ip_ttl=1 reaches the hosts of one network"
+        return (f"no member answered at {transport.mcast_addr}:{transport.mcast_port}: check that the network passes "
+                "IP multicasts, that firewalls pass UDP, and the cluster's name; or use TCP with initial_hosts")
+    return "no other member answered: check addresses, firewalls and the cluster's name"
+
+
+def is_loopback(bind_addr: str) -> bool:
+    """Whether a bind_addr means this host only; symbolic ones other than "loopback" do not.
+
+    >>> [is_loopback(text) for text in ("127.0.0.1", "loopback", "site_local", "10.0.0.1", "127.0.0.1, 10.0.0.1")]
+    [True, True, False, False, False]
+    """
+    if bind_addr.lower() in ("loopback", "localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(bind_addr).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,123 @@
+"""An HTTP endpoint of a running member, on an event loop and a thread of its own: never on the member's loop.
+
+A slow client, a flood of requests or a scraper in a hurry costs the member a report four times a second at most.
+"""
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from jgroups_py.channel.base import BaseChannel
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.ops.http.access import HttpAccess, check_place, parse_place
+from jgroups_py.ops.http.api import EndpointApi
+from jgroups_py.ops.http.events import EventLog
+from jgroups_py.ops.http.metrics import MemberFacts
+from jgroups_py.ops.http.sampling import Snapshots
+from jgroups_py.runtime.http.messages import HttpAnswer, HttpRequest
+from jgroups_py.runtime.http.server import HttpLimits, HttpServer, place_text
+from jgroups_py.wire.frame import VERSION
+
+LIMITS = HttpLimits(connections=64, head_bytes=8 << 10, body_bytes=0, request_seconds=2.0, idle_seconds=60.0)
+STOP_SECONDS = 5.0
+
+
+class HttpEndpoint:
+    """Serves /livez, /readyz, /metrics and /v1/... (api.py has the list) for a channel, connected before or after.
+
+    where: "ADDRESS:PORT", "ADDRESS", "PORT", "unix:PATH"; port 0: a free one. `url` and `port` say where it listens.
+    A JChannel or an AsyncChannel; the endpoint outlives its connections, and is closed by `close` or as a context.
+    """
+
+    def __init__(self, channel: BaseChannel, where: str = "", access: HttpAccess | None = None) -> None:
+        """Listen.
+
+        Raises:
+            ConfigError: the place is wrong or taken, reachable from other hosts without a token, or the token's file is
+                not for this user alone; h11 is not installed.
+        """
+        access = access or HttpAccess()
+        self._place = parse_place(where)
+        check_place(self._place, access)
+        token = access.token()
+        self._server = HttpServer(self._answer, self._place, what="HTTP", limits=LIMITS)
+        relay = channel.spec.config_of("RELAY")
+        facts = MemberFacts(
+            member=channel.name, site=None if relay is None else str(relay.site), transport=channel.spec.layers[0].name,
+            version=package_version(), wire=VERSION, started_at=round(time.time(), 3))
+        self._loop = asyncio.new_event_loop()
+        self._stopping = asyncio.Event()
+        self._events = EventLog(channel, self._loop)
+        self._api = EndpointApi(
+            channel, facts, Snapshots(channel).get, self._events, token=token, hosts=access.hosts,
+            is_local=isinstance(self._place, Path))
+        self._listening = threading.Event()
+        self._error: ConfigError | None = None
+        self._thread = threading.Thread(target=self._run, name=f"jgroups-http-{channel.name}", daemon=True)
+        self._thread.start()
+        self._listening.wait()
+        if self._error is not None:
+            self.close()
+            raise self._error
+
+    @property
+    def port(self) -> int:
+        """The TCP port; 0 at a UNIX domain socket."""
+        return self._server.port
+
+    @property
+    def url(self) -> str:
+        """Where to ask: "http://127.0.0.1:7580", or "unix:/run/a.sock"."""
+        if isinstance(self._place, Path):
+            return place_text(self._place)
+        return f"http://{place_text((self._place[0], self.port))}"
+
+    def close(self) -> None:
+        """Stop listening and end all connections; idempotent, from any thread."""
+        self._events.close()
+        with contextlib.suppress(RuntimeError):              # it has ended already
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(STOP_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def _answer(self, request: HttpRequest) -> HttpAnswer:
+        return await self._api.answer(request)
+
+    def _run(self) -> None:
+        with contextlib.closing(self._loop):
+            asyncio.set_event_loop(self._loop)
+            self._loop.run_until_complete(self._serve())
+
+    async def _serve(self) -> None:
+        try:
+            await self._server.start()
+        except ConfigError as error:
+            self._error = error
+            return
+        finally:
+            self._listening.set()
+        try:
+            await self._stopping.wait()
+        finally:
+            await self._server.stop()
+
+
+def package_version() -> str:
+    """The version that is installed."""
+    try:
+        return version("jgroups_py")
+    except PackageNotFoundError:
+        return "unknown"                                     # run from its sources, without an installation

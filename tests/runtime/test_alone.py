@@ -1,0 +1,51 @@
+"""A member that finds no others is told why."""
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import jgroups_py as jg
+from jgroups_py.channel import session
+from jgroups_py.model.units import millis
+from tests.runtime.helpers import free_udp_port
+
+pytestmark = pytest.mark.real
+
+
+class Reasons(jg.Receiver):
+    def __init__(self) -> None:
+        self.got: list[str] = []
+        self.news = threading.Event()
+
+    def alone(self, reason: str) -> None:
+        self.got.append(reason)
+        self.news.set()
+
+
+@pytest.fixture
+def properties(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    monkeypatch.setattr(session, "ALONE_NS", millis(300))
+    return {"mcast_port": free_udp_port()}
+
+
+def test_a_founder_that_stays_alone_is_told_once_and_the_log_has_a_warning(
+    properties: dict[str, object], caplog: pytest.LogCaptureFixture,
+):
+    receiver = Reasons()
+    with jg.JChannel("udp", "A", properties, receiver) as channel:
+        channel.connect("chat")
+        assert receiver.news.wait(30)
+    assert len(receiver.got) == 1
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warnings == [f"A@chat: no other member has been found: {receiver.got[0]}"]
+    assert receiver.got[0].startswith("bind_addr is 127.0.0.1, so only members on this host can find it")
+
+
+def test_a_member_that_is_left_alone_later_is_not_told(properties: dict[str, object]):
+    receiver = Reasons()
+    with jg.JChannel("udp", "A", properties, receiver) as channel:
+        with jg.JChannel("udp", "B", properties) as other:
+            channel.connect("chat")
+            other.connect("chat")
+        assert not receiver.news.wait(0.6), "it had found another one; why that left is told by the view"

@@ -1,0 +1,227 @@
+"""The server of HTTP on a socket: what clients and non-members send, and the bounds."""
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import stat
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.runtime.http.messages import HttpAnswer, HttpRequest, plain_answer
+from jgroups_py.runtime.http.server import HttpLimits, HttpServer
+
+pytestmark = pytest.mark.real
+HEALTH = b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+async def handle(request: HttpRequest) -> HttpAnswer:
+    """Echoes what is posted; /health is fine; /stream comes in pieces; /broken raises."""
+    match request.target:
+        case "/health" if request.method == "GET":
+            return HttpAnswer(200, b'{"status":"ok"}')
+        case "/echo":
+            return HttpAnswer(200, request.body)
+        case "/stream":
+            return HttpAnswer(200, b"first;", "text/event-stream", stream=pieces())
+        case "/broken":
+            raise ZeroDivisionError
+    return plain_answer(405, "Method Not Allowed")
+
+
+async def pieces() -> AsyncGenerator[bytes, None]:
+    for number in range(3):
+        yield b"%d;" % number
+
+
+def serve(test: Callable[[HttpServer], Awaitable[None]], **limits: float) -> None:
+    """Run a test against a server on a free port."""
+    async def run() -> None:
+        bounds = HttpLimits(**limits)  # type: ignore[arg-type]
+        async with HttpServer(handle, ("127.0.0.1", 0), what="endpoint", limits=bounds) as server:
+            await test(server)
+    asyncio.run(run())
+
+
+async def connect(server: HttpServer) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection("127.0.0.1", server.port)
+
+
+async def exchange(server: HttpServer, data: bytes) -> bytes:
+    """All that comes until the server closes."""
+    reader, writer = await connect(server)
+    writer.write(data)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+async def read_answer(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+    """(status line, body)."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+    return head.split(b"\r\n")[0], await reader.readexactly(length)
+
+
+def test_requests_on_one_connection_also_at_once():
+    async def test(server: HttpServer) -> None:
+        reader, writer = await connect(server)
+        writer.write(HEALTH + HEALTH + b"POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for _ in range(2):
+            assert await read_answer(reader) == (b"HTTP/1.1 200 OK", b'{"status":"ok"}')
+        body = b"a body in pieces"
+        for at in range(len(body)):
+            writer.write(b"1\r\n" + body[at:at + 1] + b"\r\n")
+        writer.write(b"0\r\n\r\n")
+        assert await read_answer(reader) == (b"HTTP/1.1 200 OK", body)
+        writer.write(b"HEAD /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 405 Method Not Allowed\r\n")
+        assert answer.endswith(b"\r\n\r\n")
+        assert server.counters["requests"] == 4
+        writer.close()
+    serve(test)
+
+
+@pytest.mark.parametrize("data", [
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"GET\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", b"\r\n" * 10 + b"\0",
+    b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+])
+def test_what_is_no_request_ends_the_connection(data: bytes):
+    async def test(server: HttpServer) -> None:
+        assert (await exchange(server, data)).startswith(b"HTTP/1.1 400 Bad Request\r\n")
+        assert server.counters["bad_requests"] == 1
+        assert (await exchange(server, HEALTH.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))).startswith(
+            b"HTTP/1.1 200 OK\r\n")
+    serve(test)
+
+
+def test_a_head_without_an_end_is_not_kept():
+    async def test(server: HttpServer) -> None:
+        reader, writer = await connect(server)
+        with contextlib.suppress(ConnectionError):       # what it does not read resets the connection
+            while True:
+                writer.write(b"GET /" + b"x" * 10_000)
+                await writer.drain()
+        assert server.counters["bad_requests"] == 1
+        del reader
+    serve(test)
+
+
+def test_a_body_that_is_too_large_is_not_read():
+    async def test(server: HttpServer) -> None:
+        data = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n" + b"x" * 2_000
+        assert (await exchange(server, data)).startswith(b"HTTP/1.1 413 Payload Too Large\r\n")
+    serve(test, body_bytes=1_000)
+
+
+def test_a_slow_request_and_an_idle_connection_end():
+    async def test(server: HttpServer) -> None:
+        assert (await exchange(server, HEALTH[:-4])).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+        assert b"408" in await exchange(server, b"")
+        assert server.counters["timeouts"] == 2
+    serve(test, request_seconds=0.05, idle_seconds=0.05)
+
+
+def test_a_connection_beyond_the_limit_takes_the_place_of_the_one_that_is_idle_for_longest():
+    async def test(server: HttpServer) -> None:
+        held = [await connect(server) for _ in range(3)]
+        for reader, writer in held:
+            writer.write(HEALTH)
+            assert (await read_answer(reader))[0] == b"HTTP/1.1 200 OK"
+        reader, writer = await connect(server)
+        writer.write(HEALTH)
+        assert (await read_answer(reader))[0] == b"HTTP/1.1 200 OK"
+        assert await held[0][0].read() == b"", "the idlest was closed"
+        assert (server.counters["idle_connections_closed"], server.counters["refused_connections"]) == (1, 0)
+        for _, each in [*held, (reader, writer)]:
+            each.close()
+    serve(test, connections=3)
+
+
+def test_while_all_others_are_being_answered_a_connection_is_refused():
+    async def test(server: HttpServer) -> None:
+        going_on = asyncio.Event()
+
+        async def wait(request: HttpRequest) -> HttpAnswer:
+            await going_on.wait()
+            return plain_answer(200, "late")
+        server.handler = wait
+        held = [await connect(server) for _ in range(2)]
+        for _, writer in held:
+            writer.write(HEALTH)
+        while any(client.waiting_since is not None for client in server._clients.values()) or len(server._clients) < 2:
+            await asyncio.sleep(0)
+        assert await exchange(server, b"") == b""
+        assert server.counters["refused_connections"] == 1
+        going_on.set()
+        for reader, writer in held:
+            assert (await read_answer(reader))[1] == b"late\n"
+            writer.close()
+    serve(test, connections=2)
+
+
+def test_an_error_in_the_handler_is_answered_and_counted():
+    async def test(server: HttpServer) -> None:
+        answer = await exchange(server, b"GET /broken HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 500 Internal Server Error\r\n")
+        assert server.counters["exceptions"] == 1
+    serve(test)
+
+
+def test_a_stream_comes_in_pieces_and_ends():
+    async def test(server: HttpServer) -> None:
+        answer = await exchange(server, b"GET /stream HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert b"content-length" not in head.lower()
+        assert body == b"6\r\nfirst;\r\n2\r\n0;\r\n2\r\n1;\r\n2\r\n2;\r\n0\r\n\r\n"
+    serve(test)
+
+
+def test_a_client_that_takes_nothing_of_a_stream_is_ended():
+    async def test(server: HttpServer) -> None:
+        ended = asyncio.Event()
+
+        async def endless() -> AsyncGenerator[bytes, None]:
+            try:
+                while True:
+                    yield b"x" * 100_000
+            finally:
+                ended.set()
+
+        async def flood(request: HttpRequest) -> HttpAnswer:
+            return HttpAnswer(200, b"", stream=endless())
+        server.handler = flood
+        _, writer = await connect(server)
+        writer.write(HEALTH)
+        await ended.wait()
+        writer.close()
+    serve(test, request_seconds=0.1)
+
+
+def test_a_port_that_is_in_use_is_named():
+    async def test(server: HttpServer) -> None:
+        other = HttpServer(handle, ("127.0.0.1", server.port), what="endpoint")
+        with pytest.raises(ConfigError, match=rf"^endpoint: 127\.0\.0\.1:{server.port}: the port is in use"):
+            await other.start()
+    serve(test)
+
+
+def test_a_unix_socket_is_for_its_user_and_is_removed(tmp_path: Path):
+    path = tmp_path / "http.sock"
+
+    async def test() -> None:
+        async with HttpServer(handle, path, what="endpoint"):
+            assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
+            reader, writer = await asyncio.open_unix_connection(path)
+            writer.write(HEALTH)
+            assert (await read_answer(reader))[0] == b"HTTP/1.1 200 OK"
+            writer.close()
+            with pytest.raises(ConfigError, match=r"another member listens there"):
+                await HttpServer(handle, path, what="endpoint").start()
+    asyncio.run(test())
+    assert not path.exists()
