@@ -85,6 +85,14 @@ class ClaimedConnect:
     packets: list[Packet] = attrs.field(factory=list)
 
 
+@attrs.define(eq=False)
+class WaitingAcks:
+    """Acknowledgements that wait for one token of the federation, until a time at most."""
+
+    until_ns: int
+    acks: list[tuple[ClientSession, ClientConnection, HeldAck]] = attrs.field(factory=list)
+
+
 class Broker:
     """See the module. rng: for the client ids that it assigns. connection: a number that the server never uses again.
 
@@ -101,6 +109,7 @@ class Broker:
         self.connections: dict[int, ClientConnection] = {}
         self.sessions: dict[str, ClientSession] = {}
         self.deadlines = Deadlines()
+        self._ack_timeout_ns = round(options.ack_timeout_s * SECOND)
         self._forbidden = ReasonCode.NOT_AUTHORIZED if options.reveal_refusals else ReasonCode.UNSPECIFIED_ERROR
         self._rng = rng
         self._outbox = Outbox()
@@ -108,7 +117,8 @@ class Broker:
         self._federation = NoFederation() if federation is None else federation
         self.router = Router(options, self._outbox, self._federation,
                              RetainedTable(options.max_retained) if retained is None else retained)
-        self._waiting: dict[int, list[tuple[ClientSession, ClientConnection, HeldAck]]] = {}   # token -> held back
+        self._waiting: dict[int, WaitingAcks] = {}       # token -> what is held back, oldest first
+        self._overdue: Deadline | None = None            # while something waits
         self._paused: dict[int, dict[ClientSession | str, None]] = {}       # connection -> why it is not read
         self._blocking: dict[ClientSession, Deadline] = {}                  # full -> until when publishers wait
         self._claims: dict[str, ClaimedConnect] = {}                        # client id -> its CONNECT
@@ -205,10 +215,16 @@ class Broker:
 
     def release(self, token: int, now_ns: int) -> None:
         """The peers have what was published with this token: acknowledge it. Tokens that are unknown are too late."""
-        for session, connection, held in self._waiting.pop(token, ()):
+        waiting = self._waiting.pop(token, None)
+        if waiting is None:
+            return
+        connections: dict[ClientConnection, None] = {}
+        for session, connection, held in waiting.acks:
             held.is_ready = True
-            if session.recorded.get(held.packet_id) == token:
+            if held.qos == 2 and session.recorded.get(held.packet_id) == token:
                 session.recorded[held.packet_id] = 0
+            connections[connection] = None
+        for connection in connections:
             self._acknowledge_ready(connection, now_ns)
 
     def deliver(
@@ -656,11 +672,11 @@ class Broker:
         waiting = self._waiting.get(token)
         if waiting is None:
             self._send(connection, PubRecPacket(packet_id))
-        elif all(other is not connection for _, other, _ in waiting):
+        elif all(other is not connection or held.packet_id != packet_id for _, other, held in waiting.acks):
             # The client came back before the peers had it: this connection gets the PUBREC.
             held = HeldAck(packet_id, 2, SUCCESS)
             connection.held.append(held)
-            waiting.append((session, connection, held))
+            waiting.acks.append((session, connection, held))
 
     # --- acknowledgements to publishers -------------------------------------------------------------------------------
 
@@ -673,19 +689,32 @@ class Broker:
             return
         connection.held.append(held)
         if token:
-            self._waiting[token] = [(session, connection, held)]
-            self.deadlines.set(now_ns + round(self.options.ack_timeout_s * SECOND),
-                               lambda now_ns: self._ack_overdue(token, now_ns))
+            waiting = self._waiting.get(token)
+            if waiting is None:
+                waiting = self._waiting[token] = WaitingAcks(now_ns + self._ack_timeout_ns)
+                if self._overdue is None:
+                    self._overdue = self.deadlines.set(waiting.until_ns, self._ack_overdue)
+            waiting.acks.append((session, connection, held))
 
-    def _ack_overdue(self, token: int, now_ns: int) -> None:
-        if token in self._waiting:
-            self.counters.add("ack_timeouts")
+    def _ack_overdue(self, now_ns: int) -> None:
+        """One deadline does for all that wait: all wait equally long."""
+        self._overdue = None
+        while self._waiting:
+            token, waiting = next(iter(self._waiting.items()))
+            if waiting.until_ns > now_ns:
+                self._overdue = self.deadlines.set(waiting.until_ns, self._ack_overdue)
+                return
+            self.counters.add("ack_timeouts", len(waiting.acks))
             self.release(token, now_ns)
 
     def _acknowledge_ready(self, connection: ClientConnection, now_ns: int) -> None:
-        held = connection.held
-        while held and held[0].is_ready:
-            self._send_ack(connection, held.pop(0))
+        held, number = connection.held, 0
+        for each in held:
+            if not each.is_ready:
+                break
+            number += 1
+            self._send_ack(connection, each)
+        del held[:number]
         if 2 * len(held) <= self.options.receive_maximum:
             self._resume(connection.number, ACKS, now_ns)
 

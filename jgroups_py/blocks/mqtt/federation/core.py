@@ -59,9 +59,11 @@ from jgroups_py.blocks.mqtt.federation.wire import (
     SiteServed,
     TableExchange,
     Target,
+    KnownTopics,
     WantTree,
     decode_frame,
     encode_frame,
+    message_event_bytes,
     read_message,
     split_events,
 )
@@ -87,6 +89,19 @@ class SendToMember:
 
     handle: Any
     data: bytes
+
+
+PlainMatches = tuple[tuple[str, tuple[GroupCount, ...]], ...]
+"""The peers that want a topic, with the counts of their filters, as the cache of matches has them."""
+
+
+@attrs.define(eq=False)
+class _Run:
+    """Messages of one client in a row, for the same peers."""
+
+    token: int
+    publisher: str
+    wanting: PlainMatches
 
 
 class FederationCore:
@@ -126,6 +141,9 @@ class FederationCore:
         self._positions: dict[str, tuple[int, int]] = {}  # peers that are forgotten -> where their streams stood
         self._unknown: dict[str, FederationPeer] = {}    # peers that came, and whose tree has not come yet
         self._tokens: dict[int, int] = {}                # token -> for how much it waits
+        self._run: _Run | None = None                    # of the last message, while another one may join it
+        self.shares_tokens = True                        # messages may have the same token, see ports.Forwarding
+        self._topics = KnownTopics()
         self._last_token = 0
         self._released: list[int] = []
         self._outputs: list[SendToPeer] = []
@@ -165,8 +183,8 @@ class FederationCore:
         self._stir()
         self.number_as_own(publication)
         matches = self.interest_of_peers.match(publication.topic)
-        if not (matches.plain or matches.shared or len(self._remembered) or self._unknown or self.sites.others):
-            return NOWHERE
+        if not (matches.shared or len(self._remembered) or self._unknown or self.sites.others):
+            return self._publish_plain(publication, matches.plain, now_ns) if matches.plain else NOWHERE
         plain = {name: None for name, _ in matches.plain if name not in self._unknown}
         nodes: dict[str, list[Target]] = {name: [] for name in plain}
         elsewhere: dict[Target, None] = {}
@@ -201,6 +219,34 @@ class FederationCore:
                 del self._tokens[token]
                 token = 0
         return Forwarding(token, frozenset(elsewhere), len(nodes) + sites)
+
+    def _publish_plain(self, publication: Publication, wanting: PlainMatches, now_ns: int) -> Forwarding:
+        """The common case: to the subscribers at some peers, and nothing has to be decided."""
+        token = 0
+        if publication.qos:
+            token = self._token_of_run(publication.publisher, wanting)
+        item = ForwardedMessage(publication)
+        data = message_event_bytes(item, now_ns)
+        for name, _ in wanting:
+            self._send_message(self.peers[name], PeerEvent(data, item), token)
+        if token:
+            self._tokens[token] -= 1
+            if not self._tokens[token]:                  # nobody can be waited for
+                del self._tokens[token]
+                token = 0
+        return Forwarding(token, peers=len(wanting))
+
+    def _token_of_run(self, publisher: str, wanting: PlainMatches) -> int:
+        """A token, held once more. What a client publishes in a row for the same peers is sent to them in a row, and is
+        acknowledged so: one token does for all of it, until the frames are sent."""
+        run = self._run
+        if (self.shares_tokens and run is not None and run.publisher == publisher
+                and (run.wanting is wanting or run.wanting == wanting) and run.token in self._tokens):
+            self._tokens[run.token] += 1
+            return run.token
+        token = self._new_token()
+        self._run = _Run(token, publisher, wanting)
+        return token
 
     def retained(self, publication: Publication, now_ns: int) -> None:
         """See ports.Federation."""
@@ -409,6 +455,7 @@ class FederationCore:
             self.sites.touched(self.interest_of_peers.changed)
             self.interest_of_peers.changed.clear()
         self.sites.prepare()
+        self._run = None
         deltas = self.own.changes()
         if deltas and any(peer.is_up for peer in self.peers.values()):
             self.counters.add("interest_sent", len(deltas))
@@ -790,9 +837,9 @@ class FederationCore:
             peer.progress_ns = now_ns
         self._room(peer)
 
-    def _settle(self, token: int) -> None:
-        """One of those that a token waits for is done."""
-        left = self._tokens[token] - 1
+    def _settle(self, token: int, number: int = 1) -> None:
+        """Some of those that a token waits for are done."""
+        left = self._tokens[token] - number
         if left:
             self._tokens[token] = left
         else:
@@ -813,19 +860,22 @@ class FederationCore:
                 self._say(peer.name, PeerWelcome(self.incarnation, frame.session, True, 0))
             return
         known = min(peer.in_next - frame.first, len(events))
-        self.counters.add("repeated_events", known)
         peer.owes_ack = True
-        for kind, body in events[known:]:
+        if known:
+            self.counters.add("repeated_events", known)
+            events = events[known:]
+        self.counters.add("events_received", len(events))
+        carry_out = self._carry_out
+        for kind, body in events:
             peer.in_next += 1
-            self.counters.add("events_received")
             try:
-                self._carry_out(peer, kind, body, now_ns)
+                carry_out(peer, kind, body, now_ns)
             except WireError:
                 self.counters.add("malformed")
 
     def _carry_out(self, peer: FederationPeer, kind: int, body: bytes, now_ns: int) -> None:
         if kind == EventKind.MESSAGE:
-            self._on_message(read_message(body, now_ns), now_ns)
+            self._on_message(read_message(body, now_ns, self._topics), now_ns)
         elif not self.handovers.event_came(peer.name, kind, body, now_ns):
             self.counters.add("unknown_events")
 
@@ -836,9 +886,13 @@ class FederationCore:
         self.sites.served(frame)
 
     def _on_message(self, item: ForwardedMessage, now_ns: int) -> None:
-        self.counters.add("messages_received")
+        self.counters["messages_received"] += 1
         publication = item.publication
         self._note(publication)
+        if not item.targets and not item.shared_only:
+            if not self.broker.deliver(publication, (), now_ns):
+                self.counters.add("dropped_unwanted")
+            return
         served = []
         for target in item.targets:
             if self.own.filters.get(f"$share/{target[0]}/{target[1]}") is not None:

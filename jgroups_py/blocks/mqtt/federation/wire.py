@@ -29,6 +29,10 @@ NS_PER_MS = 1_000_000
 _NO_ADDRESSES = Interner(0)
 _EVENT = struct.Struct(">BI")
 _MESSAGE = struct.Struct(">BQQHHI")
+_MESSAGE_EVENT = struct.Struct(">BIBQQHHI")
+MAX_TOPICS = 4096
+MAX_TOPIC_BYTES = 256
+"""Topics of messages that are remembered, and the bytes of the longest."""
 _U64 = struct.Struct(">Q")
 MAX_NUMBER = 1 << 62
 
@@ -295,7 +299,7 @@ QOS, RETAIN, HAS_TARGETS, HAS_EXPIRY, HAS_PROPERTIES, SHARED_ONLY, IS_MOVED = 3,
 _TARGETS = sequence(record(TEXT, TEXT))
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False, weakref_slot=False)
 class ForwardedMessage:
     """A publication at a peer. targets: of shared subscriptions, those that are served there; shared_only: plain
     subscribers there have had it; is_moved: it was at another node first, which had no member any more."""
@@ -329,8 +333,40 @@ def message_body(item: ForwardedMessage, now_ns: int) -> bytes:
                      topic, publisher, publication.payload, tail))
 
 
-def read_message(body: bytes, now_ns: int) -> ForwardedMessage:
-    """Raises WireError."""
+def message_event_bytes(item: ForwardedMessage, now_ns: int) -> bytes:
+    """A message as an event, with kind and length."""
+    publication = item.publication
+    if item.targets or publication.expires_ns != NEVER or publication.properties is not NO_PROPERTIES:
+        return event_bytes(EventKind.MESSAGE, message_body(item, now_ns))
+    # The common case, written in one go.
+    topic, publisher, payload = publication.topic.encode(), publication.publisher.encode(), publication.payload
+    topic_size, publisher_size, payload_size = len(topic), len(publisher), len(payload)
+    flags = (publication.qos | (RETAIN if publication.wants_retain else 0)
+             | (SHARED_ONLY if item.shared_only else 0) | (IS_MOVED if item.is_moved else 0))
+    return _MESSAGE_EVENT.pack(
+        EventKind.MESSAGE, _MESSAGE.size + topic_size + publisher_size + payload_size, flags, publication.origin,
+        publication.number, topic_size, publisher_size, payload_size) + topic + publisher + payload
+
+
+class KnownTopics(dict[bytes, str]):
+    """Topics that came before, by their bytes: they need no check again."""
+
+    def __missing__(self, raw: bytes) -> str:
+        try:
+            topic = raw.decode()
+        except UnicodeDecodeError:
+            raise WireError("text is not UTF-8") from None
+        if topic_name_fault(topic):
+            raise WireError("a topic that no client may publish to")
+        if len(raw) <= MAX_TOPIC_BYTES:
+            if len(self) >= MAX_TOPICS:
+                self.clear()
+            self[raw] = topic
+        return topic
+
+
+def read_message(body: bytes, now_ns: int, topics: KnownTopics | None = None) -> ForwardedMessage:
+    """Raises WireError. topics: those that were read before."""
     if len(body) < _MESSAGE.size:
         raise WireError("truncated")
     flags, origin, number, topic_size, publisher_size, payload_size = _MESSAGE.unpack_from(body)
@@ -339,13 +375,11 @@ def read_message(body: bytes, now_ns: int) -> ForwardedMessage:
     end = payload_at + payload_size
     if end > len(body) or flags & QOS == QOS or number >= MAX_NUMBER or origin >= MAX_NUMBER:
         raise WireError("a message that is too short, or of QoS 3")
+    topic = (KnownTopics() if topics is None else topics)[body[at:at + topic_size]]
     try:
-        topic = body[at:at + topic_size].decode()
         publisher = body[at + topic_size:payload_at].decode()
     except UnicodeDecodeError:
         raise WireError("text is not UTF-8") from None
-    if topic_name_fault(topic):
-        raise WireError("a topic that no client may publish to")
     expires_ns, properties = NEVER, NO_PROPERTIES
     targets: tuple[Target, ...] = ()
     if flags & HAS_EXPIRY:
