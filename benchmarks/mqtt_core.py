@@ -22,10 +22,10 @@ import attrs
 
 from jgroups_py.blocks.mqtt.broker.broker import Broker
 from jgroups_py.blocks.mqtt.broker.options import BrokerOptions
-from jgroups_py.blocks.mqtt.broker.outputs import SendPacket, SendPublish
+from jgroups_py.blocks.mqtt.broker.outputs import SendAcks, SendPublish
 from jgroups_py.blocks.mqtt.broker.session import MAX_PACKET_ID
 from jgroups_py.blocks.mqtt.codec.decoder import Decoder
-from jgroups_py.blocks.mqtt.codec.encoder import PublishFrames, encode
+from jgroups_py.blocks.mqtt.codec.encoder import PublishFrames, encode, encode_acks
 from jgroups_py.blocks.mqtt.codec.packets import (
     ConnectPacket,
     Packet,
@@ -111,8 +111,8 @@ class World:
                     output.frames.frame(output.qos, output.packet_id, output.retain, output.dup)
                     if output.qos:
                         received(output.connection, acks[output.packet_id], 1)
-                elif output.__class__ is SendPacket:
-                    encode(output.packet, output.version)
+                elif output.__class__ is SendAcks:
+                    encode_acks(output.kind, output.packet_ids)
 
 
 class TwoNodes:
@@ -166,8 +166,8 @@ class TwoNodes:
                         if output.qos:
                             acks.setdefault(output.connection, []).append(
                                 b"\x40\2" + output.packet_id.to_bytes(2, "big"))
-                    elif output.__class__ is SendPacket:
-                        packets += len(encode(output.packet, output.version)) == 4 and not output.connection
+                    elif output.__class__ is SendAcks:
+                        packets += len(encode_acks(output.kind, output.packet_ids)) // 4
                 for connection, data in acks.items():
                     broker.received(connection, self.decoders[connection].feed(b"".join(data)), 1)
         return got, packets

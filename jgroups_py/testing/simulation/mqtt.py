@@ -20,7 +20,7 @@ import attrs
 import jgroups_py as jg
 from jgroups_py.blocks.mqtt.broker.broker import Broker
 from jgroups_py.blocks.mqtt.broker.options import BrokerOptions
-from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, Output, SendPacket, SendPublish
+from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, Output, SendAcks, SendPacket, SendPublish
 from jgroups_py.blocks.mqtt.broker.publication import Publication
 from jgroups_py.blocks.mqtt.codec.decoder import Decoder
 from jgroups_py.blocks.mqtt.codec.packets import (
@@ -485,6 +485,9 @@ class MqttClient:
             self.got(output)
         elif isinstance(output, SendPacket):
             self.answered(output.packet)
+        elif isinstance(output, SendAcks):
+            for packet in output.packets:
+                self.answered(packet)
         elif isinstance(output, CloseConnection):
             raise Broken("MQTT", f"{self.name} was disconnected: {output.reason.name}, {output.detail}")
 

@@ -15,7 +15,7 @@ from typing import Any
 import attrs
 
 import jgroups_py as jg
-from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, Output, SendPacket, SendPublish
+from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, Output, SendAcks, SendPacket, SendPublish
 from jgroups_py.blocks.mqtt.broker.publication import Publication
 from jgroups_py.blocks.mqtt.codec.decoder import Decoder
 from jgroups_py.blocks.mqtt.codec.packets import (
@@ -697,6 +697,9 @@ class RoamingClient:
             self.got(output)
         elif isinstance(output, SendPacket):
             self.answered(output.packet)
+        elif isinstance(output, SendAcks):
+            for packet in output.packets:
+                self.answered(packet)
         elif isinstance(output, CloseConnection):
             if output.reason not in (ReasonCode.SESSION_TAKEN_OVER, ReasonCode.SERVER_BUSY, ReasonCode.PROTOCOL_ERROR):
                 raise Broken("MQTT", f"{self.name} was disconnected: {output.reason.name}, {output.detail}")

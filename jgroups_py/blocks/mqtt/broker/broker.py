@@ -20,7 +20,14 @@ import attrs
 from jgroups_py.blocks.mqtt.broker.counters import COUNTERS
 from jgroups_py.blocks.mqtt.broker.deadlines import Deadline, Deadlines
 from jgroups_py.blocks.mqtt.broker.options import AckWhen, BrokerOptions, WhenFull
-from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, Output, PauseReading, ResumeReading, SendPacket
+from jgroups_py.blocks.mqtt.broker.outputs import (
+    CloseConnection,
+    Output,
+    PauseReading,
+    ResumeReading,
+    SendAcks,
+    SendPacket,
+)
 from jgroups_py.blocks.mqtt.broker.ports import Access, AllowAll, Authorizer, Federation, NoFederation
 from jgroups_py.blocks.mqtt.broker.publication import NEVER, SECOND, Publication, expiry_ns
 from jgroups_py.blocks.mqtt.broker.retained import RetainedStore, RetainedTable
@@ -114,6 +121,7 @@ class Broker:
         self._rng = rng
         self._outbox = Outbox()
         self._authorizer = AllowAll() if authorizer is None else authorizer
+        self._allows_all = self._authorizer.__class__ is AllowAll
         self._federation = NoFederation() if federation is None else federation
         self.router = Router(options, self._outbox, self._federation,
                              RetainedTable(options.max_retained) if retained is None else retained)
@@ -221,9 +229,11 @@ class Broker:
         connections: dict[ClientConnection, None] = {}
         for session, connection, held in waiting.acks:
             held.is_ready = True
-            if held.qos == 2 and session.recorded.get(held.packet_id) == token:
-                session.recorded[held.packet_id] = 0
             connections[connection] = None
+            if held.qos == 2:
+                for packet_id in held.packet_ids:
+                    if session.recorded.get(packet_id) == token:
+                        session.recorded[packet_id] = 0
         for connection in connections:
             self._acknowledge_ready(connection, now_ns)
 
@@ -333,7 +343,9 @@ class Broker:
 
     def drain(self) -> list[Output]:
         """What is to be done, in order; empty afterwards."""
-        found, self._outbox.outputs = self._outbox.outputs, []
+        outbox = self._outbox
+        found, outbox.outputs = outbox.outputs, []
+        outbox.round += 1
         return found
 
     @property
@@ -522,6 +534,7 @@ class Broker:
         if claimed is not None and self._claims.get(claimed.connect.client_id) is claimed:
             del self._claims[claimed.connect.client_id]
         connection.held.clear()
+        connection.held_number, connection.acks = 0, None
         if connection.deadline is not None:
             connection.deadline.cancel()
         session = connection.session
@@ -588,9 +601,9 @@ class Broker:
     def _on_publish(
         self, connection: ClientConnection, session: ClientSession, packet: PublishPacket, now_ns: int,
     ) -> None:
-        counters = self._outbox.counters
-        counters["received"] += 1
-        counters["received_bytes"] += len(packet.payload)
+        outbox, payload = self._outbox, packet.payload
+        outbox.received += 1
+        outbox.received_bytes += len(payload)
         qos, packet_id = packet.qos, packet.packet_id
         topic, properties = packet.topic, packet.properties
         if properties is not NO_PROPERTIES:
@@ -607,7 +620,7 @@ class Broker:
         token, reason = 0, self._permission(session, topic)
         if reason is SUCCESS:
             token, matched = self.router.publish(
-                Publication(topic, packet.payload, qos, packet.retain, properties, session.client_id,
+                Publication(topic, payload, qos, packet.retain, properties, session.client_id,
                             NEVER if properties is NO_PROPERTIES else expiry_ns(properties, now_ns)), now_ns)
             if self.options.ack is AckWhen.LOCAL:
                 token = 0
@@ -619,7 +632,10 @@ class Broker:
             return
         if qos == 2 and reason < FAILED:
             session.recorded[packet_id] = token
-        self._acknowledge(connection, session, HeldAck(packet_id, qos, reason, not token), token, now_ns)
+        if token or connection.held:
+            self._hold_ack(connection, session, packet_id, qos, reason, token, now_ns)
+        else:
+            self._send_ack(connection, qos, packet_id, reason)
 
     def _own_properties(
         self, connection: ClientConnection, topic: str, properties: Properties,
@@ -647,7 +663,7 @@ class Broker:
 
     def _check_quota(self, connection: ClientConnection, session: ClientSession) -> None:
         """No more unacknowledged than Receive Maximum [MQTT-3.3.4-9]; 3.1.1 clients know none, and are read no more."""
-        if len(session.recorded) + len(connection.held) < self.options.receive_maximum:
+        if len(session.recorded) + connection.held_number < self.options.receive_maximum:
             return
         if connection.version is V5:
             raise MqttError(ReasonCode.RECEIVE_MAXIMUM_EXCEEDED, "more in flight than CONNACK allows")
@@ -658,7 +674,8 @@ class Broker:
         if self._refuses_topic(topic):
             self.counters.add("refused_topic")
             return ReasonCode.TOPIC_NAME_INVALID
-        if not self._authorizer.may(session.client_id, session.username, Access.PUBLISH, topic):
+        if not (self._allows_all
+                or self._authorizer.may(session.client_id, session.username, Access.PUBLISH, topic)):
             self.counters.add("refused_publish")
             return self._forbidden
         return SUCCESS
@@ -672,21 +689,27 @@ class Broker:
         waiting = self._waiting.get(token)
         if waiting is None:
             self._send(connection, PubRecPacket(packet_id))
-        elif all(other is not connection or held.packet_id != packet_id for _, other, held in waiting.acks):
+        elif all(other is not connection or packet_id not in held.packet_ids for _, other, held in waiting.acks):
             # The client came back before the peers had it: this connection gets the PUBREC.
-            held = HeldAck(packet_id, 2, SUCCESS)
+            held = HeldAck([packet_id], 2, SUCCESS, token)
             connection.held.append(held)
+            connection.held_number += 1
             waiting.acks.append((session, connection, held))
 
     # --- acknowledgements to publishers -------------------------------------------------------------------------------
 
-    def _acknowledge(
-        self, connection: ClientConnection, session: ClientSession, held: HeldAck, token: int, now_ns: int,
+    def _hold_ack(
+        self, connection: ClientConnection, session: ClientSession, packet_id: int, qos: int, reason: ReasonCode,
+        token: int, now_ns: int,
     ) -> None:
-        """PUBACK or PUBREC, now or when the peers have the message; in the order of the publications [MQTT-4.6.0-2]."""
-        if not token and not connection.held:
-            self._send_ack(connection, held)
-            return
+        """PUBACK or PUBREC when the peers have the message; in the order of the publications [MQTT-4.6.0-2]."""
+        connection.held_number += 1
+        if connection.held:
+            held = connection.held[-1]
+            if held.token == token and held.is_ready is (not token) and held.qos == qos and held.reason is reason:
+                held.packet_ids.append(packet_id)
+                return
+        held = HeldAck([packet_id], qos, reason, token, not token)
         connection.held.append(held)
         if token:
             waiting = self._waiting.get(token)
@@ -704,7 +727,7 @@ class Broker:
             if waiting.until_ns > now_ns:
                 self._overdue = self.deadlines.set(waiting.until_ns, self._ack_overdue)
                 return
-            self.counters.add("ack_timeouts", len(waiting.acks))
+            self.counters.add("ack_timeouts", sum(len(held.packet_ids) for _, _, held in waiting.acks))
             self.release(token, now_ns)
 
     def _acknowledge_ready(self, connection: ClientConnection, now_ns: int) -> None:
@@ -713,14 +736,26 @@ class Broker:
             if not each.is_ready:
                 break
             number += 1
-            self._send_ack(connection, each)
+            connection.held_number -= len(each.packet_ids)
+            for packet_id in each.packet_ids:
+                self._send_ack(connection, each.qos, packet_id, each.reason)
         del held[:number]
-        if 2 * len(held) <= self.options.receive_maximum:
+        if 2 * connection.held_number <= self.options.receive_maximum:
             self._resume(connection.number, ACKS, now_ns)
 
-    def _send_ack(self, connection: ClientConnection, held: HeldAck) -> None:
-        kind: type[Ack] = PubAckPacket if held.qos == 1 else PubRecPacket
-        self._send(connection, acknowledgement(kind, held.packet_id, held.reason))
+    def _send_ack(self, connection: ClientConnection, qos: int, packet_id: int, reason: ReasonCode) -> None:
+        """Acknowledgements of success, which are all alike, join those of the same round."""
+        kind: type[Ack] = PubAckPacket if qos == 1 else PubRecPacket
+        if reason is not SUCCESS:
+            self._send(connection, acknowledgement(kind, packet_id, reason))
+            return
+        outbox, acks = self._outbox, connection.acks
+        if acks is not None and connection.ack_round == outbox.round and acks.kind is kind:
+            acks.packet_ids.append(packet_id)
+            return
+        acks = connection.acks = SendAcks(connection.number, kind, [packet_id])
+        connection.ack_round = outbox.round
+        outbox.outputs.append(acks)
 
     def _on_release(
         self, connection: ClientConnection, session: ClientSession, packet: PubRelPacket, now_ns: int,
@@ -736,7 +771,10 @@ class Broker:
         self, connection: ClientConnection, session: ClientSession, packet: PubAckPacket | PubRecPacket | PubCompPacket,
         now_ns: int,
     ) -> None:
-        session.acknowledged(packet.type, packet.packet_id, packet.reason, now_ns)
+        if packet.__class__ is not PubAckPacket or packet.reason or not session.arrived(connection, packet.packet_id):
+            session.acknowledged(packet.type, packet.packet_id, packet.reason, now_ns)
+        elif session.queue or connection.repeat or connection.retained:
+            session.pump(now_ns)
         if session.is_stalled or self._blocking:
             self._drained(session, now_ns)
 
@@ -796,6 +834,7 @@ class Broker:
         raise MqttError(PROTOCOL_ERROR, "AUTH without an authentication method")           # [MQTT-4.12.0-6]
 
     def _send(self, connection: ClientConnection, packet: Packet) -> None:
+        connection.acks = None                           # what follows comes behind this packet
         self._outbox.outputs.append(SendPacket(connection.number, packet, connection.version))
 
     def _no_connect(self, connection: ClientConnection, now_ns: int) -> None:
