@@ -243,7 +243,8 @@ class Broker:
         """A message of a peer's client. groups: (group, filter) of shared subscriptions that are served here;
         shared_only: plain subscriptions here have had it. Returns whether a plain subscription matches."""
         is_wanted = self.router.deliver(publication, groups, now_ns, shared_only)
-        self._settle(now_ns)
+        if self._outbox.full:
+            self._full(None, now_ns)
         return is_wanted
 
     def publish(
@@ -616,8 +617,11 @@ class Broker:
             if qos == 2 and packet_id in session.recorded:
                 self._repeated(connection, session, packet_id)
                 return
-            self._check_quota(connection, session)
-        token, reason = 0, self._permission(session, topic)
+            if len(session.recorded) + connection.held_number >= self.options.receive_maximum:
+                self._check_quota(connection)
+        token, reason = 0, SUCCESS
+        if not self._allows_all or topic[:1] == "$" or topic.count("/") >= self.options.max_levels:
+            reason = self._permission(session, topic)
         if reason is SUCCESS:
             token, matched = self.router.publish(
                 Publication(topic, payload, qos, packet.retain, properties, session.client_id,
@@ -661,10 +665,8 @@ class Broker:
             user_properties=properties.user_properties)
         return topic, NO_PROPERTIES if forwarded == NO_PROPERTIES else forwarded
 
-    def _check_quota(self, connection: ClientConnection, session: ClientSession) -> None:
-        """No more unacknowledged than Receive Maximum [MQTT-3.3.4-9]; 3.1.1 clients know none, and are read no more."""
-        if len(session.recorded) + connection.held_number < self.options.receive_maximum:
-            return
+    def _check_quota(self, connection: ClientConnection) -> None:
+        """More is unacknowledged than Receive Maximum [MQTT-3.3.4-9]; 3.1.1 clients know none, and are read no more."""
         if connection.version is V5:
             raise MqttError(ReasonCode.RECEIVE_MAXIMUM_EXCEEDED, "more in flight than CONNACK allows")
         if connection.held:
@@ -674,8 +676,7 @@ class Broker:
         if self._refuses_topic(topic):
             self.counters.add("refused_topic")
             return ReasonCode.TOPIC_NAME_INVALID
-        if not (self._allows_all
-                or self._authorizer.may(session.client_id, session.username, Access.PUBLISH, topic)):
+        if not self._authorizer.may(session.client_id, session.username, Access.PUBLISH, topic):
             self.counters.add("refused_publish")
             return self._forbidden
         return SUCCESS

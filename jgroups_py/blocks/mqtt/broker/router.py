@@ -147,12 +147,14 @@ class Router:
         """From a peer: to the sessions here, and of shared subscriptions to these (group, filter) alone. shared_only:
         plain subscriptions here have had it. Returns whether a plain subscription matches."""
         matches = self.tree.match(publication.topic)
-        if shared_only:
-            matches = Matches((), matches.shared)
         elsewhere = NOTHING
         if matches.shared:
+            if shared_only:
+                matches = Matches((), matches.shared)
             elsewhere = frozenset((match.group, match.filter) for match in matches.shared
                                   if (match.group, match.filter) not in groups)
+        elif shared_only:
+            return False
         self._route(publication, matches, elsewhere, now_ns)
         return bool(matches.plain)
 

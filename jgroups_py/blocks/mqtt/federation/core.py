@@ -65,6 +65,7 @@ from jgroups_py.blocks.mqtt.federation.wire import (
     encode_frame,
     message_event_bytes,
     read_message,
+    read_plain_message,
     split_events,
 )
 from jgroups_py.model.errors import WireError
@@ -73,6 +74,7 @@ SESSION_BITS = 61
 LOOKS_PER_RETRY = 4
 MAX_TURNS = 10_000
 MAX_ORIGINS = 10_000
+MESSAGE = EventKind.MESSAGE
 
 
 @attrs.frozen(eq=False)
@@ -99,7 +101,8 @@ PlainMatches = tuple[tuple[str, tuple[GroupCount, ...]], ...]
 class _Run:
     """Messages of one client in a row, for the same peers."""
 
-    token: int
+    forwarding: Forwarding
+    has_token: bool
     publisher: str
     wanting: PlainMatches
 
@@ -144,6 +147,7 @@ class FederationCore:
         self._run: _Run | None = None                    # of the last message, while another one may join it
         self.shares_tokens = True                        # messages may have the same token, see ports.Forwarding
         self._topics = KnownTopics()
+        self._queue_bytes = options.queue_bytes
         self._last_token = 0
         self._released: list[int] = []
         self._outputs: list[SendToPeer] = []
@@ -180,10 +184,12 @@ class FederationCore:
         self, publication: Publication, groups: Sequence[GroupChoice], now_ns: int, served: Collection[Target] = (),
     ) -> Forwarding:
         """See ports.Federation. served: shared subscriptions that another federation of this broker serves."""
-        self._stir()
-        self.number_as_own(publication)
-        matches = self.interest_of_peers.match(publication.topic)
-        if not (matches.shared or len(self._remembered) or self._unknown or self.sites.others):
+        if not self._is_stirred:
+            self._stir()
+        self._number += 1
+        publication.origin, publication.number = self.incarnation, self._number
+        matches = self.interest_of_peers.tree.match(publication.topic)
+        if not (matches.shared or self._remembered.size or self._unknown or self.sites.others):
             return self._publish_plain(publication, matches.plain, now_ns) if matches.plain else NOWHERE
         plain = {name: None for name, _ in matches.plain if name not in self._unknown}
         nodes: dict[str, list[Target]] = {name: [] for name in plain}
@@ -222,31 +228,36 @@ class FederationCore:
 
     def _publish_plain(self, publication: Publication, wanting: PlainMatches, now_ns: int) -> Forwarding:
         """The common case: to the subscribers at some peers, and nothing has to be decided."""
-        token = 0
-        if publication.qos:
-            token = self._token_of_run(publication.publisher, wanting)
+        qos, token, send, peers = publication.qos, 0, self._send_message, self.peers
+        run = self._run_of(publication.publisher, wanting, qos > 0)
+        if qos:
+            token = run.forwarding.token
+            self._tokens[token] += 1                     # held until all peers have been asked
         item = ForwardedMessage(publication)
         data = message_event_bytes(item, now_ns)
         for name, _ in wanting:
-            self._send_message(self.peers[name], PeerEvent(data, item), token)
+            send(peers[name], PeerEvent(data, item), token)
         if token:
-            self._tokens[token] -= 1
-            if not self._tokens[token]:                  # nobody can be waited for
+            left = self._tokens[token] = self._tokens[token] - 1
+            if not left:                                 # nobody can be waited for
                 del self._tokens[token]
-                token = 0
-        return Forwarding(token, peers=len(wanting))
+                return Forwarding(peers=len(wanting))
+        return run.forwarding
 
-    def _token_of_run(self, publisher: str, wanting: PlainMatches) -> int:
-        """A token, held once more. What a client publishes in a row for the same peers is sent to them in a row, and is
-        acknowledged so: one token does for all of it, until the frames are sent."""
+    def _run_of(self, publisher: str, wanting: PlainMatches, has_token: bool) -> _Run:
+        """What a client publishes in a row for the same peers is sent to them in a row, and is acknowledged so: one
+        token does for all of it, until the frames are sent."""
         run = self._run
-        if (self.shares_tokens and run is not None and run.publisher == publisher
-                and (run.wanting is wanting or run.wanting == wanting) and run.token in self._tokens):
-            self._tokens[run.token] += 1
-            return run.token
-        token = self._new_token()
-        self._run = _Run(token, publisher, wanting)
-        return token
+        if run is not None and run.has_token is has_token and (run.wanting is wanting or run.wanting == wanting) and (
+                not has_token or (self.shares_tokens and run.publisher == publisher
+                                  and run.forwarding.token in self._tokens)):
+            return run
+        token = 0
+        if has_token:
+            token = self._new_token()
+            self._tokens[token] = 0                      # nothing has been published with it yet
+        run = self._run = _Run(Forwarding(token, peers=len(wanting)), has_token, publisher, wanting)
+        return run
 
     def retained(self, publication: Publication, now_ns: int) -> None:
         """See ports.Federation."""
@@ -770,9 +781,9 @@ class FederationCore:
     # --- messages to peers --------------------------------------------------------------------------------------------
 
     def _send_message(self, peer: FederationPeer, event: PeerEvent, token: int) -> None:
-        assert event.item is not None, "a message"
-        stream, qos = peer.stream, event.item.publication.qos
-        if not peer.is_up and not qos:
+        stream, item = peer.stream, event.item
+        assert item is not None, "a message"
+        if not peer.is_up and not item.publication.qos:
             self.counters.add("dropped_away_qos_0")
             return
         stream.accept(event)
@@ -783,7 +794,7 @@ class FederationCore:
         if token and peer.is_up:
             event.token = token
             self._tokens[token] += 1
-        if peer.size > self.options.queue_bytes:
+        if stream.queued_bytes + stream.under_way_bytes + peer.parked_bytes > self._queue_bytes:
             self._full(peer, token)
 
     def _full(self, peer: FederationPeer, token: int) -> None:
@@ -865,19 +876,29 @@ class FederationCore:
             self.counters.add("repeated_events", known)
             events = events[known:]
         self.counters.add("events_received", len(events))
-        carry_out = self._carry_out
+        messages, topics, on_plain, on_message = 0, self._topics, self._on_plain_message, self._on_message
         for kind, body in events:
             peer.in_next += 1
             try:
-                carry_out(peer, kind, body, now_ns)
+                if kind == MESSAGE:
+                    publication = read_plain_message(body, topics)
+                    if publication is not None:
+                        on_plain(publication, now_ns)
+                    else:
+                        on_message(read_message(body, now_ns, topics), now_ns)
+                    messages += 1
+                elif not self.handovers.event_came(peer.name, kind, body, now_ns):
+                    self.counters.add("unknown_events")
             except WireError:
                 self.counters.add("malformed")
+        self.counters.add("messages_received", messages)
 
-    def _carry_out(self, peer: FederationPeer, kind: int, body: bytes, now_ns: int) -> None:
-        if kind == EventKind.MESSAGE:
-            self._on_message(read_message(body, now_ns, self._topics), now_ns)
-        elif not self.handovers.event_came(peer.name, kind, body, now_ns):
-            self.counters.add("unknown_events")
+    def _on_plain_message(self, publication: Publication, now_ns: int) -> None:
+        """For plain subscribers here."""
+        if publication.number > self.seen.get(publication.origin, 0):
+            self._note(publication)
+        if not self.broker.deliver(publication, (), now_ns):
+            self.counters.add("dropped_unwanted")
 
     def _on_fence(self, peer: FederationPeer, frame: Fence, now_ns: int) -> None:
         self.handovers.fence_came(peer.name, frame)
@@ -886,13 +907,8 @@ class FederationCore:
         self.sites.served(frame)
 
     def _on_message(self, item: ForwardedMessage, now_ns: int) -> None:
-        self.counters["messages_received"] += 1
         publication = item.publication
         self._note(publication)
-        if not item.targets and not item.shared_only:
-            if not self.broker.deliver(publication, (), now_ns):
-                self.counters.add("dropped_unwanted")
-            return
         served = []
         for target in item.targets:
             if self.own.filters.get(f"$share/{target[0]}/{target[1]}") is not None:

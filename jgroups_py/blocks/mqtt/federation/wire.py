@@ -30,6 +30,7 @@ _NO_ADDRESSES = Interner(0)
 _EVENT = struct.Struct(">BI")
 _MESSAGE = struct.Struct(">BQQHHI")
 _MESSAGE_EVENT = struct.Struct(">BIBQQHHI")
+_HEAD_BYTES, _UNPACK_MESSAGE = _MESSAGE.size, _MESSAGE.unpack_from
 MAX_TOPICS = 4096
 MAX_TOPIC_BYTES = 256
 """Topics of messages that are remembered, and the bytes of the longest."""
@@ -296,6 +297,7 @@ def split_events(data: bytes) -> list[tuple[int, bytes]]:
 
 
 QOS, RETAIN, HAS_TARGETS, HAS_EXPIRY, HAS_PROPERTIES, SHARED_ONLY, IS_MOVED = 3, 4, 8, 16, 32, 64, 128
+_PLAIN = QOS | RETAIN                                    # the lowest bits
 _TARGETS = sequence(record(TEXT, TEXT))
 
 
@@ -336,15 +338,15 @@ def message_body(item: ForwardedMessage, now_ns: int) -> bytes:
 def message_event_bytes(item: ForwardedMessage, now_ns: int) -> bytes:
     """A message as an event, with kind and length."""
     publication = item.publication
-    if item.targets or publication.expires_ns != NEVER or publication.properties is not NO_PROPERTIES:
+    if (item.targets or item.shared_only or item.is_moved or publication.expires_ns != NEVER
+            or publication.properties is not NO_PROPERTIES):
         return event_bytes(EventKind.MESSAGE, message_body(item, now_ns))
     # The common case, written in one go.
     topic, publisher, payload = publication.topic.encode(), publication.publisher.encode(), publication.payload
     topic_size, publisher_size, payload_size = len(topic), len(publisher), len(payload)
-    flags = (publication.qos | (RETAIN if publication.wants_retain else 0)
-             | (SHARED_ONLY if item.shared_only else 0) | (IS_MOVED if item.is_moved else 0))
     return _MESSAGE_EVENT.pack(
-        EventKind.MESSAGE, _MESSAGE.size + topic_size + publisher_size + payload_size, flags, publication.origin,
+        EventKind.MESSAGE, _HEAD_BYTES + topic_size + publisher_size + payload_size,
+        publication.qos | RETAIN if publication.wants_retain else publication.qos, publication.origin,
         publication.number, topic_size, publisher_size, payload_size) + topic + publisher + payload
 
 
@@ -363,6 +365,26 @@ class KnownTopics(dict[bytes, str]):
                 self.clear()
             self[raw] = topic
         return topic
+
+
+def read_plain_message(body: bytes, topics: KnownTopics) -> Publication | None:
+    """The publication of a message without properties, expiry, targets and the like, which most messages are; None: it
+    has some of these, or makes no sense."""
+    if len(body) < _HEAD_BYTES:
+        return None
+    flags, origin, number, topic_size, publisher_size, payload_size = _UNPACK_MESSAGE(body)
+    at = _HEAD_BYTES + topic_size
+    payload_at = at + publisher_size
+    if flags > _PLAIN or flags & QOS == QOS or payload_at + payload_size != len(body) or (
+            number >= MAX_NUMBER or origin >= MAX_NUMBER):
+        return None
+    topic = topics.get(body[_HEAD_BYTES:at])
+    try:
+        publisher = body[at:payload_at].decode()
+    except UnicodeDecodeError:
+        return None
+    return Publication(topics[body[_HEAD_BYTES:at]] if topic is None else topic, body[payload_at:], flags & QOS,
+                       flags > QOS, NO_PROPERTIES, publisher, NEVER, origin, number)
 
 
 def read_message(body: bytes, now_ns: int, topics: KnownTopics | None = None) -> ForwardedMessage:
