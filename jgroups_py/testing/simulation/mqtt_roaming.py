@@ -278,7 +278,10 @@ class RoamingNode(MqttNode):
                 if any(fact.topic in FILTERS.get(filter, ()) and self.has_heard(node, client, filter)
                        and (client.place is None or self.has_heard(client.place, client, filter))
                        for filter in client.filters):
-                    fact.due[client.name, client.epoch] = node
+                    if node is not self or not self.has_a_copy(client):
+                        fact.due[client.name, client.epoch] = node
+                    else:                                # if this node ends, the session goes on where it comes from
+                        fact.due.setdefault((client.name, client.epoch), node)
         for node in run.homes.values():
             for session in node.broker.sessions.values():
                 client = run.roamers[session.client_id]
@@ -300,6 +303,11 @@ class RoamingNode(MqttNode):
         session = node.broker.sessions.get(client.name)
         return (session is not None and filter in session.subscriptions
                 and (node is self or self.knows(node, filter)))
+
+    def has_a_copy(self, client: RoamingClient) -> bool:
+        """Whether a session here waits for all that it has at another node, which keeps it until then."""
+        arriving = self.core.handovers.arriving.get(client.name)
+        return arriving is not None and arriving.is_copy
 
     def peers_that_want(self, topic: str) -> Iterator[str]:
         """Peers with a plain filter for a topic, as this node knows, those of which it knows nothing yet, and those
