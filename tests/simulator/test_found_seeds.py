@@ -5,7 +5,6 @@ import pytest
 
 from jgroups_py.simulator.runner import run_seed
 from jgroups_py.testing.simulation import mqtt as mqtt  # registers the applications of the profiles
-from jgroups_py.testing.simulation import mqtt_roaming as mqtt_roaming
 
 FOUND = (
     ("relay", 984, "R3: a member that came back without an entry started beyond what it was owed"),
@@ -42,7 +41,6 @@ FOUND = (
     ("storm-topics", 148, "R11: (checker) the same"),
     ("large", 196, "R5: (checker) a split of the own site was no disturbance"),
     ("site-states", 39, "G: a late answer to an earlier request for a state was taken for that to the next one"),
-    ("mqtt", 1028, "Q10: (checker) what a node that ended had for the copy of a session was demanded of the session"),
     ("mqtt-sites", 1074, "Q1: what one part of a split site missed of the other part counted as lost between sites"),
     ("hostile", 114, "L: a state for a forged request was kept for as long as the member it named was in the view"),
 )
