@@ -6,6 +6,8 @@ can be compared.
 
     codec     one PUBLISH of 100 B or one acknowledgement, read and written
     core      one PUBLISH in, its packets out as bytes, and the acknowledgements of all subscribers in
+    nodes     from the bytes of a publisher at one node to those of a subscriber at another one, all acknowledgements
+              included; the group between them is a call
     memory    what tracemalloc counts for an idle client, without the sockets and buffers of a server
 """
 from __future__ import annotations
@@ -20,10 +22,10 @@ import attrs
 
 from jgroups_py.blocks.mqtt.broker.broker import Broker
 from jgroups_py.blocks.mqtt.broker.options import BrokerOptions
-from jgroups_py.blocks.mqtt.broker.outputs import SendPacket, SendPublish
+from jgroups_py.blocks.mqtt.broker.outputs import SendAcks, SendPublish
 from jgroups_py.blocks.mqtt.broker.session import MAX_PACKET_ID
 from jgroups_py.blocks.mqtt.codec.decoder import Decoder
-from jgroups_py.blocks.mqtt.codec.encoder import PublishFrames, encode
+from jgroups_py.blocks.mqtt.codec.encoder import PublishFrames, encode, encode_acks
 from jgroups_py.blocks.mqtt.codec.packets import (
     ConnectPacket,
     Packet,
@@ -36,10 +38,13 @@ from jgroups_py.blocks.mqtt.codec.packets import (
     Subscription,
     acknowledgement,
 )
+from jgroups_py.blocks.mqtt.federation.core import FederationCore
+from jgroups_py.blocks.mqtt.federation.options import FederationOptions
 
 ROUNDS = 300
 BATCH = 400
 CORE_BATCH = 50
+NODE_BATCH = 90
 TOPIC, PAYLOAD = "sensors/room1/temp", b"x" * 100
 PROPERTIES = Properties(content_type="text/plain", message_expiry_interval=300,
                         user_properties=(("trace", "7f"), ("span", "12")))
@@ -106,8 +111,66 @@ class World:
                     output.frames.frame(output.qos, output.packet_id, output.retain, output.dup)
                     if output.qos:
                         received(output.connection, acks[output.packet_id], 1)
-                elif output.__class__ is SendPacket:
-                    encode(output.packet, output.version)
+                elif output.__class__ is SendAcks:
+                    encode_acks(output.kind, output.packet_ids)
+
+
+class TwoNodes:
+    """A publisher at one node of a federation, subscribers at the other one, as bytes."""
+
+    def __init__(self, subscribers: int, qos: int) -> None:
+        self.names = ("near", "far")
+        self.cores = [FederationCore(FederationOptions(name=name), Random(at), now_ns=1)
+                      for at, name in enumerate(self.names)]
+        self.brokers = [Broker(BrokerOptions(sys_interval_s=0, receive_maximum=1_000, max_inflight=1_000), Random(at),
+                               now_ns=1, federation=core) for at, core in enumerate(self.cores)]
+        for core, broker in zip(self.cores, self.brokers, strict=True):
+            core.attach(broker)
+            core.peers_changed(dict.fromkeys(self.names, 1), 1)
+        for number in range(subscribers + 1):
+            at = int(number > 0)
+            self.brokers[at].connected(number, 1)
+            self.brokers[at].received(number, (ConnectPacket(f"client{number}", V3),), 1)
+            if number:
+                self.brokers[at].received(number, (SubscribePacket(1, (Subscription(TOPIC, qos),)),), 1)
+        self.decoders = [Decoder(SentBy.CLIENT, V3) for _ in range(subscribers + 1)]
+        self.data = b"".join(encode(PublishPacket(TOPIC, PAYLOAD, qos, packet_id=number * qos), V3)
+                             for number in range(1, NODE_BATCH + 1))
+        self.expected = subscribers * NODE_BATCH
+        self.acknowledged = qos * NODE_BATCH
+        for _ in range(5):
+            self._settle()
+
+    def run(self) -> None:
+        """One read of the publisher, and all that follows."""
+        self.brokers[0].received(0, self.decoders[0].feed(self.data), 1)
+        got, acknowledged = self._settle()
+        assert (got, acknowledged) == (self.expected, self.acknowledged), (got, acknowledged)
+
+    def _settle(self) -> tuple[int, int]:
+        """Until nothing happens; (messages to subscribers, packets to the publisher)."""
+        got = packets = 0
+        moved = True
+        while moved:
+            moved = False
+            for at, (core, broker) in enumerate(zip(self.cores, self.brokers, strict=True)):
+                for frame in core.drain(1):
+                    moved = True
+                    self.cores[1 - at].receive(self.names[at], frame.data, 1)
+                acks: dict[int, list[bytes]] = {}
+                for output in broker.drain():
+                    moved = True
+                    if output.__class__ is SendPublish:
+                        output.frames.frame(output.qos, output.packet_id, output.retain, output.dup)
+                        got += 1
+                        if output.qos:
+                            acks.setdefault(output.connection, []).append(
+                                b"\x40\2" + output.packet_id.to_bytes(2, "big"))
+                    elif output.__class__ is SendAcks:
+                        packets += len(encode_acks(output.kind, output.packet_ids)) // 4
+                for connection, data in acks.items():
+                    broker.received(connection, self.decoders[connection].feed(b"".join(data)), 1)
+        return got, packets
 
 
 def codec_rows() -> list[Row]:
@@ -139,6 +202,12 @@ def core_rows() -> list[Row]:
             for version in ProtocolVersion for qos in (0, 1) for subscribers in (1, 10)]
 
 
+def node_rows() -> list[Row]:
+    """Node to node."""
+    return [Row(f"nodes: 1 to {subscribers}, QoS {qos}, a message", TwoNodes(subscribers, qos).run, NODE_BATCH)
+            for qos in (0, 1) for subscribers in (1, 10)]
+
+
 def idle_bytes(with_filter: bool) -> float:
     """Bytes a client: connected, and with one subscription of its own."""
     gc.collect()
@@ -160,7 +229,7 @@ def idle_bytes(with_filter: bool) -> float:
 def main() -> None:
     """The tables."""
     ruler = Row("yardstick", yardstick, BATCH)
-    rows = [*codec_rows(), *core_rows()]
+    rows = [*codec_rows(), *core_rows(), *node_rows()]
     for _ in range(ROUNDS):
         for row in rows:
             ruler.run()

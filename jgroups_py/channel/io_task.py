@@ -51,6 +51,7 @@ class IoTask:
         self._readable = select.poll()
         self._timer: asyncio.Handle | None = None            # not TimerHandle: uvloop's need not know its time
         self._when = 0.0                                     # its time
+        self._reads = True                                   # the event loop watches the descriptor
         self._scheduled = False                              # `_turn` is
         self._rounds = 0                                     # rounds and turns that the event loop has run
         self._io = IoOwnership(TASK_TRANSITIONS)
@@ -112,7 +113,15 @@ class IoTask:
         if self._loop.ended:
             return self._close_descriptor()
         if not self._io.rounds.acquire(False):
+            if self._reads:
+                # What is readable stays so until the watchdog has read it: the event loop would call this without end,
+                # and keep Python's lock from the watchdog that it waits for.
+                self._events.remove_reader(self._descriptor)
+                self._reads = False
             return self._recall()                            # the watchdog calls this again when its round has ended
+        if not self._reads:
+            self._events.add_reader(self._descriptor, self._round)
+            self._reads = True
         self._rounds += 1
         try:
             self._loop.round(always)

@@ -13,12 +13,12 @@ from random import Random
 
 from jgroups_py.blocks.mqtt.broker.broker import Broker
 from jgroups_py.blocks.mqtt.broker.options import BrokerOptions
-from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, SendPacket, SendPublish
+from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, SendAcks, SendPacket, SendPublish
 from jgroups_py.blocks.mqtt.broker.ports import NOWHERE, Forwarding, GroupChoice, NoFederation
 from jgroups_py.blocks.mqtt.broker.publication import SECOND, Publication
 from jgroups_py.blocks.mqtt.broker.session import NO_MESSAGE
 from jgroups_py.blocks.mqtt.codec.decoder import DecodeLimits, Decoder
-from jgroups_py.blocks.mqtt.codec.encoder import encode
+from jgroups_py.blocks.mqtt.codec.encoder import encode, encode_acks
 from jgroups_py.blocks.mqtt.codec.packets import (
     NO_PROPERTIES,
     ConnectPacket,
@@ -121,6 +121,8 @@ class World:
                 self.last = self.written.pop(output.connection)
             elif isinstance(output, SendPacket):
                 self.written[output.connection] += encode(output.packet, output.version)
+            elif isinstance(output, SendAcks):
+                self.written[output.connection] += encode_acks(output.kind, output.packet_ids)
             elif isinstance(output, SendPublish):
                 self.written[output.connection] += output.frames.frame(
                     output.qos, output.packet_id, output.retain, output.dup)

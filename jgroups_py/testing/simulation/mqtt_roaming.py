@@ -8,14 +8,14 @@ of its own. design/mqtt.md has for each of Q1 to Q14 what is checked here, and w
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 from typing import Any
 
 import attrs
 
 import jgroups_py as jg
-from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, Output, SendPacket, SendPublish
+from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, Output, SendAcks, SendPacket, SendPublish
 from jgroups_py.blocks.mqtt.broker.publication import Publication
 from jgroups_py.blocks.mqtt.codec.decoder import Decoder
 from jgroups_py.blocks.mqtt.codec.packets import (
@@ -45,7 +45,7 @@ from jgroups_py.model.units import NS_PER_S, millis, seconds
 from jgroups_py.simulator.plan_parts import WHOLE, PlanPart
 from jgroups_py.simulator.runner import APPLICATIONS, Outcome
 from jgroups_py.testing.simulation.ledger import Broken
-from jgroups_py.testing.simulation.mqtt import ACK_TIMEOUT_NS, BURST, FOR_EVER, MqttNode, MqttRun
+from jgroups_py.testing.simulation.mqtt import ACK_TIMEOUT_NS, BURST, FOR_EVER, IN_ONE_READ, MqttNode, MqttRun
 from jgroups_py.testing.simulation.trial import Trial
 
 PROFILE = "mqtt"
@@ -278,7 +278,10 @@ class RoamingNode(MqttNode):
                 if any(fact.topic in FILTERS.get(filter, ()) and self.has_heard(node, client, filter)
                        and (client.place is None or self.has_heard(client.place, client, filter))
                        for filter in client.filters):
-                    fact.due[client.name, client.epoch] = node
+                    if node is not self or not self.has_a_copy(client):
+                        fact.due[client.name, client.epoch] = node
+                    else:                                # if this node ends, the session goes on where it comes from
+                        fact.due.setdefault((client.name, client.epoch), node)
         for node in run.homes.values():
             for session in node.broker.sessions.values():
                 client = run.roamers[session.client_id]
@@ -300,6 +303,11 @@ class RoamingNode(MqttNode):
         session = node.broker.sessions.get(client.name)
         return (session is not None and filter in session.subscriptions
                 and (node is self or self.knows(node, filter)))
+
+    def has_a_copy(self, client: RoamingClient) -> bool:
+        """Whether a session here waits for all that it has at another node, which keeps it until then."""
+        arriving = self.core.handovers.arriving.get(client.name)
+        return arriving is not None and arriving.is_copy
 
     def peers_that_want(self, topic: str) -> Iterator[str]:
         """Peers with a plain filter for a topic, as this node knows, those of which it knows nothing yet, and those
@@ -611,7 +619,8 @@ class RoamingClient:
         action, = rng.choices(("publish", "retain", "clear", "subscribe", "share", "unsubscribe", "vanish", "leave",
                                "nonsense"), (40, 3, 1, 3, 2, 2, 1, 1, 0.3))
         if action == "publish":
-            self.publish(rng.choice(TOPICS), rng.choice((0, 1, 2)))
+            self.publish(rng.choice(TOPICS), rng.choice((0, 1, 2)),
+                         in_one_read=IN_ONE_READ[len(self.run.facts) % len(IN_ONE_READ)])
         elif action in ("retain", "clear"):
             self.run.counts["retained messages"] += 1
             self.publish(rng.choice(KEPT), 1, retain=True, is_clear=action == "clear")
@@ -661,11 +670,21 @@ class RoamingClient:
         self.numbers[packet_id] = number
         return made
 
-    def publish(self, topic: str, qos: int, retain: bool = False, is_clear: bool = False) -> int:
-        """Publish a message of its own; its number, 0 for none as too much has no answer. A clear has an empty
-        payload, so its number is in a property."""
+    def publish(
+        self, topic: str, qos: int, retain: bool = False, is_clear: bool = False, in_one_read: Sequence[int] = (),
+    ) -> int:
+        """Publish a message of its own; its number, 0 for none as too much has no answer. in_one_read: the QoS of
+        messages that come behind it before the node has answered."""
         if len(self.unacknowledged) > 2_000:
             return 0
+        number, packet = self.publication(topic, qos, retain, is_clear)
+        self.send(packet, *[self.publication(topic, each)[1] for each in in_one_read])
+        return number
+
+    def publication(
+        self, topic: str, qos: int, retain: bool = False, is_clear: bool = False,
+    ) -> tuple[int, PublishPacket]:
+        """A message and its number. A clear has an empty payload, so its number is in a property."""
         packet_id = self.next_id() if qos else 0
         fact = self.fact(topic, qos, packet_id)
         properties = Properties(content_type=str(fact.number)) if is_clear else NO_PROPERTIES
@@ -673,8 +692,7 @@ class RoamingClient:
                                properties=properties)
         if qos:
             self.unacknowledged[packet_id] = packet
-        self.send(packet)
-        return fact.number
+        return fact.number, packet
 
     def next_id(self) -> int:
         """A packet id that is free."""
@@ -683,10 +701,10 @@ class RoamingClient:
             if self.last_id not in self.unacknowledged:
                 return self.last_id
 
-    def send(self, packet: Packet) -> None:
-        """To the node, if there is a connection."""
+    def send(self, *packets: Packet) -> None:
+        """To the node, in one read, if there is a connection."""
         if self.connection and self.at is not None:
-            self.at.broker.received(self.connection, (packet,), self.at.now_ns())
+            self.at.broker.received(self.connection, packets, self.at.now_ns())
             self.at.settle()
 
     # --- what comes ---------------------------------------------------------------------------------------------------
@@ -697,6 +715,9 @@ class RoamingClient:
             self.got(output)
         elif isinstance(output, SendPacket):
             self.answered(output.packet)
+        elif isinstance(output, SendAcks):
+            for packet in output.packets:
+                self.answered(packet)
         elif isinstance(output, CloseConnection):
             if output.reason not in (ReasonCode.SESSION_TAKEN_OVER, ReasonCode.SERVER_BUSY, ReasonCode.PROTOCOL_ERROR):
                 raise Broken("MQTT", f"{self.name} was disconnected: {output.reason.name}, {output.detail}")

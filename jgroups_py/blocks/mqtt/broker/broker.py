@@ -20,7 +20,14 @@ import attrs
 from jgroups_py.blocks.mqtt.broker.counters import COUNTERS
 from jgroups_py.blocks.mqtt.broker.deadlines import Deadline, Deadlines
 from jgroups_py.blocks.mqtt.broker.options import AckWhen, BrokerOptions, WhenFull
-from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, Output, PauseReading, ResumeReading, SendPacket
+from jgroups_py.blocks.mqtt.broker.outputs import (
+    CloseConnection,
+    Output,
+    PauseReading,
+    ResumeReading,
+    SendAcks,
+    SendPacket,
+)
 from jgroups_py.blocks.mqtt.broker.ports import Access, AllowAll, Authorizer, Federation, NoFederation
 from jgroups_py.blocks.mqtt.broker.publication import NEVER, SECOND, Publication, expiry_ns
 from jgroups_py.blocks.mqtt.broker.retained import RetainedStore, RetainedTable
@@ -85,6 +92,14 @@ class ClaimedConnect:
     packets: list[Packet] = attrs.field(factory=list)
 
 
+@attrs.define(eq=False)
+class WaitingAcks:
+    """Acknowledgements that wait for one token of the federation, until a time at most."""
+
+    until_ns: int
+    acks: list[tuple[ClientSession, ClientConnection, HeldAck]] = attrs.field(factory=list)
+
+
 class Broker:
     """See the module. rng: for the client ids that it assigns. connection: a number that the server never uses again.
 
@@ -101,14 +116,17 @@ class Broker:
         self.connections: dict[int, ClientConnection] = {}
         self.sessions: dict[str, ClientSession] = {}
         self.deadlines = Deadlines()
+        self._ack_timeout_ns = round(options.ack_timeout_s * SECOND)
         self._forbidden = ReasonCode.NOT_AUTHORIZED if options.reveal_refusals else ReasonCode.UNSPECIFIED_ERROR
         self._rng = rng
         self._outbox = Outbox()
         self._authorizer = AllowAll() if authorizer is None else authorizer
+        self._allows_all = self._authorizer.__class__ is AllowAll
         self._federation = NoFederation() if federation is None else federation
         self.router = Router(options, self._outbox, self._federation,
                              RetainedTable(options.max_retained) if retained is None else retained)
-        self._waiting: dict[int, list[tuple[ClientSession, ClientConnection, HeldAck]]] = {}   # token -> held back
+        self._waiting: dict[int, WaitingAcks] = {}       # token -> what is held back, oldest first
+        self._overdue: Deadline | None = None            # while something waits
         self._paused: dict[int, dict[ClientSession | str, None]] = {}       # connection -> why it is not read
         self._blocking: dict[ClientSession, Deadline] = {}                  # full -> until when publishers wait
         self._claims: dict[str, ClaimedConnect] = {}                        # client id -> its CONNECT
@@ -205,10 +223,18 @@ class Broker:
 
     def release(self, token: int, now_ns: int) -> None:
         """The peers have what was published with this token: acknowledge it. Tokens that are unknown are too late."""
-        for session, connection, held in self._waiting.pop(token, ()):
+        waiting = self._waiting.pop(token, None)
+        if waiting is None:
+            return
+        connections: dict[ClientConnection, None] = {}
+        for session, connection, held in waiting.acks:
             held.is_ready = True
-            if session.recorded.get(held.packet_id) == token:
-                session.recorded[held.packet_id] = 0
+            connections[connection] = None
+            if held.qos == 2:
+                for packet_id in held.packet_ids:
+                    if session.recorded.get(packet_id) == token:
+                        session.recorded[packet_id] = 0
+        for connection in connections:
             self._acknowledge_ready(connection, now_ns)
 
     def deliver(
@@ -217,7 +243,8 @@ class Broker:
         """A message of a peer's client. groups: (group, filter) of shared subscriptions that are served here;
         shared_only: plain subscriptions here have had it. Returns whether a plain subscription matches."""
         is_wanted = self.router.deliver(publication, groups, now_ns, shared_only)
-        self._settle(now_ns)
+        if self._outbox.full:
+            self._full(None, now_ns)
         return is_wanted
 
     def publish(
@@ -317,7 +344,9 @@ class Broker:
 
     def drain(self) -> list[Output]:
         """What is to be done, in order; empty afterwards."""
-        found, self._outbox.outputs = self._outbox.outputs, []
+        outbox = self._outbox
+        found, outbox.outputs = outbox.outputs, []
+        outbox.round += 1
         return found
 
     @property
@@ -506,6 +535,7 @@ class Broker:
         if claimed is not None and self._claims.get(claimed.connect.client_id) is claimed:
             del self._claims[claimed.connect.client_id]
         connection.held.clear()
+        connection.held_number, connection.acks = 0, None
         if connection.deadline is not None:
             connection.deadline.cancel()
         session = connection.session
@@ -572,9 +602,9 @@ class Broker:
     def _on_publish(
         self, connection: ClientConnection, session: ClientSession, packet: PublishPacket, now_ns: int,
     ) -> None:
-        counters = self._outbox.counters
-        counters["received"] += 1
-        counters["received_bytes"] += len(packet.payload)
+        outbox, payload = self._outbox, packet.payload
+        outbox.received += 1
+        outbox.received_bytes += len(payload)
         qos, packet_id = packet.qos, packet.packet_id
         topic, properties = packet.topic, packet.properties
         if properties is not NO_PROPERTIES:
@@ -587,11 +617,14 @@ class Broker:
             if qos == 2 and packet_id in session.recorded:
                 self._repeated(connection, session, packet_id)
                 return
-            self._check_quota(connection, session)
-        token, reason = 0, self._permission(session, topic)
+            if len(session.recorded) + connection.held_number >= self.options.receive_maximum:
+                self._check_quota(connection)
+        token, reason = 0, SUCCESS
+        if not self._allows_all or topic[:1] == "$" or topic.count("/") >= self.options.max_levels:
+            reason = self._permission(session, topic)
         if reason is SUCCESS:
             token, matched = self.router.publish(
-                Publication(topic, packet.payload, qos, packet.retain, properties, session.client_id,
+                Publication(topic, payload, qos, packet.retain, properties, session.client_id,
                             NEVER if properties is NO_PROPERTIES else expiry_ns(properties, now_ns)), now_ns)
             if self.options.ack is AckWhen.LOCAL:
                 token = 0
@@ -603,7 +636,10 @@ class Broker:
             return
         if qos == 2 and reason < FAILED:
             session.recorded[packet_id] = token
-        self._acknowledge(connection, session, HeldAck(packet_id, qos, reason, not token), token, now_ns)
+        if token or connection.held:
+            self._hold_ack(connection, session, packet_id, qos, reason, token, now_ns)
+        else:
+            self._send_ack(connection, qos, packet_id, reason)
 
     def _own_properties(
         self, connection: ClientConnection, topic: str, properties: Properties,
@@ -629,10 +665,8 @@ class Broker:
             user_properties=properties.user_properties)
         return topic, NO_PROPERTIES if forwarded == NO_PROPERTIES else forwarded
 
-    def _check_quota(self, connection: ClientConnection, session: ClientSession) -> None:
-        """No more unacknowledged than Receive Maximum [MQTT-3.3.4-9]; 3.1.1 clients know none, and are read no more."""
-        if len(session.recorded) + len(connection.held) < self.options.receive_maximum:
-            return
+    def _check_quota(self, connection: ClientConnection) -> None:
+        """More is unacknowledged than Receive Maximum [MQTT-3.3.4-9]; 3.1.1 clients know none, and are read no more."""
         if connection.version is V5:
             raise MqttError(ReasonCode.RECEIVE_MAXIMUM_EXCEEDED, "more in flight than CONNACK allows")
         if connection.held:
@@ -656,42 +690,73 @@ class Broker:
         waiting = self._waiting.get(token)
         if waiting is None:
             self._send(connection, PubRecPacket(packet_id))
-        elif all(other is not connection for _, other, _ in waiting):
+        elif all(other is not connection or packet_id not in held.packet_ids for _, other, held in waiting.acks):
             # The client came back before the peers had it: this connection gets the PUBREC.
-            held = HeldAck(packet_id, 2, SUCCESS)
+            held = HeldAck([packet_id], 2, SUCCESS, token)
             connection.held.append(held)
-            waiting.append((session, connection, held))
+            connection.held_number += 1
+            waiting.acks.append((session, connection, held))
 
     # --- acknowledgements to publishers -------------------------------------------------------------------------------
 
-    def _acknowledge(
-        self, connection: ClientConnection, session: ClientSession, held: HeldAck, token: int, now_ns: int,
+    def _hold_ack(
+        self, connection: ClientConnection, session: ClientSession, packet_id: int, qos: int, reason: ReasonCode,
+        token: int, now_ns: int,
     ) -> None:
-        """PUBACK or PUBREC, now or when the peers have the message; in the order of the publications [MQTT-4.6.0-2]."""
-        if not token and not connection.held:
-            self._send_ack(connection, held)
-            return
+        """PUBACK or PUBREC when the peers have the message; in the order of the publications [MQTT-4.6.0-2]."""
+        connection.held_number += 1
+        if connection.held:
+            held = connection.held[-1]
+            if held.token == token and held.is_ready is (not token) and held.qos == qos and held.reason is reason:
+                held.packet_ids.append(packet_id)
+                return
+        held = HeldAck([packet_id], qos, reason, token, not token)
         connection.held.append(held)
         if token:
-            self._waiting[token] = [(session, connection, held)]
-            self.deadlines.set(now_ns + round(self.options.ack_timeout_s * SECOND),
-                               lambda now_ns: self._ack_overdue(token, now_ns))
+            waiting = self._waiting.get(token)
+            if waiting is None:
+                waiting = self._waiting[token] = WaitingAcks(now_ns + self._ack_timeout_ns)
+                if self._overdue is None:
+                    self._overdue = self.deadlines.set(waiting.until_ns, self._ack_overdue)
+            waiting.acks.append((session, connection, held))
 
-    def _ack_overdue(self, token: int, now_ns: int) -> None:
-        if token in self._waiting:
-            self.counters.add("ack_timeouts")
+    def _ack_overdue(self, now_ns: int) -> None:
+        """One deadline does for all that wait: all wait equally long."""
+        self._overdue = None
+        while self._waiting:
+            token, waiting = next(iter(self._waiting.items()))
+            if waiting.until_ns > now_ns:
+                self._overdue = self.deadlines.set(waiting.until_ns, self._ack_overdue)
+                return
+            self.counters.add("ack_timeouts", sum(len(held.packet_ids) for _, _, held in waiting.acks))
             self.release(token, now_ns)
 
     def _acknowledge_ready(self, connection: ClientConnection, now_ns: int) -> None:
-        held = connection.held
-        while held and held[0].is_ready:
-            self._send_ack(connection, held.pop(0))
-        if 2 * len(held) <= self.options.receive_maximum:
+        held, number = connection.held, 0
+        for each in held:
+            if not each.is_ready:
+                break
+            number += 1
+            connection.held_number -= len(each.packet_ids)
+            for packet_id in each.packet_ids:
+                self._send_ack(connection, each.qos, packet_id, each.reason)
+        del held[:number]
+        if 2 * connection.held_number <= self.options.receive_maximum:
             self._resume(connection.number, ACKS, now_ns)
 
-    def _send_ack(self, connection: ClientConnection, held: HeldAck) -> None:
-        kind: type[Ack] = PubAckPacket if held.qos == 1 else PubRecPacket
-        self._send(connection, acknowledgement(kind, held.packet_id, held.reason))
+    def _send_ack(self, connection: ClientConnection, qos: int, packet_id: int, reason: ReasonCode) -> None:
+        """Acknowledgements of success, which are all alike, join those of the same round."""
+        kind: type[Ack] = PubAckPacket if qos == 1 else PubRecPacket
+        if reason is not SUCCESS:
+            self._send(connection, acknowledgement(kind, packet_id, reason))
+            return
+        outbox, acks = self._outbox, connection.acks
+        if acks is not None and connection.ack_round == outbox.round and acks.kind is kind:
+            acks.packet_ids.append(packet_id)
+            return
+        acks = connection.acks = SendAcks(connection.number, kind, [packet_id])
+        connection.ack_round = outbox.round
+        outbox.outputs.append(acks)
 
     def _on_release(
         self, connection: ClientConnection, session: ClientSession, packet: PubRelPacket, now_ns: int,
@@ -707,7 +772,10 @@ class Broker:
         self, connection: ClientConnection, session: ClientSession, packet: PubAckPacket | PubRecPacket | PubCompPacket,
         now_ns: int,
     ) -> None:
-        session.acknowledged(packet.type, packet.packet_id, packet.reason, now_ns)
+        if packet.__class__ is not PubAckPacket or packet.reason or not session.arrived(connection, packet.packet_id):
+            session.acknowledged(packet.type, packet.packet_id, packet.reason, now_ns)
+        elif session.queue or connection.repeat or connection.retained:
+            session.pump(now_ns)
         if session.is_stalled or self._blocking:
             self._drained(session, now_ns)
 
@@ -767,6 +835,7 @@ class Broker:
         raise MqttError(PROTOCOL_ERROR, "AUTH without an authentication method")           # [MQTT-4.12.0-6]
 
     def _send(self, connection: ClientConnection, packet: Packet) -> None:
+        connection.acks = None                           # what follows comes behind this packet
         self._outbox.outputs.append(SendPacket(connection.number, packet, connection.version))
 
     def _no_connect(self, connection: ClientConnection, now_ns: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import attrs
 
 from jgroups_py.blocks.mqtt.codec.encoder import PublishFrames
-from jgroups_py.blocks.mqtt.codec.packets import Packet, ProtocolVersion, ReasonCode
+from jgroups_py.blocks.mqtt.codec.packets import Ack, Packet, ProtocolVersion, ReasonCode, acknowledgement
 
 
 @attrs.define(eq=False, weakref_slot=False)
@@ -18,6 +18,20 @@ class SendPacket:
     connection: int
     packet: Packet
     version: ProtocolVersion
+
+
+@attrs.define(eq=False, weakref_slot=False)
+class SendAcks:
+    """Write acknowledgements of one kind without a reason, for these packet ids: `encode_acks(kind, packet_ids)`."""
+
+    connection: int
+    kind: type[Ack]
+    packet_ids: list[int]
+
+    @property
+    def packets(self) -> list[Packet]:
+        """One by one."""
+        return [acknowledgement(self.kind, packet_id) for packet_id in self.packet_ids]
 
 
 @attrs.define(eq=False, weakref_slot=False)
@@ -65,4 +79,4 @@ class MoreToSend:
     connection: int
 
 
-Output = SendPacket | SendPublish | CloseConnection | PauseReading | ResumeReading | MoreToSend
+Output = SendPacket | SendAcks | SendPublish | CloseConnection | PauseReading | ResumeReading | MoreToSend

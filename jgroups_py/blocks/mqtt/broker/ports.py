@@ -63,11 +63,12 @@ class GroupChoice:
     online: int
 
 
-@attrs.frozen
+@attrs.define(weakref_slot=False)
 class Forwarding:
     """What the federation does with a message.
 
     token: what `Broker.release` will be called with once the peers have taken it over, 0 if nothing need be awaited;
+    messages that one client published one after the other may have the same one, which is released once, for all;
     elsewhere: (group, filter) of the shared subscriptions whose member is chosen at a peer; peers: to how many it goes.
     """
 

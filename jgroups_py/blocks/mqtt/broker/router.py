@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from jgroups_py.blocks.mqtt.broker.options import BrokerOptions
-from jgroups_py.blocks.mqtt.broker.ports import Federation, Forwarding, GroupChoice
+from jgroups_py.blocks.mqtt.broker.ports import Federation, GroupChoice
 from jgroups_py.blocks.mqtt.broker.publication import Publication
 from jgroups_py.blocks.mqtt.broker.retained import RetainedStore
 from jgroups_py.blocks.mqtt.broker.session import ClientSession, Delivery, GrantedOptions, Outbox
@@ -17,6 +17,7 @@ from jgroups_py.blocks.mqtt.broker.subscription_tree import Matches, SharedMatch
 from jgroups_py.blocks.mqtt.codec.packets import RetainHandling
 
 SYSTEM = "$SYS/"
+NOTHING: frozenset[tuple[str, str]] = frozenset()
 
 
 class MemberRing:
@@ -128,7 +129,8 @@ class Router:
             GroupChoice(match.group, match.filter, len(match.members), self._ring(match).online)
             for match in matches.shared)
         forwarding = self._federation.publish(publication, choices, now_ns)
-        self._route(publication, matches, forwarding, now_ns)
+        if matches.plain or matches.shared:
+            self._route(publication, matches, forwarding.elsewhere, now_ns)
         if publication.wants_retain:
             self._retain(publication)
             self._federation.retained(publication, now_ns)
@@ -136,7 +138,7 @@ class Router:
 
     def publish_here(self, publication: Publication, now_ns: int) -> None:
         """Of the broker itself, as $SYS: not for peers."""
-        self._route(publication, self.tree.match(publication.topic), Forwarding(), now_ns)
+        self._route(publication, self.tree.match(publication.topic), NOTHING, now_ns)
         self._retain(publication)
 
     def deliver(
@@ -145,11 +147,15 @@ class Router:
         """From a peer: to the sessions here, and of shared subscriptions to these (group, filter) alone. shared_only:
         plain subscriptions here have had it. Returns whether a plain subscription matches."""
         matches = self.tree.match(publication.topic)
-        if shared_only:
-            matches = Matches((), matches.shared)
-        elsewhere = frozenset((match.group, match.filter) for match in matches.shared
-                              if (match.group, match.filter) not in groups)
-        self._route(publication, matches, Forwarding(elsewhere=elsewhere), now_ns)
+        elsewhere = NOTHING
+        if matches.shared:
+            if shared_only:
+                matches = Matches((), matches.shared)
+            elsewhere = frozenset((match.group, match.filter) for match in matches.shared
+                                  if (match.group, match.filter) not in groups)
+        elif shared_only:
+            return False
+        self._route(publication, matches, elsewhere, now_ns)
         return bool(matches.plain)
 
     def move(self, deliveries: Iterable[Delivery], now_ns: int) -> None:
@@ -168,9 +174,10 @@ class Router:
             self._to_member(delivery.publication, ring, delivery.group, now_ns)
 
     def _route(
-        self, publication: Publication, matches: Matches[ClientSession, GrantedOptions], forwarding: Forwarding,
-        now_ns: int,
+        self, publication: Publication, matches: Matches[ClientSession, GrantedOptions],
+        elsewhere: Collection[tuple[str, str]], now_ns: int,
     ) -> None:
+        """elsewhere: shared subscriptions whose member is at another node."""
         qos, keeps, publisher = publication.qos, publication.wants_retain, publication.publisher
         common: Delivery | None = None                   # what most subscribers get: one object for all of them
         for session, subscriptions in matches.plain:
@@ -188,7 +195,7 @@ class Router:
                 common = Delivery(publication, granted, retain)
             session.deliver(common, now_ns)
         for match in matches.shared:
-            if (match.group, match.filter) not in forwarding.elsewhere:
+            if (match.group, match.filter) not in elsewhere:
                 self._to_member(publication, self._ring(match), f"$share/{match.group}/{match.filter}", now_ns)
 
     def _deliver_merged(

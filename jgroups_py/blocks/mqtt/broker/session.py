@@ -29,7 +29,7 @@ import attrs
 from jgroups_py.blocks.mqtt.broker.counters import broker_counters
 from jgroups_py.blocks.mqtt.broker.deadlines import Deadline
 from jgroups_py.blocks.mqtt.broker.options import BrokerOptions, WhenFull
-from jgroups_py.blocks.mqtt.broker.outputs import MoreToSend, Output, SendPacket, SendPublish
+from jgroups_py.blocks.mqtt.broker.outputs import MoreToSend, Output, SendAcks, SendPacket, SendPublish
 from jgroups_py.blocks.mqtt.broker.publication import NEVER, SECOND, Publication
 from jgroups_py.blocks.mqtt.broker.subscription_tree import split_shared
 from jgroups_py.blocks.mqtt.codec.encoder import PublishFrames
@@ -124,11 +124,13 @@ NO_MESSAGE = Delivery(Publication("", b""), 2, False)
 
 @attrs.define(eq=False, weakref_slot=False)
 class HeldAck:
-    """A PUBACK or PUBREC that waits for peers, or for those before it [MQTT-4.6.0-2]."""
+    """PUBACKs or PUBRECs in a row that wait for peers, or for those before them [MQTT-4.6.0-2]. token: of all of them,
+    0 for none."""
 
-    packet_id: int
+    packet_ids: list[int]
     qos: int
     reason: ReasonCode
+    token: int = 0
     is_ready: bool = False
 
 
@@ -138,21 +140,25 @@ class Outbox:
     def __init__(self) -> None:
         self.outputs: list[Output] = []
         self.counters = broker_counters()
-        self.sent = 0                                    # not in the counters yet: see `counted`
+        self.sent = self.received = self.received_bytes = 0     # not in the counters yet: see `counted`
+        self.round = 0                                   # how often the outputs were taken
         self.full: dict[ClientSession, None] = {}
 
     def counted(self) -> Counters:
         """The counters with all that was counted."""
-        if self.sent:
-            self.counters.add("sent", self.sent)
-            self.sent = 0
+        for name, number in (("sent", self.sent), ("received", self.received),
+                             ("received_bytes", self.received_bytes)):
+            if number:
+                self.counters.add(name, number)
+        self.sent = self.received = self.received_bytes = 0
         return self.counters
 
 
 class ClientConnection:
     """A network connection, from its beginning; with a session from its CONNECT on."""
 
-    __slots__ = ("alias_limit", "aliases", "client_aliases", "connected_ns", "deadline", "held", "in_flight",
+    __slots__ = ("ack_round", "acks", "alias_limit", "aliases", "client_aliases", "connected_ns", "deadline", "held",
+                 "held_number", "in_flight",
                  "is_blocked", "is_plain", "keep_alive_ns", "last_ns", "max_packet_bytes", "number", "peer",
                  "receive_maximum", "repeat", "retained", "session", "version")
 
@@ -178,6 +184,9 @@ class ClientConnection:
         # From the client.
         self.client_aliases: dict[int, str] = {}
         self.held: list[HeldAck] = []
+        self.held_number = 0                             # packet ids in these
+        self.acks: SendAcks | None = None                # of outputs of round `ack_round`; more may join it
+        self.ack_round = 0
 
     def allow(self, receive_maximum: int, alias_limit: int, max_packet_bytes: int | None) -> None:
         """What CONNECT allows us. max_packet_bytes: None for any size."""
@@ -308,6 +317,15 @@ class ClientSession:
         if room <= 0 and not connection.is_blocked and (connection.repeat or connection.retained or self.queue):
             connection.is_blocked = True
             self._outbox.outputs.append(MoreToSend(connection.number))
+
+    def arrived(self, connection: ClientConnection, packet_id: int) -> bool:
+        """PUBACK of success for what is in flight with QoS 1, the most frequent row of the table; False: it is another
+        row."""
+        delivery = self.in_flight.get(packet_id)
+        if delivery is None or delivery.qos != 1:
+            return False
+        self._done(connection, packet_id)
+        return True
 
     def acknowledged(self, kind: PacketType, packet_id: int, reason: ReasonCode, now_ns: int) -> None:
         """PUBACK, PUBREC or PUBCOMP of the client: see the table."""

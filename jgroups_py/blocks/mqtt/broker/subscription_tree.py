@@ -186,6 +186,7 @@ class SubscriptionTree(Generic[K, V]):
     def __init__(self, cache: int) -> None:
         self._root: FilterNode[K, V] = FilterNode()
         self._filters: dict[str, int] = {}               # filter as subscribed -> number of subscribers
+        self.size = 0                                    # the sum of these; not to be changed
         self._cache_size = cache
         self._cache: dict[str, Matches[K, V]] = {}
         self._cached: TopicTrie[None] = TopicTrie()
@@ -194,7 +195,7 @@ class SubscriptionTree(Generic[K, V]):
 
     def __len__(self) -> int:
         """Subscriptions."""
-        return sum(self._filters.values())
+        return self.size
 
     def count(self, filter: str) -> int:
         """Subscribers of a filter, which is compared as text."""
@@ -245,6 +246,7 @@ class SubscriptionTree(Generic[K, V]):
         members[subscriber] = value
         if is_new:
             self._filters[filter] = self._filters.get(filter, 0) + 1
+            self.size += 1
         self._forget(text)
         if is_new and self.watch is not None:
             self.watch(text)
@@ -268,6 +270,7 @@ class SubscriptionTree(Generic[K, V]):
         if group and not members:
             del node.groups[group]
         self._filters[filter] -= 1
+        self.size -= 1
         if not self._filters[filter]:
             del self._filters[filter]
         while levels and path[-1].is_empty:

@@ -6,13 +6,14 @@ for a value that the wire cannot carry, such as a string of more than 65,535 byt
 """
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
 from jgroups_py.blocks.mqtt.broker.reasons import RETURN_CODE_OF_CONNACK
 from jgroups_py.blocks.mqtt.codec.packets import (
     NO_PROPERTIES,
+    Ack,
     AuthPacket,
     ConnAckPacket,
     ConnectPacket,
@@ -52,12 +53,8 @@ def _framed(first: int, body: bytes) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _short_topic(topic: str) -> bytes:
+    """A topic of SHORT_TOPIC characters at most behind its length; remembered, 2 MB at most."""
     return text_bytes(topic)
-
-
-def _topic_bytes(topic: str) -> bytes:
-    """A topic behind its length; short ones are remembered, 2 MB at most."""
-    return _short_topic(topic) if len(topic) <= SHORT_TOPIC else text_bytes(topic)
 
 
 def _properties(properties: Properties, version: ProtocolVersion) -> bytes:
@@ -104,6 +101,16 @@ def _ack(first: int) -> Callable[[Any, ProtocolVersion], bytes]:
             return short + packet_id
         return _framed(first, packet_id + _reasoned(packet.reason, packet.properties))
     return write
+
+
+ACK_HEADS: dict[type[Ack], bytes] = {
+    PubAckPacket: b"\x40\2", PubRecPacket: b"\x50\2", PubRelPacket: b"\x62\2", PubCompPacket: b"\x70\2"}
+
+
+def encode_acks(kind: type[Ack], packet_ids: Iterable[int]) -> bytes:
+    """Acknowledgements of success in a row; the same bytes in both versions."""
+    head = ACK_HEADS[kind]
+    return b"".join([head + packet_id.to_bytes(2, "big") for packet_id in packet_ids])
 
 
 def _reasoned(reason: ReasonCode, properties: Properties) -> bytes:
@@ -190,7 +197,7 @@ class PublishFrames:
     def __init__(
         self, topic: str, payload: bytes, version: ProtocolVersion, properties: Properties = NO_PROPERTIES,
     ) -> None:
-        self._topic = _topic_bytes(topic)
+        self._topic = _short_topic(topic) if len(topic) <= SHORT_TOPIC else text_bytes(topic)
         self._tail = payload if version is not VERSION_5 else (
             b"\0" + payload if properties is NO_PROPERTIES else property_bytes(properties) + payload)
         self._parts: dict[int, bytes] = {}               # first byte -> fixed header and topic; of QoS 0 the packet
@@ -200,7 +207,12 @@ class PublishFrames:
         first = 0x30 | dup << 3 | qos << 1 | retain
         part = self._parts.get(first)
         if part is None:
-            part = self._parts[first] = self._part(first, qos)
+            topic, tail = self._topic, self._tail
+            body = len(topic) + len(tail) + (2 if qos else 0)
+            part = BYTES[first] + (BYTES[body] if body < 0x80 else varint_bytes(body)) + topic
+            if not qos:
+                part += tail
+            self._parts[first] = part
         if not qos:
             return part
         return part + packet_id.to_bytes(2, "big") + self._tail
@@ -209,8 +221,3 @@ class PublishFrames:
         """Bytes of a packet, as the property Maximum Packet Size counts them."""
         body = len(self._topic) + len(self._tail) + (2 if qos else 0)
         return 1 + len(varint_bytes(body)) + body
-
-    def _part(self, first: int, qos: int) -> bytes:
-        body = len(self._topic) + len(self._tail) + (2 if qos else 0)
-        length = BYTES[body] if body < 0x80 else varint_bytes(body)
-        return BYTES[first] + length + (self._topic if qos else self._topic + self._tail)

@@ -23,7 +23,7 @@ from typing import ClassVar
 
 from jgroups_py.blocks.mqtt.broker.publication import SECOND
 from jgroups_py.blocks.mqtt.federation.core import FederationCore
-from jgroups_py.blocks.mqtt.federation.group_link import GroupLink
+from jgroups_py.blocks.mqtt.federation.group_link import GroupLink, lost_counter
 from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.channel.block import Block, Connection
 from jgroups_py.model.address import Address, ProxyUUID
@@ -102,8 +102,8 @@ class ChannelLink(Block):
                 self._loop.call_soon_threadsafe(self._global_view_changed, output.view)
             elif isinstance(output, SiteStatusChanged):
                 self._loop.call_soon_threadsafe(self._status_changed, output.site, output.status)
-            elif isinstance(output, MessagesLost) and output.site:
-                self._loop.call_soon_threadsafe(self._lost, output)
+            elif isinstance(output, MessagesLost) and (counter := lost_counter(output, self._site)) is not None:
+                self._loop.call_soon_threadsafe(self._lost, output, counter)
             elif isinstance(output, Closed):
                 self._loop.call_soon_threadsafe(self._ended)
         return outputs
@@ -146,9 +146,8 @@ class ChannelLink(Block):
         if self._site and not self._is_closed:
             self.link.sites_changed(self._site, self._statuses, self._global_view, monotonic_ns())
 
-    def _lost(self, lost: MessagesLost) -> None:
+    def _lost(self, lost: MessagesLost, counter: str) -> None:
         """What RELAY has declared lost: numbers of this site's members for another site, or of another site's here."""
-        counter = "lost_from_sites" if lost.dest_site is None else "lost_at_sites"
         self.core.counters.add(counter, lost.stop - lost.first)
         log.warning("messages %d to %d of %s are lost for %s", lost.first, lost.stop - 1, lost.origin,
                     lost.dest_site or "this broker")

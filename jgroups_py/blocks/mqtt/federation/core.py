@@ -51,6 +51,7 @@ from jgroups_py.blocks.mqtt.federation.wire import (
     InterestChange,
     InterestDigest,
     InterestTree,
+    KnownTopics,
     PeerAck,
     PeerEvents,
     PeerFrame,
@@ -62,7 +63,9 @@ from jgroups_py.blocks.mqtt.federation.wire import (
     WantTree,
     decode_frame,
     encode_frame,
+    message_event_bytes,
     read_message,
+    read_plain_message,
     split_events,
 )
 from jgroups_py.model.errors import WireError
@@ -71,6 +74,7 @@ SESSION_BITS = 61
 LOOKS_PER_RETRY = 4
 MAX_TURNS = 10_000
 MAX_ORIGINS = 10_000
+MESSAGE = EventKind.MESSAGE
 
 
 @attrs.frozen(eq=False)
@@ -87,6 +91,20 @@ class SendToMember:
 
     handle: Any
     data: bytes
+
+
+PlainMatches = tuple[tuple[str, tuple[GroupCount, ...]], ...]
+"""The peers that want a topic, with the counts of their filters, as the cache of matches has them."""
+
+
+@attrs.define(eq=False)
+class _Run:
+    """Messages of one client in a row, for the same peers."""
+
+    forwarding: Forwarding
+    has_token: bool
+    publisher: str
+    wanting: PlainMatches
 
 
 class FederationCore:
@@ -126,6 +144,10 @@ class FederationCore:
         self._positions: dict[str, tuple[int, int]] = {}  # peers that are forgotten -> where their streams stood
         self._unknown: dict[str, FederationPeer] = {}    # peers that came, and whose tree has not come yet
         self._tokens: dict[int, int] = {}                # token -> for how much it waits
+        self._run: _Run | None = None                    # of the last message, while another one may join it
+        self.shares_tokens = True                        # messages may have the same token, see ports.Forwarding
+        self._topics = KnownTopics()
+        self._queue_bytes = options.queue_bytes
         self._last_token = 0
         self._released: list[int] = []
         self._outputs: list[SendToPeer] = []
@@ -162,11 +184,13 @@ class FederationCore:
         self, publication: Publication, groups: Sequence[GroupChoice], now_ns: int, served: Collection[Target] = (),
     ) -> Forwarding:
         """See ports.Federation. served: shared subscriptions that another federation of this broker serves."""
-        self._stir()
-        self.number_as_own(publication)
-        matches = self.interest_of_peers.match(publication.topic)
-        if not (matches.plain or matches.shared or len(self._remembered) or self._unknown or self.sites.others):
-            return NOWHERE
+        if not self._is_stirred:
+            self._stir()
+        self._number += 1
+        publication.origin, publication.number = self.incarnation, self._number
+        matches = self.interest_of_peers.tree.match(publication.topic)
+        if not (matches.shared or self._remembered.size or self._unknown or self.sites.others):
+            return self._publish_plain(publication, matches.plain, now_ns) if matches.plain else NOWHERE
         plain = {name: None for name, _ in matches.plain if name not in self._unknown}
         nodes: dict[str, list[Target]] = {name: [] for name in plain}
         elsewhere: dict[Target, None] = {}
@@ -201,6 +225,39 @@ class FederationCore:
                 del self._tokens[token]
                 token = 0
         return Forwarding(token, frozenset(elsewhere), len(nodes) + sites)
+
+    def _publish_plain(self, publication: Publication, wanting: PlainMatches, now_ns: int) -> Forwarding:
+        """The common case: to the subscribers at some peers, and nothing has to be decided."""
+        qos, token, send, peers = publication.qos, 0, self._send_message, self.peers
+        run = self._run_of(publication.publisher, wanting, qos > 0)
+        if qos:
+            token = run.forwarding.token
+            self._tokens[token] += 1                     # held until all peers have been asked
+        item = ForwardedMessage(publication)
+        data = message_event_bytes(item, now_ns)
+        for name, _ in wanting:
+            send(peers[name], PeerEvent(data, item), token)
+        if token:
+            left = self._tokens[token] = self._tokens[token] - 1
+            if not left:                                 # nobody can be waited for
+                del self._tokens[token]
+                return Forwarding(peers=len(wanting))
+        return run.forwarding
+
+    def _run_of(self, publisher: str, wanting: PlainMatches, has_token: bool) -> _Run:
+        """What a client publishes in a row for the same peers is sent to them in a row, and is acknowledged so: one
+        token does for all of it, until the frames are sent."""
+        run = self._run
+        if run is not None and run.has_token is has_token and (run.wanting is wanting or run.wanting == wanting) and (
+                not has_token or (self.shares_tokens and run.publisher == publisher
+                                  and run.forwarding.token in self._tokens)):
+            return run
+        token = 0
+        if has_token:
+            token = self._new_token()
+            self._tokens[token] = 0                      # nothing has been published with it yet
+        run = self._run = _Run(Forwarding(token, peers=len(wanting)), has_token, publisher, wanting)
+        return run
 
     def retained(self, publication: Publication, now_ns: int) -> None:
         """See ports.Federation."""
@@ -409,6 +466,7 @@ class FederationCore:
             self.sites.touched(self.interest_of_peers.changed)
             self.interest_of_peers.changed.clear()
         self.sites.prepare()
+        self._run = None
         deltas = self.own.changes()
         if deltas and any(peer.is_up for peer in self.peers.values()):
             self.counters.add("interest_sent", len(deltas))
@@ -723,9 +781,9 @@ class FederationCore:
     # --- messages to peers --------------------------------------------------------------------------------------------
 
     def _send_message(self, peer: FederationPeer, event: PeerEvent, token: int) -> None:
-        assert event.item is not None, "a message"
-        stream, qos = peer.stream, event.item.publication.qos
-        if not peer.is_up and not qos:
+        stream, item = peer.stream, event.item
+        assert item is not None, "a message"
+        if not peer.is_up and not item.publication.qos:
             self.counters.add("dropped_away_qos_0")
             return
         stream.accept(event)
@@ -736,7 +794,7 @@ class FederationCore:
         if token and peer.is_up:
             event.token = token
             self._tokens[token] += 1
-        if peer.size > self.options.queue_bytes:
+        if stream.queued_bytes + stream.under_way_bytes + peer.parked_bytes > self._queue_bytes:
             self._full(peer, token)
 
     def _full(self, peer: FederationPeer, token: int) -> None:
@@ -790,9 +848,9 @@ class FederationCore:
             peer.progress_ns = now_ns
         self._room(peer)
 
-    def _settle(self, token: int) -> None:
-        """One of those that a token waits for is done."""
-        left = self._tokens[token] - 1
+    def _settle(self, token: int, number: int = 1) -> None:
+        """Some of those that a token waits for are done."""
+        left = self._tokens[token] - number
         if left:
             self._tokens[token] = left
         else:
@@ -813,21 +871,34 @@ class FederationCore:
                 self._say(peer.name, PeerWelcome(self.incarnation, frame.session, True, 0))
             return
         known = min(peer.in_next - frame.first, len(events))
-        self.counters.add("repeated_events", known)
         peer.owes_ack = True
-        for kind, body in events[known:]:
+        if known:
+            self.counters.add("repeated_events", known)
+            events = events[known:]
+        self.counters.add("events_received", len(events))
+        messages, topics, on_plain, on_message = 0, self._topics, self._on_plain_message, self._on_message
+        for kind, body in events:
             peer.in_next += 1
-            self.counters.add("events_received")
             try:
-                self._carry_out(peer, kind, body, now_ns)
+                if kind == MESSAGE:
+                    publication = read_plain_message(body, topics)
+                    if publication is not None:
+                        on_plain(publication, now_ns)
+                    else:
+                        on_message(read_message(body, now_ns, topics), now_ns)
+                    messages += 1
+                elif not self.handovers.event_came(peer.name, kind, body, now_ns):
+                    self.counters.add("unknown_events")
             except WireError:
                 self.counters.add("malformed")
+        self.counters.add("messages_received", messages)
 
-    def _carry_out(self, peer: FederationPeer, kind: int, body: bytes, now_ns: int) -> None:
-        if kind == EventKind.MESSAGE:
-            self._on_message(read_message(body, now_ns), now_ns)
-        elif not self.handovers.event_came(peer.name, kind, body, now_ns):
-            self.counters.add("unknown_events")
+    def _on_plain_message(self, publication: Publication, now_ns: int) -> None:
+        """For plain subscribers here."""
+        if publication.number > self.seen.get(publication.origin, 0):
+            self._note(publication)
+        if not self.broker.deliver(publication, (), now_ns):
+            self.counters.add("dropped_unwanted")
 
     def _on_fence(self, peer: FederationPeer, frame: Fence, now_ns: int) -> None:
         self.handovers.fence_came(peer.name, frame)
@@ -836,7 +907,6 @@ class FederationCore:
         self.sites.served(frame)
 
     def _on_message(self, item: ForwardedMessage, now_ns: int) -> None:
-        self.counters.add("messages_received")
         publication = item.publication
         self._note(publication)
         served = []

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from jgroups_py.blocks.mqtt.federation.core import FederationCore
 from jgroups_py.model.address import Address, ProxyUUID
+from jgroups_py.model.outputs import MessagesLost
 from jgroups_py.model.view import GlobalView, View
 
 
@@ -26,6 +27,21 @@ class Carrier(Protocol):
         """To all members of all other sites, in order. Once the own site holds them, `FederationCore.sites_have`
         gets the tokens."""
         ...
+
+
+def lost_counter(loss: MessagesLost, own_site: str) -> str | None:
+    """What a loss that is reported counts as; None: no message between sites is lost. Members of the own site keep what
+    is multicast for others, and have their own messages by the streams. So what one part of a split site missed of
+    another part is no loss.
+
+    >>> origin = Address(bytes(16), "node1")
+    >>> [lost_counter(MessagesLost(site, origin, 1, 2, dest), "NYC")
+    ...  for site, dest in (("SFO", None), ("NYC", "SFO"), ("NYC", None), ("", None))]
+    ['lost_from_sites', 'lost_at_sites', None, None]
+    """
+    if loss.dest_site is not None:
+        return "lost_at_sites"
+    return "lost_from_sites" if loss.site not in ("", own_site) else None
 
 
 class GroupLink:

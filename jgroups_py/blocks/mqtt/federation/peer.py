@@ -15,7 +15,7 @@ class FederationPeer:
     last; in_session, in_next: where its stream stands here.
     """
 
-    def __init__(self, name: str, session: int, settle: Callable[[int], None]) -> None:
+    def __init__(self, name: str, session: int, settle: Callable[[int, int], None]) -> None:
         self.name = name
         self.handle: Any = None
         self.is_up = False

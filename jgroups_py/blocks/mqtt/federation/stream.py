@@ -17,12 +17,11 @@ import attrs
 
 from jgroups_py.blocks.mqtt.broker.publication import NEVER
 from jgroups_py.blocks.mqtt.federation.wire import (
-    EventKind,
     ForwardedMessage,
     PeerEvents,
     encode_frame,
     event_bytes,
-    message_body,
+    message_event_bytes,
 )
 
 OVERHEAD_BYTES = 100
@@ -51,7 +50,7 @@ class PeerEvent:
         """As it is sent: a message that expires with the time that it has left."""
         if self.item is None or self.item.publication.expires_ns == NEVER:
             return self.data
-        return event_bytes(EventKind.MESSAGE, message_body(self.item, now_ns))
+        return message_event_bytes(self.item, now_ns)
 
 
 def control_event(kind: int, body: bytes) -> PeerEvent:
@@ -61,7 +60,7 @@ def control_event(kind: int, body: bytes) -> PeerEvent:
 
 def message_event(item: ForwardedMessage, now_ns: int) -> PeerEvent:
     """An event of a message."""
-    return PeerEvent(event_bytes(EventKind.MESSAGE, message_body(item, now_ns)), item)
+    return PeerEvent(message_event_bytes(item, now_ns), item)
 
 
 @attrs.frozen(eq=False)
@@ -75,9 +74,9 @@ class SentEvents:
 
 
 class OutgoingStream:
-    """See the module. settle: called with each token of events that are gone."""
+    """See the module. settle: called with the tokens of events that are gone, and of how many events in a row."""
 
-    def __init__(self, session: int, settle: Callable[[int], None]) -> None:
+    def __init__(self, session: int, settle: Callable[[int, int], None]) -> None:
         self.session = session
         self.next = 1                                    # the id of the next event under way
         self.queued: deque[PeerEvent] = deque()
@@ -109,17 +108,27 @@ class OutgoingStream:
         """A new event."""
         self.accepted += 1
         self.queued.append(event)
-        self.queued_bytes += event.size
+        self.queued_bytes += len(event.data) + OVERHEAD_BYTES
 
     def acknowledge(self, next: int) -> int:
         """The peer has all below `next`; how many events that were."""
-        number = min(next - self.first, len(self.under_way))
+        number = max(0, min(next - self.first, len(self.under_way)))
+        take, size, token, in_row = self.under_way.popleft, 0, 0, 0
         for _ in range(number):
-            event = self.under_way.popleft()
-            self.under_way_bytes -= event.size
-            self.total_acknowledged += 1
-            self._release(event)
-        return max(0, number)
+            event = take()
+            size += len(event.data) + OVERHEAD_BYTES
+            if event.token == token:
+                in_row += 1
+            else:
+                if token:
+                    self._settle(token, in_row)
+                token, in_row = event.token, 1
+            event.token = 0
+        if token:
+            self._settle(token, in_row)
+        self.under_way_bytes -= size
+        self.total_acknowledged += number
+        return number
 
     def drop_oldest(self, most_bytes: int) -> int:
         """Make room, oldest messages first, those that were not sent before others; how many were dropped."""
@@ -185,22 +194,30 @@ class OutgoingStream:
                 yield SentEvents(self._frame(number, batch, now_ns), 0, 0, len(batch))
                 number += len(batch)
         while self.queued and self.under_way_bytes < window_bytes:
-            batch = []
-            size, first = 0, self.next
-            while self.queued and size < batch_bytes:
-                event = self.queued.popleft()
-                self.queued_bytes -= event.size
-                if event.is_expired(now_ns):
-                    self._drop(event, "expired")
-                    continue
+            batch, parts = [], []
+            size = taken = messages = 0
+            queued, first = self.queued, self.next
+            while queued and size < batch_bytes:
+                event = queued.popleft()
+                data, item, cost = event.data, event.item, len(event.data) + OVERHEAD_BYTES
+                taken += cost
+                if item is not None:
+                    if item.publication.expires_ns != NEVER:
+                        if event.is_expired(now_ns):
+                            self._drop(event, "expired")
+                            continue
+                        data = event.bytes_now(now_ns)
+                    messages += 1
                 batch.append(event)
-                size += event.size
+                parts.append(data)
+                size += cost
+            self.queued_bytes -= taken
             self.under_way += batch
             self.under_way_bytes += size
             self.next += len(batch)
             if batch:
-                messages = sum(each.item is not None for each in batch)
-                yield SentEvents(self._frame(first, batch, now_ns), len(batch), messages, 0)
+                frame = encode_frame(PeerEvents(self.session, first, b"".join(parts)))
+                yield SentEvents(frame, len(batch), messages, 0)
 
     def _frame(self, first: int, batch: list[PeerEvent], now_ns: int) -> bytes:
         return encode_frame(PeerEvents(self.session, first, b"".join([event.bytes_now(now_ns) for event in batch])))
@@ -212,7 +229,7 @@ class OutgoingStream:
     def _release(self, event: PeerEvent) -> None:
         if event.token:
             token, event.token = event.token, 0
-            self._settle(token)
+            self._settle(token, 1)
 
 
 def _batches(events: list[PeerEvent], most_bytes: int) -> Iterator[list[PeerEvent]]:

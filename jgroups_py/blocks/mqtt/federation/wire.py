@@ -29,6 +29,11 @@ NS_PER_MS = 1_000_000
 _NO_ADDRESSES = Interner(0)
 _EVENT = struct.Struct(">BI")
 _MESSAGE = struct.Struct(">BQQHHI")
+_MESSAGE_EVENT = struct.Struct(">BIBQQHHI")
+_HEAD_BYTES, _UNPACK_MESSAGE = _MESSAGE.size, _MESSAGE.unpack_from
+MAX_TOPICS = 4096
+MAX_TOPIC_BYTES = 256
+"""Topics of messages that are remembered, and the bytes of the longest."""
 _U64 = struct.Struct(">Q")
 MAX_NUMBER = 1 << 62
 
@@ -292,10 +297,11 @@ def split_events(data: bytes) -> list[tuple[int, bytes]]:
 
 
 QOS, RETAIN, HAS_TARGETS, HAS_EXPIRY, HAS_PROPERTIES, SHARED_ONLY, IS_MOVED = 3, 4, 8, 16, 32, 64, 128
+_PLAIN = QOS | RETAIN                                    # the lowest bits
 _TARGETS = sequence(record(TEXT, TEXT))
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False, weakref_slot=False)
 class ForwardedMessage:
     """A publication at a peer. targets: of shared subscriptions, those that are served there; shared_only: plain
     subscribers there have had it; is_moved: it was at another node first, which had no member any more."""
@@ -329,8 +335,60 @@ def message_body(item: ForwardedMessage, now_ns: int) -> bytes:
                      topic, publisher, publication.payload, tail))
 
 
-def read_message(body: bytes, now_ns: int) -> ForwardedMessage:
-    """Raises WireError."""
+def message_event_bytes(item: ForwardedMessage, now_ns: int) -> bytes:
+    """A message as an event, with kind and length."""
+    publication = item.publication
+    if (item.targets or item.shared_only or item.is_moved or publication.expires_ns != NEVER
+            or publication.properties is not NO_PROPERTIES):
+        return event_bytes(EventKind.MESSAGE, message_body(item, now_ns))
+    # The common case, written in one go.
+    topic, publisher, payload = publication.topic.encode(), publication.publisher.encode(), publication.payload
+    topic_size, publisher_size, payload_size = len(topic), len(publisher), len(payload)
+    return _MESSAGE_EVENT.pack(
+        EventKind.MESSAGE, _HEAD_BYTES + topic_size + publisher_size + payload_size,
+        publication.qos | RETAIN if publication.wants_retain else publication.qos, publication.origin,
+        publication.number, topic_size, publisher_size, payload_size) + topic + publisher + payload
+
+
+class KnownTopics(dict[bytes, str]):
+    """Topics that came before, by their bytes: they need no check again."""
+
+    def __missing__(self, raw: bytes) -> str:
+        try:
+            topic = raw.decode()
+        except UnicodeDecodeError:
+            raise WireError("text is not UTF-8") from None
+        if topic_name_fault(topic):
+            raise WireError("a topic that no client may publish to")
+        if len(raw) <= MAX_TOPIC_BYTES:
+            if len(self) >= MAX_TOPICS:
+                self.clear()
+            self[raw] = topic
+        return topic
+
+
+def read_plain_message(body: bytes, topics: KnownTopics) -> Publication | None:
+    """The publication of a message without properties, expiry, targets and the like, which most messages are; None: it
+    has some of these, or makes no sense."""
+    if len(body) < _HEAD_BYTES:
+        return None
+    flags, origin, number, topic_size, publisher_size, payload_size = _UNPACK_MESSAGE(body)
+    at = _HEAD_BYTES + topic_size
+    payload_at = at + publisher_size
+    if flags > _PLAIN or flags & QOS == QOS or payload_at + payload_size != len(body) or (
+            number >= MAX_NUMBER or origin >= MAX_NUMBER):
+        return None
+    topic = topics.get(body[_HEAD_BYTES:at])
+    try:
+        publisher = body[at:payload_at].decode()
+    except UnicodeDecodeError:
+        return None
+    return Publication(topics[body[_HEAD_BYTES:at]] if topic is None else topic, body[payload_at:], flags & QOS,
+                       flags > QOS, NO_PROPERTIES, publisher, NEVER, origin, number)
+
+
+def read_message(body: bytes, now_ns: int, topics: KnownTopics | None = None) -> ForwardedMessage:
+    """Raises WireError. topics: those that were read before."""
     if len(body) < _MESSAGE.size:
         raise WireError("truncated")
     flags, origin, number, topic_size, publisher_size, payload_size = _MESSAGE.unpack_from(body)
@@ -339,13 +397,11 @@ def read_message(body: bytes, now_ns: int) -> ForwardedMessage:
     end = payload_at + payload_size
     if end > len(body) or flags & QOS == QOS or number >= MAX_NUMBER or origin >= MAX_NUMBER:
         raise WireError("a message that is too short, or of QoS 3")
+    topic = (KnownTopics() if topics is None else topics)[body[at:at + topic_size]]
     try:
-        topic = body[at:at + topic_size].decode()
         publisher = body[at + topic_size:payload_at].decode()
     except UnicodeDecodeError:
         raise WireError("text is not UTF-8") from None
-    if topic_name_fault(topic):
-        raise WireError("a topic that no client may publish to")
     expires_ns, properties = NEVER, NO_PROPERTIES
     targets: tuple[Target, ...] = ()
     if flags & HAS_EXPIRY:

@@ -50,6 +50,7 @@ class GroupAndGmqtt:
         """The broker that this is the federation of."""
         self._broker = broker
         self.core.attach(broker)
+        self.core.shares_tokens = False                  # each is joined with one of the link
         self.core.release = lambda token, now_ns: self._release(self._of_core, token, now_ns)
         self.link.attach(_LinkedBroker(broker, self.core, self._of_link, self._release))
         self.link.kept = self._kept

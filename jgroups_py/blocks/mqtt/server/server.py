@@ -36,6 +36,7 @@ from jgroups_py.blocks.mqtt.broker.outputs import (
     MoreToSend,
     Output,
     PauseReading,
+    SendAcks,
     SendPacket,
     SendPublish,
 )
@@ -43,7 +44,7 @@ from jgroups_py.blocks.mqtt.broker.ports import Authorizer, Federation, SlowAuth
 from jgroups_py.blocks.mqtt.broker.publication import SECOND
 from jgroups_py.blocks.mqtt.broker.retained import RetainedStore
 from jgroups_py.blocks.mqtt.codec.decoder import DecodeLimits, Decoder
-from jgroups_py.blocks.mqtt.codec.encoder import encode
+from jgroups_py.blocks.mqtt.codec.encoder import encode, encode_acks
 from jgroups_py.blocks.mqtt.codec.packets import ConnectPacket, MqttError, Packet, ReasonCode
 from jgroups_py.blocks.mqtt.server.client_socket import ClientSocket, NotRead
 from jgroups_py.blocks.mqtt.server.listen import ListenAddress, SocketLimits, place
@@ -378,6 +379,8 @@ class MqttServer:
                 data = output.frames.frame(output.qos, output.packet_id, output.retain, output.dup)
             elif output.__class__ is SendPacket:
                 data = encode(output.packet, output.version)
+            elif output.__class__ is SendAcks:
+                data = encode_acks(output.kind, output.packet_ids)
             elif output.__class__ is CloseConnection:
                 del clients[output.connection]
                 log.debug("closing %s: %s (%s)", client.peer, output.detail, output.reason.name)

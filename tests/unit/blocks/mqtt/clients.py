@@ -12,11 +12,12 @@ from jgroups_py.blocks.mqtt.broker.outputs import (
     MoreToSend,
     PauseReading,
     ResumeReading,
+    SendAcks,
     SendPacket,
     SendPublish,
 )
 from jgroups_py.blocks.mqtt.codec.decoder import Decoder
-from jgroups_py.blocks.mqtt.codec.encoder import encode
+from jgroups_py.blocks.mqtt.codec.encoder import encode, encode_acks
 from jgroups_py.blocks.mqtt.codec.packets import (
     ConnAckPacket,
     ConnectPacket,
@@ -41,6 +42,15 @@ from jgroups_py.blocks.mqtt.codec.packets import (
 
 SECOND = 1_000_000_000
 V3, V5 = ProtocolVersion.MQTT_3_1_1, ProtocolVersion.MQTT_5
+
+
+def written(output: SendPacket | SendAcks | SendPublish) -> bytes:
+    """What the broker sends, as the server writes it."""
+    if isinstance(output, SendPacket):
+        return encode(output.packet, output.version)
+    if isinstance(output, SendAcks):
+        return encode_acks(output.kind, output.packet_ids)
+    return output.frames.frame(output.qos, output.packet_id, output.retain, output.dup)
 
 
 class Bench:
@@ -194,14 +204,9 @@ class Client:
             self.bench.broker.write_ready(self.number, self.bench.now_ns)
         else:
             assert self.closed is None, "nothing is sent after a connection was closed"
-            assert isinstance(output, SendPacket | SendPublish)
-            self.receive(self.decoded(output))
-
-    def decoded(self, output: SendPacket | SendPublish) -> Packet:
-        data = (encode(output.packet, output.version) if isinstance(output, SendPacket) else
-                output.frames.frame(output.qos, output.packet_id, output.retain, output.dup))
-        packet, = self.decoder.feed(data)
-        return packet
+            assert isinstance(output, SendPacket | SendAcks | SendPublish)
+            for packet in self.decoder.feed(written(output)):
+                self.receive(packet)
 
     def receive(self, packet: Packet) -> None:
         if not isinstance(packet, PublishPacket):

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import attrs
 
-from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, MoreToSend, SendPacket, SendPublish
+from jgroups_py.blocks.mqtt.broker.outputs import CloseConnection, MoreToSend, SendAcks, SendPacket, SendPublish
 from jgroups_py.blocks.mqtt.broker.ports import Access, AllowAll
 from jgroups_py.blocks.mqtt.codec.decoder import Decoder
 from jgroups_py.blocks.mqtt.codec.encoder import encode
@@ -39,7 +39,7 @@ from jgroups_py.blocks.mqtt.codec.packets import (
     UnsubscribePacket,
     Will,
 )
-from tests.unit.blocks.mqtt.clients import SECOND, Bench
+from tests.unit.blocks.mqtt.clients import SECOND, Bench, written
 
 FORBIDDEN = "test/nosubscribe"
 """A broker that is tried refuses subscriptions to this topic,"""
@@ -270,17 +270,15 @@ class MemoryLink:
         self._bench.broker.lost(self._number, self._bench.now_ns)
         self._bench.settle()
 
-    def take(self, output: SendPacket | SendPublish | CloseConnection | MoreToSend) -> None:
+    def take(self, output: SendPacket | SendAcks | SendPublish | CloseConnection | MoreToSend) -> None:
         """Carry out an output of the broker."""
         assert not self._is_closed, "nothing is sent after a connection was closed"
         if isinstance(output, CloseConnection):
             self._is_closed = True
         elif isinstance(output, MoreToSend):
             self._bench.broker.write_ready(self._number, self._bench.now_ns)
-        elif isinstance(output, SendPacket):
-            self._arrived += encode(output.packet, output.version)
         else:
-            self._arrived += output.frames.frame(output.qos, output.packet_id, output.retain, output.dup)
+            self._arrived += written(output)
 
 
 class ForbidsOneTopic(AllowAll):

@@ -27,7 +27,7 @@ from jgroups_py.blocks.mqtt.mosquitto.link import (
     ToMosquitto,
 )
 from jgroups_py.blocks.mqtt.mosquitto.options import MosquittoOptions
-from tests.unit.blocks.mqtt.clients import SECOND, Bench, Client
+from tests.unit.blocks.mqtt.clients import SECOND, Bench, Client, written
 from tests.unit.blocks.mqtt.federation_world import FederationWorld, Node
 
 V5 = ProtocolVersion.MQTT_5
@@ -128,9 +128,7 @@ class LinkSide:
         elif isinstance(output, MoreToSend):
             self.bench.broker.write_ready(self.number, self.bench.now_ns)
         elif not isinstance(output, PauseReading | ResumeReading):
-            data = (encode(output.packet, output.version) if hasattr(output, "packet") else
-                    output.frames.frame(output.qos, output.packet_id, output.retain, output.dup))
-            self.inbox += self.decoder.feed(data)
+            self.inbox += self.decoder.feed(written(output))
 
     def send(self, packet: Packet) -> None:
         if self.number:

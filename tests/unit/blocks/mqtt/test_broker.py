@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from jgroups_py.blocks.mqtt.broker.options import AckWhen, WhenFull
-from jgroups_py.blocks.mqtt.broker.outputs import MoreToSend, SendPublish
+from jgroups_py.blocks.mqtt.broker.outputs import MoreToSend, SendAcks, SendPacket, SendPublish
 from jgroups_py.blocks.mqtt.broker.ports import Forwarding, NoFederation
 from jgroups_py.blocks.mqtt.broker.publication import Publication
 from jgroups_py.blocks.mqtt.codec.decoder import Decoder
@@ -718,6 +718,73 @@ def test_acknowledgements_wait_for_peers_and_keep_their_order(qos):
     bench.broker.release(peers.tokens[2], bench.now_ns)
     bench.settle()
     assert not client.has(kind)
+
+
+class PeersOfRuns(Peers):
+    """Gives all messages the same token."""
+
+    def publish(self, publication, groups, now_ns):
+        return Forwarding(self.next_token if publication.qos else 0, self.elsewhere, 1)
+
+
+@pytest.mark.parametrize("ends_by", ["release", "timeout"])
+def test_acknowledgements_of_one_token_come_together_and_in_order(ends_by):
+    peers = PeersOfRuns()
+    peers.next_token = 7
+    bench = Bench(peers)
+    client, other = bench.client("a", session_expiry_interval=100), bench.client("b")
+    client.acks = False
+    packets = [PublishPacket("t", b"", qos, packet_id=at + 1) for at, qos in enumerate((1, 1, 2, 0, 1, 2))]
+    bench.broker.received(client.number, packets, bench.now_ns)
+    bench.broker.received(other.number, packets[:1], bench.now_ns)
+    bench.settle()
+    assert not client.has(PubAckPacket)
+    assert not client.has(PubRecPacket)
+    client.publish("t", qos=2, packet_id=3, dup=True)
+    if ends_by == "release":
+        bench.broker.release(7, bench.now_ns)
+        bench.settle()
+    else:
+        bench.wait(5)
+    assert bench.count("ack_timeouts") == (6 if ends_by == "timeout" else 0)
+    found = [each for each in client.packets if isinstance(each, PubAckPacket | PubRecPacket)]
+    assert sorted(each.packet_id for each in found if isinstance(each, PubAckPacket)) == [1, 2, 5]
+    assert [each.packet_id for each in found if isinstance(each, PubRecPacket)] == [3, 6], "once each"
+    assert other.answer(PubAckPacket).packet_id == 1
+    client.publish("t", qos=2, packet_id=3, dup=True)
+    assert found[-1] is not client.packets[-1], "the PUBREC is known to have been sent: it comes at once"
+
+
+def test_a_released_run_takes_no_message_more():
+    """[MQTT-4.6.0-2]: what is behind it waits for a token of its own, though the number is the same."""
+    peers = PeersOfRuns()
+    bench = Bench(peers)
+    client = bench.client("a")
+    peers.next_token = 1
+    client.publish("t", qos=1, packet_id=1)
+    peers.next_token = 2
+    client.publish("t", qos=1, packet_id=2)
+    bench.broker.release(2, bench.now_ns)
+    client.publish("t", qos=1, packet_id=3)
+    bench.broker.release(1, bench.now_ns)
+    bench.settle()
+    assert [each.packet_id for each in client.packets if isinstance(each, PubAckPacket)] == [1, 2]
+    bench.broker.release(2, bench.now_ns)
+    bench.settle()
+    assert client.packets[-1].packet_id == 3
+
+
+def test_acknowledgements_of_one_read_leave_together_and_those_with_a_reason_in_between():
+    bench = Bench()
+    client = bench.client("a")
+    bench.client("sub").subscribe("wanted")
+    topics = ("wanted", "wanted", "nobody", "wanted")
+    bench.broker.received(client.number, [PublishPacket(topic, b"", 1, packet_id=at + 1)
+                                          for at, topic in enumerate(topics)], bench.now_ns)
+    outputs = [each for each in bench.broker.drain() if isinstance(each, SendAcks | SendPacket)]
+    assert [each.packet_ids if isinstance(each, SendAcks) else each.packet.packet_id
+            for each in outputs] == [[1, 2], 3, [4]]
+    assert outputs[1].packet.reason is ReasonCode.NO_MATCHING_SUBSCRIBERS
 
 
 def test_with_ack_local_no_peer_is_awaited():

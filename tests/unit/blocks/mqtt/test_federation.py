@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from jgroups_py.blocks.mqtt.broker.options import WhenFull
-from jgroups_py.blocks.mqtt.codec.packets import PubAckPacket, Will
+from jgroups_py.blocks.mqtt.codec.packets import PubAckPacket, PublishPacket, Will
 from tests.unit.blocks.mqtt.clients import SECOND, V3, V5
 from tests.unit.blocks.mqtt.federation_world import FederationWorld
 
@@ -106,6 +106,37 @@ def test_a_publisher_waits_for_the_peers():
     assert publisher.answer(PubAckPacket)
     publisher.publish("elsewhere", qos=1)
     assert publisher.answer(PubAckPacket), "nobody else wants it"
+
+
+def test_what_a_client_publishes_in_a_row_waits_together_and_what_others_publish_does_not():
+    """One token for what goes to the same peers, until frames are sent; a slow peer delays nobody else's messages."""
+    world = FederationWorld("ABC")
+    world.client("B", "slow").subscribe("b")
+    world.client("C", "fast").subscribe("c")
+    world.run(0.1)
+    one, two = world.client("A", "one"), world.client("A", "two")
+    world.pause("B")
+    node = world.nodes["A"]
+    core, given = node.federation, []
+    publish = core.publish
+    core.publish = lambda *arguments: given.append(publish(*arguments)) or given[-1]
+    for client, topics in ((one, "bbb"), (two, "ccbc"), (one, "b")):
+        node.broker.received(client.number, [PublishPacket(topic, b"", 1, packet_id=at + 1 + 10 * len(given))
+                                             for at, topic in enumerate(topics)], node.now_ns)
+    tokens = [each.token for each in given]
+    assert tokens[0] == tokens[1] == tokens[2] != tokens[3] == tokens[4]
+    assert len({tokens[0], tokens[3], tokens[5], tokens[6], tokens[7]}) == 5
+    node.settle()
+    one.publish("b", qos=1)
+    assert given[-1].token not in tokens, "frames were sent meanwhile"
+    world.run(0.1)
+    assert not one.has(PubAckPacket)
+    assert [two.answer(PubAckPacket).packet_id for _ in range(2)] == [31, 32]
+    assert not two.has(PubAckPacket), "it waits behind the one for B"
+    world.resume("B")
+    world.run(1)
+    assert len([each for each in one.packets if isinstance(each, PubAckPacket)]) == 5
+    assert not core._tokens
 
 
 def test_a_publisher_waits_no_longer_than_the_timeout_for_a_paused_peer():

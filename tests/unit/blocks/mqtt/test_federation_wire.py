@@ -53,6 +53,63 @@ GOLDEN: tuple[tuple[w.PeerFrame, str], ...] = (
 )
 
 
+PLAIN = ((0, False, False, False), (1, True, False, False), (2, False, False, False), (2, True, True, False),
+         (1, False, False, True), (0, False, True, True))
+
+
+@pytest.mark.parametrize(("qos", "retain", "shared_only", "is_moved"), PLAIN)
+@pytest.mark.parametrize("topic", ["a/b", "\u00e9/" * 200])
+@pytest.mark.parametrize("payload", [b"", b"x" * 300])
+def test_the_short_way_to_write_and_read_a_message_is_the_long_one(qos, retain, shared_only, is_moved, topic, payload):
+    made = Publication(topic, payload, qos, retain, publisher="me")
+    made.origin, made.number = 7, 9
+    item = w.ForwardedMessage(made, (), shared_only, is_moved)
+    data = w.message_event_bytes(item, 5)
+    assert data == w.event_bytes(w.EventKind.MESSAGE, w.message_body(item, 5))
+    topics = w.KnownTopics()
+    for _ in range(2):                                   # the second time the topic is known
+        found = w.read_plain_message(data[5:], topics)
+        assert (found is None) is (shared_only or is_moved)
+        again = w.read_message(data[5:], 5, topics)
+        assert (again.shared_only, again.is_moved) == (shared_only, is_moved)
+        for each in (again.publication, found or again.publication):
+            assert attrs.asdict(each) == attrs.asdict(made)
+
+
+def test_the_short_way_to_read_takes_nothing_that_the_long_one_refuses():
+    """Whatever the bytes: a value, None or WireError, and where there is a value the long way has the same."""
+    rng, topics = Random(7), w.KnownTopics()
+    made = Publication("a/b", b"123", 1, False, publisher="m\u00e9")
+    body = w.message_event_bytes(w.ForwardedMessage(made), 5)[5:]
+    taken = 0
+    for _ in range(5_000):
+        data = bytearray(body)
+        for _ in range(rng.randrange(4)):
+            data[rng.randrange(len(data))] = rng.choice((0, 1, 3, 4, 7, 35, 43, 63, 255, rng.randrange(256)))
+        del data[rng.choice((len(data), rng.randrange(len(data)))):]
+        try:
+            found = w.read_plain_message(bytes(data), topics)
+        except WireError:
+            found = None
+        if found is not None:
+            taken += 1
+            assert attrs.asdict(w.read_message(bytes(data), 5).publication) == attrs.asdict(found)
+    assert taken > 500
+
+
+def test_topics_that_are_remembered_are_bounded():
+    topics = w.KnownTopics()
+    for number in range(2 * w.MAX_TOPICS):
+        assert topics[b"t/%d" % number] == f"t/{number}"
+    assert len(topics) <= w.MAX_TOPICS
+    before = len(topics)
+    assert topics[b"x" * 1_000] == "x" * 1_000
+    assert len(topics) == before
+    for wrong in (b"a/+", b"\xff"):
+        with pytest.raises(WireError):
+            topics[wrong]
+
+
 @pytest.mark.parametrize(("frame", "golden"), GOLDEN, ids=lambda value: type(value).__name__)
 def test_frames_are_written_as_they_always_were_and_read_back(frame, golden):
     assert w.encode_frame(frame).hex() == golden

@@ -9,7 +9,7 @@ import pytest
 from jgroups_py.blocks.mqtt.broker.broker import Broker
 from jgroups_py.blocks.mqtt.broker.options import BrokerOptions
 from jgroups_py.blocks.mqtt.broker.publication import SECOND
-from jgroups_py.blocks.mqtt.codec.packets import PubAckPacket
+from jgroups_py.blocks.mqtt.codec.packets import PubAckPacket, PublishPacket
 from jgroups_py.blocks.mqtt.federation.core import FederationCore
 from jgroups_py.blocks.mqtt.federation.options import FederationOptions
 from jgroups_py.blocks.mqtt.node.both import GroupAndGmqtt
@@ -125,6 +125,13 @@ def test_an_acknowledgement_waits_for_both():
     publisher.publish("a", b"y", 1)
     network.run(1)
     assert len([each for each in publisher.packets if isinstance(each, PubAckPacket)]) == 3
+    # In one read, as all messages of a run are acknowledged by both, each for itself.
+    ours[0].view(ours)
+    network.run(1)
+    ours[0].broker.received(publisher.number, [PublishPacket("a", b"z", 1, packet_id=at) for at in range(100, 120)],
+                            ours[0].now_ns)
+    network.run(1)
+    assert [each.packet_id for each in publisher.packets if isinstance(each, PubAckPacket)][3:] == [*range(100, 120)]
     assert not ours[0].both._of_core
     assert not ours[0].both._of_link
 
