@@ -14,11 +14,13 @@ from jgroups_py.sealing.primitives import KEY_BYTES
 
 
 class VirtualSecrets(Secrets):
-    """Of one incarnation. seed: names it, so that no two draw the same; keyrings: path -> the file, of the world."""
+    """Of one incarnation. seed: names it, so that no two draw the same; keyrings, files: path -> the file, the
+    same on all hosts."""
 
-    def __init__(self, seed: str, keyrings: dict[str, GroupKeyring]) -> None:
+    def __init__(self, seed: str, keyrings: dict[str, GroupKeyring], files: dict[str, bytes]) -> None:
         self._random = Random(f"{seed}/entropy")
         self._keyrings = keyrings
+        self._files = files
 
     def draw(self, nbytes: int) -> bytes:
         return self._random.randbytes(nbytes)
@@ -27,6 +29,12 @@ class VirtualSecrets(Secrets):
         found = self._keyrings.get(path)
         if found is None:
             raise ConfigError(f"keyring {path}: no such file in this world")
+        return found
+
+    def file(self, path: str, what: str, *, private: bool) -> bytes:
+        found = self._files.get(path)
+        if found is None:
+            raise ConfigError(f"{what} {path}: no such file in this world")
         return found
 
 

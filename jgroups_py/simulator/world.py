@@ -65,7 +65,7 @@ class World(Engine):
         load_bridge = (lambda props: bridge) if isinstance(bridge, StackSpec) else bridge
         if self.sealed:
             spec, load_bridge = self._sealed_stacks(spec, load_bridge)
-        secrets = VirtualSecrets(f"{self.seed}/{name}#{number}", self.keyrings)
+        secrets = VirtualSecrets(f"{self.seed}/{name}#{number}", self.keyrings, self.files)
         node = Node(spec, cluster, name, f"{self.seed}/{name}#{number}", self.now_ns, load_bridge=load_bridge,
                     secrets=secrets)
         relay = spec.config_of("RELAY")

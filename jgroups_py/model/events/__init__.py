@@ -39,7 +39,7 @@ from jgroups_py.model.events.relay import (
     SiteCommand,
     StopWaiting,
 )
-from jgroups_py.model.events.sealing import KeyringRead, SenderProven
+from jgroups_py.model.events.sealing import KeyringRead, SenderProven, TrustRead
 from jgroups_py.model.events.serf import ForceLeave, SendUserEvent
 from jgroups_py.model.events.state import GetState, StateBusy, StateChunk
 from jgroups_py.model.events.streams import StreamClosed, StreamData, StreamOpened, StreamTo
@@ -111,6 +111,7 @@ __all__ = [
     "Suspect",
     "OutputInOrder",
     "OutputEmitted",
+    "TrustRead",
     "Unsubscribe",
     "Unsuspect",
     "UserGossip",

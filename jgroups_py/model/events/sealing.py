@@ -17,6 +17,18 @@ class SenderProven(Event):
 
 
 @attrs.frozen
+class TrustRead(Event):
+    """Up, from the environment: an answer to the output ReadTrust.
+
+    files: those that have changed since they were read last: path, contents (None if it cannot be used), and then why.
+    wall_ns: the time of the wall clock, in ns since 1970.
+    """
+
+    files: tuple[tuple[str, bytes | None, str], ...] = attrs.field(repr=False)
+    wall_ns: int
+
+
+@attrs.frozen
 class KeyringRead(Event):
     """Up, from the environment: the keyring in the file `path` has changed.
 
