@@ -37,14 +37,6 @@ class Secrets(ABC):
         """
         raise ConfigError(f"{what} {path}: this node was given no way to read it")
 
-    def load(self, name: str) -> Any:
-        """The object of this name, "package.module:object".
-
-        Raises:
-            ConfigError: there is none.
-        """
-        raise ConfigError(f"{name!r}: this node was given no way to load it")
-
 
 class NoSecrets(Secrets):
     """Of a node that was given no source of secrets: a stack that needs one cannot be built."""

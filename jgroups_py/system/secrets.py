@@ -3,9 +3,7 @@ from __future__ import annotations
 
 import os
 import stat
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.secrets import Secrets
@@ -34,9 +32,6 @@ class SystemSecrets(Secrets):
 
     def file(self, path: str, what: str, *, private: bool) -> bytes:
         return read_checked(Path(path), what, MAX_TRUST_BYTES, private=private)[0]
-
-    def load(self, name: str) -> Any:
-        return load_named(name)
 
 
 SECRETS = SystemSecrets()
@@ -126,18 +121,3 @@ def write_keyring(path: Path, keyring: GroupKeyring, *, new: bool = False) -> No
                           "longer be opened") from None
     except OSError as error:
         raise ConfigError(f"keyring {path} cannot be written: {error.strerror}") from None
-
-
-def load_named(name: str) -> Any:
-    """The object of this name, "package.module:object".
-
-    Raises:
-        ConfigError: there is none.
-    """
-    module, colon, attribute = name.partition(":")
-    try:
-        if not colon:
-            raise AttributeError("no colon")
-        return getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ConfigError(f"{name!r} cannot be loaded ({error}); the form is package.module:object") from None

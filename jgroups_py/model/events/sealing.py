@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 
-from jgroups_py.model.address import PhysicalAddress
+from jgroups_py.model.address import Address, PhysicalAddress
 from jgroups_py.model.events.base import Event
 
 
@@ -26,6 +26,21 @@ class TrustRead(Event):
 
     files: tuple[tuple[str, bytes | None, str], ...] = attrs.field(repr=False)
     wall_ns: int
+
+
+@attrs.frozen
+class MeetMember(Event):
+    """Down, to ENCRYPT: challenge the process that is said to be `member` and to receive at `physical`."""
+
+    member: Address
+    physical: PhysicalAddress
+
+
+@attrs.frozen
+class IdentityRevoked(Event):
+    """Down, from AUTH: these processes are not believed any more; ENCRYPT forgets them."""
+
+    members: tuple[Address, ...]
 
 
 @attrs.frozen
