@@ -83,6 +83,7 @@ def check_layers(layers: Sequence[LayerSpec], problems: Problems) -> None:
     check_twice(layers, problems)
     check_order(layers, problems)
     check_encrypt(layers, problems)
+    check_auth(layers, problems)
     check_detectors(layers, problems)
     check_ports(layers, problems)
     check_multicast(layers, problems)
@@ -167,6 +168,14 @@ def check_encrypt(layers: Sequence[LayerSpec], problems: Problems) -> None:
             problems.add(layer.place, f"ENCRYPT must stand directly above {transport} (second in the file), found "
                                       f"{layers[at - 1].name} ({layers[at - 1].place}) below it: its messages would "
                                       "not be encrypted")
+
+
+def check_auth(layers: Sequence[LayerSpec], problems: Problems) -> None:
+    """AUTH speaks by ENCRYPT's exchange of challenges, so it stands at its side."""
+    for at, layer in enumerate(layers):
+        if layer.name == "AUTH" and layers[at - 1].name != "ENCRYPT":
+            problems.add(layer.place, f"AUTH must stand directly above ENCRYPT, which asks it whom to believe; found "
+                                      f"{layers[at - 1].name} ({layers[at - 1].place}) below it")
 
 
 def check_top(layers: Sequence[LayerSpec], problems: Problems) -> None:

@@ -93,6 +93,46 @@ class FrameSealer(ABC):
         """The text of a frame, in the form of `wire.encode_inner`; None: it was dropped, or is dealt with."""
 
 
+class Authenticator(ABC):
+    """AUTH, as ENCRYPT below it uses it. transcript: what an exchange was about, as a digest."""
+
+    @abstractmethod
+    def credential(self) -> bytes:
+        """What this member shows of itself."""
+
+    @abstractmethod
+    def prove(self, transcript: bytes) -> bytes:
+        """The proof that the credential is this member's, for one exchange."""
+
+    @abstractmethod
+    def refusal(self, source: bytes, credential: bytes, proof: bytes, transcript: bytes) -> str:
+        """Why a process is not believed; "": it is, and its identity is remembered under the address `source`."""
+
+
+class Identities(ABC):
+    """Who may be in a view, for GMS and RELAY."""
+
+    @abstractmethod
+    def objection(self, member: Address) -> str:
+        """Why `member` may not be in a view under its name; "": it may."""
+
+    @abstractmethod
+    def contradiction(self, member: Address) -> str:
+        """Why the name of `member` is known to be another one; "": it is right, or not known here."""
+
+    @abstractmethod
+    def disbelieve(self, member: Address, why: str) -> None:
+        """`member` has contradicted itself: believe nothing of it any more."""
+
+    @abstractmethod
+    def identity_of(self, member: Address) -> Any:
+        """Whose address this is (sealing.identities.Identity); None: it has not been proven."""
+
+    @abstractmethod
+    def meet(self, member: Address, physical: PhysicalAddress) -> None:
+        """Have the process there prove who it is."""
+
+
 class KeyReporter(ABC):
     """Which keys the group uses."""
 

@@ -28,6 +28,15 @@ class Secrets(ABC):
             ConfigError: there is none, others may read it, or it is malformed.
         """
 
+    def file(self, path: str, what: str, *, private: bool) -> bytes:
+        """The contents of a file on which the safety of the group depends. what: what it is, for errors; private: no
+        other user may read it.
+
+        Raises:
+            ConfigError: there is none, or others may write (if private: read) it.
+        """
+        raise ConfigError(f"{what} {path}: this node was given no way to read it")
+
 
 class NoSecrets(Secrets):
     """Of a node that was given no source of secrets: a stack that needs one cannot be built."""

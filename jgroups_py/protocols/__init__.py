@@ -40,6 +40,7 @@ KNOWN: dict[str, Known] = {known.name: known for known in (
     Known("UDP", "transport:Udp", 2),
     Known("TCP", "transport:Tcp", 2, ("TCP_NIO2",)),
     Known("ENCRYPT", "encrypt:Encrypt", 26),
+    Known("AUTH", "auth:Auth", 0),
     Known("NAMES", "name_service:Names", 25),
     Known("PING", "discovery.ping:Ping", 3),
     Known("TCPPING", "discovery.tcpping:TcpPing", 3),

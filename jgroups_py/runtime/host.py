@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.counters import Counters, counter, declare, figure, table
 from jgroups_py.model.errors import ChannelClosedError, ChannelError, ConfigError, NotConnectedError
-from jgroups_py.model.events import Event, FolderRead, KeyringRead, StateBusy
+from jgroups_py.model.events import Event, FolderRead, KeyringRead, StateBusy, TrustRead
 from jgroups_py.model.outputs import (
     LOCAL,
     Closed,
@@ -32,6 +33,7 @@ from jgroups_py.model.outputs import (
     Output,
     ReadFolder,
     ReadKeyring,
+    ReadTrust,
     Resolve,
     StoreEntry,
     Traced,
@@ -47,7 +49,8 @@ from jgroups_py.runtime.send_queue import BATCH_BYTES, FULL_BYTES, MESSAGE_COST,
 from jgroups_py.runtime.sockets.stack_sockets import LINKS_AND_STREAMS, LinkOrStream, Net
 from jgroups_py.runtime.sockets.udp import Frames
 from jgroups_py.runtime.trace_log import drops_are_logged, requested_trace, write
-from jgroups_py.system.secrets import SECRETS, Stamp, read_keyring, stamp_of
+from jgroups_py.sealing.identities import MAX_TRUST_BYTES
+from jgroups_py.system.secrets import SECRETS, Stamp, read_checked, read_keyring, stamp_of
 
 log = logging.getLogger("jgroups_py")
 
@@ -107,8 +110,10 @@ class Host:
             **dict.fromkeys(LINKS_AND_STREAMS, self._to_net), StoreEntry: self._store_entry,
             ReadFolder: self._read_folder, LogEntry: self._log_entry, Traced: self._traced, Closed: self._closed,
             GroupConnected: self._group_connected, Resolve: self._resolving.ask, ReadKeyring: self._read_keyring,
+            ReadTrust: self._read_trust,
         }
         self._keyrings: dict[tuple[int, str], Stamp | None] = {}     # (net, path) -> what was read last
+        self._trusted: dict[tuple[int, str], Stamp | None] = {}
         self._durable = Durable(lambda event: self.loop.call(lambda: self._notify(LOCAL, event)), self._handlers)
 
     # --- from any thread --------------------------------------------------------------------------------------------
@@ -383,6 +388,22 @@ class Host:
             self._notify(request.net, KeyringRead(request.path, None, str(error)))
         else:
             self._notify(request.net, KeyringRead(request.path, keyring))
+
+    def _read_trust(self, request: ReadTrust) -> None:
+        """Look at AUTH's files, and read those that have changed. wall_ns is the system's: certificates name it."""
+        changed: list[tuple[str, bytes | None, str]] = []
+        for name, what, private in request.files:
+            key, path = (request.net, name), Path(name)
+            stamp = stamp_of(path)
+            if key in self._trusted and stamp == self._trusted[key]:
+                continue
+            self._trusted[key] = stamp
+            try:
+                data, self._trusted[key] = read_checked(path, what, MAX_TRUST_BYTES, private=private)
+                changed.append((name, data, ""))
+            except ConfigError as error:
+                changed.append((name, None, str(error)))
+        self._notify(request.net, TrustRead(tuple(changed), time.time_ns()))
 
     def _group_connected(self, group: GroupConnected) -> None:
         self.sends.connected(group)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from jgroups_py.model.address import PhysicalAddress
-from jgroups_py.model.events import Event, FolderRead, KeyringRead, NameResolved, StateChunk
+from jgroups_py.model.events import Event, FolderRead, KeyringRead, NameResolved, StateChunk, TrustRead
 from jgroups_py.model.outputs import (
     AppendSegment,
     ArchiveDurability,
@@ -31,6 +31,7 @@ from jgroups_py.model.outputs import (
     ReadFolder,
     ReadKeyring,
     ReadSegment,
+    ReadTrust,
     Receipt,
     Record,
     RelayAccepted,
@@ -73,6 +74,7 @@ class HandlerPort(DevicePort, ProcessPort, Protocol):
     groups: dict[PhysicalAddress, list[Socket]]
     folders: dict[str, dict[str, bytes]]
     keyrings: dict[str, GroupKeyring]
+    files: dict[str, bytes]
     names: dict[str, str]
     names_ns: int
 
@@ -81,6 +83,9 @@ class HandlerPort(DevicePort, ProcessPort, Protocol):
 
     def inject_event(self, process: Process, event: Event) -> None:
         """Pass a node an event of its channel."""
+
+    def wall_ns(self, name: str) -> int:
+        """The wall clock of a member's host."""
 
 
 class OutputHandlers:
@@ -102,7 +107,7 @@ class OutputHandlers:
             OpenArchive: world.archives.open, Record: world.archives.record,
             ArchiveDurability: world.archives.durability,
             MessagesSkipped: self._skipped, CountedAsReceiver: self._counted, GroupConnected: self._connected,
-            Resolve: self._resolve, ReadKeyring: self._read_keyring,
+            Resolve: self._resolve, ReadKeyring: self._read_keyring, ReadTrust: self._read_trust,
             MemberChanged: self._member,
         }
 
@@ -191,6 +196,20 @@ class OutputHandlers:
 
     def _keyring_read(self, process: Process, asked: ReadKeyring, keyring: GroupKeyring | None) -> None:
         self.world.notify(process, KeyringRead(asked.path, keyring, "" if keyring else "no such file"), asked.net)
+
+    def _read_trust(self, process: Process, asked: ReadTrust) -> None:
+        changed = []
+        for path, what, _ in asked.files:
+            data = self.world.files.get(path)
+            if (asked.net, path) not in process.trust or process.trust[asked.net, path] != data:
+                process.trust[asked.net, path] = data
+                changed.append((path, data, "" if data is not None else f"{what} {path}: no such file"))
+        self.world.after(OPEN_NS, self._trust_read, process, asked, tuple(changed))
+
+    def _trust_read(
+        self, process: Process, asked: ReadTrust, files: tuple[tuple[str, bytes | None, str], ...],
+    ) -> None:
+        self.world.notify(process, TrustRead(files, self.world.wall_ns(process.name)), asked.net)
 
     def _resolve(self, process: Process, asked: Resolve) -> None:
         self.world.after(self.world.names_ns, self._name_resolved, process, asked)

@@ -9,16 +9,23 @@ from jgroups_py.config.spec import LayerSpec, StackSpec
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.secrets import Secrets
 from jgroups_py.protocols import KNOWN
+from jgroups_py.protocols.auth.config import AuthConfig
+from jgroups_py.sealing.identities import MEMBER, RELAY, OwnIdentity, new_identity
 from jgroups_py.sealing.keyring import GroupKeyring
 from jgroups_py.sealing.primitives import KEY_BYTES
+from jgroups_py.stack.protocol import Protocol
+
+TRUST, REVOKED = "known.json", "revoked.json"            # the files of AUTH, the same on all hosts
 
 
 class VirtualSecrets(Secrets):
-    """Of one incarnation. seed: names it, so that no two draw the same; keyrings: path -> the file, of the world."""
+    """Of one incarnation. seed: names it, so that no two draw the same; keyrings, files: path -> the file, the
+    same on all hosts."""
 
-    def __init__(self, seed: str, keyrings: dict[str, GroupKeyring]) -> None:
+    def __init__(self, seed: str, keyrings: dict[str, GroupKeyring], files: dict[str, bytes]) -> None:
         self._random = Random(f"{seed}/entropy")
         self._keyrings = keyrings
+        self._files = files
 
     def draw(self, nbytes: int) -> bytes:
         return self._random.randbytes(nbytes)
@@ -29,10 +36,29 @@ class VirtualSecrets(Secrets):
             raise ConfigError(f"keyring {path}: no such file in this world")
         return found
 
+    def file(self, path: str, what: str, *, private: bool) -> bytes:
+        found = self._files.get(path)
+        if found is None:
+            raise ConfigError(f"{what} {path}: no such file in this world")
+        return found
+
 
 def virtual_key(seed: str) -> bytes:
     """The bytes of a key."""
     return Random(f"{seed}/key").randbytes(KEY_BYTES)
+
+
+def virtual_identity(seed: str, name: str, site: str = "", roles: tuple[str, ...] = (MEMBER, RELAY)) -> OwnIdentity:
+    """The identity of a member; the same in all its incarnations."""
+    return new_identity(Random(f"{seed}/identity/{name}").randbytes(KEY_BYTES), name, site, roles)
+
+
+def with_auth(spec: StackSpec, identity: str, own: type[Protocol] | None = None) -> StackSpec:
+    """The stack, which has ENCRYPT, with AUTH above that, unless it has one. own: a class in place of AUTH's."""
+    if spec.config_of("AUTH") is not None:
+        return spec
+    config = AuthConfig(identity=identity, trust=TRUST, revoked=REVOKED)
+    return attrs.evolve(spec, layers=(*spec.layers[:2], LayerSpec("AUTH", config, own=own), *spec.layers[2:]))
 
 
 def with_encrypt(spec: StackSpec, keyring: str) -> StackSpec:

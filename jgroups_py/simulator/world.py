@@ -20,13 +20,14 @@ from jgroups_py.model.units import millis, seconds
 from jgroups_py.model.view import View
 from jgroups_py.node.node import BridgeLoader, Node
 from jgroups_py.protocols.relay import Relay
+from jgroups_py.sealing.identities import KnownMembers, OwnIdentity, RevokedKeys, parse_revoked_keys
 from jgroups_py.sealing.keyring import GroupKeyring, new_keyring
 from jgroups_py.simulator import history as h
 from jgroups_py.simulator.engine import Engine
 from jgroups_py.simulator.ledger_audit import LedgerAudit
 from jgroups_py.simulator.network import NETS, Path, Weather
 from jgroups_py.simulator.process import App, Process
-from jgroups_py.simulator.secrets import VirtualSecrets, virtual_key, with_encrypt
+from jgroups_py.simulator.secrets import REVOKED, TRUST, VirtualSecrets, virtual_key, with_auth, with_encrypt
 from jgroups_py.simulator.stalls import Stalls
 from jgroups_py.wire.topic_headers import topic_header
 
@@ -46,6 +47,8 @@ class World(Engine):
         self.all_processes: list[Process] = []
         self.order_count = 0                                 # orders of operators
         self.cut_count = 0
+        self.revoked_ns: dict[str, int] = {}                 # key -> when it was revoked
+        self.identities: dict[str, OwnIdentity] = {}         # name -> of members that AUTH lets in
         self.by_address: dict[Address, Process] = {}
         self.audits: dict[Address, LedgerAudit] = {}         # of incarnations with RELAY
         self.stalls = Stalls(self)
@@ -55,18 +58,20 @@ class World(Engine):
 
     def start(
         self, name: str, spec: StackSpec, cluster: str = "demo", *, bridge: StackSpec | BridgeLoader | None = None,
-        app: App | None = None, host: str | None = None,
+        app: App | None = None, host: str | None = None, shown: str = "",
     ) -> Process:
         """Start a member, or start it again. bridge: the stack for RELAY's bridge; host: its IP address, by default one
-        for each name."""
+        for each name; shown: its logical name, if that is another one."""
         old = self.processes.get(name)
         assert old is None or not old.running, f"{name} is already running"
         number = sum(1 for process in self.all_processes if process.name == name) + 1
         load_bridge = (lambda props: bridge) if isinstance(bridge, StackSpec) else bridge
         if self.sealed:
             spec, load_bridge = self._sealed_stacks(spec, load_bridge)
-        secrets = VirtualSecrets(f"{self.seed}/{name}#{number}", self.keyrings)
-        node = Node(spec, cluster, name, f"{self.seed}/{name}#{number}", self.now_ns, load_bridge=load_bridge,
+        if self.identities:
+            spec, load_bridge = self._with_auth(name, spec, load_bridge)
+        secrets = VirtualSecrets(f"{self.seed}/{name}#{number}", self.keyrings, self.files)
+        node = Node(spec, cluster, shown or name, f"{self.seed}/{name}#{number}", self.now_ns, load_bridge=load_bridge,
                     secrets=secrets)
         relay = spec.config_of("RELAY")
         site = relay.site if relay is not None else ""
@@ -94,6 +99,22 @@ class World(Engine):
         """Members started from now on have ENCRYPT: each site with a keyring of its own, the bridge with another."""
         self.sealed = True
 
+    def enroll(self, *identities: OwnIdentity) -> None:
+        """Members started from now on have AUTH as well; these identities are known, and their files are there."""
+        for own in identities:
+            self.identities[own.identity.name] = own
+            self.files[f"{own.identity.name}.pem"] = own.as_text().encode()
+        known = KnownMembers({own.identity.key: own.identity for own in self.identities.values()})
+        self.files[TRUST] = known.as_text().encode()
+        self.files.setdefault(REVOKED, RevokedKeys().as_text().encode())
+
+    def revoke(self, own: OwnIdentity) -> None:
+        """Revoke a key on all hosts at once; members read the file when they look at it next."""
+        revoked = parse_revoked_keys(self.files[REVOKED]).with_key(own.identity.key)
+        self.files[REVOKED] = revoked.as_text().encode()
+        self.revoked_ns[own.identity.key] = self.now_ns
+        self.remark(f"the key of {own.identity} is revoked")
+
     def keyring(self, path: str) -> GroupKeyring:
         """The keyring file at `path`; a sealed world makes it when it is first needed."""
         if path not in self.keyrings:
@@ -114,6 +135,14 @@ class World(Engine):
             return with_encrypt(spec, path), None
         self.keyring(BRIDGE_KEYRING)
         return with_encrypt(spec, path), lambda props: with_encrypt(load_bridge(props), BRIDGE_KEYRING)
+
+    def _with_auth(
+        self, name: str, spec: StackSpec, load_bridge: BridgeLoader | None,
+    ) -> tuple[StackSpec, BridgeLoader | None]:
+        path = f"{name}.pem"
+        if load_bridge is None:
+            return with_auth(spec, path), None
+        return with_auth(spec, path), lambda props: with_auth(load_bridge(props), path)
 
     def ip(self, name: str) -> str:
         """The IP address of the host of `name`, also before it is started (for initial_hosts)."""

@@ -1,4 +1,4 @@
-"""What the operating system has of secrets: random bytes, and keyring files that no other user may read."""
+"""What the operating system has of secrets: random bytes, and files of keys and identities that are checked first."""
 from __future__ import annotations
 
 import os
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.secrets import Secrets
+from jgroups_py.sealing.identities import MAX_TRUST_BYTES
 from jgroups_py.sealing.keyring import MAX_FILE_BYTES, GroupKeyring, parse_keyring
 from jgroups_py.system.filesystem import FILE_MODE, OTHERS, sync_path
 
@@ -29,6 +30,9 @@ class SystemSecrets(Secrets):
     def keyring(self, path: str) -> GroupKeyring:
         return read_keyring(Path(path))[0]
 
+    def file(self, path: str, what: str, *, private: bool) -> bytes:
+        return read_checked(Path(path), what, MAX_TRUST_BYTES, private=private)[0]
+
 
 SECRETS = SystemSecrets()
 """The one of this process: what is registered for forks stays until the process ends."""
@@ -49,28 +53,44 @@ def read_keyring(path: Path) -> tuple[GroupKeyring, Stamp]:
     Raises:
         ConfigError: there is no such file, other users may read or write it, it is too large or malformed.
     """
+    data, stamp = read_checked(path, "keyring", MAX_FILE_BYTES, private=True, makes="jgroups key new")
+    try:
+        return parse_keyring(data), stamp
+    except ConfigError as error:
+        raise ConfigError(f"keyring {path}: {error}") from None
+
+
+def read_checked(path: Path, what: str, most: int, *, private: bool, makes: str = "") -> tuple[bytes, Stamp]:
+    """The contents of a file on which the safety of a group depends, and its stamp.
+
+    what: what it is, for errors; most: bytes; private: no other user may read it; makes: the command that makes one.
+
+    Raises:
+        ConfigError: there is no such file, it is of another user, others may write or (if private) read it, it is too
+            large.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise ConfigError(f"keyring {path}: {error.strerror}; jgroups key new makes one") from None
+        hint = f"; {makes} makes one" if makes else ""
+        raise ConfigError(f"{what} {path}: {error.strerror}{hint}") from None
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise ConfigError(f"keyring {path}: not a file")
-        if found.st_mode & OTHERS:
-            raise ConfigError(f"keyring {path}: other users may use it (mode {stat.S_IMODE(found.st_mode):04o}); its "
+            raise ConfigError(f"{what} {path}: not a file")
+        if private and found.st_mode & OTHERS:
+            raise ConfigError(f"{what} {path}: other users may use it (mode {stat.S_IMODE(found.st_mode):04o}); its "
                               "mode must be 0600 (chmod 600)")
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise ConfigError(f"{what} {path}: other users may write it (mode {stat.S_IMODE(found.st_mode):04o}); its "
+                              "mode must be 0644 or less (chmod 644)")
         if found.st_uid not in (os.geteuid(), 0):
-            raise ConfigError(f"keyring {path}: it belongs to user {found.st_uid}; it must be this user's, or root's")
-        if found.st_size > MAX_FILE_BYTES:
-            raise ConfigError(f"keyring {path}: larger than {MAX_FILE_BYTES} bytes")
-        data = os.read(descriptor, MAX_FILE_BYTES + 1)
+            raise ConfigError(f"{what} {path}: it belongs to user {found.st_uid}; it must be this user's, or root's")
+        if found.st_size > most:
+            raise ConfigError(f"{what} {path}: larger than {most} bytes")
+        return os.read(descriptor, most + 1), (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
     finally:
         os.close(descriptor)
-    try:
-        return parse_keyring(data), (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-    except ConfigError as error:
-        raise ConfigError(f"keyring {path}: {error}") from None
 
 
 def write_keyring(path: Path, keyring: GroupKeyring, *, new: bool = False) -> None:

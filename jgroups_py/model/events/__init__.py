@@ -39,7 +39,7 @@ from jgroups_py.model.events.relay import (
     SiteCommand,
     StopWaiting,
 )
-from jgroups_py.model.events.sealing import KeyringRead, SenderProven
+from jgroups_py.model.events.sealing import IdentityRevoked, KeyringRead, MeetMember, SenderProven, TrustRead
 from jgroups_py.model.events.serf import ForceLeave, SendUserEvent
 from jgroups_py.model.events.state import GetState, StateBusy, StateChunk
 from jgroups_py.model.events.streams import StreamClosed, StreamData, StreamOpened, StreamTo
@@ -68,7 +68,9 @@ __all__ = [
     "Filled",
     "FindMembers",
     "FolderRead",
+    "IdentityRevoked",
     "KeyringRead",
+    "MeetMember",
     "SenderProven",
     "ForceLeave",
     "Found",
@@ -111,6 +113,7 @@ __all__ = [
     "Suspect",
     "OutputInOrder",
     "OutputEmitted",
+    "TrustRead",
     "Unsubscribe",
     "Unsuspect",
     "UserGossip",

@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 
-from jgroups_py.model.address import PhysicalAddress
+from jgroups_py.model.address import Address, PhysicalAddress
 from jgroups_py.model.events.base import Event
 
 
@@ -14,6 +14,33 @@ class SenderProven(Event):
     """Down, from ENCRYPT: these frames were held until their sender had proven itself; the transport takes them now."""
 
     frames: tuple[tuple[bytes, PhysicalAddress | None], ...] = attrs.field(repr=False)
+
+
+@attrs.frozen
+class TrustRead(Event):
+    """Up, from the environment: an answer to the output ReadTrust.
+
+    files: those that have changed since they were read last: path, contents (None if it cannot be used), and then why.
+    wall_ns: the time of the wall clock, in ns since 1970.
+    """
+
+    files: tuple[tuple[str, bytes | None, str], ...] = attrs.field(repr=False)
+    wall_ns: int
+
+
+@attrs.frozen
+class MeetMember(Event):
+    """Down, to ENCRYPT: challenge the process that is said to be `member` and to receive at `physical`."""
+
+    member: Address
+    physical: PhysicalAddress
+
+
+@attrs.frozen
+class IdentityRevoked(Event):
+    """Down, from AUTH: these processes are not believed any more; ENCRYPT forgets them."""
+
+    members: tuple[Address, ...]
 
 
 @attrs.frozen

@@ -44,7 +44,7 @@ from jgroups_py.model.outputs.relay import (
     SiteStatusChanged,
     ToBridge,
 )
-from jgroups_py.model.outputs.sealing import ReadKeyring
+from jgroups_py.model.outputs.sealing import ReadKeyring, ReadTrust
 from jgroups_py.model.outputs.serf import UserEvent
 from jgroups_py.model.outputs.state import ProvideState, StateAdvised, StateBegin, StateEnd, StatePart
 from jgroups_py.model.outputs.streams import CloseStream, OpenStream, WriteStream
@@ -83,6 +83,7 @@ __all__ = [
     "ReadFolder",
     "ReadKeyring",
     "ReadSegment",
+    "ReadTrust",
     "ReadyToLeave",
     "Receipt",
     "Record",

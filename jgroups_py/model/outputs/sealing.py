@@ -1,4 +1,4 @@
-"""Keys, for ENCRYPT."""
+"""Keys, for ENCRYPT; what AUTH trusts."""
 from __future__ import annotations
 
 import attrs
@@ -12,3 +12,14 @@ class ReadKeyring(Output):
 
     net: int
     path: str
+
+
+@attrs.frozen(eq=False)
+class ReadTrust(Output):
+    """Look at files on which AUTH depends, and at the wall clock; pass TrustRead up the stack of `net`.
+
+    files: path, what it is, and whether it is private, as in `Secrets.file`.
+    """
+
+    net: int
+    files: tuple[tuple[str, str, bool], ...]

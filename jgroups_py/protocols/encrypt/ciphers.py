@@ -11,8 +11,10 @@ import struct
 from typing import Final
 
 from jgroups_py.model.secrets import Secrets
+from jgroups_py.protocols.encrypt.handshake import Side
+from jgroups_py.protocols.encrypt.headers import NO_KEYS
 from jgroups_py.sealing.keyring import GroupKey
-from jgroups_py.sealing.primitives import Cipher, derive
+from jgroups_py.sealing.primitives import KEY_BYTES, AgreementKey, Cipher, SigningKey, derive
 from jgroups_py.wire.sealed_head import SALT_BYTES, STREAMS, sealed_head
 
 EPOCH_BITS: Final = 26
@@ -32,10 +34,16 @@ def nonce_of(stream: int, counter: int) -> bytes:
 
 
 class FrameWriter:
-    """Seals the frames of one member on one network. me: its address; cluster: the cluster's id."""
+    """Seals the frames of one member on one network. me: its address; cluster: the cluster's id.
 
-    def __init__(self, secrets: Secrets, me: bytes, net: int, cluster: bytes, key: GroupKey) -> None:
+    agreement, signer: its keys for exchanges with other senders, as new as the salt; None without AUTH.
+    """
+
+    def __init__(
+        self, secrets: Secrets, me: bytes, net: int, cluster: bytes, key: GroupKey, *, exchanges: bool = False,
+    ) -> None:
         self._secrets = secrets
+        self._exchanges = exchanges
         self._me = me
         self._net = net
         self._cluster = cluster
@@ -48,6 +56,26 @@ class FrameWriter:
         self.sender = self._me + self._secrets.draw(SALT_BYTES)
         self.counters = [1] * STREAMS            # stream -> the next counter
         self._ciphers: dict[int, Cipher] = {}    # epoch -> cipher
+        self.agreement: AgreementKey | None = None
+        self.signer: SigningKey | None = None
+        if self._exchanges:
+            self.agreement = AgreementKey(self._secrets.draw(KEY_BYTES))
+            self.signer = SigningKey(self._secrets.draw(KEY_BYTES))
+
+    @property
+    def keys(self) -> bytes:
+        """The public keys of exchanges, as door frames have them."""
+        return self.agreement.public + self.signer.public if self.agreement and self.signer else NO_KEYS
+
+    def side(self) -> Side:
+        """This sender in an exchange."""
+        self.renew_after_fork()
+        return Side(self.sender, self.keys)
+
+    def renew_after_fork(self) -> None:
+        """Become another sender in the child of a fork: the other process goes on with this salt and its counters."""
+        if self._secrets.forks != self._forks:
+            self._renew()
 
     def use(self, key: GroupKey) -> None:
         """Seal with another key from now on; the counters go on."""
@@ -56,8 +84,7 @@ class FrameWriter:
 
     def seal(self, stream: int, text: bytes) -> list[bytes | bytearray]:
         """The next frame of a stream."""
-        if self._secrets.forks != self._forks:
-            self._renew()                        # the other process goes on with this salt and these counters
+        self.renew_after_fork()
         counter = self.counters[stream]
         self.counters[stream] = counter + 1
         cipher = self._ciphers.get(counter >> EPOCH_BITS)

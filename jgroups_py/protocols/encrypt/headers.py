@@ -9,12 +9,16 @@ import attrs
 from jgroups_py import wire
 from jgroups_py.model.batch import Header
 from jgroups_py.model.errors import WireError
-from jgroups_py.sealing.primitives import KEY_ID_BYTES
+from jgroups_py.sealing.primitives import KEY_ID_BYTES, PUBLIC_BYTES
 
 ENCRYPT_ID: Final = 26
 CHALLENGE_BYTES: Final = 16
 NONE: Final = bytes(CHALLENGE_BYTES)
+EXCHANGE_BYTES: Final = 2 * PUBLIC_BYTES       # public keys of one exchange: of X25519, then of Ed25519
+NO_KEYS: Final = bytes(EXCHANGE_BYTES)
+MAX_CREDENTIAL_BYTES: Final = 16 << 10
 _DOOR = struct.Struct(">16s16s16sQQ")
+_TAIL = struct.Struct(f">{EXCHANGE_BYTES}sHH")
 _KEY_ID = wire.fixed_bytes(KEY_ID_BYTES)
 
 
@@ -28,17 +32,24 @@ class KeysHeld(Header):
 @attrs.frozen
 class Door:
     """The text of a door frame. dest: the member that it is for; challenge: to be answered, NONE: no question; answer:
-    to a challenge of `dest`, NONE: to none; multicasts, unicasts: the sender's next counters of these streams."""
+    to a challenge of `dest`, NONE: to none; multicasts, unicasts: the sender's next counters of these streams. With
+    AUTH also keys: the sender's public keys of this exchange; credential, proof: in an answer, whose it is."""
 
     dest: bytes
     challenge: bytes = attrs.field(repr=False)
     answer: bytes = attrs.field(repr=False)
     multicasts: int
     unicasts: int
+    keys: bytes = NO_KEYS
+    credential: bytes = b""
+    proof: bytes = attrs.field(default=b"", repr=False)
 
     def encode(self) -> bytes:
         """Its bytes."""
-        return _DOOR.pack(self.dest, self.challenge, self.answer, self.multicasts, self.unicasts)
+        fixed = _DOOR.pack(self.dest, self.challenge, self.answer, self.multicasts, self.unicasts)
+        if self.keys == NO_KEYS:
+            return fixed
+        return fixed + _TAIL.pack(self.keys, len(self.credential), len(self.proof)) + self.credential + self.proof
 
 
 def decode_door(text: bytes) -> Door:
@@ -47,6 +58,13 @@ def decode_door(text: bytes) -> Door:
     Raises:
         WireError: it has another length.
     """
-    if len(text) != _DOOR.size:
+    if len(text) == _DOOR.size:
+        return Door(*_DOOR.unpack(text))
+    if len(text) < _DOOR.size + _TAIL.size:
         raise WireError("a door frame has another length")
-    return Door(*_DOOR.unpack(text))
+    keys, credential, proof = _TAIL.unpack_from(text, _DOOR.size)
+    start = _DOOR.size + _TAIL.size
+    if len(text) != start + credential + proof or credential > MAX_CREDENTIAL_BYTES or keys == NO_KEYS:
+        raise WireError("a door frame has another length")
+    fixed = Door(*_DOOR.unpack_from(text))
+    return attrs.evolve(fixed, keys=keys, credential=text[start:start + credential], proof=text[start + credential:])

@@ -24,13 +24,14 @@ from jgroups_py.model.address import ADDRESS_BYTES, Address, PhysicalAddress
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.counters import counter, declare, drop, figure
 from jgroups_py.model.errors import ConfigError, WireError
-from jgroups_py.model.events import Connect, KeyringRead, SenderProven, ViewChange
+from jgroups_py.model.events import Connect, IdentityRevoked, KeyringRead, MeetMember, SenderProven, ViewChange
 from jgroups_py.model.outputs import Frame, LogEntry, ReadKeyring
-from jgroups_py.model.ports import FrameSealer, KeyReporter
+from jgroups_py.model.ports import Authenticator, FrameSealer, KeyReporter
 from jgroups_py.model.units import choice, duration, millis, seconds, text
 from jgroups_py.protocols.encrypt.ciphers import EPOCH_BITS, FrameWriter, frame_cipher, nonce_of
-from jgroups_py.protocols.encrypt.headers import CHALLENGE_BYTES, NONE, Door, KeysHeld, decode_door
-from jgroups_py.protocols.encrypt.senders import SealedSender, Senders, Unproven
+from jgroups_py.protocols.encrypt.handshake import Greeting, Side, transcript
+from jgroups_py.protocols.encrypt.headers import CHALLENGE_BYTES, NO_KEYS, NONE, Door, KeysHeld, decode_door
+from jgroups_py.protocols.encrypt.senders import MAX_UNPROVEN, SealedSender, Senders, Unproven
 from jgroups_py.sealing.keyring import MAX_KEYS, RETIRED, GroupKeyring
 from jgroups_py.sealing.primitives import require_library
 from jgroups_py.stack.protocol import CONTROL, Protocol, on, receives, timer
@@ -89,6 +90,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter):
                                  "are among them."),
         drop("unproven_dropped", "Frames of senders that did not answer a challenge in time, or of which too much is "
                                  "held."),
+        drop("unidentified_dropped", "Frames of senders that AUTH has refused."),
         drop("doors_refused_dropped", "Door frames with an answer to no challenge, for another member, or malformed."),
         drop("doors_limited_dropped", "Challenges and answers not sent: too many in this second, or to an unknown "
                                       "place."),
@@ -113,6 +115,8 @@ class Encrypt(Protocol, FrameSealer, KeyReporter):
         self.reports: dict[Address, tuple[bytes, ...]] = {}  # member of the view -> the keys that it holds
         self.frames_sealed = self.frames_opened = 0
         self.door_second = self.doors_sent = 0
+        self.auth: Authenticator | None = self.stack.find(Authenticator)
+        self.greetings: dict[bytes, Greeting] = {}           # address -> how it was challenged
 
     def stats(self) -> dict[str, float]:
         return {**super().stats(), "keys": len(self.usable), "senders": len(self.senders.proven),
@@ -122,7 +126,8 @@ class Encrypt(Protocol, FrameSealer, KeyReporter):
     @on(Connect)
     def connecting(self, event: Connect) -> None:
         self.cluster = cluster_id(event.cluster)
-        self.writer = FrameWriter(self.stack.secrets, self.me.raw, self.stack.net, self.cluster, self.keyring.active)
+        self.writer = FrameWriter(self.stack.secrets, self.me.raw, self.stack.net, self.cluster, self.keyring.active,
+                                  exchanges=self.auth is not None)
         self.set_timer("reread", self.config.reread_ns)
         self.set_timer("announce", self.config.announce_ns)
 
@@ -212,17 +217,21 @@ class Encrypt(Protocol, FrameSealer, KeyReporter):
         waiting = self.senders.unproven.get(name)
         ask = waiting is None or self.now_ns - waiting.asked_ns >= ASK_AGAIN_NS
         waiting = self.expect(name, sender)
+        if waiting.refused:
+            return self.refuse("unidentified_dropped", data)
         if not self.senders.hold(name, stream, count, data, physical):
             self.refuse("unproven_dropped", data)
         if ask:
             waiting.asked_ns = self.now_ns
-            self.later(lambda: self.send_door(name, waiting.challenge, NONE, physical))
+            self.later(lambda: self.send_door(name, waiting.challenge, None, physical))
+        return None
 
     def expect(self, name: bytes, sender: SealedSender) -> Unproven:
         """The entry of a sender that has to prove itself; made if there is none."""
         found = self.senders.unproven.get(name)
         if found is None:
-            challenge = self.stack.secrets.draw(CHALLENGE_BYTES)
+            greeting = self.greetings.get(name[:ADDRESS_BYTES])
+            challenge = greeting.challenge if greeting is not None else self.stack.secrets.draw(CHALLENGE_BYTES)
             for displaced in self.senders.expect(name, sender, challenge, self.now_ns):
                 self.drop_held(displaced, "other senders need the room")
             self.set_timer("unproven", PROVE_WITHIN_NS)
@@ -239,31 +248,96 @@ class Encrypt(Protocol, FrameSealer, KeyReporter):
             return self.drop("doors_refused_dropped", None, str(error))
         if door.dest != self.me.raw:
             return self.drop("doors_refused_dropped", None, "it is for another member, or an earlier incarnation")
-        waiting = self.senders.unproven.get(name)
         if sender.windows:
             sender.windows[DOOR_STREAM].accept(count)
+            greeting = self.greetings.get(name[:ADDRESS_BYTES])
+            if greeting is not None and door.answer == greeting.challenge and self.believes(name, door):
+                del self.greetings[name[:ADDRESS_BYTES]]     # AUTH had forgotten it
         elif door.answer != NONE:
-            if waiting is None or door.answer != waiting.challenge:
+            if not self.answers(name, sender, door):
                 return self.drop("doors_refused_dropped", None, "it answers no present challenge")
-            self.prove(name, door, count, physical)
+            if self.believes(name, door):
+                self.prove(name, door, count, physical)
             return None
         if door.challenge != NONE:
-            # The sender may be new here too: then one frame answers and asks.
-            mine = NONE if sender.windows else self.expect(name, sender).challenge
-            self.later(lambda: self.send_door(name, mine, door.challenge, physical))
+            if sender.windows:
+                self.later(lambda: self.send_door(name, NONE, door, physical))
+            else:
+                # The sender is new here too: then one frame answers and asks.
+                waiting = self.expect(name, sender)
+                if not waiting.refused:
+                    self.later(lambda: self.send_door(name, waiting.challenge, door, physical))
         return None
+
+    def answers(self, name: bytes, sender: SealedSender, door: Door) -> bool:
+        """Whether a door frame answers a present challenge to its sender, or to its address."""
+        waiting = self.senders.unproven.get(name)
+        if waiting is not None:
+            if door.answer == waiting.challenge:
+                return not waiting.refused
+            greeting = self.greetings.get(name[:ADDRESS_BYTES])
+            if greeting is None or waiting.refused or door.answer != greeting.challenge:
+                return False
+            waiting.challenge = greeting.challenge
+            return True
+        greeting = self.greetings.get(name[:ADDRESS_BYTES])
+        if greeting is None or door.answer != greeting.challenge:
+            return False
+        self.expect(name, sender)
+        return True
+
+    def believes(self, name: bytes, door: Door) -> bool:
+        """Whether the sender of an answer is one that AUTH lets in. If not, that is remembered for a while: each
+        refusal costs a verification, and a sender that is refused goes on sending."""
+        if self.auth is None:
+            return True
+        assert self.writer is not None
+        reason = "its answer has no proof of who it is"
+        if door.keys != NO_KEYS:
+            proven = transcript(self.stack.net, self.cluster, Side(name, door.keys), self.writer.side(), door)
+            reason = self.auth.refusal(name, door.credential, door.proof, proven)
+        if reason:
+            number = self.senders.refuse(name)
+            self.drop("unidentified_dropped", None, reason, number=1 + number)
+        return not reason
+
+    @on(MeetMember)
+    def meet(self, event: MeetMember) -> None:
+        """Challenge a process of which no frame has come. It answers whether it knows this sender or not."""
+        address = event.member.raw
+        greeting = self.greetings.get(address)
+        if greeting is None:
+            if len(self.greetings) >= MAX_UNPROVEN:
+                del self.greetings[next(iter(self.greetings))]
+            greeting = self.greetings[address] = Greeting(
+                self.stack.secrets.draw(CHALLENGE_BYTES), event.physical, self.now_ns - ASK_AGAIN_NS)
+            self.set_timer("unproven", PROVE_WITHIN_NS)
+        if self.now_ns - greeting.asked_ns >= ASK_AGAIN_NS:
+            greeting.asked_ns, greeting.physical = self.now_ns, event.physical
+            self.later(lambda: self.send_door(address, greeting.challenge, None, greeting.physical))
+
+    @on(IdentityRevoked)
+    def forget(self, event: IdentityRevoked) -> None:
+        """AUTH believes these processes no more: neither frames that come nor those that are held."""
+        self.senders.forget(frozenset(member.raw for member in event.members))
 
     def prove(self, name: bytes, door: Door, count: int, physical: PhysicalAddress | None) -> None:
         """A sender has answered: what was held of it is passed on, behind the answer to its own challenge."""
         held = self.senders.prove(name, door, count)
+        self.greetings.pop(name[:ADDRESS_BYTES], None)
         self.count("senders_proven")
         if door.challenge != NONE:
-            self.later(lambda: self.send_door(name, NONE, door.challenge, physical))
+            self.later(lambda: self.send_door(name, NONE, door, physical))
         if held:
             self.later(lambda: self.pass_down(SenderProven(held)))
 
-    def send_door(self, name: bytes, challenge: bytes, answer: bytes, physical: PhysicalAddress | None) -> None:
-        """Send a door frame to where a frame of the sender came from. At most one for each frame that opened."""
+    def send_door(
+        self, name: bytes, challenge: bytes, asked: Door | None, physical: PhysicalAddress | None,
+    ) -> None:
+        """Send a door frame to where a frame of the sender came from. At most one for each frame that opened.
+
+        name: of the sender, or its address alone; asked: the door frame with the challenge that is answered.
+        """
         second = self.now_ns // seconds(1)
         if second != self.door_second:
             self.door_second, self.doors_sent = second, 0
@@ -272,8 +346,13 @@ class Encrypt(Protocol, FrameSealer, KeyReporter):
         self.doors_sent += 1
         if challenge != NONE:
             self.count("challenges_sent")
-        counters = self.writer.counters
-        door = Door(name[:ADDRESS_BYTES], challenge, answer, counters[MULTICAST_STREAM], counters[UNICAST_STREAM])
+        me, counters = self.writer.side(), self.writer.counters
+        door = Door(name[:ADDRESS_BYTES], challenge, NONE if asked is None else asked.challenge,
+                    counters[MULTICAST_STREAM], counters[UNICAST_STREAM], me.keys)
+        if asked is not None and self.auth is not None:
+            door = attrs.evolve(door, credential=self.auth.credential())
+            proven = transcript(self.stack.net, self.cluster, me, Side(name, asked.keys), door)
+            door = attrs.evolve(door, proof=self.auth.prove(proven))
         self.emit(Frame(self.stack.net, physical, self.writer.seal(DOOR_STREAM, door.encode())))
         return None
 
@@ -286,7 +365,10 @@ class Encrypt(Protocol, FrameSealer, KeyReporter):
         """Drop what is held of senders that do not answer."""
         for name in self.senders.overdue(self.now_ns - PROVE_WITHIN_NS + 1):
             self.drop_held(self.senders.drop(name), "its sender did not answer a challenge in time")
-        if self.senders.unproven:
+        for address in [address for address, greeting in self.greetings.items()
+                        if self.now_ns - greeting.asked_ns >= PROVE_WITHIN_NS]:
+            del self.greetings[address]
+        if self.senders.unproven or self.greetings:
             self.set_timer("unproven", ASK_AGAIN_NS)
 
     # --- keys -------------------------------------------------------------------------------------------------------

@@ -40,9 +40,10 @@ class SealedSender:
 
 
 class Unproven:
-    """A sender that was asked for a proof. held: (stream, counter) -> its frame."""
+    """A sender that was asked for a proof. held: (stream, counter) -> its frame; refused: AUTH did not believe it, so
+    it is asked again only when this entry is overdue."""
 
-    __slots__ = ("asked_ns", "challenge", "held", "held_bytes", "sender", "since_ns")
+    __slots__ = ("asked_ns", "challenge", "held", "held_bytes", "refused", "sender", "since_ns")
 
     def __init__(self, sender: SealedSender, challenge: bytes, now_ns: int) -> None:
         self.sender = sender
@@ -50,6 +51,7 @@ class Unproven:
         self.since_ns = self.asked_ns = now_ns
         self.held: dict[tuple[int, int], HeldFrame] = {}
         self.held_bytes = 0
+        self.refused = False
 
 
 class Senders:
@@ -83,6 +85,22 @@ class Senders:
         waiting.held_bytes += len(data)
         self.held_bytes += len(data)
         return True
+
+    def refuse(self, name: bytes) -> int:
+        """AUTH did not believe a sender: forget what is held of it. Returns how many frames that are."""
+        waiting = self.unproven.get(name)
+        if waiting is None:
+            del self.proven[name]
+            return 0
+        number = len(waiting.held)
+        self.held_bytes -= waiting.held_bytes
+        waiting.held, waiting.held_bytes, waiting.refused = {}, 0, True
+        return number
+
+    def forget(self, addresses: frozenset[bytes]) -> None:
+        """Forget the senders of these addresses: they have to prove themselves anew."""
+        for name in [name for name in self.proven if name[:ADDRESS_BYTES] in addresses]:
+            del self.proven[name]
 
     def prove(self, name: bytes, door: Door, counter: int) -> tuple[HeldFrame, ...]:
         """A sender has answered by `door`, frame `counter` of its stream. Returns what was held of it, in order."""

@@ -259,6 +259,13 @@ class ViewAcceptor(Component):
             return self.send(Installed(view.id), src)                # our confirmation was lost
         if mine is not None and view.id < mine.id:
             return self.drop("old_views_heard", batch, f"our view is {mine.id}", header)
+        for member in view.members:
+            contradiction = self.layer.contradiction(member)
+            if contradiction:
+                # Its coordinator has no AUTH, or one of its own making: a group that we must not be in.
+                if member == src:
+                    self.layer.disbelieve(src, contradiction)
+                return self.drop("unidentified_refused", batch, f"in the view {view.id}: {contradiction}", header)
         believed = self.believes(header, src)
         if not plausible(view.id.counter, self.group.counter, anew=mine is None):
             # Too far ahead. A member of our view may be right all the same: approach its counter, a step each view.

@@ -55,6 +55,11 @@ class Admission(Component):
         src, group = batch.src, self.group
         if header.member != src:
             return self.drop("joins_of_others_refused", batch, f"it asks for {header.member}", header)
+        objection = self.layer.objection(header.member)
+        if objection:
+            if self.layer.contradiction(header.member):
+                self.layer.disbelieve(src, objection)
+            return self.drop("unidentified_refused", batch, objection, header)
         self.pass_down(AddressesKnown({header.member: header.physical}))
         if group.view is None or group.installed is None or group.lifecycle is Lifecycle.HANDED_OVER:
             return None

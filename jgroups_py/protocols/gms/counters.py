@@ -12,6 +12,8 @@ GMS_COUNTERS = declare(
     counter("times_excluded", "How often this member was excluded from the group."),
     counter("joins_given_up", "How often a coordinator that was asked to let us in did not answer."),
     counter("joiners_challenged", "Joiners asked to show that they receive where they say."),
+    drop("unidentified_refused", "Joiners, and groups to merge with, that AUTH does not let in, or not under this "
+                                 "name."),
     drop("joiners_refused", "Joiners turned away: too many wait."),
     counter("merges_led", "Merges led by this member."),
     counter("merges_put_off", "Merges put off because the counters of the views are far apart; they approach each "

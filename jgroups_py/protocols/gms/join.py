@@ -71,7 +71,7 @@ class JoinClient(Component):
         """Discovery's answer. It also measures round trips, at any time: see the merge coordinator."""
         if self.phase is not JoinPhase.SEARCHING:
             return
-        found = event.found
+        found = [one for one in event.found if not self.layer.contradiction(one.member)]
         coordinators = [one for one in found if one.is_coordinator]
         if coordinators:
             # A random one: where a group is split, the coordinators of its halves share the joiners.

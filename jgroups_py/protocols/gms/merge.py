@@ -221,6 +221,8 @@ class MergeCoordinator(Component):
         """A partner's group is flushed, and stands still until it hears more."""
         src, attempt, installed = batch.src, self.attempt, self.group.installed
         asked = attempt is not None and header.number == attempt.number and src in attempt.partners
+        if asked and self.unidentified(header):
+            return                                         # it is repeated; by then they may have shown who they are
         if asked and attempt is not None and self.group.believe_counter(header.counter):
             self.pass_down(AddressesKnown(header.book))
             attempt.ready[src], attempt.ready_at_ns[src] = header, self.now_ns
@@ -233,6 +235,20 @@ class MergeCoordinator(Component):
                 # Its counter is implausibly high. Step towards it, or the two groups could never merge.
                 self.end(attempt)
                 self.proposer.approach(header.counter)
+
+    def unidentified(self, header: MergeReady) -> bool:
+        """Whether AUTH objects to a member of a partner's group. The leader of a merge lets them all in, so it must
+        have verified each itself, and not rely on the partner; those that it has not met are challenged."""
+        found = False
+        for member in header.members:
+            objection = self.layer.objection(member)
+            if objection:
+                self.drop("unidentified_refused", None, f"{member} of another group: {objection}", header)
+                physical = header.book.get(member)
+                if physical is not None:
+                    self.layer.meet(member, physical)
+                found = True
+        return found
 
     @receives(MergeCancel)
     def on_merge_cancel(self, header: MergeCancel, batch: Batch) -> None:

@@ -31,6 +31,18 @@ class GmsPort(LayerPort, typing.Protocol):
     def leave_group(self) -> None:
         """Have no view from now on, in all parts, and pass Left down and up."""
 
+    def objection(self, member: Address) -> str:
+        """Why AUTH does not let `member` into a view under its name; "": it does, or there is no AUTH."""
+
+    def contradiction(self, member: Address) -> str:
+        """Why the name of `member` is known to AUTH to be another one; "": it is right, or not known."""
+
+    def disbelieve(self, member: Address, why: str) -> None:
+        """Have AUTH believe nothing more of `member`, which has contradicted itself."""
+
+    def meet(self, member: Address, physical: PhysicalAddress) -> None:
+        """Have a process show AUTH who it is."""
+
     def sent_counts(self) -> dict[Address, int]:
         """Sender -> how many of its multicasts were delivered here in all views, the present one included."""
 

@@ -24,9 +24,9 @@ from __future__ import annotations
 
 import attrs
 
-from jgroups_py.model.address import Address
+from jgroups_py.model.address import Address, PhysicalAddress
 from jgroups_py.model.events import Left, ViewChange
-from jgroups_py.model.ports import AddressBook, Membership, MulticastCounts
+from jgroups_py.model.ports import AddressBook, Identities, Membership, MulticastCounts
 from jgroups_py.model.view import MergeView, View, ViewId
 from jgroups_py.protocols.gms.acceptor import ViewAcceptor
 from jgroups_py.protocols.gms.admission import Admission
@@ -58,6 +58,7 @@ class Gms(Protocol, Membership):
 
     def assemble(self) -> tuple[Component, ...]:
         """Make the parts, each with the ports of those that it asks (ports.py)."""
+        self.identities: Identities | None = self.stack.find(Identities)
         self.group = group = GroupState(self.me, self.drop)
         self.links = links = MemberLinks(self)
         self.joining = JoinClient(self, group)
@@ -74,6 +75,24 @@ class Gms(Protocol, Membership):
 
     def current_view(self) -> View | None:
         return self.group.view
+
+    def objection(self, member: Address) -> str:
+        """See GmsPort."""
+        return self.identities.objection(member) if self.identities is not None else ""
+
+    def contradiction(self, member: Address) -> str:
+        """See GmsPort."""
+        return self.identities.contradiction(member) if self.identities is not None else ""
+
+    def disbelieve(self, member: Address, why: str) -> None:
+        """See GmsPort."""
+        if self.identities is not None:
+            self.identities.disbelieve(member, why)
+
+    def meet(self, member: Address, physical: PhysicalAddress) -> None:
+        """See GmsPort."""
+        if self.identities is not None:
+            self.identities.meet(member, physical)
 
     def sent_counts(self) -> dict[Address, int]:
         """See GmsPort."""

@@ -49,6 +49,22 @@ class ChangeKey(Action):
         return f"the key of {self.path} is changed, a phase each {PHASE_NS / seconds(1):g} s"
 
 
+@attrs.frozen
+class SealedAttack(Attack):
+    """An attack in a sealed world, which may begin before a member starts."""
+
+    def do(self, world: World, start: Starter) -> bool:
+        watch_wires(world)
+        return super().do(world, start)
+
+
+def watch_wires(world: World) -> None:
+    """Give the world its attacker, if it has none: members started from now on have ENCRYPT."""
+    if world.tap is None:
+        world.seal()
+        SealedAttacker(world)
+
+
 class SealedProfile(HostileProfile):
     """By seed % 3 a group on UDP, on TCP, or two sites, each with an attacker that has no key."""
 
@@ -59,7 +75,7 @@ class SealedProfile(HostileProfile):
         self.sources = FORGER
         what = rng.choice(KINDS)
         names = tuple(rng.sample(self.members, rng.randint(1, len(self.members))))
-        return Attack(at_ns, names, what, FORGER, rng.randint(1, MOST_FRAMES), span(rng, 0.2, 3))
+        return SealedAttack(at_ns, names, what, FORGER, rng.randint(1, MOST_FRAMES), span(rng, 0.2, 3))
 
     def failures(self, sites: dict[str, tuple[str, ...]], stop_ns: int) -> Iterator[Action]:
         yield from super().failures(sites, stop_ns)
@@ -69,9 +85,7 @@ class SealedProfile(HostileProfile):
             yield ChangeKey(rng.randrange(millis(100), stop_ns), path)
 
     def start(self, world: World, name: str) -> Process:
-        if world.tap is None:
-            world.seal()
-            SealedAttacker(world)
+        watch_wires(world)
         return super().start(world, name)
 
     def judged(self, world: World, found: list[Violation]) -> list[Violation]:

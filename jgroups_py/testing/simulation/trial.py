@@ -110,11 +110,11 @@ class Stage(World):
 
     def start(
         self, name: str, spec: StackSpec, cluster: str = "demo", *, bridge: StackSpec | BridgeLoader | None = None,
-        app: App | None = None, host: str | None = None,
+        app: App | None = None, host: str | None = None, shown: str = "",
     ) -> Process:
         """Start a member with the trial's application, which takes messages at the rate of `app`."""
         member = SimulatedMember(self, spec, app.rate if app is not None else 0)
-        return super().start(name, spec, cluster, bridge=bridge, app=member, host=host)
+        return super().start(name, spec, cluster, bridge=bridge, app=member, host=host, shown=shown)
 
     def make_application(self, channel: SimulatedChannel) -> Any:
         """Make the user's application for a member that starts; it may set the channel's receiver."""

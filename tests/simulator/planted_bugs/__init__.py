@@ -5,6 +5,7 @@ safeguard goes by replacing methods while seeds run.
 """
 from __future__ import annotations
 
+from tests.simulator.planted_bugs.auth import AUTH_SAFEGUARDS
 from tests.simulator.planted_bugs.group import GROUP_SAFEGUARDS
 from tests.simulator.planted_bugs.hostile import HOSTILE_SAFEGUARDS
 from tests.simulator.planted_bugs.journal import JOURNAL_SAFEGUARDS
@@ -19,7 +20,7 @@ from tests.simulator.planted_bugs.swim import SWIM_SAFEGUARDS
 from tests.simulator.planted_bugs.topics import TOPICS_SAFEGUARDS
 
 SAFEGUARDS = (*GROUP_SAFEGUARDS, *RELAY_SAFEGUARDS, *RECEIPT_SAFEGUARDS, *JOURNAL_SAFEGUARDS, *REPLICA_SAFEGUARDS,
-              *SWIM_SAFEGUARDS, *TOPICS_SAFEGUARDS, *HOSTILE_SAFEGUARDS, *SEALED_SAFEGUARDS,
+              *SWIM_SAFEGUARDS, *TOPICS_SAFEGUARDS, *HOSTILE_SAFEGUARDS, *SEALED_SAFEGUARDS, *AUTH_SAFEGUARDS,
               *STATES_SAFEGUARDS, *MQTT_SAFEGUARDS)
 
 __all__ = ["SAFEGUARDS", "Patch", "Safeguard"]

@@ -1,0 +1,36 @@
+"""Properties of AUTH."""
+from __future__ import annotations
+
+import attrs
+
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.units import choice, duration, text
+
+NEEDED: dict[str, tuple[str, ...]] = {"psk": ("secret",), "keys": ("identity", "trust")}
+"""Authority -> the properties that it needs."""
+OPTIONAL: dict[str, tuple[str, ...]] = {"psk": (), "keys": ("revoked",)}
+
+
+@attrs.frozen
+class AuthConfig:
+    """How members show who they are, and whom this member believes."""
+
+    authority: str = choice("keys", allowed=tuple(NEEDED), doc="psk: all members share a secret, and each names "
+                            "itself. keys: each has a key of Ed25519, and all have the list of known members, which "
+                            "has names, sites and roles.")
+    identity: str = text("", doc="File with this member's own private key, mode 0600.")
+    trust: str = text("", doc="File of the known members; no other user may write it.")
+    revoked: str = text("", doc="File of revoked keys, which count whatever trust has; empty: none is revoked.")
+    secret: str = text("", doc="For psk: keyring file with the shared secret, mode 0600 (jgroups key new makes one). "
+                       "The active key is used, accepted ones are believed.")
+    reread_ns: int = duration("1s", least="100ms", doc="How often to look whether these files have changed.")
+
+    def __attrs_post_init__(self) -> None:
+        allowed = (*NEEDED[self.authority], *OPTIONAL[self.authority])
+        for name in ("identity", "trust", "revoked", "secret"):
+            value = getattr(self, name)
+            if name in NEEDED[self.authority] and not value:
+                raise ConfigError(f"{name} is empty, and authority={self.authority!r} needs it: the path of a file")
+            if name not in allowed and value:
+                raise ConfigError(f"{name} is of no use with authority={self.authority!r}, which takes "
+                                  f"{', '.join(allowed)}")

@@ -1,0 +1,181 @@
+"""AUTH: who may join, and under which name.
+
+Problem: with a keyring alone every process that has it is a member, under any name. Idea: the exchange of challenges by
+which ENCRYPT, below, finds out that a sender is alive also shows who it is: each side proves to hold the secret behind
+a credential (authorities.py), and nothing of a sender is believed before. So joins, merges, discovery and SWIM are
+covered alike. GMS asks this layer (port Identities) whether an address may be in a view under its name: it must be the
+certified one.
+
+Files of identities are read again when they change. A member whose key is revoked is suspected at once, its frames are
+dropped, and ENCRYPT forgets it.
+
+Place: directly above ENCRYPT. Source: JGroups AUTH.java. Deviations: both sides prove themselves, to all members and
+not to the coordinator alone; a proof holds for one exchange; a credential is bound to a name.
+"""
+from __future__ import annotations
+
+from typing import Final
+
+from jgroups_py.model.address import ADDRESS_BYTES, Address, PhysicalAddress
+from jgroups_py.model.counters import counter, declare, drop, figure
+from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.events import Connect, IdentityRevoked, MeetMember, Suspect, TrustRead, ViewChange
+from jgroups_py.model.outputs import BRIDGE, LogEntry, ReadTrust
+from jgroups_py.model.ports import Authenticator, Identities
+from jgroups_py.model.text import escaped
+from jgroups_py.protocols.auth.authorities import AUTHORITIES, Authority
+from jgroups_py.protocols.auth.config import AuthConfig
+from jgroups_py.sealing.identities import MEMBER, RELAY, Identity
+from jgroups_py.sealing.primitives import require_library
+from jgroups_py.stack.protocol import Protocol, on, timer
+
+MAX_NON_MEMBERS: Final = 2000            # identities of processes that are not in the view; the oldest are forgotten
+
+
+class Auth(Protocol, Authenticator, Identities):
+    """See the module. identities: address -> whose it is, of senders that have proven it."""
+
+    control_only = True
+    Config = AuthConfig
+    config: AuthConfig
+    COUNTERS = declare(
+        counter("identities_verified", "Senders that have proven who they are."),
+        drop("identities_refused", "Senders that have not proven to be a known member: the log has the reason."),
+        counter("identities_revoked", "Members, and others, that are not believed any more."),
+        drop("trust_refused_dropped", "Changes of AUTH's files that cannot be used; what was read before stays."),
+        figure("identities", "Identities that are remembered."),
+    )
+
+    def start(self) -> None:
+        require_library("AUTH")
+        config = self.config
+        self.authority: Authority = AUTHORITIES[config.authority](config, self.stack.secrets, self.me.name)
+        own = self.authority.own
+        if own.name != self.me.name:
+            raise ConfigError(f"AUTH: this member is called {self.me.name!r}, and its identity is that of "
+                              f"{own.name!r}: they must be equal")
+        reason = self.unsuited(own)
+        if reason:
+            raise ConfigError(f"AUTH: this member's own identity does not do here: {reason}")
+        self.identities: dict[Address, Identity] = {}
+        self.liars: dict[Address, str] = {}                  # address -> how it contradicted itself
+        self.members: tuple[Address, ...] = ()
+
+    def stats(self) -> dict[str, float]:
+        return {**super().stats(), "identities": len(self.identities)}
+
+    @on(Connect)
+    def connecting(self, event: Connect) -> None:
+        self.look()
+
+    @timer("look")
+    def look(self) -> None:
+        """Have the files read again if they have changed."""
+        self.emit(ReadTrust(self.stack.net, self.authority.files))
+        self.set_timer("look", self.config.reread_ns)
+
+    @on(ViewChange)
+    def view_changed(self, event: ViewChange) -> None:
+        self.members = event.view.members
+        self.bound()
+
+    def bound(self) -> None:
+        """Forget the oldest identities of processes that are not in the view."""
+        if len(self.identities) > len(self.members) + MAX_NON_MEMBERS:
+            view = frozenset(self.members)
+            for address in [address for address in self.identities if address not in view][:-MAX_NON_MEMBERS]:
+                del self.identities[address]
+
+    # --- asked by ENCRYPT -------------------------------------------------------------------------------------------
+
+    def credential(self) -> bytes:
+        return self.authority.credential()
+
+    def prove(self, transcript: bytes) -> bytes:
+        return self.authority.prove(transcript)
+
+    def refusal(self, source: bytes, credential: bytes, proof: bytes, transcript: bytes) -> str:
+        found = self.authority.verify(credential, proof, transcript)
+        reason = found if isinstance(found, str) else \
+            self.liars.get(Address(source[:ADDRESS_BYTES])) or self.unsuited(found)
+        if reason or isinstance(found, str):
+            self.drop("identities_refused", None, reason)
+            self.warn(f"AUTH refused the process {source[:ADDRESS_BYTES].hex()}: {escaped(reason)}")
+            return reason
+        self.count("identities_verified")
+        address = Address(source[:ADDRESS_BYTES], found.name)
+        self.identities.pop(address, None)
+        self.identities[address] = found
+        self.bound()
+        return ""
+
+    def unsuited(self, identity: Identity) -> str:
+        """Why a verified identity has no business on this network; "": it has."""
+        wanted = RELAY if self.stack.net == BRIDGE else MEMBER
+        if wanted not in identity.roles:
+            return f"{identity} has not the role {wanted!r}"
+        own = self.authority.own
+        if wanted == MEMBER and own.site and identity.site and own.site != identity.site:
+            return f"{identity} is of another site than {own}"
+        return ""
+
+    # --- asked by GMS -----------------------------------------------------------------------------------------------
+
+    def objection(self, member: Address) -> str:
+        if member != self.me and member not in self.identities:
+            return "it has not proven who it is"
+        return self.contradiction(member)
+
+    def contradiction(self, member: Address) -> str:
+        found = self.identity_of(member)
+        if found is not None and found.name != member.name:
+            return f"it calls itself {escaped(member.name)!r}, and its identity is that of {found}"
+        return ""
+
+    def disbelieve(self, member: Address, why: str) -> None:
+        if len(self.liars) >= MAX_NON_MEMBERS:
+            del self.liars[next(iter(self.liars))]
+        self.liars[member] = why
+        self.later(self.recheck)
+
+    def identity_of(self, member: Address) -> Identity | None:
+        return self.authority.own if member == self.me else self.identities.get(member)
+
+    def meet(self, member: Address, physical: PhysicalAddress) -> None:
+        self.pass_down(MeetMember(member, physical))
+
+    # --- files ------------------------------------------------------------------------------------------------------
+
+    @on(TrustRead)
+    def trust_read(self, event: TrustRead) -> None:
+        """Files have changed: what they say counts from now on, for members too."""
+        for path, data, problem in event.files:
+            if not any(path == spec[0] for spec in self.authority.files):
+                continue
+            try:
+                if data is None:
+                    raise ConfigError(problem)
+                self.authority.changed(path, data)
+            except ConfigError as error:
+                self.drop("trust_refused_dropped", None, str(error))
+                self.emit(LogEntry("error", f"AUTH goes on with what it read before: {error}"))
+        self.recheck()
+
+    def recheck(self) -> None:
+        """Identities that were verified before: those that count no more are revoked."""
+        gone: list[Address] = []
+        for address, identity in self.identities.items():
+            reason = self.liars.get(address) or self.authority.revoked(identity) or self.unsuited(identity)
+            if reason:
+                gone.append(address)
+                self.emit(LogEntry("warning", f"AUTH does not believe {escaped(address.name)} any more: {reason}"))
+        if not gone:
+            return
+        for address in gone:
+            del self.identities[address]
+        self.count("identities_revoked", len(gone))
+        self.pass_down(IdentityRevoked(tuple(gone)))
+        members = tuple(address for address in gone if address in self.members)
+        if members:
+            # Certain: its frames are dropped from now on, so it could not show that it runs.
+            self.pass_up(Suspect(members, certain=True))
