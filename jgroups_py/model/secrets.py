@@ -28,6 +28,14 @@ class Secrets(ABC):
             ConfigError: there is none, others may read it, or it is malformed.
         """
 
+    def trusted_file(self, path: str) -> bytes:
+        """The contents of a file that no other user may change.
+
+        Raises:
+            ConfigError: there is none, others may change it, or it is too large; or this node has no files.
+        """
+        raise ConfigError(f"file {path}: this node was given no way to read files (secrets=)")
+
 
 class NoSecrets(Secrets):
     """Of a node that was given no source of secrets: a stack that needs one cannot be built."""

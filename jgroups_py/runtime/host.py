@@ -19,7 +19,7 @@ from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.counters import Counters, counter, declare, figure, table
 from jgroups_py.model.errors import ChannelClosedError, ChannelError, ConfigError, NotConnectedError
-from jgroups_py.model.events import Event, FolderRead, KeyringRead, StateBusy
+from jgroups_py.model.events import Event, FolderRead, KeyringRead, StateBusy, TrustedFileRead
 from jgroups_py.model.outputs import (
     LOCAL,
     Closed,
@@ -32,6 +32,7 @@ from jgroups_py.model.outputs import (
     Output,
     ReadFolder,
     ReadKeyring,
+    ReadTrustedFile,
     Resolve,
     StoreEntry,
     Traced,
@@ -47,7 +48,7 @@ from jgroups_py.runtime.send_queue import BATCH_BYTES, FULL_BYTES, MESSAGE_COST,
 from jgroups_py.runtime.sockets.stack_sockets import LINKS_AND_STREAMS, LinkOrStream, Net
 from jgroups_py.runtime.sockets.udp import Frames
 from jgroups_py.runtime.trace_log import drops_are_logged, requested_trace, write
-from jgroups_py.system.secrets import SECRETS, Stamp, read_keyring, stamp_of
+from jgroups_py.system.secrets import SECRETS, Stamp, read_keyring, read_trusted, stamp_of
 
 log = logging.getLogger("jgroups_py")
 
@@ -107,8 +108,9 @@ class Host:
             **dict.fromkeys(LINKS_AND_STREAMS, self._to_net), StoreEntry: self._store_entry,
             ReadFolder: self._read_folder, LogEntry: self._log_entry, Traced: self._traced, Closed: self._closed,
             GroupConnected: self._group_connected, Resolve: self._resolving.ask, ReadKeyring: self._read_keyring,
+            ReadTrustedFile: self._read_trusted,
         }
-        self._keyrings: dict[tuple[int, str], Stamp | None] = {}     # (net, path) -> what was read last
+        self._watched: dict[tuple[int, str], Stamp | None] = {}      # (net, path) -> what was read last
         self._durable = Durable(lambda event: self.loop.call(lambda: self._notify(LOCAL, event)), self._handlers)
 
     # --- from any thread --------------------------------------------------------------------------------------------
@@ -370,19 +372,36 @@ class Host:
             entries = ()
         self._notify(request.net, FolderRead(request.folder, entries))
 
+    def _changed(self, net: int, path: Path) -> bool:
+        """Whether a watched file is not the one that was looked at last; at the first look it is, as it may have
+        changed since the stack was built."""
+        key, stamp = (net, str(path)), stamp_of(path)
+        if key in self._watched and stamp == self._watched[key]:
+            return False
+        self._watched[key] = stamp
+        return True
+
     def _read_keyring(self, request: ReadKeyring) -> None:
-        """Look at the file of a keyring; a first look reads it, as it may have changed since the stack was built."""
-        key, path = (request.net, request.path), Path(request.path)
-        stamp = stamp_of(path)
-        if key in self._keyrings and stamp == self._keyrings[key]:
+        path = Path(request.path)
+        if not self._changed(request.net, path):
             return
-        self._keyrings[key] = stamp
         try:
-            keyring, self._keyrings[key] = read_keyring(path)
+            keyring, self._watched[request.net, str(path)] = read_keyring(path)
         except ConfigError as error:
             self._notify(request.net, KeyringRead(request.path, None, str(error)))
         else:
             self._notify(request.net, KeyringRead(request.path, keyring))
+
+    def _read_trusted(self, request: ReadTrustedFile) -> None:
+        path = Path(request.path)
+        if not self._changed(request.net, path):
+            return
+        try:
+            text, self._watched[request.net, str(path)] = read_trusted(path)
+        except ConfigError as error:
+            self._notify(request.net, TrustedFileRead(request.path, None, str(error)))
+        else:
+            self._notify(request.net, TrustedFileRead(request.path, text))
 
     def _group_connected(self, group: GroupConnected) -> None:
         self.sends.connected(group)

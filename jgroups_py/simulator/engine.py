@@ -49,6 +49,7 @@ class Engine:
         self.frame_count = 0
         self.step_count = 0
         self.keyrings: dict[str, GroupKeyring] = {}               # path -> the file, the same on all hosts
+        self.files: dict[str, bytes] = {}                         # the same of other files that are trusted
         self.sealed = False                                  # stacks get ENCRYPT (World.seal)
         self.tap: Callable[[Process, Frame, bytes], None] | None = None      # sees every frame that is sent (attack/)
         self._names: dict[str, str] = {}                         # IP address -> name of the (first) process there

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from jgroups_py.model.address import PhysicalAddress
-from jgroups_py.model.events import Event, FolderRead, KeyringRead, NameResolved, StateChunk
+from jgroups_py.model.events import Event, FolderRead, KeyringRead, NameResolved, StateChunk, TrustedFileRead
 from jgroups_py.model.outputs import (
     AppendSegment,
     ArchiveDurability,
@@ -31,6 +31,7 @@ from jgroups_py.model.outputs import (
     ReadFolder,
     ReadKeyring,
     ReadSegment,
+    ReadTrustedFile,
     Receipt,
     Record,
     RelayAccepted,
@@ -73,6 +74,7 @@ class HandlerPort(DevicePort, ProcessPort, Protocol):
     groups: dict[PhysicalAddress, list[Socket]]
     folders: dict[str, dict[str, bytes]]
     keyrings: dict[str, GroupKeyring]
+    files: dict[str, bytes]
     names: dict[str, str]
     names_ns: int
 
@@ -103,6 +105,7 @@ class OutputHandlers:
             ArchiveDurability: world.archives.durability,
             MessagesSkipped: self._skipped, CountedAsReceiver: self._counted, GroupConnected: self._connected,
             Resolve: self._resolve, ReadKeyring: self._read_keyring,
+            ReadTrustedFile: self._read_trusted,
             MemberChanged: self._member,
         }
 
@@ -191,6 +194,16 @@ class OutputHandlers:
 
     def _keyring_read(self, process: Process, asked: ReadKeyring, keyring: GroupKeyring | None) -> None:
         self.world.notify(process, KeyringRead(asked.path, keyring, "" if keyring else "no such file"), asked.net)
+
+    def _read_trusted(self, process: Process, asked: ReadTrustedFile) -> None:
+        text = self.world.files.get(asked.path)
+        if text is not process.files.get(asked.path):
+            process.files[asked.path] = text
+            self.world.after(OPEN_NS, self._trusted_read, process, asked, text)
+
+    def _trusted_read(self, process: Process, asked: ReadTrustedFile, text: bytes | None) -> None:
+        self.world.notify(process, TrustedFileRead(asked.path, text, "" if text is not None else "no such file"),
+                          asked.net)
 
     def _resolve(self, process: Process, asked: Resolve) -> None:
         self.world.after(self.world.names_ns, self._name_resolved, process, asked)

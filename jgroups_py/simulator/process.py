@@ -163,6 +163,7 @@ class Process:
         self.closed_reason: str | None = None
         self.connected = True                    # FLOW counts enough receivers
         self.keyrings: dict[str, object] = {}    # path -> the keyring read last
+        self.files: dict[str, object] = {}       # the same of other trusted files
         self.awaited: list[bytes] = []           # messages sent with `until`; the index is the ticket
         self.sent: dict[str, int] = {}           # destination name -> how many numbered messages were sent there
         self.waiting: deque[Output] = deque()    # outputs that a slow application has not taken yet

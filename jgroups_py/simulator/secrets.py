@@ -14,11 +14,13 @@ from jgroups_py.sealing.primitives import KEY_BYTES
 
 
 class VirtualSecrets(Secrets):
-    """Of one incarnation. seed: names it, so that no two draw the same; keyrings: path -> the file, of the world."""
+    """Of one incarnation. seed: names it, so that no two draw the same; keyrings, files: path -> the file, of the
+    world."""
 
-    def __init__(self, seed: str, keyrings: dict[str, GroupKeyring]) -> None:
+    def __init__(self, seed: str, keyrings: dict[str, GroupKeyring], files: dict[str, bytes]) -> None:
         self._random = Random(f"{seed}/entropy")
         self._keyrings = keyrings
+        self._files = files
 
     def draw(self, nbytes: int) -> bytes:
         return self._random.randbytes(nbytes)
@@ -28,6 +30,11 @@ class VirtualSecrets(Secrets):
         if found is None:
             raise ConfigError(f"keyring {path}: no such file in this world")
         return found
+
+    def trusted_file(self, path: str) -> bytes:
+        if path not in self._files:
+            raise ConfigError(f"file {path}: no such file in this world")
+        return self._files[path]
 
 
 def virtual_key(seed: str) -> bytes:

@@ -48,6 +48,7 @@ class World(Engine):
         self.cut_count = 0
         self.by_address: dict[Address, Process] = {}
         self.audits: dict[Address, LedgerAudit] = {}         # of incarnations with RELAY
+        self.untrusted: dict[str, None] = {}                 # sites that an attacker speaks for: no ledger is judged
         self.stalls = Stalls(self)
         self._hosts: dict[str, str] = {}                     # name -> IP address
 
@@ -65,7 +66,7 @@ class World(Engine):
         load_bridge = (lambda props: bridge) if isinstance(bridge, StackSpec) else bridge
         if self.sealed:
             spec, load_bridge = self._sealed_stacks(spec, load_bridge)
-        secrets = VirtualSecrets(f"{self.seed}/{name}#{number}", self.keyrings)
+        secrets = VirtualSecrets(f"{self.seed}/{name}#{number}", self.keyrings, self.files)
         node = Node(spec, cluster, name, f"{self.seed}/{name}#{number}", self.now_ns, load_bridge=load_bridge,
                     secrets=secrets)
         relay = spec.config_of("RELAY")
@@ -284,6 +285,14 @@ class World(Engine):
         process = self.processes[name]
         process.node.inject(item, self.now_ns)
         self._settle(process)
+
+    def inject_bridge(self, process: Process, batch: Batch) -> None:
+        """Send a batch down the bridge stack of a relay, past its RELAY."""
+        bridge = process.node.bridge
+        if bridge is not None:
+            bridge.inject(batch, self.now_ns)
+            process.node.advance(self.now_ns)                # carries out what the bridge stack emits
+            self._settle(process)
 
     def leave(self, name: str, *, forget: bool = False) -> None:
         """Disconnect gracefully; the process ends when the node emits Closed. forget: as in LeaveRequested."""

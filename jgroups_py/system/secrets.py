@@ -1,4 +1,5 @@
-"""What the operating system has of secrets: random bytes, and keyring files that no other user may read."""
+"""What the operating system has of secrets: random bytes, keyring files that no other user may read, and files that
+no other user may change."""
 from __future__ import annotations
 
 import os
@@ -10,6 +11,7 @@ from jgroups_py.model.secrets import Secrets
 from jgroups_py.sealing.keyring import MAX_FILE_BYTES, GroupKeyring, parse_keyring
 from jgroups_py.system.filesystem import FILE_MODE, OTHERS, sync_path
 
+MAX_TRUSTED_BYTES = 1 << 20
 Stamp = tuple[int, int, int, int]
 """Device, inode, size, time of change: what shows that a file is not the one that was read."""
 
@@ -28,6 +30,9 @@ class SystemSecrets(Secrets):
 
     def keyring(self, path: str) -> GroupKeyring:
         return read_keyring(Path(path))[0]
+
+    def trusted_file(self, path: str) -> bytes:
+        return read_trusted(Path(path))[0]
 
 
 SECRETS = SystemSecrets()
@@ -49,28 +54,46 @@ def read_keyring(path: Path) -> tuple[GroupKeyring, Stamp]:
     Raises:
         ConfigError: there is no such file, other users may read or write it, it is too large or malformed.
     """
+    why = "other users may use it ({}); its mode must be 0600 (chmod 600)"
+    data, stamp = _read_guarded(path, "keyring", OTHERS, why, MAX_FILE_BYTES, "; jgroups key new makes one")
+    try:
+        return parse_keyring(data), stamp
+    except ConfigError as error:
+        raise ConfigError(f"keyring {path}: {error}") from None
+
+
+def read_trusted(path: Path) -> tuple[bytes, Stamp]:
+    """The contents of a file that no other user may change, and the file's stamp.
+
+    Raises:
+        ConfigError: there is no such file, other users may write it, or it is too large.
+    """
+    return _read_guarded(path, "file", stat.S_IWGRP | stat.S_IWOTH,
+                         "other users may change it ({}); take their right to write (chmod go-w)", MAX_TRUSTED_BYTES)
+
+
+def _read_guarded(
+    path: Path, what: str, forbidden: int, why: str, most: int, advice: str = "",
+) -> tuple[bytes, Stamp]:
+    """Read a file that gives other users none of the rights `forbidden`. It is opened once: what is checked is read."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
-        raise ConfigError(f"keyring {path}: {error.strerror}; jgroups key new makes one") from None
+        raise ConfigError(f"{what} {path}: {error.strerror}{advice}") from None
     try:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
-            raise ConfigError(f"keyring {path}: not a file")
-        if found.st_mode & OTHERS:
-            raise ConfigError(f"keyring {path}: other users may use it (mode {stat.S_IMODE(found.st_mode):04o}); its "
-                              "mode must be 0600 (chmod 600)")
+            raise ConfigError(f"{what} {path}: not a file")
+        if found.st_mode & forbidden:
+            raise ConfigError(f"{what} {path}: {why.format(f'mode {stat.S_IMODE(found.st_mode):04o}')}")
         if found.st_uid not in (os.geteuid(), 0):
-            raise ConfigError(f"keyring {path}: it belongs to user {found.st_uid}; it must be this user's, or root's")
-        if found.st_size > MAX_FILE_BYTES:
-            raise ConfigError(f"keyring {path}: larger than {MAX_FILE_BYTES} bytes")
-        data = os.read(descriptor, MAX_FILE_BYTES + 1)
+            raise ConfigError(f"{what} {path}: it belongs to user {found.st_uid}; it must be this user's, or root's")
+        if found.st_size > most:
+            raise ConfigError(f"{what} {path}: larger than {most} bytes")
+        data = os.read(descriptor, most + 1)
     finally:
         os.close(descriptor)
-    try:
-        return parse_keyring(data), (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
-    except ConfigError as error:
-        raise ConfigError(f"keyring {path}: {error}") from None
+    return data, (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 def write_keyring(path: Path, keyring: GroupKeyring, *, new: bool = False) -> None:

@@ -39,7 +39,7 @@ from jgroups_py.model.events.relay import (
     SiteCommand,
     StopWaiting,
 )
-from jgroups_py.model.events.sealing import KeyringRead, SenderProven
+from jgroups_py.model.events.sealing import KeyringRead, SenderProven, TrustedFileRead
 from jgroups_py.model.events.serf import ForceLeave, SendUserEvent
 from jgroups_py.model.events.state import GetState, StateBusy, StateChunk
 from jgroups_py.model.events.streams import StreamClosed, StreamData, StreamOpened, StreamTo
@@ -108,6 +108,7 @@ __all__ = [
     "StreamOpened",
     "StreamTo",
     "Subscribe",
+    "TrustedFileRead",
     "Suspect",
     "OutputInOrder",
     "OutputEmitted",

@@ -26,3 +26,15 @@ class KeyringRead(Event):
     path: str
     keyring: Any
     problem: str = ""
+
+
+@attrs.frozen
+class TrustedFileRead(Event):
+    """Up, from the environment: the file `path`, which no other user may change, has changed.
+
+    text: its contents, None if it cannot be read: then `problem` says why.
+    """
+
+    path: str
+    text: bytes | None = attrs.field(repr=False)
+    problem: str = ""

@@ -43,7 +43,7 @@ from jgroups_py.model.outputs.relay import (
     SiteStatusChanged,
     ToBridge,
 )
-from jgroups_py.model.outputs.sealing import ReadKeyring
+from jgroups_py.model.outputs.sealing import ReadKeyring, ReadTrustedFile
 from jgroups_py.model.outputs.serf import UserEvent
 from jgroups_py.model.outputs.state import ProvideState, StateAdvised, StateBegin, StateEnd, StatePart
 from jgroups_py.model.outputs.streams import CloseStream, OpenStream, WriteStream
@@ -81,6 +81,7 @@ __all__ = [
     "ProvideState",
     "ReadFolder",
     "ReadKeyring",
+    "ReadTrustedFile",
     "ReadSegment",
     "ReadyToLeave",
     "Receipt",

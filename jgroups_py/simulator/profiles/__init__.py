@@ -6,6 +6,7 @@ declares the states that it must reach (`reaches`, keys of coverage.py), and a t
 """
 from __future__ import annotations
 
+from jgroups_py.simulator.profiles.attacker_site import AttackerSiteProfile
 from jgroups_py.simulator.profiles.base import REST_LIMIT_NS, Plan, Profile
 from jgroups_py.simulator.profiles.clocks import ClocksProfile
 from jgroups_py.simulator.profiles.flow import FlowProfile
@@ -36,6 +37,7 @@ PROFILES: dict[str, type[Profile]] = {
         ScaleProfile, SiteCrashProfile, OperatorsProfile, InterleavingsProfile, LateProfile, ClocksProfile, WanProfile,
         LargeProfile, TopicsProfile, SplitBrainTopicsProfile, StormTopicsProfile, ScaleTopicsProfile,
         SwimAloneProfile, SwimGroupProfile, ReplicasProfile, FlowProfile, HostileProfile, StatesProfile,
-        SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile)}
+        SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile,
+        AttackerSiteProfile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]
