@@ -33,7 +33,7 @@ def rows() -> dict[str, str]:
 def test_every_checker_has_a_row_among_the_guarantees_and_every_row_of_a_history_its_checker() -> None:
     described = rows()
     assert [name for name in CHECKERS if name not in described] == []
-    assert [name for name in described if name not in CHECKERS and name[0] not in "PH"] == []
+    assert [name for name in described if name not in CHECKERS and name[0] not in "PHK"] == []
 
 
 @pytest.mark.parametrize("name", sorted(CHECKERS))
@@ -65,7 +65,7 @@ def citations() -> Iterator[tuple[str, str, int]]:
 
 
 def test_rules_of_relay_and_laws_of_the_core_are_numbered_without_a_gap() -> None:
-    assert numbered("relay-rules.md", "## Rules") == list(range(1, 20))
+    assert numbered("relay-rules.md", "## Rules") == list(range(1, 21))
     assert numbered("architecture.md", "## Five laws of the core") == list(range(1, 6))
 
 

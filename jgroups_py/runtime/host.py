@@ -112,8 +112,7 @@ class Host:
             GroupConnected: self._group_connected, Resolve: self._resolving.ask, ReadKeyring: self._read_keyring,
             ReadTrust: self._read_trust,
         }
-        self._keyrings: dict[tuple[int, str], Stamp | None] = {}     # (net, path) -> what was read last
-        self._trusted: dict[tuple[int, str], Stamp | None] = {}
+        self._watched: dict[tuple[int, str], Stamp | None] = {}      # (net, path) -> what was read last
         self._durable = Durable(lambda event: self.loop.call(lambda: self._notify(LOCAL, event)), self._handlers)
 
     # --- from any thread --------------------------------------------------------------------------------------------
@@ -375,31 +374,35 @@ class Host:
             entries = ()
         self._notify(request.net, FolderRead(request.folder, entries))
 
+    def _changed(self, net: int, path: Path) -> bool:
+        """Whether a watched file is not the one that was looked at last; at the first look it is, as it may have
+        changed since the stack was built."""
+        key, stamp = (net, str(path)), stamp_of(path)
+        if key in self._watched and stamp == self._watched[key]:
+            return False
+        self._watched[key] = stamp
+        return True
+
     def _read_keyring(self, request: ReadKeyring) -> None:
-        """Look at the file of a keyring; a first look reads it, as it may have changed since the stack was built."""
-        key, path = (request.net, request.path), Path(request.path)
-        stamp = stamp_of(path)
-        if key in self._keyrings and stamp == self._keyrings[key]:
+        path = Path(request.path)
+        if not self._changed(request.net, path):
             return
-        self._keyrings[key] = stamp
         try:
-            keyring, self._keyrings[key] = read_keyring(path)
+            keyring, self._watched[request.net, str(path)] = read_keyring(path)
         except ConfigError as error:
             self._notify(request.net, KeyringRead(request.path, None, str(error)))
         else:
             self._notify(request.net, KeyringRead(request.path, keyring))
 
     def _read_trust(self, request: ReadTrust) -> None:
-        """Look at AUTH's files, and read those that have changed. wall_ns is the system's: certificates name it."""
+        """Look at files of trust, and read those that have changed. wall_ns is the system's: certificates name it."""
         changed: list[tuple[str, bytes | None, str]] = []
         for name, what, private in request.files:
-            key, path = (request.net, name), Path(name)
-            stamp = stamp_of(path)
-            if key in self._trusted and stamp == self._trusted[key]:
+            path = Path(name)
+            if not self._changed(request.net, path):
                 continue
-            self._trusted[key] = stamp
             try:
-                data, self._trusted[key] = read_checked(path, what, MAX_TRUST_BYTES, private=private)
+                data, self._watched[request.net, str(path)] = read_checked(path, what, MAX_TRUST_BYTES, private=private)
                 changed.append((name, data, ""))
             except ConfigError as error:
                 changed.append((name, None, str(error)))

@@ -28,6 +28,7 @@ class AuditedWorld(Protocol):
     """The part of a world that an audit reads besides its own RELAY."""
 
     history: h.History
+    untrusted: dict[str, None]
 
     @property
     def now_ns(self) -> int:
@@ -110,7 +111,8 @@ class LedgerAudit:
         if total == self.total:
             return                                # numbers only grow, so equal sums mean equal numbers
         self.total = total
-        self.report(next((text for site in relay.table for text in (self.own(site), self.dropped(site)) if text), ""))
+        self.report(next((text for site in relay.table if site.name not in self.world.untrusted
+                          for text in (self.own(site), self.dropped(site)) if text), ""))
 
     def own(self, site: Site) -> str:
         """The discrepancy in the ledger of this member's own messages, which is exact at any moment; "" if none."""
@@ -163,8 +165,9 @@ class LedgerAudit:
         if total == self.acked_total:
             return
         self.acked_total = total
-        self.report(next((text for site, numbers in acked.items() for origin, number in numbers.items()
-                            for text in (self.lacking(site, origin, number),) if text), ""))
+        self.report(next((text for site, numbers in acked.items() if site not in self.world.untrusted
+                          for origin, number in numbers.items()
+                          for text in (self.lacking(site, origin, number),) if text), ""))
 
     def lacking(self, site: str, origin: Address, number: int) -> str:
         """The discrepancy if a member of the relay's view may never deliver what the relay acknowledged; "" if none."""

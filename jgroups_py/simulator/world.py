@@ -51,6 +51,7 @@ class World(Engine):
         self.identities: dict[str, OwnIdentity] = {}         # name -> of members that AUTH lets in
         self.by_address: dict[Address, Process] = {}
         self.audits: dict[Address, LedgerAudit] = {}         # of incarnations with RELAY
+        self.untrusted: dict[str, None] = {}                 # sites that an attacker speaks for: no ledger is judged
         self.stalls = Stalls(self)
         self._hosts: dict[str, str] = {}                     # name -> IP address
 
@@ -313,6 +314,14 @@ class World(Engine):
         process = self.processes[name]
         process.node.inject(item, self.now_ns)
         self._settle(process)
+
+    def inject_bridge(self, process: Process, batch: Batch) -> None:
+        """Send a batch down the bridge stack of a relay, past its RELAY."""
+        bridge = process.node.bridge
+        if bridge is not None:
+            bridge.inject(batch, self.now_ns)
+            process.node.advance(self.now_ns)                # carries out what the bridge stack emits
+            self._settle(process)
 
     def leave(self, name: str, *, forget: bool = False) -> None:
         """Disconnect gracefully; the process ends when the node emits Closed. forget: as in LeaveRequested."""

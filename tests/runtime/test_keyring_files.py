@@ -9,7 +9,7 @@ import pytest
 
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.sealing.keyring import new_keyring
-from jgroups_py.system.secrets import SECRETS, read_keyring, stamp_of, write_keyring
+from jgroups_py.system.secrets import SECRETS, read_checked, read_keyring, stamp_of, write_keyring
 
 KEYS = new_keyring(bytes(range(32)))
 
@@ -69,3 +69,19 @@ def test_the_child_of_a_fork_has_other_secrets():
     assert os.read(reader, 1)[0] == before + 1 == SECRETS.forks + 1
     os.close(reader)
     os.close(writer)
+
+
+# --- files that are trusted, and may be read --------------------------------------------------------------------------
+
+def test_a_trusted_file_may_be_read_by_others_and_written_by_none(tmp_path):
+    path = tmp_path / "sites.trust"
+    path.write_bytes(b"sites")
+    for mode in (0o600, 0o644, 0o444):
+        path.chmod(mode)
+        assert read_checked(path, "trust file", 100, private=False) == (b"sites", stamp_of(path))
+    for mode in (0o660, 0o602, 0o666):
+        path.chmod(mode)
+        with pytest.raises(ConfigError, match=rf"other users may write it \(mode {mode:04o}\).*chmod 644"):
+            SECRETS.file(str(path), "trust file", private=False)
+    with pytest.raises(ConfigError, match=r"trust file .*/none: No such file or directory$"):
+        read_checked(tmp_path / "none", "trust file", 100, private=False)

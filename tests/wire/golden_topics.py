@@ -2,7 +2,7 @@
 from jgroups_py.model.address import Address
 from jgroups_py.model.topics import EVERYTHING, interest_in
 from jgroups_py.model.view import ViewId
-from jgroups_py.protocols.relay.outbound.topic_filter import SiteInterestHeader
+from jgroups_py.protocols.relay.headers import SiteInterestHeader
 from jgroups_py.protocols.topics.headers import InterestConfirmed, InterestHeader
 from jgroups_py.wire.topic_headers import PassedBy, TopicName, TopicNumber
 

@@ -16,7 +16,7 @@ class ReadKeyring(Output):
 
 @attrs.frozen(eq=False)
 class ReadTrust(Output):
-    """Look at files on which AUTH depends, and at the wall clock; pass TrustRead up the stack of `net`.
+    """Look at files that tell AUTH or RELAY what to trust, and at the wall clock; pass TrustRead up the stack of `net`.
 
     files: path, what it is, and whether it is private, as in `Secrets.file`.
     """

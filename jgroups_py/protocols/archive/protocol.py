@@ -102,7 +102,7 @@ class Archive(Protocol):
             first = next((header.first for header in batch.headers if isinstance(header, Archived)), None)
             self.fact("passed", {}, origin=batch.src, origin_site=site_of(batch.src, self.site), stream=ALL,
                       first=first, count=batch.count)
-            return self.pass_up(batch)
+            return self.pass_up(batch) if batch.headers[-1].topics else None     # withheld: for the record only
         if not batch.payloads:
             return self.pass_up(batch)
         self.count("delivered_without_number", batch.count)

@@ -48,6 +48,11 @@ class PrefixSkipped(RelayAnnouncement):
 
 
 @attrs.frozen
+class TrustChanged(RelayAnnouncement):
+    """As relay: the trust file names other sites, or other rights."""
+
+
+@attrs.frozen
 class SiteAcknowledged(RelayAnnouncement):
     """As relay: the numbers that all relays of the site on the bridge have acknowledged rose."""
 

@@ -83,6 +83,10 @@ class RelayConfig:
                             "site got: the relay sends only what is on its disk, for a disk's latency more.")
     hold_sync_interval_ns: int = duration("1s", least="1ms", name="hold_sync_interval", doc="How often, with "
                                           "hold_sync=interval.")
+    trust: str = text("", doc="Trust file (JSON): which other sites count, what each may send and receive, which are "
+                      "revoked. Looked at twice a second, so a revocation needs no restart. Empty: every site counts.")
+    max_sites: int = count(250, least=1, doc="Other sites known at most, where no trust file lists them; relays that "
+                           "name further ones are refused.")
     max_unicasts: int = count(100_000, least=1, doc="Unacknowledged unicasts to other sites held here at most; "
                              "beyond, further ones are reported as unreachable.")
 

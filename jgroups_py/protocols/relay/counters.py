@@ -56,6 +56,18 @@ RELAY_COUNTERS = declare(
     drop("non_member_dropped", "RELAY's messages within the site that come from outside the view, or without "
                                "reliability."),
     drop("from_bridge_while_not_relay", "Messages on the bridge while this member is no relay."),
+    drop("foreign_claims_dropped", "Messages on the bridge in which a site speaks of sites, members or origins that "
+                                   "are not its own."),
+    drop("unknown_site_dropped", "Messages of relays of sites that the trust file does not list or has revoked, or "
+                                 "beyond max_sites."),
+    drop("withheld", "Messages of which only the numbers are sent to a site, since the trust file lets it receive no "
+                     "more; unicasts and requests for a state are not sent at all."),
+    drop("not_taken_dropped", "Messages of a site that the trust file lets send nothing; of multicasts the numbers "
+                              "count."),
+    drop("withheld_dropped", "Messages of other sites of which only the numbers came, as these withhold them."),
+    counter("trust_files_read", "Changes of the trust file that were taken over."),
+    counter("trust_files_refused", "Changes of the trust file that cannot be used; the former one counts."),
+    drop("refusals_delayed", "REFUSED of a site that had this one raise its epoch a moment ago; obeyed later."),
     drop("unexpected_on_bridge", "Messages on the bridge that have no meaning there."),
     drop("hello_after_goodbye", "HELLOs of relays that have sent GOODBYE."),
     drop("hello_of_own_site", "HELLOs of a relay of a site of the same name."),

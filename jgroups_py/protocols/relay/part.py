@@ -40,6 +40,13 @@ class RelayPort(LayerPort, typing.Protocol):
     def announce(self, announcement: RelayAnnouncement) -> None:
         """Call all handlers of this announcement, in the order of RELAY's parts, before this returns."""
 
+    def read_trusted_file(self, path: str) -> bytes:
+        """The contents of a file that no other user may change.
+
+        Raises:
+            ConfigError: there is none, or others may change it.
+        """
+
 
 class RelayPart(Component):
     """One part of RELAY."""
@@ -57,6 +64,7 @@ class RelayPart(Component):
     def __init__(self, layer: RelayPort) -> None:
         super().__init__(layer)
         self.announce = layer.announce
+        self.read_trusted_file = layer.read_trusted_file
 
     def set_timer_once(self, name: str, delay_ns: int, about: Hashable = None) -> None:
         """Set a timer unless it is set: the first reason to wait decides when it fires."""

@@ -14,11 +14,12 @@ from jgroups_py.model.batch import Batch, Header
 from jgroups_py.model.events import OutputInOrder
 from jgroups_py.model.view import View, ViewId
 from jgroups_py.protocols.relay.headers import Disseminate, Have, Numbers, SiteRow, Vector
-from jgroups_py.protocols.relay.headers.state import Keyed, StateFailed, StateMore
+from jgroups_py.protocols.relay.headers.state import Key, Keyed, StateFailed, StateMore
 from jgroups_py.protocols.relay.journal.segments import JournalSegment
 from jgroups_py.protocols.relay.origin.hold import HeldBatch
 from jgroups_py.protocols.relay.outbound.peers import RelayPeer
 from jgroups_py.protocols.relay.sites.table import Site
+from jgroups_py.protocols.relay.sites.trust import SiteRights
 
 # --- the own site's messages ----------------------------------------------------------------------------------------
 
@@ -177,6 +178,34 @@ class BridgePort(ABC):
         """Send to all relays of a site that are on the bridge: one for each half of a split site."""
 
 
+class SiteGuardPort(ABC):
+    """Judges what arrives from the bridge by who sent it (K8), and knows what each site may send and receive."""
+
+    @abstractmethod
+    def refused(self, header: Header, batch: Batch) -> bool:
+        """Whether a header from the bridge is dropped, since its sender may not say that; counts it."""
+
+    @abstractmethod
+    def bridge_view_changed(self, view: View) -> None:
+        """Relays joined or left the bridge."""
+
+    @abstractmethod
+    def site_of(self, relay: Address) -> str | None:
+        """The site for which a relay on the bridge speaks; None: it has not introduced itself."""
+
+    @abstractmethod
+    def shut_out(self, relay: Address) -> bool:
+        """Whether a relay that has introduced itself is of a site that does not count."""
+
+    @abstractmethod
+    def rights(self, site: str) -> SiteRights:
+        """What a site may send and receive."""
+
+    @abstractmethod
+    def may_receive_all(self, site: str) -> bool:
+        """Whether everything may be sent to a site, unicasts and states too."""
+
+
 class ForwarderPort(ABC):
     """Sends held messages to the relays of other sites."""
 
@@ -242,6 +271,10 @@ class TopicFilterPort(ABC):
     @abstractmethod
     def outdated(self, batches: Iterable[tuple[Disseminate, Batch]]) -> bool:
         """Whether `refuses` holds for one of these batches, which a view change kept from delivery."""
+
+    @abstractmethod
+    def numbers_of(self, first: int, batch: Batch) -> Batch:
+        """The numbers of a batch alone, from `first` on, as of one that is withheld."""
 
     @abstractmethod
     def filtered(self, peer: RelayPeer, origin: Address, held: HeldBatch) -> Iterator[HeldBatch]:
@@ -540,5 +573,9 @@ class StateForwarderPort(ABC):
     @abstractmethod
     def installed(self, vector: Vector) -> None:
         """This relay's StateInstall was delivered here."""
+
+    @abstractmethod
+    def partner(self, key: Key) -> Address | None:
+        """The relay at the other end of an attempt; None: no such attempt goes through this relay."""
 
 

@@ -30,9 +30,11 @@ from jgroups_py.protocols.relay.announcements import RelayAnnouncement
 from jgroups_py.protocols.relay.config import RelayConfig
 from jgroups_py.protocols.relay.counters import RELAY_COUNTERS
 from jgroups_py.protocols.relay.group import LocalGroup
+from jgroups_py.protocols.relay.headers.claims import CLAIMS
 from jgroups_py.protocols.relay.inbound.acknowledger import Acknowledger
 from jgroups_py.protocols.relay.inbound.delivery import RemoteDelivery
 from jgroups_py.protocols.relay.inbound.disseminator import Disseminator
+from jgroups_py.protocols.relay.inbound.site_guard import SiteGuard
 from jgroups_py.protocols.relay.inbound.synchronizer import Synchronizer
 from jgroups_py.protocols.relay.journal.clock import HoldClock
 from jgroups_py.protocols.relay.journal.journal import HoldJournal
@@ -59,6 +61,7 @@ from jgroups_py.protocols.relay.sites.news import SiteNews
 from jgroups_py.protocols.relay.sites.report import SiteReport
 from jgroups_py.protocols.relay.sites.status import SiteDecisions
 from jgroups_py.protocols.relay.sites.trimmer import Trimmer
+from jgroups_py.protocols.relay.sites.trust import TRUST_FILE
 from jgroups_py.protocols.relay.state.forwarder import StateForwarder
 from jgroups_py.protocols.relay.state.provider import StateProvider
 from jgroups_py.protocols.relay.state.transfer import SiteStateTransfer
@@ -81,8 +84,8 @@ class Relay(Protocol, SiteReporter):
     # multicast in a view (relay rule 17); the bridge opens before statuses are checked; SiteNews is last, so that the
     # application is shown what all others made of the change.
     components: ClassVar[tuple[type[RelayPart], ...]] = (
-        LocalGroup, TopicFilter, Copies, Divergence, RemoteDelivery, Acknowledger, Disseminator, Synchronizer,
-        BridgeLink, SiteDecisions, Trimmer, Admin, Introducer, Forwarder, DuplicateSites, PeerCursors,
+        LocalGroup, SiteGuard, TopicFilter, Copies, Divergence, RemoteDelivery, Acknowledger, Disseminator,
+        Synchronizer, BridgeLink, SiteDecisions, Trimmer, Admin, Introducer, Forwarder, DuplicateSites, PeerCursors,
         Numbering, Retention, KnownSites, UnicastRouter, SendGate, OriginCollector,
         ReceiptTracker, DeliveryCheck, HoldJournal, HoldRestore, HoldClock,
         StateForwarder, SiteStateTransfer, StateProvider, PlannedLeave, SiteReport, SiteNews,
@@ -92,7 +95,10 @@ class Relay(Protocol, SiteReporter):
         made = [part(self) for part in self.components]
         self.announcement_handlers = announcement_handlers_of(made)
         bridge_link = next(part for part in made if isinstance(part, BridgeLink))
-        bridge_link.route_to(bridge_receivers_of(made))
+        receivers = bridge_receivers_of(made)
+        unjudged = [header.__name__ for header in receivers if header not in CLAIMS]
+        assert not unjudged, f"headers/claims.py must say what these claim on the bridge: {', '.join(unjudged)}"
+        bridge_link.route_to(receivers)
         return made
 
     def start(self) -> None:
@@ -104,6 +110,7 @@ class Relay(Protocol, SiteReporter):
         self.divergence = self.part(Divergence)
         self.origin_gc = self.part(OriginCollector)
         self.bridge_link = self.part(BridgeLink)
+        self.site_guard = self.part(SiteGuard)
         self.peers = self.part(PeerCursors)
         self.introducer = self.part(Introducer)
         self.forwarder = self.part(Forwarder)
@@ -136,6 +143,14 @@ class Relay(Protocol, SiteReporter):
         """Call all handlers of an announcement, in the order of `components`, before this returns."""
         for handler in self.announcement_handlers.get(announcement.__class__, ()):
             handler(announcement)
+
+    def read_trusted_file(self, path: str) -> bytes:
+        """The contents of a file that no other user may change.
+
+        Raises:
+            ConfigError: there is none, or others may change it.
+        """
+        return self.stack.secrets.file(path, TRUST_FILE, private=False)
 
     # --- batches ----------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ declares the states that its seeds must reach (`reaches`, keys of coverage.py), 
 """
 from __future__ import annotations
 
+from jgroups_py.simulator.profiles.attacker_site import AttackerSiteProfile
 from jgroups_py.simulator.profiles.auth import AuthProfile
 from jgroups_py.simulator.profiles.base import REST_LIMIT_NS, Plan, Profile
 from jgroups_py.simulator.profiles.clocks import ClocksProfile
@@ -38,6 +39,6 @@ PROFILES: dict[str, type[Profile]] = {
         LargeProfile, TopicsProfile, SplitBrainTopicsProfile, StormTopicsProfile, ScaleTopicsProfile,
         SwimAloneProfile, SwimGroupProfile, ReplicasProfile, FlowProfile, HostileProfile, StatesProfile,
         SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile,
-        AuthProfile)}
+        AuthProfile, AttackerSiteProfile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]

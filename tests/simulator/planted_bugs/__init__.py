@@ -15,12 +15,13 @@ from tests.simulator.planted_bugs.relay import RELAY_SAFEGUARDS
 from tests.simulator.planted_bugs.replicas import REPLICA_SAFEGUARDS
 from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
 from tests.simulator.planted_bugs.sealed import SEALED_SAFEGUARDS
+from tests.simulator.planted_bugs.sites import SITE_SAFEGUARDS
 from tests.simulator.planted_bugs.states import STATES_SAFEGUARDS
 from tests.simulator.planted_bugs.swim import SWIM_SAFEGUARDS
 from tests.simulator.planted_bugs.topics import TOPICS_SAFEGUARDS
 
 SAFEGUARDS = (*GROUP_SAFEGUARDS, *RELAY_SAFEGUARDS, *RECEIPT_SAFEGUARDS, *JOURNAL_SAFEGUARDS, *REPLICA_SAFEGUARDS,
               *SWIM_SAFEGUARDS, *TOPICS_SAFEGUARDS, *HOSTILE_SAFEGUARDS, *SEALED_SAFEGUARDS, *AUTH_SAFEGUARDS,
-              *STATES_SAFEGUARDS, *MQTT_SAFEGUARDS)
+              *SITE_SAFEGUARDS, *STATES_SAFEGUARDS, *MQTT_SAFEGUARDS)
 
 __all__ = ["SAFEGUARDS", "Patch", "Safeguard"]

@@ -26,6 +26,7 @@ class Layer:
         self.announced: list[RelayAnnouncement] = []
         self.timers: dict[tuple[str, Hashable], int] = {}
         self.counters: dict[str, int] = {}
+        self.files: dict[str, bytes] = {}
 
     @property
     def notes(self) -> list[str]:
@@ -62,6 +63,9 @@ class Layer:
 
     def warn(self, text: str) -> None:
         self.outputs.append(LogEntry("warning", text))
+
+    def read_trusted_file(self, path: str) -> bytes:
+        return self.files[path]
 
     def announce(self, announcement: RelayAnnouncement) -> None:
         self.announced.append(announcement)

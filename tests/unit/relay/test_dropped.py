@@ -24,6 +24,7 @@ from jgroups_py.protocols.relay.headers import (
     NeedHeader,
     ProbeHeader,
     SeenHeader,
+    SiteInterestHeader,
     SiteUnicast,
     SiteUnicastSeen,
     Sync,
@@ -31,7 +32,6 @@ from jgroups_py.protocols.relay.headers import (
 )
 from jgroups_py.protocols.relay.headers.receipts import AwaitSettled, Checked, Settled
 from jgroups_py.protocols.relay.headers.state import StateMore, StatePause, StatePiece
-from jgroups_py.protocols.relay.outbound.topic_filter import SiteInterestHeader
 from jgroups_py.protocols.relay.protocol import Relay
 from tests.unit.relay.sites import Sites, cut_off, numbered
 

@@ -13,7 +13,9 @@ from jgroups_py import wire
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Header
 from jgroups_py.model.errors import WireError
+from jgroups_py.model.topics import Interest
 from jgroups_py.model.view import ViewId
+from jgroups_py.wire.topic_headers import INTEREST
 
 PROTO = 16
 Vector = dict[str, dict[Address, int]]
@@ -315,6 +317,13 @@ class StandingHeader(Header):
     status: int = wire.field(STATUS)
     forbidden: bool = wire.field(wire.BOOL)
     missed: bool = wire.field(wire.BOOL)
+
+
+@wire.header(proto=PROTO, kind=30)
+class SiteInterestHeader(Header):
+    """The topics to which members of the sender's site have subscribed."""
+
+    interest: Interest = wire.field(INTEREST)
 
 
 # --- unicasts between sites: the same header from the origin to the destination, in both groups and on the bridge ---

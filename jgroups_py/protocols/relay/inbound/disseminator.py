@@ -34,6 +34,7 @@ from jgroups_py.protocols.relay.ports import (
     DeliveryPort,
     DisseminatorPort,
     IntroducerPort,
+    SiteGuardPort,
     StateForwarderPort,
     TopicFilterPort,
 )
@@ -51,6 +52,7 @@ class Disseminator(RelayPart, DisseminatorPort):
     delivery: DeliveryPort = needs(DeliveryPort)
     acknowledger: AcknowledgerPort = needs(AcknowledgerPort)
     topic_filter: TopicFilterPort = needs(TopicFilterPort)
+    guard: SiteGuardPort = needs(SiteGuardPort)
     delivery_check: DeliveryCheckPort = needs(DeliveryCheckPort)
     state_forwarder: StateForwarderPort = needs(StateForwarderPort)
 
@@ -100,6 +102,9 @@ class Disseminator(RelayPart, DisseminatorPort):
             self.drop("forwards_again", batch, f"this site has what is below {wanted}", header,
                       number=wanted - header.first)
         piece = batch.cut(wanted - header.first, batch.count)
+        if not self.guard.rights(header.site).sends:
+            piece = self.topic_filter.numbers_of(wanted, piece)
+            self.drop("not_taken_dropped", piece, f"the trust file lets {header.site} send nothing", header)
         out = Disseminate(header.site, header.origin, wanted, min(header.base, wanted), header.flags)
         self.next_out.setdefault(header.site, {})[header.origin] = stop
         local = Batch(self.me, None, piece.payloads, piece.headers, NO_RELAY)

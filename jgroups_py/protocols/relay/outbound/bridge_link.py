@@ -1,9 +1,9 @@
 """The bridge: requests its stack from the node, sends on it, and routes what arrives to the parts.
 
-Parts declare the headers that they take by `@receives_from_bridge`. The check that holds for all of them stands here:
-the source must be in the bridge view. Whether it is the *accepted* relay of its site is checked by the parts whose
-headers are claims about that site (`Introducer.accepted_sender`, relay rule 11): acknowledgements and requests count
-from fenced relays too, since these receive for their half.
+Parts declare the headers that they take by `@receives_from_bridge`. The checks that hold for all of them stand here:
+the source must be in the bridge view, and speak for its own site only (site_guard.py). Whether it is the *accepted*
+relay of its site is checked by the parts whose headers are claims about that site (`Introducer.accepted_sender`, relay
+rule 11): acknowledgements and requests count from fenced relays too, since these receive for their half.
 """
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jgroups_py.protocols.relay.announcements import BridgeGone
 from jgroups_py.protocols.relay.group import LocalGroup
 from jgroups_py.protocols.relay.outbound.peers import RelayPeers
 from jgroups_py.protocols.relay.part import RelayPart, RelayPort
-from jgroups_py.protocols.relay.ports import BridgePort, IntroducerPort, LeaverPort, SiteStatusPort
+from jgroups_py.protocols.relay.ports import BridgePort, IntroducerPort, LeaverPort, SiteGuardPort, SiteStatusPort
 from jgroups_py.stack.component import needs
 from jgroups_py.stack.protocol import on, timer
 
@@ -35,6 +35,7 @@ class BridgeLink(RelayPart, BridgePort):
     introducer: IntroducerPort = needs(IntroducerPort)
     leaver: LeaverPort = needs(LeaverPort)
     status: SiteStatusPort = needs(SiteStatusPort)
+    guard: SiteGuardPort = needs(SiteGuardPort)
 
     def __init__(self, layer: RelayPort) -> None:
         super().__init__(layer)
@@ -77,6 +78,7 @@ class BridgeLink(RelayPart, BridgePort):
     def bridge_view_changed(self, event: BridgeView) -> None:
         if self.group.is_relay and self.wanted:
             self.view, self.own_address = event.view, event.me
+            self.guard.bridge_view_changed(event.view)
             self.introducer.bridge_view_changed(event.view)
 
     @on(BridgeClosed)
@@ -122,5 +124,6 @@ class BridgeLink(RelayPart, BridgePort):
         handler = self.receivers.get(type(batch.headers[-1]))
         if handler is None:
             return self.drop("unexpected_on_bridge", batch, "its header has no meaning between relays")
-        handler(batch.headers[-1], batch.pop())
+        if not self.guard.refused(batch.headers[-1], batch):
+            handler(batch.headers[-1], batch.pop())
         return None

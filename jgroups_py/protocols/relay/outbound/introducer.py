@@ -8,11 +8,14 @@ of the higher epoch is not on the bridge.
 """
 from __future__ import annotations
 
+import attrs
+
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch, Header
 from jgroups_py.model.counter_jumps import MAX_JUMP
 from jgroups_py.model.events import RaiseView
 from jgroups_py.model.outputs import RelayAccepted
+from jgroups_py.model.units import seconds
 from jgroups_py.model.view import View as GroupView
 from jgroups_py.model.view import ViewId
 from jgroups_py.protocols.relay.announcements import (
@@ -21,6 +24,7 @@ from jgroups_py.protocols.relay.announcements import (
     PeerIntroduced,
     SiteAcknowledged,
     SyncCompleted,
+    TrustChanged,
 )
 from jgroups_py.protocols.relay.group import LocalGroup
 from jgroups_py.protocols.relay.headers import Goodbye, HelloHeader, RefusedHeader, ViewHeader
@@ -35,6 +39,7 @@ from jgroups_py.protocols.relay.ports import (
     ForwarderPort,
     IntroducerPort,
     NumberingPort,
+    SiteGuardPort,
     SiteStatusPort,
     SyncPort,
     TopicFilterPort,
@@ -43,6 +48,24 @@ from jgroups_py.protocols.relay.ports import (
 from jgroups_py.protocols.relay.sites.table import UP, Site, SiteTable
 from jgroups_py.stack.component import needs
 from jgroups_py.stack.protocol import timer
+
+MOST_RAISE_NS = seconds(60)
+RAISES_FORGOTTEN_NS = seconds(120)       # after the pause that the last raise began
+
+
+@attrs.define(eq=False)
+class Raise:
+    """Of one site that had this one raise its epoch: how often, when it may do so next, and what waits until then."""
+
+    times: int = 0
+    next_ns: int = 0
+    waiting: RefusedHeader | None = None
+
+    def again(self, now_ns: int, least_ns: int) -> None:
+        """Note a raise."""
+        self.times += 1
+        self.next_ns = now_ns + min(least_ns << min(self.times - 1, 16), MOST_RAISE_NS)
+        self.waiting = None
 
 
 class Introducer(RelayPart, IntroducerPort):
@@ -61,6 +84,7 @@ class Introducer(RelayPart, IntroducerPort):
     status: SiteStatusPort = needs(SiteStatusPort)
     trimmer: TrimmerPort = needs(TrimmerPort)
     admin: AdminPort = needs(AdminPort)
+    guard: SiteGuardPort = needs(SiteGuardPort)
     duplicate_sites: DuplicateSites = needs(DuplicateSites)
 
     def __init__(self, layer: RelayPort) -> None:
@@ -68,6 +92,8 @@ class Introducer(RelayPart, IntroducerPort):
         self.answered: dict[Address, ViewId] = {}        # bridge address -> epoch of the HELLO that it answered
         self.hello_epochs: dict[Address, ViewId] = {}    # bridge address -> the epoch of the last HELLO to it
         self.early_views: dict[Address, ViewHeader] = {}     # bridge address -> a VIEW whose HELLO has not arrived yet
+        self.early_refusals: dict[Address, RefusedHeader] = {}   # the same of a REFUSED
+        self.raised: dict[str, Raise] = {}               # site -> when it had this one raise its epoch
         self.reported: dict[str, ViewId] = {}            # site -> the accepted epoch that was reported last
         self.goodbye_sent = False                        # this relay is leaving, and sends no HELLO any more
 
@@ -76,7 +102,7 @@ class Introducer(RelayPart, IntroducerPort):
     @on_announcement(BridgeGone)
     def bridge_gone(self, event: BridgeGone) -> None:
         self.peers.clear()
-        self.answered, self.hello_epochs, self.early_views = {}, {}, {}
+        self.answered, self.hello_epochs, self.early_views, self.early_refusals = {}, {}, {}, {}
         if event.for_good:
             self.cancel_timer("hello")
 
@@ -87,6 +113,7 @@ class Introducer(RelayPart, IntroducerPort):
         self.duplicate_sites.bridge_view_changed(view)
         self.answered = {address: epoch for address, epoch in self.answered.items() if address in view}
         self.early_views = {address: early for address, early in self.early_views.items() if address in view}
+        self.early_refusals = {address: early for address, early in self.early_refusals.items() if address in view}
         self.introduce()
 
     def peer_gone(self, peer: RelayPeer, *, graceful: bool) -> None:
@@ -116,7 +143,8 @@ class Introducer(RelayPart, IntroducerPort):
         if not self.group.is_relay or not self.synchronizer.complete or view is None:
             return
         waiting = [member for member in view.members
-                   if member != self.bridge.own_address and self.answered.get(member) != epoch]
+                   if member != self.bridge.own_address and self.answered.get(member) != epoch
+                   and not self.guard.shut_out(member)]
         for member in waiting:
             self.hello(member, answer=False)
         if waiting:
@@ -171,6 +199,9 @@ class Introducer(RelayPart, IntroducerPort):
         early = self.early_views.pop(src, None)
         if early is not None:
             self.take_view(early, src)
+        refusal = self.early_refusals.pop(src, None)
+        if refusal is not None:
+            self.take_refusal(refusal, site.name)
         if header.answer:
             self.forwarder.send_base(peer, always=True)
         elif self.synchronizer.complete:
@@ -251,18 +282,47 @@ class Introducer(RelayPart, IntroducerPort):
         views count from 1 again.
         """
         self.count("fenced")
+        site = self.guard.site_of(batch.src)
+        if site is None:
+            self.early_refusals[batch.src] = header       # its HELLO follows; nobody is obeyed before it names its site
+        else:
+            self.take_refusal(header, site)
+
+    def take_refusal(self, header: RefusedHeader, site: str) -> None:
+        """Raise the view above the epoch that another site knows, but not at any pace: each raise stops this group for
+        a moment, so a site that has it raise again and again is obeyed ever later, once a minute in the end."""
         own, view = self.group.view.id, self.bridge.view
-        if header.epoch <= own or self.timer_is_set("raise"):
+        if header.epoch <= own or (view is not None and header.relay is not None and header.relay in view):
             return
-        present = view is not None and header.relay is not None and header.relay in view
-        if not present:
-            self.set_timer("raise", self.config.hello_interval_ns)
-            # An epoch that is far ahead is reached in steps, since GMS refuses a view that jumps further.
-            self.pass_down(RaiseView(min(header.epoch.counter, own.counter + MAX_JUMP)))
+        raised = self.raised.get(site)
+        if raised is not None and self.now_ns < raised.next_ns:
+            self.drop("refusals_delayed", None, f"site {site} had the epoch raised {raised.times} times", header)
+            raised.waiting = header
+            return self.set_timer_once("raise", raised.next_ns - self.now_ns, site)
+        if raised is None or self.now_ns > raised.next_ns + RAISES_FORGOTTEN_NS:
+            raised = self.raised[site] = Raise()
+        raised.again(self.now_ns, self.config.hello_interval_ns)
+        # An epoch that is far ahead is reached in steps, since GMS refuses a view that jumps further.
+        return self.pass_down(RaiseView(min(header.epoch.counter, own.counter + MAX_JUMP)))
 
     @timer("raise")
-    def raise_again(self) -> None:
-        """Has nothing to do: while this timer is set, no further RaiseView is sent."""
+    def raise_later(self, site: str) -> None:
+        """On a timer: obey a REFUSED that had to wait, if it still counts."""
+        raised = self.raised.get(site)
+        if raised is not None and raised.waiting is not None and self.group.is_relay:
+            header, raised.waiting = raised.waiting, None
+            self.take_refusal(header, site)
+
+    # --- trust ------------------------------------------------------------------------------------------------------
+
+    @on_announcement(TrustChanged)
+    def trust_changed(self, event: TrustChanged) -> None:
+        """Relays of sites that do not count any more are peers no longer; those that count again are greeted anew."""
+        for peer in self.peers:
+            if self.guard.shut_out(peer.address):
+                self.answered.pop(peer.address, None)
+                self.peer_gone(peer, graceful=True)
+        self.introduce()
 
     # --- GOODBYE ----------------------------------------------------------------------------------------------------
 

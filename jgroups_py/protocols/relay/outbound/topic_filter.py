@@ -8,37 +8,31 @@ A site's interest is what TOPICS, above, reports to its coordinator. Until all m
 is everything. The relay sends it to every other relay. The sending relay may have filtered by an interest that has
 changed meanwhile. So the receiving relay checks again, refuses numbers of topics that are subscribed by now, and
 requests the messages.
+
+What the trust file keeps from a site crosses in the same form, marked with no topics: no site refuses that.
 """
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from jgroups_py import wire
 from jgroups_py.model.address import Address
-from jgroups_py.model.batch import Batch, Header
+from jgroups_py.model.batch import Batch
 from jgroups_py.model.events import SiteInterest, ViewChange
-from jgroups_py.model.topics import EVERYTHING, Interest
+from jgroups_py.model.topics import EVERYTHING, NOTHING, Interest
 from jgroups_py.model.units import millis
 from jgroups_py.protocols.relay.group import LocalGroup
-from jgroups_py.protocols.relay.headers import PROTO, Disseminate
+from jgroups_py.protocols.relay.headers import Disseminate, SiteInterestHeader
 from jgroups_py.protocols.relay.origin.hold import HeldBatch, held_batch
 from jgroups_py.protocols.relay.outbound.peers import RelayPeer, RelayPeers
 from jgroups_py.protocols.relay.part import RelayPart, RelayPort, receives_from_bridge
-from jgroups_py.protocols.relay.ports import BridgePort, TopicFilterPort
+from jgroups_py.protocols.relay.ports import BridgePort, SiteGuardPort, TopicFilterPort
 from jgroups_py.stack.component import needs
 from jgroups_py.stack.protocol import STOP, on
 from jgroups_py.wire.archive_header import Archived
-from jgroups_py.wire.topic_headers import INTEREST, PassedBy, passed_by
+from jgroups_py.wire.topic_headers import PassedBy, passed_by, topic_of
 
 PASSED_WAIT_NS = millis(50)          # numbers alone are not urgent; what comes meanwhile is sent with them
 MAX_PASSED = 4096                    # numbers in one batch
-
-
-@wire.header(proto=PROTO, kind=30)
-class SiteInterestHeader(Header):
-    """A relay to those of other sites: the topics to which members of its site have subscribed."""
-
-    interest: Interest = wire.field(INTEREST)
 
 
 class TopicFilter(RelayPart, TopicFilterPort):
@@ -47,6 +41,7 @@ class TopicFilter(RelayPart, TopicFilterPort):
     group: LocalGroup = needs(LocalGroup)
     peers: RelayPeers = needs(RelayPeers)
     bridge: BridgePort = needs(BridgePort)
+    guard: SiteGuardPort = needs(SiteGuardPort)
 
     def __init__(self, layer: RelayPort) -> None:
         super().__init__(layer)
@@ -110,18 +105,33 @@ class TopicFilter(RelayPart, TopicFilterPort):
     def filtered(self, peer: RelayPeer, origin: Address, held: HeldBatch) -> Iterator[HeldBatch]:
         """What to send of a batch now. Numbers that wait go first: a peer gets an origin's numbers in order (relay rule
         3)."""
-        mark = passed_by(held.batch, peer.interest)
-        if mark is None:
-            yield from peer.take_deferred(origin)
-            yield held
-            return
-        self.drop("passed_by", held.batch, "no member there has subscribed to its topics; its numbers are sent")
+        mark = self.withheld(peer, held.batch)
+        if mark is not None:
+            self.drop("withheld", held.batch, f"the trust file keeps it from {peer.site.name}; its numbers are sent")
+        else:
+            mark = passed_by(held.batch, peer.interest)
+            if mark is None:
+                yield from peer.take_deferred(origin)
+                yield held
+                return
+            self.drop("passed_by", held.batch, "no member there has subscribed to its topics; its numbers are sent")
         before = peer.deferred_numbers.get(origin)
         both = None if before is None else joined(before, held, mark)
         if both is None:
             yield from peer.take_deferred(origin)
         peer.defer_numbers(origin, _numbers(held, held.first, held.batch.count, mark.topics) if both is None else both)
         self.set_timer_once("passed", PASSED_WAIT_NS)
+
+    def withheld(self, peer: RelayPeer, batch: Batch) -> PassedBy | None:
+        """The header in place of a batch that the peer's site may not receive; None: it may."""
+        allowed = self.guard.rights(peer.site.name).receives
+        if allowed.everything:
+            return None
+        topic = topic_of(batch.headers)
+        return None if topic is not None and allowed.includes(topic) else PassedBy(NOTHING)
+
+    def numbers_of(self, first: int, batch: Batch) -> Batch:
+        return empty(batch, first, batch.count, NOTHING)
 
     def deferred(self, peer: RelayPeer) -> Iterator[tuple[Address, HeldBatch]]:
         for origin in list(peer.deferred_numbers):
@@ -139,8 +149,12 @@ def joined(before: HeldBatch, held: HeldBatch, mark: PassedBy) -> HeldBatch | No
 
 
 def _numbers(like: HeldBatch, first: int, count: int, topics: Interest) -> HeldBatch:
+    return held_batch(first, empty(like.batch, first, count, topics), like.since_ns)
+
+
+def empty(like: Batch, first: int, count: int, topics: Interest) -> Batch:
+    """So many messages of a batch's source from number `first` on, about these topics and without payloads."""
     # ARCHIVE numbers messages as RELAY does; its header stays, so that it records at the other site which were passed
     # by.
-    archived = [Archived(first) for header in like.batch.headers if isinstance(header, Archived)]
-    batch = Batch(like.batch.src, None, (b"",) * count, (*archived, PassedBy(topics)), 0)
-    return held_batch(first, batch, like.since_ns)
+    archived = [Archived(first) for header in like.headers if isinstance(header, Archived)]
+    return Batch(like.src, None, (b"",) * count, (*archived, PassedBy(topics)), 0)

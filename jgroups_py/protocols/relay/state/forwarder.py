@@ -37,6 +37,7 @@ from jgroups_py.protocols.relay.ports import (
     DeliveryPort,
     DisseminatorPort,
     NumberingPort,
+    SiteGuardPort,
     StateForwarderPort,
     StateProviderPort,
     SyncPort,
@@ -76,6 +77,7 @@ class StateForwarder(RelayPart, StateForwarderPort):
     delivery: DeliveryPort = needs(DeliveryPort)
     disseminator: DisseminatorPort = needs(DisseminatorPort)
     provider: StateProviderPort = needs(StateProviderPort)
+    guard: SiteGuardPort = needs(SiteGuardPort)
 
     def __init__(self, layer: RelayPort) -> None:
         super().__init__(layer)
@@ -243,17 +245,28 @@ class StateForwarder(RelayPart, StateForwarderPort):
     def fetch_from_bridge(self, header: StateFetch, batch: Batch) -> None:
         """Another site requests a state: of the member that it names, if that is still here, else of this relay."""
         if not self._is_peer(header, batch):
-            return
+            return None
+        peer = self.peers.by_address[batch.src]
+        if not self.guard.may_receive_all(peer.site.name):
+            self.drop("withheld", batch, f"the trust file lets {peer.site.name} receive no state", header)
+            return self.bridge.send_to(peer.address, StateFailed(
+                *header.key, f"site {self.config.site} gives no state to {peer.site.name}", True))
         target = next((member for member in self.group.view.members if member == header.target), self.me)
         for key in [key for key in self.routes if key[0] == header.requester]:
             del self.routes[key]
         self.routes[header.key] = batch.src, target
-        self.send(header, target, flags=RELIABLE)
+        return self.send(header, target, flags=RELIABLE)
 
     @receives(StateFixed)
     def provider_fixed_state(self, header: StateFixed, batch: Batch) -> None:
         """The provider is in this site: send its vector on to the requesting site."""
         self.to_requesting_site(header)
+
+    def partner(self, key: Key) -> Address | None:
+        if self.fetch is not None and self.fetch.request.key == key:
+            return self.fetch.remote
+        route = self.routes.get(key)
+        return route[0] if route is not None else None
 
     def to_requesting_site(self, header: Keyed, payloads: tuple[bytes, ...] = ()) -> None:
         route = self.routes.get(header.key)

@@ -20,7 +20,7 @@ from jgroups_py.protocols.relay.group import LocalGroup
 from jgroups_py.protocols.relay.headers import SiteUnicast, SiteUnicastSeen
 from jgroups_py.protocols.relay.outbound.peers import RelayPeers
 from jgroups_py.protocols.relay.part import RELIABLE, RelayPart, RelayPort, on_announcement, receives_from_bridge
-from jgroups_py.protocols.relay.ports import BridgePort, IntroducerPort, SiteNewsPort, UnicastPort
+from jgroups_py.protocols.relay.ports import BridgePort, IntroducerPort, SiteGuardPort, SiteNewsPort, UnicastPort
 from jgroups_py.protocols.relay.sites.table import UP, SiteTable
 from jgroups_py.protocols.relay.unicast.outbox import UnicastInbox, UnicastOutbox, UnicastOutboxes
 from jgroups_py.stack.component import needs
@@ -38,6 +38,7 @@ class UnicastRouter(RelayPart, UnicastPort):
     bridge: BridgePort = needs(BridgePort)
     introducer: IntroducerPort = needs(IntroducerPort)
     site_news: SiteNewsPort = needs(SiteNewsPort)
+    guard: SiteGuardPort = needs(SiteGuardPort)
 
     def __init__(self, layer: RelayPort) -> None:
         super().__init__(layer)
@@ -150,8 +151,11 @@ class UnicastRouter(RelayPart, UnicastPort):
         """A unicast from the bridge; it counts from the accepted relay of the origin's site only (relay rule 11)."""
         if header.epoch is None:
             return self.drop("unexpected_on_bridge", batch, "it is without the epoch of its origin's relay", header)
-        if self.introducer.accepted_sender(header.origin_site, header.epoch, header, batch) is not None:
-            self.forward(header, batch)
+        if self.introducer.accepted_sender(header.origin_site, header.epoch, header, batch) is None:
+            return None
+        if not self.guard.rights(header.origin_site).sends:
+            return self.drop("not_taken_dropped", batch, f"{header.origin_site} may send nothing (trust file)", header)
+        self.forward(header, batch)
         return None
 
     @receives(SiteUnicast)
@@ -170,6 +174,8 @@ class UnicastRouter(RelayPart, UnicastPort):
                                  header.first + batch.count, known=False)
         elif self.group.is_relay:
             peer = self.peers.accepted(header.dest_site)
+            if not self.guard.may_receive_all(header.dest_site):
+                return self.drop("withheld", batch, f"{header.dest_site} may receive no unicasts (trust file)", header)
             if peer is None:
                 # The origin still holds it, and sends it again on its timer and when a relay changes (relay rule 12).
                 return self.drop("unicasts_without_relay", batch, f"{header.dest_site} has no accepted relay on the "
