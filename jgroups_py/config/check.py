@@ -27,7 +27,7 @@ NEEDED: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 """One of these must be in a stack, or else."""
 
-OF_VIEWS = ("GMS", "NAKACK", "UNICAST", "STABLE", "FRAG", "STATE_TRANSFER", "RELAY")
+OF_VIEWS = ("GMS", "NAKACK", "UNICAST", "STABLE", "FRAG", "TOTAL", "STATE_TRANSFER", "RELAY")
 """Where one of these is, the stack is to form groups."""
 
 SEALED_TRANSPORTS = ("UDP", "TCP")
@@ -58,7 +58,9 @@ ABOVE: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("FRAG", ("NAKACK", "UNICAST"), "fragments must arrive all and in order"),
     ("FLOW", ("NAKACK", "UNICAST", "GMS"), "marks and answers must arrive, in order with the messages and views"),
     ("FRAG", ("MFC", "UFC", "FLOW"), "credits are counted in fragments; a large message would take them all at once"),
-    ("STATE_TRANSFER", ("GMS", "NAKACK", "UNICAST", "STABLE", "MFC", "FLOW", "UFC", "FRAG"),
+    ("TOTAL", ("GMS", "NAKACK", "UNICAST", "STABLE", "MFC", "FLOW", "UFC", "FRAG"),
+     "it orders whole messages, and members grant credit for those that still wait for their place"),
+    ("STATE_TRANSFER", ("GMS", "NAKACK", "UNICAST", "STABLE", "MFC", "FLOW", "UFC", "FRAG", "TOTAL"),
      "the state is cut out of the stream of messages as the application sees it"),
 )
 """The first must stand above the others (later in the file), because."""

@@ -128,7 +128,8 @@ class RemoteDelivery(RelayPart, DeliveryPort):
         if proxy is None or proxy.relay != relay_address:
             proxy = self.proxies[header.origin] = ProxyUUID(header.origin, relay_address, header.site)
         self.count("delivered_remote", batch.count)
-        self.pass_up(Batch(proxy, None, batch.payloads, batch.headers, header.flags))
+        remote = Batch(proxy, None, batch.payloads, batch.headers, header.flags)
+        self.pass_up(remote.placed(batch.place) if batch.place else remote)
 
     # --- where to begin ---------------------------------------------------------------------------------------------
 
