@@ -280,7 +280,8 @@ class AsyncChannel(BaseChannel):
                 if dispatcher.stopping:                      # a callback closed the channel
                     dispatcher.counters.add("undelivered_at_close")
                 else:
-                    await self._call(session, "receive", received(batch, payload, headers))
+                    await self._call(session, "receive", received(
+                        batch, payload, headers, batch.place and batch.place + number))
                 session.inbox.handled(len(payload) + MESSAGE_COST)
                 if number % ROUND == ROUND - 1:
                     await asyncio.sleep(0)

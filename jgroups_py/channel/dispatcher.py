@@ -36,6 +36,7 @@ from jgroups_py.model.outputs import (
     MemberChanged,
     MessagesLost,
     MessagesSkipped,
+    OrderUncertain,
     Output,
     ProvideState,
     SiteStatusChanged,
@@ -62,6 +63,7 @@ CALLBACK_OF: dict[type[Output], tuple[str, Callable[[Any], Any]]] = {
     MemberAlone: ("alone", lambda output: output.reason),
     MemberChanged: ("member_changed", lambda output: output),
     MessagesSkipped: ("messages_skipped", lambda output: output),
+    OrderUncertain: ("order_uncertain", lambda output: output.messages),
     CountedAsReceiver: ("counted_as_receiver", lambda output: output),
     GroupConnected: ("group_connected", lambda output: output.connected),
 }
@@ -263,14 +265,16 @@ class Dispatcher:
 
     def _one_by_one(self, batch: Batch) -> None:
         method, handled, headers = self._methods["receive"], self._inbox.handled, headers_of(batch)
+        place, step = batch.place, int(bool(batch.place))
         for payload in batch.payloads:
             if self.stopping:                                # a callback closed the channel
                 self.counters.drop("undelivered_at_close", f"a callback closed the channel; of {batch.src}")
             else:
                 try:
-                    method(received(batch, payload, headers))
+                    method(received(batch, payload, headers, place))
                 except BaseException as error:               # noqa: BLE001  the application's bug, not this package's
                     self.failed("receive", error)
+            place += step
             handled(len(payload) + MESSAGE_COST)
 
     # --- state ------------------------------------------------------------------------------------------------------

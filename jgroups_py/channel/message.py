@@ -20,9 +20,12 @@ class Message:
 
     dest: None for all members; src: filled in at the receiver; headers: the application's own, id (200 or more) ->
     bytes. A message is not changed by sending it and may be sent again.
+
+    place: with TOTAL, of a multicast that was received: its place in the order of the view, counted from 1; the same at
+    all members that go on to the next view together. 0: it has none.
     """
 
-    __slots__ = ("_flags", "_wired", "dest", "headers", "payload", "src")
+    __slots__ = ("_flags", "_wired", "dest", "headers", "payload", "place", "src")
 
     def __init__(
         self, dest: Address | None = None, payload: bytes | bytearray | memoryview | None = b"",
@@ -34,6 +37,7 @@ class Message:
         self._flags = Flag.bits(flags) if flags else 0
         self.headers: Mapping[int, bytes] = headers or NO_HEADERS
         self.src = src
+        self.place = 0
         self._wired: tuple[Header, ...] = () if topic is None else (topic_header(topic),)
 
     @property
@@ -95,6 +99,11 @@ class MessageBatch:
         return Flag(self._batch.flags)
 
     @property
+    def place(self) -> int:
+        """The place of the first one in the order of the view; the others follow (TOTAL). 0: they have none."""
+        return self._batch.place
+
+    @property
     def is_relayed(self) -> bool:
         """Whether they came from another site."""
         return isinstance(self._batch.src, ProxyUUID)
@@ -115,8 +124,12 @@ class MessageBatch:
 
     def __iter__(self) -> Iterator[Message]:
         batch, headers = self._batch, self.headers
-        for payload in batch.payloads:
-            yield received(batch, payload, headers)
+        if not batch.place:
+            for payload in batch.payloads:
+                yield received(batch, payload, headers)
+            return
+        for place, payload in enumerate(batch.payloads, batch.place):
+            yield received(batch, payload, headers, place)
 
     def __repr__(self) -> str:
         to = "all" if self.dest is None else str(self.dest)
@@ -129,13 +142,14 @@ def _remade(dest: Address | None, payload: bytes, flags: int, headers: Mapping[i
     return Message(dest, payload, flags, headers, src, topic)
 
 
-def received(batch: Batch, payload: bytes, headers: Mapping[int, bytes]) -> Message:
+def received(batch: Batch, payload: bytes, headers: Mapping[int, bytes], place: int = 0) -> Message:
     """One message of a batch, made without checking what was checked when it was sent."""
     message = Message.__new__(Message)
     message.dest = batch.dest
     message.src = batch.src
     message.payload = payload
     message._flags = batch.flags
+    message.place = place
     message._wired = batch.headers
     message.headers = headers
     return message

@@ -11,7 +11,7 @@ from jgroups_py.model.view import View
 
 CALLBACKS = ("receive", "receive_batch", "view_accepted", "global_view_accepted", "get_state", "set_state",
              "site_status", "unreachable", "messages_lost", "journal_failed", "archive_failed", "messages_skipped",
-             "counted_as_receiver", "group_connected", "member_changed", "alone", "channel_closed")
+             "counted_as_receiver", "group_connected", "member_changed", "order_uncertain", "alone", "channel_closed")
 
 
 class Receiver:
@@ -69,6 +69,11 @@ class Receiver:
 
     def group_connected(self, connected: bool) -> None:
         """With FLOW: whether there are enough receivers for this member's multicasts."""
+
+    def order_uncertain(self, messages: int) -> None:
+        """With TOTAL, before a view: the next so many multicasts of all senders had no final place when the last view
+        ended. Members that go on to the next view together get them in one order; one that is parted may get them in
+        another, or not all of them."""
 
     def member_changed(self, news: MemberChanged) -> None:
         """With SWIM: `news.member` is suspected, refuted it, failed, ... (`news.change`), on which evidence."""

@@ -22,7 +22,7 @@ from jgroups_py.stack.protocol import Protocol
 NOT_OFFERED = (
     "ASYM_ENCRYPT", "BPING", "CENTRAL_LOCK", "COMPRESS", "COUNTER", "DAISYCHAIN", "DH_KEY_EXCHANGE", "DNS_PING",
     "DROP", "FD_HOST", "FLUSH", "FORK", "JDBC_PING", "JDBC_PING2", "LOCAL_PING", "MPING", "RATE_LIMITER",
-    "RELAY2", "RELAY3", "REVERSE", "RSVP", "SEQUENCER", "SEQUENCER2", "SHARED_LOOPBACK", "SHARED_LOOPBACK_PING",
+    "RELAY2", "RELAY3", "REVERSE", "RSVP", "SHARED_LOOPBACK", "SHARED_LOOPBACK_PING",
     "SIZE", "SNIFF", "SSL_KEY_EXCHANGE", "STATS", "STOMP", "SYM_ENCRYPT", "TCPGOSSIP", "TIME", "TRACE", "TUNNEL",
 )
 """Protocols of JGroups that change what a stack does: they are refused, since leaving them out would be wrong."""

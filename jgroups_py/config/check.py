@@ -27,7 +27,7 @@ NEEDED: tuple[tuple[tuple[str, ...], str], ...] = (
 )
 """(protocols, what happens without them): a stack must have one of each row."""
 
-OF_VIEWS = ("GMS", "NAKACK", "UNICAST", "STABLE", "FRAG", "STATE_TRANSFER", "RELAY")
+OF_VIEWS = ("GMS", "NAKACK", "UNICAST", "STABLE", "FRAG", "TOTAL", "STATE_TRANSFER", "RELAY")
 """A stack with one of these is meant to form groups."""
 
 SEALED_TRANSPORTS = ("UDP", "TCP")
@@ -60,7 +60,9 @@ ABOVE: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("FRAG", ("NAKACK", "UNICAST"), "all fragments must arrive, in order"),
     ("FLOW", ("NAKACK", "UNICAST", "GMS"), "marks and answers must arrive, in order with the messages and views"),
     ("FRAG", ("MFC", "UFC", "FLOW"), "flow control counts fragments; a large message would use up all credits at once"),
-    ("STATE_TRANSFER", ("GMS", "NAKACK", "UNICAST", "STABLE", "MFC", "FLOW", "UFC", "FRAG"),
+    ("TOTAL", ("GMS", "NAKACK", "UNICAST", "STABLE", "MFC", "FLOW", "UFC", "FRAG"),
+     "it orders whole messages, and members grant credit for those that still wait for their place"),
+    ("STATE_TRANSFER", ("GMS", "NAKACK", "UNICAST", "STABLE", "MFC", "FLOW", "UFC", "FRAG", "TOTAL"),
      "a state contains a prefix of the messages that the application gets"),
 )
 """(layer, layers below it, reason): the first must be above the others, which is later in the file."""

@@ -21,9 +21,11 @@ class Flag(enum.IntFlag):
 
     OOB: a unicast is delivered when it arrives, whatever it overtakes; multicasts keep their order all the same. NO_FC:
     it does not wait for credits. NO_RELIABILITY: it is sent once, and may be lost, doubled or overtaken. NO_RELAY: it
-    stays in its own site. The others are only transmitted: nothing waits to be bundled (DONT_BUNDLE), there is no total
-    order yet (NO_TOTAL_ORDER), and a sender that needs a confirmation (RSVP) sends a request (blocks.rpc) or, with
-    RELAY, uses `until`.
+    stays in its own site. NO_TOTAL_ORDER: with TOTAL, a multicast that waits for no place in the order; it keeps its
+    order with its sender's other multicasts of this kind only. Where RELAY (unless it is NO_RELAY too) or ARCHIVE
+    numbers it, it keeps its place nevertheless. The others are only transmitted: nothing waits to be bundled
+    (DONT_BUNDLE), and a sender that needs a confirmation (RSVP) sends a request (blocks.rpc) or, with RELAY, uses
+    `until`.
     """
 
     NONE = 0
@@ -59,6 +61,7 @@ _KNOWN: Final = sum(map(int, Flag))
 OOB: Final = int(Flag.OOB)
 NO_FC: Final = int(Flag.NO_FC)
 NO_RELIABILITY: Final = int(Flag.NO_RELIABILITY)
+NO_TOTAL_ORDER: Final = int(Flag.NO_TOTAL_ORDER)
 NO_RELAY: Final = int(Flag.NO_RELAY)
 
 
@@ -86,7 +89,8 @@ class Batch:
 
     payloads: one bytes object a message; an empty tuple is a control message, which is headers only and counts as
     one when numbered. dest None: all members. flags: the bits of `Flag` as an int. nbytes, length: as the
-    properties, once computed.
+    properties, once computed. place: of the first message in the order of its view, as TOTAL gave it at this member (0:
+    none); it does not travel.
     """
 
     src: Address
@@ -96,6 +100,7 @@ class Batch:
     flags: int = 0
     _nbytes: int = -1                                           # of the payloads, once computed
     _length: int = -2                                           # the same, once computed
+    place: int = 0
 
     def __len__(self) -> int:
         return len(self.payloads)
@@ -140,11 +145,16 @@ class Batch:
     def push(self, header: Header) -> Batch:
         """This batch with one more header, lower than all others."""
         return Batch(self.src, self.dest, self.payloads, (*self.headers, header), self.flags, self._nbytes,
-                     self._length)
+                     self._length, self.place)
 
     def pop(self) -> Batch:
         """This batch without its lowest header."""
-        return Batch(self.src, self.dest, self.payloads, self.headers[:-1], self.flags, self._nbytes, self._length)
+        return Batch(self.src, self.dest, self.payloads, self.headers[:-1], self.flags, self._nbytes, self._length,
+                     self.place)
+
+    def placed(self, place: int) -> Batch:
+        """This batch with the place of its first message in the order of its view."""
+        return Batch(self.src, self.dest, self.payloads, self.headers, self.flags, self._nbytes, self._length, place)
 
     def cut(self, start: int, stop: int) -> Batch:
         """Messages `start` to `stop` (half-open) with the headers that belong to them."""
@@ -155,6 +165,8 @@ class Batch:
         batch = Batch(self.src, self.dest, self.payloads[start:stop], headers, self.flags)
         if self._length >= 0:
             batch._length, batch._nbytes = self._length, self._length * (stop - start)
+        if self.place:
+            batch.place = self.place + start
         return batch
 
     def pieces(self, keep: Iterable[int]) -> Iterator[Batch]:

@@ -41,6 +41,14 @@ class MulticastCounts(ABC):
         """
 
 
+class MulticastNumbers(ABC):
+    """A layer that numbers multicasts per sender, and takes one that is overtaken for lost."""
+
+    @abstractmethod
+    def numbers(self, flags: int) -> bool:
+        """Whether it numbers multicasts with these flags."""
+
+
 class LastFrames(ABC):
     """When the last frame of each member arrived."""
 

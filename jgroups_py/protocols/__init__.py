@@ -60,6 +60,7 @@ KNOWN: dict[str, Known] = {known.name: known for known in (
     Known("UFC", "flow:Ufc", 13, ("UFC_NB",)),
     Known("FLOW", "flow:FlowControl", 24),
     Known("FRAG", "frag:Frag", 14, ("FRAG2", "FRAG3", "FRAG4")),
+    Known("TOTAL", "total:Total", 27, ("SEQUENCER", "SEQUENCER2")),
     Known("STATE_TRANSFER", "state_transfer:StateTransfer", 15, ("pbcast.STATE_TRANSFER", "pbcast.STATE",
                                                                 "STATE", "STATE_SOCK", "pbcast.STATE_SOCK")),
     Known("RELAY", "relay:Relay", 16, ("relay.RELAY",)),

@@ -29,6 +29,7 @@ COUNTED = {"refused epochs": ("RELAY", "refused"), "messages read from disk": ("
            "senders not connected": ("FLOW", "disconnected"),
            "numbers sent for messages": ("RELAY", "passed_by"), "numbers refused": ("RELAY", "passed_by_refused"),
            "numbers delivered": ("TOPICS", "passed_by"), "interests received": ("TOPICS", "interests_confirmed"),
+           "reports of a safe order": ("TOTAL", "reports_sent"), "waits for the order": ("TOTAL", "waited_too_long"),
            "states of the own group": ("STATE_TRANSFER", "states_provided"),
            "states requested again": ("STATE_TRANSFER", "requested_again"),
            "states refused or failed": ("STATE_TRANSFER", "transfers_failed"),
@@ -113,6 +114,8 @@ class Coverage:
                 self.counts["losses declared"] += 1
             case h.Skipped():
                 self.counts["messages skipped"] += entry.messages
+            case h.Uncertain():
+                self.counts["rests of views"] += 1
             case h.Remark(_, text):
                 self._remark(text)
 

@@ -57,13 +57,17 @@ class MessageSent(HistoryEntry):
 
 @attrs.frozen(eq=False)
 class MessageDelivered(HistoryEntry):
-    """deliver(p, m, V) for each payload; src is a ProxyUUID where the messages come from another site."""
+    """deliver(p, m, V) for each payload; src is a ProxyUUID where the messages come from another site.
+
+    place: of the first one in the order of V (TOTAL); 0: none.
+    """
 
     src: Address
     dest: Address | None
     payloads: tuple[bytes, ...]
     flags: int
     view: View | None
+    place: int = 0
 
 
 @attrs.frozen(eq=False)
@@ -133,6 +137,13 @@ class Skipped(HistoryEntry):
     """messages_skipped: messages of `origin` were dropped here, because the application was too slow."""
 
     origin: Address
+    messages: int
+
+
+@attrs.frozen(eq=False)
+class Uncertain(HistoryEntry):
+    """order_uncertain: the next `messages` multicasts, up to the next view, had no final place."""
+
     messages: int
 
 
@@ -301,7 +312,7 @@ class History:
                 return f"{self.name(member)} installs {self.view(view)}" + ("" if previous else " first")
             case MessageSent(_, member, dest, payloads, _, _):
                 return f"{self.name(member)} sends to {self.name(dest)}: {show_payloads(payloads)}"
-            case MessageDelivered(_, member, src, dest, payloads, _, _):
+            case MessageDelivered(_, member, src, dest, payloads, _, _, _):
                 how = "" if dest is None else " (unicast)"
                 return f"{self.name(member)} delivers from {self.name(src)}{how}: {show_payloads(payloads)}"
             case Leaving(_, member):
@@ -329,6 +340,8 @@ class History:
             case Skipped(_, member, origin, messages):
                 skipped = f"{messages} messages of {self.name(origin)}"
                 return f"{self.name(member)} is told that it was too slow for {skipped}"
+            case Uncertain(_, member, messages):
+                return f"{self.name(member)} is told that {messages} messages had no final place"
             case Unbalanced(_, member, text):
                 return f"the ledger of {self.name(member)} does not add up: {text}"
             case LedgerReading(_, member, site, acked, numbers):

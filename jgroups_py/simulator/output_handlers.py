@@ -26,6 +26,7 @@ from jgroups_py.model.outputs import (
     OpenJournal,
     OpenLink,
     OpenTransport,
+    OrderUncertain,
     Output,
     ProvideState,
     ReadFolder,
@@ -59,7 +60,7 @@ from jgroups_py.simulator.ports import DevicePort
 from jgroups_py.simulator.process import STATE_CHUNK_BYTES, Process, ProcessPort, Socket
 
 APPLICATION_EVENTS = (ViewInstalled, GlobalViewInstalled, SiteStatusChanged, Unreachable, MessagesLost, MessagesSkipped,
-        CountedAsReceiver, GroupConnected, Closed)
+        OrderUncertain, CountedAsReceiver, GroupConnected, Closed)
 OPEN_NS = NS_PER_MS                      # how long opening sockets or reading a folder takes
 
 
@@ -106,8 +107,9 @@ class OutputHandlers:
             SyncSegments: world.disks.sync, RemoveSegment: world.disks.remove, HoldDurability: self._durability,
             OpenArchive: world.archives.open, Record: world.archives.record,
             ArchiveDurability: world.archives.durability,
-            MessagesSkipped: self._skipped, CountedAsReceiver: self._counted, GroupConnected: self._connected,
-            Resolve: self._resolve, ReadKeyring: self._read_keyring, ReadTrust: self._read_trust,
+            MessagesSkipped: self._skipped, OrderUncertain: self._uncertain, CountedAsReceiver: self._counted,
+            GroupConnected: self._connected, Resolve: self._resolve, ReadKeyring: self._read_keyring,
+            ReadTrust: self._read_trust,
             MemberChanged: self._member,
         }
 
@@ -235,7 +237,8 @@ class OutputHandlers:
     def _deliver(self, process: Process, output: Deliver) -> None:
         batch = output.batch
         self.world.history.add(h.MessageDelivered(
-            self.world.now_ns, process.me, batch.src, batch.dest, batch.payloads, batch.flags, process.view))
+            self.world.now_ns, process.me, batch.src, batch.dest, batch.payloads, batch.flags, process.view,
+            batch.place))
         process.give(output, self.world)
 
     def _view(self, process: Process, output: ViewInstalled) -> None:
@@ -269,6 +272,9 @@ class OutputHandlers:
 
     def _skipped(self, process: Process, output: MessagesSkipped) -> None:
         self.world.history.add(h.Skipped(self.world.now_ns, process.me, output.origin, output.messages))
+
+    def _uncertain(self, process: Process, output: OrderUncertain) -> None:
+        self.world.history.add(h.Uncertain(self.world.now_ns, process.me, output.messages))
 
     def _counted(self, process: Process, output: CountedAsReceiver) -> None:
         sender = self.world.history.name(output.sender)

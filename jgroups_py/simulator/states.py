@@ -11,7 +11,7 @@ from random import Random
 
 import attrs
 
-from jgroups_py.model.batch import NO_RELIABILITY, Batch
+from jgroups_py.model.batch import NO_RELIABILITY, NO_TOTAL_ORDER, Batch
 from jgroups_py.model.events import StateBusy, StateChunk
 from jgroups_py.model.units import NS_PER_S, millis
 from jgroups_py.model.view import View
@@ -19,6 +19,7 @@ from jgroups_py.protocols.relay import Relay
 from jgroups_py.protocols.state_transfer import StateTransfer
 from jgroups_py.simulator.checkers import Facts, Violation
 from jgroups_py.simulator.faults.actions import Action, Starter, is_up
+from jgroups_py.simulator.history import MessageSent
 from jgroups_py.simulator.process import STATE_CHUNK_BYTES, Process, parse_log
 from jgroups_py.simulator.profiles.sites import Replier
 from jgroups_py.simulator.world import World
@@ -255,16 +256,28 @@ def altered(world: World) -> Iterator[Violation]:
 
 
 def repeated(world: World) -> Iterator[Violation]:
-    """Messages that a member has twice, by a state and by delivery, or out of their sender's order."""
+    """Messages that a member has twice, by a state and by delivery, or out of their sender's order.
+
+    Those with NO_TOTAL_ORDER have an order of their own.
+    """
+    unordered = unordered_payloads(world)
     for app in apps(world):
-        process, last = app.process, dict[str, int]()
+        process, last, seen = app.process, dict[tuple[str, bool], int](), set[bytes]()
         for payload in app.log:
             sender, number = place_of(payload)
-            if number <= last.get(sender, -1):
+            stream = sender, payload in unordered
+            if payload in seen or number <= last.get(stream, -1):
                 yield Violation(FITS, f"{process.incarnation} has number {number} of {sender} after number "
-                                f"{last[sender]}", world.now_ns)
+                                f"{last[stream]}", world.now_ns)
                 break
-            last[sender] = number
+            last[stream] = number
+            seen.add(payload)
+
+
+def unordered_payloads(world: World) -> dict[bytes, None]:
+    """The payloads that were sent with NO_TOTAL_ORDER."""
+    return {payload: None for entry in world.history.entries
+            if isinstance(entry, MessageSent) and entry.flags & NO_TOTAL_ORDER for payload in entry.payloads}
 
 
 def place_of(payload: bytes) -> tuple[str, int]:
@@ -282,6 +295,7 @@ def unlike_provider(world: World) -> Iterator[Violation]:
 
     Of each sender, one has a prefix of what the other has; if both installed the same next view, exactly the same.
     """
+    unordered = unordered_payloads(world)
     for app in apps(world):
         process = app.process
         for state in app.installed:
@@ -291,7 +305,8 @@ def unlike_provider(world: World) -> Iterator[Violation]:
             provider = source.process.app
             assert isinstance(provider, StateApp), "it provided a state"
             stop = next((later.place for later in provider.installed if later.place > source.place), None)
-            mine, its = by_view(app.stream[state.place:state.stop]), by_view(provider.stream[source.place:stop])
+            mine = by_view(app.stream[state.place:state.stop], unordered)
+            its = by_view(provider.stream[source.place:stop], unordered)
             whole = state.stop is None and stop is None
             for view in [view for view in mine if view in its]:
                 together = whole and successor(process, view) == successor(source.process, view) is not None
@@ -302,13 +317,16 @@ def unlike_provider(world: World) -> Iterator[Violation]:
                     break
 
 
-def by_view(stream: Iterable[tuple[bytes, View | None]]) -> dict[View, dict[str, list[int]]]:
-    """View -> sender -> numbers of the messages delivered in it."""
+def by_view(
+    stream: Iterable[tuple[bytes, View | None]], unordered: dict[bytes, None],
+) -> dict[View, dict[str, list[int]]]:
+    """View -> sender -> numbers of the messages delivered in it; those in `unordered` as of another sender."""
     found: dict[View, dict[str, list[int]]] = {}
     for payload, view in stream:
         if view is not None:
             sender, number = place_of(payload)
-            found.setdefault(view, {}).setdefault(sender, []).append(number)
+            stream_of = f"{sender} (no order)" if payload in unordered else sender
+            found.setdefault(view, {}).setdefault(stream_of, []).append(number)
     return found
 
 

@@ -63,6 +63,7 @@ class StackPort(typing.Protocol):
     """The stack, as its layers see it."""
 
     outputs: list[Output]
+    layers: list[Any]
     net: int
     explains: bool
     secrets: Secrets

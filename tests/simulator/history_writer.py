@@ -51,13 +51,15 @@ class HistoryWriter:
         data = tuple(payload.encode() for payload in payloads)
         self.history.add(h.MessageSent(self.tick(), self.addresses[name], to, data, flags, self.views[name]))
 
-    def deliver(self, src: str | Address, *payloads: str, at: str, unicast: bool = False, flags: int = 0) -> None:
+    def deliver(
+        self, src: str | Address, *payloads: str, at: str, unicast: bool = False, flags: int = 0, place: int = 0,
+    ) -> None:
         for name in at:
             dest = self.addresses[name] if unicast else None
             source = self.addresses[src] if isinstance(src, str) else src
             data = tuple(payload.encode() for payload in payloads)
-            self.history.add(
-                h.MessageDelivered(self.tick(), self.addresses[name], source, dest, data, flags, self.views[name]))
+            self.history.add(h.MessageDelivered(
+                self.tick(), self.addresses[name], source, dest, data, flags, self.views[name], place))
 
     def proxy(self, name: str, relay: str, site: str | None = None) -> ProxyUUID:
         return ProxyUUID(self.addresses[name], self.addresses[relay], site or self.proxies[name])

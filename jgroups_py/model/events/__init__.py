@@ -29,6 +29,7 @@ from jgroups_py.model.events.membership import (
     ViewChange,
 )
 from jgroups_py.model.events.names import NameResolved, ResolveName
+from jgroups_py.model.events.order import MessageDropped
 from jgroups_py.model.events.relay import (
     BridgeClosed,
     BridgeDelivered,
@@ -87,6 +88,7 @@ __all__ = [
     "Listening",
     "MembersFound",
     "MergeNeeded",
+    "MessageDropped",
     "MessagesKnown",
     "MessagesStable",
     "NameResolved",

@@ -33,6 +33,16 @@ class MemberAlone(Output):
 
 
 @attrs.frozen(eq=False)
+class OrderUncertain(Output):
+    """With TOTAL, at the end of a view: the `messages` multicasts that follow before the next one had no final place.
+
+    Members that go on to the next view together get them in one order; one that is parted may get them in another.
+    """
+
+    messages: int
+
+
+@attrs.frozen(eq=False)
 class Unreachable(Output):
     """RELAY did not deliver a unicast to `dest`, or cannot tell whether it did."""
 

@@ -43,7 +43,7 @@ from jgroups_py.model.outputs import (
     StateEnd,
     Unreachable,
 )
-from jgroups_py.model.ports import SiteReporter
+from jgroups_py.model.ports import MulticastNumbers, SiteReporter
 from jgroups_py.model.view import MergeView, View, ViewId
 from jgroups_py.protocols.archive.config import ArchiveConfig
 from jgroups_py.stack.protocol import STOP, Protocol, on, receives
@@ -54,7 +54,7 @@ WHY = "archive"                  # of AppBusy
 ALL, LOCAL, UNRELIABLE, UNICAST = "all", "local", "unreliable", "unicast"
 
 
-class Archive(Protocol):
+class Archive(Protocol, MulticastNumbers):
     """See the module."""
 
     Config = ArchiveConfig
@@ -74,6 +74,10 @@ class Archive(Protocol):
         self.view_id: ViewId | None = None
         self.next_numbers: dict[Address | str, int] = {}  # destination, or stream of multicasts -> the next number
         self.waiting_bytes = 0                            # for the disk, while the group waits for it (on_slow=block)
+
+    def numbers(self, flags: int) -> bool:
+        """All: what comes out of its sender's order stands as a fault in the archives."""
+        return True
 
     # --- messages ---------------------------------------------------------------------------------------------------
 

@@ -6,12 +6,16 @@ from typing import Self
 from jgroups_py import wire
 from jgroups_py.model.batch import Header
 
+COUNTED = 1 << 15
+"""A bit of `flags` that is no flag of messages."""
+
 
 @wire.header(proto=14, kind=1)
 class Fragment(Header):
     """Fragments `index`, `index`+1, ... of `total` of the sender's large message `number`.
 
-    nbytes: size of the whole message; flags: the flags with which it was sent.
+    nbytes: size of the whole message; flags: the flags with which it was sent, and COUNTED if an earlier attempt, under
+    another number, was sent to its end.
     """
 
     number: int = wire.field(wire.U32)
@@ -24,5 +28,5 @@ class Fragment(Header):
         return type(self)(self.number, self.index + number, self.total, self.nbytes, self.flags)
 
     def messages(self, number: int) -> int:
-        """A message counts with its last fragment."""
-        return int(self.index + number == self.total)
+        """A message counts with its last fragment, that of the first attempt that got so far."""
+        return int(self.index + number == self.total and not self.flags & COUNTED)

@@ -26,10 +26,10 @@ from collections import deque
 
 from jgroups_py import wire
 from jgroups_py.model.address import Address
-from jgroups_py.model.batch import NO_RELIABILITY, Batch
+from jgroups_py.model.batch import NO_RELIABILITY, NO_TOTAL_ORDER, Batch
 from jgroups_py.model.counters import counter, declare, drop, figure
 from jgroups_py.model.errors import ConfigError
-from jgroups_py.model.events import Frozen, ViewChange
+from jgroups_py.model.events import Frozen, MessageDropped, ViewChange
 from jgroups_py.model.outputs import LogEntry
 from jgroups_py.model.ports import FrameRoom
 from jgroups_py.protocols.frag.config import FragConfig
@@ -86,6 +86,7 @@ class Frag(Protocol):
         self.queued_bytes = 0
         # Receiving.
         self.reassemblies: dict[Stream, Reassembly] = {}
+        self.dropped_here: dict[Stream, int] = {}            # multicasts that only this member had no room for
         self.kept_bytes = 0                                  # payload bytes of all of them
         self.memory_bytes = 0                                # the memory that they take
         self.members: dict[Address, None] = {}               # of the view
@@ -102,8 +103,11 @@ class Frag(Protocol):
     # --- sending ----------------------------------------------------------------------------------------------------
 
     def down(self, batch: Batch) -> None:
-        if self.large is not None and batch.dest is None and not batch.flags & NO_RELIABILITY:
+        if self.large is not None and batch.dest is None and not batch.flags & NO_RELIABILITY and (
+                batch.payloads or not batch.flags & NO_TOTAL_ORDER):
             # Multicasts are delivered in their sender's order, and the large one is complete only when it looped back.
+            # What TOTAL tells about the order does not wait for it: the large one may wait for credits, which members
+            # do not grant while too much waits for that order.
             self.queue.append(batch)
             self.queued_bytes += batch.nbytes
             return None
@@ -204,13 +208,18 @@ class Frag(Protocol):
         reassembly = self.reassemblies.get(stream)
         if reassembly is None:
             # Begun before this member joined, begun again since, dropped here, or (if unreliable) lost.
-            return self.drop("headless_fragments_dropped", batch, "the first fragment is missing", header)
+            self.drop("headless_fragments_dropped", batch, "the first fragment is missing", header)
+            return self.report_dropped(stream, header, batch)
         if not reassembly.is_continued_by(header) or not self.add(stream, reassembly, batch):
             self.drop("inconsistent_messages_dropped", batch, "the fragment does not continue those before", header,
                       number=1)
             return self.remove(stream)
         if self.has_no_room(stream, reassembly):
-            return self.remove(stream)
+            self.remove(stream)
+            if batch.dest is None and not unreliable:
+                self.dropped_here[stream] = header.number
+                self.report_dropped(stream, header, batch)
+            return None
         if reassembly.is_complete:
             self.remove(stream)
             if reassembly.kept_bytes != header.nbytes:
@@ -218,6 +227,15 @@ class Frag(Protocol):
                                  header, number=1)
             return self.pass_up(reassembly.message())
         return None
+
+    def report_dropped(self, stream: Stream, header: Fragment, batch: Batch) -> None:
+        """The last fragment of a multicast that was dropped here arrived: other members deliver it now.
+
+        TOTAL, which counts the messages of each sender, leaves its place empty.
+        """
+        if self.dropped_here.get(stream) == header.number and header.index + batch.count == header.total:
+            del self.dropped_here[stream]
+            self.pass_up(MessageDropped(batch.src))
 
     def begin_reassembly(self, stream: Stream, header: Fragment, batch: Batch) -> bool:
         """A first fragment arrived; False: it announces what no sender can send, and is dropped."""
@@ -304,6 +322,8 @@ class Frag(Protocol):
         for stream in [stream for stream in self.reassemblies if stream[0] in left or (event.joined and stream[1])]:
             # With a joiner all members drop incomplete multicasts: the joiner could not complete them (see the module).
             self.drop_reassembly("incomplete_messages_dropped", stream, "the view changed")
+        self.dropped_here = {stream: number for stream, number in self.dropped_here.items()
+                             if stream[0] not in left and not event.joined}
         while self.non_member_bytes > self.config.max_non_member_bytes:
             # While the view changed they were allowed more; the latest goes first.
             self.drop_reassembly("no_room_for_non_members_dropped", next(reversed(self.non_member_streams)),

@@ -24,8 +24,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar, TypeVar
 
-from jgroups_py.model.batch import NO_RELIABILITY, Batch, Header
-from jgroups_py.model.ports import SiteReporter
+from jgroups_py.model.batch import NO_RELAY, NO_RELIABILITY, Batch, Header
+from jgroups_py.model.ports import MulticastNumbers, SiteReporter
 from jgroups_py.protocols.relay.announcements import RelayAnnouncement
 from jgroups_py.protocols.relay.config import RelayConfig
 from jgroups_py.protocols.relay.counters import RELAY_COUNTERS
@@ -72,7 +72,7 @@ from jgroups_py.stack.protocol import Protocol
 P = TypeVar("P", bound=Component)
 
 
-class Relay(Protocol, SiteReporter):
+class Relay(Protocol, SiteReporter, MulticastNumbers):
     """The layer: makes its parts, and routes what the application sends to the part that takes it."""
 
     Config = RelayConfig
@@ -193,3 +193,6 @@ class Relay(Protocol, SiteReporter):
 
     def site_report(self) -> dict[str, Any]:
         return self.reports.site_report()
+
+    def numbers(self, flags: int) -> bool:
+        return not flags & NO_RELAY

@@ -10,19 +10,23 @@ VIEW_ID_BYTES = 24
 
 @wire.header(proto=15, kind=1)
 class StateRequestHeader(Header):
-    """To a provider: send the state as soon as `delivered`, the requester's multicasts per sender, are delivered."""
+    """To a provider: send the state as soon as `delivered`, the requester's multicasts per sender, are delivered;
+    likewise `unordered`, those with NO_TOTAL_ORDER."""
 
     attempt: int = wire.field(wire.U32)
     view: bytes = wire.field(wire.fixed_bytes(VIEW_ID_BYTES))
     delivered: dict[Address, int] = wire.field(wire.DIGEST)
+    unordered: dict[Address, int] = wire.field(wire.DIGEST)
 
 
 @wire.header(proto=15, kind=2)
 class StateCutHeader(Header):
-    """To the requester: the state holds the first `delivered` multicasts of each sender in this view."""
+    """To the requester: the state holds the first `delivered` multicasts of each sender in this view, and the first
+    `unordered` of those with NO_TOTAL_ORDER."""
 
     attempt: int = wire.field(wire.U32)
     delivered: dict[Address, int] = wire.field(wire.DIGEST)
+    unordered: dict[Address, int] = wire.field(wire.DIGEST)
 
 
 @wire.header(proto=15, kind=3)

@@ -42,9 +42,9 @@ from jgroups_py.protocols.state_transfer.headers import (
 from jgroups_py.protocols.state_transfer.transfers import (
     PendingRequest,
     Phase,
+    Position,
     ProvidedState,
     RequestedState,
-    covers,
 )
 from jgroups_py.stack.protocol import MULTICASTS, Protocol, on, only, receives, timer
 
@@ -73,7 +73,7 @@ class StateTransfer(Protocol):
     def start(self) -> None:
         self.view: View | None = None
         self.view_raw = b""
-        self.delivered: dict[Address, int] = {}        # sender -> multicasts passed up in this view
+        self.position = Position()                     # the multicasts passed up in this view
         # As a requester.
         self.transfer: RequestedState | None = None
         self.attempts = 0
@@ -102,8 +102,8 @@ class StateTransfer(Protocol):
         return self.serve_pending() if self.pending else None
 
     def deliver(self, batch: Batch) -> None:
-        src = batch.src
-        self.delivered[src] = self.delivered.get(src, 0) + (len(batch.payloads) or 1)
+        src, delivered = batch.src, self.position.counts(batch)
+        delivered[src] = delivered.get(src, 0) + (len(batch.payloads) or 1)
         self.pass_up(batch)
 
     def keep_back(self, transfer: RequestedState, batch: Batch) -> None:
@@ -118,7 +118,7 @@ class StateTransfer(Protocol):
 
     def deliver_below(self, transfer: RequestedState, batch: Batch) -> Batch | None:
         """Deliver the part of a batch that the state will contain; returns the rest, None if there is none."""
-        number = transfer.cut.get(batch.src, 0) - self.delivered.get(batch.src, 0)
+        number = transfer.cut.counts(batch).get(batch.src, 0) - self.position.counts(batch).get(batch.src, 0)
         if number <= 0:
             return batch
         if number >= batch.count:
@@ -134,7 +134,7 @@ class StateTransfer(Protocol):
             for batch in transfer.release():           # they belong to the view that ends (virtual synchrony)
                 self.deliver(batch)
         self.view, self.view_raw = event.view, event.view.id.raw
-        self.delivered = {}
+        self.position = Position()
         for number in [number for number, state in self.provided.items() if state.requester not in event.view]:
             del self.provided[number]
         for requester in [requester for requester in self.pending if requester in event.left]:
@@ -173,7 +173,8 @@ class StateTransfer(Protocol):
         transfer.provider = transfer.next_provider(self.view.members, self.me)
         if transfer.provider is None:
             return self.wait_for_next_round(transfer)
-        header = StateRequestHeader(transfer.attempt, self.view_raw, dict(self.delivered))
+        here = self.position.copied()
+        header = StateRequestHeader(transfer.attempt, self.view_raw, here.delivered, here.unordered)
         return self.send_reliably(header, transfer.provider)
 
     def wait_for_next_round(self, transfer: RequestedState) -> None:
@@ -218,7 +219,8 @@ class StateTransfer(Protocol):
             return self.cancel_stale(header.attempt, batch.src)
         if transfer.phase is not Phase.REQUESTING:
             return None
-        transfer.phase, transfer.cut, transfer.progress_ns = Phase.CATCHING_UP, header.delivered, self.now_ns
+        transfer.phase, transfer.progress_ns = Phase.CATCHING_UP, self.now_ns
+        transfer.cut = Position(header.delivered, header.unordered)
         for kept in transfer.release():
             rest = self.deliver_below(transfer, kept)
             if rest is not None:
@@ -227,7 +229,7 @@ class StateTransfer(Protocol):
 
     def begin_if_reached(self, transfer: RequestedState) -> None:
         """If every multicast below the cut is delivered, begin the state and release the multicasts above it."""
-        if not covers(self.delivered, transfer.cut):
+        if not self.position.covers(transfer.cut):
             return
         assert transfer.provider is not None, "the cut came from a provider"
         transfer.phase, transfer.received = Phase.RECEIVING, 0
@@ -320,7 +322,8 @@ class StateTransfer(Protocol):
         if self.transfer is not None:
             # What a member delivers while it gets a state is not in its application yet: its state would have holes.
             return self.send_reliably(StateRefusedHeader(header.attempt, "it is getting a state itself"), requester)
-        self.pending[requester] = PendingRequest(header.attempt, header.view, header.delivered)
+        self.pending[requester] = PendingRequest(header.attempt, header.view,
+                                                  Position(header.delivered, header.unordered))
         self.set_timer("refuse", self.config.provide_timeout_ns, requester)
         return self.serve_pending()
 
@@ -328,7 +331,7 @@ class StateTransfer(Protocol):
         """Provide to the requesters, members of this view, whose counts are covered by what was delivered here."""
         for requester, pending in list(self.pending.items()):
             if (pending.view == self.view_raw and self.view is not None and requester in self.view
-                    and covers(self.delivered, pending.delivered)):
+                    and self.position.covers(pending.position)):
                 self.remove_pending(requester)
                 self.provide(requester, pending)
 
@@ -337,7 +340,8 @@ class StateTransfer(Protocol):
         self.count("states_provided")
         self.requests += 1
         self.provided[self.requests] = ProvidedState(requester, pending.attempt)
-        self.send_reliably(StateCutHeader(pending.attempt, dict(self.delivered)), requester)
+        cut = self.position.copied()
+        self.send_reliably(StateCutHeader(pending.attempt, cut.delivered, cut.unordered), requester)
         if not self.timer_is_set("still_wanted"):
             self.set_timer("still_wanted", self.config.provide_timeout_ns)
         self.pass_up(OutputInOrder(ProvideState(self.requests)))

@@ -3,19 +3,37 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Mapping
+
+import attrs
 
 from jgroups_py.model.address import Address
-from jgroups_py.model.batch import Batch
+from jgroups_py.model.batch import NO_TOTAL_ORDER, Batch
 from jgroups_py.windows.pacing import PacedBytes
 
-Delivered = Mapping[Address, int]
-"""Sender -> number of its multicasts delivered in the current view."""
 
+@attrs.frozen(eq=False)
+class Position:
+    """A position in the stream of multicasts: how many of each sender were delivered in the current view.
 
-def covers(mine: Delivered, its: Delivered) -> bool:
-    """Whether every multicast counted in `its` is counted in `mine`."""
-    return all(mine.get(sender, 0) >= number for sender, number in its.items())
+    unordered: those with NO_TOTAL_ORDER, counted by themselves, as they and others may overtake each other (TOTAL).
+    """
+
+    delivered: dict[Address, int] = attrs.Factory(dict)
+    unordered: dict[Address, int] = attrs.Factory(dict)
+
+    def counts(self, batch: Batch) -> dict[Address, int]:
+        """The counts among which those of a batch are."""
+        return self.unordered if batch.flags & NO_TOTAL_ORDER else self.delivered
+
+    def covers(self, other: Position) -> bool:
+        """Whether every multicast counted in the other one is counted here."""
+        return all(mine.get(sender, 0) >= number
+                   for mine, its in ((self.delivered, other.delivered), (self.unordered, other.unordered))
+                   for sender, number in its.items())
+
+    def copied(self) -> Position:
+        """The same counts, which will not change."""
+        return Position(dict(self.delivered), dict(self.unordered))
 
 
 class Phase(enum.Enum):
@@ -48,7 +66,7 @@ class RequestedState:
         self.attempt = 0
         self.refused: dict[Address, None] = {}
         self.why = ""
-        self.cut: Delivered = {}
+        self.cut = Position()
         self.kept: deque[Batch] = deque()
         self.kept_bytes = 0
         self.received = 0
@@ -76,14 +94,14 @@ class RequestedState:
 
 
 class PendingRequest:
-    """A request that the provider answers when it has delivered all of `delivered` in `view`."""
+    """A request that the provider answers when it has delivered all up to `position` of `view`."""
 
-    __slots__ = ("attempt", "delivered", "view")
+    __slots__ = ("attempt", "position", "view")
 
-    def __init__(self, attempt: int, view: bytes, delivered: Delivered) -> None:
+    def __init__(self, attempt: int, view: bytes, position: Position) -> None:
         self.attempt = attempt
         self.view = view
-        self.delivered = delivered
+        self.position = position
 
 
 class ProvidedState(PacedBytes):

@@ -17,6 +17,7 @@ from jgroups_py.simulator.checkers import (
     eventual,
     liveness,
     messages,
+    order,
     receipts,
     relayed,
     topics,
@@ -38,6 +39,7 @@ CHECKERS: dict[str, Checker] = {
     "W1": eventual.completeness, "W2": eventual.accuracy, "W3": eventual.incarnations, "W4": eventual.departures,
     "R9": relayed.conservation, "R10": receipts.receipts, "R11": durable.durability,
     "R12": relayed.progress,
+    "O1": order.agreed, "O2": order.prefix, "O3": order.fifo, "O4": order.causal,
     "T1": topics.unwanted, "T2": topics.unbroken,
 }
 

@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import attrs
 
 from jgroups_py.model.address import Address
-from jgroups_py.model.batch import NO_RELAY, NO_RELIABILITY, OOB
+from jgroups_py.model.batch import NO_RELAY, NO_RELIABILITY, NO_TOTAL_ORDER, OOB
 from jgroups_py.model.topics import Interest
 from jgroups_py.model.units import NS_PER_S
 from jgroups_py.model.view import View, ViewId
@@ -30,7 +31,8 @@ class SentMessage:
     """One message that was sent.
 
     number: its place, from 1, among the ordered messages of its sender to the same destination (0: OOB or
-    unreliable); relay_number: its place among the sender's multicasts that are relayed (0: none).
+    unreliable), counted by themselves if they have NO_TOTAL_ORDER; relay_number: its place among the sender's
+    multicasts that are relayed (0: none).
     """
 
     payload: bytes
@@ -48,8 +50,15 @@ class SentMessage:
         """Whether the guarantees S2 to F apply to it."""
         return not self.flags & NO_RELIABILITY
 
+    @property
+    def stream(self) -> Stream:
+        """The messages among which it has its number."""
+        return self.sender, self.dest, self.flags & NO_TOTAL_ORDER
+
 
 Delivered = tuple[h.MessageDelivered, bytes]
+Stream = tuple[Address, Address | None, int]
+"""Messages with one order: (sender, destination, the flag NO_TOTAL_ORDER or 0)."""
 
 
 def topic_of(payload: bytes) -> str:
@@ -88,7 +97,8 @@ class Facts:
         self.receipts: list[h.Receipted] = []
         self.membership_changes: list[h.MembershipChange] = []
         self.global_installs: list[h.GlobalInstall] = []
-        self.ordered: dict[tuple[Address, Address | None], list[SentMessage]] = {}   # (sender, dest) -> from number 1
+        self.ordered: dict[Stream, list[SentMessage]] = {}           # stream -> its messages, from number 1
+        self.order: Any = None                                       # what order.py made of it
         self.interests: dict[Address, list[tuple[int, Interest]]] = {}       # member -> (since when, interest)
         self.out: dict[Address, int] = {}                            # member that left, leaves or crashed -> when
         self.leaving: dict[Address, None] = {}                       # members that asked to leave and still run
@@ -193,7 +203,7 @@ class Facts:
         self.sends.append(sent)
         ordered = not sent.flags & (OOB | NO_RELIABILITY)
         relayed = sent.dest is None and not sent.flags & (NO_RELAY | NO_RELIABILITY)
-        in_order = self.ordered.setdefault((sent.member, sent.dest), [])
+        in_order = self.ordered.setdefault((sent.member, sent.dest, sent.flags & NO_TOTAL_ORDER), [])
         numbers = self.by_relay_number.setdefault(sent.member, [])
         for payload in sent.payloads:
             assert payload not in self.messages, f"payload {payload!r} was sent twice; checkers need unique ones"

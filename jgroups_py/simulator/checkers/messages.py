@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from jgroups_py.model.address import Address
 from jgroups_py.model.view import View, ViewId
 from jgroups_py.simulator import history as h
-from jgroups_py.simulator.checkers.facts import Facts, SentMessage, Violation
+from jgroups_py.simulator.checkers.facts import Facts, SentMessage, Stream, Violation
 from jgroups_py.simulator.checkers.together import Together
 
 
@@ -140,17 +140,19 @@ def _remote_excuse(facts: Facts, lacks: h.InstalledView, payload: bytes) -> bool
 def reliable_fifo(facts: Facts) -> Iterator[Violation]:
     """F: per sender in send order, no holes within a view; regular multicasts and regular unicasts alike.
 
+    Multicasts with NO_TOTAL_ORDER and those without are two streams.
+
     Messages that were declared lost because the receiver was too slow are no hole (FLOW). A unicast hole counts if
     sender and receiver had each other in all their views, from the view of the send before the hole to the views of
     the send and the delivery after it: a sender that saw the receiver leave and return starts a new connection.
     """
     together = Together(facts)
     for unicast in (False, True):
-        latest: dict[tuple[Address, Address], tuple[SentMessage, h.MessageDelivered]] = {}
+        latest: dict[tuple[Address, Stream], tuple[SentMessage, h.MessageDelivered]] = {}
         for delivery, message in facts.local_deliveries(unicast=unicast):
             if not message.number:
                 continue                                  # OOB
-            key = (delivery.member, message.sender)
+            key = (delivery.member, message.stream)
             before = latest.get(key)
             latest[key] = (message, delivery)
             if before is not None:
@@ -169,7 +171,7 @@ def _follows(
     elif later.number > earlier.number + 1 and (
             previous.view == delivery.view if later.dest is None else
             together.between(later.sender, later.dest, earlier.view, later.view, delivery.view)):
-        between = facts.ordered[later.sender, later.dest][earlier.number:later.number - 1]
+        between = facts.ordered[later.stream][earlier.number:later.number - 1]
         number = len([message for message in between if not facts.may_lack(delivery.member, message)])
         if not number:
             return                                        # all of them about topics it is not subscribed to

@@ -90,9 +90,13 @@ class SitesProfile(Profile):
         site = self.site_of[name]
         port = 45601 + list(self.plan.sites).index(site)
         hosts = ",".join(f"{world.ip(other)}[7900]" for other in self.members)
-        local = site_stack(site, port, self.settings)
+        local = self.local_stack(site, port)
         bridge = stack("bridge", (("bridge_hosts", hosts), ("bridge_port_range", "0")))
         return world.start(name, local, f"group of {site}", bridge=bridge, app=app)
+
+    def local_stack(self, site: str, port: int) -> StackSpec:
+        """The stack of a site's members."""
+        return site_stack(site, port, self.settings)
 
     def rested(self, world: World) -> bool:
         live = self.live(world)

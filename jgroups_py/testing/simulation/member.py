@@ -174,7 +174,7 @@ class SimulatedMember(App):
         super().delivered(batch)
         payloads = tuple(payload.partition(MARK)[2] for payload in batch.payloads if MARK in payload)
         if payloads:                                     # the others are the simulator's own messages
-            self._call_receiver(Deliver(Batch(batch.src, batch.dest, payloads, batch.headers, batch.flags)))
+            self._call_receiver(Deliver(batch.replaced(payloads=payloads)))
 
     def on_event(self, output: Output) -> None:
         self._call_receiver(output)

@@ -10,6 +10,7 @@ from tests.simulator.planted_bugs.group import GROUP_SAFEGUARDS
 from tests.simulator.planted_bugs.hostile import HOSTILE_SAFEGUARDS
 from tests.simulator.planted_bugs.journal import JOURNAL_SAFEGUARDS
 from tests.simulator.planted_bugs.mqtt import MQTT_SAFEGUARDS
+from tests.simulator.planted_bugs.order import ORDER_SAFEGUARDS
 from tests.simulator.planted_bugs.receipts import RECEIPT_SAFEGUARDS
 from tests.simulator.planted_bugs.relay import RELAY_SAFEGUARDS
 from tests.simulator.planted_bugs.replicas import REPLICA_SAFEGUARDS
@@ -22,6 +23,6 @@ from tests.simulator.planted_bugs.topics import TOPICS_SAFEGUARDS
 
 SAFEGUARDS = (*GROUP_SAFEGUARDS, *RELAY_SAFEGUARDS, *RECEIPT_SAFEGUARDS, *JOURNAL_SAFEGUARDS, *REPLICA_SAFEGUARDS,
               *SWIM_SAFEGUARDS, *TOPICS_SAFEGUARDS, *HOSTILE_SAFEGUARDS, *SEALED_SAFEGUARDS, *AUTH_SAFEGUARDS,
-              *SITE_SAFEGUARDS, *STATES_SAFEGUARDS, *MQTT_SAFEGUARDS)
+              *SITE_SAFEGUARDS, *STATES_SAFEGUARDS, *MQTT_SAFEGUARDS, *ORDER_SAFEGUARDS)
 
 __all__ = ["SAFEGUARDS", "Patch", "Safeguard"]

@@ -8,9 +8,8 @@ from jgroups_py.protocols.relay.inbound.delivery import RemoteDelivery
 from jgroups_py.protocols.relay.origin.send_gate import SendGate
 from jgroups_py.protocols.relay.state.forwarder import StateForwarder
 from jgroups_py.protocols.relay.state.provider import StateProvider
-from jgroups_py.protocols.state_transfer import protocol as transfer_module
 from jgroups_py.protocols.state_transfer.protocol import StateTransfer
-from jgroups_py.protocols.state_transfer.transfers import ProvidedState, RequestedState
+from jgroups_py.protocols.state_transfer.transfers import Position, ProvidedState, RequestedState
 from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
 
 
@@ -63,7 +62,7 @@ def far(name: str, left: str, owner: Any, method: str, without: Any, breaks: str
 
 
 STATES_SAFEGUARDS = (
-    guard("a cut is reached first", "the state begins, and is cut, whatever has been delivered", transfer_module,
+    guard("a cut is reached first", "the state begins, and is cut, whatever has been delivered", Position,
           "covers", always),
     guard("multicasts wait for the cut", "they are delivered as they come", StateTransfer, "keep_back",
           all_is_delivered),

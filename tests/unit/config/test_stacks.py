@@ -155,8 +155,8 @@ def test_an_unknown_protocol_names_the_nearest_one(tmp_path):
 
 
 def test_a_protocol_of_jgroups_that_is_not_offered_is_reported_as_such(tmp_path):
-    assert "SEQUENCER is a protocol of JGroups that is not offered here" in broken(
-        tmp_path, "<FRAG ", "<SEQUENCER/><FRAG ")
+    assert "CENTRAL_LOCK is a protocol of JGroups that is not offered here" in broken(
+        tmp_path, "<FRAG ", "<CENTRAL_LOCK/><FRAG ")
 
 
 @pytest.mark.parametrize(("old", "new", "text"), [
@@ -209,6 +209,10 @@ def test_a_property_given_under_two_of_its_names_is_an_error():
     (["UDP", "PING", "VERIFY_SUSPECT", "FD_ALL", *without("UDP", "PING", "VERIFY_SUSPECT", "FD_ALL")],
      "VERIFY_SUSPECT must stand above FD_ALL"),
     ([*without("FRAG", "MFC", "STATE_TRANSFER"), "FRAG", "MFC"], "FRAG must stand above MFC (later in the file)"),
+    ([*without("FRAG", "STATE_TRANSFER"), "TOTAL", "FRAG"], "TOTAL must stand above FRAG (later in the file): it "
+     "orders whole messages"),
+    ([*UDP, "TOTAL"], "STATE_TRANSFER must stand above TOTAL"),
+    ([*UDP, "SEQUENCER"], "STATE_TRANSFER must stand above TOTAL"),
     (["TCP", *UDP[1:]], "PING finds members by IP multicast, which TCP does not have"),
     ([("UDP", {"ip_mcast": False}), *UDP[1:]], "which UDP with ip_mcast=false does not have"),
     ([("UDP", {"max_bundle_size": "8K"}), *UDP[1:]], "FRAG: frag_size 60K leaves no room"),

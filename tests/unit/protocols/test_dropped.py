@@ -115,7 +115,7 @@ def test_requests_for_states_and_their_failures_and_bytes_are_counted() -> None:
         c.down(GetState(A, NS_PER_S))
         assert (c.stats()["transfers"], c.stats().get("transfers_failed", 0)) == (asked, asked - 1)
     ((_, _), (ask, _)) = c.sent_with(StateRequestHeader)
-    c.up(unicast("A", "C", headers=(StateCutHeader(ask.attempt, {}),)))
+    c.up(unicast("A", "C", headers=(StateCutHeader(ask.attempt, {}, {}),)))
     c.up(unicast("A", "C", b"1234567", headers=(StatePartHeader(ask.attempt, False, ""),)))
     c.up(unicast("A", "C", headers=(StatePartHeader(ask.attempt, True, ""),)))
     assert c.stats()["state_bytes_received"] == 7

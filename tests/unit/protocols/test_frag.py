@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from jgroups_py.model.batch import NO_RELIABILITY, OOB, Batch
+from jgroups_py.model.batch import NO_RELIABILITY, NO_TOTAL_ORDER, OOB, Batch
 from jgroups_py.model.errors import ConfigError
-from jgroups_py.model.events import Frozen
+from jgroups_py.model.events import Frozen, MessageDropped
 from jgroups_py.protocols.frag import Frag, FragConfig, Fragment
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.testing.bench import Bench, Group, address, change, multicast, unicast, view_of
@@ -341,3 +341,32 @@ def test_messages_to_this_member_itself_stay_whole() -> None:
     bench.down(unicast("A", "A", body(5000)))
     assert bench.payloads() == [body(5000)]
     assert address("A") == bench.delivered[0].src
+
+
+def test_a_large_multicast_that_is_begun_again_is_counted_once() -> None:
+    a, loop = member("A")
+    loop.held = []
+    a.down(multicast("A", body(5000)))
+    [fragments] = loop.held
+    loop.held = [fragments.cut(0, 2), fragments.cut(2, 5)]      # as flow control does
+    loop.release(1)
+    a.up(change(W, V1))                                         # the last fragment still waits below, and goes out
+    loop.release()
+    a.advance(0)
+    assert a.stats()["restarted"] == 1
+    assert a.payloads() == [body(5000)]
+    assert sum(batch.messages for batch in a.sent()) == 1
+
+
+def test_a_multicast_without_room_is_reported_with_its_last_fragment_and_tickets_do_not_wait() -> None:
+    b, loop = member("B", frag_size_bytes=1000, max_reassembly_bytes="64K", max_message_bytes="64K")
+    for index in range(40):
+        b.up(unicast("A", "B", body(1000), headers=(Fragment(1, index, 60, 60_000, 0),)))
+    for index in range(40):
+        b.up(multicast("A", body(1000), headers=(Fragment(2, index, 40, 40_000, 0),)))
+        assert len(b.passed_up(MessageDropped)) == (index == 39)
+    loop.held = []
+    b.down(multicast("B", body(50_000)))
+    b.down(multicast("B", b"waits", flags=NO_TOTAL_ORDER))
+    b.down(multicast("B", flags=NO_TOTAL_ORDER, headers=(AppHeaders({}),)))
+    assert [batch.payloads for batch in loop.held[1:]] == [()]

@@ -25,12 +25,12 @@ def test_an_answer_to_an_earlier_request_is_not_taken_for_one_to_the_present_req
         member.down(GetState(address("A"), NS_PER_S))
         attempts += [ask.attempt for ask, _ in member.sent_with(StateRequestHeader)]
     earlier, present = attempts
-    for late in (StateRefusedHeader(earlier, "busy"), StateCutHeader(earlier, {})):
+    for late in (StateRefusedHeader(earlier, "busy"), StateCutHeader(earlier, {}, {})):
         member.up(unicast("A", "C", headers=(late,)))
     assert member.sent_with(StateRequestHeader) == [], "B was asked, though A has not refused the present request"
     assert member.begins == 0
     assert member.stats()["stale_dropped"] == 2
-    member.up(unicast("A", "C", headers=(StateCutHeader(present, {}),)))
+    member.up(unicast("A", "C", headers=(StateCutHeader(present, {}, {}),)))
     assert member.begins == 1
 
 
@@ -68,7 +68,7 @@ def test_messages_that_were_kept_back_are_delivered_when_no_state_comes() -> Non
 def test_a_state_that_was_not_requested_is_cancelled_so_that_its_provider_does_not_keep_it() -> None:
     group = apps()
     group["A"].log = [b"much"]
-    group["A"].up(unicast("C", "A", headers=(StateRequestHeader(7, V1.id.raw, {}),)))       # in the name of C
+    group["A"].up(unicast("C", "A", headers=(StateRequestHeader(7, V1.id.raw, {}, {}),)))       # in the name of C
     group.settle()
     assert group["A"].stats()["states_provided"] == 1
     assert group["C"].stats()["stale_dropped"] == 1
@@ -79,7 +79,7 @@ def test_a_request_in_the_name_of_a_process_outside_the_view_makes_no_state() ->
     alone, both = view_of("A", counter=1), view_of("A", "C", counter=2)
     provider = App(Loop(), StateTransfer(), me="A")
     provider.up(change(alone))
-    provider.up(unicast("C", "A", headers=(StateRequestHeader(0, alone.id.raw, {}),)))
+    provider.up(unicast("C", "A", headers=(StateRequestHeader(0, alone.id.raw, {}, {}),)))
     provider.up(change(both, alone))
     assert provider.sent_with(StateCutHeader) == []
     assert provider.stack.pending_bytes() == 0
@@ -90,7 +90,7 @@ def test_a_request_from_a_view_that_is_not_installed_here_yet_is_answered_in_tha
     alone, both = view_of("A", counter=1), view_of("A", "C", counter=2)
     provider = App(Loop(), StateTransfer(), me="A")
     provider.up(change(alone))
-    provider.up(unicast("C", "A", headers=(StateRequestHeader(1, both.id.raw, {}),)))
+    provider.up(unicast("C", "A", headers=(StateRequestHeader(1, both.id.raw, {}, {}),)))
     assert provider.sent_with(StateCutHeader) == []
     provider.up(change(both, alone))
     assert [(cut.attempt, batch.dest) for cut, batch in provider.sent_with(StateCutHeader)] == [(1, address("C"))]
@@ -101,7 +101,7 @@ def test_a_provider_probes_its_requesters_from_time_to_time() -> None:
     group = apps(provide_timeout_ns="1s")
     group["A"].log = [b"much"]
     group.delays_of = lambda in_flight: () if in_flight.has(StateCutHeader) else (0.0,)
-    group["A"].up(unicast("C", "A", headers=(StateRequestHeader(7, V1.id.raw, {}),)))
+    group["A"].up(unicast("C", "A", headers=(StateRequestHeader(7, V1.id.raw, {}, {}),)))
     group.settle()
     assert group["A"].stack.pending_bytes() == len(b"much")
     group.delays_of = lambda in_flight: (0.0,)
@@ -138,7 +138,7 @@ def test_the_cancellation_of_one_request_does_not_end_the_answer_to_another() ->
     provider = App(Loop(), StateTransfer(), me="A")
     provider.slow = True
     provider.up(change(V1))
-    provider.up(unicast("C", "A", headers=(StateRequestHeader(2, V1.id.raw, {}),)))
+    provider.up(unicast("C", "A", headers=(StateRequestHeader(2, V1.id.raw, {}, {}),)))
     ((request, _),) = provider.requests
     provider.down(StateChunk(request, b"state", last=True))
     provider.up(unicast("C", "A", headers=(StateCancelHeader(1),)))
@@ -151,7 +151,7 @@ def test_non_members_get_no_cancellation() -> None:
     member = App(Loop(), StateTransfer(), me="C")
     member.up(change(V1))
     for name in ("X", "C"):
-        member.up(unicast(name, "C", headers=(StateCutHeader(9, {}),)))
+        member.up(unicast(name, "C", headers=(StateCutHeader(9, {}, {}),)))
         member.up(unicast(name, "C", b"data", headers=(StatePartHeader(9, False, ""),)))
     assert member.sent_with(StateCancelHeader) == []
     assert member.stats()["stale_dropped"] == 4

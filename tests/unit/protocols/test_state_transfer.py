@@ -216,7 +216,7 @@ def test_a_state_that_keeps_arriving_may_take_longer_than_the_timeout() -> None:
 def test_only_a_window_of_a_state_is_under_way() -> None:
     provider = App(Loop(), StateTransfer(StateTransferConfig(window_bytes="64K")), me="A")
     provider.up(change(V1))
-    provider.up(unicast("C", "A", headers=(StateRequestHeader(1, V1.id.raw, {}),)))
+    provider.up(unicast("C", "A", headers=(StateRequestHeader(1, V1.id.raw, {}, {}),)))
     provider.requests.clear()
     for _ in range(10):
         provider.down(StateChunk(1, bytes(30_000)))
@@ -280,7 +280,7 @@ def test_stale_answers_are_dropped() -> None:
     group = apps()
     get_state(group, "C")
     group.settle()
-    for header in (StateCutHeader(1, {}), StatePartHeader(1, True, "")):
+    for header in (StateCutHeader(1, {}, {}), StatePartHeader(1, True, "")):
         group["C"].up(unicast("A", "C", headers=(header,)))
     assert group["C"].stats()["stale_dropped"] == 2
     assert group["C"].ends == [""]

@@ -135,7 +135,8 @@ class RemoteDelivery(RelayPart, DeliveryPort):
             if len(batch.headers) == 1:
                 return
         self.count("delivered_remote", batch.count)
-        self.pass_up(Batch(proxy, None, batch.payloads, batch.headers, header.flags))
+        remote = Batch(proxy, None, batch.payloads, batch.headers, header.flags)
+        self.pass_up(remote.placed(batch.place) if batch.place else remote)
 
     # --- where to begin ---------------------------------------------------------------------------------------------
 
