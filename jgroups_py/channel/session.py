@@ -42,7 +42,8 @@ class ChannelListener(Protocol):
 class Session(Connection):
     """What exists between one connect and its end.
 
-    changed: called inside a round or on the consumer's thread whenever `joined` or `ended` may have become true.
+    changed: called inside a round or on the consumer's thread whenever `joined` or `ended` may have become true, and
+    after each view.
     """
 
     def __init__(
@@ -137,10 +138,9 @@ class Session(Connection):
                 self.sends.put_event(GetState(members[0], ADVISED_STATE_NS), 0, None)
 
     def _after(self, output: Output) -> None:
-        kind = output.__class__
-        if kind is ViewInstalled and not self.joined and self.dispatcher.exit_error is None:
+        if output.__class__ is ViewInstalled and self.dispatcher.exit_error is None:
             self.joined = True
-            self._changed()
+            self._changed()                                  # some thread may wait for members
 
     def _application_exits(self, reason: str) -> None:
         """A callback raised SystemExit or KeyboardInterrupt: leave the group, deliver nothing more. From any thread."""
