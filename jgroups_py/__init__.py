@@ -2,9 +2,8 @@
 
     import jgroups_py as jg
 
-    with jg.JChannel("udp", name="A", receiver=print) as ch:
-        ch.connect("chat")
-        ch.send(None, b"hello, all")
+    with jg.join("chat", name="A", receiver=print) as ch:
+        ch.send(b"hello, all")
 
 Read the package from the top and you follow a message down to the wire:
 
@@ -42,8 +41,12 @@ if TYPE_CHECKING:
     from jgroups_py.channel.base import ChannelState as ChannelState
     from jgroups_py.channel.message import Message as Message
     from jgroups_py.channel.message import MessageBatch as MessageBatch
+    from jgroups_py.channel.message import Payload as Payload
     from jgroups_py.channel.receiver import Receiver as Receiver
+    from jgroups_py.channel.receiver import ReceiverLike as ReceiverLike
+    from jgroups_py.channel.streams import GroupEvent as GroupEvent
     from jgroups_py.channel.sync import JChannel as JChannel
+    from jgroups_py.channel.sync import join as join
     from jgroups_py.channel.validation import COORDINATOR as COORDINATOR
     from jgroups_py.config.spec import StackSpec as StackSpec
     from jgroups_py.model.address import Address as Address
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
     from jgroups_py.model.errors import ChannelError as ChannelError
     from jgroups_py.model.errors import ConfigError as ConfigError
     from jgroups_py.model.errors import JoinTimeoutError as JoinTimeoutError
+    from jgroups_py.model.errors import MembersTimeoutError as MembersTimeoutError
     from jgroups_py.model.errors import MessageLostError as MessageLostError
     from jgroups_py.model.errors import NotConnectedError as NotConnectedError
     from jgroups_py.model.errors import ReceiptError as ReceiptError
@@ -73,14 +77,16 @@ __version__ = "0.1.0"
 escape_records()
 
 _HOMES = {
-    "channel.aio": ("AsyncChannel",), "channel.base": ("ChannelState",), "channel.message": ("Message", "MessageBatch"),
-    "channel.receiver": ("Receiver",), "channel.sync": ("JChannel",),
+    "channel.aio": ("AsyncChannel",), "channel.base": ("ChannelState",),
+    "channel.message": ("Message", "MessageBatch", "Payload"),
+    "channel.receiver": ("Receiver", "ReceiverLike"), "channel.streams": ("GroupEvent",),
+    "channel.sync": ("JChannel", "join"),
     "channel.validation": ("COORDINATOR",), "config.spec": ("StackSpec",),
     "model.address": ("Address", "ProxyUUID"), "model.batch": ("Flag",),
     "model.errors": (
-        "ChannelClosedError", "ChannelError", "ConfigError", "JoinTimeoutError", "MessageLostError",
-        "NotConnectedError", "ReceiptError", "ReceiptTimeoutError", "ReceiversMissingError", "SendTimeoutError",
-        "SiteOrderError", "StateTransferError", "UnknownSiteError", "WireError"),
+        "ChannelClosedError", "ChannelError", "ConfigError", "JoinTimeoutError", "MembersTimeoutError",
+        "MessageLostError", "NotConnectedError", "ReceiptError", "ReceiptTimeoutError", "ReceiversMissingError",
+        "SendTimeoutError", "SiteOrderError", "StateTransferError", "UnknownSiteError", "WireError"),
     "model.view": ("GlobalView", "MergeView", "View", "ViewId"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -19,23 +19,27 @@ import contextlib
 import inspect
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, overload
 
 from jgroups_py.channel.base import BaseChannel, ChannelState
 from jgroups_py.channel.dispatcher import EXITS, Transfer
 from jgroups_py.channel.io_task import IoTask
-from jgroups_py.channel.message import Message, MessageBatch, headers_of, received
+from jgroups_py.channel.message import Message, MessageBatch, Payload, headers_of, received
 from jgroups_py.channel.receipts import check_receipt, timed_out
+from jgroups_py.channel.receiver import ReceiverLike
 from jgroups_py.channel.session import Session
+from jgroups_py.channel.streams import KEPT_EVENTS, GroupEvent, event_of
 from jgroups_py.channel.validation import Coordinator, provider_of
+from jgroups_py.config.load import Source
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Flag, Header
-from jgroups_py.model.errors import SendTimeoutError, StateTransferError
+from jgroups_py.model.errors import ChannelError, SendTimeoutError, StateTransferError
 from jgroups_py.model.events import GetState
 from jgroups_py.model.outputs import Closed, Deliver, Output, ProvideState, StateBegin
 from jgroups_py.model.units import seconds
+from jgroups_py.model.view import View
 from jgroups_py.runtime.inbox import cost_of
 from jgroups_py.runtime.send_queue import MESSAGE_COST, NOW
 
@@ -53,6 +57,16 @@ class AsyncChannel(BaseChannel):
     _io: IoTask | None = None                                # what runs the loop, of the last connection
     _consumer: asyncio.Task[None] | None = None
     _ended: asyncio.Future[None] | None = None
+    _with_events: bool | None = None                         # events() was called; False: messages(); None: neither yet
+
+    def __init__(
+        self, stack: Source = "udp", name: str | None = None, properties: Mapping[str, object] | None = None,
+        receiver: ReceiverLike | None = None,
+    ) -> None:
+        """See JChannel."""
+        self._waiting: deque[GroupEvent] = deque()           # for a loop over messages() or events()
+        super().__init__(stack, name, properties, receiver)
+        self._status.over = lambda: self._raise(self._changed)
 
     # --- connect and close ------------------------------------------------------------------------------------------
 
@@ -63,7 +77,8 @@ class AsyncChannel(BaseChannel):
         provider = provider_of(state_from)
         self._changed = asyncio.Event()
         self._arrived = asyncio.Event()
-        self._messages: deque[Message] = deque()
+        self._taken = asyncio.Event()
+        self._waiting.clear()
         session = self._begin(cluster, lambda: self._raise(self._changed))
         session.host.coalesces_sends = True
         session.inbox.notify = lambda: self._raise(self._arrived)
@@ -118,7 +133,7 @@ class AsyncChannel(BaseChannel):
         if self._io is not None:
             self._io.call(function)
 
-    async def _until(self, holds: Any, timeout: float) -> None:
+    async def _until(self, holds: Any, timeout: float | None) -> None:
         """Wait until `holds()`, `timeout` seconds at most."""
         try:
             async with asyncio.timeout(timeout):
@@ -143,6 +158,7 @@ class AsyncChannel(BaseChannel):
         session.dispatcher.stopping = True
         session.inbox.wake_consumer()
         self._arrived.set()
+        self._taken.set()
         consumer = self._consumer
         if consumer is not None and consumer is not asyncio.current_task():
             await asyncio.wait([consumer], timeout=STOP_SECONDS)
@@ -153,8 +169,21 @@ class AsyncChannel(BaseChannel):
 
     # --- send -------------------------------------------------------------------------------------------------------
 
+    @overload
     async def send(
-        self, dest: Address | Message | None, payload: Any = b"", flags: int = 0, *,
+        self, dest: Payload | Message, /, *, flags: int = 0, headers: Mapping[int, bytes] | None = None,
+        timeout: float | None = None, until: str | Iterable[str] | None = None, topic: str | int | None = None,
+    ) -> None: ...
+
+    @overload
+    async def send(
+        self, dest: Address | None, payload: Payload | None = None, flags: int = 0, *,
+        headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
+        until: str | Iterable[str] | None = None, topic: str | int | None = None,
+    ) -> None: ...
+
+    async def send(
+        self, dest: Address | Message | Payload | None, payload: Payload | None = None, flags: int = 0, *,
         headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
         until: str | Iterable[str] | None = None, topic: str | int | None = None,
     ) -> None:
@@ -211,26 +240,77 @@ class AsyncChannel(BaseChannel):
     # --- receive ----------------------------------------------------------------------------------------------------
 
     def __aiter__(self) -> AsyncIterator[Message]:
-        """Messages as they come, until the channel is disconnected. For channels without a receiver."""
-        return self._iterate()
+        """As `messages()`."""
+        return self.messages()
 
-    async def _iterate(self) -> AsyncIterator[Message]:
+    def messages(self, *, timeout: float | None = None) -> AsyncIterator[Message]:
+        """Iterate over the messages, of the whole connection if none was iterated over yet; see JChannel.messages.
+
+        They wait for the loop, and count as backlog: above 2 MB the member grants no credits, so a loop that does not
+        keep up, or that is never begun, slows the senders of its group.
+        """
+        self._check_iteration(False)
+        return self._iterate(timeout)
+
+    def events(self, *, timeout: float | None = None) -> AsyncIterator[GroupEvent]:
+        """Messages that wait already, the present view, then messages and events in order; see JChannel.events."""
+        self._check_iteration(True)
+        return self._iterate(timeout)
+
+    def _check_iteration(self, events: bool) -> None:
+        if self._receiver is not None and not self._messages_wait():
+            raise ChannelError("the channel has a receiver or on_message, which takes the messages; messages() and "
+                               "events() are for channels without")
+        if self._with_events not in (None, events):
+            raise ChannelError("a channel's messages() and events() exclude each other: the one that was called first "
+                               "takes the messages (until `ch.receiver = None`)")
+        if events and self._with_events is None and self.view is not None:
+            self._waiting.append(self.view)
+            self._changed.set()
+        self._with_events = events
+
+    def _messages_wait(self) -> bool:
+        """Whether messages are kept for a loop, because neither a receiver nor a function takes them."""
+        functions = self._functions
+        return self._receiver is None or (functions is not None and not functions.takes_messages)
+
+    async def _iterate(self, timeout: float | None) -> AsyncIterator[Any]:
         session = self.connection()
         while True:
-            while self._messages:
-                message = self._messages.popleft()
-                session.inbox.handled(len(message.payload) + MESSAGE_COST)
-                yield message
+            while self._waiting:
+                item = self._waiting.popleft()
+                if isinstance(item, Message):
+                    session.inbox.handled(len(item.payload) + MESSAGE_COST)
+                self._taken.set()
+                yield item
             if self._consumer is None or self._consumer.done():
                 return
             self._changed.clear()
-            if not self._messages:
-                await self._changed.wait()
+            if not self._waiting:
+                try:
+                    await asyncio.wait_for(self._changed.wait(), timeout)
+                except TimeoutError:
+                    return
+
+    def _receiver_changed(self) -> None:
+        if self._functions is None:
+            self._with_events = None
+        super()._receiver_changed()
+        if self._session is not None and self._waiting and not self._messages_wait():
+            self._raise(self._arrived)                       # what waits is for the new receiver
+
+    async def wait_for(self, *, members: int, timeout: float | None = None) -> View:
+        """See JChannel.wait_for."""
+        self._check_wait(members, asyncio.current_task() is self._consumer)
+        await self._until(lambda: self._waited_enough(members), timeout)
+        return self._awaited_view(members, timeout)
 
     async def _consume(self, session: Session) -> None:
         """Deliver what arrives, in order."""
         dispatcher = session.dispatcher
         while not dispatcher.stopping:
+            if self._waiting and not self._messages_wait():
+                await self._deliver_waiting(session)
             output = dispatcher.next(0)
             if output is None:
                 self._arrived.clear()
@@ -262,9 +342,34 @@ class AsyncChannel(BaseChannel):
             callback = dispatcher.callback_of(output)
             if callback is not None:
                 await self._call(session, *callback)
+            if self._with_events:
+                await self._keep_event(output)
             dispatcher.finished(output)
         if isinstance(output, Closed):
             self._changed.set()
+
+    async def _keep_event(self, output: Output) -> None:
+        """Keep an event for `events()`; waits for the loop if it has not taken KEPT_EVENTS."""
+        event = event_of(output)
+        if event is None:
+            return
+        while len(self._waiting) >= KEPT_EVENTS and self._ended is None:
+            self._taken.clear()
+            await self._taken.wait()
+        self._waiting.append(event)
+        self._changed.set()
+
+    async def _deliver_waiting(self, session: Session) -> None:
+        """Give the messages that waited for a loop to the receiver that was set since."""
+        while self._waiting and not session.dispatcher.stopping:
+            item = self._waiting.popleft()
+            if not isinstance(item, Message):
+                continue                                     # an event: it had its callback when it came
+            if session.dispatcher.has("receive"):
+                await self._call(session, "receive", item)
+            elif session.dispatcher.has("receive_batch"):
+                await self._call(session, "receive_batch", item.as_batch())
+            session.inbox.handled(len(item.payload) + MESSAGE_COST)
 
     async def _deliver(self, session: Session, output: Deliver) -> None:
         batch, dispatcher = output.batch, session.dispatcher
@@ -285,8 +390,8 @@ class AsyncChannel(BaseChannel):
                 session.inbox.handled(len(payload) + MESSAGE_COST)
                 if number % ROUND == ROUND - 1:
                     await asyncio.sleep(0)
-        elif self.receiver is None:
-            self._messages.extend(MessageBatch(batch))
+        elif self._messages_wait():
+            self._waiting.extend(MessageBatch(batch))
             self._changed.set()
         else:
             session.inbox.handled(cost_of(output))
@@ -339,6 +444,42 @@ class AsyncChannel(BaseChannel):
         if figures:
             figures["channel"].update(session.dispatcher.counters)
         return figures
+
+
+class PendingJoin:
+    """What `aio.join` returns: await it, or enter it, which closes the channel at the end."""
+
+    def __init__(
+        self, channel: AsyncChannel, cluster: str, timeout: float, state_from: Address | Coordinator | None,
+    ) -> None:
+        self._channel = channel
+        self._arguments = cluster, timeout, state_from
+
+    def __await__(self) -> Generator[Any, None, AsyncChannel]:
+        return self.__aenter__().__await__()
+
+    async def __aenter__(self) -> AsyncChannel:
+        try:
+            return await self._channel.connect(*self._arguments)
+        except BaseException:
+            await asyncio.shield(self._channel.close())
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None,
+    ) -> None:
+        await self._channel.close()
+
+
+def join(
+    cluster: str, *, stack: Source = "udp", name: str | None = None, properties: Mapping[str, object] | None = None,
+    receiver: ReceiverLike | None = None, timeout: float = 10.0, state_from: Address | Coordinator | None = None,
+) -> PendingJoin:
+    """A channel that is connected: `async with join("chat", name="A") as ch:`, or `ch = await join("chat", name="A")`.
+
+    The stack is loaded at once, so its errors are raised here. See the function of the same name for threads, jg.join.
+    """
+    return PendingJoin(AsyncChannel(stack, name, properties, receiver), cluster, timeout, state_from)
 
 
 def _promise() -> tuple[asyncio.Future[Any], Callable[[Any], None]]:

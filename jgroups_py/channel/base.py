@@ -8,9 +8,10 @@ from typing import Any
 import attrs
 
 from jgroups_py.channel.block import Block
-from jgroups_py.channel.message import Message, as_bytes, wire_headers
+from jgroups_py.channel.callback_registry import CallbackRegistry
+from jgroups_py.channel.message import Message, Payload, as_bytes, wire_headers
 from jgroups_py.channel.receipts import Receipts, check_message, sites_of
-from jgroups_py.channel.receiver import callbacks
+from jgroups_py.channel.receiver import ReceiverLike
 from jgroups_py.channel.session import ChannelListener, Session
 from jgroups_py.channel.subscriptions import Subscriptions, interest_of
 from jgroups_py.channel.validation import check_destination, checked_name, default_name, loaded, max_message_bytes
@@ -19,7 +20,14 @@ from jgroups_py.config.load import Source
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Flag, Header
-from jgroups_py.model.errors import ChannelClosedError, ChannelError, ConfigError, JoinTimeoutError, NotConnectedError
+from jgroups_py.model.errors import (
+    ChannelClosedError,
+    ChannelError,
+    ConfigError,
+    JoinTimeoutError,
+    MembersTimeoutError,
+    NotConnectedError,
+)
 from jgroups_py.model.events import Event
 from jgroups_py.model.units import show_size
 from jgroups_py.model.view import GlobalView, View
@@ -42,7 +50,7 @@ class ChannelStatus(ChannelListener):
     """The state of a channel and what it reports of the group; the current session keeps it up to date.
 
     session: None while not connected. view: the one in which the messages that are being delivered now were sent.
-    sites: other site -> its status.
+    sites: other site -> its status. over: called when a session has ended, or the channel has closed by itself.
     """
 
     state: ChannelState = ChannelState.OPEN
@@ -51,6 +59,7 @@ class ChannelStatus(ChannelListener):
     view: View | None = None
     global_view: GlobalView | None = None
     sites: dict[str, str] = attrs.Factory(dict)
+    over: Callable[[], None] = lambda: None
 
     def not_connected_error(self) -> ChannelError:
         """The error to raise where a connection is needed and there is none."""
@@ -64,6 +73,7 @@ class ChannelStatus(ChannelListener):
             self.session, self.view = None, None
             if self.state is not ChannelState.CLOSED:
                 self.state = ChannelState.OPEN
+            self.over()
 
     def view_installed(self, session: Session, view: View) -> None:
         if session is self.session:
@@ -82,9 +92,10 @@ class ChannelStatus(ChannelListener):
     def closed_itself(self, session: Session, reason: str) -> None:
         if session is self.session:
             self.state, self.closed_because, self.view = ChannelState.CLOSED, reason, None
+            self.over()
 
 
-class BaseChannel(Subscriptions):
+class BaseChannel(Subscriptions, CallbackRegistry):
     """What JChannel and AsyncChannel share: properties, and checking what is to be sent.
 
     spec: the stack. name: the logical name. send_timeout: seconds that a send waits for room if none is given, None:
@@ -93,7 +104,7 @@ class BaseChannel(Subscriptions):
 
     def __init__(
         self, stack: Source = "udp", name: str | None = None, properties: Mapping[str, object] | None = None,
-        receiver: object = None,
+        receiver: ReceiverLike | None = None,
     ) -> None:
         self.spec: StackSpec = loaded(stack, properties)
         if has_no_views(self.spec.layers):
@@ -105,7 +116,6 @@ class BaseChannel(Subscriptions):
         self.send_timeout: float | None = SEND_SECONDS
         self.max_message_bytes = max_message_bytes(self.spec)
         self._status = ChannelStatus()
-        self._receiver: object = None
         self._discard_own = False
         self._interest = interest_of(self.spec)
         self.receipts = Receipts()                           # for building blocks
@@ -113,18 +123,6 @@ class BaseChannel(Subscriptions):
         self.receiver = receiver
 
     # --- properties -------------------------------------------------------------------------------------------------
-
-    @property
-    def receiver(self) -> object:
-        """What is called: a Receiver, any object with some of its methods, or a function of a message."""
-        return self._receiver
-
-    @receiver.setter
-    def receiver(self, receiver: object) -> None:
-        callbacks(receiver)                                  # raises now if it is none
-        self._receiver = receiver
-        if self._session is not None:
-            self._session.dispatcher.set_receiver(receiver)
 
     @property
     def discard_own_messages(self) -> bool:
@@ -164,6 +162,36 @@ class BaseChannel(Subscriptions):
         return self._status.view
 
     @property
+    def me(self) -> Address:
+        """`address`, for code that runs while connected.
+
+        Raises:
+            NotConnectedError, ChannelClosedError: this member has none.
+        """
+        address = self.address
+        if address is None:
+            raise self._status.not_connected_error()
+        return address
+
+    @property
+    def members(self) -> tuple[Address, ...]:
+        """The members of `view`, the coordinator first; empty while not connected."""
+        view = self.view
+        return () if view is None else view.members
+
+    @property
+    def others(self) -> tuple[Address, ...]:
+        """The members of `view` but this one."""
+        me = self.address
+        return tuple([member for member in self.members if member != me])
+
+    @property
+    def coordinator(self) -> Address | None:
+        """The first member of `view`; None while not connected."""
+        view = self.view
+        return None if view is None else view.coordinator
+
+    @property
     def is_coordinator(self) -> bool:
         """Whether this is the first member of the view."""
         view = self.view
@@ -184,6 +212,35 @@ class BaseChannel(Subscriptions):
     def global_view(self) -> GlobalView | None:
         """With RELAY: the members of all sites; None until it is known."""
         return self._status.global_view
+
+    def _waited_enough(self, members: int) -> bool:
+        """Whether `wait_for(members)` need not wait any more: they are there, or the connection is gone."""
+        return len(self.members) >= members or self._status.state is not ChannelState.CONNECTED
+
+    def _awaited_view(self, members: int, timeout: float | None) -> View:
+        """What `wait_for` returns or raises when it has waited."""
+        view, status = self.view, self._status
+        if view is None or status.state is not ChannelState.CONNECTED:
+            raise status.not_connected_error()
+        if len(view.members) < members:
+            raise MembersTimeoutError(f"{len(view.members)} of {members} members were in the view of {self.cluster!r} "
+                                      f"after {timeout:g} s: {', '.join(map(str, view.members))}")
+        return view
+
+    def _check_wait(self, members: object, inside: bool) -> None:
+        """Refuse a `wait_for` that makes no sense.
+
+        Raises:
+            TypeError, ValueError, ChannelError, NotConnectedError, ChannelClosedError.
+        """
+        if not isinstance(members, int):
+            raise TypeError(f"wait_for takes the number of members, not {type(members).__name__}")
+        if members < 1:
+            raise ValueError(f"wait_for(members={members}): a connected channel has 1 member at least")
+        if self._status.state is not ChannelState.CONNECTED:
+            raise self._status.not_connected_error()
+        if inside:
+            raise ChannelError("inside a callback of this channel its view does not change; use on_view")
 
     def _check_forget(self, forget: bool) -> None:
         """Refuse close(forget=True) where there are no other sites.
@@ -245,16 +302,22 @@ class BaseChannel(Subscriptions):
             session.host.change_interest(change)
 
     def _checked_parts(
-        self, dest: Address | Message | None, payload: Any, flags: int, headers: Mapping[int, bytes] | None,
+        self, dest: Address | Message | Payload | None, payload: Any, flags: int, headers: Mapping[int, bytes] | None,
         topic: str | int | None,
     ) -> tuple[Address | None, bytes, int, tuple[Header, ...]]:
         """The arguments of `send`, checked: destination, payload, flags and headers."""
-        if isinstance(dest, Message):
-            message, dest = dest, dest.dest
-            payload, flags = message.payload, (Flag.bits(flags) if flags else 0) | message._flags
-            headers = {**message.headers, **(headers or {})}
-            topic = message.topic if topic is None else topic
-        check_destination(dest)
+        if dest is not None and not isinstance(dest, Address):
+            if payload is not None:
+                raise TypeError(f"a destination is an Address, or None for all members, not {type(dest).__name__}; a "
+                                "payload alone goes to all")
+            if isinstance(dest, Message):
+                message, dest = dest, dest.dest
+                payload, flags = message.payload, (Flag.bits(flags) if flags else 0) | message._flags
+                headers = {**message.headers, **(headers or {})}
+                topic = message.topic if topic is None else topic
+                check_destination(dest)
+            else:
+                dest, payload = None, as_bytes(dest)
         data = payload if payload.__class__ is bytes else as_bytes(payload)
         if len(data) > self.max_message_bytes:
             self.check_size(len(data))                       # raises
@@ -286,6 +349,10 @@ class BaseChannel(Subscriptions):
     def inject(self, event: Event) -> None:
         """Pass an event down the stack, in order with the messages: for fault layers and tools."""
         self.connection().sends.put_event(event, 0, None)
+
+    def _receiver_changed(self) -> None:
+        if self._session is not None:
+            self._session.dispatcher.set_receiver(self._receiver)
 
     # --- the course of a session ------------------------------------------------------------------------------------
 

@@ -10,6 +10,8 @@ from jgroups_py.model.batch import Batch, Flag, Header
 from jgroups_py.wire import AppHeaders
 from jgroups_py.wire.topic_headers import topic_header, topic_of
 
+Payload = bytes | bytearray | memoryview
+"""What can be sent: bytes, or what can be read as bytes. Text is encoded by the application, which knows how."""
 FIRST_APP_HEADER = 200
 LAST_APP_HEADER = 0xFFFF
 NO_HEADERS: Mapping[int, bytes] = MappingProxyType({})
@@ -28,7 +30,7 @@ class Message:
     __slots__ = ("_flags", "_wired", "dest", "headers", "payload", "place", "src")
 
     def __init__(
-        self, dest: Address | None = None, payload: bytes | bytearray | memoryview | None = b"",
+        self, dest: Address | None = None, payload: Payload | None = b"",
         flags: int = 0, headers: Mapping[int, bytes] | None = None, src: Address | None = None,
         topic: str | int | None = None,
     ) -> None:
@@ -59,6 +61,11 @@ class Message:
     def site(self) -> str | None:
         """The other site that it came from, None if it is from here."""
         return self.src.site if isinstance(self.src, ProxyUUID) else None
+
+    def as_batch(self) -> MessageBatch:
+        """A batch of this message alone."""
+        assert self.src is not None, "a received message has a source"
+        return MessageBatch(Batch(self.src, self.dest, (self.payload,), self._wired, self._flags))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _remade, (self.dest, self.payload, self._flags, dict(self.headers), self.src, self.topic)
@@ -163,7 +170,7 @@ def headers_of(batch: Batch) -> Mapping[int, bytes]:
     return header.items if isinstance(header, AppHeaders) else NO_HEADERS
 
 
-def as_bytes(payload: bytes | bytearray | memoryview | None) -> bytes:
+def as_bytes(payload: Payload | None) -> bytes:
     """The payload as bytes that cannot be changed afterwards.
 
     Raises:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 from jgroups_py.channel.message import Message, MessageBatch
 from jgroups_py.model.address import Address
@@ -87,6 +87,39 @@ class Receiver:
 
     def channel_closed(self, reason: str) -> None:
         """The channel closed by itself, because of a bug; nothing follows."""
+
+
+class TakesMessages(Protocol):
+    """An object with `receive`. A channel for asyncio awaits what it returns, if that can be awaited."""
+
+    def receive(self, message: Message, /) -> object: ...
+
+
+class TakesBatches(Protocol):
+    """An object with `receive_batch`."""
+
+    def receive_batch(self, batch: MessageBatch, /) -> object: ...
+
+
+class TakesViews(Protocol):
+    """An object with `view_accepted`."""
+
+    def view_accepted(self, view: View, /) -> object: ...
+
+
+class HasState(Protocol):
+    """An object with `get_state` and `set_state`."""
+
+    def get_state(self, stream: BinaryIO, /) -> object: ...
+
+    def set_state(self, stream: BinaryIO, /) -> object: ...
+
+
+ReceiverLike = Receiver | TakesMessages | TakesBatches | TakesViews | HasState | Callable[[Message], object]
+"""What may be the receiver of a channel, for type checkers; an object with other callbacks only derives from Receiver.
+
+A wrong signature of a method is found for a Receiver by the rule of overriding, for the others here.
+"""
 
 
 def is_receiver(receiver: object) -> bool:

@@ -53,7 +53,8 @@ class ChannelListener(Protocol):
 class Session(Connection):
     """What exists between one connect and its end.
 
-    changed: called inside a round or on the consumer's thread whenever `joined` or `ended` may have become true.
+    changed: called inside a round or on the consumer's thread whenever `joined` or `ended` may have become true, and
+    after each view.
     """
 
     def __init__(
@@ -149,22 +150,21 @@ class Session(Connection):
                 self.sends.put_event(GetState(members[0], ADVISED_STATE_NS), 0, None)
 
     def _after(self, output: Output) -> None:
-        kind = output.__class__
-        if kind is ViewInstalled and not self.joined and self.dispatcher.exit_error is None:
+        if output.__class__ is ViewInstalled and self.dispatcher.exit_error is None:
             self.joined = True
-            self._changed()
-            if len(output.view.members) == 1:                            # type: ignore[attr-defined]
+            self._changed()                                  # some thread may wait for members
+            if output.view.id.counter == 1:                  # type: ignore[attr-defined]
                 self.call(self._wait_for_others)
 
     def _wait_for_others(self) -> None:
         self.later(ALONE_NS, self._check_alone)
 
     def _check_alone(self) -> None:
-        """Inside a round: report it if this member is still the only one. On two hosts whose members cannot find each
+        """Inside a round: report it if this founder is still alone. Where the members of two hosts cannot find each
         other, this is the one thing that either of them can notice."""
         node = self.host.node
         view = None if node is None else node.local.find(Membership).current_view()
-        if view is not None and len(view.members) == 1 and view.id.counter == 1:
+        if view is not None and view.id.counter == 1:
             self.inbox.put([MemberAlone(why_alone(self._spec))])
 
     def _application_exits(self, reason: str) -> None:

@@ -10,25 +10,28 @@ import atexit
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, overload
 
 from jgroups_py.channel.base import BaseChannel, ChannelState, ChannelStatus
 from jgroups_py.channel.dispatcher import Transfer
 from jgroups_py.channel.io_thread import IoThread
-from jgroups_py.channel.message import Message
+from jgroups_py.channel.message import Message, Payload
 from jgroups_py.channel.receipts import check_receipt, timed_out
+from jgroups_py.channel.receiver import ReceiverLike
 from jgroups_py.channel.session import Session
+from jgroups_py.channel.streams import DeliveryStream, GroupEvent
 from jgroups_py.channel.validation import Coordinator, provider_of
 from jgroups_py.config.load import Source
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Flag, Header
-from jgroups_py.model.errors import StateTransferError
+from jgroups_py.model.errors import ChannelError, StateTransferError
 from jgroups_py.model.events import GetState
 from jgroups_py.model.outputs import Receipt
 from jgroups_py.model.units import seconds
+from jgroups_py.model.view import View
 
 LEAVE_SECONDS = 3.0                         # for leaving the group, before the sockets are closed regardless
 DRAIN_SECONDS = 0.3                         # for a receiver to handle what came before the end
@@ -42,9 +45,11 @@ _channels: weakref.WeakSet[JChannel] = weakref.WeakSet()
 class JChannel(BaseChannel):
     """A member of a group, or of none yet."""
 
+    _stream: DeliveryStream | None = None                            # what messages() or events() iterates over
+
     def __init__(
         self, stack: Source = "udp", name: str | None = None, properties: Mapping[str, object] | None = None,
-        receiver: object = None,
+        receiver: ReceiverLike | None = None,
     ) -> None:
         """`stack`: a stack file, a packaged stack's name, a StackSpec or a list of protocols; `name`: the logical name,
         None: the host's and a number; `properties` fill the file's ${name:default}; `receiver`: see the property.
@@ -57,6 +62,7 @@ class JChannel(BaseChannel):
         self._lock = threading.Condition()
         self._thread: IoThread | None = None
         self._ending: Session | None = None
+        self._status.over = self._stream_over
         _channels.add(self)
 
     # --- connect and close ------------------------------------------------------------------------------------------
@@ -73,6 +79,8 @@ class JChannel(BaseChannel):
             TypeError, ValueError: the name is no str of 1 to 255 bytes, or `state_from` is no member.
         """
         provider = provider_of(state_from)
+        if self._stream is not None:
+            self._stream.begins_connection()
         with self._lock:
             session = self._begin(cluster, self._notify_waiters)
             thread = self._thread = IoThread(self.name, session.host, session.dispatcher)
@@ -142,6 +150,8 @@ class JChannel(BaseChannel):
                     self._lock.wait_for(lambda: self._ending is not session, LEAVE_SECONDS + STOP_SECONDS)
                 return
             self._ending = session
+        if self._stream is not None:
+            self._stream.release()
         session.host.leave(forget)
         self._wait_ended(session, LEAVE_SECONDS)
         if not session.ended:
@@ -157,19 +167,37 @@ class JChannel(BaseChannel):
     def _wait_ended(self, session: Session, timeout: float) -> None:
         self._wait_until(lambda: session.ended, timeout)
 
-    def _wait_until(self, holds: Callable[[], bool], timeout: float) -> None:
+    def _wait_until(self, holds: Callable[[], bool], timeout: float | None) -> None:
         self.work_until(holds, timeout)
         with self._lock:
             self._lock.wait_for(holds, timeout)
 
     # --- send -------------------------------------------------------------------------------------------------------
 
+    @overload
     def send(
-        self, dest: Address | Message | None, payload: Any = b"", flags: int = 0, *,
+        self, dest: Payload | Message, /, *, flags: int = 0, headers: Mapping[int, bytes] | None = None,
+        timeout: float | None = None, until: str | Iterable[str] | None = None, topic: str | int | None = None,
+    ) -> None: ...
+
+    @overload
+    def send(
+        self, dest: Address | None, payload: Payload | None = None, flags: int = 0, *,
+        headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
+        until: str | Iterable[str] | None = None, topic: str | int | None = None,
+    ) -> None: ...
+
+    def send(
+        self, dest: Address | Message | Payload | None, payload: Payload | None = None, flags: int = 0, *,
         headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
         until: str | Iterable[str] | None = None, topic: str | int | None = None,
     ) -> None:
-        """Send to `dest` (None: all members), or send a Message. Returns when it is queued, or when `until` holds.
+        """Send to `dest` (None: all members), or a payload alone to all, or a Message.
+
+        Returns when it is queued, or when `until` holds.
+
+        Order: each receiver gets the messages of one sender in the order of sending, once and without holes. Between
+        different senders there is no order, unless the stack has a protocol for it.
 
         timeout: seconds to wait for room and for `until`, `send_timeout` of the channel by default.
         until: "stable@SITE": all living members of that site have the message; "stable": those of its own group;
@@ -224,6 +252,67 @@ class JChannel(BaseChannel):
         found = self._all_bytes(dest, payloads)
         wired, wait = self._wire_headers(headers, topic, dest), self.send_timeout if timeout is None else timeout
         session.sends.put_all(dest, found, Flag.bits(flags), wired, wait)
+
+    # --- receive ----------------------------------------------------------------------------------------------------
+
+    def messages(self, *, timeout: float | None = None) -> Iterator[Message]:
+        """Iterate over the messages that are delivered from now on; see channel/streams.py for a loop that is slow.
+
+        A second call goes on where the loop before it stopped. The iteration ends with the connection, or after
+        `timeout` seconds without a message. What `on_view` and `on_state` registered is called besides.
+
+        Raises:
+            ChannelError: the channel has a receiver or a function for messages, or `events()` was called.
+        """
+        return self._iterate(False, timeout)
+
+    def events(self, *, timeout: float | None = None) -> Iterator[GroupEvent]:
+        """Iterate over messages and the events around them in order, beginning with the present view; as `messages()`.
+
+            for event in ch.events():
+                match event:
+                    case jg.Message(): ...
+                    case jg.View(): ...
+        """
+        return self._iterate(True, timeout)
+
+    def _iterate(self, events: bool, timeout: float | None) -> Iterator[Any]:
+        functions, stream = self._own_functions(), self._stream
+        if stream is None:
+            stream = DeliveryStream(events)
+            functions.open_stream(stream.calls())
+            stream.begin(self._receiver_changed, lambda: self.view)
+            self._stream = stream
+        elif stream.events != events:
+            raise ChannelError("a channel's messages() and events() exclude each other: the one that was called first "
+                               "takes the messages (until `ch.receiver = None`)")
+        return stream.iterate(timeout, self._inside_callback)
+
+    def _inside_callback(self) -> bool:
+        return self._thread is not None and self._thread.current()
+
+    def _receiver_changed(self) -> None:
+        if self._functions is None and self._stream is not None:
+            self._stream.finish()
+            self._stream = None
+        super()._receiver_changed()
+
+    def _stream_over(self) -> None:
+        if self._stream is not None:
+            self._stream.finish()
+
+    def wait_for(self, *, members: int, timeout: float | None = None) -> View:
+        """Wait until the view has so many members, or more; returns that view.
+
+        timeout: seconds, None: for ever.
+
+        Raises:
+            MembersTimeoutError: it has not in time. ChannelError: inside a callback the view does not change.
+            NotConnectedError, ChannelClosedError: there is no view, or not any more.
+        """
+        self._check_wait(members, self._inside_callback())
+        self._wait_until(lambda: self._waited_enough(members), timeout)
+        return self._awaited_view(members, timeout)
 
     # --- state and figures ------------------------------------------------------------------------------------------
 
@@ -292,6 +381,26 @@ class JChannel(BaseChannel):
         self._lock = threading.Condition()
         self._thread = None
         self._status = ChannelStatus(ChannelState.CLOSED, "a channel does not survive a fork; make a new one")
+
+
+def join(
+    cluster: str, *, stack: Source = "udp", name: str | None = None, properties: Mapping[str, object] | None = None,
+    receiver: ReceiverLike | None = None, timeout: float = 10.0, state_from: Address | Coordinator | None = None,
+) -> JChannel:
+    """A channel that is connected: `JChannel(stack, name, properties, receiver).connect(cluster, timeout, state_from)`.
+
+        with jg.join("chat", name="A", receiver=print) as ch:
+            ch.send(b"hello, all")
+
+    A receiver gets everything from the first view on, functions that are registered afterwards what comes after that.
+    If it does not connect, the channel is closed. Raises what both raise.
+    """
+    channel = JChannel(stack, name, properties, receiver)
+    try:
+        return channel.connect(cluster, timeout, state_from)
+    except BaseException:
+        channel.close()
+        raise
 
 
 def _after_fork() -> None:

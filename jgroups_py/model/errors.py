@@ -56,6 +56,10 @@ class JoinTimeoutError(ChannelError):
     """No view was installed in time; the channel is disconnected again."""
 
 
+class MembersTimeoutError(ChannelError):
+    """The view did not have as many members in time; the channel goes on."""
+
+
 class StateTransferError(ChannelError):
     """The state was not (or not wholly) received; the application's set_state may have seen a part of it."""
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 
 from jgroups_py.channel.base import BaseChannel, ChannelState
 from jgroups_py.channel.block import Block
-from jgroups_py.channel.message import Message
+from jgroups_py.channel.message import Message, Payload
 from jgroups_py.channel.receiver import callbacks
 from jgroups_py.channel.validation import Coordinator, provider_of
 from jgroups_py.config.spec import StackSpec
@@ -117,7 +117,7 @@ class SimulatedChannel(BaseChannel):
     # --- send -------------------------------------------------------------------------------------------------------
 
     def send(
-        self, dest: Address | Message | None, payload: Any = b"", flags: int = 0, *,
+        self, dest: Address | Message | Payload | None, payload: Payload | None = None, flags: int = 0, *,
         headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
         until: str | Iterable[str] | None = None, topic: str | int | None = None,
     ) -> None:
@@ -159,6 +159,9 @@ class SimulatedChannel(BaseChannel):
     def stats(self) -> dict[str, dict[str, float]]:
         """Protocol name -> its counters."""
         return self._member.stats()
+
+    def _receiver_changed(self) -> None:
+        """The member looks at the receiver before each call."""
 
     def _interest_changed(self, change: Event) -> None:
         if self._status.state is ChannelState.CONNECTED:

@@ -100,7 +100,7 @@ class SimulatedMember(App):
     def _started(self) -> Any:
         """Make the application; it is the receiver, unless it has set another one."""
         application = self.stage.make_application(self.channel)
-        if self.channel.receiver is None:
+        if self.channel._receiver is None:
             if not is_receiver(application):
                 raise TypeError(f"the application ({type(application).__name__}) has none of the methods of "
                                 "jg.Receiver, and has set no other receiver of its channel")
@@ -187,7 +187,7 @@ class SimulatedMember(App):
         if self.stage.failures:
             self.channel.shown(output)
             return
-        self.dispatcher.set_receiver(self.channel.receiver)
+        self.dispatcher.set_receiver(self.channel._receiver)
         self.dispatcher.discard_own = self.channel.discard_own_messages
         self.dispatcher.handle(output)
         if isinstance(output, ViewInstalled) and not self.ready:
@@ -208,7 +208,7 @@ class SimulatedMember(App):
 
     def state(self) -> bytes:
         stream = io.BytesIO()
-        self.dispatcher.set_receiver(self.channel.receiver)
+        self.dispatcher.set_receiver(self.channel._receiver)
         self.stage.guard("get_state", self.dispatcher.invoke, "get_state", stream)
         return stream.getvalue()
 
