@@ -23,6 +23,7 @@ from jgroups_py.model.errors import ChannelClosedError, ChannelError, ConfigErro
 from jgroups_py.model.events import Event
 from jgroups_py.model.units import show_size
 from jgroups_py.model.view import GlobalView, View
+from jgroups_py.runtime.send_queue import CLOSED_INTAKE, Intake
 
 SEND_SECONDS = 60.0                         # how long a send waits for room by default
 PLAIN = {bytes}                             # types of payloads that are sent as they are
@@ -41,13 +42,15 @@ class ChannelState(enum.StrEnum):
 class ChannelStatus(ChannelListener):
     """The state of a channel and what it reports of the group; the current session keeps it up to date.
 
-    session: None while not connected. view: the one in which the messages that are being delivered now were sent.
+    session: None while not connected. intake: the short way to its queue, closed while not connected. view: the one in
+    which the messages that are being delivered now were sent.
     sites: other site -> its status.
     """
 
     state: ChannelState = ChannelState.OPEN
     closed_because: str = ""
     session: Session | None = None
+    intake: Intake = CLOSED_INTAKE
     view: View | None = None
     global_view: GlobalView | None = None
     sites: dict[str, str] = attrs.Factory(dict)
@@ -61,7 +64,7 @@ class ChannelStatus(ChannelListener):
     def session_ended(self, session: Session) -> None:
         """The session has ended."""
         if session is self.session:
-            self.session, self.view = None, None
+            self.session, self.view, self.intake = None, None, CLOSED_INTAKE
             if self.state is not ChannelState.CLOSED:
                 self.state = ChannelState.OPEN
 
@@ -69,7 +72,7 @@ class ChannelStatus(ChannelListener):
         if session is self.session:
             self.view = view
             if self.state is ChannelState.CONNECTING:
-                self.state = ChannelState.CONNECTED
+                self.state, self.intake = ChannelState.CONNECTED, session.sends.intake
 
     def global_view_installed(self, session: Session, view: GlobalView) -> None:
         if session is self.session:
@@ -81,7 +84,7 @@ class ChannelStatus(ChannelListener):
 
     def closed_itself(self, session: Session, reason: str) -> None:
         if session is self.session:
-            self.state, self.closed_because, self.view = ChannelState.CLOSED, reason, None
+            self.state, self.closed_because, self.view, self.intake = ChannelState.CLOSED, reason, None, CLOSED_INTAKE
 
 
 class BaseChannel(Subscriptions):
@@ -305,6 +308,7 @@ class BaseChannel(Subscriptions):
             raise
         session.dispatcher.discard_own = self._discard_own
         session.dispatcher.set_receiver(self._receiver)
+        session.sends.open_intake(self.max_message_bytes)
         for block in self.blocks:
             session.attach(block)
         status.session = session

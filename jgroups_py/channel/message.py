@@ -15,6 +15,20 @@ LAST_APP_HEADER = 0xFFFF
 NO_HEADERS: Mapping[int, bytes] = MappingProxyType({})
 
 
+class MessageHead:
+    """What the messages of a batch have in common, but their source. Never changed, as they share it."""
+
+    __slots__ = ("dest", "flags", "headers", "wired")
+
+    def __init__(
+        self, dest: Address | None, flags: int, headers: Mapping[int, bytes], wired: tuple[Header, ...],
+    ) -> None:
+        self.dest = dest
+        self.flags = flags
+        self.headers = headers
+        self.wired = wired                                   # all headers, as the stack carries them
+
+
 class Message:
     """One message.
 
@@ -22,19 +36,46 @@ class Message:
     bytes. A message is not changed by sending it and may be sent again.
     """
 
-    __slots__ = ("_flags", "_wired", "dest", "headers", "payload", "src")
+    # A member may receive a million of these a second: each attribute that is not shared costs 10 ns a message.
+    __slots__ = ("_head", "payload", "src")
 
     def __init__(
         self, dest: Address | None = None, payload: bytes | bytearray | memoryview | None = b"",
         flags: int = 0, headers: Mapping[int, bytes] | None = None, src: Address | None = None,
         topic: str | int | None = None,
     ) -> None:
-        self.dest = dest
         self.payload: bytes = as_bytes(payload)
-        self._flags = Flag.bits(flags) if flags else 0
-        self.headers: Mapping[int, bytes] = headers or NO_HEADERS
         self.src = src
-        self._wired: tuple[Header, ...] = () if topic is None else (topic_header(topic),)
+        self._head = MessageHead(dest, Flag.bits(flags) if flags else 0, headers or NO_HEADERS,
+                          () if topic is None else (topic_header(topic),))
+
+    @property
+    def dest(self) -> Address | None:
+        """None: all members."""
+        return self._head.dest
+
+    @dest.setter
+    def dest(self, dest: Address | None) -> None:
+        head = self._head
+        self._head = MessageHead(dest, head.flags, head.headers, head.wired)
+
+    @property
+    def headers(self) -> Mapping[int, bytes]:
+        """The application's."""
+        return self._head.headers
+
+    @headers.setter
+    def headers(self, headers: Mapping[int, bytes]) -> None:
+        head = self._head
+        self._head = MessageHead(head.dest, head.flags, headers, head.wired)
+
+    @property
+    def _flags(self) -> int:
+        return self._head.flags
+
+    @property
+    def _wired(self) -> tuple[Header, ...]:
+        return self._head.wired
 
     @property
     def flags(self) -> Flag:
@@ -114,9 +155,9 @@ class MessageBatch:
         return len(self._batch.payloads)
 
     def __iter__(self) -> Iterator[Message]:
-        batch, headers = self._batch, self.headers
-        for payload in batch.payloads:
-            yield received(batch, payload, headers)
+        src, head = self._batch.src, head_of(self._batch)
+        for payload in self._batch.payloads:
+            yield received(payload, src, head)
 
     def __repr__(self) -> str:
         to = "all" if self.dest is None else str(self.dest)
@@ -129,16 +170,19 @@ def _remade(dest: Address | None, payload: bytes, flags: int, headers: Mapping[i
     return Message(dest, payload, flags, headers, src, topic)
 
 
-def received(batch: Batch, payload: bytes, headers: Mapping[int, bytes]) -> Message:
+def received(payload: bytes, src: Address, head: MessageHead) -> Message:
     """One message of a batch, made without checking what was checked when it was sent."""
     message = Message.__new__(Message)
-    message.dest = batch.dest
-    message.src = batch.src
     message.payload = payload
-    message._flags = batch.flags
-    message._wired = batch.headers
-    message.headers = headers
+    message.src = src
+    message._head = head
     return message
+
+
+def head_of(batch: Batch) -> MessageHead:
+    """What all messages of a delivered batch have in common. Not the batch itself: a message that is kept would keep
+    the payloads of all others."""
+    return MessageHead(batch.dest, batch.flags, headers_of(batch), batch.headers)
 
 
 def headers_of(batch: Batch) -> Mapping[int, bytes]:

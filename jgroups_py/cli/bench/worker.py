@@ -20,7 +20,7 @@ from jgroups_py.blocks.rpc import AsyncRpc, Rpc
 from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.channel.message import MessageBatch
 from jgroups_py.cli.bench.requesters import Requesters, of_coroutines, of_threads
-from jgroups_py.cli.load import Counts
+from jgroups_py.cli.load import Counts, InOrder
 from jgroups_py.cli.member import rss_mb
 from jgroups_py.cli.numbered import NUMBER, maker, numbered
 from jgroups_py.cli.printer import Printer
@@ -104,35 +104,6 @@ class ReceivingSingly(BenchReceiver):
         ReceivingSingly.receive(self, message)
 
     receive_batch = jg.Receiver.receive_batch
-
-
-class InOrder(Counts):
-    """Counts where all messages but a sender's first, and faults, are counted by raising `next` by one.
-
-    next: sender -> the number that is expected of it.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.next: dict[Any, int] = {}
-
-    def add_one(self, src: Any, payload: bytes) -> None:
-        """A sender's first message, or one out of order, or doubled."""
-        self._catch_up(src)
-        super().add_one(src, payload)
-        self.next[src] = self._by_sender[src].next or 0
-
-    def _catch_up(self, src: Any) -> None:
-        count = self._by_sender.get(src)
-        if count is not None:
-            assert count.next is not None, "set by the first message"
-            count.count += self.next[src] - count.next
-            count.next = self.next[src]
-
-    def as_dict(self) -> dict[str, dict[str, int]]:
-        for src in self.next:
-            self._catch_up(src)
-        return super().as_dict()
 
 
 class BenchWorker:

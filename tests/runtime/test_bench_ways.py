@@ -7,7 +7,7 @@ import pytest
 
 from jgroups_py.cli.bench import command
 from jgroups_py.cli.bench.figures import as_lines, figure
-from jgroups_py.cli.bench.worker import InOrder
+from jgroups_py.cli.load import InOrder
 from jgroups_py.cli.numbered import NUMBER, maker, numbered
 from jgroups_py.model.address import Address
 
