@@ -23,10 +23,9 @@ import pyarrow.compute as pc
 
 from jgroups_py.archive.reading import read_all
 from jgroups_py.cli.bench.group import BenchGroup, letters, properties_for
-from jgroups_py.cli.bench.multicast import Flood, Load, Round
+from jgroups_py.cli.bench.multicast import WAYS, Flood, Load, Round
 
 PLAIN = Path(__file__).parents[1] / "stacks" / "udp.xml"
-PIECE = 64
 WARM_COUNT = 20_000
 LIMIT_S = 60.0
 GROUPS = {"without ARCHIVE": None, "ARCHIVE": "payload='false'", "ARCHIVE sealing": "payload='false' segment_size='1M'",
@@ -62,11 +61,12 @@ def start(groups: ExitStack, folder: Path, name: str, args: Namespace) -> Group:
     directory = folder / name.replace(" ", "-")
     stack = str(stack_file(folder, directory, GROUPS[name]))
     group = groups.enter_context(BenchGroup())
-    options = {"stack": stack, "properties": properties_for(stack, args.members, {}), "singly": False,
-               "cluster": directory.name}
+    options = {"stack": stack, "properties": properties_for(stack, args.members, {}), "cluster": directory.name,
+               **WAYS["batch"].options()}
     crowd = [group.start(member, "", slow_us=0.0, **options) for member in letters(args.members)]
     group.connect(crowd)
-    return Group(name, directory, Flood(group, crowd[:1], Load(args.size, PIECE, None, args.seconds, args.repeat)))
+    return Group(name, directory, Flood(group, crowd[:1], Load(args.size, WAYS["batch"], None, args.seconds,
+                                                   args.repeat)))
 
 
 def measured(args: Namespace, folder: Path) -> list[Group]:

@@ -24,7 +24,8 @@ def main() -> int:
     runs: dict[str, dict[str, list[float]]] = {stack: {name: [] for name in FIGURES} for stack in ("udp", "flow")}
     for pair in range(args.pairs):
         for stack in (("udp", "flow"), ("flow", "udp"))[pair % 2]:
-            document = bench(["multicast", "--stack", stack, "--repeat", "3", "--seconds", "1", *given])
+            document = bench(["multicast", "--ways", "batch", "--stack", stack, "--repeat", "3", "--seconds", "1",
+                              *given])
             for name in FIGURES:
                 runs[stack][name] += document[name]["runs"]
     found = {stack: {name: median(values) for name, values in figures.items()} for stack, figures in runs.items()}

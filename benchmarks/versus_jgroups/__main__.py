@@ -21,6 +21,7 @@ from jgroups_py.cli.bench.request import EVENT_LOOPS
 
 SUITES: dict[str, Callable[[Groups], None]] = {
     "multicast": multicast.run, "request": request.run, "relay": relay.run, "failover": relay.run_failover}
+SIZES = ("100", "1000", "10000")
 TRANSPORTS = {"2.12.2": ("udp",), "5": ("udp", "tcp")}  # 2.12.2's TCP is never its best column
 
 
@@ -40,6 +41,10 @@ def arguments(words: list[str] | None = None) -> Namespace:
                         help='of each JVM, "" for Java\'s default (%(default)s)')
     parser.add_argument("--repetitions", type=int, metavar="N")
     parser.add_argument("--sender-threads", type=int, default=1, metavar="N", help="of each sender (%(default)s)")
+    parser.add_argument("--ways", type=names(multicast.WAYS), default=list(multicast.WAYS), metavar="one,batch",
+                        help="how multicasts are sent and received, each side in its own way (one,batch)")
+    parser.add_argument("--sizes", type=names(SIZES), default=list(SIZES), metavar="BYTES,...",
+                        help=f"of multicasts, some of {', '.join(SIZES)}")
     parser.add_argument("--piece", type=int, default=64, metavar="N",
                         help="messages that our sender hands to send_batch at once (%(default)s)")
     return parser.parse_args(words)
@@ -58,7 +63,9 @@ def names(known: Any) -> Callable[[str], list[str]]:
 def plan_of(args: Namespace) -> Plan:
     """How much is measured."""
     plan = trials.QUICK if args.quick else Plan()
-    return attrs.evolve(plan, repetitions=args.repetitions or plan.repetitions, sender_threads=args.sender_threads)
+    sizes = {size: count for size, count in plan.messages.items() if str(size) in args.sizes}
+    return attrs.evolve(plan, repetitions=args.repetitions or plan.repetitions, sender_threads=args.sender_threads,
+                        ways=tuple(args.ways), messages=sizes)
 
 
 def contenders(args: Namespace) -> list[Contender]:
@@ -78,8 +85,8 @@ def contenders(args: Namespace) -> list[Contender]:
                 found += [tuned] + ([attrs.evolve(tuned, tuned=False)] if args.stock and release.major >= 5 else [])
     if not args.without_ours:
         found += [Ours(transport, args.piece) for transport in args.transports]
-        found += [Ours(transport, args.piece, event_loop) for transport in args.transports if "request" in args.only
-                  for event_loop in EVENT_LOOPS]
+        found += [ours for transport in args.transports for event_loop in EVENT_LOOPS
+                  if any((ours := Ours(transport, args.piece, event_loop)).suits(suite) for suite in args.only)]
     return found
 
 

@@ -35,6 +35,10 @@ class Contender(Protocol):
     @property
     def ours(self) -> bool: ...
 
+    @property
+    def batches(self) -> bool:
+        """Whether it has a way of its own for messages in batches."""
+
     def suits(self, suite: str) -> bool:
         """Whether it takes part in a suite."""
 
@@ -54,6 +58,7 @@ class Java:
     tuned: bool = True
     relay: str = ""                                      # how sites are joined; "": as is usual for the release
     ours: bool = False
+    batches: bool = True                                 # what it receives; it has none for sending
 
     @property
     def label(self) -> str:
@@ -90,8 +95,8 @@ class Java:
 class Ours:
     """jgroups_py with one of its packaged stacks.
 
-    piece: messages that a flood hands to the channel at once; event_loop: requests are
-    made by coroutines on that of this package, not by threads.
+    piece: messages that a flood in batches hands to the channel at once; event_loop: the member is an AsyncChannel on
+    that of this package, and coroutines send and make requests, not threads.
     """
 
     transport: str
@@ -105,10 +110,15 @@ class Ours:
     def label(self) -> str:
         return self.named or f"jgroups_py {self.transport.upper()}{f' {self.event_loop}' if self.event_loop else ''}"
 
+    @property
+    def batches(self) -> bool:
+        """Coroutines are measured one by one."""
+        return not self.event_loop
+
     def suits(self, suite: str) -> bool:
-        """With coroutines only requests differ."""
+        """Coroutines send on asyncio, and make requests on uvloop too."""
         if self.event_loop:
-            return suite == "request"
+            return suite == "request" or (suite == "multicast" and self.event_loop == "asyncio")
         return suite in ONE_GROUP_SUITES or self.transport == "udp"
 
     def member(self, ground: Ground, name: str, site: str, relay: bool) -> list[str]:

@@ -7,8 +7,10 @@ Times are of the monotonic clock.
 
     command                                         events
     (start)                                         ready pid ns; then view members ns, at every view
-    count TRIAL STREAMS EACH GAPS                   counting, then counted once STREAMS x EACH messages are here
-    flood TRIAL EACH SIZE RATE THREADS              flooded start_ns end_ns; EACH messages a thread, RATE 0: at will
+    count TRIAL STREAMS EACH GAPS SINGLY            counting, then counted once STREAMS x EACH messages are here;
+                                                    SINGLY 1: by a receiver that gets them one by one
+    flood TRIAL EACH SIZE RATE THREADS [SINGLY]     flooded start_ns end_ns; EACH messages a thread, RATE 0: at will;
+                                                    SINGLY 1: by `send` one by one
     request TRIAL THREADS SECONDS SIZE OOB TARGET   requested requests timeouts start_ns end_ns p50_ns p99_ns;
                                                     TARGET: a place in the view, or "others" in turn
     tally                                           tally, with the fields of counted: messages distinct duplicates
@@ -27,16 +29,16 @@ from importlib import import_module
 from time import monotonic_ns, sleep
 from typing import Any
 
-from benchmarks.versus_jgroups.streams import FLOOD, TAG_BYTES, Counts, tag_of
+from benchmarks.versus_jgroups.streams import FLOOD, TAG, TAG_BYTES, Counts, InOrder, tag_of
 from jgroups_py import JChannel
 from jgroups_py.blocks.rpc import AsyncRpc, Rpc
 from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.channel.base import BaseChannel
-from jgroups_py.channel.message import MessageBatch
+from jgroups_py.channel.message import Message, MessageBatch
 from jgroups_py.channel.receiver import Receiver
 from jgroups_py.cli.bench.figures import percentile
 from jgroups_py.cli.bench.requesters import of_coroutines, of_threads
-from jgroups_py.cli.numbered import numbered
+from jgroups_py.cli.numbered import maker, numbered
 from jgroups_py.model.address import Address
 from jgroups_py.model.errors import ChannelError
 from jgroups_py.model.view import View
@@ -69,6 +71,7 @@ class Peer(Receiver):
     def open(self, stack: str, name: str, properties: dict[str, str]) -> None:
         """Make the channel, with a service that answers with what it gets."""
         self.group = self.channel = JChannel(stack, name=name, properties=properties, receiver=self)
+        self.channel.send_timeout = SEND_TIMEOUT_S
         self.rpc = Rpc(self.channel, lambda request: request.payload)
 
     def connect(self, cluster: str) -> None:
@@ -113,8 +116,14 @@ class Peer(Receiver):
 
     def count(self, words: list[str]) -> None:
         """Count from now on."""
-        trial, streams, each, gaps = map(int, words)
-        self.counts = Counts(trial, streams, each, bool(gaps))
+        trial, streams, each, gaps, singly = map(int, words)
+        if singly:
+            last = tag_of(FLOOD, 0, trial, each - 1)
+            self.counts = InOrder(trial, streams, each, bool(gaps), last=last)
+            self.group.receiver = Singly(self, self.counts)
+        else:
+            self.counts = Counts(trial, streams, each, bool(gaps))
+            self.group.receiver = self
         tell("counting", trial=trial)
 
     def tally(self, _: list[str]) -> None:
@@ -124,8 +133,9 @@ class Peer(Receiver):
     def flood(self, words: list[str]) -> None:
         """Send, by one or more threads."""
         trial, each, size, rate, threads = int(words[0]), int(words[1]), int(words[2]), float(words[3]), int(words[4])
+        target = self._flood_singly if words[5:] == ["1"] else self._flood
         start = monotonic_ns()
-        senders = [threading.Thread(target=self._flood, args=(tag_of(FLOOD, thread, trial, 0), each, size, rate),
+        senders = [threading.Thread(target=target, args=(tag_of(FLOOD, thread, trial, 0), each, size, rate),
                                     daemon=True) for thread in range(threads)]
         for sender in senders:
             sender.start()
@@ -141,9 +151,14 @@ class Peer(Receiver):
                 sleep(TICK_S)
                 continue
             stop = min(due, sent + self.piece)
-            self.channel.send_batch(None, numbered(first + sent, first + stop, max(size, TAG_BYTES)),
-                                    timeout=SEND_TIMEOUT_S)
+            self.channel.send_batch(None, numbered(first + sent, first + stop, max(size, TAG_BYTES)))
             sent = stop
+
+    def _flood_singly(self, first: int, each: int, size: int, rate: float) -> None:
+        assert not rate, "floods one by one are at will"
+        send, make = self.channel.send, maker(max(size, TAG_BYTES))
+        for tag in range(first, first + each):
+            send(None, make(tag))
 
     def request(self, words: list[str]) -> None:
         """Ask, with several requesters at once."""
@@ -166,6 +181,25 @@ class Peer(Receiver):
         return [view.members[int(target)]]
 
 
+class Singly(Receiver):
+    """What receives the messages of a trial one by one, with the least that an application would do for each."""
+
+    def __init__(self, peer: Peer, counts: InOrder) -> None:
+        self.view_accepted = peer.view_accepted          # type: ignore[method-assign]
+        self._counts = counts
+        self._next = counts.next
+        self._last = counts.last
+
+    def receive(self, message: Message) -> None:
+        """Check one message."""
+        sender = message.src
+        tag, = TAG.unpack_from(message.payload)
+        if self._next.get(sender) == tag != self._last:
+            self._next[sender] = tag + 1
+        elif self._counts.add_one(sender, message.payload):
+            tell("counted", **self._counts.figures())
+
+
 class AsyncPeer(Peer):
     """The same on an AsyncChannel, with an event loop of its own."""
 
@@ -175,6 +209,7 @@ class AsyncPeer(Peer):
         self.events: asyncio.AbstractEventLoop = import_module(self.event_loop).new_event_loop()
         threading.Thread(target=self.events.run_forever, name="asyncio", daemon=True).start()
         self.group = self.async_channel = AsyncChannel(stack, name=name, properties=properties, receiver=self)
+        self.async_channel.send_timeout = SEND_TIMEOUT_S
         self.async_rpc = AsyncRpc(self.async_channel, lambda request: request.payload)
 
     def connect(self, cluster: str) -> None:
@@ -187,6 +222,13 @@ class AsyncPeer(Peer):
         self, members: list[Address], number: int, size: int, seconds: float, flags: int, told: Callable[..., None],
     ) -> None:
         told(**self.wait(of_coroutines(self.async_rpc, members, number, size, seconds, flags)))
+
+    def _flood_singly(self, first: int, each: int, size: int, rate: float) -> None:
+        async def flood() -> None:
+            send, make = self.async_channel.send, maker(max(size, TAG_BYTES))
+            for tag in range(first, first + each):
+                await send(None, make(tag))
+        self.wait(flood())
 
     def wait(self, coroutine: Any) -> Any:
         """Run a coroutine on the event loop."""

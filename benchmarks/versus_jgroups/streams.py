@@ -5,6 +5,7 @@ thread of each member is a stream of its own, numbered from 0.
 """
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from time import monotonic_ns
 
@@ -13,6 +14,7 @@ import attrs
 from jgroups_py.cli.numbered import consecutive
 
 TAG_BYTES = 8
+TAG = struct.Struct(">Q")
 FLOOD, REQUEST, ANSWER = 1, 2, 3
 KIND_SHIFT, THREAD_SHIFT, TRIAL_SHIFT = 56, 48, 40
 NUMBER_MASK = (1 << TRIAL_SHIFT) - 1
@@ -105,6 +107,10 @@ class Counts:
             self.done_ns = monotonic_ns()
         return not self.streams
 
+    def add_one(self, src: object, payload: bytes) -> bool:
+        """Count one message; True if that completed the last stream."""
+        return self._add_one(src, read_tag(payload))
+
     def _timed(self, now: int) -> None:
         if self.last_ns:
             self.gap_ns = max(self.gap_ns, now - self.last_ns)
@@ -118,3 +124,37 @@ class Counts:
                 "duplicates": sum(stream.duplicates for stream in streams),
                 "out_of_order": sum(stream.out_of_order for stream in streams), "strays": self.strays,
                 "done_ns": self.done_ns, "last_ns": self.last_ns, "gap_ns": self.gap_ns}
+
+
+@attrs.define
+class InOrder(Counts):
+    """Counts messages that are received one by one, at the least that an application would do for each of them.
+
+    The tag that is expected next of its sender is looked up and compared, and raised by one. All else is left to
+    `add_one`: a sender's first message and the `last` one of its stream, several streams of one sender, and faults.
+    """
+
+    next: dict[object, int] = attrs.Factory(dict)   # sender -> the tag that is expected of it
+    last: int = -1                                  # the tag of the last message of a sender's only stream
+
+    def add_one(self, src: object, payload: bytes) -> bool:
+        self._catch_up(src)
+        tag = read_tag(payload)
+        completed = self._add_one(src, tag)
+        stream = self._stream(src, tag)
+        if stream is not None:
+            self.next[src] = tag & ~NUMBER_MASK | stream.next
+        return completed
+
+    def _catch_up(self, src: object) -> None:
+        """Tell the stream of a sender what was counted by raising its tag."""
+        expected = self.next.get(src)
+        stream = None if expected is None else self._stream(src, expected)
+        if expected is not None and stream is not None:
+            stream.messages += (expected & NUMBER_MASK) - stream.next
+            stream.next = expected & NUMBER_MASK
+
+    def figures(self) -> dict[str, int]:
+        for src in list(self.next):
+            self._catch_up(src)
+        return super().figures()

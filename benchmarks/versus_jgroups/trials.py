@@ -32,6 +32,7 @@ class Plan:
     failover_s: float = 20.0
     kill_after_s: float = 4.0
     sender_threads: int = 1
+    ways: tuple[str, ...] = ("one", "batch")             # of sending and receiving: one by one, in batches
 
 
 QUICK = Plan(messages={100: 60_000, 1000: 30_000, 10_000: 5_000}, repetitions=1, warmup_s=0.5, timeout_s=20.0,
@@ -99,10 +100,12 @@ def ask(child: Child, command: str, answer: str) -> dict[str, Any]:
     return child.wait(answer, monotonic() + REPORT_TIMEOUT_S)
 
 
-def counting(children: Sequence[Child], trial: int, streams: int, each: int, gaps: bool = False) -> None:
-    """Have all of them count."""
+def counting(
+    children: Sequence[Child], trial: int, streams: int, each: int, gaps: bool = False, singly: bool = False,
+) -> None:
+    """Have all of them count; singly: messages that they receive one by one."""
     for child in children:
-        ask(child, f"count {trial} {streams} {each} {int(gaps)}", "counting")
+        ask(child, f"count {trial} {streams} {each} {int(gaps)} {int(singly)}", "counting")
 
 
 def faults(groups: Groups, what: str, children: Sequence[Child]) -> None:

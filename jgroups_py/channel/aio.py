@@ -24,9 +24,9 @@ from types import TracebackType
 from typing import Any, Self, overload
 
 from jgroups_py.channel.base import BaseChannel, ChannelState
-from jgroups_py.channel.dispatcher import EXITS, Transfer
+from jgroups_py.channel.dispatcher import EXITS, Transfer, pieces
 from jgroups_py.channel.io_task import IoTask
-from jgroups_py.channel.message import Message, MessageBatch, Payload, headers_of, received
+from jgroups_py.channel.message import Message, MessageBatch, Payload, head_of, received
 from jgroups_py.channel.receipts import check_receipt, timed_out
 from jgroups_py.channel.receiver import ReceiverLike
 from jgroups_py.channel.session import Session
@@ -34,7 +34,7 @@ from jgroups_py.channel.streams import KEPT_EVENTS, GroupEvent, event_of
 from jgroups_py.channel.validation import Coordinator, provider_of
 from jgroups_py.config.load import Source
 from jgroups_py.model.address import Address
-from jgroups_py.model.batch import Flag, Header
+from jgroups_py.model.batch import Batch, Flag, Header
 from jgroups_py.model.errors import ChannelError, SendTimeoutError, StateTransferError
 from jgroups_py.model.events import GetState
 from jgroups_py.model.outputs import Closed, Deliver, Output, ProvideState, StateBegin
@@ -188,6 +188,15 @@ class AsyncChannel(BaseChannel):
         until: str | Iterable[str] | None = None, topic: str | int | None = None,
     ) -> None:
         """See JChannel.send; awaits room, and `until`."""
+        if (dest is None and payload.__class__ is bytes and not flags and headers is None and topic is None
+                and until is None):                          # plain: the short way, see send_queue.Intake
+            intake = self._status.intake
+            left = intake.left - len(payload)
+            if left > 0:
+                intake.append(payload)
+                intake.left = left - MESSAGE_COST
+                if not intake.attend or intake.tell(payload):
+                    return None
         dest, data, bits, wired = self._checked_parts(dest, payload, flags, headers, topic)
         if until is not None:
             return await self._send_until(self._sites_of(until, dest, bits), data, bits, wired, timeout)
@@ -380,21 +389,33 @@ class AsyncChannel(BaseChannel):
             await self._call(session, "receive_batch", MessageBatch(batch))
             session.inbox.handled(cost_of(output))
         elif dispatcher.has("receive"):
-            headers = headers_of(batch)
-            for number, payload in enumerate(batch.payloads):
-                if dispatcher.stopping:                      # a callback closed the channel
-                    dispatcher.counters.add("undelivered_at_close")
-                else:
-                    await self._call(session, "receive", received(
-                        batch, payload, headers, batch.place and batch.place + number))
-                session.inbox.handled(len(payload) + MESSAGE_COST)
-                if number % ROUND == ROUND - 1:
-                    await asyncio.sleep(0)
+            await self._one_by_one(session, batch)
         elif self._messages_wait():
             self._waiting.extend(MessageBatch(batch))
             self._changed.set()
         else:
             session.inbox.handled(cost_of(output))
+
+    async def _one_by_one(self, session: Session, batch: Batch) -> None:
+        """As Dispatcher._one_by_one; other tasks get a turn after every ROUND messages."""
+        dispatcher, src, head, place = session.dispatcher, batch.src, head_of(batch), batch.place
+        for payloads, cost in pieces(batch):
+            for number, payload in enumerate(payloads, 1):
+                if dispatcher.stopping:                      # a callback closed the channel
+                    dispatcher.counters.add("undelivered_at_close")
+                    continue
+                try:
+                    result = dispatcher.invoke("receive", received(payload, src, head, place))
+                    if result is not None and inspect.isawaitable(result):
+                        await result
+                except BaseException as error:
+                    if cancelled():
+                        raise
+                    dispatcher.failed("receive", error)      # the application's bug, not this package's
+                place += bool(place)
+                if not number % ROUND:
+                    await asyncio.sleep(0)
+            session.inbox.handled(cost)
 
     async def _call(self, session: Session, name: str, *arguments: Any) -> None:
         try:
@@ -402,8 +423,7 @@ class AsyncChannel(BaseChannel):
             if inspect.isawaitable(result):
                 await result
         except BaseException as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():       # this task is cancelled, not something in the callback
+            if cancelled():
                 raise
             session.dispatcher.failed(name, error)           # the application's bug, not this package's
 
@@ -444,6 +464,12 @@ class AsyncChannel(BaseChannel):
         if figures:
             figures["channel"].update(session.dispatcher.counters)
         return figures
+
+
+def cancelled() -> bool:
+    """Whether the task that runs is cancelled, rather than something in the callback that it has called."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 class PendingJoin:

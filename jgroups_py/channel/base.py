@@ -31,6 +31,7 @@ from jgroups_py.model.errors import (
 from jgroups_py.model.events import Event
 from jgroups_py.model.units import show_size
 from jgroups_py.model.view import GlobalView, View
+from jgroups_py.runtime.send_queue import CLOSED_INTAKE, Intake
 
 SEND_SECONDS = 60.0                         # how long a send waits for room by default
 PLAIN = {bytes}                             # types of payloads that are sent as they are
@@ -49,13 +50,15 @@ class ChannelState(enum.StrEnum):
 class ChannelStatus(ChannelListener):
     """The state of a channel and what it reports of the group; the current session keeps it up to date.
 
-    session: None while not connected. view: the one in which the messages that are being delivered now were sent.
-    sites: other site -> its status. over: called when a session has ended, or the channel has closed by itself.
+    session: None while not connected. intake: the short way to its queue, closed while not connected. view: the one in
+    which the messages that are being delivered now were sent. sites: other site -> its status. over: called when a
+    session has ended, or the channel has closed by itself.
     """
 
     state: ChannelState = ChannelState.OPEN
     closed_because: str = ""
     session: Session | None = None
+    intake: Intake = CLOSED_INTAKE
     view: View | None = None
     global_view: GlobalView | None = None
     sites: dict[str, str] = attrs.Factory(dict)
@@ -70,7 +73,7 @@ class ChannelStatus(ChannelListener):
     def session_ended(self, session: Session) -> None:
         """The session has ended."""
         if session is self.session:
-            self.session, self.view = None, None
+            self.session, self.view, self.intake = None, None, CLOSED_INTAKE
             if self.state is not ChannelState.CLOSED:
                 self.state = ChannelState.OPEN
             self.over()
@@ -79,7 +82,7 @@ class ChannelStatus(ChannelListener):
         if session is self.session:
             self.view = view
             if self.state is ChannelState.CONNECTING:
-                self.state = ChannelState.CONNECTED
+                self.state, self.intake = ChannelState.CONNECTED, session.sends.intake
 
     def global_view_installed(self, session: Session, view: GlobalView) -> None:
         if session is self.session:
@@ -91,7 +94,7 @@ class ChannelStatus(ChannelListener):
 
     def closed_itself(self, session: Session, reason: str) -> None:
         if session is self.session:
-            self.state, self.closed_because, self.view = ChannelState.CLOSED, reason, None
+            self.state, self.closed_because, self.view, self.intake = ChannelState.CLOSED, reason, None, CLOSED_INTAKE
             self.over()
 
 
@@ -377,6 +380,7 @@ class BaseChannel(Subscriptions, CallbackRegistry):
             raise
         session.dispatcher.discard_own = self._discard_own
         session.dispatcher.set_receiver(self._receiver)
+        session.sends.open_intake(self.max_message_bytes)
         for block in self.blocks:
             session.attach(block)
         status.session = session

@@ -11,13 +11,13 @@ import contextlib
 import io
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO, cast
 
 import attrs
 
 from jgroups_py.channel.block import Block
-from jgroups_py.channel.message import MessageBatch, headers_of, received
+from jgroups_py.channel.message import Message, MessageBatch, OrderedMessage, head_of
 from jgroups_py.channel.receiver import callbacks
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch
@@ -70,6 +70,7 @@ CALLBACK_OF: dict[type[Output], tuple[str, Callable[[Any], Any]]] = {
 """Output -> the receiver's method for it, and the method's argument."""
 
 EXITS = (KeyboardInterrupt, SystemExit)     # raised by an application to exit: it closes the channel, see Receiver
+HANDLED_BYTES = 64 << 10                    # of messages that are received one by one, how much is reported at once
 CHUNK_BYTES = 64 << 10                      # pieces in which a state travels
 CHUNK_SECONDS = 60.0                        # how long get_state may wait for the receiver of the state to take one
 
@@ -264,18 +265,34 @@ class Dispatcher:
         return None
 
     def _one_by_one(self, batch: Batch) -> None:
-        method, handled, headers = self._methods["receive"], self._inbox.handled, headers_of(batch)
-        place, step = batch.place, int(bool(batch.place))
-        for payload in batch.payloads:
-            if self.stopping:                                # a callback closed the channel
-                self.counters.drop("undelivered_at_close", f"a callback closed the channel; of {batch.src}")
-            else:
+        """Call `receive` for each message.
+
+        The loop does for a message what must be done for each, and no more: a message is made here, not by a call of
+        `received`, and what is handled is reported for HANDLED_BYTES at once. `stopping` is read for each, as a
+        receiver that closes its channel gets nothing more.
+        """
+        method, new, src, head = self._methods["receive"], Message.__new__, batch.src, head_of(batch)
+        place = batch.place
+        kind: type[Message] = OrderedMessage if place else Message
+        for payloads, cost in pieces(batch):
+            rest = iter(payloads)
+            for payload in rest:
+                if self.stopping:                            # a callback closed the channel
+                    self.counters.drop("undelivered_at_close", f"a callback closed the channel; of {batch.src}",
+                                       1 + len(tuple(rest)))
+                    break
+                message = new(kind)
+                message.payload = payload
+                message.src = src
+                message._head = head
+                if place:                                    # then it is an OrderedMessage
+                    message._place = place                   # type: ignore[attr-defined]
+                    place += 1
                 try:
-                    method(received(batch, payload, headers, place))
+                    method(message)
                 except BaseException as error:               # noqa: BLE001  the application's bug, not this package's
                     self.failed("receive", error)
-            place += step
-            handled(len(payload) + MESSAGE_COST)
+            self._inbox.handled(cost)
 
     # --- state ------------------------------------------------------------------------------------------------------
 
@@ -343,6 +360,19 @@ class Dispatcher:
         if isinstance(found, StatePart):
             self._inbox.state_read(len(found.data))
         return found
+
+
+def pieces(batch: Batch) -> Iterator[tuple[Sequence[bytes], int]]:
+    """The payloads of a batch in pieces of about HANDLED_BYTES, and what each counts in the backlog.
+
+    That is its part of the whole by the number of its messages: only the sum must be right.
+    """
+    payloads = batch.payloads
+    number, cost = len(payloads), batch.nbytes + MESSAGE_COST * len(payloads)
+    step = max(1, HANDLED_BYTES * number // cost)
+    for start in range(0, number, step):
+        stop = min(start + step, number)
+        yield payloads[start:stop], cost * stop // number - cost * start // number
 
 
 class StateWriter(io.RawIOBase):

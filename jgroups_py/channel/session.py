@@ -153,7 +153,7 @@ class Session(Connection):
         if output.__class__ is ViewInstalled and self.dispatcher.exit_error is None:
             self.joined = True
             self._changed()                                  # some thread may wait for members
-            if output.view.id.counter == 1:                  # type: ignore[attr-defined]
+            if output.view.id.counter == 1:
                 self.call(self._wait_for_others)
 
     def _wait_for_others(self) -> None:

@@ -32,6 +32,7 @@ from jgroups_py.model.events import GetState
 from jgroups_py.model.outputs import Receipt
 from jgroups_py.model.units import seconds
 from jgroups_py.model.view import View
+from jgroups_py.runtime.send_queue import MESSAGE_COST
 
 LEAVE_SECONDS = 3.0                         # for leaving the group, before the sockets are closed regardless
 DRAIN_SECONDS = 0.3                         # for a receiver to handle what came before the end
@@ -213,6 +214,15 @@ class JChannel(BaseChannel):
             ReceiptTimeoutError, ReceiptError: it was sent; whether `until` holds is not known (the channel was closed).
             ValueError, TypeError: the payload is too large or no bytes, or a header's id is a protocol's.
         """
+        if (dest is None and payload.__class__ is bytes and not flags and headers is None and topic is None
+                and until is None):                          # plain: the short way, see send_queue.Intake
+            intake = self._status.intake
+            left = intake.left - len(payload)
+            if left > 0:
+                intake.append(payload)
+                intake.left = left - MESSAGE_COST
+                if not intake.attend or intake.tell(payload):
+                    return None
         session = self.connection()
         dest, data, bits, wired = self._checked_parts(dest, payload, flags, headers, topic)
         wait = self.send_timeout if timeout is None else timeout

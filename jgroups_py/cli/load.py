@@ -106,6 +106,35 @@ class Counts:
         return named
 
 
+class InOrder(Counts):
+    """Counts where all messages but a sender's first, and faults, are counted by raising `next` by one.
+
+    next: sender -> the number that is expected of it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.next: dict[Any, int] = {}
+
+    def add_one(self, src: Any, payload: bytes) -> None:
+        """A sender's first message, or one out of order, or doubled."""
+        self._catch_up(src)
+        super().add_one(src, payload)
+        self.next[src] = self._by_sender[src].next or 0
+
+    def _catch_up(self, src: Any) -> None:
+        count = self._by_sender.get(src)
+        if count is not None:
+            assert count.next is not None, "set by the first message"
+            count.count += self.next[src] - count.next
+            count.next = self.next[src]
+
+    def as_dict(self) -> dict[str, dict[str, int]]:
+        for src in self.next:
+            self._catch_up(src)
+        return super().as_dict()
+
+
 def plain_name(address: Address) -> str:
     """The logical name without the site."""
     return address.name or address.raw.hex()[:8]

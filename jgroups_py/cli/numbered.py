@@ -6,10 +6,11 @@ making one takes 70 ns instead of 130 one by one, checking it 30 instead of 60.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 NUMBER_BYTES = 8
+NUMBER = struct.Struct(">Q")                # the number that a message of at least 8 bytes begins with
 PIECE = 64                                  # messages that one call checks
 COPIED_BYTES = 1024                         # longer messages are not copied to check their numbers
 
@@ -26,6 +27,15 @@ def numbered(first: int, stop: int, size: int) -> list[bytes]:
     if size >= NUMBER_BYTES:
         return list(map(_form(size, 1).pack, range(first, stop)))
     return [number.to_bytes(NUMBER_BYTES, "big")[-size:] for number in range(first, stop)]
+
+
+def maker(size: int) -> Callable[[int], bytes]:
+    """What makes one message of `size` bytes, at least 8, out of its number.
+
+    >>> maker(9)(258)
+    b'\\x00\\x00\\x00\\x00\\x00\\x00\\x01\\x02\\x00'
+    """
+    return _form(size, 1).pack
 
 
 def consecutive(payloads: Sequence[bytes], first: int) -> bool:

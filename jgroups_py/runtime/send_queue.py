@@ -6,6 +6,9 @@ the last batch to their destination, whatever goes to other members in between: 
 
 A sender waits at one place, `_admit`, and for two things: receivers, if it multicasts and FLOW lacks some, and room.
 The bound on bytes is how flow control reaches the application.
+
+What most applications send most of, plain multicasts one by one, takes the Intake: a list that `send` appends to
+without a lock. Whoever holds the lock next moves what is there into a batch, in order with everything else.
 """
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import NO_FC, Header
@@ -26,6 +29,7 @@ BATCH_BYTES = 512 << 10                     # a batch that reached this is close
                                             # frames, since the last one that it is cut into is not full
 FULL_BYTES = 256 << 10                      # the loop is behind: the sending thread carries the messages down itself
 MESSAGE_COST = 64                           # what a message costs beside its payload: objects, and empty ones too
+INTAKE_BYTES = 64 << 10                     # what may be in the intake before somebody counts it under the lock
 NOW = -1.0                                  # as a timeout: do not wait for room; the caller has waited for it already
 OVERDRAFT = 16                              # how many times the limit a callback may queue, see `put`
 
@@ -43,6 +47,39 @@ class QueuedBatch:
         self.headers = headers
         self.payloads: list[bytes] = []
         self.nbytes = 0
+
+
+class Intake:
+    """The short way of plain multicasts (no flags, headers, topic) into a SendQueue; written out in each `send`:
+
+        left = intake.left - len(payload)
+        if left > 0:
+            intake.append(payload)                           # first queue it,
+            intake.left = left - MESSAGE_COST
+            if not intake.attend or intake.tell(payload):    # then look whether somebody must be told
+                return
+        ...                                                  # the long way, by SendQueue.put
+
+    A lock would double what a message costs here, and so would a call. So nothing but `append` is atomic, and threads
+    may overwrite each other's `left`: it is a hint, and what is in the intake is counted when it is taken out of it. A
+    lost update admits INTAKE_BYTES too many for each thread, at most, until then.
+
+    left: bytes that may still be appended, 0 where the long way must be taken: the queue is full or refuses, or the
+    message may be too large. attend: the loop has taken what was queued since a sender last told it, or the queue
+    refuses. It is set before the intake is emptied and read after the append, so that no message is left alone.
+    """
+
+    __slots__ = ("append", "attend", "left", "tell")
+
+    def __init__(self, append: Callable[[bytes], None], tell: Callable[[bytes], bool]) -> None:
+        self.append = append
+        self.tell = tell
+        self.left = 0
+        self.attend = True
+
+
+CLOSED_INTAKE: Final = Intake(list[bytes]().append, lambda payload: False)
+"""Of a channel that is not connected."""
 
 
 class Stream(Protocol):
@@ -68,10 +105,14 @@ class SendQueue:
 
     def __init__(self, queued: Callable[[], None], limit_bytes: int = LIMIT_BYTES) -> None:
         self.limit_bytes = limit_bytes
-        self.nbytes = 0
-        self.sent = 0                                        # messages put so far
         self.owner: int | None = None                        # thread id of the callbacks, see `put`
         self._queued = queued
+        self._nbytes = 0                                     # without what is in the intake
+        self._sent = 0                                       # likewise
+        self._uncounted: list[bytes] = []
+        self.intake = Intake(self._uncounted.append, self._tell)
+        self._intake_bytes = 0                               # what is granted to the intake at once
+        self._granted = 0                                    # what was, last
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)      # room was made, receivers came or went, or it is closed
         self._blocked = 0                                    # threads that wait for `_changed`
@@ -82,6 +123,18 @@ class SendQueue:
         self._too_few: GroupConnected | None = None          # there are too few receivers for multicasts
         self._gated = False                                  # one of the last two is set: puts must look closer
         self._waiting: list[Callable[[], None]] = []         # called once when there is room again
+
+    @property
+    def nbytes(self) -> int:
+        """What waits for the loop, MESSAGE_COST a message included; of what is in the intake about, but not 0."""
+        if self._uncounted and not self._gated:
+            return self._nbytes + max(1, self._granted - self.intake.left)
+        return self._nbytes
+
+    @property
+    def sent(self) -> int:
+        """Messages put so far."""
+        return self._sent + len(self._uncounted)
 
     # --- any thread puts --------------------------------------------------------------------------------------------
 
@@ -100,18 +153,20 @@ class SendQueue:
         """
         cost = len(payload) + MESSAGE_COST
         with self._lock:
-            if self._gated or self.nbytes + cost > self.limit_bytes:
+            if self._uncounted:
+                self._count_intake()
+            if self._gated or self._nbytes + cost > self.limit_bytes:
                 self._admit(cost, dest is None and not flags & NO_FC, timeout)
             batch = self._open
             if batch is None or batch.dest is not dest or batch.flags != flags or batch.headers != headers:
                 batch = self._open_batch(dest, flags, headers)
             batch.payloads.append(payload)                   # written out in each put: a call costs a tenth of it
             batch.nbytes += cost
-            self.sent += 1
+            self._sent += 1
             if batch.nbytes >= BATCH_BYTES:
                 self._close_batch(batch)
-            before = self.nbytes
-            self.nbytes = before + cost
+            before = self._nbytes
+            self._nbytes = before + cost
         if not before or before + cost >= FULL_BYTES:
             self._queued()
 
@@ -141,18 +196,20 @@ class SendQueue:
         timeout: float | None,
     ) -> None:
         with self._lock:
-            if self._gated or self.nbytes + cost > self.limit_bytes:
+            if self._uncounted:
+                self._count_intake()
+            if self._gated or self._nbytes + cost > self.limit_bytes:
                 self._admit(cost, dest is None and not flags & NO_FC, timeout)
             batch = self._open
             if batch is None or batch.dest is not dest or batch.flags != flags or batch.headers != headers:
                 batch = self._open_batch(dest, flags, headers)
             batch.payloads += payloads
             batch.nbytes += cost
-            self.sent += len(payloads)
+            self._sent += len(payloads)
             if batch.nbytes >= BATCH_BYTES:
                 self._close_batch(batch)
-            before = self.nbytes
-            self.nbytes = before + cost
+            before = self._nbytes
+            self._nbytes = before + cost
         if not before or before + cost >= FULL_BYTES:
             self._queued()
 
@@ -167,7 +224,9 @@ class SendQueue:
         count = len(payloads)
         cost = sum(map(len, payloads)) + MESSAGE_COST * count
         with self._lock:
-            if self._gated or self.nbytes + cost > self.limit_bytes:
+            if self._uncounted:
+                self._count_intake()
+            if self._gated or self._nbytes + cost > self.limit_bytes:
                 self._admit(cost, stream.dest is None and not flags & NO_FC, timeout)
             first = stream.number(item, count)
             batch = self._open
@@ -179,11 +238,11 @@ class SendQueue:
             batch.number = first + count
             batch.payloads += payloads
             batch.nbytes += cost
-            self.sent += count
+            self._sent += count
             if batch.nbytes >= BATCH_BYTES:
                 self._close_batch(batch)
-            before = self.nbytes
-            self.nbytes = before + cost
+            before = self._nbytes
+            self._nbytes = before + cost
         if not before or before + cost >= FULL_BYTES:
             self._queued()
 
@@ -196,13 +255,15 @@ class SendQueue:
         does for the thread of the callbacks; not for the chunks of a state, which would fill the memory.
         """
         with self._lock:
-            if self._gated or (nbytes and self.nbytes + nbytes > self.limit_bytes):
+            if self._uncounted:
+                self._count_intake()
+            if self._gated or (nbytes and self._nbytes + nbytes > self.limit_bytes):
                 self._admit(nbytes, multicast, timeout, may_overdraw)
             self._open = None                                # messages that follow must not join one before the event
             self._opens.clear()
             self._items.append((event, nbytes + MESSAGE_COST))
-            idle = not self.nbytes
-            self.nbytes += nbytes + MESSAGE_COST
+            idle = not self._nbytes
+            self._nbytes += nbytes + MESSAGE_COST
         if idle:
             self._queued()
 
@@ -231,7 +292,7 @@ class SendQueue:
                 if multicast and self._too_few is not None:
                     if self._too_few.raises or timeout == NOW or over:
                         raise ReceiversMissingError(self._too_few.receivers, self._too_few.wanted)
-                elif not cost or not self.nbytes or self.nbytes + cost <= limit or timeout == NOW:
+                elif not cost or not self._nbytes or self._nbytes + cost <= limit or timeout == NOW:
                     return                                   # larger than the queue: admitted when it is empty
                 elif over:
                     raise SendTimeoutError(f"the send queue ({self.limit_bytes} bytes) stayed full for {timeout:g} s: "
@@ -250,6 +311,81 @@ class SendQueue:
             self._open = None
         if self._opens.get(batch.dest) is batch:
             del self._opens[batch.dest]
+
+    # --- the intake ---------------------------------------------------------------------------------------------------
+
+    def open_intake(self, largest: int) -> None:
+        """Messages of up to `largest` bytes may take the intake, as far as INTAKE_BYTES allow."""
+        with self._lock:
+            self._intake_bytes = min(INTAKE_BYTES, largest + 1)
+            self._grant()
+
+    def _grant(self) -> None:
+        """With the lock held: let INTAKE_BYTES more in, if there is room, and multicasts are not refused."""
+        room = not self._gated and self._nbytes + self._intake_bytes <= self.limit_bytes
+        self._granted = self.intake.left = self._intake_bytes if room else 0
+
+    def _count_intake(self) -> None:
+        """With the lock held: what is in the intake becomes a batch, or joins the last one, and is counted.
+
+        While multicasts are refused, what is there came too late, and each sender takes its own message back (`_tell`).
+        """
+        if self._gated:
+            return
+        payloads = self._uncounted[:]
+        cost = sum(map(len, payloads)) + MESSAGE_COST * len(payloads)
+        batch = self._open
+        if batch is None or batch.dest is not None or batch.flags or batch.headers:
+            batch = self._open_batch(None, 0, ())
+        batch.payloads += payloads
+        batch.nbytes += cost
+        if batch.nbytes >= BATCH_BYTES:
+            self._close_batch(batch)
+        self._nbytes += cost                                 # before they leave: the loop, which looks without
+        self._sent += len(payloads)                          # the lock, must not see an empty queue in between
+        del self._uncounted[:len(payloads)]                  # others have appended meanwhile, at the end
+        self._grant()
+
+    def _tell(self, payload: bytes) -> bool:
+        """By a sender that found `attend` set after it had appended `payload`; False: it must take the long way.
+
+        A sender that finds the flag reset relies on it: the loop was told, or will be, and nothing was taken since. So
+        the flag is reset before the loop is told, as a `take` in between sets it again; and only while something waits,
+        as the loop may have taken this very message since it was appended, and sleeps.
+        """
+        with self._lock:
+            if self._gated:
+                if self._taken_back(payload):
+                    return False
+            elif self._nbytes or self._uncounted:
+                self.intake.attend = False
+        self._queued()
+        return True
+
+    def _taken_back(self, payload: bytes) -> bool:
+        """With the lock held: remove a message that came too late from the intake; False: it was there in time.
+
+        If two threads sent one and the same object, one of the two is removed. Which is the same to everybody else.
+        """
+        for at, found in enumerate(self._uncounted):
+            if found is payload:
+                del self._uncounted[at]
+                return True
+        return False
+
+    def _gate(self) -> None:
+        """With the lock held: multicasts are refused from now on, or no longer, by `_refused` and `_too_few`.
+
+        What is in the intake already was queued in time; what a sender appends from now on it takes back: the flag was
+        set before the intake was emptied, so that it finds it, and nothing but the end of the refusal resets it.
+        """
+        gated = self._refused is not None or self._too_few is not None
+        if gated and not self._gated:
+            self.intake.attend = True
+            if self._uncounted:
+                self._count_intake()
+        self._gated = gated
+        self._grant()
 
     # --- for senders that cannot block ------------------------------------------------------------------------------
 
@@ -277,6 +413,9 @@ class SendQueue:
     def take(self, max_bytes: int) -> list[QueuedBatch | tuple[Event, int]]:
         """The oldest items, at least one if there is any, and no more than `max_bytes` with those after it."""
         with self._lock:
+            self.intake.attend = True                        # before the intake is emptied, see Intake
+            if self._uncounted:
+                self._count_intake()
             taken: list[QueuedBatch | tuple[Event, int]] = []
             nbytes = 0
             items = self._items
@@ -288,9 +427,10 @@ class SendQueue:
                 else:
                     nbytes += item[1]
                 taken.append(item)
-            self.nbytes -= nbytes
-            assert self.nbytes >= 0, "no more is taken than was put"
-            calls = self._wake() if self.nbytes <= self.limit_bytes // 2 else []
+            self._nbytes -= nbytes
+            assert self._nbytes >= 0, "no more is taken than was put"
+            self._grant()
+            calls = self._wake() if self._nbytes <= self.limit_bytes // 2 else []
         for call in calls:
             call()
         return taken
@@ -298,7 +438,8 @@ class SendQueue:
     def close(self, reason: Callable[[], ChannelError]) -> None:
         """Refuse everything from now on with what `reason` makes, waiting senders too; the loop may still take."""
         with self._lock:
-            self._refused, self._gated = reason, True
+            self._refused = reason
+            self._gate()
             calls = self._wake()
         for call in calls:
             call()
@@ -307,7 +448,7 @@ class SendQueue:
         """FLOW found enough receivers, or too few: then multicasts are refused, or wait for them."""
         with self._lock:
             self._too_few = None if group.connected else group
-            self._gated = self._too_few is not None or self._refused is not None
+            self._gate()
             calls = self._wake()
         for call in calls:
             call()

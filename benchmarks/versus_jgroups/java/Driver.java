@@ -36,6 +36,7 @@ public final class Driver {
     private final Group group;
     private volatile Counts counts = new Counts(0, 0, 0, false);
     private volatile Requester[] requesters = {};
+    private volatile boolean singly;                            // messages are received one by one, not in batches
 
     private Driver(String stack, String name) throws Exception {
         group = new Binding(this, stack, name);
@@ -132,8 +133,13 @@ public final class Driver {
         return thread;
     }
 
-    /** count TRIAL STREAMS EACH GAPS */
+    boolean singly() {
+        return singly;
+    }
+
+    /** count TRIAL STREAMS EACH GAPS SINGLY */
     private void count(String[] words) {
+        singly = words[5].equals("1");
         counts = new Counts(Integer.parseInt(words[1]), Integer.parseInt(words[2]), Long.parseLong(words[3]),
                             words[4].equals("1"));
         tell("{\"event\":\"counting\",\"trial\":%s}", words[1]);

@@ -12,12 +12,11 @@ from jgroups_py.cli.argument_types import within
 from jgroups_py.cli.bench import cost, membership, multicast, request
 from jgroups_py.cli.bench.figures import as_lines
 from jgroups_py.cli.bench.group import BenchError
+from jgroups_py.cli.bench.multicast import PIECE, WAYS, Load, Way
 from jgroups_py.cli.showing import complain, reasons, show
 from jgroups_py.cli.stack_file import add_property_argument
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.units import parse_size
-
-PIECE = 64                                  # messages that a sender hands to the channel at once
 
 KINDS = {
     "multicast": "messages a second in one group",
@@ -60,10 +59,13 @@ def _arguments(parser: ArgumentParser, kind: str) -> None:
     if kind in ("multicast", "relay"):
         parser.add_argument("--count", type=whole, metavar="N", help="messages of each sender in a round, "
                             "instead of --seconds")
-        parser.add_argument("--piece", type=within(1, 10_000), default=PIECE, metavar="N",
-                            help="messages handed to the channel at once (%(default)s); 1: one by one, with send")
+        parser.add_argument("--piece", type=within(1, 10_000), metavar="N", help="messages handed to the channel at "
+                            f"once ({PIECE}); 1: one by one, with send")
         parser.add_argument("--singly", action="store_true", help="receivers get messages one by one, with receive")
     if kind == "multicast":
+        parser.add_argument("--ways", type=_ways, default=["one", "batch"], metavar="WAY,...", help="how messages are "
+                            f"sent and received, some of {', '.join(f'{name} ({WAYS[name].label})' for name in WAYS)}, "
+                            "each in a group of its own (one,batch); --piece and --singly name a single way instead")
         parser.add_argument("--senders", choices=("one", "all"), default="one",
                             help="the members that send (%(default)s)")
         parser.add_argument("--slow", type=within(0.0, 1e6), default=0.0, metavar="US",
@@ -109,15 +111,20 @@ def _parameters(args: Namespace) -> dict[str, Any]:
     return {**found, "python": platform.python_version(), "cpus": os.cpu_count()}
 
 
-def _load(args: Namespace) -> multicast.Load:
-    return multicast.Load(args.size, args.piece, args.count, args.seconds, args.repeat)
+def _loads(args: Namespace) -> list[Load]:
+    """What is sent, in each of the ways that are asked for."""
+    if args.piece or args.singly or args.kind == "relay":
+        ways = [Way("as asked for", args.piece or PIECE, args.singly)]
+    else:
+        ways = [WAYS[name] for name in args.ways]
+    return [Load(args.size, way, args.count, args.seconds, args.repeat) for way in ways]
 
 
 Measure = Callable[[Namespace, Callable[[str], None]], dict[str, Any]]
 MEASURES: dict[str, Measure] = {
     "multicast": lambda args, progress: multicast.multicast(
-        args.stack, args.members, args.senders, _load(args), dict(args.properties), args.singly, progress, args.slow),
-    "relay": lambda args, progress: multicast.relay(args.members, _load(args), args.singly, progress),
+        args.stack, args.members, args.senders, _loads(args), dict(args.properties), progress, args.slow),
+    "relay": lambda args, progress: multicast.relay(args.members, _loads(args)[0], progress),
     "request": lambda args, progress: request.request(
         args.stack, args.members, args.requesters, args.mode, args.size, args.seconds, args.repeat,
         dict(args.properties), progress),
@@ -125,6 +132,13 @@ MEASURES: dict[str, Measure] = {
         args.stack, args.members, args.repeat, dict(args.properties), progress),
     "protocol-cost": lambda args, progress: cost.protocol_cost(args.stack, args.size, args.repeat, progress),
 }
+
+
+def _ways(text: str) -> list[str]:
+    ways = text.split(",")
+    if unknown := [way for way in ways if way not in WAYS]:
+        raise ArgumentTypeError(f"{', '.join(map(repr, unknown))}: a way is one of {', '.join(WAYS)}")
+    return list(dict.fromkeys(ways))
 
 
 def _size(text: str) -> int:

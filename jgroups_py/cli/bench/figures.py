@@ -52,13 +52,20 @@ def as_lines(document: dict[str, Any]) -> list[str]:
     parameters = document["parameters"]
     shown = ", ".join(f"{name} {value}" for name, value in parameters.items() if value is not None)
     lines = [f"{document['benchmark']}: {shown}", ""]
+    for label, figures in document.get("ways", {}).items():
+        lines += [label, *_table(figures), ""]
+    if "ways" not in document:
+        lines += _table(document)
+    lines += [f"FAULT: {fault}" for fault in document.get("faults", [])]
+    return lines
+
+
+def _table(document: dict[str, Any]) -> list[str]:
     figures = {name: value for name, value in document.items() if isinstance(value, dict) and "median" in value}
     width = max((len(LABELS.get(name, name)) for name in figures), default=0)
-    lines.append(f"{'':{width}}  {'median':>12}  {'min':>12}  {'max':>12}")
+    lines = [f"{'':{width}}  {'median':>12}  {'min':>12}  {'max':>12}"]
     for name, value in figures.items():
         cells = "  ".join(f"{value[key]:>12,g}" if abs(value[key]) < 1e3 else f"{value[key]:>12,.0f}"
                           for key in ("median", "min", "max"))
         lines.append(f"{LABELS.get(name, name):{width}}  {cells}")
-    for fault in document.get("faults", []):
-        lines.append(f"FAULT: {fault}")
     return lines

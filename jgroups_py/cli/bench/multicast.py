@@ -15,10 +15,37 @@ from jgroups_py.cli.bench.figures import figure
 from jgroups_py.cli.bench.group import START_TIMEOUT_S, BenchError, BenchGroup, BenchMember, letters, properties_for
 from jgroups_py.cli.process_group import free_ports, free_udp_port
 
+PIECE = 64                                  # messages that a sender hands to the channel at once, by default
 FIRST_COUNT = 500                           # messages of the first warm-up round
 WARM_SECONDS = 0.3                          # warm-up rounds get larger until one takes so long
 LEAST_ROUND_S = 60.0                        # a round that takes longer than this, and SLOWEST times longer than the
 SLOWEST = 20.0                              # warm-up predicts, counts as stuck
+
+
+@attrs.frozen
+class Way:
+    """How an application sends and receives.
+
+    piece: messages that it hands to the channel at once, 1: by `send`. singly: it gets them by `receive`. event_loop:
+    on an AsyncChannel, with the event loop of this package.
+    """
+
+    label: str
+    piece: int = PIECE
+    singly: bool = False
+    event_loop: str = ""
+
+    def options(self) -> dict[str, Any]:
+        """Of a worker."""
+        return {"singly": self.singly, "event_loop": self.event_loop}
+
+
+WAYS = {
+    "one": Way("one by one: send, receive", 1, True),
+    "batch": Way("in batches: send_batch, receive_batch"),
+    "asyncio": Way("one by one on an AsyncChannel", 1, True, "asyncio"),
+    "uvloop": Way("one by one on an AsyncChannel with uvloop", 1, True, "uvloop"),
+}
 
 
 @attrs.frozen
@@ -27,7 +54,7 @@ class Load:
     messages of each sender in a round, None: as many as take about `seconds`; repeat: measured rounds."""
 
     size: int
-    piece: int
+    way: Way
     count: int | None
     seconds: float
     repeat: int
@@ -84,7 +111,7 @@ class Flood:
         messages = count * len(self.senders)
         group.command(members, "expect", messages=messages)
         group.wait("all members are armed", members, "armed", START_TIMEOUT_S)
-        group.command(self.senders, "send", count=count, size=self.load.size, piece=self.load.piece)
+        group.command(self.senders, "send", count=count, size=self.load.size, piece=self.load.way.piece)
         self.sent += count
         try:
             received = group.wait("all messages received", members, "received", timeout)
@@ -138,13 +165,31 @@ def document(rounds: Sequence[Round], flood: Flood, site: str) -> dict[str, Any]
 
 
 def multicast(
-    stack: str, members: int, senders: str, load: Load, properties: dict[str, str], singly: bool,
+    stack: str, members: int, senders: str, loads: Sequence[Load], properties: dict[str, str],
     progress: Callable[[str], None], slow_us: float = 0.0,
 ) -> dict[str, Any]:
-    """Measure in one group, in which the first member or all send. slow_us: the time that the last member sleeps for
-    each message."""
-    options = {"stack": stack, "properties": properties_for(stack, members, properties), "singly": singly,
-               "cluster": "bench"}
+    """Measure in one group for each load; the first member or all send. slow_us: the time that the last member sleeps
+    for each message.
+
+    The figures are those of the first load; if there are more, all of them stand in `ways`, label -> figures.
+    """
+    ways = {}
+    for load in loads:
+        if len(loads) > 1:
+            progress(load.way.label)
+        ways[load.way.label] = _multicast(stack, members, senders, load, properties, progress, slow_us)
+    first, *others = ways.values()
+    if not others:
+        return first
+    return {**first, "faults": [fault for figures in ways.values() for fault in figures["faults"]], "ways": ways}
+
+
+def _multicast(
+    stack: str, members: int, senders: str, load: Load, properties: dict[str, str],
+    progress: Callable[[str], None], slow_us: float,
+) -> dict[str, Any]:
+    options = {"stack": stack, "properties": properties_for(stack, members, properties), "cluster": "bench",
+               **load.way.options()}
     with BenchGroup() as group:
         *others, last = letters(members)
         crowd = [group.start(name, "", **options) for name in others]
@@ -154,7 +199,7 @@ def multicast(
         return document(flood.run(progress), flood, "")
 
 
-def relay(members: int, load: Load, singly: bool, progress: Callable[[str], None]) -> dict[str, Any]:
+def relay(members: int, load: Load, progress: Callable[[str], None]) -> dict[str, Any]:
     """Measure between two sites. The last member of the first site sends; the figures are those of the other site's
     slowest member, with the rate in the sender's own site."""
     sites, size = ("NYC", "SFO"), 2 * members + 2
@@ -164,7 +209,7 @@ def relay(members: int, load: Load, singly: bool, progress: Callable[[str], None
     with BenchGroup() as group:
         crowds = []
         for at, site in enumerate(sites):
-            options = {"stack": site.lower(), "cluster": f"bench-{site}", "singly": singly,
+            options = {"stack": site.lower(), "cluster": f"bench-{site}", **load.way.options(),
                        "properties": {**bridge, "site": site, "mcast_port": str(free_udp_port())}}
             crowds.append([group.start(name, site, **options) for name in letters(members, at * members)])
         for crowd in crowds:

@@ -20,9 +20,9 @@ from jgroups_py.blocks.rpc import AsyncRpc, Rpc
 from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.channel.message import MessageBatch
 from jgroups_py.cli.bench.requesters import Requesters, of_coroutines, of_threads
-from jgroups_py.cli.load import Counts
+from jgroups_py.cli.load import Counts, InOrder
 from jgroups_py.cli.member import rss_mb
-from jgroups_py.cli.numbered import numbered
+from jgroups_py.cli.numbered import NUMBER, maker, numbered
 from jgroups_py.cli.printer import Printer
 
 SEND_SECONDS = 120.0
@@ -37,6 +37,10 @@ class BenchReceiver(jg.Receiver):
         self.counts = Counts()
         self.received = 0
         self.expected = -1                                   # in all rounds up to this one; -1: none is under way
+
+    def expect(self, messages: int) -> None:
+        """A round begins: `messages` will arrive."""
+        self.expected = self.received + messages
 
     def receive_batch(self, batch: MessageBatch) -> None:
         """Count a batch."""
@@ -66,18 +70,38 @@ class BenchReceiver(jg.Receiver):
 
 
 class ReceivingSingly(BenchReceiver):
-    """As BenchReceiver, with one call per message, as in an application without receive_batch."""
+    """As BenchReceiver, with one call per message, as in an application without receive_batch.
+
+    What a call costs here is measured as the group's. So it does what an application would do at least: read the number
+    out of the message, look its sender up, compare. What does not fit is left to `counts`.
+    """
+
+    def __init__(self, worker: BenchWorker) -> None:
+        super().__init__(worker)
+        self.counts = InOrder()
+        self._next = self.counts.next
+        self._left = 0                                       # messages of this round that are still to come
+        if worker.slow_s:
+            self.receive = self._receive_slowly              # type: ignore[method-assign]
+
+    def expect(self, messages: int) -> None:
+        self._left = messages
 
     def receive(self, message: jg.Message) -> None:
-        """Count one message."""
-        assert message.src is not None, "a received message has a sender"
-        self.counts.add_one(message.src, message.payload)
-        self.received += 1
-        if self.worker.slow_s:
-            time.sleep(self.worker.slow_s)
-        if self.received >= self.expected >= 0:
-            self.expected = -1
+        """Check one message."""
+        sender: Any = message.src
+        number, = NUMBER.unpack_from(message.payload)
+        if self._next.get(sender) == number:
+            self._next[sender] = number + 1
+        else:
+            self.counts.add_one(sender, message.payload)
+        self._left -= 1
+        if not self._left:
             self.worker.emit("received", at_ns=monotonic_ns())
+
+    def _receive_slowly(self, message: jg.Message) -> None:
+        time.sleep(self.worker.slow_s)
+        ReceivingSingly.receive(self, message)
 
     receive_batch = jg.Receiver.receive_batch
 
@@ -100,6 +124,7 @@ class BenchWorker:
         """A JChannel with a service that answers with as many bytes as it gets."""
         options = self.options
         self.channel = jg.JChannel(options["stack"], options["name"], options["properties"], self.receiving)
+        self.channel.send_timeout = SEND_SECONDS
         self.rpc = Rpc(self.channel, lambda request: request.payload)
 
     def run(self) -> None:
@@ -121,7 +146,7 @@ class BenchWorker:
 
     def do_expect(self, messages: int) -> None:
         """Begin a round in which `messages` messages will arrive."""
-        self.receiving.expected = self.receiving.received + messages
+        self.receiving.expect(messages)
         self.cpu_s = process_time()
         self.emit("armed")
 
@@ -136,12 +161,13 @@ class BenchWorker:
         at_ns = monotonic_ns()
         try:
             if piece == 1:
+                send, make = channel.send, maker(size)
                 for number in range(first, first + count):
-                    channel.send(None, *numbered(number, number + 1, size), timeout=SEND_SECONDS)
+                    send(None, make(number))
             else:
                 for start in range(first, first + count, piece):
                     stop = min(start + piece, first + count)
-                    channel.send_batch(None, numbered(start, stop, size), timeout=SEND_SECONDS)
+                    channel.send_batch(None, numbered(start, stop, size))
         except jg.ChannelError as error:
             self.emit("error", message=f"{type(error).__name__}: {error}")
         self.emit("sent", at_ns=at_ns, done_ns=monotonic_ns())
@@ -187,10 +213,31 @@ class AsyncWorker(BenchWorker):
         self.events: asyncio.AbstractEventLoop = import_module(options["event_loop"]).new_event_loop()
         threading.Thread(target=self.events.run_forever, name="asyncio", daemon=True).start()
         self.channel = AsyncChannel(options["stack"], options["name"], options["properties"], self.receiving)
+        self.channel.send_timeout = SEND_SECONDS
         self.async_rpc = AsyncRpc(self.channel, lambda request: request.payload)
 
     def connect(self) -> None:
         self.wait(self.channel.connect(self.options["cluster"], timeout=60.0))
+
+    def do_send(self, count: int, size: int, piece: int) -> None:
+        asyncio.run_coroutine_threadsafe(self.send_async(count, size, piece), self.events)
+
+    async def send_async(self, count: int, size: int, piece: int) -> None:
+        """As `send`."""
+        channel, first = self.channel, self.sent
+        self.sent += count
+        at_ns = monotonic_ns()
+        try:
+            if piece == 1:
+                send, make = channel.send, maker(size)
+                for number in range(first, first + count):
+                    await send(None, make(number))
+            else:
+                for start in range(first, first + count, piece):
+                    await channel.send_batch(None, numbered(start, min(start + piece, first + count), size))
+        except jg.ChannelError as error:
+            self.emit("error", message=f"{type(error).__name__}: {error}")
+        self.emit("sent", at_ns=at_ns, done_ns=monotonic_ns())
 
     def do_ask(self, requesters: int, size: int, seconds: float) -> None:
         self.cpu_s = process_time()

@@ -9,7 +9,7 @@ from benchmarks.versus_jgroups import artifacts, stacks
 from benchmarks.versus_jgroups.contenders import Ground, Ours
 from benchmarks.versus_jgroups.multicast import Multicast
 from benchmarks.versus_jgroups.relay import outcome
-from benchmarks.versus_jgroups.streams import FLOOD, NUMBER_MASK, TAG_BYTES, Counts, read_tag, tag_of
+from benchmarks.versus_jgroups.streams import FLOOD, NUMBER_MASK, TAG, TAG_BYTES, Counts, InOrder, read_tag, tag_of
 from benchmarks.versus_jgroups.table import Figures, Row, as_json, markdown, number, ratio
 
 RATE = Row("multicast", "msgs/s")
@@ -76,9 +76,9 @@ def test_a_remark_is_made_once():
     assert figures.remarks == ["java2: slow"]
 
 
-def test_trials_are_named_as_in_the_issue():
-    assert Multicast(100, False).what == "multicast 100 B, one sender"
-    assert Multicast(10_000, True).what == "multicast 10 KB, all send"
+def test_trials_are_named_by_size_senders_and_way():
+    assert Multicast(100, False, singly=True).what == "multicast 100 B, one sender, one by one"
+    assert Multicast(10_000, True).what == "multicast 10 KB, all send, in batches"
 
 
 # --- failover -------------------------------------------------------------------------------------------------------
@@ -196,6 +196,32 @@ def test_threads_of_one_sender_are_streams_of_their_own():
 def test_a_batch_may_hold_messages_of_several_threads():
     counts = Counts(7, streams=2, each=2)
     assert counts.add("A", payloads(0, thread=0) + payloads(0, 1, thread=1) + payloads(1, thread=0))
+
+
+def one_by_one(counts: InOrder, *received: bytes) -> list[bool]:
+    """As the receiver of peer.py does; whether each message completed the trial."""
+    completed = []
+    for payload in received:
+        tag, = TAG.unpack_from(payload)
+        expected = counts.next.get("A") == tag != counts.last
+        if expected:
+            counts.next["A"] = tag + 1
+        completed.append(not expected and counts.add_one("A", payload))
+    return completed
+
+
+@pytest.mark.parametrize("numbers", [(0, 1, 2, 3), (0, 1, 1, 2, 3), (0, 2, 1, 3), (0, 1, 3), (0, 3, 1, 1, 2)])
+def test_one_by_one_the_same_is_counted_as_in_batches(numbers):
+    counts, plain = InOrder(7, 1, 4, last=tag_of(FLOOD, 0, 7, 3)), Counts(7, 1, 4)
+    completed = one_by_one(counts, *payloads(*numbers))
+    assert (True in completed) == plain.add("A", payloads(*numbers))
+    assert counts.figures() | {"done_ns": 0} == plain.figures() | {"done_ns": 0}
+
+
+def test_one_by_one_threads_of_one_sender_are_streams_of_their_own():
+    counts = InOrder(7, 2, 2, last=tag_of(FLOOD, 0, 7, 1))
+    mixed = zip(payloads(0, 1, thread=0), payloads(0, 1, thread=1), strict=True)
+    assert one_by_one(counts, *[payload for pair in mixed for payload in pair]) == [False, False, False, True]
 
 
 # --- command line and artifacts -------------------------------------------------------------------------------------

@@ -53,8 +53,11 @@ final class Binding implements Receiver, Driver.Group {
 
     @Override
     public void receive(MessageBatch batch) {
-        for (Message message : batch)
-            receive(message);
+        if (driver.singly())
+            Receiver.super.receive(batch);                      // what JGroups does for a receiver without this method
+        else
+            for (Message message : batch)
+                receive(message);
     }
 
     @Override
