@@ -12,10 +12,13 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 REAL = ("real", "chaos", "netns", "spark", "gmqtt", "ops")
-PAGES = Path(__file__).parent / "documents"
-"""Its tests have networks of their own, so with `--dist loadgroup` they run beside the other real ones."""
-SPARK = Path(__file__).parent / "integration" / "test_pipeline.py"
+HERE = Path(__file__).parent
+PAGES = HERE / "documents"
+"""Its tests have networks of their own."""
+SPARK = HERE / "integration" / "test_pipeline.py"
 """Its tests wait for Spark, not for members, so they run with the pages."""
+SEVERAL_MEMBERS = (HERE / "integration", HERE / "chaos")
+"""Groups of processes under faults: one at a time, so that no two of them take the processors from each other."""
 CPU_SECONDS = 300
 """What a test that only computes may take of the processor, however long it waits for that on a busy machine."""
 CEILING_SECONDS = 900
@@ -26,11 +29,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:        # a script's `&` do
 
 
 class OneAtATime(LoadScopeScheduling):  # type: ignore[misc]
-    """Real tests: the pages in one worker, all others in the other one, so that no two of them disturb each other."""
+    """Real tests, in three workers: the pages; groups of several processes; one process or broker and its clients. Each
+    worker runs its tests one at a time; with three tests at most under way, none waits long for the processors."""
 
     def _split_scope(self, nodeid: str) -> str:
         path = self.config.rootpath / nodeid.split("::")[0]
-        return "pages" if PAGES in path.parents or path == SPARK else "one at a time"
+        if PAGES in path.parents or path == SPARK:
+            return "pages"
+        return "several members" if any(folder in path.parents for folder in SEVERAL_MEMBERS) else "one member"
 
 
 @pytest.hookimpl(optionalhook=True)
