@@ -17,6 +17,15 @@ from jgroups_py.archive.sealing import OpenSegment
 from jgroups_py.blocks.mqtt.codec.decoder import Decoder, decode
 from jgroups_py.blocks.mqtt.codec.encoder import encode
 from jgroups_py.blocks.mqtt.codec.packets import ConnectPacket, MqttError, Packet, ProtocolVersion, SentBy
+from jgroups_py.blocks.mqtt.federation.copy_bytes import (
+    CopyPart,
+    SessionCopy,
+    change_bytes,
+    part_bytes,
+    read_here,
+    read_parts,
+    read_wanted,
+)
 from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved, SessionOffer
 from jgroups_py.blocks.mqtt.federation.wire import decode_frame, encode_frame, read_message, split_events
 from jgroups_py.blocks.mqtt.gmqtt.wire import (
@@ -71,6 +80,8 @@ from jgroups_py.stack.stack import Stack
 from tests.fuzz import brokers
 from tests.fuzz.codecs import Target
 from tests.unit.blocks.mqtt.random_packets import random_packet
+from tests.unit.blocks.mqtt.test_federation_wire import CHANGES as FEDERATION_CHANGES
+from tests.unit.blocks.mqtt.test_federation_wire import COPIES as FEDERATION_COPIES
 from tests.unit.blocks.mqtt.test_federation_wire import EVENTS as FEDERATION_EVENTS
 from tests.unit.blocks.mqtt.test_federation_wire import GOLDEN as FEDERATION_FRAMES
 from tests.unit.blocks.mqtt.test_federation_wire import SESSIONS as FEDERATION_SESSIONS
@@ -418,6 +429,11 @@ def targets() -> dict[str, Target]:
         Target("mqtt-session-queued", lambda data: QueuedDelivery.decode(data, 0),
                (FEDERATION_SESSIONS[1][0], FEDERATION_SESSIONS[2][0])),
         Target("mqtt-session-moved", SessionMoved.decode, (FEDERATION_SESSIONS[3][0],)),
+        Target("mqtt-session-copies", lambda data: [SessionCopy(1).apply(part.changes, 0) for part in read_parts(data)],
+               tuple(part_bytes(CopyPart("me", 5, 7, True, True, change_bytes(entry, 0)))
+                     for entry, _ in FEDERATION_CHANGES)),
+        Target("mqtt-copies-here", read_here, (FEDERATION_COPIES[1][0],)),
+        Target("mqtt-copy-wanted", read_wanted, (FEDERATION_COPIES[2][0],)),
         Target("mqtt-federation-events", read_federation_events, (FEDERATION_EVENTS, FEDERATION_EVENTS * 3)),
         *(Target(name, read, seeds) for name, read, seeds in brokers.attacks()),
         Target("replicas", lambda data: replicas.decode(data, wire.Interner()), messages),

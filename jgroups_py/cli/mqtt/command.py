@@ -18,6 +18,7 @@ VERBS = {
     "members": "show the nodes of a running broker's federation",
     "peers": "show what a running broker has for each other node, and how far that has come",
     "clients": "show the sessions of a running broker; of one also its subscriptions",
+    "where": "show at which node of a federation a client's session is, and which have copies of it",
     "retained": "show the retained messages of a running broker",
     "explain": "show where a message goes that is published at a running broker, and why",
     "bench": "measure what a message costs a broker, of any make",
@@ -34,8 +35,9 @@ def add_parser(subparsers: Any) -> None:
     sidecar.add_arguments(made["sidecar"])
     made["check"].add_argument("file", help="the YAML file")
     _bench_arguments(made["bench"])
-    for name in ("members", "peers", "clients", "retained", "explain"):
+    for name in ("members", "peers", "clients", "where", "retained", "explain"):
         add_api_arguments(made[name])
+    made["where"].add_argument("id", metavar="ID", help="the client id")
     made["clients"].add_argument("id", metavar="ID", nargs="?", help="one client id")
     made["retained"].add_argument("filter", metavar="FILTER", nargs="?", default="#", help="topic filter (default: #)")
     made["explain"].add_argument("topic", metavar="TOPIC", help="topic of the message")

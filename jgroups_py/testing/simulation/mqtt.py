@@ -93,6 +93,7 @@ class MqttRun:
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
+        self.session_copies = 0
         self.counts: Counter[str] = Counter()
         self.nodes: dict[str, MqttNode] = {}             # name -> its latest life
         self.lives: list[MqttNode] = []
@@ -173,7 +174,7 @@ class MqttNode(jg.Receiver):
         rng = Random(f"{run.seed}/{channel.name}/{len(run.lives)}")
         options = FederationOptions(
             name=channel.name, keep_peer_s=600.0, window_bytes=rng.choice((2_000, 1 << 20)),
-            batch_bytes=rng.choice((500, 64 << 10)))
+            batch_bytes=rng.choice((500, 64 << 10)), session_copies=run.session_copies)
         self.core = FederationCore(
             options, rng, now_ns=self.now_ns(),
             wall_offset_ns=seconds(1_000_000) + rng.randrange(-seconds(1), seconds(1)))

@@ -39,6 +39,8 @@ from jgroups_py.blocks.mqtt.codec.packets import (
     UnsubscribePacket,
     Will,
 )
+from jgroups_py.blocks.mqtt.federation.copy_bytes import SessionCopy
+from jgroups_py.blocks.mqtt.federation.orphans import Adoption
 from jgroups_py.blocks.mqtt.federation.sessions import SessionMoved
 from jgroups_py.blocks.mqtt.federation.wire import EventKind
 from jgroups_py.model.units import NS_PER_S, millis, seconds
@@ -73,7 +75,8 @@ FAIR_ROUNDS = 20
 @attrs.define(eq=False)
 class RoutedMessage:
     """A publication. due: (client, its epoch) -> the node that had the session when the message was routed; groups:
-    shared subscription -> its members then; wanted: the peers that it had to be sent to, or might be."""
+    shared subscription -> its members then; wanted: the peers that it had to be sent to, or might be; origin: as nodes
+    number it."""
 
     number: int
     publisher: str
@@ -86,19 +89,23 @@ class RoutedMessage:
     wanted: frozenset[str] = frozenset()
     routed: int = 0
     acknowledged: bool = False
+    origin: tuple[int, int] = (0, 0)
     will: ModelWill | None = None
 
 
 @attrs.define(eq=False)
 class ModelWill:
     """The will of a connection. lost_ns: when the node found the connection gone; has_left: DISCONNECT; is_cancelled:
-    the client came back in time."""
+    the client came back in time; heir: the node that had it from a copy, adopted_ns: since when."""
 
     delay_ns: int
     node: RoamingNode
     lost_ns: int = 0
     has_left: bool = False
     is_cancelled: bool = False
+    heir: RoamingNode | None = None
+    adopted_ns: int = 0
+    published_elsewhere: int = 0
 
 
 class RoamingRun(MqttRun):
@@ -106,6 +113,7 @@ class RoamingRun(MqttRun):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
+        self.session_copies = Random(f"{seed}/copies").choice((0, 1, 1, 2))
         self.homes: dict[str, RoamingNode] = {}          # name -> its latest life
         self.roamers: dict[str, RoamingClient] = {}
         self.facts: dict[int, RoutedMessage] = {}
@@ -164,8 +172,11 @@ class RoamingRun(MqttRun):
         away while the session moved."""
         if not fact.qos or not fact.acknowledged or client.epoch != epoch or fact.number in client.ever_got:
             return
-        if fact.node not in nodes and node is not fact.node and fact.number not in node.taken:
+        if fact.node not in nodes and node is not fact.node and (
+                fact.number not in node.taken or node not in nodes):
             return
+        if node not in nodes and (fact.will is not None or node.core.counters["copies_late"]):
+            return                                       # acknowledged to nobody, or when the copies did not answer
         if any(away is fact.node and fact.at_ns <= at_ns for at_ns, away in client.moved_without):
             self.counts["messages of nodes that were away while a session moved"] += 1
             return
@@ -260,6 +271,11 @@ class RoamingNode(MqttNode):
         self.broker.router.publish = self.routed         # type: ignore[method-assign]
         self._interest = self.core.interest
         self.core.interest = self.interest               # type: ignore[method-assign]
+        self.born_ns = self.now_ns()
+        self._complete = self.core.orphans._complete
+        self.core.orphans._complete = self.adopted       # type: ignore[method-assign]
+        self._adopt_will = self.broker.adopt_will
+        self.broker.adopt_will = self.adopt_will         # type: ignore[method-assign]
         self._event_came = self.core.handovers.event_came
         self.core.handovers.event_came = self.event_came     # type: ignore[method-assign]
 
@@ -296,7 +312,32 @@ class RoamingNode(MqttNode):
         if publication.wants_retain:
             for before in self.broker.router.retained.matching(fact.topic, now_ns):
                 run.superseded[number_of(before)] = self
-        return self._publish(publication, now_ns)
+        found = self._publish(publication, now_ns)
+        fact.origin = publication.origin, publication.number
+        return found
+
+    # --- sessions of nodes that have ended ----------------------------------------------------------------------------
+
+    def adopted(self, adoption: Adoption, now_ns: int) -> None:
+        """Sessions begin here, each of the best copy that can be reached: Q10."""
+        for client_id, (claim, copy) in adoption.sessions.items():
+            if self.core.handovers.is_adopting(client_id, claim):
+                self.clients.roamers[client_id].inherited(self, adoption.name, copy)
+        self._complete(adoption, now_ns)
+
+    def adopt_will(self, client_id: str, will: Will, away_ns: int, now_ns: int) -> None:
+        """The will of a connection that ended with its node."""
+        made = self.clients.facts[int(will.payload)].will
+        assert made is not None, "wills are of connections"
+        made.heir, made.adopted_ns = self, now_ns - away_ns
+        self._adopt_will(client_id, will, away_ns, now_ns)
+
+    def has_copy(self, client_id: str, owner: RoamingNode) -> bool:
+        """Whether this node, in the life that it had when the owner ended, should have a session's copy."""
+        kept = owner.core.copies.kept.get(client_id)
+        name = self.channel.name
+        return (kept is not None and kept.safe_turn > 0 and kept.keepers.get(name) is False
+                and self.clients.is_live(self) and self.born_ns < owner.last_ns)
 
     def has_heard(self, node: RoamingNode, client: RoamingClient, filter: str) -> bool:
         """Whether this node takes a subscription of a session at a node into account."""
@@ -323,11 +364,16 @@ class RoamingNode(MqttNode):
         """Q9."""
         fact.acknowledged = True
         self.run.counts["wills published"] += 1
+        if self is not will.node:
+            # Its node has ended, or takes itself for the only one that is left.
+            self.run.counts["wills published by other nodes"] += 1
+            will.published_elsewhere += 1
+            return
         if will.has_left:
             raise self.found("Q9", f"will {fact.number} of {fact.publisher} was published after DISCONNECT")
         if will.is_cancelled:
             raise self.found("Q9", f"will {fact.number} of {fact.publisher} was published though the client came back")
-        if fact.routed > 1:
+        if fact.routed > 1 + will.published_elsewhere:
             raise self.found("Q9", f"will {fact.number} of {fact.publisher} was published twice")
 
     def take_over(self, publication: Publication, groups: Any, now_ns: int, shared_only: bool = False) -> bool:
@@ -357,7 +403,7 @@ class RoamingNode(MqttNode):
                 self.joined[moved.client_id] = now_ns, self.clients.homes[name]
                 client = self.clients.roamers[moved.client_id]
                 client.moved_from(self.clients.homes[name], self)
-                client.came_behind(self)
+                client.came_behind(self.clients.homes[name], self)
         return self._event_came(name, kind, body, now_ns)
 
     def found(self, guarantee: str, text: str) -> Broken:
@@ -365,6 +411,12 @@ class RoamingNode(MqttNode):
         broken = Broken(guarantee, text)
         self.run.broken = self.run.broken or broken
         return broken
+
+    def now_ns(self) -> int:
+        self.last_ns = super().now_ns()
+        return self.last_ns
+
+    last_ns = 0
 
     def receive(self, message: jg.Message) -> None:
         self.received_last = message.payload
@@ -414,9 +466,14 @@ class RoamingNode(MqttNode):
         self.check_ledgers()
         for fact in self.clients.all_wills:
             will = fact.will
-            if will is None or will.node is not self or not will.lost_ns or fact.routed or will.is_cancelled:
+            if will is None or fact.routed or will.is_cancelled:
                 continue
             client = self.clients.roamers[fact.publisher]
+            if will.heir is self and (not will.delay_ns or not client.is_accepted) and (
+                    now_ns > will.adopted_ns + will.delay_ns + SLACK_NS):
+                raise Broken("Q9", f"will {fact.number} of {fact.publisher} was not published by its heir")
+            if will.node is not self or not will.lost_ns:
+                continue
             if client.at is not self or client.connect_ns >= will.lost_ns:
                 continue                                 # it has come back, here or elsewhere
             if now_ns > will.lost_ns + will.delay_ns + SLACK_NS:
@@ -444,6 +501,8 @@ class RoamingClient:
         self.name = name
         self.at: RoamingNode | None = None               # where it is connected, or was last
         self.place: RoamingNode | None = None            # where its latest CONNACK came from
+        self.heirs: list[RoamingNode] = []               # nodes that have its session since
+        self.adoptions = self.in_splits = 0
         self.connection = 0
         self.is_accepted = False
         self.connect_ns = 0
@@ -475,7 +534,11 @@ class RoamingClient:
         if not self.life:
             return []
         nodes = [self.place] if self.at is self.place else [self.place, self.at]
-        return [node for node in nodes if node is not None and self.run.is_live(node)]
+        found = [node for node in nodes if node is not None and self.run.is_live(node)]
+        found += [node for node in self.heirs if self.run.is_live(node) and node not in found]
+        if not found and self.place is not None and self.run.session_copies:
+            return [self.place]                          # gone; its session is not
+        return found
 
     # --- connections --------------------------------------------------------------------------------------------------
 
@@ -520,7 +583,10 @@ class RoamingClient:
         self.is_accepted = True
         joined_ns, source = node.joined.get(self.name, (-1, node))
         moved = joined_ns >= self.connect_ns
-        is_mine = packet.session_present and (node is self.place or (moved and source is self.place))
+        is_mine = packet.session_present and (
+            node is self.place or (moved and source is self.place) or node in self.heirs)
+        if not packet.session_present and not self.is_clean:
+            self.check_lost(node)
         if packet.session_present and self.is_clean:
             raise Broken("MQTT", f"{self.name} got a session in spite of clean start")
         for (of_node, connection), will in self.wills.items():
@@ -531,7 +597,7 @@ class RoamingClient:
             self.run.counts["sessions that went on"] += 1
         else:
             self.begin_life()
-        self.place = node
+        self.place, self.heirs = node, []
         if not is_mine:
             for filter in self.filters:
                 self.subscribe(filter)
@@ -545,6 +611,53 @@ class RoamingClient:
         if now_ns - self.connect_ns > HANDOVER_NS + SLACK_NS:
             self.run.counts["connections that waited while their node was paused"] += 1
 
+    def check_lost(self, node: RoamingNode) -> None:
+        """Q10: a session whose node has ended, and which nodes that can be reached have copies of, is found."""
+        former = self.place
+        if not self.life or former is None or self.run.is_live(former) or self.heirs:
+            return
+        peer = node.core.peers.get(former.channel.name)
+        if peer is not None and peer.is_up and peer.handle == former.channel.address:
+            return                                       # that it has ended is not known yet
+        if node.now_ns() - self.connect_ns >= HANDOVER_NS:
+            return                                       # it was not known in time
+        for keeper in self.run.homes.values():
+            if not keeper.has_copy(self.name, former):
+                continue
+            at = node.core.peers.get(keeper.channel.name)
+            if keeper is node or (at is not None and at.is_up and at.came_ns < former.last_ns):
+                raise Broken("Q10", f"{self.session} was at {former.channel.address}, {keeper.channel.name} has a copy,"
+                                    f" and {node.channel.name} began another one")
+
+    def inherited(self, node: RoamingNode, name: str, copy: SessionCopy) -> None:
+        """A node makes its session of a copy."""
+        self.run.counts["sessions adopted"] += 1
+        former = next((each for each in (*reversed(self.heirs), self.place)
+                       if each is not None and each.channel.name == name), None)
+        if former is None or node is self.place:
+            # Of a part of the group that was split: behind what the client has had since.
+            self.run.counts["sessions that came behind their client"] += 1
+            self.merged_ns = node.now_ns()
+            self.in_splits += 1
+            self.epoch += 1
+            self.group_epoch += 1
+            return
+        kept = former.core.copies.kept.get(self.name)
+        is_newest = kept is not None and copy.begin == kept.begin and copy.turn >= kept.safe_turn
+        if not is_newest and not self.run.is_live(former):
+            for keeper in self.run.homes.values():
+                at = node.core.peers.get(keeper.channel.name)
+                if keeper.has_copy(self.name, former) and at is not None and at.is_up and at.came_ns < former.last_ns:
+                    raise node.found("Q10", f"{node.channel.name} adopted an older copy of {self.session} than "
+                                            f"{keeper.channel.name} has")
+        if not is_newest or self.run.is_live(former):
+            self.run.counts["sessions adopted in part"] += 1
+            self.in_splits += 1
+            self.epoch += 1
+            self.group_epoch += 1
+        self.adoptions += 1
+        self.heirs.append(node)
+
     def begin_life(self) -> None:
         """Nothing of before is demanded any more."""
         self.life += 1
@@ -555,6 +668,8 @@ class RoamingClient:
     def moved_from(self, source: RoamingNode, dest: RoamingNode) -> None:
         """Its session has moved. Nodes that were away meanwhile may have something for it at the former node."""
         self.moves += 1
+        if source in self.heirs or source is self.place:
+            self.heirs.append(dest)
         for (of_node, connection), will in self.wills.items():
             if source is self.at and connection == self.connection:
                 continue                                 # it has gone back there meanwhile
@@ -568,9 +683,10 @@ class RoamingClient:
                                         or peer.came_ns >= dest.now_ns() - HANDOVER_NS - SLACK_NS):
                     self.moved_without.append((dest.now_ns(), node))
 
-    def came_behind(self, node: RoamingNode) -> None:
-        """All of a session of it has come to a node. If CONNACK came before, it comes behind what is newer."""
-        if node is self.place:
+    def came_behind(self, source: RoamingNode, node: RoamingNode) -> None:
+        """All of a session of it has come to a node. If CONNACK came before, or it is not the one that the client had
+        last, it comes behind what is newer."""
+        if node is self.place or (source is not self.place and source not in self.heirs):
             self.run.counts["sessions that came behind their client"] += 1
             self.merged_ns = node.now_ns()
             self.epoch += 1
@@ -760,7 +876,10 @@ class RoamingClient:
             return                                       # may be in both sessions, and in either order
         self.times[self.epoch, number] += 1
         times = self.times[self.epoch, number]
-        if times > max(1, fact.routed) and fact.topic not in KEPT and not output.dup:
+        # With QoS 1 what its node had sent, and no copy of its session was told of, comes again.
+        # In two parts of a split group it may have come from both.
+        most = max(1, fact.routed) + self.in_splits + (self.adoptions if output.qos == 1 else 0)
+        if times > most and fact.topic not in KEPT and not output.dup:
             raise Broken("Q10" if self.moves else "Q2", f"{text} {times} times; it was routed {fact.routed} times")
         key = self.epoch, fact.publisher, id(fact.node), fact.topic, fact.qos
         if fact.routed == 1 and fact.topic in TOPICS and times == 1 and not output.dup:
@@ -775,7 +894,8 @@ class RoamingClient:
         self.run.counts["messages of shared subscriptions"] += 1
         if filter not in self.ever or fact.topic not in SHARED[filter]:
             raise Broken("Q4", f"{self.session} got {fact.number} about {fact.topic} by {filter}")
-        if fact.qos != 1 and sum(got.values()) > fact.routed:
+        in_splits = sum(self.run.roamers[name].in_splits for name in got)
+        if fact.qos != 1 and sum(got.values()) > fact.routed + in_splits:
             raise Broken("Q6", f"{dict(got)} got {fact.number} of {fact.publisher}, QoS {fact.qos}, by {filter}; it "
                                f"was routed {fact.routed} times")
 
@@ -817,6 +937,26 @@ class RoamingClient:
             if fact.number not in node.taken and peer.came_ns < fact.at_ns:
                 raise Broken("Q1", f"{fact.number} of {fact.publisher} was acknowledged before the node of {name} had "
                                    "it")
+        for (name, _), node in fact.due.items():
+            self.check_copies(fact, name, node)
+
+    def check_copies(self, fact: RoutedMessage, name: str, node: RoamingNode) -> None:
+        """Q1: what was acknowledged is at the nodes with copies of the session that gets it."""
+        kept, peer = node.core.copies.kept.get(name), fact.node.core.peers.get(node.channel.name)
+        if kept is None or not self.run.is_live(node) or node.core.counters["copies_late"] or (
+                node is not fact.node and (peer is None or not peer.is_up or peer.handle != node.channel.address
+                                           or peer.came_ns >= fact.at_ns or fact.number not in node.taken)):
+            return
+        copies = [(keeper, self.run.homes[keeper].core.copies.here.get(name, {}).get(node.channel.name))
+                  for keeper in kept.keepers]
+        origin, number = fact.origin
+        for keeper, copy in copies:
+            if copy is None or copy.begin != kept.begin or not node.core.peers[keeper].is_up:
+                return                                   # it is to replace one that was there before
+            if copy.seen.get(origin, 0) < number:
+                raise Broken("Q1", f"{fact.number} of {fact.publisher} was acknowledged before {keeper} had it in its "
+                                   f"copy of {name}'s session at {node.channel.name}")
+        self.run.counts["publishes that copies had"] += bool(copies)
 
 
 def number_of(publication: Publication) -> int:

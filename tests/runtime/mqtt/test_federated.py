@@ -139,7 +139,9 @@ def test_a_port_in_use_is_named(kind, taken, text, tmp_path, capfd):
 
 
 @pytest.mark.parametrize(("key", "text"), [
-    ({"stack": "tcp", "sessions": "replicated"}, "plugins.federation.sessions: replicated is not built yet"),
+    ({"sessions": "replicated"}, "plugins.federation: sessions: replicated needs `stack`"),
+    ({"stack": "tcp", "sessions": "replicated", "ack": "local"}, "sessions: replicated needs `ack: peers`"),
+    ({"stack": "tcp", "session_replicas": 4}, "session_replicas"),
     ({"on_full": "block"}, "plugins.federation.on_full: block needs `stack`"),
     ({"on_full": "block", "stack": "tcp", "gmqtt": True}, "plugins.federation.on_full: block needs `stack` without"),
     ({"stack": "nothing"}, "'nothing': is neither a path that ends in"),

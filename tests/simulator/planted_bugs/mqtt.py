@@ -7,9 +7,12 @@ from jgroups_py.blocks.mqtt.broker.broker import Broker
 from jgroups_py.blocks.mqtt.broker.router import Router
 from jgroups_py.blocks.mqtt.broker.session import NOTHING_SEEN, ClientSession
 from jgroups_py.blocks.mqtt.broker.subscription_tree import SubscriptionTree
+from jgroups_py.blocks.mqtt.federation.copies import SessionCopies
 from jgroups_py.blocks.mqtt.federation.core import FederationCore
 from jgroups_py.blocks.mqtt.federation.handover import Handovers
 from jgroups_py.blocks.mqtt.federation.interest import GroupTurns, InterestOfPeers
+from jgroups_py.blocks.mqtt.federation.orphans import Orphans
+from jgroups_py.blocks.mqtt.federation.peer import FederationPeer
 from jgroups_py.blocks.mqtt.federation.stream import OutgoingStream
 from jgroups_py.testing.simulation import mqtt as mqtt  # registers the applications of the profiles
 from jgroups_py.testing.simulation import mqtt_roaming as mqtt_roaming
@@ -98,6 +101,22 @@ def only_new_values(self: FederationCore, number: int, changes: Any, now_ns: int
 set_values = FederationCore._table_changed
 
 
+def nobody_waits(self: SessionCopies, then: Any) -> bool:
+    then()
+    return True
+
+
+def all_is_acknowledged(self: FederationPeer) -> int:
+    self.held_acks.clear()
+    self.acked_next = self.in_next
+    return self.in_next
+
+
+
+def nothing_was_held(self: FederationCore, name: str) -> list[Any]:
+    return []
+
+
 def guard(name: str, left: str, owner: type, method: str, without: Any, breaks: str) -> Safeguard:
     """A safeguard of one method."""
     return Safeguard(name, "MQTT", left, (Patch(owner, method, without),), "mqtt", breaks)
@@ -134,5 +153,14 @@ MQTT_SAFEGUARDS = (
     guard("a clean start keeps the owner", "the owner goes with the session before", Broker, "_end_session",
           each_end_is_told, "Q10"),
     guard("PUBACK waits ack_timeout_s at most", "it waits for the peer", Broker, "_ack_overdue", nothing, "Q11"),
+    guard("publishers wait for the copies of sessions", "PUBACK follows when the session's own node has the message",
+          SessionCopies, "wait", nobody_waits, "Q1"),
+    guard("a peer's publishers wait for the copies here", "its events are acknowledged at once", FederationPeer,
+          "ack_next", all_is_acknowledged, "Q1"),
+    guard("sessions of a node that has ended are adopted", "they stay copies", Orphans, "_decide", nothing, "Q10"),
+    guard("what peers have for a node that has ended goes to the heir", "it stays in their streams", FederationCore,
+          "held_for", nothing_was_held, "Q1"),
+    guard("a keeper that has gone is replaced", "its sessions have a copy less", SessionCopies, "peer_went", nothing,
+          "Q10"),
     guard("CONNECT waits handover_s at most", "it waits for the former node", Handovers, "look", nothing, "Q11"),
 )

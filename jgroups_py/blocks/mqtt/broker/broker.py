@@ -295,19 +295,35 @@ class Broker:
 
     def adopt(
         self, client_id: str, expiry_s: int, subscriptions: Sequence[tuple[str, GrantedOptions]], now_ns: int,
+        away_ns: int = 0,
     ) -> None:
         """Begin a session that comes from another node, without a connection; of one that is here, the subscriptions
-        that it lacks."""
+        that it lacks. away_ns: for how long it has had no connection."""
         session = self.sessions.get(client_id)
         if session is None:
             session = self.sessions[client_id] = ClientSession(client_id, self.options, self._outbox)
             made = session
             session.expiry_s = min(expiry_s, self.options.max_session_expiry_s)
             session.ends = self.deadlines.set(
-                now_ns + session.expiry_s * SECOND, lambda now_ns: self._expire(made, now_ns))
+                now_ns + session.expiry_s * SECOND - away_ns, lambda now_ns: self._expire(made, now_ns))
         for filter, granted in subscriptions:
             if filter not in session.subscriptions:
                 self.router.subscribe(session, filter, granted)
+
+    def adopt_will(self, client_id: str, will: Will, away_ns: int, now_ns: int) -> None:
+        """The will of a connection that ended with its node, for so long: publish it, or when its delay is over. It
+        waits in the session, which `adopt` has begun if the delay counts."""
+        session = self.sessions.get(client_id)
+        delay_ns = (will.properties.will_delay_interval or 0) * SECOND
+        if session is None or session.connection is not None or delay_ns <= away_ns:
+            self.counters.add("wills")
+            self.router.publish(self._of_will(client_id, will, now_ns), now_ns)
+            self._settle(now_ns)
+            return
+        made = session
+        session.will = will
+        session.will_due = self.deadlines.set(
+            now_ns + delay_ns - away_ns, lambda now_ns: self._publish_will(made, now_ns))
 
     def forget_session(self, client_id: str) -> None:
         """It is at another node now, with all that it had."""
@@ -348,6 +364,10 @@ class Broker:
         found, outbox.outputs = outbox.outputs, []
         outbox.round += 1
         return found
+
+    def outgoing(self) -> list[Output]:
+        """What `drain` will give, to be added to."""
+        return self._outbox.outputs
 
     @property
     def counters(self) -> Counters:
@@ -426,6 +446,7 @@ class Broker:
         self.counters.add("connects")
         self._send(connection, ConnAckPacket(before is not None, SUCCESS,
                                              self._connack_properties(connection, packet, client_id, session)))
+        self._federation.attached(session, now_ns)
         session.attach(connection, now_ns)
         self._watch(connection, now_ns)
         self.router.online_changed(session)
@@ -557,6 +578,7 @@ class Broker:
         if not session.expiry_s:
             self._end_session(session, now_ns)
         else:
+            self._federation.detached(session, now_ns)
             session.ends = self.deadlines.set(
                 now_ns + session.expiry_s * SECOND, lambda now_ns: self._expire(session, now_ns))
 
@@ -573,6 +595,7 @@ class Broker:
         self._publish_will(session, now_ns)
 
     def _take_out(self, session: ClientSession) -> None:
+        self._federation.leaving(session)
         del self.sessions[session.client_id]
         for deadline in (session.ends, session.will_due):
             if deadline is not None:
@@ -583,10 +606,12 @@ class Broker:
     def _publish_will(self, session: ClientSession, now_ns: int) -> None:
         will, session.will = session.will, None
         if will is not None:
+            if session.journal is not None:
+                session.journal.connection(session.expiry_s, session.connection is not None, None)
             self.counters.add("wills")
-            self.router.publish(self._of_will(session, will, now_ns), now_ns)
+            self.router.publish(self._of_will(session.client_id, will, now_ns), now_ns)
 
-    def _of_will(self, session: ClientSession, will: Will, now_ns: int) -> Publication:
+    def _of_will(self, client_id: str, will: Will, now_ns: int) -> Publication:
         properties = will.properties
         if properties.will_delay_interval is not None:
             properties = Properties(
@@ -594,7 +619,7 @@ class Broker:
                 message_expiry_interval=properties.message_expiry_interval, content_type=properties.content_type,
                 response_topic=properties.response_topic, correlation_data=properties.correlation_data,
                 user_properties=properties.user_properties)
-        return Publication(will.topic, will.payload, will.qos, will.retain, properties, session.client_id,
+        return Publication(will.topic, will.payload, will.qos, will.retain, properties, client_id,
                            expiry_ns(properties, now_ns))
 
     # --- messages of clients ------------------------------------------------------------------------------------------
@@ -622,6 +647,8 @@ class Broker:
         token, reason = 0, SUCCESS
         if not self._allows_all or topic[:1] == "$" or topic.count("/") >= self.options.max_levels:
             reason = self._permission(session, topic)
+        if qos == 2 and session.journal is not None and (reason is SUCCESS or connection.version is not V5):
+            session.journal.recorded(packet_id)              # goes to the copies with what it brings
         if reason is SUCCESS:
             token, matched = self.router.publish(
                 Publication(topic, payload, qos, packet.retain, properties, session.client_id,
@@ -764,9 +791,11 @@ class Broker:
         known = session.recorded.pop(packet.packet_id, None) is not None
         if not known:
             self.counters.add("unexpected_acks")
+        elif session.journal is not None:
+            session.journal.unrecorded(packet.packet_id)
         reason = SUCCESS if known else ReasonCode.PACKET_IDENTIFIER_NOT_FOUND
         # [MQTT-4.3.3-11]
-        self._send(connection, acknowledgement(PubCompPacket, packet.packet_id, reason))
+        self._send_behind(connection, session, acknowledgement(PubCompPacket, packet.packet_id, reason))
 
     def _on_ack(
         self, connection: ClientConnection, session: ClientSession, packet: PubAckPacket | PubRecPacket | PubCompPacket,
@@ -800,7 +829,7 @@ class Broker:
             else:
                 self.counters.add("refused_subscribe")
             reasons.append(reason)
-        self._send(connection, SubAckPacket(packet.packet_id, tuple(reasons)))             # [MQTT-3.8.4-6]
+        self._send_behind(connection, session, SubAckPacket(packet.packet_id, tuple(reasons)))   # [MQTT-3.8.4-6]
         for wanted, options, is_new in granted:
             self.router.send_retained(session, wanted.filter, options, wanted.retain_handling, is_new, now_ns)
 
@@ -820,7 +849,7 @@ class Broker:
     ) -> None:
         reasons = tuple(SUCCESS if self.router.unsubscribe(session, filter) else ReasonCode.NO_SUBSCRIPTION_EXISTED
                         for filter in packet.filters)
-        self._send(connection, UnsubAckPacket(packet.packet_id, reasons))                  # [MQTT-3.10.4-5]
+        self._send_behind(connection, session, UnsubAckPacket(packet.packet_id, reasons))  # [MQTT-3.10.4-5]
 
     # --- the rest -----------------------------------------------------------------------------------------------------
 
@@ -837,6 +866,9 @@ class Broker:
     def _send(self, connection: ClientConnection, packet: Packet) -> None:
         connection.acks = None                           # what follows comes behind this packet
         self._outbox.outputs.append(SendPacket(connection.number, packet, connection.version))
+
+    def _send_behind(self, connection: ClientConnection, session: ClientSession, packet: Packet) -> None:
+        session.send_behind(SendPacket(connection.number, packet, connection.version))
 
     def _no_connect(self, connection: ClientConnection, now_ns: int) -> None:
         self.counters.add("connect_timeouts")

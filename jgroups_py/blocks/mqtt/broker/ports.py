@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 import attrs
 
 from jgroups_py.blocks.mqtt.broker.publication import Publication
+from jgroups_py.blocks.mqtt.broker.session import ClientSession
 from jgroups_py.blocks.mqtt.codec.packets import ConnectPacket, ReasonCode
 
 
@@ -108,8 +109,42 @@ class Federation(Protocol):
         """A session is no more."""
         ...
 
+    def routed(self, token: int) -> int:
+        """A message of QoS 1 or 2 is in the sessions here: the token that its acknowledgement waits for, the given one
+        (of `publish`) or, if that is 0, perhaps another one."""
+        ...
 
-class NoFederation:
+    def attached(self, session: ClientSession, now_ns: int) -> None:
+        """A session is about to get a connection; expiry and will are set."""
+        ...
+
+    def detached(self, session: ClientSession, now_ns: int) -> None:
+        """A session goes on without a connection."""
+        ...
+
+    def leaving(self, session: ClientSession) -> None:
+        """A session is about to be taken out of this broker, whether it ends or has moved."""
+        ...
+
+
+class NoCopies:
+    """The part of a Federation that keeps copies of sessions, where there are none."""
+
+    def routed(self, token: int) -> int:
+        """See Federation."""
+        return token
+
+    def attached(self, session: ClientSession, now_ns: int) -> None:
+        """See Federation."""
+
+    def detached(self, session: ClientSession, now_ns: int) -> None:
+        """See Federation."""
+
+    def leaving(self, session: ClientSession) -> None:
+        """See Federation."""
+
+
+class NoFederation(NoCopies):
     """A broker by itself."""
 
     def interest(self, group: str, filter: str, members: int, online: int) -> None:

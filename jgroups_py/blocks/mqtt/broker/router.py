@@ -78,6 +78,8 @@ class Router:
         """Set a subscription of a session; whether it is new."""
         is_new = self.tree.subscribe(filter, session, granted)
         session.subscriptions[filter] = granted
+        if session.journal is not None:
+            session.journal.subscribed(filter, granted)
         group, text = split_shared(filter)
         if is_new and group:
             self._rings.setdefault(filter, MemberRing()).add(session)
@@ -90,6 +92,8 @@ class Router:
         """End a subscription; whether there was one. What is queued stays (3.10.4)."""
         if session.subscriptions.pop(filter, None) is None:
             return False
+        if session.journal is not None:
+            session.journal.unsubscribed(filter)
         self.tree.unsubscribe(filter, session)
         group, text = split_shared(filter)
         if group:
@@ -134,7 +138,8 @@ class Router:
         if publication.wants_retain:
             self._retain(publication)
             self._federation.retained(publication, now_ns)
-        return forwarding.token, bool(matches.plain or matches.shared or forwarding.peers)
+        token = self._federation.routed(forwarding.token) if publication.qos else forwarding.token
+        return token, bool(matches.plain or matches.shared or forwarding.peers)
 
     def publish_here(self, publication: Publication, now_ns: int) -> None:
         """Of the broker itself, as $SYS: not for peers."""

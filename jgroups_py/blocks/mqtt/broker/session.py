@@ -28,6 +28,7 @@ import attrs
 
 from jgroups_py.blocks.mqtt.broker.counters import broker_counters
 from jgroups_py.blocks.mqtt.broker.deadlines import Deadline
+from jgroups_py.blocks.mqtt.broker.journal import SessionJournal
 from jgroups_py.blocks.mqtt.broker.options import BrokerOptions, WhenFull
 from jgroups_py.blocks.mqtt.broker.outputs import MoreToSend, Output, SendAcks, SendPacket, SendPublish
 from jgroups_py.blocks.mqtt.broker.publication import NEVER, SECOND, Publication
@@ -200,7 +201,8 @@ class ClientSession:
     """What the server keeps of a client between connections (4.1)."""
 
     __slots__ = ("_options", "_outbox", "client_id", "connection", "ends", "expiry_s", "in_flight", "is_stalled",
-                 "last_id", "queue", "queue_bytes", "recorded", "seen", "subscriptions", "username", "will", "will_due")
+                 "is_untouched", "journal", "last_id", "queue", "queue_bytes", "recorded", "seen", "subscriptions",
+                 "username", "will", "will_due")
 
     def __init__(self, client_id: str, options: BrokerOptions, outbox: Outbox) -> None:
         self.client_id = client_id
@@ -218,6 +220,8 @@ class ClientSession:
         self.is_stalled = False                          # publishers have waited long enough
         self.last_id = 0
         self.seen: dict[int, int] = NOTHING_SEEN         # of a session that came from elsewhere: what it had there
+        self.journal: SessionJournal | None = None       # if other nodes have copies of it
+        self.is_untouched = False                        # made of a copy, and no client has connected since
         self._options = options
         self._outbox = outbox
 
@@ -226,6 +230,7 @@ class ClientSession:
     def attach(self, connection: ClientConnection, now_ns: int) -> None:
         """Begin to send: what is in flight again, in order, then the queue."""
         self.connection = connection
+        self.is_untouched = False
         connection.session = self
         connection.repeat = dict.fromkeys(self.in_flight)
         connection.in_flight = 0
@@ -234,6 +239,8 @@ class ClientSession:
     def detach(self, now_ns: int) -> None:
         """The connection is no more. What is in flight stays so."""
         connection, self.connection = self.connection, None
+        if self.journal is not None:
+            self.journal.forget_held()
         if connection is not None:
             for publications, granted in connection.retained:
                 for each in publications:
@@ -302,6 +309,8 @@ class ClientSession:
                 return None
             delivery = self.queue.popleft()
             self.queue_bytes -= delivery.publication.size
+            if self.journal is not None:
+                self.journal.unqueued(delivery)
             return delivery
         publications, granted = connection.retained[0]
         delivery = _retained(publications[0], granted)
@@ -342,6 +351,8 @@ class ClientSession:
             return
         if then is Then.RELEASE:
             self.in_flight[packet_id] = NO_MESSAGE
+            if self.journal is not None:
+                self.journal.released(packet_id)
             if packet_id in connection.repeat:           # acknowledged before it was repeated
                 del connection.repeat[packet_id]
                 connection.in_flight += 1
@@ -386,12 +397,18 @@ class ClientSession:
             self.last_id = packet_id
             in_flight[packet_id] = delivery
             connection.in_flight += 1
+            if self.journal is not None:
+                self.journal.began(packet_id, delivery)
         if connection.is_plain and not publication.expires_ns and not delivery.identifiers:
             # The common case: all subscribers get the same bytes.
             outbox = self._outbox
             outbox.sent += 1
-            outbox.outputs.append(SendPublish(
-                connection.number, publication.frames_for(connection.version), qos, packet_id, delivery.retain, False))
+            output = SendPublish(
+                connection.number, publication.frames_for(connection.version), qos, packet_id, delivery.retain, False)
+            if self.journal is None:
+                outbox.outputs.append(output)
+            else:
+                self.journal.put(output, qos == 2)
         elif not self._transmit(connection, delivery, packet_id, False, now_ns) and qos:
             self._done(connection, packet_id)
 
@@ -413,8 +430,12 @@ class ClientSession:
             return False
         if not dup:
             self._outbox.sent += 1
-        self._outbox.outputs.append(
-            SendPublish(connection.number, frames, delivery.qos, packet_id, delivery.retain, dup))
+        output = SendPublish(connection.number, frames, delivery.qos, packet_id, delivery.retain, dup)
+        if self.journal is None:
+            self._outbox.outputs.append(output)
+        else:
+            # What tells an alias must not be overtaken by what uses it.
+            self.journal.put(output, delivery.qos == 2 or (connection.alias_limit > 0 and self.journal.holds))
         return True
 
     def _frames(self, connection: ClientConnection, delivery: Delivery, now_ns: int) -> PublishFrames:
@@ -442,6 +463,8 @@ class ClientSession:
             delivery.until_ns = now_ns + round(options.max_queued_s * SECOND)
         self.queue.append(delivery)
         self.queue_bytes += delivery.publication.size
+        if self.journal is not None:
+            self.journal.queued(delivery)
         if len(self.queue) <= options.queue_messages and self.queue_bytes <= options.queue_bytes:
             return
         most = 1
@@ -453,17 +476,28 @@ class ClientSession:
                               or self.queue_bytes > most * options.queue_bytes):
             oldest = self.queue.popleft()
             self.queue_bytes -= oldest.publication.size
+            if self.journal is not None:
+                self.journal.unqueued(oldest)
             self._outbox.counters.add("dropped_expired" if oldest.is_late(now_ns) else "dropped_queue_full")
 
     def _done(self, connection: ClientConnection, packet_id: int) -> None:
         del self.in_flight[packet_id]
+        if self.journal is not None:
+            self.journal.done(packet_id)
         if packet_id in connection.repeat:
             del connection.repeat[packet_id]
         else:
             connection.in_flight -= 1
 
     def _send(self, connection: ClientConnection, packet: Ack) -> None:
-        self._outbox.outputs.append(SendPacket(connection.number, packet, connection.version))
+        self.send_behind(SendPacket(connection.number, packet, connection.version))
+
+    def send_behind(self, output: Output) -> None:
+        """Send what the client may rely on: behind the changes of the session that it follows from."""
+        if self.journal is None:
+            self._outbox.outputs.append(output)
+        else:
+            self.journal.put(output, True)
 
 
 def _retained(publication: Publication, granted: GrantedOptions) -> Delivery:

@@ -3,6 +3,7 @@
     interest.py   which peers want a topic         stream.py   what one peer still has to get
     tables.py     retained messages, owners        wire.py     the bytes
     handover.py   sessions that move                sites.py   other sites, over RELAY
+    copies.py     copies of sessions                orphans.py sessions of nodes that have ended
 
 A publish of a client goes once to each node with a match, by the stream of that node; interest goes to all nodes when a
 filter gets its first subscriber or loses its last. What came from a peer goes to no other, but for shared
@@ -21,7 +22,9 @@ from jgroups_py.blocks.mqtt.broker.broker import Broker
 from jgroups_py.blocks.mqtt.broker.options import WhenFull
 from jgroups_py.blocks.mqtt.broker.ports import NOWHERE, Forwarding, GroupChoice
 from jgroups_py.blocks.mqtt.broker.publication import SECOND, Publication
+from jgroups_py.blocks.mqtt.broker.session import ClientSession
 from jgroups_py.blocks.mqtt.broker.subscription_tree import SubscriptionTree
+from jgroups_py.blocks.mqtt.federation.copies import SessionCopies
 from jgroups_py.blocks.mqtt.federation.handover import Handovers
 from jgroups_py.blocks.mqtt.federation.interest import (
     GroupTurns,
@@ -31,7 +34,8 @@ from jgroups_py.blocks.mqtt.federation.interest import (
     plain_filters,
 )
 from jgroups_py.blocks.mqtt.federation.options import COUNTERS, FederationOptions, federation_counters
-from jgroups_py.blocks.mqtt.federation.peer import FederationPeer
+from jgroups_py.blocks.mqtt.federation.orphans import Orphans
+from jgroups_py.blocks.mqtt.federation.peer import FederationPeer, HeldPeerAck
 from jgroups_py.blocks.mqtt.federation.sites import SendToSites, Sites
 from jgroups_py.blocks.mqtt.federation.stream import PeerEvent, control_event, message_event
 from jgroups_py.blocks.mqtt.federation.tables import (
@@ -52,6 +56,7 @@ from jgroups_py.blocks.mqtt.federation.wire import (
     InterestDigest,
     InterestTree,
     KnownTopics,
+    OrphanFence,
     PeerAck,
     PeerEvents,
     PeerFrame,
@@ -130,9 +135,11 @@ class FederationCore:
         self.seen: dict[int, int] = {}                   # origin -> highest number of its messages here
         self.tables: dict[int, Replica] = {RETAINED: table_replica(rng), OWNERS: table_replica(rng)}
         self.handovers = Handovers(self, options.handover_s)
+        self.copies = SessionCopies(self, options.session_copies)
+        self.orphans = Orphans(self, self.copies, self.handovers, options.adopt_s)
         self.sites = Sites(self, now_ns)
         self._to_members: list[SendToMember] = []
-        self._fences: list[Fence] = []
+        self._fences: list[Fence | OrphanFence] = []
         self.release: Callable[[int, int], None] = lambda token, now_ns: self.broker.release(token, now_ns)
         self.wake: Callable[[], None] | None = None      # the link's: called once when there is something to drain
         self._is_stirred = False
@@ -158,7 +165,7 @@ class FederationCore:
             PeerHello: self._on_hello, PeerWelcome: self._on_welcome, PeerEvents: self._on_events,
             PeerAck: self._on_ack, InterestChange: self._on_change, InterestTree: self._on_tree,
             InterestDigest: self._on_digest, WantTree: self._on_want_tree, TableExchange: self._on_table,
-            Fence: self._on_fence, SiteServed: self._on_site_served,
+            Fence: self._on_fence, SiteServed: self._on_site_served, OrphanFence: self._on_orphan_fence,
         }
 
     def attach(self, broker: Broker) -> None:
@@ -292,7 +299,87 @@ class FederationCore:
     def ended(self, client_id: str, now_ns: int) -> None:
         """See ports.Federation."""
         self._stir()
+        owner = self.handovers.owner_of(client_id)
         self.handovers.ended(client_id, now_ns)
+        self.copies.ended(client_id, is_owner=owner is None or owner.node == self.name)
+
+    def routed(self, token: int) -> int:
+        """See ports.Federation."""
+        if not self.copies.is_dirty:
+            return token
+        if token:
+            self._tokens[token] += 1
+        else:
+            token = self._new_token()
+        waits_for = token
+        self.copies.wait(lambda: self._settle(waits_for))
+        return token
+
+    def attached(self, session: ClientSession, now_ns: int) -> None:
+        """See ports.Federation."""
+        self.copies.attached(session, now_ns)
+
+    def detached(self, session: ClientSession, now_ns: int) -> None:
+        """See ports.Federation."""
+        self.copies.detached(session)
+
+    def leaving(self, session: ClientSession) -> None:
+        """See ports.Federation."""
+        self.copies.leaving(session)
+
+    # --- what copies and orphans ask (copies.CopiesHost, orphans.OrphansHost) -----------------------------------------
+
+    def names_ready(self) -> list[str]:
+        """The peers that events reach now."""
+        return [peer.name for peer in self.peers.values() if self._is_ready(peer)]
+
+    def names_keeping(self) -> list[str]:
+        """The peers that can be reached and keep copies."""
+        return [peer.name for peer in self.peers.values() if peer.is_up and peer.keeps_copies]
+
+    def peer_keeps(self, name: str) -> None:
+        """A peer keeps copies."""
+        self.peers[name].keeps_copies = True
+        self.copies.peer_keeps()
+        self._stir()
+
+    def new_token(self) -> int:
+        """A token that waits for one more than it is given to."""
+        return self._new_token()
+
+    def stir(self) -> None:
+        """There is something to drain."""
+        self._stir()
+
+    def orphan_fence(self, fence: OrphanFence) -> None:
+        """Send it to all, behind all interest of before."""
+        self._fences.append(fence)
+
+    def held_for(self, name: str) -> list[Publication]:
+        """The messages of QoS 1 and 2 for plain subscribers that this node still has for a peer, in order."""
+        peer = self.peers.get(name)
+        if peer is None:
+            return []
+        events = [*peer.stream.under_way, *peer.stream.queued, *peer.parked, *peer.undecided]
+        return [event.item.publication for event in events
+                if event.item is not None and event.item.publication.qos and not event.item.shared_only]
+
+    def session_joined(self, session: ClientSession, now_ns: int) -> None:
+        """A session has got what it had elsewhere."""
+        self.copies.rewritten(session, now_ns)
+
+    def is_orphan_awaited(self, client_id: str, name: str) -> bool:
+        """Whether a session of a node that is away may come from a copy."""
+        return self.orphans.is_awaited(client_id, name)
+
+    def orphan_claimed(self, client_id: str, name: str, claim: int, now_ns: int) -> None:
+        """A client has connected here whose session such a node had; it waits."""
+        self.orphans.claimed(client_id, name, claim, now_ns)
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether a session may come although its node has ended."""
+        return self.copies.is_on
 
     # --- what handovers ask (federation_handover.HandoverHost) --------------------------------------------------------
 
@@ -305,11 +392,16 @@ class FederationCore:
         """The peers that can be reached."""
         return [peer.name for peer in self.peers.values() if peer.is_up]
 
-    def send_event(self, name: str, kind: int, body: bytes) -> bool:
-        """Put an event into a peer's stream; False: there is no such peer."""
+    def send_event(self, name: str, kind: int, body: bytes, token: int = 0) -> bool:
+        """Put an event into a peer's stream; False: there is no such peer. token: waits for it."""
         peer = self.peers.get(name)
         if peer is not None:
-            peer.stream.accept(control_event(kind, body))
+            event = control_event(kind, body)
+            if token:
+                event.token = token
+                self._tokens[token] += 1
+            peer.stream.accept(event)
+            self._stir()
         return peer is not None
 
     def fence(self, fence: Fence) -> None:
@@ -448,6 +540,9 @@ class FederationCore:
         for peer in list(self.peers.values()):
             self._look_at(peer, now_ns)
         self.handovers.look(now_ns)
+        if self.copies.is_on:
+            self.copies.look(round(self.broker.options.ack_timeout_s * SECOND), now_ns)
+            self.orphans.look(now_ns)
         self.sites.tick(now_ns)
         if now_ns >= self._digest_ns:
             self._digest_ns = now_ns + round(self.options.digest_s * SECOND)
@@ -474,14 +569,17 @@ class FederationCore:
         fences, self._fences = self._fences, []
         for fence in fences:
             self._say(None, fence)
-        for peer in self.peers.values():
-            self._pump(peer, now_ns)
-        while self._released:
+        while True:
+            self.copies.flush(now_ns)
+            for peer in self.peers.values():
+                self._pump(peer, now_ns)
+            if not self._released:
+                break
             released, self._released = self._released, []
             for token in released:
                 if self.sites.settled(token):
                     self._stir()
-                else:
+                elif not self.copies.settled(token):
                     self.release(token, now_ns)
         found, self._outputs = self._outputs, []
         return found
@@ -495,9 +593,28 @@ class FederationCore:
         """Of each peer the ledger and the state."""
         return [peer.report(now_ns) for peer in self.peers.values()]
 
+    def where(self, client_id: str) -> dict[str, Any] | None:
+        """At which node a session is, as this one knows, for operators; None: at none.
+
+        copies_at: node -> whether all that clients were told of is there, known at the session's own node alone;
+        copy_here: whether this node has a copy of it.
+        """
+        owner, kept = self.handovers.owner_of(client_id), self.copies.kept.get(client_id)
+        if owner is None and client_id not in self.broker.sessions:
+            return None
+        node = self.name if owner is None else owner.node
+        peer, session = self.peers.get(node), self.broker.sessions.get(client_id)
+        return {
+            "client_id": client_id, "node": node, "is_up": node == self.name or (peer is not None and peer.is_up),
+            "is_here": session is not None, "connected": session is not None and session.connection is not None,
+            "is_moving": client_id in self.handovers.arriving or client_id in self.handovers.leaving,
+            "copies_at": {} if kept is None else self.copies.state_of(kept),
+            "copy_here": node in self.copies.here.get(client_id, {})}
+
     # --- peers come and go --------------------------------------------------------------------------------------------
 
     def _came(self, peer: FederationPeer, handle: Any, now_ns: int) -> None:
+        self.orphans.peer_came(peer.name, is_same_life=peer.handle == handle)
         peer.handle, peer.is_up, peer.is_welcomed = handle, True, False
         self._unknown[peer.name] = peer
         self._want_tree(peer, now_ns)
@@ -510,11 +627,13 @@ class FederationCore:
 
     def _went(self, peer: FederationPeer, now_ns: int) -> None:
         """Nothing waits for it any more; what is queued for it stays, but for shared subscriptions of others."""
-        peer.is_up = peer.is_welcomed = peer.owes_ack = False
+        peer.is_up = peer.is_welcomed = peer.owes_ack = peer.keeps_copies = False
         peer.went_ns = now_ns
         peer.tree_due_ns = 0
         self._decide(peer)
+        self.copies.peer_went(peer.name)
         self.handovers.peer_went(peer.name, now_ns)
+        self.orphans.peer_went(peer.name, now_ns)
         peer.stream.release_tokens()
         self._room(peer, of_all=True)
         queued, peer.stream.queued = list(peer.stream.queued), type(peer.stream.queued)()
@@ -537,6 +656,7 @@ class FederationCore:
         left = []
         sent = {id(event) for event in under_way}
         del self.peers[peer.name]
+        self.copies.forget_owner(peer.name)
         self.interest_of_peers.forget(peer.name)
         self._clear_remembered(peer)
         for event in events:
@@ -582,13 +702,15 @@ class FederationCore:
         is_known = frame.session == peer.in_session
         if not is_known:
             peer.in_session, peer.in_next = frame.session, frame.first
+            peer.held_acks.clear()
         elif frame.first > peer.in_next:
             self.counters.add("missed_events", frame.first - peer.in_next)
             peer.in_next = frame.first
+            peer.held_acks.clear()
         if frame.incarnation != self._filters_incarnation(peer):
             self._want_tree(peer, now_ns)
         peer.owes_ack = False
-        self._say(peer.name, PeerWelcome(self.incarnation, frame.session, is_known, peer.in_next))
+        self._say(peer.name, PeerWelcome(self.incarnation, frame.session, is_known, peer.ack_next()))
 
     def _on_welcome(self, peer: FederationPeer, frame: PeerWelcome, now_ns: int) -> None:
         stream = peer.stream
@@ -617,6 +739,7 @@ class FederationCore:
         peer.resume_at = 0
         peer.stream.resend(next, peer.hello_next)
         self._room(peer)
+        self.orphans.peer_ready(peer.name)
 
     def _is_ready(self, peer: FederationPeer) -> bool:
         """Whether events may be sent: the life that has welcomed us is the one whose filters are known."""
@@ -801,10 +924,11 @@ class FederationCore:
         """Its queue is at its bound."""
         policy, most = self.options.when_full, self.options.queue_bytes
         if policy is WhenFull.DISCONNECT:
+            self.copies.peer_went(peer.name)
             self.counters.add("dropped_disconnected", peer.stream.give_up(peer.stream.take_all(), "disconnected"))
             peer.stream.begin_again(self._new_session())
             peer.is_cut, peer.is_welcomed, peer.resume_at = True, False, 0
-            return
+            return                                       # copies there are made again when it answers
         if policy is WhenFull.BLOCK:
             if token:
                 self._tokens[token] += 1
@@ -824,7 +948,7 @@ class FederationCore:
             return
         if peer.owes_ack:
             peer.owes_ack = False
-            self._say(peer.name, PeerAck(peer.in_session, peer.in_next))
+            self._say(peer.name, PeerAck(peer.in_session, peer.ack_next()))
         if not self._is_ready(peer):
             return
         stream = peer.stream
@@ -887,11 +1011,23 @@ class FederationCore:
                     else:
                         on_message(read_message(body, now_ns, topics), now_ns)
                     messages += 1
-                elif not self.handovers.event_came(peer.name, kind, body, now_ns):
+                elif not (self.handovers.event_came(peer.name, kind, body, now_ns)
+                          or self.orphans.event_came(peer.name, kind, body, now_ns)):
                     self.counters.add("unknown_events")
             except WireError:
                 self.counters.add("malformed")
         self.counters.add("messages_received", messages)
+        if self.copies.is_dirty:
+            # Its publishers wait until the copies of the sessions here have what it brought.
+            held = peer.hold_ack()
+            self.copies.wait(lambda: self._ack_freed(peer, held))
+        elif peer.held_acks:
+            peer.hold_ack().is_free = True
+
+    def _ack_freed(self, peer: FederationPeer, held: HeldPeerAck) -> None:
+        held.is_free = True
+        peer.owes_ack = True
+        self._stir()
 
     def _on_plain_message(self, publication: Publication, now_ns: int) -> None:
         """For plain subscribers here."""
@@ -902,6 +1038,9 @@ class FederationCore:
 
     def _on_fence(self, peer: FederationPeer, frame: Fence, now_ns: int) -> None:
         self.handovers.fence_came(peer.name, frame)
+
+    def _on_orphan_fence(self, peer: FederationPeer, frame: OrphanFence, now_ns: int) -> None:
+        self.orphans.fence_came(peer.name, frame, now_ns)
 
     def _on_site_served(self, peer: FederationPeer, frame: SiteServed, now_ns: int) -> None:
         self.sites.served(frame)

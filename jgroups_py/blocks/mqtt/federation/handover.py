@@ -79,16 +79,37 @@ class HandoverHost(Protocol):
     def set_owner(self, key: bytes, value: bytes | None, now_ns: int) -> None:
         """Write it."""
 
+    def session_joined(self, session: ClientSession, now_ns: int) -> None:
+        """A session has got what it had elsewhere."""
+
+    def is_orphan_awaited(self, client_id: str, name: str) -> bool:
+        """Whether a session of a node that is away may come from a copy."""
+
+    def orphan_claimed(self, client_id: str, name: str, claim: int, now_ns: int) -> None:
+        """A client has connected here whose session such a node had; it waits."""
+
+    @property
+    def has_copies(self) -> bool:
+        """Whether a session may come although its node has ended."""
+
+
+@attrs.define(eq=False)
+class ArrivingPart:
+    """What has come of a session from one node. is_offered: it has one; after a split two nodes may."""
+
+    queued: list[QueuedDelivery] = attrs.field(factory=list)
+    is_offered: bool = False
+
 
 @attrs.define(eq=False)
 class ArrivingSession:
-    """A session that comes from another node. waits: whether a CONNECT waits for it; claims: under which it may come
-    -> from where, as far as is known, and what has come; is_copy: the session here is but a copy, until all has come;
-    then: the node that it goes on to."""
+    """A session that comes from another node. waits: whether a CONNECT waits for it; parts: (claim, node) under which
+    it may come, and from where -> what has come; is_copy: the session here is but a copy, until all has come; then: the
+    node that it goes on to."""
 
     until_ns: int
     waits: bool
-    claims: dict[int, tuple[str, list[QueuedDelivery]]]
+    parts: dict[tuple[int, str], ArrivingPart] = attrs.field(factory=dict)
     is_copy: bool = False
     then: SessionOwner | None = None
 
@@ -110,6 +131,7 @@ class Handovers:
         self._host = host
         self._patience_ns = round(handover_s * SECOND)
         self._claim = 0
+        self._copied: dict[str, list[Delivery]] = {}     # what sessions that are untouched have of shared subscriptions
         self.arriving: dict[str, ArrivingSession] = {}
         self.leaving: dict[str, LeavingSession] = {}
 
@@ -122,24 +144,35 @@ class Handovers:
         is_here = before is not None and before.node == me and client_id in self._host.broker.sessions
         if is_here and not clean_start:                  # which another part of a split group has to know of
             return client_id in self.arriving and self.arriving[client_id].waits
-        self._claim = max(self._claim + 1, now_ns)       # another one in each life
-        self._host.set_owner(key_of(client_id), SessionOwner(client_id, me, self._claim, clean_start).encode(), now_ns)
+        self._own(client_id, clean_start, now_ns)
         if self._stay(client_id):
             return False                                 # all of it is still here
         under_way = self.arriving.get(client_id)
-        has_source = before is not None and before.node in self._host.names_up() and before.node != me
+        has_source = before is not None and before.node != me and (
+            before.node in self._host.names_up() or self._host.is_orphan_awaited(client_id, before.node))
         if clean_start or (under_way is None and not has_source):
             self.arriving.pop(client_id, None)
             return False
         if under_way is None:
-            under_way = self.arriving[client_id] = ArrivingSession(0, True, {})
+            under_way = self.arriving[client_id] = ArrivingSession(0, True)
         under_way.until_ns, under_way.waits, under_way.then = now_ns + self._patience_ns, True, None
         if has_source and before is not None:
-            under_way.claims[self._claim] = before.node, []
+            claim = self._claim
+            under_way.parts[claim, before.node] = ArrivingPart()
+            if before.node not in self._host.names_up():
+                self._host.orphan_claimed(client_id, before.node, claim, now_ns)
         return True
+
+    def _own(self, client_id: str, is_clean: bool, now_ns: int) -> int:
+        """Write this node as the owner; the claim."""
+        self._claim = max(self._claim + 1, now_ns)       # another one in each life
+        owner = SessionOwner(client_id, self._host.name, self._claim, is_clean)
+        self._host.set_owner(key_of(client_id), owner.encode(), now_ns)
+        return self._claim
 
     def ended(self, client_id: str, now_ns: int) -> None:
         """A session is no more: nor is its owner, if that is this node."""
+        self._copied.pop(client_id, None)
         owner = self._owner(client_id)
         if owner is not None and owner.node == self._host.name and client_id not in self.arriving:
             self._host.set_owner(key_of(client_id), None, now_ns)
@@ -160,9 +193,9 @@ class Handovers:
 
     def peer_went(self, name: str, now_ns: int) -> None:
         """Nothing more comes from it, and nothing goes to it."""
-        for client_id, arriving in list(self.arriving.items()):
-            for claim in [claim for claim, (source, _) in arriving.claims.items() if source == name]:
-                self._no_more(client_id, arriving, claim, now_ns)
+        # With copies orphans.py says which of its sessions still come, and from where.
+        for client_id, arriving in list(self.arriving.items()) if not self._host.has_copies else ():
+            self._no_more(client_id, arriving, [part for part in arriving.parts if part[1] == name], now_ns)
         for client_id, leaving in list(self.leaving.items()):
             leaving.missing.pop(name, None)
             if leaving.dest == name:
@@ -191,15 +224,86 @@ class Handovers:
         elif kind == EventKind.QUEUED:
             queued = QueuedDelivery.decode(body, now_ns)
             arriving = self.arriving.get(queued.client_id)
-            if arriving is None or queued.claim not in arriving.claims:
+            part = None if arriving is None else arriving.parts.get((queued.claim, name))
+            if part is None:
                 self._host.counters.add("dropped_handover")
             else:
-                arriving.claims[queued.claim][1].append(queued)
+                part.queued.append(queued)
         elif kind == EventKind.MOVED:
             self._moved(name, SessionMoved.decode(body), now_ns)
         else:
             return False
         return True
+
+    # --- sessions of nodes that have ended (orphans.py) ---------------------------------------------------------------
+
+    def owner_of(self, client_id: str) -> SessionOwner | None:
+        """The owner of a client id, as far as it is known here."""
+        return self._owner(client_id)
+
+    def adopt(self, client_id: str, now_ns: int) -> int:
+        """This node takes a session whose node has ended; under which claim it will come. CONNECT waits for it."""
+        return self.arrives(client_id, self._own(client_id, False, now_ns), now_ns)
+
+    def reclaim(self, client_id: str, now_ns: int) -> None:
+        """The node that was to get a session from here has ended."""
+        self._own(client_id, False, now_ns)
+
+    def arrives(self, client_id: str, claim: int, now_ns: int) -> int:
+        """A session will come from a copy here, under a claim; 0: under one that nobody else knows. The claim."""
+        if not claim:
+            claim = self._claim = max(self._claim + 1, now_ns)
+        arriving = self.arriving.get(client_id)
+        if arriving is None:
+            arriving = self.arriving[client_id] = ArrivingSession(now_ns + self._patience_ns, True)
+        for part in [part for part in arriving.parts if part[0] == claim]:
+            del arriving.parts[part]
+        arriving.parts[claim, self._host.name] = ArrivingPart(is_offered=True)
+        return claim
+
+    def waiting_for(self, name: str) -> list[tuple[str, int]]:
+        """(client id, claim) of the sessions that are to come from a node."""
+        return [(client_id, claim) for client_id, arriving in self.arriving.items()
+                for claim, source in arriving.parts if source == name]
+
+    def comes_from(self, client_id: str, claim: int, former: str, name: str) -> None:
+        """A session comes from this node, which has the best copy, and not from its former node."""
+        parts = self.arriving[client_id].parts
+        parts.pop((claim, former), None)
+        parts.setdefault((claim, name), ArrivingPart())
+
+    def nothing_comes(self, client_id: str, claim: int, former: str, now_ns: int) -> None:
+        """There is no copy of what a former node had."""
+        arriving = self.arriving.get(client_id)
+        if arriving is not None:
+            self._no_more(client_id, arriving, [(claim, former)], now_ns)
+
+    def hand_on(self, owner: SessionOwner, now_ns: int) -> None:
+        """A node has claimed a session that is here, or comes."""
+        leaving, arriving = self.leaving.get(owner.client_id), self.arriving.get(owner.client_id)
+        if leaving is not None and (leaving.dest, leaving.claim) == (owner.node, owner.claim):
+            return
+        if arriving is None or arriving.then != owner:
+            self._leave(owner, now_ns)
+
+    def arrived(self, moved: SessionMoved, deliveries: list[QueuedDelivery], now_ns: int) -> None:
+        """All of a session that was adopted is here."""
+        arriving, session = self.arriving.get(moved.client_id), self._host.broker.sessions.get(moved.client_id)
+        part = moved.claim, self._host.name
+        if arriving is None or part not in arriving.parts:
+            return                                       # a clean start has ended it
+        if session is not None:
+            is_new = session.connection is None and not session.in_flight
+            self._join(session, moved, deliveries, now_ns)
+            if is_new:
+                session.is_untouched = True
+                self._copied[moved.client_id] = [each.delivery for each in deliveries if each.delivery.group]
+        self._no_more(moved.client_id, arriving, [part], now_ns)
+
+    def is_adopting(self, client_id: str, claim: int) -> bool:
+        """Whether a session is still to be made of a copy here."""
+        arriving = self.arriving.get(client_id)
+        return arriving is not None and (claim, self._host.name) in arriving.parts
 
     def look(self, now_ns: int) -> None:
         """Finish what is complete, and what took too long."""
@@ -273,15 +377,15 @@ class Handovers:
     def _offered(self, name: str, offer: SessionOffer, now_ns: int) -> None:
         client_id, claim = offer.client_id, offer.claim
         arriving = self.arriving.get(client_id)
-        if arriving is None or claim not in arriving.claims:
+        if arriving is None or all(known != claim for known, _ in arriving.parts):
             owner = self._owner(client_id)
             if owner is None or (owner.node, owner.claim) != (self._host.name, claim):
                 return                                   # the table tells the other node of a later one
             if arriving is None:
                 if len(self.arriving) >= MAX_ARRIVING:
                     raise WireError("more sessions arrive than there can be")
-                arriving = self.arriving[client_id] = ArrivingSession(now_ns + self._patience_ns, False, {})
-        arriving.claims[claim] = name, []
+                arriving = self.arriving[client_id] = ArrivingSession(now_ns + self._patience_ns, False)
+        arriving.parts[claim, name] = ArrivingPart(is_offered=True)
         arriving.is_copy = arriving.is_copy or client_id not in self._host.broker.sessions
         self._host.broker.adopt(client_id, offer.expiry_s, offer.subscriptions, now_ns)
         self._host.fence(Fence(name, client_id, claim))
@@ -289,30 +393,34 @@ class Handovers:
 
     def _moved(self, name: str, moved: SessionMoved, now_ns: int) -> None:
         client_id = moved.client_id
-        arriving = self.arriving.get(client_id)
-        if arriving is None or moved.claim not in arriving.claims:
+        arriving, part = self.arriving.get(client_id), (moved.claim, name)
+        if arriving is None or part not in arriving.parts:
             return
         session = self._host.broker.sessions.get(client_id)
         if not moved.is_found:
-            if moved.is_redirected and arriving.is_copy and len(arriving.claims) == 1:
+            if moved.is_redirected and arriving.is_copy and len(arriving.parts) == 1:
                 # What is here is at the former node too, which keeps it or sends it on.
                 del self.arriving[client_id]
                 self._host.broker.refuse_claimed(client_id, now_ns)
                 if session is not None:
                     self._host.broker.forget_copy(client_id, now_ns)
-            elif arriving.claims[moved.claim][0] == name:
-                self._no_more(client_id, arriving, moved.claim, now_ns)
+            else:
+                self._no_more(client_id, arriving, [part], now_ns)
             return
         if session is not None:
             self._host.counters.add("sessions_in")
-            self._join(session, moved, arriving.claims[moved.claim][1], now_ns)
-        arriving.claims.clear()
-        self._proceed(client_id, arriving, now_ns)
+            self._join(session, moved, arriving.parts[part].queued, now_ns)
+        # It had one session, which came under its latest claim; others may have one of another part of the group.
+        self._no_more(client_id, arriving, [each for each, found in arriving.parts.items()
+                                            if each[1] == name or not found.is_offered], now_ns)
 
-    def _no_more(self, client_id: str, arriving: ArrivingSession, claim: int, now_ns: int) -> None:
-        """Nothing comes under this claim."""
-        del arriving.claims[claim]
-        if not arriving.claims:
+    def _no_more(
+        self, client_id: str, arriving: ArrivingSession, parts: list[tuple[int, str]], now_ns: int,
+    ) -> None:
+        """Nothing comes of these any more."""
+        for part in parts:
+            arriving.parts.pop(part, None)
+        if parts and not arriving.parts:
             self._proceed(client_id, arriving, now_ns)
 
     def _join(
@@ -320,6 +428,11 @@ class Handovers:
     ) -> None:
         """What came from the former node goes before what came directly, without what is in both."""
         seen = dict(moved.seen)
+        copied = self._copied.pop(session.client_id, ())
+        if session.is_untouched:
+            # It was made of a copy, and its former node still was there: what that sends is newer.
+            session.in_flight = {}
+            session.queue = deque(each for each in session.queue if all(each is not other for other in copied))
         # A message of a shared subscription went to one node alone, so it is in no other queue.
         direct = [each for each in session.queue
                   if each.group or each.publication.number > seen.get(each.publication.origin, 0)]
@@ -336,6 +449,7 @@ class Handovers:
             direct = list(session.queue)
         session.queue = deque([*queued, *direct])
         session.queue_bytes = sum(each.publication.size for each in session.queue)
+        self._host.session_joined(session, now_ns)
         session.pump(now_ns)
 
     def _new_ones(self, session: ClientSession, moved: list[QueuedDelivery]) -> list[Delivery]:
@@ -355,7 +469,7 @@ class Handovers:
         """Wait no longer: CONNECT is answered, or the session goes on. What comes yet goes into the session in use."""
         waits, then = arriving.waits, arriving.then
         arriving.waits, arriving.then, arriving.is_copy = False, None, False
-        if not arriving.claims or then is not None:
+        if not arriving.parts or then is not None:
             del self.arriving[client_id]
         if waits:
             self._host.broker.claimed(client_id, now_ns)

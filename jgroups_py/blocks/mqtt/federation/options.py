@@ -26,6 +26,8 @@ class FederationOptions:
     digest_s: float = 2.0                                # between comparisons of interest and tables
     handover_s: float = 5.0                              # a CONNECT waits for a session at another node at most
     max_peers: int = 1_000                               # names that are remembered
+    session_copies: int = 0                              # of each session, at other nodes; 0: none
+    adopt_s: float = 2.0                                 # nodes wait for each other before a session is adopted
 
 
 COUNTERS = declare(
@@ -44,6 +46,11 @@ COUNTERS = declare(
     counter("sessions_out", "Sessions that moved to another node."),
     counter("sessions_in", "Sessions that came from another node."),
     counter("handover_timeouts", "Clients that got a session before all of an earlier one had come, and reverse."),
+    counter("copy_events_sent", "Events with changes of sessions sent to the nodes that have copies of them."),
+    counter("copies_sent_whole", "Whole sessions sent to nodes that are to have copies of them."),
+    counter("copies_late", "Times that an acknowledgement waited no longer for copies of sessions."),
+    counter("sessions_adopted", "Sessions of nodes that had ended which began here, of a copy."),
+    counter("adoptions_late", "Times that sessions were adopted before all peers had sent what they had for them."),
     counter("rerouted", "Messages of a shared subscription given to another node, as it had no member any more."),
     counter("site_messages_sent", "Messages sent to other sites, once for all of them."),
     counter("site_messages_received", "Messages of other sites."),
@@ -69,6 +76,8 @@ COUNTERS = declare(
     drop("dropped_no_member", "Messages for a shared subscription that has no member at any node any more."),
     drop("dropped_handover", "Messages of a session that moved which came too late, or were begun with QoS 2 while it "
          "was in use at the new node."),
+    drop("dropped_copy", "Changes for copies of sessions that are not here, and messages of copies that make no "
+         "sense."),
     drop("malformed", "Frames and events of peers whose bytes make no sense."),
     drop("unknown_events", "Events of a kind that this version does not have."),
     drop("foreign", "Frames of members that are no peers."),

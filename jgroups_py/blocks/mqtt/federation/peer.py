@@ -5,7 +5,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+import attrs
+
 from jgroups_py.blocks.mqtt.federation.stream import OutgoingStream, PeerEvent
+
+
+@attrs.define(eq=False)
+class HeldPeerAck:
+    """Events below `next` may be acknowledged once it is free, and those before are."""
+
+    next: int
+    is_free: bool = False
 
 
 class FederationPeer:
@@ -25,7 +35,10 @@ class FederationPeer:
         self.stream = OutgoingStream(session, settle)
         self.in_session = 0
         self.in_next = 1
+        self.keeps_copies = False                        # it has said so since it is up
         self.owes_ack = False                            # we owe it one
+        self.held_acks: deque[HeldPeerAck] = deque()     # of events that copies of sessions do not have yet
+        self.acked_next = 1                              # what was below was acknowledged
         self.came_ns = self.went_ns = 0
         self.hello_ns, self.hello_next = 0, 1            # when it was asked last, and what was to be sent next then
         self.resume_at = 0                               # its answer, which waits for its tree
@@ -39,6 +52,20 @@ class FederationPeer:
         self.undecided: deque[PeerEvent] = deque()       # messages of before its first tree
         self.undecided_bytes = 0
         self.waiting_for_room: list[int] = []            # tokens
+
+    def hold_ack(self) -> HeldPeerAck:
+        """What has come so far is acknowledged later."""
+        held = HeldPeerAck(self.in_next)
+        self.held_acks.append(held)
+        return held
+
+    def ack_next(self) -> int:
+        """What may be acknowledged: all events below."""
+        while self.held_acks and self.held_acks[0].is_free:
+            self.acked_next = self.held_acks.popleft().next
+        if not self.held_acks:
+            self.acked_next = self.in_next
+        return self.acked_next
 
     @property
     def size(self) -> int:

@@ -239,6 +239,15 @@ class SiteServed(PeerFrame):
     messages: tuple[tuple[int, int], ...] = field(sequence(record(U64, U64)))
 
 
+@frame(16)
+class OrphanFence(PeerFrame):
+    """To all: put what you have for `name`, which has ended, into your stream to me, then OrphansPassed; all my filters
+    of before are known to you now."""
+
+    name: str = field(TEXT)
+    number: int = field(U64)
+
+
 def encode_frame(item: PeerFrame) -> bytes:
     """As bytes."""
     return encode_message(item, bytes((VERSION,)))
@@ -270,6 +279,12 @@ class EventKind:
     OFFER = 3
     QUEUED = 4
     MOVED = 5
+    COPY = 6
+    COPIES_VOID = 7
+    COPIES_HERE = 8
+    COPY_WANTED = 9
+    ORPHANED = 10
+    ORPHANS_PASSED = 11
 
 
 def event_bytes(kind: int, body: bytes) -> bytes:

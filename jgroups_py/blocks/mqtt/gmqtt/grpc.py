@@ -241,6 +241,10 @@ class GmqttFederation(MembershipListener):
         """Each peer, for JSON."""
         return self.link.report()
 
+    def where(self, client_id: str) -> dict[str, Any] | None:
+        """A session is at its node, and nodes of gmqtt do not tell each other of any."""
+        return None
+
     async def sites(self, topic: str) -> dict[str, Any]:
         """None: gmqtt has no sites."""
         return {"site": "", "relay": None, "sites": []}

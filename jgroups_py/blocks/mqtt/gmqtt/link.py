@@ -26,7 +26,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from jgroups_py.blocks.mqtt.broker.ports import NOWHERE, Forwarding, GroupChoice
+from jgroups_py.blocks.mqtt.broker.ports import NOWHERE, Forwarding, GroupChoice, NoCopies
 from jgroups_py.blocks.mqtt.broker.publication import SECOND, Publication
 from jgroups_py.blocks.mqtt.broker.retained import RetainedStore
 from jgroups_py.blocks.mqtt.broker.router import SYSTEM
@@ -119,7 +119,7 @@ class RejoinSerf:
 GmqttOutput = SayHello | SendEvents | EndOutgoing | EndIncoming | RejoinSerf
 
 
-class GmqttLink:
+class GmqttLink(NoCopies):
     """See the module. After each call the host carries out what `drain` gives, and calls `tick` at `next_deadline_ns`.
 
     rng: session ids. wake: is called when the broker's calls have left something to carry out.

@@ -23,6 +23,7 @@ import attrs
 from jgroups_py.blocks.mqtt.broker.broker import Broker
 from jgroups_py.blocks.mqtt.broker.ports import Forwarding, GroupChoice
 from jgroups_py.blocks.mqtt.broker.publication import Publication
+from jgroups_py.blocks.mqtt.broker.session import ClientSession
 from jgroups_py.blocks.mqtt.federation.core import FederationCore
 from jgroups_py.blocks.mqtt.gmqtt.link import GmqttLink, Target
 
@@ -45,6 +46,7 @@ class GroupAndGmqtt:
         self._of_core: dict[int, HeldToken] = {}
         self._of_link: dict[int, HeldToken] = {}
         self._last_token = 0
+        self._latest: HeldToken | None = None
 
     def attach(self, broker: Broker) -> None:
         """The broker that this is the federation of."""
@@ -71,7 +73,7 @@ class GroupAndGmqtt:
         token = 0
         if waits:
             token = self._last_token = self._last_token + 1
-            held = HeldToken(token, waits)
+            held = self._latest = HeldToken(token, waits)
             if theirs.token:
                 self._of_link[theirs.token] = held
             if ours.token:
@@ -93,6 +95,31 @@ class GroupAndGmqtt:
     def ended(self, client_id: str, now_ns: int) -> None:
         """See ports.Federation."""
         self.core.ended(client_id, now_ns)
+
+    def routed(self, token: int) -> int:
+        """See ports.Federation."""
+        of_copies = self.core.routed(0)
+        if not of_copies:
+            return token
+        held = self._latest
+        if not token or held is None or held.token != token:
+            self._last_token += 1
+            held = HeldToken(self._last_token, 0)
+        held.waits += 1
+        self._of_core[of_copies] = held
+        return held.token
+
+    def attached(self, session: ClientSession, now_ns: int) -> None:
+        """See ports.Federation."""
+        self.core.attached(session, now_ns)
+
+    def detached(self, session: ClientSession, now_ns: int) -> None:
+        """See ports.Federation."""
+        self.core.detached(session, now_ns)
+
+    def leaving(self, session: ClientSession) -> None:
+        """See ports.Federation."""
+        self.core.leaving(session)
 
     # --- one owner ----------------------------------------------------------------------------------------------------
 

@@ -56,6 +56,10 @@ class GroupAndGmqttAdmin:
         """Each peer, for JSON."""
         return [*self.group.report(), *self.gmqtt.report()]
 
+    def where(self, client_id: str) -> dict[str, Any] | None:
+        """Of sessions in the group."""
+        return self.group.where(client_id)
+
     async def sites(self, topic: str) -> dict[str, Any]:
         """Those of the group."""
         return await self.group.sites(topic)

@@ -176,6 +176,10 @@ class GroupFederation(Block):
         """Peer -> its filters that match."""
         return self.core.interest_of_peers.filters_for(topic)
 
+    def where(self, client_id: str) -> dict[str, Any] | None:
+        """At which node the session of a client id is, and which have copies."""
+        return self.core.where(client_id)
+
     async def sites(self, topic: str) -> dict[str, Any]:
         """The own site, its relay, and each other site: status, what it wants, and the ledger of RELAY: numbered =
         acknowledged + held + lost."""

@@ -159,12 +159,11 @@ class BrokerNode:
         return server
 
     def _core(self, section: FederationSection) -> FederationCore:
-        if section.sessions != "local":
-            raise ConfigError(f"plugins.federation.sessions: {section.sessions} is not built yet; local is")
         return FederationCore(
             FederationOptions(
                 name=self._options.node_name, keep_peer_s=section.keep_peer / NS_PER_S,
-                queue_bytes=section.queue_bytes, when_full=WhenFull(section.on_full)),
+                queue_bytes=section.queue_bytes, when_full=WhenFull(section.on_full),
+                session_copies=section.session_copies),
             Random(randbits(64)), now_ns=monotonic_ns(), wall_offset_ns=time_ns() - monotonic_ns())
 
     def _group(self, section: FederationSection, core: FederationCore, server: MqttServer) -> GroupFederation:

@@ -230,9 +230,23 @@ class FederationSection:
     queue_bytes: int = size("64M", least="64K", name="queue_bytes", doc="Ours: queued for one node.")
     on_full: str = choice("drop-oldest", allowed=[each.value for each in WhenFull],
                           doc="Ours: what happens when that is reached.")
-    sessions: str = choice("local", allowed=("local", "replicated"), doc="Ours: where sessions live.")
+    sessions: str = choice("local", allowed=("local", "replicated"), doc="Ours: where sessions live: `local`, at "
+                           "their node; `replicated`, with copies at others, so that they outlive it.")
+    session_replicas: int = count(2, least=2, most=3, doc="Ours: nodes that have a session, its own among them; so "
+                                  "many less one may be killed at once.")
     topics_in: tuple[str, ...] = listed(_filter, doc="Ours: what is taken from other nodes; empty: all.")
     topics_out: tuple[str, ...] = listed(_filter, doc="Ours: what is given to other nodes; empty: all.")
+
+    def __attrs_post_init__(self) -> None:
+        if self.sessions == "replicated" and not self.stack:
+            raise ConfigError("sessions: replicated needs `stack`: nodes of gmqtt keep no copies; local is allowed")
+        if self.sessions == "replicated" and self.ack != AckWhen.PEERS.value:
+            raise ConfigError(f"sessions: replicated needs `ack: peers`: with {self.ack} nobody waits for the copies")
+
+    @property
+    def session_copies(self) -> int:
+        """At other nodes."""
+        return self.session_replicas - 1 if self.sessions == "replicated" else 0
 
     @property
     def nodes_to_join(self) -> tuple[tuple[str, int], ...]:
@@ -421,6 +435,8 @@ def _idle_in_federation(path: str, section: FederationSection) -> str:
     key = path.removeprefix("plugins.federation.")
     if key in NOT_YET:
         return "yet"
+    if key == "session_replicas" and not section.session_copies:
+        return "without sessions: replicated"
     if section.stack:
         return "beside stack without gmqtt" if key in OF_GMQTT and not section.gmqtt else ""
     return "without stack" if key in OF_GROUP else ""

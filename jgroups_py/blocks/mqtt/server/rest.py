@@ -9,7 +9,7 @@ as this broker keeps such figures. Errors are {"error", "code", "message", "deta
     POST   /v1/federation/leave               GET    /v1/retained?filter=              POST   /v1/publish
     POST   /v1/federation/force_leave         GET    /v1/federation/peers              GET    /v1/health
     GET    /v1/federation/interest?topic=     GET    /metrics                          GET    /v1/explain?topic=
-    GET    /v1/sites?topic=
+    GET    /v1/sites?topic=                   GET    /v1/federation/sessions/ID
 """
 from __future__ import annotations
 
@@ -75,6 +75,10 @@ class FederationAdmin(Protocol):
         """Peer -> its filters that match."""
         ...
 
+    def where(self, client_id: str) -> dict[str, Any] | None:
+        """At which node the session of a client id is, and which have copies; None: at none that is known of."""
+        ...
+
     async def sites(self, topic: str) -> dict[str, Any]:
         """The own site and its relay; each other site: status, what it wants (also: of `topic`, unless it is empty),
         RELAY's ledger."""
@@ -138,6 +142,8 @@ class RestApi:
                 "/v1/federation/interest": {"GET": self._interest}, "/v1/sites": {"GET": self._sites},
             }
         self._below: dict[str, dict[str, Handler]] = {"/v1/clients/": {"GET": self._client, "DELETE": self._kick}}
+        if federation is not None:
+            self._below["/v1/federation/sessions/"] = {"GET": self._where}
 
     async def answer(self, request: HttpRequest) -> HttpAnswer:
         """Answer a request that came over HTTP."""
@@ -217,6 +223,13 @@ class RestApi:
         peers = [{"name": name, "filters": list(filters)} for name, filters in
                  self.federation.interest_in(topic).items()]
         return HttpAnswer(200, json_bytes({"topic": topic, "clients": here, "groups": groups, "peers": peers}))
+
+    async def _where(self, query: Mapping[str, str], body: bytes, rest: str) -> HttpAnswer:
+        federation = self._federation
+        found = None if federation is None else federation.where(rest)
+        if found is None:
+            raise RestFault(NOT_FOUND, "not found")
+        return HttpAnswer(200, json_bytes({"session": found}))
 
     async def _explain(self, query: Mapping[str, str], body: bytes, rest: str) -> HttpAnswer:
         topic, federation = _topic(query), self._federation

@@ -153,12 +153,13 @@ def test_our_keys_of_the_federation():
 plugins:
   federation:
     stack: tcp.xml
-    ack: local
+    ack: peers
     ack_timeout: 2s
     keep_peer: 1m30s
     queue_bytes: 1M
     on_full: block
     sessions: replicated
+    session_replicas: 3
     topics_in: [a/#, "+/b"]
     topics_out: [c]
 plugin_order: [federation]
@@ -167,10 +168,33 @@ plugin_order: [federation]
     assert federation is not None
     assert attrs.asdict(federation, filter=lambda field, value: field.name in (
         "stack", "ack", "keep_peer", "queue_bytes", "on_full", "sessions", "topics_in", "topics_out")) == {
-            "stack": "tcp.xml", "ack": "local", "keep_peer": 90 * NS_PER_S, "queue_bytes": 1 << 20,
+            "stack": "tcp.xml", "ack": "peers", "keep_peer": 90 * NS_PER_S, "queue_bytes": 1 << 20,
             "on_full": "block", "sessions": "replicated", "topics_in": ("a/#", "+/b"), "topics_out": ("c",)}
     options = found.broker_options("host")
-    assert (options.node_name, options.ack, options.ack_timeout_s) == ("host", AckWhen.LOCAL, 2.0)
+    assert (options.node_name, options.ack, options.ack_timeout_s) == ("host", AckWhen.PEERS, 2.0)
+    assert federation.session_copies == 2
+
+
+@pytest.mark.parametrize(("keys", "error"), [
+    ("{sessions: replicated}", "node.yml:1: plugins.federation: sessions: replicated needs `stack`"),
+    ("{stack: tcp, sessions: replicated, ack: local}", "sessions: replicated needs `ack: peers`"),
+    ("{stack: tcp, sessions: replicated, session_replicas: 1}", "session_replicas"),
+    ("{stack: tcp, sessions: copied}", "'copied' is not one of local, replicated"),
+])
+def test_copies_of_sessions_that_cannot_be_are_refused(keys, error):
+    with pytest.raises(ConfigError, match=re.escape(error)):
+        read(f"plugins: {{federation: {keys}}}\nplugin_order: [federation]\n")
+
+
+def test_without_copies_their_number_has_no_effect():
+    found, warnings = read_broker_file("""\
+plugins: {federation: {stack: tcp, ack: local, session_replicas: 3}}
+plugin_order: [federation]
+""", "node.yml")
+    assert found.federation is not None
+    assert found.federation.session_copies == 0
+    assert found.broker_options("host").ack is AckWhen.LOCAL
+    assert warnings == ["node.yml:1: plugins.federation.session_replicas has no effect without sessions: replicated"]
 
 
 def test_the_group_of_a_federation():

@@ -6,9 +6,11 @@ from random import Random
 import attrs
 import pytest
 
+from jgroups_py.blocks.mqtt.broker.journal import SessionChange
 from jgroups_py.blocks.mqtt.broker.publication import Publication
 from jgroups_py.blocks.mqtt.broker.session import NO_MESSAGE, Delivery, GrantedOptions
-from jgroups_py.blocks.mqtt.codec.packets import Properties
+from jgroups_py.blocks.mqtt.codec.packets import Properties, Will
+from jgroups_py.blocks.mqtt.federation import copy_bytes as c
 from jgroups_py.blocks.mqtt.federation import wire as w
 from jgroups_py.blocks.mqtt.federation.core import FederationCore
 from jgroups_py.blocks.mqtt.federation.options import FederationOptions
@@ -50,6 +52,7 @@ GOLDEN: tuple[tuple[w.PeerFrame, str], ...] = (
     (w.SiteDigest(1, 2, 3), "010d" "0000000000000001" "0000000000000002" "0000000000000003"),
     (w.WantSiteFilters("SFO"), "010e" "000353464f"),
     (w.SiteServed(((7, 9),)), "010f" "00000001" "0000000000000007" "0000000000000009"),
+    (w.OrphanFence("A", 5), "0110" "000141" "0000000000000005"),
 )
 
 
@@ -161,6 +164,82 @@ def test_events_of_a_session_are_read_as_they_were_written():
     assert QueuedDelivery.decode(SESSIONS[2][0], 0).delivery is NO_MESSAGE
 
 
+DELIVERY = ("01" "01" "0000000100000007" "000a2473686172652f672f61" "0000002f" "35" "0000000000000007"
+            "0000000000000009" "0003" "0002" "00000003" "612f62" "6d65" "313233" "0000000000000fa0" "05" "090002ff00")
+WILL = Will("w", b"x", 1, True, Properties(will_delay_interval=9))
+CHANGES = (
+    ((SessionChange.CONNECTION, 60, True, WILL), "01" "0000003c" "01" "01" "000177" "0000000178" "01" "01" "00000006"
+     "05" "1800000009"),
+    ((SessionChange.CONNECTION, 60, False, None), "01" "0000003c" "00" "00"),
+    ((SessionChange.SUBSCRIBED, "a/#", GrantedOptions(1, False, True, (7,))),
+     "02" "0003612f23" "01" "00" "01" "0000000100000007"),
+    ((SessionChange.UNSUBSCRIBED, "a/#"), "03" "0003612f23"),
+    ((SessionChange.RECORDED, 3), "04" "0003"),
+    ((SessionChange.UNRECORDED, 3), "05" "0003"),
+    ((SessionChange.QUEUED, QUEUED.delivery), "06" "00000049" + DELIVERY),
+    ((SessionChange.UNQUEUED,), "07"),
+    ((SessionChange.TAKEN, 9), "08" "0009"),
+    ((SessionChange.SENT, 9, QUEUED.delivery), "09" "0009" "00000049" + DELIVERY),
+    ((SessionChange.RELEASED, 9), "0a" "0009"),
+    ((SessionChange.DONE, 9), "0b" "0009"),
+)
+PART = c.CopyPart("me", 5, 7, True, False, b"xyz")
+COPIES = (
+    (c.part_bytes(PART), "00026d65" "0000000000000005" "0000000000000007" "01" "00" "0000000378797a"),
+    (c.here_body("A", True, (("me", c.CopyRank(1, 5, 7)),)),
+     "000141" "01" "00000001" "00026d65" "01" "0000000000000005" "0000000000000007"),
+    (c.wanted_body("A", "me", 5), "000141" "00026d65" "0000000000000005"),
+    (c.text_body("me", 1), "00026d65" "0000000000000001"),
+)
+
+
+@pytest.mark.parametrize(("entry", "golden"), CHANGES)
+def test_changes_of_a_session_are_written_as_they_always_were(entry, golden):
+    assert c.change_bytes(entry, 1_000_000_000).hex() == golden
+
+
+@pytest.mark.parametrize(("found", "golden"), COPIES)
+def test_events_of_copies_are_written_as_they_always_were(found, golden):
+    assert found.hex() == golden
+
+
+def test_events_of_copies_are_read_as_they_were_written():
+    assert c.read_parts(COPIES[0][0] * 2) == [PART, PART]
+    assert c.read_here(COPIES[1][0]) == ("A", True, {"me": c.CopyRank(1, 5, 7)})
+    assert c.read_wanted(COPIES[2][0]) == ("A", "me", 5)
+    assert c.read_text(COPIES[3][0]) == ("me", 1)
+
+
+def test_a_copy_that_carries_out_all_changes_is_the_session():
+    copy = c.SessionCopy(1)
+    copy.apply(b"".join(c.change_bytes(entry, 1_000_000_000) for entry, _ in CHANGES[:2]), 2_000_000_000)
+    assert (copy.expiry_s, copy.is_connected, copy.will) == (60, False, None)
+    assert copy.away_ns(5_000_000_000) == 3_000_000_000
+    copy.apply(c.change_bytes(CHANGES[0][0], 0), 0)
+    assert (copy.will, copy.away_ns(5)) == (WILL, 0)
+    copy.apply(c.change_bytes(CHANGES[2][0], 0), 0)
+    assert copy.subscriptions == {"a/#": GrantedOptions(1, False, True, (7,))}
+    copy.apply(c.change_bytes(CHANGES[3][0], 0), 0)
+    for name, *values in (
+            ("RECORDED", 3), ("RECORDED", 4), ("UNRECORDED", 3), ("QUEUED", QUEUED.delivery),
+            ("QUEUED", QUEUED.delivery), ("QUEUED", QUEUED.delivery), ("UNQUEUED",), ("TAKEN", 9),
+            ("SENT", 10, QUEUED.delivery), ("SENT", 11, QUEUED.delivery), ("RELEASED", 10), ("DONE", 11)):
+        entry = (SessionChange[name], *values)
+        copy.apply(c.change_bytes(entry, 1_000_000_000), 1_000_000_000)
+    assert (copy.subscriptions, list(copy.recorded), list(copy.in_flight), copy.in_flight[10], len(copy.queue),
+            copy.last_id) == ({}, [4], [9, 10], None, 1, 11)
+    found = c.read_delivery(copy.queue[0])
+    assert attrs.asdict(found) == attrs.asdict(QUEUED.delivery)
+    assert copy.seen == {}                               # of a shared subscription: these are in no order
+
+
+@pytest.mark.parametrize("changes", ["07", "080009", "0a0000", "63", "02" "0003612f23" "03" "00" "00" "00000000",
+                                     "0600000001", "01" "0000003c" "01" "01" "000123"])
+def test_changes_that_no_session_can_have_are_refused(changes):
+    with pytest.raises(WireError):
+        c.SessionCopy(1).apply(bytes.fromhex(changes), 0)
+
+
 @pytest.mark.parametrize("change", [
     {"topic": "a/+"}, {"topic": ""}, {"topic": "a\0"}, {"qos": 3}, {"number": 1 << 62}, {"origin": 1 << 62},
     {"properties": Properties(topic_alias=1)}, {"properties": Properties(subscription_identifiers=(1,))},
@@ -200,13 +279,13 @@ def mutated(rng: Random, data: bytes) -> bytes:
 def event_frames() -> list[bytes]:
     """The events of a session, in frames of a stream."""
     return [w.encode_frame(w.PeerEvents(77, 1, w.event_bytes(kind, body)))
-            for kind, (body, _) in zip((3, 4, 4, 5, 2), SESSIONS, strict=True)]
+            for kind, (body, _) in zip((3, 4, 4, 5, 2, 6, 8, 9, 7), SESSIONS + COPIES, strict=True)]
 
 
 def test_any_bytes_leave_a_core_that_works():
     """Q13: absurd frames are counted and dropped; the link lives."""
     rng = Random(3)
-    core = FederationCore(FederationOptions(name="A", queue_bytes=100_000), Random(1), now_ns=0)
+    core = FederationCore(FederationOptions(name="A", queue_bytes=100_000, session_copies=1), Random(1), now_ns=0)
     served = []
 
     class Served:
@@ -219,6 +298,9 @@ def test_any_bytes_leave_a_core_that_works():
 
         def release(self, token, now_ns):
             served.append(token)
+
+        class options:
+            ack_timeout_s = 1
 
         sessions = {}
         claimed = refuse_claimed = take_connection = adopt = staticmethod(lambda *arguments: None)

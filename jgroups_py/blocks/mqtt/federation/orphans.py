@@ -1,0 +1,381 @@
+"""Sessions whose node has ended: the node with the best copy adopts them (copies.py makes the copies).
+
+    a peer goes          each node tells all others which copies it has of that peer's sessions: COPIES_HERE
+    all have told        each knows for each client id the best copy, so which node adopts the session
+    that node            owner := itself; subscribes, without a connection, so what is published reaches the session
+                         OrphanFence to all, behind its interest
+    all others           ORPHANED, what they have in their streams for the node that has ended, then ORPHANS_PASSED
+    that node            joins: the copy, what came as ORPHANED and is not in it, what came directly and is in neither
+
+A client that connects meanwhile waits, and gets its session from there, as if that had always been its node
+(handover.py); a node that has claimed a session asks the one with the best copy for it: COPY_WANTED. Wills are
+published by the node that adopts. If nodes see different peers, two may adopt one session: the table of owners decides,
+as after any split.
+"""
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Protocol
+
+import attrs
+
+from jgroups_py.blocks.mqtt.broker.publication import SECOND, Publication
+from jgroups_py.blocks.mqtt.broker.session import NO_MESSAGE, Delivery
+from jgroups_py.blocks.mqtt.broker.subscription_tree import filter_matches, split_shared
+from jgroups_py.blocks.mqtt.federation.copies import CopiesHost, SessionCopies
+from jgroups_py.blocks.mqtt.federation.copy_bytes import (
+    CopyRank,
+    SessionCopy,
+    StoredDelivery,
+    here_body,
+    read_delivery,
+    read_here,
+    read_text,
+    read_wanted,
+    text_body,
+    wanted_body,
+)
+from jgroups_py.blocks.mqtt.federation.handover import Handovers
+from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved
+from jgroups_py.blocks.mqtt.federation.tables import SessionOwner
+from jgroups_py.blocks.mqtt.federation.wire import EventKind, ForwardedMessage, OrphanFence, message_body, read_message
+from jgroups_py.model.errors import WireError
+
+LIVE = CopyRank(2, 0, 0)
+"""Of a session that is no copy."""
+NOBODY = ""
+"""In place of a node that has ended: the sender keeps copies at all, which one without them never says."""
+MAX_EARLY = 10_000
+HERE_ENTRIES = 1_000
+"""Copies in an event of COPIES_HERE."""
+REMEMBERED_S = 60
+"""How long it is known which copies there were of the sessions of a node that has ended."""
+
+
+class OrphansHost(CopiesHost, Protocol):
+    """What this asks of the federation."""
+
+    def names_up(self) -> list[str]:
+        """The peers that can be reached."""
+
+    def peer_keeps(self, name: str) -> None:
+        """A peer keeps copies."""
+
+    def orphan_fence(self, fence: OrphanFence) -> None:
+        """Send it to all, behind all interest of before."""
+
+    def held_for(self, name: str) -> list[Publication]:
+        """The messages of QoS 1 and 2 for plain subscribers that this node still has for a peer, in order."""
+
+
+@attrs.define(eq=False)
+class EndedNode:
+    """What is known of the copies of the sessions of a node that has ended. told: peer -> client id -> its copy there;
+    missing: peers that have not told all; is_decided: it is known who adopts what."""
+
+    name: str
+    at_ns: int
+    told: dict[str, dict[str, CopyRank]] = attrs.field(factory=dict)
+    missing: dict[str, None] = attrs.field(factory=dict)
+    is_decided: bool = False
+
+    def best(self, client_id: str) -> str | None:
+        """The node with the best copy of a session; equals take turns by the client id. None: there is no copy."""
+        found = [(copies[client_id], _draw(client_id, name), name) for name, copies in self.told.items()
+                 if client_id in copies]
+        return max(found)[2] if found else None
+
+
+@attrs.define(eq=False)
+class Adoption:
+    """Sessions that are being adopted. sessions: client id -> (claim, its copy); missing: peers that have not passed
+    the fence; orphaned: what they had for the node that has ended."""
+
+    name: str
+    until_ns: int
+    sessions: dict[str, tuple[int, SessionCopy]]
+    missing: dict[str, None]
+    orphaned: list[Publication] = attrs.field(factory=list)
+
+
+class Orphans:
+    """See the module."""
+
+    def __init__(self, host: OrphansHost, copies: SessionCopies, handovers: Handovers, adopt_s: float) -> None:
+        self._host = host
+        self._copies = copies
+        self._handovers = handovers
+        self._patience_ns = round(adopt_s * SECOND)
+        self.ended: dict[str, EndedNode] = {}
+        self.adoptions: dict[int, Adoption] = {}
+        self._early: dict[tuple[str, str], tuple[int, dict[str, CopyRank]]] = {}     # (peer, ended) -> when, copies
+        self._last_number = 0
+
+    # --- a node ends --------------------------------------------------------------------------------------------------
+
+    def peer_went(self, name: str, now_ns: int) -> None:
+        """A peer is away: tell the others which copies are here."""
+        if not self._copies.is_on:
+            return
+        mine = {client_id: rank for client_id, copies in self._copies.here.items()
+                if (rank := self._rank(client_id, copies, name)) is not None}
+        for client_id in self._host.broker.sessions:
+            owner = self._handovers.owner_of(client_id)
+            if owner is not None and owner.node == name and client_id not in self._handovers.arriving:
+                mine[client_id] = LIVE                   # it was on its way there
+        node = self.ended[name] = EndedNode(name, now_ns, {self._host.name: mine},
+                                            dict.fromkeys(self._host.names_keeping()))
+        entries = list(mine.items())
+        for peer in node.missing:
+            for at in range(0, len(entries) + 1, HERE_ENTRIES):
+                is_last = at + HERE_ENTRIES > len(entries)
+                self._host.send_event(peer, EventKind.COPIES_HERE,
+                                      here_body(name, is_last, entries[at:at + HERE_ENTRIES]))
+        for (peer, ended), (at_ns, copies) in list(self._early.items()):
+            if ended == name:
+                del self._early[peer, ended]
+                if peer in node.missing and now_ns - at_ns < 2 * self._patience_ns:
+                    node.told[peer] = copies
+                    del node.missing[peer]
+        for other in self.ended.values():
+            other.missing.pop(name, None)
+            other.told.pop(name, None)
+        for adoption in self.adoptions.values():
+            adoption.missing.pop(name, None)
+        self.look(now_ns)
+
+    def peer_came(self, name: str, is_same_life: bool) -> None:
+        """A peer is back. In the same life it still has its sessions: what is not adopted yet stays there."""
+        if is_same_life:
+            self.ended.pop(name, None)
+
+    def is_awaited(self, client_id: str, name: str) -> bool:
+        """Whether a session of a node that has ended may come yet: another node has a copy, or it is not known yet."""
+        node = self.ended.get(name)
+        return node is not None and (not node.is_decided or node.best(client_id) is not None)
+
+    def claimed(self, client_id: str, name: str, claim: int, now_ns: int) -> None:
+        """A client has connected here whose session was at a node that has ended: ask for it, once it is known where
+        the best copy is."""
+        node = self.ended.get(name)
+        if node is not None and node.is_decided:
+            self._ask(node, client_id, claim, now_ns)
+
+    def _rank(self, client_id: str, copies: dict[str, SessionCopy], name: str) -> CopyRank | None:
+        """The copy here of a session of a node; of one that it had just adopted, that of the owner before."""
+        own = copies.get(name)
+        if own is not None:
+            return CopyRank(1, own.begin, own.turn)
+        owner = self._handovers.owner_of(client_id)
+        if owner is None or owner.node != name or not copies:
+            return None
+        best = max(copies.values(), key=lambda copy: (copy.begin, copy.turn))
+        return CopyRank(0, best.begin, best.turn)
+
+    def _copy(self, client_id: str, name: str) -> SessionCopy | None:
+        """The copy that `_rank` is of."""
+        copies = self._copies.here.get(client_id, {})
+        return copies.get(name) or max(copies.values(), key=lambda copy: (copy.begin, copy.turn), default=None)
+
+    # --- events -------------------------------------------------------------------------------------------------------
+
+    def event_came(self, name: str, kind: int, body: bytes, now_ns: int) -> bool:
+        """An event of a stream; False: it is none of copies. Raises WireError."""
+        if kind == EventKind.COPY:
+            self._copies.copy_came(name, body, now_ns)
+        elif kind == EventKind.COPIES_VOID:
+            self._copies.void_came(name, *read_text(body))
+        elif kind == EventKind.COPIES_HERE:
+            self._told(name, *read_here(body), now_ns)
+        elif kind == EventKind.COPY_WANTED:
+            self._wanted(name, *read_wanted(body), now_ns)
+        elif kind == EventKind.ORPHANED:
+            number, message = int.from_bytes(body[:8], "big"), read_message(body[8:], now_ns)
+            adoption = self.adoptions.get(number)
+            if adoption is not None and name in adoption.missing:
+                adoption.orphaned.append(message.publication)
+        elif kind == EventKind.ORPHANS_PASSED:
+            _, number = read_text(body)
+            adoption = self.adoptions.get(number)
+            if adoption is not None:
+                adoption.missing.pop(name, None)
+                self.look(now_ns)
+        else:
+            return False
+        return True
+
+    def fence_came(self, name: str, fence: OrphanFence, now_ns: int) -> None:
+        """A node adopts sessions of one that has ended: it gets what is here for that one."""
+        number = fence.number.to_bytes(8, "big")
+        for publication in self._host.held_for(fence.name):
+            body = message_body(ForwardedMessage(publication), now_ns)
+            self._host.send_event(name, EventKind.ORPHANED, number + body)
+        self._host.send_event(name, EventKind.ORPHANS_PASSED, text_body(fence.name, fence.number))
+
+    def peer_ready(self, name: str) -> None:
+        """Events reach a peer: tell it that this node keeps copies."""
+        if self._copies.is_on:
+            self._host.send_event(name, EventKind.COPIES_HERE, here_body(NOBODY, True, ()))
+
+    def _told(self, peer: str, name: str, is_last: bool, copies: dict[str, CopyRank], now_ns: int) -> None:
+        if name == NOBODY:
+            self._host.peer_keeps(peer)
+            return
+        node = self.ended.get(name)
+        if node is None or node.is_decided:
+            if len(self._early) >= MAX_EARLY:
+                del self._early[next(iter(self._early))]
+            _, known = self._early.pop((peer, name), (0, {}))
+            self._early[peer, name] = now_ns, {**known, **copies}
+            return
+        node.told[peer] = {**node.told.get(peer, {}), **copies}
+        if is_last:
+            node.missing.pop(peer, None)
+            self.look(now_ns)
+
+    # --- who adopts what ----------------------------------------------------------------------------------------------
+
+    def look(self, now_ns: int) -> None:
+        """Decide what can be decided, finish what is complete, and what took too long."""
+        for node in list(self.ended.values()):
+            if not node.is_decided and (not node.missing or now_ns - node.at_ns >= self._patience_ns):
+                node.is_decided = True
+                self._decide(node, now_ns)
+            if node.is_decided and now_ns - node.at_ns >= REMEMBERED_S * SECOND:
+                del self.ended[node.name]
+        for number, adoption in list(self.adoptions.items()):
+            if not adoption.missing or now_ns >= adoption.until_ns:
+                del self.adoptions[number]
+                self._complete(adoption, now_ns)
+        for key, (at_ns, _) in list(self._early.items()):
+            if now_ns - at_ns >= 2 * self._patience_ns:
+                del self._early[key]
+
+    def _decide(self, node: EndedNode, now_ns: int) -> None:
+        me, adopted = self._host.name, dict[str, tuple[int, SessionCopy]]()
+        for client_id in list(node.told[me]):
+            copy = self._copy(client_id, node.name)
+            if node.best(client_id) != me:
+                continue
+            if node.told[me][client_id] == LIVE:
+                self._handovers.reclaim(client_id, now_ns)
+            if copy is None or client_id in self._host.broker.sessions:
+                continue
+            owner = self._handovers.owner_of(client_id)
+            if owner is not None and owner.node != node.name and (
+                    owner.node == me or owner.node in self._host.names_up()):
+                # It has moved, or moves: the new owner asks for it, unless it has all.
+                continue
+            claim = self._handovers.adopt(client_id, now_ns) if copy.expiry_s else 0
+            adopted[client_id] = claim, copy
+        self._adopt(node.name, adopted, now_ns)
+        for client_id, claim in self._handovers.waiting_for(node.name):
+            self._ask(node, client_id, claim, now_ns)
+
+    def _ask(self, node: EndedNode, client_id: str, claim: int, now_ns: int) -> None:
+        """For a session that this node has claimed."""
+        best = node.best(client_id)
+        if best is None:
+            self._handovers.nothing_comes(client_id, claim, node.name, now_ns)
+        elif best == self._host.name:
+            self._wanted_here(node.name, client_id, claim, now_ns)
+        else:
+            self._handovers.comes_from(client_id, claim, node.name, best)
+            self._host.send_event(best, EventKind.COPY_WANTED, wanted_body(node.name, client_id, claim))
+
+    def _wanted_here(self, name: str, client_id: str, claim: int, now_ns: int) -> None:
+        copy = self._copy(client_id, name)
+        if copy is None or client_id in self._adopting():
+            return
+        self._handovers.arrives(client_id, claim, now_ns)
+        self._adopt(name, {client_id: (claim, copy)}, now_ns)
+
+    def _wanted(self, peer: str, name: str, client_id: str, claim: int, now_ns: int) -> None:
+        """A peer has claimed a session, and the best copy is here."""
+        copy = self._copy(client_id, name)
+        if client_id in self._adopting() or client_id in self._host.broker.sessions:
+            self._handovers.hand_on(SessionOwner(client_id, peer, claim, False), now_ns)
+        elif copy is None or not copy.expiry_s:
+            self._host.send_event(peer, EventKind.MOVED, SessionMoved(client_id, claim, False).encode())
+        else:
+            own = self._handovers.arrives(client_id, 0, now_ns)
+            self._adopt(name, {client_id: (own, copy)}, now_ns)
+            self._handovers.hand_on(SessionOwner(client_id, peer, claim, False), now_ns)
+
+    def _adopting(self) -> dict[str, None]:
+        return {client_id: None for adoption in self.adoptions.values() for client_id in adoption.sessions}
+
+    # --- adoption -----------------------------------------------------------------------------------------------------
+
+    def _adopt(self, name: str, sessions: dict[str, tuple[int, SessionCopy]], now_ns: int) -> None:
+        """Begin sessions of copies."""
+        for client_id, (_, copy) in sessions.items():
+            if copy.expiry_s:
+                self._host.broker.adopt(client_id, copy.expiry_s, list(copy.subscriptions.items()), now_ns,
+                                        copy.away_ns(now_ns))
+            if copy.will is not None:
+                will, copy.will = copy.will, None
+                self._host.broker.adopt_will(client_id, will, copy.away_ns(now_ns), now_ns)
+            if not copy.expiry_s:
+                self._copies.here.pop(client_id, None)
+        lasting = {client_id: found for client_id, found in sessions.items() if found[1].expiry_s}
+        if not lasting:
+            return
+        self._host.counters.add("sessions_adopted", len(lasting))
+        self._last_number += 1
+        self.adoptions[self._last_number] = Adoption(
+            name, now_ns + self._patience_ns, lasting, dict.fromkeys(self._host.names_up()),
+            self._host.held_for(name))
+        self._host.orphan_fence(OrphanFence(name, self._last_number))
+        self._host.stir()
+        self.look(now_ns)
+
+    def _complete(self, adoption: Adoption, now_ns: int) -> None:
+        """All that there is has come."""
+        if adoption.missing:
+            self._host.counters.add("adoptions_late")
+        for client_id, (claim, copy) in adoption.sessions.items():
+            queued = list(self._deliveries(client_id, claim, copy))
+            seen = dict(copy.seen)
+            for publication in adoption.orphaned:
+                delivery = _as_delivery(client_id, publication, copy)
+                if delivery is not None and publication.number > seen.get(publication.origin, 0):
+                    seen[publication.origin] = publication.number
+                    queued.append(QueuedDelivery(client_id, claim, 0, delivery))
+            moved = SessionMoved(client_id, claim, True, False, copy.last_id, tuple(copy.recorded),
+                                 tuple(seen.items()))
+            self._handovers.arrived(moved, queued, now_ns)
+            self._copies.here.get(client_id, {}).pop(adoption.name, None)
+
+    def _deliveries(self, client_id: str, claim: int, copy: SessionCopy) -> Iterable[QueuedDelivery]:
+        in_flight: Iterable[tuple[int, StoredDelivery | None]] = copy.in_flight.items()
+        queue: deque[StoredDelivery] = copy.queue
+        for packet_id, stored in (*in_flight, *((0, each) for each in queue)):
+            if stored is None:
+                yield QueuedDelivery(client_id, claim, packet_id, NO_MESSAGE)
+                continue
+            try:
+                delivery = read_delivery(stored)
+            except WireError:
+                self._host.counters.add("dropped_copy")
+                continue
+            yield QueuedDelivery(client_id, claim, packet_id, delivery)
+
+
+def _as_delivery(client_id: str, publication: Publication, copy: SessionCopy) -> Delivery | None:
+    """A message for a session, by its plain subscriptions; None: none of them matches."""
+    found = [granted for filter, granted in copy.subscriptions.items()
+             if not split_shared(filter)[0] and filter_matches(filter, publication.topic)
+             and not (granted.no_local and publication.publisher == client_id)]
+    qos = min(publication.qos, max((each.qos for each in found), default=0))
+    if not qos:
+        return None
+    return Delivery(publication, qos,
+                    publication.wants_retain and any(each.retain_as_published for each in found),
+                    tuple(identifier for each in found for identifier in each.identifiers))
+
+
+def _draw(client_id: str, name: str) -> bytes:
+    return blake2b(f"{client_id}\0{name}".encode(), digest_size=8).digest()
