@@ -94,13 +94,14 @@ def gmqttds(number: int, folder: Path) -> Iterator[Running]:
 
 
 @contextmanager
-def our_nodes(loop: str, folder: Path) -> Iterator[Running]:
-    """Two in a group."""
+def our_nodes(loop: str, folder: Path, ack: str = "peers") -> Iterator[Running]:
+    """Two in a group, with queues as long as those of `gmqttds`."""
     with ExitStack() as stack:
-        made = nodes(folder, 2, GROUP)
+        made = nodes(folder, 2, {**GROUP, "ack": ack})
         for node in made:
             found = yaml.safe_load(node.file.read_text())
-            found["mqtt"] = {"server_receive_maximum": 1000, "max_inflight": 1000, "sys_interval": 0}
+            found["mqtt"] = {"server_receive_maximum": 1000, "max_inflight": 1000, "sys_interval": 0,
+                             "max_queued_messages": 100_000}
             node.file.write_text(yaml.safe_dump(found))
         running = [stack.enter_context(serving("-c", str(node.file), "--loop", loop, listeners=2)) for node in made]
         until(lambda: all(len(node.statuses()) == 2 for node in made), "both see both")

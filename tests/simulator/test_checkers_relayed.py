@@ -11,7 +11,7 @@ from jgroups_py.model.units import seconds
 from jgroups_py.model.view import ViewId
 from jgroups_py.simulator import history as h
 from jgroups_py.simulator.checkers import CHECKERS, check
-from jgroups_py.simulator.checkers.relayed import GRACE_NS, RESENT_NS
+from jgroups_py.simulator.checkers.relayed import GRACE_NS, RESENT_NS, UNDER_WAY_NS
 from tests.simulator.history_writer import HistoryWriter, broken
 
 
@@ -35,6 +35,15 @@ def test_a_relayed_history_breaks_nothing() -> None:
     writer.send("D", "d1", dest="B")
     writer.deliver(writer.proxy("D", "A"), "d1", at="B", unicast=True)
     writer.heal()
+    writer.end("ABDE")
+    assert check(writer.history) == []
+
+
+def test_a_reply_that_is_on_its_way_at_the_end_is_no_violation() -> None:
+    writer = relayed()
+    writer.heal()
+    writer.at_ns += RESENT_NS
+    writer.send("D", "d1", dest="B")
     writer.end("ABDE")
     assert check(writer.history) == []
 
@@ -189,6 +198,7 @@ def local_send_waits(writer: HistoryWriter) -> None:
 def reply_vanishes(writer: HistoryWriter) -> None:
     writer.send("D", "d1", dest="B")
     writer.heal()
+    writer.at_ns += UNDER_WAY_NS
     writer.end("ABDE")
 
 

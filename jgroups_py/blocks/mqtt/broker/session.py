@@ -333,7 +333,11 @@ class ClientSession:
         delivery = self.in_flight.get(packet_id)
         if delivery is None or delivery.qos != 1:
             return False
-        self._done(connection, packet_id)
+        if connection.repeat:
+            self._done(connection, packet_id)
+        else:
+            del self.in_flight[packet_id]
+            connection.in_flight -= 1
         return True
 
     def acknowledged(self, kind: PacketType, packet_id: int, reason: ReasonCode, now_ns: int) -> None:

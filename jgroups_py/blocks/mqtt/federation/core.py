@@ -103,8 +103,8 @@ PlainMatches = tuple[tuple[str, tuple[GroupCount, ...]], ...]
 
 
 @attrs.define(eq=False)
-class _Run:
-    """Messages of one client in a row, for the same peers."""
+class _LastForwarding:
+    """What became of the last message, which holds for the next ones of that client for the same peers."""
 
     forwarding: Forwarding
     has_token: bool
@@ -151,7 +151,7 @@ class FederationCore:
         self._positions: dict[str, tuple[int, int]] = {}  # peers that are forgotten -> where their streams stood
         self._unknown: dict[str, FederationPeer] = {}    # peers that came, and whose tree has not come yet
         self._tokens: dict[int, int] = {}                # token -> for how much it waits
-        self._run: _Run | None = None                    # of the last message, while another one may join it
+        self._last: _LastForwarding | None = None        # until frames are sent
         self.shares_tokens = True                        # messages may have the same token, see ports.Forwarding
         self._topics = KnownTopics()
         self._queue_bytes = options.queue_bytes
@@ -236,9 +236,9 @@ class FederationCore:
     def _publish_plain(self, publication: Publication, wanting: PlainMatches, now_ns: int) -> Forwarding:
         """The common case: to the subscribers at some peers, and nothing has to be decided."""
         qos, token, send, peers = publication.qos, 0, self._send_message, self.peers
-        run = self._run_of(publication.publisher, wanting, qos > 0)
+        forwarding = self._forwarding(publication.publisher, wanting, qos > 0)
         if qos:
-            token = run.forwarding.token
+            token = forwarding.token
             self._tokens[token] += 1                     # held until all peers have been asked
         item = ForwardedMessage(publication)
         data = message_event_bytes(item, now_ns)
@@ -249,22 +249,24 @@ class FederationCore:
             if not left:                                 # nobody can be waited for
                 del self._tokens[token]
                 return Forwarding(peers=len(wanting))
-        return run.forwarding
+        return forwarding
 
-    def _run_of(self, publisher: str, wanting: PlainMatches, has_token: bool) -> _Run:
+    def _forwarding(self, publisher: str, wanting: PlainMatches, has_token: bool) -> Forwarding:
         """What a client publishes in a row for the same peers is sent to them in a row, and is acknowledged so: one
         token does for all of it, until the frames are sent."""
-        run = self._run
-        if run is not None and run.has_token is has_token and (run.wanting is wanting or run.wanting == wanting) and (
-                not has_token or (self.shares_tokens and run.publisher == publisher
-                                  and run.forwarding.token in self._tokens)):
-            return run
+        last = self._last
+        if last is not None and last.has_token is has_token and (
+                last.wanting is wanting or last.wanting == wanting) and (
+                not has_token or (self.shares_tokens and last.publisher == publisher
+                                  and last.forwarding.token in self._tokens)):
+            return last.forwarding
         token = 0
         if has_token:
             token = self._new_token()
             self._tokens[token] = 0                      # nothing has been published with it yet
-        run = self._run = _Run(Forwarding(token, peers=len(wanting)), has_token, publisher, wanting)
-        return run
+        forwarding = Forwarding(token, peers=len(wanting))
+        self._last = _LastForwarding(forwarding, has_token, publisher, wanting)
+        return forwarding
 
     def retained(self, publication: Publication, now_ns: int) -> None:
         """See ports.Federation."""
@@ -561,7 +563,7 @@ class FederationCore:
             self.sites.touched(self.interest_of_peers.changed)
             self.interest_of_peers.changed.clear()
         self.sites.prepare()
-        self._run = None
+        self._last = None
         deltas = self.own.changes()
         if deltas and any(peer.is_up for peer in self.peers.values()):
             self.counters.add("interest_sent", len(deltas))

@@ -720,7 +720,7 @@ def test_acknowledgements_wait_for_peers_and_keep_their_order(qos):
     assert not client.has(kind)
 
 
-class PeersOfRuns(Peers):
+class PeersWithOneToken(Peers):
     """Gives all messages the same token."""
 
     def publish(self, publication, groups, now_ns):
@@ -729,7 +729,7 @@ class PeersOfRuns(Peers):
 
 @pytest.mark.parametrize("ends_by", ["release", "timeout"])
 def test_acknowledgements_of_one_token_come_together_and_in_order(ends_by):
-    peers = PeersOfRuns()
+    peers = PeersWithOneToken()
     peers.next_token = 7
     bench = Bench(peers)
     client, other = bench.client("a", session_expiry_interval=100), bench.client("b")
@@ -755,9 +755,9 @@ def test_acknowledgements_of_one_token_come_together_and_in_order(ends_by):
     assert found[-1] is not client.packets[-1], "the PUBREC is known to have been sent: it comes at once"
 
 
-def test_a_released_run_takes_no_message_more():
+def test_a_token_that_was_released_takes_no_message_more():
     """[MQTT-4.6.0-2]: what is behind it waits for a token of its own, though the number is the same."""
-    peers = PeersOfRuns()
+    peers = PeersWithOneToken()
     bench = Bench(peers)
     client = bench.client("a")
     peers.next_token = 1

@@ -125,7 +125,7 @@ def test_an_acknowledgement_waits_for_both():
     publisher.publish("a", b"y", 1)
     network.run(1)
     assert len([each for each in publisher.packets if isinstance(each, PubAckPacket)]) == 3
-    # In one read, as all messages of a run are acknowledged by both, each for itself.
+    # In one read: each of them waits for both.
     ours[0].view(ours)
     network.run(1)
     ours[0].broker.received(publisher.number, [PublishPacket("a", b"z", 1, packet_id=at) for at in range(100, 120)],
