@@ -200,24 +200,25 @@ class ControlSocket:
                 client, _ = self._socket.accept()
             except OSError:
                 return                                       # closed
-            peer = _peer_of(client)
-            if not peer.may_ask or not self._clients.enter(peer.pid):
+            caller = _caller_of(client)
+            if not caller.may_ask or not self._clients.enter(caller.pid):
                 client.close()
                 continue
-            threading.Thread(target=self._serve, args=(client, peer), name="jgroups-control-call", daemon=True).start()
+            threading.Thread(target=self._serve, args=(client, caller), name="jgroups-control-call",
+                             daemon=True).start()
 
-    def _serve(self, client: socket.socket, peer: Peer) -> None:
+    def _serve(self, client: socket.socket, caller: Caller) -> None:
         try:
             client.settimeout(FIRST_SECONDS)
             with client, client.makefile("rb") as requests, contextlib.suppress(OSError):
                 while line := requests.readline(REQUEST_BYTES):
                     client.settimeout(IDLE_SECONDS)
-                    answer = self._answer(line, peer)
+                    answer = self._answer(line, caller)
                     if answer.get("event") == FOLLOWING:
                         return self._send_events(client, answer)
                     _send_line(client, answer)
         finally:
-            self._clients.leave(peer.pid)
+            self._clients.leave(caller.pid)
 
     def _send_events(self, client: socket.socket, first: dict[str, Any]) -> None:
         """Send `first`, then each change, until the client closes the connection or this socket is closed."""
@@ -233,7 +234,7 @@ class ControlSocket:
         finally:
             self._feed.end(follower)
 
-    def _answer(self, line: bytes, peer: Peer) -> dict[str, Any]:
+    def _answer(self, line: bytes, caller: Caller) -> dict[str, Any]:
         try:
             command, site, timeout, hold = _parsed(line)
             if command in ("members", "events"):
@@ -246,7 +247,7 @@ class ControlSocket:
                 return {"ok": False, "error": NO_SITES}
             if command == "status":
                 return {"ok": True, **self._sites.status()}
-            log.warning("%s: operator's order of %s: %s %s%s", self._sites.member, peer, command, site,
+            log.warning("%s: operator's order of %s: %s %s%s", self._sites.member, caller, command, site,
                         " --hold" if hold else "")
             self._sites.order("hold" if hold else command, site, timeout if command == "drain" else 0.0)
         except (ValueError, ChannelError) as error:
@@ -287,7 +288,7 @@ def _parsed(line: bytes) -> tuple[str, str, float, bool]:
 
 
 @attrs.frozen
-class Peer:
+class Caller:
     """The process at the other end. pid: 0 where the system does not tell (no SO_PEERCRED); then the mode of the socket
     file alone decides who may ask."""
 
@@ -303,12 +304,12 @@ class Peer:
         return f"process {self.pid} (user {self.uid})" if self.pid else "a process of this user"
 
 
-def _peer_of(client: socket.socket) -> Peer:
+def _caller_of(client: socket.socket) -> Caller:
     if not hasattr(socket, "SO_PEERCRED"):
-        return Peer()
+        return Caller()
     credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     pid, uid, _ = struct.unpack("3i", credentials)
-    return Peer(pid, uid)
+    return Caller(pid, uid)
 
 
 class Clients:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 
-from jgroups_py.ops.control import CLIENTS, CLIENTS_OF_PROCESS, Clients, Peer
+from jgroups_py.ops.control import CLIENTS, CLIENTS_OF_PROCESS, Caller, Clients
 
 
 def test_connections_are_bounded_by_process_and_in_all() -> None:
@@ -21,6 +21,6 @@ def test_without_credentials_only_the_sum_is_bounded() -> None:
 
 
 def test_other_users_may_not_ask_and_root_may() -> None:
-    assert [Peer(5, uid).may_ask for uid in (os.getuid(), 0, os.getuid() + 1)] == [True, True, False]
-    assert Peer().may_ask
-    assert str(Peer(5, 1000)) == "process 5 (user 1000)"
+    assert [Caller(5, uid).may_ask for uid in (os.getuid(), 0, os.getuid() + 1)] == [True, True, False]
+    assert Caller().may_ask
+    assert str(Caller(5, 1000)) == "process 5 (user 1000)"
