@@ -1,6 +1,8 @@
 """`jgroups lint STACK`: checks a stack file. Prints every error with its line, and what is allowed instead.
 
-Loads the stack as a channel does, with RELAY's bridge. Exit 0: no errors (there may be warnings), 1: errors.
+Loads the stack as a channel does, with RELAY's bridge. Warns of a stack, or a bridge, that leaves this host without
+ENCRYPT: every process that reaches its ports can read, forge and replay. Exit 0: no errors (there may be warnings), 1:
+errors.
 """
 from __future__ import annotations
 
@@ -10,8 +12,9 @@ from typing import Any
 
 from jgroups_py.cli.showing import show
 from jgroups_py.cli.stack_file import add_stack_arguments
-from jgroups_py.config.load import load
+from jgroups_py.config.load import bridge_loader, load
 from jgroups_py.config.problems import StackError
+from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.errors import ConfigError
 
 
@@ -44,10 +47,44 @@ def check(stack: str, properties: dict[str, str]) -> dict[str, Any]:
     except ConfigError as error:
         report["errors"] = [{"file": stack, "line": 0, "text": str(error)}]
     else:
-        report["warnings"] = list(spec.warnings)
+        report["warnings"] = [*spec.warnings, *unsealed(spec, properties)]
         report["layers"] = [layer.name for layer in spec.layers]
     report["ok"] = not report["errors"]
     return report
+
+
+def unsealed(spec: StackSpec, properties: dict[str, str]) -> list[str]:
+    """Warnings of stacks whose frames leave this host, or the site, in clear."""
+    relay = spec.config_of("RELAY")
+    bridge = bridge_loader(spec)(relay.bridge_props) if relay is not None else None
+    found = [clear_text(spec, "this stack")] if leaves_host(spec) else []
+    if bridge is not None:
+        if leaves_host(bridge):
+            found.append(clear_text(bridge, f"the bridge {relay.bridge_props}"))
+        elif sealed(spec) and not sealed(bridge):
+            found.append(f"W-SEC2: this stack has ENCRYPT and the bridge {relay.bridge_props} has none: what the site "
+                         "seals crosses to other sites in clear")
+    return [text for text in found if text]
+
+
+def sealed(spec: StackSpec) -> bool:
+    """Whether frames of the stack are sealed; MEMBERLIST and SERF have keys of their own."""
+    return spec.config_of("ENCRYPT") is not None or bool(getattr(spec.layers[0].config, "encrypt", ""))
+
+
+def clear_text(spec: StackSpec, what: str) -> str:
+    """The warning of a stack that leaves this host; "" if it is sealed."""
+    if sealed(spec):
+        return ""
+    code = "W-SEC1" if what == "this stack" else "W-SEC2"
+    return (f"{code}: {what} leaves this host (bind_addr {spec.layers[0].config.bind_addr}) without ENCRYPT: whoever "
+            "reaches its ports can read, forge and replay (docs/how-to/encrypt.md)")
+
+
+def leaves_host(spec: StackSpec) -> bool:
+    """Whether frames of a stack can leave this host."""
+    address = str(getattr(spec.layers[0].config, "bind_addr", "")).lower()
+    return address not in ("loopback", "localhost", "::1") and not address.startswith("127.")
 
 
 def as_lines(report: dict[str, Any]) -> list[str]:

@@ -27,6 +27,17 @@ NOT_OFFERED = (
 )
 """Protocols of JGroups that change what a stack does: they are refused, since leaving them out would be wrong."""
 
+INSTEAD = {
+    "SYM_ENCRYPT": "write ENCRYPT directly above the transport, with keyring= (jgroups key new makes one): its "
+                   "keystore and cipher cannot be used, whole frames are sealed and not payloads "
+                   "(encrypt_entire_message=false has no counterpart), and what stands below it would be clear",
+    "ASYM_ENCRYPT": "write ENCRYPT directly above the transport: RSA keys of members and a secret of the coordinator "
+                    "are not used here, and whole frames are sealed and not payloads",
+    "SSL_KEY_EXCHANGE": "take it out: ENCRYPT needs no other protocol to exchange keys",
+}
+"""Protocols of JGroups -> what does their work here. Their properties mean other things, so none of them is taken for
+ENCRYPT in silence."""
+
 
 def build_layers(raw: Iterable[RawLayer], fill: Substitution, problems: Problems) -> tuple[LayerSpec, ...]:
     """The layers that `raw` describes, lowest first, checked one by one and as a stack.
@@ -142,6 +153,8 @@ def converted(
 def unknown_protocol(name: str) -> str:
     """The error for a protocol that is not known."""
     short = name.rpartition(".")[2]
+    if short in INSTEAD:
+        return f"{name} is a protocol of JGroups that is not offered here; {INSTEAD[short]}"
     if short in NOT_OFFERED:
         return f"{name} is a protocol of JGroups that is not offered here; remove it or use another stack"
     hint = did_you_mean(name, [*KNOWN, *ALIASES, *MEANINGLESS])

@@ -24,10 +24,13 @@ import os
 import socket
 import struct
 import threading
+from collections import Counter
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+import attrs
 
 from jgroups_py.channel.base import BaseChannel
 from jgroups_py.channel.block import Block
@@ -51,8 +54,10 @@ DRAIN_SECONDS = 30.0                        # default timeout of a drain
 LONGEST_SECONDS = 86_400.0
 ANSWER_SLACK_SECONDS = 10.0                 # an order may take this much longer than its timeout to be answered
 REQUEST_BYTES = 64 << 10
-IDLE_SECONDS = 300.0                        # a connection without a request for so long is closed
+FIRST_SECONDS = 30.0                        # a connection without a first request for so long is closed
+IDLE_SECONDS = 300.0                        # the same between two requests
 CLIENTS = 8                                 # connections at once
+CLIENTS_OF_PROCESS = 4                      # of one process: none may keep all others out
 POLL_SECONDS = 1.0                          # period of checking whether the client of a subscription is still there
 
 
@@ -157,7 +162,7 @@ class ControlSocket:
             ConfigError: there cannot be a socket at `path`.
         """
         self.path = Path(path)
-        self._clients = threading.BoundedSemaphore(CLIENTS)
+        self._clients = Clients()
         self._socket = listening_socket(self.path, "control socket", CLIENTS)
         channel = self._channel = member if isinstance(member, BaseChannel) else None
         view = channel.view if channel is not None else None
@@ -193,22 +198,25 @@ class ControlSocket:
                 client, _ = self._socket.accept()
             except OSError:
                 return                                       # closed
-            if not _is_authorized(client) or not self._clients.acquire(blocking=False):
+            caller = _caller_of(client)
+            if not caller.may_ask or not self._clients.enter(caller.pid):
                 client.close()
                 continue
-            threading.Thread(target=self._serve, args=(client,), name="jgroups-control-call", daemon=True).start()
+            threading.Thread(target=self._serve, args=(client, caller), name="jgroups-control-call",
+                             daemon=True).start()
 
-    def _serve(self, client: socket.socket) -> None:
+    def _serve(self, client: socket.socket, caller: Caller) -> None:
         try:
-            client.settimeout(IDLE_SECONDS)
+            client.settimeout(FIRST_SECONDS)
             with client, client.makefile("rb") as requests, contextlib.suppress(OSError):
                 while line := requests.readline(REQUEST_BYTES):
-                    answer = self._answer(line)
+                    client.settimeout(IDLE_SECONDS)
+                    answer = self._answer(line, caller)
                     if answer.get("event") == FOLLOWING:
                         return self._send_events(client, answer)
                     _send_line(client, answer)
         finally:
-            self._clients.release()
+            self._clients.leave(caller.pid)
 
     def _send_events(self, client: socket.socket, first: dict[str, Any]) -> None:
         """Send `first`, then each change, until the client closes the connection or this socket is closed."""
@@ -224,7 +232,7 @@ class ControlSocket:
         finally:
             self._feed.end(follower)
 
-    def _answer(self, line: bytes) -> dict[str, Any]:
+    def _answer(self, line: bytes, caller: Caller) -> dict[str, Any]:
         try:
             command, site, timeout, hold = _parsed(line)
             if command in ("members", "events"):
@@ -237,7 +245,8 @@ class ControlSocket:
                 return {"ok": False, "error": NO_SITES}
             if command == "status":
                 return {"ok": True, **self._sites.status()}
-            log.warning("%s: operator's order: %s %s%s", self._sites.member, command, site, " --hold" if hold else "")
+            log.warning("%s: operator's order of %s: %s %s%s", self._sites.member, caller, command, site,
+                        " --hold" if hold else "")
             self._sites.order("hold" if hold else command, site, timeout if command == "drain" else 0.0)
         except (ValueError, ChannelError) as error:
             return {"ok": False, "error": str(error)}
@@ -276,15 +285,52 @@ def _parsed(line: bytes) -> tuple[str, str, float, bool]:
     return command, site, float(timeout), hold
 
 
-def _is_authorized(client: socket.socket) -> bool:
-    """Whether the process at the other end runs as this process's user, or as root.
+@attrs.frozen
+class Caller:
+    """The process at the other end. pid: 0 where the system does not tell (no SO_PEERCRED); then the mode of the socket
+    file alone decides who may ask."""
 
-    Systems without SO_PEERCRED rely on the mode of the socket file.
-    """
+    pid: int = 0
+    uid: int = 0
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether it runs as this process's user, or as root."""
+        return not self.pid or self.uid in (os.getuid(), 0)
+
+    def __str__(self) -> str:
+        return f"process {self.pid} (user {self.uid})" if self.pid else "a process of this user"
+
+
+def _caller_of(client: socket.socket) -> Caller:
     if not hasattr(socket, "SO_PEERCRED"):
-        return True
+        return Caller()
     credentials = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    return struct.unpack("3i", credentials)[1] in (os.getuid(), 0)
+    pid, uid, _ = struct.unpack("3i", credentials)
+    return Caller(pid, uid)
+
+
+class Clients:
+    """How many connections are open, in all and by process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._of: Counter[int] = Counter()
+
+    def enter(self, pid: int) -> bool:
+        """Count one more of a process; False: there are too many."""
+        with self._lock:
+            if self._of.total() >= CLIENTS or (pid and self._of[pid] >= CLIENTS_OF_PROCESS):
+                return False
+            self._of[pid] += 1
+            return True
+
+    def leave(self, pid: int) -> None:
+        """Count one less."""
+        with self._lock:
+            self._of[pid] -= 1
+            if not self._of[pid]:
+                del self._of[pid]
 
 
 def _send_line(client: socket.socket, facts: dict[str, Any]) -> None:

@@ -15,6 +15,10 @@ known only to the process that died cannot be checked. A neighbour whose listene
 (ListenerRequest); if it does not answer, all members do (ListenerLookup), since it may have died after it had announced
 its listener to some of them only.
 
+With ENCRYPT: links are not sealed, so whoever reaches a listener, or is on the path, can refuse, break, answer or end
+them. Then nothing that a link shows is certain: it is a suspicion, which VERIFY_SUSPECT verifies by sealed frames. A
+neighbour is monitored again until the view changes, also one whose link was closed gracefully.
+
 Place: above the transport, below VERIFY_SUSPECT. Source: JGroups FD_SOCK2.java. Deviation: any free port, announced by
 its owner, instead of a port computed from the transport's, so that nothing has to be configured.
 """
@@ -30,7 +34,7 @@ from jgroups_py.model.batch import Batch, Header
 from jgroups_py.model.counters import counter, declare, drop
 from jgroups_py.model.events import Connect, Left, LinkDown, LinkUp, Listening, Suspect, ViewChange
 from jgroups_py.model.outputs import CloseLink, Listen, OpenLink
-from jgroups_py.model.ports import AddressBook
+from jgroups_py.model.ports import AddressBook, FrameSealer
 from jgroups_py.model.units import count, duration, host, millis, seconds, text
 from jgroups_py.stack.protocol import Protocol, on, receives, timer
 from jgroups_py.wire import field
@@ -122,11 +126,14 @@ class FdSock(Protocol):
         counter("refuted", "Of these, how many members were alive."),
         counter("suspicions_ignored", "Suspicions that name this member, or a process outside the view."),
         counter("lookups_sent", "How often all members got a request for the listener of a silent neighbour."),
+        counter("unsure", "Suspicions that would be certain without ENCRYPT, and are verified instead, as links are "
+                          "not sealed."),
         drop("non_member_listeners_dropped", "Listeners of non-members that were not kept: there were too many."),
         drop("non_member_suspicions_dropped", "Suspicions reported by a process outside the view."),
     )
 
     def start(self) -> None:
+        self.links_prove = self.stack.find(FrameSealer) is None
         self.members: tuple[Address, ...] = ()
         self.listeners: dict[Address, PhysicalAddress] = {}  # member -> its listener, as it announced
         self.listener: PhysicalAddress | None = None   # this member's own
@@ -329,6 +336,9 @@ class FdSock(Protocol):
         """It closed its link, but no view without it came: the group waits for a process that is gone."""
         if member in self.leaving:
             self.suspect(member, certain=True)
+            if not self.links_prove:
+                del self.leaving[member]               # its end may be forged: it is monitored again
+                self.choose_neighbour()
 
     @timer("reopen")
     def reopen_link(self) -> None:
@@ -340,6 +350,10 @@ class FdSock(Protocol):
     def suspect(self, member: Address, certain: bool) -> None:
         """Report a suspicion to all members, and pass it up; a certain one is repeated until the view changes."""
         self.count("suspected")
+        if certain and not self.links_prove:
+            self.count("unsure")
+            certain = False
+            self.set_timer("find", RETRY_NS)
         self.send(SuspicionHeader((member,), certain), None)
         self.pass_up(Suspect((member,), certain))
         if certain:
@@ -407,9 +421,12 @@ class FdSock(Protocol):
 
     def pass_up_certain(self, member: Address) -> None:
         """Pass up a suspicion that this member has verified. The member that raised it repeats it to all."""
+        if not self.links_prove:
+            self.count("unsure")
+            return self.pass_up(Suspect((member,), accused=True))
         self.gone[member] = None
         self.pass_up(Suspect((member,), certain=True))
-        self.choose_neighbour()
+        return self.choose_neighbour()
 
     def stop_verifying_non_members(self) -> None:
         """Close the links that verify suspicions of processes outside the view."""

@@ -89,3 +89,15 @@ def test_props_of_a_typo_names_the_nearest_protocol_and_exits_2(capsys):
 def test_props_of_a_protocol_that_is_left_out_gives_the_reason(capsys):
     assert run("props", "BARRIER") == 0
     assert "left out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("stack", "properties", "codes"), [
+    ("udp", {}, []), ("udp", {"bind_addr": "10.0.0.1"}, ["W-SEC1"]), ("tcp", {"bind_addr": "site_local"}, ["W-SEC1"]),
+    ("sealed", {"bind_addr": "10.0.0.1"}, []), ("nyc", {"bridge_addr": "10.0.0.1"}, ["W-SEC2"]),
+    ("nyc", {"bind_addr": "10.0.0.1"}, ["W-SEC1", "W-SEC2"]), ("sealed-site", {"bind_addr": "10.0.0.1"}, []),
+    ("sealed-site", {"bridge_props": "bridge.xml"}, ["W-SEC2"]), ("udp", {"bind_addr": "127.0.0.2"}, []),
+])
+def test_lint_warns_of_what_leaves_this_host_in_clear(stack, properties, codes):
+    report = lint.check(stack, properties)
+    assert report["ok"]
+    assert [warning.partition(":")[0] for warning in report["warnings"]] == codes

@@ -240,7 +240,14 @@ def test_relay_below_another_layer_is_refused(tmp_path):
     (["UDP", "ENCRYPT", *UDP[1:]], "ENCRYPT: property 'keyring' is missing: File with the keys"),
     (["UDP", ("ENCRYPT", {"keyring": ""}), *UDP[1:]], "keyring is empty: give the path of a file"),
     (["UDP", ("ENCRYPT", {"keyring": "k", "mode": "view"}), *UDP[1:]], "'view' is not one of shared"),
-    (["UDP", "SYM_ENCRYPT", *UDP[1:]], "SYM_ENCRYPT"),
+    (["UDP", "SYM_ENCRYPT", *UDP[1:]], "SYM_ENCRYPT is a protocol of JGroups that is not offered here; write ENCRYPT "
+     "directly above the transport, with keyring="),
+    ([*UDP, ("org.jgroups.protocols.ASYM_ENCRYPT", {"encrypt_entire_message": "false"})],
+     "whole frames are sealed and not payloads"),
+    ([*UDP, "SSL_KEY_EXCHANGE"], "take it out: ENCRYPT needs no other protocol to exchange keys"),
+    (["UDP", ("ENCRYPT", {"keyring": "k", "encrypt_entire_message": "false"}), *UDP[1:]],
+     "unknown property 'encrypt_entire_message'"),
+    (["UDP", ("ENCRYPT", {"keyring": "k", "key": "00ff"}), *UDP[1:]], "unknown property 'key'"),
 ])
 def test_encrypt_must_stand_directly_above_a_transport_with_our_frames(stack, text):
     assert text in errors(stack)

@@ -7,7 +7,9 @@ from jgroups_py.model.address import Address
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.events import Connect, ExcludedHint, LinkDown, LinkUp, Listening, Suspect, Unsuspect
 from jgroups_py.model.outputs import CloseLink, Listen, OpenLink
+from jgroups_py.model.secrets import Secrets
 from jgroups_py.model.units import millis
+from jgroups_py.protocols.encrypt.protocol import Encrypt, EncryptConfig
 from jgroups_py.protocols.fd_all.protocol import FdAll, FdAllConfig, Heartbeat
 from jgroups_py.protocols.fd_sock.protocol import (
     FdSock,
@@ -18,7 +20,10 @@ from jgroups_py.protocols.fd_sock.protocol import (
     ListenerRequest,
     SuspicionHeader,
 )
+from jgroups_py.protocols.transport.protocol import Udp, UdpConfig
 from jgroups_py.protocols.verify_suspect.protocol import AreYouAlive, IAmAlive, VerifyConfig, VerifySuspect
+from jgroups_py.sealing.keyring import new_keyring
+from jgroups_py.stack.stack import Stack
 from jgroups_py.testing.bench import Bench, address, change, multicast, unicast, view_of
 
 A, B, C, D = map(address, "ABCD")
@@ -288,6 +293,61 @@ def test_a_verification_ends_when_the_suspect_leaves_the_view() -> None:
     assert [out.link for out in bench.outputs if isinstance(out, CloseLink)] == [opened.link]
     bench.up(LinkDown(opened.link, refused=True))
     assert bench.passed_up(Suspect) == []
+
+
+# --- FD_SOCK with ENCRYPT: links are not sealed -----------------------------------------------------------------------
+
+def sealed_ring() -> Bench:
+    """The same ring in a stack with ENCRYPT."""
+    bench = ring()
+    layer = bench.stack.find(FdSock)
+    assert isinstance(layer, FdSock)
+    assert layer.links_prove
+    layer.links_prove = False
+    return bench
+
+
+def test_a_stack_with_encrypt_does_not_take_links_for_proofs() -> None:
+    class Secret(Secrets):
+        def draw(self, nbytes: int) -> bytes:
+            return bytes(nbytes)
+
+        def keyring(self, path: str) -> object:
+            return new_keyring(bytes(32))
+    fd_sock = FdSock()
+    Stack([Udp(UdpConfig()), Encrypt(EncryptConfig(keyring="k")), fd_sock], A, secrets=Secret())
+    assert not fd_sock.links_prove
+
+
+@pytest.mark.parametrize("what", ["refused", "impostor"])
+def test_with_encrypt_neither_a_refusal_nor_another_greeting_is_certain(what: str) -> None:
+    bench = sealed_ring()
+    bench.up(LinkDown(1, refused=False))
+    (again,) = opened_links(bench)
+    bench.up(LinkDown(again.link, refused=True) if what == "refused" else LinkUp(again.link, D.raw))
+    assert bench.passed_up(Suspect) == [Suspect((B,), certain=False)]
+    assert [header for header, _ in bench.sent_with(SuspicionHeader)] == [SuspicionHeader((B,), False)]
+    bench.advance(1000)
+    assert [batch.dest for _, batch in bench.sent_with(ListenerRequest)] == [B], "it is monitored again"
+
+
+def test_with_encrypt_a_goodbye_that_was_forged_blinds_for_a_moment_only() -> None:
+    bench = sealed_ring()
+    bench.up(unicast("C", "A", headers=(ListenerAddress(PLACE_C),)))
+    bench.up(LinkDown(1, refused=False, graceful=True))
+    opened_links(bench)
+    bench.advance(2000)
+    assert Suspect((B,), certain=False) in bench.passed_up(Suspect)
+    assert [opened.to for opened in opened_links(bench)] == [PLACE_B]
+
+
+def test_with_encrypt_a_reported_suspicion_is_left_to_verify_suspect() -> None:
+    bench = sealed_ring()
+    bench.up(unicast("C", "A", headers=(ListenerAddress(PLACE_C),)))
+    bench.up(multicast("B", headers=(SuspicionHeader((C,), True),)))
+    (opened,) = opened_links(bench)
+    bench.up(LinkDown(opened.link, refused=True))
+    assert bench.passed_up(Suspect) == [Suspect((C,), accused=True)]
 
 
 def test_listeners_of_non_members_are_bounded() -> None:

@@ -1,0 +1,1 @@
+"""Attacks on real members, by number: design/threat-model.md."""
