@@ -20,10 +20,10 @@ class Flag(enum.IntFlag):
     """Options of a message (values as in JGroups).
 
     OOB: a unicast is delivered when it arrives, whatever it overtakes; multicasts keep their order all the same. NO_FC:
-    it does not wait for credits. NO_RELIABILITY: it is sent once, and may be lost, doubled or overtaken. NO_RELAY: it
-    stays in its own site. The others are only transmitted: nothing waits to be bundled (DONT_BUNDLE), there is no total
-    order yet (NO_TOTAL_ORDER), and a sender that needs a confirmation (RSVP) sends a request (blocks.rpc) or, with
-    RELAY, uses `until`.
+    it does not wait for credits. NO_RELIABILITY: it is sent once, and may be lost, duplicated or overtaken. NO_RELAY:
+    it stays in its own site. The others are only transmitted: nothing waits to be bundled (DONT_BUNDLE), there is no
+    total order yet (NO_TOTAL_ORDER), and a sender that needs a confirmation (RSVP) sends a request (blocks.rpc) or,
+    with RELAY, uses `until`.
     """
 
     NONE = 0
