@@ -20,9 +20,9 @@ from jgroups_py.model.ports import (
     DigestSource,
     FrameRoom,
     LastFrames,
-    Membership,
     MulticastCounts,
     SiteReporter,
+    ViewSource,
 )
 from jgroups_py.model.units import (
     choice,
@@ -44,8 +44,9 @@ from jgroups_py.stack.protocol import CONTROL, MULTICASTS, STOP, UNICASTS, Proto
 __all__ = [
     "CONTROL", "MULTICASTS", "NO_FC", "NO_RELAY", "NO_RELIABILITY", "OOB", "STOP", "UNICASTS", "Address",
     "AddressBook", "Batch", "Component", "ConfigError", "Connect", "Digest", "DigestSource", "Disconnect", "Event",
-    "Flag", "FrameRoom", "Header", "LastFrames", "Membership", "MergeNeeded", "MergeView", "MulticastCounts", "Output",
+    "Flag", "FrameRoom", "Header", "LastFrames", "MergeNeeded", "MergeView", "MulticastCounts", "Output",
     "PhysicalAddress", "Protocol", "ProxyUUID", "Ranges", "SiteReporter", "Suspect", "Unsuspect", "View",
-    "ViewChange", "ViewId", "WireError", "choice", "count", "counter", "declare", "drop", "duration", "figure",
-    "flag", "host", "millis", "on", "only", "parsed", "ratio", "receives", "seconds", "size", "text", "timer", "wire",
+    "ViewChange", "ViewId", "ViewSource", "WireError", "choice", "count", "counter", "declare", "drop", "duration",
+    "figure", "flag", "host", "millis", "on", "only", "parsed", "ratio", "receives", "seconds", "size", "text", "timer",
+    "wire",
 ]

@@ -37,8 +37,6 @@ ALLOWED_IMPURE = {
     # The one place that reads files.
     ("pathlib", "Path"): "jgroups_py/config/load.py",
 }
-PORT_AND_BLOCK = frozenset({"Membership"})
-"""Class names that are public in two packages: a port of protocols, and a building block."""
 RING = re.compile(r"\bRing (\d)\.\Z")
 
 
@@ -206,7 +204,7 @@ def test_a_class_name_is_in_one_package():
                 found[node.name].setdefault(package_of(module), f"{module.path}:{node.lineno}")
     report(f"{places[0]}: {name} is a class in {', '.join(places[1:])} too: rename one"
            for name, places in ((name, list(places.values())) for name, places in found.items())
-           if len(places) > 1 and name not in PORT_AND_BLOCK)
+           if len(places) > 1)
 
 
 def test_rooms_import_no_doors():

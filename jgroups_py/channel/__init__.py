@@ -1,4 +1,4 @@
-"""Channels: what an application holds of a group, blocking (sync.py) and for asyncio (aio.py).
+"""Channels: an application's connections to groups, blocking (sync.py) and for asyncio (aio.py).
 
 Ring 5.
 """

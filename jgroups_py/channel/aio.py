@@ -1,4 +1,4 @@
-"""AsyncChannel: the names of JChannel for asyncio; what waits is a coroutine.
+"""AsyncChannel: JChannel for asyncio, with the same names; methods that wait are coroutines.
 
     async with AsyncChannel("udp", name="A") as ch:
         await ch.connect("chat")

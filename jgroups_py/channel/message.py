@@ -92,7 +92,7 @@ class Message:
 
     @property
     def topic(self) -> str | None:
-        """What it is about (TOPICS); None: nothing in particular."""
+        """The topic of the message (TOPICS); None: it has none."""
         return topic_of(self._wired)
 
     @property
@@ -177,7 +177,7 @@ class MessageBatch:
 
     @property
     def topic(self) -> str | None:
-        """What they are about (TOPICS); None: nothing in particular."""
+        """The topic of the messages (TOPICS); None: they have none."""
         return topic_of(self._batch.headers)
 
     def __len__(self) -> int:

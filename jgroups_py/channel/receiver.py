@@ -1,4 +1,4 @@
-"""What an application gives a channel to be called: Receiver, any object with some of its methods, or a function."""
+"""The receiver of a channel: a Receiver, any object with some of its methods, or a function of a message."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -17,12 +17,12 @@ CALLBACKS = ("receive", "receive_batch", "view_accepted", "global_view_accepted"
 class Receiver:
     """Base with do-nothing methods; override what you need. All calls come one at a time, in order.
 
-    What a method raises is logged with its traceback and counted (`receiver_exceptions`), and the channel lives on. But
-    SystemExit and KeyboardInterrupt mean that the application is to end: the channel leaves its group and is CLOSED
-    with this reason, nothing more is delivered, and the exception goes on. With a JChannel it ends the channel's thread
-    by `threading.excepthook` (which by default prints KeyboardInterrupt and ignores SystemExit; the log has both); with
-    an AsyncChannel it ends the event loop, as from any task, and comes out of `asyncio.run`. The same holds for the
-    handlers of building blocks.
+    An exception of a method is logged with its traceback and counted (`receiver_exceptions`); the channel stays
+    connected. But SystemExit and KeyboardInterrupt mean that the application is to end: the channel leaves its group
+    and is CLOSED with this reason, nothing more is delivered, and the exception propagates. With a JChannel it ends the
+    channel's thread by `threading.excepthook` (which by default prints KeyboardInterrupt and ignores SystemExit; the
+    log has both); with an AsyncChannel it ends the event loop, as from any task, and `asyncio.run` raises it. The same
+    holds for the handlers of building blocks.
     """
 
     def receive(self, message: Message) -> None:
@@ -52,15 +52,16 @@ class Receiver:
         """With RELAY: a unicast to a member of another site is not known to have been delivered."""
 
     def messages_lost(self, loss: MessagesLost) -> None:
-        """With RELAY: messages `first` to `stop` (half-open) of `origin` at `site` will never come here; or, where
-        `loss.dest_site` is given, they came here and will never reach that other site. With an empty `loss.site`, and
-        without RELAY too: so many multicasts of a member of this group, which no member keeps any more."""
+        """With RELAY: messages `first` to `stop` (half-open) of `origin` at `site` will never be delivered here; or, if
+        `loss.dest_site` is given, they were delivered here and will never reach that other site. If `loss.site` is
+        empty, which is possible without RELAY too: multicasts of a member of this group that no member keeps."""
 
     def journal_failed(self, reason: str) -> None:
-        """With RELAY's `hold_dir`: what is held for other sites is not written to disk any more; "": it is again."""
+        """With RELAY's `hold_dir`: messages that are held for other sites are no longer written to disk, for `reason`;
+        "": they are again."""
 
     def messages_skipped(self, gap: MessagesSkipped) -> None:
-        """With FLOW: `gap.messages` multicasts of `gap.origin` stood here and were dropped, as this receiver was too
+        """With FLOW: `gap.messages` multicasts of `gap.origin` that were next were dropped, since this receiver is too
         slow for a sender that does not wait for it."""
 
     def counted_as_receiver(self, news: CountedAsReceiver) -> None:
@@ -76,10 +77,10 @@ class Receiver:
         another, or not all of them."""
 
     def member_changed(self, news: MemberChanged) -> None:
-        """With SWIM: `news.member` is suspected, refuted it, failed, ... (`news.change`), on which evidence."""
+        """With SWIM: the state of `news.member` changed (`news.change`: suspected, failed, ...), with evidence."""
 
     def archive_failed(self, reason: str) -> None:
-        """With ARCHIVE: nothing is recorded any more; "": it is again, and what was missed stands there as gaps."""
+        """With ARCHIVE: recording failed, for `reason`; "": it works again, and rows `gap` count what is missing."""
 
     def alone(self, reason: str) -> None:
         """This member founded the group and has been the only one in it for 5 s. reason: what in the configuration may

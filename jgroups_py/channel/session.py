@@ -22,7 +22,7 @@ from jgroups_py.model.outputs import (
     StateAdvised,
     ViewInstalled,
 )
-from jgroups_py.model.ports import Membership
+from jgroups_py.model.ports import ViewSource
 from jgroups_py.model.units import seconds
 from jgroups_py.model.view import GlobalView, View
 from jgroups_py.node.node import Node
@@ -163,7 +163,7 @@ class Session(Connection):
         """Inside a round: report it if this founder is still alone. Where the members of two hosts cannot find each
         other, this is the one thing that either of them can notice."""
         node = self.host.node
-        view = None if node is None else node.local.find(Membership).current_view()
+        view = None if node is None else node.local.find(ViewSource).current_view()
         if view is not None and view.id.counter == 1:
             self.inbox.put([MemberAlone(why_alone(self._spec))])
 

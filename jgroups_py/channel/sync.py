@@ -1,4 +1,4 @@
-"""JChannel: what an application holds of a group. The only class that any thread may call.
+"""JChannel: an application's connection to a group. Its methods may be called from any thread.
 
 `connect` returns once this member is in a view; `send` queues and returns, and waits only when the group is slower
 than the sender; the receiver is called on one thread, in order (io_thread.py). A channel does not survive a fork: in

@@ -1,4 +1,4 @@
-"""Pure values that everything speaks: addresses, batches, views, events, outputs, ports, errors, units.
+"""Pure values that all rooms use: addresses, batches, views, events, outputs, ports, errors, units.
 
 Pure. Ring 0.
 """

@@ -20,12 +20,12 @@ class Flag(enum.IntFlag):
     """Options of a message (values as in JGroups).
 
     OOB: a unicast is delivered when it arrives, whatever it overtakes; multicasts keep their order all the same. NO_FC:
-    it does not wait for credits. NO_RELIABILITY: it is sent once, and may be lost, doubled or overtaken. NO_RELAY: it
-    stays in its own site. NO_TOTAL_ORDER: with TOTAL, a multicast that waits for no place in the order; it keeps its
-    order with its sender's other multicasts of this kind only. Where RELAY (unless it is NO_RELAY too) or ARCHIVE
-    numbers it, it keeps its place nevertheless. The others are only transmitted: nothing waits to be bundled
-    (DONT_BUNDLE), and a sender that needs a confirmation (RSVP) sends a request (blocks.rpc) or, with RELAY, uses
-    `until`.
+    it does not wait for credits. NO_RELIABILITY: it is sent once, and may be lost, duplicated or overtaken.
+    NO_RELAY: it stays in its own site. NO_TOTAL_ORDER: with TOTAL, a multicast that waits for no place in the
+    order; it keeps its order with its sender's other multicasts of this kind only. Where RELAY (unless it is
+    NO_RELAY too) or ARCHIVE numbers it, it keeps its place nevertheless. The others are only transmitted: nothing
+    waits to be bundled (DONT_BUNDLE), and a sender that needs a confirmation (RSVP) sends a request (blocks.rpc)
+    or, with RELAY, uses `until`.
     """
 
     NONE = 0

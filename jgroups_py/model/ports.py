@@ -73,7 +73,7 @@ class AddressBook(ABC):
         """Whether a frame without a destination reaches members that are not known yet (IP multicast)."""
 
 
-class Membership(ABC):
+class ViewSource(ABC):
     """The group's current view."""
 
     @abstractmethod

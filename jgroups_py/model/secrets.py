@@ -18,7 +18,7 @@ class Secrets(ABC):
 
     @abstractmethod
     def draw(self, nbytes: int) -> bytes:
-        """Random bytes that nobody else can know; each call gives others."""
+        """Random bytes that no other process can know; each call returns new ones."""
 
     @abstractmethod
     def keyring(self, path: str) -> Any:

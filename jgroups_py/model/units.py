@@ -25,8 +25,8 @@ _DURATION_UNITS = {
     "": NS_PER_MS, "ns": 1, "us": NS_PER_US, "ms": NS_PER_MS, "s": NS_PER_S,
     "m": 60 * NS_PER_S, "min": 60 * NS_PER_S, "h": 3600 * NS_PER_S, "d": 86400 * NS_PER_S,
 }
-# JGroups' Util.readBytes: k, m, g are powers of 1000 there ("64k" = 64000), kb and kib likewise separate.
-# We read them as people mean them in buffers: powers of 1024.
+# In JGroups' Util.readBytes k, m, g are powers of 1000 ("64k" = 64000), and kb and kib differ. Here all are powers of
+# 1024, as is usual for buffers.
 _SIZE_UNITS = {
     "": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "mib": 1 << 20,
     "g": 1 << 30, "gb": 1 << 30, "gib": 1 << 30,

@@ -18,7 +18,7 @@ from jgroups_py.model.outputs import (
     UserEvent,
     ViewInstalled,
 )
-from jgroups_py.model.ports import AddressBook, Membership, MemberTable
+from jgroups_py.model.ports import AddressBook, MemberTable, ViewSource
 from jgroups_py.model.swim_member import REFUTED, SUSPECTED, Member
 from jgroups_py.model.units import NS_PER_MS
 from jgroups_py.model.view import View
@@ -30,7 +30,7 @@ Facts = dict[str, Any]
 def members_report(node: Node) -> Facts:
     """This member and all members known to it, as `jgroups members --json` prints them."""
     table: MemberTable | None = node.local.find(MemberTable)
-    views: Membership | None = node.local.find(Membership)
+    views: ViewSource | None = node.local.find(ViewSource)
     known = table.known_members() if table is not None else ()
     if views is None:
         return {"member": known[0].name if known else node.name, "cluster": node.cluster, "view": None,

@@ -1,7 +1,7 @@
 """Stack: layers in order, the work between them, timers, outputs. Pure: time comes in as an argument.
 
 What a layer passes on is queued and processed after its handler has returned (law 1), in order between neighbours
-(law 2): fifo.py says how, and routes.py does the same in compiled form.
+(law 2): see fifo.py, and routes.py for the same in compiled form.
 """
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from jgroups_py.model.batch import Batch, Header
 from jgroups_py.model.digest import Digest
 from jgroups_py.model.events import Event, ViewChange
 from jgroups_py.model.outputs import Deliver, Output, ViewInstalled
-from jgroups_py.model.ports import AddressBook, DigestSource, FrameRoom, LastFrames, Membership
+from jgroups_py.model.ports import AddressBook, DigestSource, FrameRoom, LastFrames, ViewSource
 from jgroups_py.model.units import NS_PER_MS
 from jgroups_py.model.view import View, ViewId
 from jgroups_py.stack.protocol import Protocol, on
@@ -88,7 +88,7 @@ class RecordingTransport(Protocol, LastFrames, AddressBook, FrameRoom):
         return self.frame_bytes
 
 
-class StubPorts(Protocol, DigestSource, Membership):
+class StubPorts(Protocol, DigestSource, ViewSource):
     """Provides ports of layers that the bench lacks: a test sets `digest_value` and `view`."""
 
     def start(self) -> None:

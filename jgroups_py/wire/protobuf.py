@@ -1,8 +1,8 @@
-"""The fields of protobuf messages, for the schemas of others that we speak: numbers, bytes, messages. No library.
+"""The fields of protobuf messages, for schemas of other systems: numbers, bytes, messages. Without a library.
 
-A message is a row of fields: a varint of number and type, then the value. Whoever reads knows its schema: it goes
-through `fields`, skips numbers that it does not know, and takes the last of several where there can be one. A field
-that is left out has the default value of proto3: 0, or empty. Groups (types 3 and 4) are refused.
+A message is a row of fields: a varint of number and type, then the value. A reader that knows the schema goes through
+`fields`, skips numbers that it does not know, and takes the last of several where there can be one. A field that is
+left out has the default value of proto3: 0, or empty. Groups (types 3 and 4) are refused.
 
 Users: protocols/discovery/pex/influx.py, blocks/mqtt/gmqtt/wire.py. Both are checked against Google's library.
 """

@@ -13,7 +13,7 @@ from jgroups_py.model.batch import OOB, Batch
 from jgroups_py.model.errors import ChannelError, WireError
 from jgroups_py.model.events import Broadcast
 from jgroups_py.model.outputs import BRIDGE, LOCAL, Frame
-from jgroups_py.model.ports import Membership, Peers
+from jgroups_py.model.ports import Peers, ViewSource
 from jgroups_py.model.units import millis, seconds
 from jgroups_py.simulator import App, World
 from jgroups_py.simulator import history as h
@@ -175,7 +175,7 @@ class Groups:
             else:
                 pool.members += [process.me for process in self.world.all_processes[-4:] if process.site == site]
             for stack in stacks:
-                membership = stack.find(Membership)
+                membership = stack.find(ViewSource)
                 view = membership.current_view() if membership is not None else None
                 if view is not None:
                     self.former_views[view.id.raw] = None

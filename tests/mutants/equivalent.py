@@ -18,7 +18,7 @@ EQUIVALENT: dict[str, str] = {
         "`take_in_order` is a shorter way to what `add` and `settle` do; the mutant takes the long one where the short "
         "one is usual. Benchmarks see it, results do not differ",
     f"{GMS}/acceptor.py::ViewAcceptor.next_ballot::RemoveStatement::self.promises.note_round(ballot)::1":
-        "the proposer sends its Prepare to this member too, which notes the ballot (`believe_round`) before anything "
+        "the proposer sends its Prepare to this member too, which notes the ballot (`adopt_round`) before anything "
         "else happens",
     f"{GMS}/merge.py::MergeCoordinator.on_merge_request::RemoveStatement::"
     "self.proposer.consider()                       # an ordinary change first, then we are asked again::1":

@@ -19,7 +19,7 @@ from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.errors import ChannelClosedError, NotConnectedError
 from jgroups_py.model.outputs import Closed, Deliver, GlobalViewInstalled, Output, Unreachable, ViewInstalled
-from jgroups_py.model.ports import Membership
+from jgroups_py.model.ports import ViewSource
 from jgroups_py.model.units import millis
 from jgroups_py.model.view import View
 from jgroups_py.node.node import Node
@@ -237,5 +237,5 @@ def _end(service: Service, error: Exception) -> None:
 
 
 def _current_view(node: Node) -> View | None:
-    found = node.local.find(Membership)
+    found = node.local.find(ViewSource)
     return None if found is None else found.current_view()

@@ -44,6 +44,6 @@ def sealed(directory: Path) -> dict[str, Any]:
 def as_line(archive: dict[str, Any]) -> str:
     """The figures as a line of text."""
     number = archive["left_open"]
-    sealed = f"; sealed {number} segments that killed members left open" if number else ""
+    sealed = f"; open segments of killed members sealed: {number}" if number else ""
     return (f"recorded by {archive['recorders']} incarnations: {archive['rows']:,} rows{sealed}; "
             f"jgroups archive ls {archive['directory']}")

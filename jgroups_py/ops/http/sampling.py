@@ -14,7 +14,7 @@ import attrs
 from jgroups_py.channel.base import BaseChannel, ChannelState
 from jgroups_py.channel.session import Session
 from jgroups_py.model.errors import ChannelError
-from jgroups_py.model.ports import Membership, SiteReporter
+from jgroups_py.model.ports import SiteReporter, ViewSource
 from jgroups_py.node.node import Node
 from jgroups_py.ops.http.snapshot import MemberReport, Snapshot
 from jgroups_py.ops.reports import members_report
@@ -25,7 +25,7 @@ ANSWER_SECONDS = 1.0                        # then the last snapshot is shown
 
 def take(session: Session, node: Node) -> MemberReport:
     """On the loop thread: what there is to show."""
-    views: Membership | None = node.local.find(Membership)
+    views: ViewSource | None = node.local.find(ViewSource)
     view = None if views is None else views.current_view()
     reporter: SiteReporter | None = node.local.find(SiteReporter)
     stats = session.host.stats(node)

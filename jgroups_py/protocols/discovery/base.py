@@ -19,7 +19,7 @@ from jgroups_py.model.address import Address, PhysicalAddress
 from jgroups_py.model.batch import Batch, Header
 from jgroups_py.model.counters import counter, declare
 from jgroups_py.model.events import AddressesKnown, FindMembers, Found, MembersFound, ViewChange
-from jgroups_py.model.ports import AddressBook, Membership
+from jgroups_py.model.ports import AddressBook, ViewSource
 from jgroups_py.model.units import flag, millis, seconds
 from jgroups_py.model.view import View, ViewId
 from jgroups_py.stack.protocol import CONTROL, Protocol, on, receives, timer
@@ -90,7 +90,7 @@ class Discovery(Protocol):
     )
 
     def start(self) -> None:
-        self.membership: Membership | None = self.stack.find(Membership)     # None: a stack of SWIM, which has no views
+        self.membership: ViewSource | None = self.stack.find(ViewSource)     # None: a stack of SWIM, which has no views
         self.search: FindMembers | None = None
         self.found: dict[Address, Found] = {}          # members found in this search
         self.repeat_ns = 0

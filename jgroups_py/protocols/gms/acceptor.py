@@ -75,9 +75,9 @@ class ViewAcceptor(Component):
         self.promises.note_round(ballot)
         return ballot
 
-    def believe_round(self, ballot: Ballot) -> bool:
+    def adopt_round(self, ballot: Ballot) -> bool:
         """Whether the round of `ballot` is plausible in our view; if so `next_ballot` is above it."""
-        return self.promises.believe_round(ballot, anew=False)
+        return self.promises.adopt_round(ballot, anew=False)
 
     def forget_promises(self) -> None:
         """A joiner turns to another coordinator: promises to the former one are void."""
@@ -203,10 +203,10 @@ class ViewAcceptor(Component):
 
         Both only grow and are passed on, so one absurd value would stay in the group for ever (H1).
         """
-        if not self.promises.believe_round(header.flush.ballot, anew=anew):
+        if not self.promises.adopt_round(header.flush.ballot, anew=anew):
             self.drop("implausible_ballots_refused", None, f"ballot {header.flush.ballot} is far ahead")
             return False
-        return not isinstance(header, CutHeader) or self.group.believe_counter(header.counter)
+        return not isinstance(header, CutHeader) or self.group.adopt_counter(header.counter)
 
     def refuses(self, flush: FlushId, owner: Address) -> bool:
         """Whether a higher ballot was promised (A1); if so a Nack with that ballot goes to the owner."""
@@ -262,28 +262,28 @@ class ViewAcceptor(Component):
         for member in view.members:
             contradiction = self.layer.contradiction(member)
             if contradiction:
-                # Its coordinator has no AUTH, or one of its own making: a group that we must not be in.
+                # Its coordinator has no AUTH, or one of its own making: a group that this member must not be in.
                 if member == src:
                     self.layer.disbelieve(src, contradiction)
                 return self.drop("unidentified_refused", batch, f"in the view {view.id}: {contradiction}", header)
-        believed = self.believes(header, src)
+        authorized = self.may_announce(header, src)
         if not plausible(view.id.counter, self.group.counter, anew=mine is None):
             # Too far ahead. A member of our view may be right all the same: approach its counter, a step each view.
-            if believed:
+            if authorized:
                 self.proposer.approach(view.id.counter)
             return self.drop("implausible_counters_refused", batch, f"counter {view.id.counter} is far ahead", header)
-        if believed:
+        if authorized:
             self.pass_down(AddressesKnown(header.book))
-        if believed and self.promises.may_install(header.flushes, src, self.me):
+        if authorized and self.promises.may_install(header.flushes, src, self.me):
             self.follow(header, src)
         elif self.me in view:
             self.cannot_follow(header, src)
-        elif mine is not None and believed:
+        elif mine is not None and authorized:
             self.left_behind(header, src)
         elif mine is not None:
             self.ask_group(header, mine)
 
-    def believes(self, header: InstallHeader, src: Address) -> bool:
+    def may_announce(self, header: InstallHeader, src: Address) -> bool:
         """Whether `src` is in a position to know that this view was decided (the list at the head of this file)."""
         latest = self.promises.latest
         accepted = latest is not None and latest in header.flushes and src in header.view
@@ -359,7 +359,7 @@ class ViewAcceptor(Component):
         self.count("times_excluded")
         if self.group.lifecycle is Lifecycle.LEAVING:
             return self.layer.leave_group()
-        self.group.believe_counter(header.view.id.counter)
+        self.group.adopt_counter(header.view.id.counter)
         self.proposer.close()
         self.promises = AcceptorState(self.promises.view_id)      # a cut that is being filled is void
         # Messages that NAKACK delivered belong to the old view and must pass GMS before the view changes (S4); behind

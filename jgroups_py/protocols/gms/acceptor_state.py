@@ -56,8 +56,8 @@ class AcceptorState:
         """A ballot of our view was seen; the next one of this member has to be above it."""
         self.highest_round = max(self.highest_round, ballot.round)
 
-    def believe_round(self, ballot: Ballot, *, anew: bool) -> bool:
-        """Note the ballot of another member; False if its round is implausible. anew: no round is known here yet."""
+    def adopt_round(self, ballot: Ballot, *, anew: bool) -> bool:
+        """Adopt the round of another member's ballot; False if it is implausible. anew: no round is known here yet."""
         if not plausible(ballot.round, self.highest_round, anew=anew):
             return False
         self.note_round(ballot)

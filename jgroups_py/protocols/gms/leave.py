@@ -1,7 +1,7 @@
-"""The leave client: asks to be excluded from the next view, sees it installed (or waits leave_timeout), and goes.
+"""The leave client: asks to be excluded from the next view, waits until it is installed (or leave_timeout), and ends.
 
 The leaver takes part in the flush, so that what it sent is delivered by all members. A coordinator that leaves runs the
-change itself, hands over, and goes when all that stay have confirmed the view. A member that is alone just goes.
+change itself, hands over, and ends when all that stay have confirmed the view. A member that is alone ends at once.
 """
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class LeaveClient(Component):
 
     @timer("leave_timeout")
     def on_leave_timeout(self) -> None:
-        """No view without us came in time: leave without one. LeaveRequest(None) spares the others the suspicion."""
+        """No view without us came in time: leave without one, and announce that, so that no member suspects us."""
         view = self.group.view
         if view is not None and self.group.lifecycle is not Lifecycle.HANDED_OVER:
             self.links.send_each(LeaveRequest(None), [member for member in view.members if member != self.me])

@@ -105,10 +105,10 @@ class MergeCoordinator(Component):
         # Counters are taken from our own members only. Those of other groups come with MergeReady, from a partner
         # that was asked: an announcement of a non-member can raise nothing here (H1).
         for view_id in [view_id for member, view_id in views.items() if member in view]:
-            group.believe_counter(view_id.counter)
+            group.adopt_counter(view_id.counter)
         for member, other in views.items():
             if member in view and other > view.id:
-                self.proposer.member_gone(member)          # a member of ours is in a later view
+                self.proposer.member_gone(member)          # a member of our view is in a later one
             elif group.acts() and group.installed is not None and not self.leads(other, views, view):
                 self.send(group.installed, member)         # its view is stale, or the view's coordinator has left it
         if view.coordinator == self.me:
@@ -223,7 +223,7 @@ class MergeCoordinator(Component):
         asked = attempt is not None and header.number == attempt.number and src in attempt.partners
         if asked and self.unidentified(header):
             return                                         # it is repeated; by then they may have shown who they are
-        if asked and attempt is not None and self.group.believe_counter(header.counter):
+        if asked and attempt is not None and self.group.adopt_counter(header.counter):
             self.pass_down(AddressesKnown(header.book))
             attempt.ready[src], attempt.ready_at_ns[src] = header, self.now_ns
             self.flush_own(attempt)

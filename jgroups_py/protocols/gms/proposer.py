@@ -200,7 +200,7 @@ class ViewProposer(Component):
         """`batch.src` promised a higher ballot: let that one run. If it fails, our acceptor's timer `stuck` fires."""
         src, view = batch.src, self.group.view
         takes_part = (view is not None and src in view) or src in self.admission.joiners
-        if not takes_part or not self.acceptor.believe_round(header.promised):
+        if not takes_part or not self.acceptor.adopt_round(header.promised):
             return self.drop("nacks_refused", batch, "its source takes no part, or its round is far ahead", header)
         if self.flush is not None and header.flush == self.flush.id:
             self.count("ballots_outbid")
@@ -264,11 +264,11 @@ class ViewProposer(Component):
             # Checked first, so that a non-member cannot raise our counter (H1).
             return self.drop("answers_unasked", batch, "its source was not asked", header)
         # An implausible counter is ignored, and the digest is used all the same: the cut needs every member.
-        self.group.believe_counter(header.counter)
+        self.group.adopt_counter(header.counter)
         if flush.state(src, header.digest):
             # The view gets a counter that no view of any of its members had (M2). A merge's leader chooses it later.
             counter = 0 if flush.merge is not None else self.group.counter + 1
-            self.group.believe_counter(counter)
+            self.group.adopt_counter(counter)
             flush.start_cut(counter)
             self.ask(flush)
         return None

@@ -26,7 +26,7 @@ import attrs
 
 from jgroups_py.model.address import Address, PhysicalAddress
 from jgroups_py.model.events import Left, ViewChange
-from jgroups_py.model.ports import AddressBook, Identities, Membership, MulticastCounts
+from jgroups_py.model.ports import AddressBook, Identities, MulticastCounts, ViewSource
 from jgroups_py.model.view import MergeView, View, ViewId
 from jgroups_py.protocols.gms.acceptor import ViewAcceptor
 from jgroups_py.protocols.gms.admission import Admission
@@ -44,7 +44,7 @@ from jgroups_py.stack.component import Component
 from jgroups_py.stack.protocol import Protocol
 
 
-class Gms(Protocol, Membership):
+class Gms(Protocol, ViewSource):
     """Group membership with virtual synchrony."""
 
     control_only = True

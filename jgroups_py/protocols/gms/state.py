@@ -14,7 +14,7 @@ from jgroups_py.model.counter_jumps import MAX_JUMP, TOP, plausible
 from jgroups_py.model.view import View
 from jgroups_py.protocols.gms.headers import InstallHeader
 
-STEP: Final = MAX_JUMP // 2      # members that know the view before a step of this size believe the one after it
+STEP: Final = MAX_JUMP // 2      # members that know the view before a step of this size adopt the one after it
 
 
 class Lifecycle(enum.Enum):
@@ -42,7 +42,7 @@ class GroupState:
     """One member's knowledge of its group.
 
     view: None before the first and after the last; installed: the Install that brought the view, which members with an
-    older view are answered with; counter: the highest view counter that was believed; suspects: members of the view
+    older view are answered with; counter: the highest view counter that was adopted; suspects: members of the view
     that failure detection reports; gone: members of the view that have another view by now, or did not answer.
     """
 
@@ -109,8 +109,8 @@ class GroupState:
 
     # --- view counters ------------------------------------------------------------------------------------------------
 
-    def believe_counter(self, counter: int) -> bool:
-        """Note that a view with this counter exists or is proposed. False: implausible, and counted as a drop.
+    def adopt_counter(self, counter: int) -> bool:
+        """Adopt the counter of a view that exists or is proposed. False: it is implausible, and counted as a drop.
 
         Counters only grow (M2) and merges carry them to other groups, so one absurd counter would stay for ever. One
         far above the highest known is refused; a joiner, which knows none, takes any below TOP.

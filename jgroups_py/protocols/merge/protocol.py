@@ -22,7 +22,7 @@ from jgroups_py.model.batch import Batch, Header
 from jgroups_py.model.counters import counter, declare
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.events import AddressesKnown, FindMembers, Left, MembersFound, MergeNeeded, ViewChange
-from jgroups_py.model.ports import AddressBook, Membership
+from jgroups_py.model.ports import AddressBook, ViewSource
 from jgroups_py.model.units import duration, millis, show_duration
 from jgroups_py.model.view import ViewId
 from jgroups_py.stack.protocol import Protocol, on, receives, timer
@@ -70,8 +70,8 @@ class Merge(Protocol):
     control_only = True
     Config = MergeConfig
     config: MergeConfig
-    needs = {"membership": Membership, "addresses": AddressBook}
-    membership: Membership
+    needs = {"membership": ViewSource, "addresses": AddressBook}
+    membership: ViewSource
     addresses: AddressBook
     COUNTERS = declare(
         counter("merges_needed", "How often members of other views were found and reported to GMS."),

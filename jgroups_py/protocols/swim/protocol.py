@@ -1,6 +1,6 @@
 """SWIM: members probe each other and gossip the results; the load of each does not depend on the group's size.
 
-It has two uses; a layer above with the port Membership (GMS) decides which. *Failure detector*: the nodes are the
+It has two uses; a layer above with the port ViewSource (GMS) decides which. *Failure detector*: the nodes are the
 members of the view, each named by the digits of its address. A failure is passed up as a certain suspicion; this stands
 in place of FD_ALL, FD_SOCK and VERIFY_SUSPECT, whose traffic grows with the group. *Alone*: an eventual membership of
 named nodes with tags, without views. A node joins by an exchange with one that is in (initial_hosts, a discovery
@@ -15,7 +15,7 @@ from __future__ import annotations
 from jgroups_py.model.batch import Batch, Header
 from jgroups_py.model.events import Connect, Disconnect, ExcludedHint, Left, SetTags, UserGossip, ViewChange
 from jgroups_py.model.non_members import NonMembers
-from jgroups_py.model.ports import Membership, MemberTable
+from jgroups_py.model.ports import MemberTable, ViewSource
 from jgroups_py.model.swim_member import MEMBER_LEFT, Member
 from jgroups_py.model.units import seconds
 from jgroups_py.protocols.swim.config import parse_tags
@@ -46,7 +46,7 @@ class Swim(Exchange, MemberTable):
 
     def start(self) -> None:
         super().start()
-        self.views = self.stack.find(Membership) is not None
+        self.views = self.stack.find(ViewSource) is not None
         self.user_messages = 0                         # how many were spread, which numbers their topics
         self.non_members = NonMembers(HINT_INTERVAL_NS)
         if not self.views:

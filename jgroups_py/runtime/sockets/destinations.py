@@ -85,7 +85,7 @@ class Places:
         return to if name is None else name.place
 
     def looks_for(self, to: PhysicalAddress) -> bool:
-        """Whether it is being resolved."""
+        """Whether the address is being resolved."""
         return to in self._resolving_names
 
     def _resolve(self, to: PhysicalAddress) -> PhysicalAddress | None:

@@ -13,7 +13,7 @@ import attrs
 from jgroups_py.model.address import ADDRESS_BYTES, Address, PhysicalAddress
 from jgroups_py.model.errors import WireError
 from jgroups_py.model.outputs import BRIDGE, LOCAL, Frame
-from jgroups_py.model.ports import Membership
+from jgroups_py.model.ports import ViewSource
 from jgroups_py.model.view import ViewId
 from jgroups_py.protocols.frag.headers import Fragment
 from jgroups_py.protocols.gms.headers import JoinRequest, LeaveRequest
@@ -96,7 +96,7 @@ class Attacker:
             stack = other.stack(net) if other.running else None
             if stack is not None:
                 pool.members.append(stack.me)
-                membership = stack.find(Membership)
+                membership = stack.find(ViewSource)
                 view = membership.current_view() if membership is not None else None
                 if view is not None:
                     views[view.id.raw] = None

@@ -117,7 +117,7 @@ class RoamingRun(MqttRun):
         self.homes: dict[str, RoamingNode] = {}          # name -> its latest life
         self.roamers: dict[str, RoamingClient] = {}
         self.facts: dict[int, RoutedMessage] = {}
-        self.superseded: dict[int, RoamingNode] = {}     # retained message -> who replaced it, having it
+        self.superseded: dict[int, RoamingNode] = {}     # retained message -> the node that replaced it, having it
         self.by_group: defaultdict[tuple[str, int], Counter[str]] = defaultdict(Counter)
         self.fair: dict[str, list[int]] = {}             # shared subscription -> the messages that show whether it is
         self.is_fairness_asked = False
@@ -223,7 +223,7 @@ class RoamingRun(MqttRun):
                                    "replaced")
 
     def check_fairness(self, nodes: list[Any]) -> None:
-        """Q7, at standstill: publish for each shared subscription, then look who got how many."""
+        """Q7, at rest: publish for each shared subscription, then count how many messages each session got."""
         if not self.is_fairness_asked:
             self.is_fairness_asked = True
             for filter, topics in SHARED.items():

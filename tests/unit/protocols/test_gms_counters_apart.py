@@ -1,4 +1,4 @@
-"""GMS: groups whose view counters are further apart than is believed at once unite all the same, step by step."""
+"""GMS: groups whose view counters are too far apart to be adopted at once unite all the same, step by step."""
 from __future__ import annotations
 
 import pytest

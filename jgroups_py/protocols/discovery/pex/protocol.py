@@ -30,7 +30,7 @@ from jgroups_py.model.events import (
     Subscribe,
     Unsubscribe,
 )
-from jgroups_py.model.ports import AddressBook, Membership, PeerInfo, Peers
+from jgroups_py.model.ports import AddressBook, PeerInfo, Peers, ViewSource
 from jgroups_py.model.topics import Interest, interest_in
 from jgroups_py.model.units import millis, seconds
 from jgroups_py.model.view import View
@@ -48,7 +48,7 @@ SILENT_NS = seconds(5)         # a seed's name is resolved again when no frame h
 MAX_REQUESTS = 60              # peers that a request of GMS or MERGE3 goes to, beside the seeds
 
 
-class NoGroup(Membership):
+class NoGroup(ViewSource):
     """The port in a stack without views."""
 
     def current_view(self) -> View | None:
@@ -80,7 +80,7 @@ class Pex(Discovery, Peers):
 
     def start(self) -> None:
         super().start()
-        found: Membership | None = self.stack.find(Membership)
+        found: ViewSource | None = self.stack.find(ViewSource)
         self.alone = found is None
         self.membership = found if found is not None else NoGroup()
         self.table = PeerTable(self.config.max_peers, self.config.queue)

@@ -1,8 +1,8 @@
 """Reading the journal: before a member connects, its hold becomes what it was when the process ended.
 
 RELAY keeps `Connect` back until the last segment is read: HAVE, by which the relay finds out what the member holds,
-must be complete (relay rule 17). Of damaged segments everything is taken whose checksums are right. Segments stay as
-they are, new records go to a new one; so a crash while reading changes nothing.
+must be complete (relay rule 17). Of damaged segments the records with a correct checksum are used. Segments are not
+changed, and new records go to a new one; so a crash while reading changes nothing.
 """
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The hold: batches that other sites do not have yet, by origin and number (relay rule 2).
 
-Holders keep a batch until TRIM says that every site has it. Batches of an origin usually arrive in order and join end
-to end: adding one is an append. After a failover or a merge, copies from other holders arrive in any order and overlap;
-what is held already is cut away, so each number is held once. Payloads are shared with what was delivered, never
-copied. Costs grow with the number of batches, not of messages.
+Holders keep a batch until a TRIM announces that every site has it. Batches of an origin usually arrive in order and
+join end to end: adding one is an append. After a failover or a merge, copies from other holders arrive in any order and
+overlap; what is held already is cut away, so each number is held once. Payloads are shared with what was delivered,
+never copied. Costs grow with the number of batches, not of messages.
 
 This class only stores. When something may be dropped is decided by Trimmer (relay rules 7 and 18).
 """

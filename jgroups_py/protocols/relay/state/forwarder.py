@@ -1,6 +1,6 @@
 """A state on its way between two sites: the side of both relays (transfer.py shows the whole exchange; relay rule 16).
 
-The relay of the requesting site stops disseminating, has its members keep their multicasts back, sends the vector that
+The relay of the requesting site stops disseminating, lets its members hold their multicasts back, sends the vector that
 the site then has, and multicasts what comes back. The relay of the other site only passes headers on to the provider
 and back. Any failure ends the attempt, with a reason; the requesting member starts another one.
 """
@@ -89,7 +89,7 @@ class StateForwarder(RelayPart, StateForwarderPort):
 
     @receives(SiteStateRequestHeader)
     def request_received(self, header: SiteStateRequestHeader, batch: Batch) -> None:
-        """A member of this site requests the state of another one: have all members pause first."""
+        """A member of this site requests the state of another one: all members pause first."""
         peer = self.peers.accepted(header.site)
         if self.fetch is not None and self.fetch.request.requester == header.requester:
             self.abandon("the member that asked tries again")

@@ -1,4 +1,4 @@
-"""GMS believes only those that may change a view, and no number that no group can have reached."""
+"""GMS acts only on messages of processes that may change a view, and on no number that no group can have reached."""
 from __future__ import annotations
 
 from collections.abc import Sequence
