@@ -429,8 +429,9 @@ def targets() -> dict[str, Target]:
         Target("mqtt-session-queued", lambda data: QueuedDelivery.decode(data, 0),
                (FEDERATION_SESSIONS[1][0], FEDERATION_SESSIONS[2][0])),
         Target("mqtt-session-moved", SessionMoved.decode, (FEDERATION_SESSIONS[3][0],)),
-        Target("mqtt-session-copies", lambda data: [SessionCopy(1).apply(part.changes, 0) for part in read_parts(data)],
-               tuple(part_bytes(CopyPart("me", 5, 7, True, True, change_bytes(entry, 0)))
+        Target("mqtt-session-copies",
+               lambda data: [SessionCopy(1).apply(part.changes, 0) for part in read_parts(data)[1]],
+               tuple(bytes(8) + part_bytes(CopyPart("me", 5, 7, True, True, change_bytes(entry, 0)))
                      for entry, _ in FEDERATION_CHANGES)),
         Target("mqtt-copies-here", read_here, (FEDERATION_COPIES[1][0],)),
         Target("mqtt-copy-wanted", read_wanted, (FEDERATION_COPIES[2][0],)),

@@ -113,10 +113,6 @@ def all_is_acknowledged(self: FederationPeer) -> int:
 
 
 
-def nothing_was_held(self: FederationCore, name: str) -> list[Any]:
-    return []
-
-
 def guard(name: str, left: str, owner: type, method: str, without: Any, breaks: str) -> Safeguard:
     """A safeguard of one method."""
     return Safeguard(name, "MQTT", left, (Patch(owner, method, without),), "mqtt", breaks)
@@ -158,9 +154,5 @@ MQTT_SAFEGUARDS = (
     guard("a peer's publishers wait for the copies here", "its events are acknowledged at once", FederationPeer,
           "ack_next", all_is_acknowledged, "Q1"),
     guard("sessions of a node that has ended are adopted", "they stay copies", Orphans, "_decide", nothing, "Q10"),
-    guard("what peers have for a node that has ended goes to the heir", "it stays in their streams", FederationCore,
-          "held_for", nothing_was_held, "Q1"),
-    guard("a keeper that has gone is replaced", "its sessions have a copy less", SessionCopies, "peer_went", nothing,
-          "Q10"),
     guard("CONNECT waits handover_s at most", "it waits for the former node", Handovers, "look", nothing, "Q11"),
 )

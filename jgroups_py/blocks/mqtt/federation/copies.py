@@ -28,6 +28,7 @@ from jgroups_py.blocks.mqtt.federation.copy_bytes import (
     CopyPart,
     SessionCopy,
     change_bytes,
+    number_bytes,
     part_bytes,
     parts_of,
     read_parts,
@@ -126,7 +127,9 @@ class SessionCopies:
         self._left: list[LeftSession] = []
         self._waits: list[Callable[[], None]] = []       # for the next turn
         self._under_way: deque[Barrier] = deque()
-        self._of_token: dict[int, tuple[str, Barrier]] = {}
+        self._number = 0                                 # of the latest turn
+        self._of_token: dict[int, tuple[str, int, Barrier]] = {}     # -> (keeper, number, what waits for it)
+        self.acks: dict[str, int] = {}                   # owner -> the number of its that is to be acknowledged
         self._placement: tuple[tuple[str, ...], Placement] = (), Placement(())
 
     @property
@@ -225,14 +228,24 @@ class SessionCopies:
         found = self._of_token.pop(token, None)
         if found is None:
             return False
-        found[1].arrived()
+        found[2].arrived()
         return True
+
+    def acknowledged(self, name: str, number: int) -> None:
+        """A keeper has all up to this number."""
+        for token, (keeper, sent, barrier) in list(self._of_token.items()):
+            if sent > number:
+                break                                    # they are in order
+            if keeper == name:
+                del self._of_token[token]
+                barrier.arrived()
 
     # --- keepers ------------------------------------------------------------------------------------------------------
 
     def peer_went(self, name: str) -> None:
         """A keeper is gone: others take its place, and what waits for it waits for them."""
-        for token, (keeper, barrier) in list(self._of_token.items()):
+        self.acks.pop(name, None)
+        for token, (keeper, _, barrier) in list(self._of_token.items()):
             if keeper == name:
                 del self._of_token[token]
                 self._waits.append(barrier.arrived)
@@ -266,6 +279,7 @@ class SessionCopies:
         left, self._left = self._left, []
         waits, self._waits = self._waits, []
         barrier = Barrier(now_ns)
+        self._number += 1
         names = tuple(sorted(self._host.names_keeping()))
         parts: dict[str, list[CopyPart]] = {}
         for each in left:
@@ -324,19 +338,20 @@ class SessionCopies:
             self._void(client_id, OTHERS)
 
     def _send(self, name: str, parts: list[CopyPart], barrier: Barrier) -> None:
-        bodies, size = [bytearray()], 0
+        bodies, size = [bytearray(number_bytes(self._number - 1))], 0
         for part in parts:
             if size >= PART_BYTES:
-                bodies.append(bytearray())
+                bodies.append(bytearray(number_bytes(self._number - 1)))
                 size = 0
             made = part_bytes(part)
             bodies[-1] += made
             size += len(made)
         self._host.counters.add("copy_events_sent", len(bodies))
+        bodies[-1][:8] = number_bytes(self._number)      # what is before it is not all of the turn
         for body in bodies[:-1]:
             self._host.send_event(name, EventKind.COPY, bytes(body))
         token = self._host.new_token()
-        self._of_token[token] = name, barrier
+        self._of_token[token] = name, self._number, barrier
         barrier.left += 1
         self._host.send_event(name, EventKind.COPY, bytes(bodies[-1]), token)
         self._host.settle(token)                         # what it was given at its making
@@ -367,7 +382,9 @@ class SessionCopies:
 
     def copy_came(self, name: str, body: bytes, now_ns: int) -> None:
         """Changes of sessions of a peer. Raises WireError."""
-        for part in read_parts(body):
+        number, parts = read_parts(body)
+        self.acks[name] = number
+        for part in parts:
             key = part.client_id, name
             if part.is_whole:
                 if len(self.here) >= MAX_COPIES and part.client_id not in self.here:

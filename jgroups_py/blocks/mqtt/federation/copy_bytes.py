@@ -299,19 +299,25 @@ def parts_of(
     yield CopyPart(client_id, begin, turn, is_whole, True, b"".join(batch))
 
 
+def number_bytes(number: int) -> bytes:
+    """Of a COPY, in front of its parts."""
+    return number.to_bytes(8, "big")
+
+
 def part_bytes(part: CopyPart) -> bytes:
-    """A part; several make the body of a COPY."""
+    """A part; several make the rest of a COPY."""
     out = bytearray()
     _PART.write((part.client_id, part.begin, part.turn, part.is_whole, part.is_last, part.changes), out)
     return bytes(out)
 
 
-def read_parts(body: bytes) -> list[CopyPart]:
-    """Raises WireError."""
+def read_parts(body: bytes) -> tuple[int, list[CopyPart]]:
+    """(number, parts). Raises WireError."""
     reader, found = Reader(body, _NO_ADDRESSES), []
+    number = U64.read(reader)
     while reader.pos < reader.stop:
         found.append(CopyPart(*_PART.read(reader)))
-    return found
+    return number, found
 
 
 @attrs.frozen(order=True)

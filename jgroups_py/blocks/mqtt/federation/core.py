@@ -48,6 +48,7 @@ from jgroups_py.blocks.mqtt.federation.tables import (
 from jgroups_py.blocks.mqtt.federation.wire import (
     OWNERS,
     RETAINED,
+    CopyAck,
     EventKind,
     Fence,
     ForwardedMessage,
@@ -166,6 +167,7 @@ class FederationCore:
             PeerAck: self._on_ack, InterestChange: self._on_change, InterestTree: self._on_tree,
             InterestDigest: self._on_digest, WantTree: self._on_want_tree, TableExchange: self._on_table,
             Fence: self._on_fence, SiteServed: self._on_site_served, OrphanFence: self._on_orphan_fence,
+            CopyAck: self._on_copy_ack,
         }
 
     def attach(self, broker: Broker) -> None:
@@ -573,6 +575,9 @@ class FederationCore:
             self._say(None, fence)
         while True:
             self.copies.flush(now_ns)
+            acks, self.copies.acks = self.copies.acks, {}
+            for name, number in acks.items():
+                self._say(name, CopyAck(number))
             for peer in self.peers.values():
                 self._pump(peer, now_ns)
             if not self._released:
@@ -1040,6 +1045,10 @@ class FederationCore:
 
     def _on_fence(self, peer: FederationPeer, frame: Fence, now_ns: int) -> None:
         self.handovers.fence_came(peer.name, frame)
+
+    def _on_copy_ack(self, peer: FederationPeer, frame: CopyAck, now_ns: int) -> None:
+        self.copies.acknowledged(peer.name, frame.number)
+        self._stir()
 
     def _on_orphan_fence(self, peer: FederationPeer, frame: OrphanFence, now_ns: int) -> None:
         self.orphans.fence_came(peer.name, frame, now_ns)

@@ -248,6 +248,14 @@ class OrphanFence(PeerFrame):
     number: int = field(U64)
 
 
+@frame(17)
+class CopyAck(PeerFrame):
+    """I have your events COPY up to this number. PeerAck says so too, but it waits for copies of my own sessions, and
+    two nodes would wait for each other."""
+
+    number: int = field(U64)
+
+
 def encode_frame(item: PeerFrame) -> bytes:
     """As bytes."""
     return encode_message(item, bytes((VERSION,)))

@@ -5,12 +5,24 @@ from typing import Any
 
 import pytest
 
+from jgroups_py.blocks.mqtt.broker.publication import Publication
+from jgroups_py.blocks.mqtt.broker.session import Delivery
 from jgroups_py.blocks.mqtt.codec.packets import (
+    Properties,
     PubAckPacket,
+    PubCompPacket,
+    PubRecPacket,
+    PubRelPacket,
+    ReasonCode,
     SubAckPacket,
     SubscribePacket,
     Subscription,
+    Will,
 )
+from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved, SessionOffer
+from jgroups_py.blocks.mqtt.federation.tables import SessionOwner, key_of
+from jgroups_py.blocks.mqtt.federation.wire import EventKind
+from tests.unit.blocks.mqtt.clients import SECOND, Client
 from tests.unit.blocks.mqtt.federation_world import FederationWorld
 from tests.unit.blocks.mqtt.test_handover import Roaming, numbered, roaming
 
@@ -28,13 +40,13 @@ def subscribed(world: FederationWorld, name: str, filter: str = "a/+", qos: int 
     return client
 
 
-def publish(world: FederationWorld, name: str, count: int, first: int = 0, qos: int = 1) -> None:
+def publish(world: FederationWorld, name: str, count: int, first: int = 0, wait: float = 0.3) -> None:
     """Publish at a node; all is acknowledged."""
     publisher = world.client(name, f"publisher {first}")
     for number in range(first, first + count):
-        publisher.publish("a/b", b"%d" % number, qos)
-    world.run(0.3)
-    assert sum(isinstance(each, PubAckPacket) for each in publisher.packets) == count or qos != 1
+        publisher.publish("a/b", b"%d" % number, 1)
+    world.run(wait)
+    assert sum(isinstance(each, PubAckPacket) for each in publisher.packets) == count
 
 
 @pytest.mark.parametrize(("names", "copies"), [("AB", 1), ("ABC", 1), ("ABC", 2), ("ABCDE", 2)])
@@ -49,3 +61,265 @@ def test_a_client_finds_its_session_at_any_node_when_its_own_was_killed(names, c
         assert connack is not None
         assert connack.session_present
         assert client.payloads() == numbered(0, 10)
+
+
+def test_what_comes_while_the_client_is_away_is_queued_for_it():
+    w = world()
+    client = subscribed(w, "A")
+    client.disconnect()
+    w.crash("A")
+    publish(w, "B", 5, wait=3)                           # nobody knows yet that A has ended
+    publish(w, "C", 5, first=5)                          # another node has the session
+    assert client.go(w, "C").session_present
+    assert sorted(client.payloads()) == sorted(numbered(0, 10))
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_keeper_that_ends_is_replaced(copies):
+    w = world("ABCD", copies)
+    client = subscribed(w, "A")
+    client.disconnect()
+    publish(w, "A", 3)
+    keeper = next(iter(w.nodes["A"].federation.where("me")["copies_at"]))
+    w.crash(keeper)
+    w.run(2)
+    where = w.nodes["A"].federation.where("me")
+    assert len(where["copies_at"]) == copies
+    assert where["copies_at"].pop(keeper, None) is None
+    assert all(where["copies_at"].values()), "they are complete"
+    w.crash("A")
+    home = next(name for name in "BCD" if name != keeper)
+    assert client.go(w, home, wait=3).session_present
+    assert client.payloads() == numbered(0, 3)
+
+
+def keeper_of(w: FederationWorld, name: str = "A") -> str:
+    return next(iter(w.nodes[name].federation.where("me")["copies_at"]))
+
+
+def test_acknowledgements_wait_for_the_copies_and_not_for_ever():
+    w = world()
+    client = subscribed(w, "A")
+    keeper = keeper_of(w)
+    w.detect_ns = 100 * SECOND
+    w.pause(keeper)                                      # and nobody sees it
+    other = next(name for name in "BC" if name != keeper)
+    publisher = w.client(other, "publisher")
+    publisher.publish("a/b", b"x", 1)
+    own = w.client("A", "own")
+    own.publish("a/b", b"y", 1)
+    client.send(SubscribePacket(7, (Subscription("more", 1),)))
+    w.run(3)
+    assert not any((publisher.has(PubAckPacket), own.has(PubAckPacket), client.has(SubAckPacket)))
+    assert client.payloads() == [b"y", b"x"], "QoS 1 waits for nothing"
+    w.run(4)
+    assert own.has(PubAckPacket)
+    assert publisher.has(PubAckPacket)
+    assert client.has(SubAckPacket)
+    assert w.sent("A", "copies_late")
+
+
+def test_nodes_that_keep_each_others_sessions_do_not_wait_for_each_other():
+    """PeerAck waits for copies: with that alone each would wait for the other's, up to `ack_timeout_s`."""
+    w = world("AB")
+    clients = []
+    for name in "AB":
+        client = roaming(w, name, f"at {name}")
+        client.send(SubscribePacket(1, (Subscription("#", 1),)))
+        clients.append(client)
+    w.run(0.2)
+    publishers = [w.client(name, f"publisher {name}") for name in "AB"]
+    for number in range(50):
+        for publisher in publishers:
+            publisher.publish("t", b"%d" % number, 1)
+        w.run(0.002)
+    w.run(0.1)
+    assert [sum(isinstance(each, PubAckPacket) for each in publisher.packets) for publisher in publishers] == [50, 50]
+    assert not w.sent("A", "copies_late")
+
+
+def test_a_message_of_qos_2_begins_when_the_copies_know_its_packet_id():
+    w = world()
+    client = subscribed(w, "A", qos=2)
+    keeper = keeper_of(w)
+    w.detect_ns = 2 * SECOND
+    w.pause(keeper)
+    w.client("A", "own").publish("a/b", b"x", 2)
+    w.run(1)
+    assert client.payloads() == []
+    w.run(2)                                             # another one is the keeper
+    assert client.payloads() == [b"x"]
+
+
+def test_qos_2_goes_on_where_it_stood():
+    w = world("AB")
+    client = subscribed(w, "A", qos=2)
+    client.acks = False
+    publisher = w.client("B", "publisher")
+    for payload in (b"released", b"sent"):
+        publisher.publish("a/b", payload, 2)
+    w.run(0.3)
+    first, second = client.messages
+    client.send(PubRecPacket(first.packet_id))
+    w.run(0.3)
+    assert client.answer(PubRelPacket).packet_id == first.packet_id
+    client.publish("x", b"mine", 2, packet_id=77)
+    w.run(0.3)
+    assert client.answer(PubRecPacket).packet_id == 77
+    client.messages.clear()
+    w.crash("A")
+    client.acks = True
+    assert client.go(w, "B", wait=3).session_present
+    again, = client.messages
+    assert (again.payload, again.packet_id, again.dup) == (b"sent", second.packet_id, True)
+    assert any(isinstance(each, PubRelPacket) and each.packet_id == first.packet_id for each in client.packets)
+    client.publish("x", b"mine", 2, packet_id=77, dup=True)
+    w.run(0.3)
+    assert w.nodes["B"].broker.counters["received"] >= 1
+    client.send(PubRelPacket(77))
+    w.run(0.3)
+    assert client.answer(PubCompPacket).reason is ReasonCode.SUCCESS, "the id was known"
+
+
+@pytest.mark.parametrize(("delay_s", "comes_s", "published"), [(0, 0, 1), (3, 0, 0), (3, 6, 1)])
+def test_the_will_of_a_client_whose_node_ends(delay_s, comes_s, published):
+    w = world("AB")
+    watcher = w.client("B", "watcher")
+    watcher.subscribe("will", 1)
+    w.run(0.2)
+    client = w.client("A", "me", clean_start=False, session_expiry_interval=1_000,
+                      will=Will("will", b"gone", 1, properties=Properties(will_delay_interval=delay_s)))
+    w.run(0.2)
+    w.crash("A")
+    if comes_s:
+        w.run(comes_s)
+    returning = Roaming(w.nodes["B"], "me", Client.DEFAULT)
+    assert returning.go(w, "B", wait=2).session_present
+    w.run(6)
+    assert watcher.payloads() == [b"gone"] * published
+    assert not client.number
+
+
+def test_the_will_of_a_client_without_a_session_is_published_too():
+    w = world("AB")
+    watcher = w.client("B", "watcher")
+    watcher.subscribe("will", 1)
+    w.client("A", "me", will=Will("will", b"gone", 1))
+    w.run(0.2)
+    w.crash("A")
+    w.run(2)
+    assert watcher.payloads() == [b"gone"]
+    assert "me" not in w.nodes["B"].broker.sessions
+    assert not w.nodes["B"].federation.copies.here.get("me")
+
+
+def test_a_session_ends_in_time_though_its_node_has_ended_before():
+    w = world("AB")
+    client = Roaming(w.nodes["A"], "me", Client.DEFAULT)
+    client.bench = w.nodes["A"]
+    client.connect(clean_start=False, session_expiry_interval=10)
+    w.run(0.2)
+    client.cut()
+    w.run(6)
+    w.crash("A")
+    w.run(2)
+    assert "me" in w.nodes["B"].broker.sessions
+    w.run(4)
+    assert "me" not in w.nodes["B"].broker.sessions
+    assert w.nodes["B"].federation.where("me") is None
+
+
+def test_a_clean_start_wants_nothing_of_before():
+    w = world()
+    client = subscribed(w, "A")
+    client.disconnect()
+    publish(w, "B", 3)
+    w.crash("A")
+    connack = client.go(w, "C", wait=3, clean_start=True)
+    assert connack is not None
+    assert not connack.session_present
+    assert client.payloads() == []
+    w.run(3)
+    owners = [owner for node in w.nodes.values() if node.runs for owner in node.federation.copies.here.get("me", {})]
+    assert owners == ["C"], "one copy, of the session that there is"
+
+
+def test_a_session_that_moves_leaves_no_copies_behind():
+    w = world("ABCD")
+    client = subscribed(w, "A")
+    for home in "BCDA":
+        assert client.go(w, home, wait=1).session_present
+    w.run(1)
+    found = [(name, owner) for name, node in w.nodes.items() for owner in node.federation.copies.here.get("me", {})]
+    assert [owner for _, owner in found] == ["A"]
+    assert [name for name, _ in found] == list(w.nodes["A"].federation.where("me")["copies_at"])
+    assert w.nodes["B"].federation.where("me")["node"] == "A"
+
+
+def test_a_node_that_comes_back_from_a_pause_has_the_newer_session():
+    """Its client got two of three messages that no copy knew of; another node has adopted the session meanwhile."""
+    w = world("AB")
+    client = subscribed(w, "A", qos=2)
+    w.split("A", "B")
+    w.run(2)                                             # each is alone, B has a copy
+    assert "me" in w.nodes["B"].broker.sessions
+    w.client("A", "own").publish("a/b", b"at A", 2)
+    w.client("B", "other").publish("a/b", b"at B", 2)
+    w.run(0.5)
+    assert client.payloads() == [b"at A"]
+    w.heal()
+    w.run(3)
+    assert client.closed is not None
+    assert client.go(w, "B", wait=2).session_present
+    assert client.payloads() == [b"at B"], "what it has had at A does not come again"
+
+
+def test_a_node_without_copies_of_its_own_is_no_keeper():
+    w = world("AB")
+    w.crash("B")
+    w.federation_options = {}                            # as a node of an earlier version
+    w.start("B")
+    w.run(2)
+    client = subscribed(w, "A")
+    assert w.nodes["A"].federation.where("me")["copies_at"] == {}
+    client.disconnect()
+    publish(w, "B", 1)                                   # nobody waits for copies that cannot be
+
+
+def test_what_two_nodes_had_after_a_split_is_not_mixed():
+    w = FederationWorld("ABC")
+    core, broker = w.nodes["C"].federation, w.nodes["C"].broker
+    core.set_owner(key_of("me"), SessionOwner("me", "A", 1, False).encode(), w.now_ns)
+    assert core.handovers.connecting("me", False, w.now_ns)
+    claim = core.handovers.owner_of("me").claim
+    for number, name in ((1, "A"), (2, "B")):
+        core.handovers.event_came(name, EventKind.OFFER, SessionOffer("me", claim, 60, ()).encode(), w.now_ns)
+        delivery = Delivery(Publication("t", name.encode(), 1, origin=5, number=number), 1, False)
+        queued = QueuedDelivery("me", claim, number, delivery)
+        core.handovers.event_came(name, EventKind.QUEUED, queued.encode(w.now_ns), w.now_ns)
+    moved = SessionMoved("me", claim, True, last_id=1).encode()
+    core.handovers.event_came("A", EventKind.MOVED, moved, w.now_ns)
+    assert {packet_id: each.publication.payload for packet_id, each in broker.sessions["me"].in_flight.items()} == {
+        1: b"A"}
+    assert core.handovers.arriving["me"].waits, "there is another one"
+    core.handovers.event_came("B", EventKind.MOVED, moved, w.now_ns)
+    assert [each.publication.payload for each in broker.sessions["me"].queue] == [b"B"]
+    assert "me" not in core.handovers.arriving
+
+
+def test_parts_of_a_large_session_arrive_as_one():
+    w = world("AB")
+    client = subscribed(w, "A")
+    client.disconnect()
+    publisher = w.client("A", "publisher")
+    for number in range(40):
+        publisher.publish("a/b", b"%d " % number + bytes(10_000), 1)
+    w.run(1)
+    w.crash("B")
+    w.run(1)
+    w.start("B")                                         # which gets the whole session
+    w.run(3)
+    assert w.nodes["A"].federation.where("me")["copies_at"] == {"B": True}
+    w.crash("A")
+    assert client.go(w, "B", wait=3).session_present
+    assert [payload.split()[0] for payload in client.payloads()] == numbered(0, 40)

@@ -53,6 +53,7 @@ GOLDEN: tuple[tuple[w.PeerFrame, str], ...] = (
     (w.WantSiteFilters("SFO"), "010e" "000353464f"),
     (w.SiteServed(((7, 9),)), "010f" "00000001" "0000000000000007" "0000000000000009"),
     (w.OrphanFence("A", 5), "0110" "000141" "0000000000000005"),
+    (w.CopyAck(5), "0111" "0000000000000005"),
 )
 
 
@@ -185,7 +186,8 @@ CHANGES = (
 )
 PART = c.CopyPart("me", 5, 7, True, False, b"xyz")
 COPIES = (
-    (c.part_bytes(PART), "00026d65" "0000000000000005" "0000000000000007" "01" "00" "0000000378797a"),
+    (c.number_bytes(3) + c.part_bytes(PART), "0000000000000003"
+     "00026d65" "0000000000000005" "0000000000000007" "01" "00" "0000000378797a"),
     (c.here_body("A", True, (("me", c.CopyRank(1, 5, 7)),)),
      "000141" "01" "00000001" "00026d65" "01" "0000000000000005" "0000000000000007"),
     (c.wanted_body("A", "me", 5), "000141" "00026d65" "0000000000000005"),
@@ -204,7 +206,7 @@ def test_events_of_copies_are_written_as_they_always_were(found, golden):
 
 
 def test_events_of_copies_are_read_as_they_were_written():
-    assert c.read_parts(COPIES[0][0] * 2) == [PART, PART]
+    assert c.read_parts(COPIES[0][0] + c.part_bytes(PART)) == (3, [PART, PART])
     assert c.read_here(COPIES[1][0]) == ("A", True, {"me": c.CopyRank(1, 5, 7)})
     assert c.read_wanted(COPIES[2][0]) == ("A", "me", 5)
     assert c.read_text(COPIES[3][0]) == ("me", 1)
