@@ -21,9 +21,9 @@ class Flag(enum.IntFlag):
 
     OOB: a unicast is delivered when it arrives, whatever it overtakes; multicasts keep their order all the same. NO_FC:
     it does not wait for credits. NO_RELIABILITY: it is sent once, and may be lost, doubled or overtaken. NO_RELAY: it
-    stays in its own site. The others are only transmitted: nothing waits to be bundled (DONT_BUNDLE), there is no total
-    order yet (NO_TOTAL_ORDER), and a sender that needs a confirmation (RSVP) sends a request (blocks.rpc) or, with
-    RELAY, uses `until`.
+    stays in its own site. RSVP: `send` waits until all receivers of the group have returned, as with until="handled".
+    The others are only transmitted: nothing waits to be bundled (DONT_BUNDLE), there is no total order yet
+    (NO_TOTAL_ORDER).
     """
 
     NONE = 0
@@ -60,6 +60,7 @@ OOB: Final = int(Flag.OOB)
 NO_FC: Final = int(Flag.NO_FC)
 NO_RELIABILITY: Final = int(Flag.NO_RELIABILITY)
 NO_RELAY: Final = int(Flag.NO_RELAY)
+RSVP: Final = int(Flag.RSVP)
 
 
 class Header:

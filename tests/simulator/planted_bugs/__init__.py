@@ -6,6 +6,7 @@ safeguard goes by replacing methods while seeds run.
 from __future__ import annotations
 
 from tests.simulator.planted_bugs.group import GROUP_SAFEGUARDS
+from tests.simulator.planted_bugs.group_receipts import GROUP_RECEIPT_SAFEGUARDS
 from tests.simulator.planted_bugs.hostile import HOSTILE_SAFEGUARDS
 from tests.simulator.planted_bugs.journal import JOURNAL_SAFEGUARDS
 from tests.simulator.planted_bugs.mqtt import MQTT_SAFEGUARDS
@@ -20,6 +21,6 @@ from tests.simulator.planted_bugs.topics import TOPICS_SAFEGUARDS
 
 SAFEGUARDS = (*GROUP_SAFEGUARDS, *RELAY_SAFEGUARDS, *RECEIPT_SAFEGUARDS, *JOURNAL_SAFEGUARDS, *REPLICA_SAFEGUARDS,
               *SWIM_SAFEGUARDS, *TOPICS_SAFEGUARDS, *HOSTILE_SAFEGUARDS, *SEALED_SAFEGUARDS,
-              *STATES_SAFEGUARDS, *MQTT_SAFEGUARDS)
+              *STATES_SAFEGUARDS, *MQTT_SAFEGUARDS, *GROUP_RECEIPT_SAFEGUARDS)
 
 __all__ = ["SAFEGUARDS", "Patch", "Safeguard"]
