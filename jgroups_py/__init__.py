@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jgroups_py.channel.message import Message as Message
     from jgroups_py.channel.message import MessageBatch as MessageBatch
     from jgroups_py.channel.message import Payload as Payload
+    from jgroups_py.channel.receipt import Receipt as Receipt
     from jgroups_py.channel.receiver import Receiver as Receiver
     from jgroups_py.channel.receiver import ReceiverLike as ReceiverLike
     from jgroups_py.channel.streams import GroupEvent as GroupEvent
@@ -79,6 +80,7 @@ escape_records()
 _HOMES = {
     "channel.aio": ("AsyncChannel",), "channel.base": ("ChannelState",),
     "channel.message": ("Message", "MessageBatch", "Payload"),
+    "channel.receipt": ("Receipt",),
     "channel.receiver": ("Receiver", "ReceiverLike"), "channel.streams": ("GroupEvent",),
     "channel.sync": ("JChannel", "join"),
     "channel.validation": ("COORDINATOR",), "config.spec": ("StackSpec",),

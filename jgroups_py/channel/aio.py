@@ -27,14 +27,15 @@ from jgroups_py.channel.base import BaseChannel, ChannelState
 from jgroups_py.channel.dispatcher import EXITS, Transfer, pieces
 from jgroups_py.channel.io_task import IoTask
 from jgroups_py.channel.message import Message, MessageBatch, Payload, head_of, received
-from jgroups_py.channel.receipts import check_receipt, timed_out
+from jgroups_py.channel.receipt import AsyncReceipt
+from jgroups_py.channel.receipts import Until
 from jgroups_py.channel.receiver import ReceiverLike
 from jgroups_py.channel.session import Session
 from jgroups_py.channel.streams import KEPT_EVENTS, GroupEvent, event_of
 from jgroups_py.channel.validation import Coordinator, provider_of
 from jgroups_py.config.load import Source
 from jgroups_py.model.address import Address
-from jgroups_py.model.batch import Batch, Flag, Header
+from jgroups_py.model.batch import RSVP, Batch, Flag, Header
 from jgroups_py.model.errors import ChannelError, SendTimeoutError, StateTransferError
 from jgroups_py.model.events import GetState
 from jgroups_py.model.outputs import Closed, Deliver, Output, ProvideState, StateBegin
@@ -171,23 +172,38 @@ class AsyncChannel(BaseChannel):
 
     @overload
     async def send(
-        self, dest: Payload | Message, /, *, flags: int = 0, headers: Mapping[int, bytes] | None = None,
-        timeout: float | None = None, until: str | Iterable[str] | None = None, topic: str | int | None = None,
+        self, dest: Payload | Message, /, *, flags: int = 0,
+        headers: Mapping[int, bytes] | None = None, timeout: float | None = None, until: None = None,
+        wait: bool = True, topic: str | int | None = None,
+    ) -> None: ...
+
+    @overload
+    async def send(
+        self, dest: Payload | Message, /, *, flags: int = 0,
+        headers: Mapping[int, bytes] | None = None, until: str | Iterable[str], timeout: float | None = None,
+        wait: bool = True, topic: str | int | None = None,
+    ) -> AsyncReceipt: ...
+
+    @overload
+    async def send(
+        self, dest: Address | None, payload: Payload | None = None, flags: int = 0, *,
+        headers: Mapping[int, bytes] | None = None, timeout: float | None = None, until: None = None,
+        wait: bool = True, topic: str | int | None = None,
     ) -> None: ...
 
     @overload
     async def send(
         self, dest: Address | None, payload: Payload | None = None, flags: int = 0, *,
-        headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
-        until: str | Iterable[str] | None = None, topic: str | int | None = None,
-    ) -> None: ...
+        headers: Mapping[int, bytes] | None = None, until: str | Iterable[str], timeout: float | None = None,
+        wait: bool = True, topic: str | int | None = None,
+    ) -> AsyncReceipt: ...
 
     async def send(
         self, dest: Address | Message | Payload | None, payload: Payload | None = None, flags: int = 0, *,
         headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
-        until: str | Iterable[str] | None = None, topic: str | int | None = None,
-    ) -> None:
-        """See JChannel.send; awaits room, and `until`."""
+        until: str | Iterable[str] | None = None, wait: bool = True, topic: str | int | None = None,
+    ) -> AsyncReceipt | None:
+        """See JChannel.send; awaits room, and `until`: with wait=False the receipt that it returns can be awaited."""
         if (dest is None and payload.__class__ is bytes and not flags and headers is None and topic is None
                 and until is None):                          # plain: the short way, see send_queue.Intake
             intake = self._status.intake
@@ -198,35 +214,36 @@ class AsyncChannel(BaseChannel):
                 if not intake.attend or intake.tell(payload):
                     return None
         dest, data, bits, wired = self._checked_parts(dest, payload, flags, headers, topic)
-        if until is not None:
-            return await self._send_until(self._sites_of(until, dest, bits), data, bits, wired, timeout)
+        if until is not None or bits & RSVP:
+            return await self._send_until(self._checked_until(until, dest, bits), data, bits, wired, timeout, wait)
         await self.room(timeout)
-        return self.connection().sends.put(dest, data, bits, wired, NOW)
+        self.connection().sends.put(dest, data, bits, wired, NOW)
+        return None
 
     async def _send_until(
-        self, sites: tuple[str, ...], data: bytes, bits: int, wired: tuple[Header, ...], timeout: float | None,
-    ) -> None:
-        events, wait = asyncio.get_running_loop(), self.send_timeout if timeout is None else timeout
-        until = None if wait is None else events.time() + wait
-        await self.room(timeout)
+        self, until: Until, data: bytes, bits: int, wired: tuple[Header, ...], timeout: float | None, wait: bool,
+    ) -> AsyncReceipt:
+        def check() -> None:
+            self._check_handled(until, asyncio.current_task() is self._consumer)
+
+        if wait:
+            check()
+        left, events = self.send_timeout if timeout is None else timeout, asyncio.get_running_loop()
+        if not self.connection().sends.has_room():
+            ends = None if left is None else events.time() + left
+            await self.room(timeout)
+            left = None if ends is None else max(0.0, ends - events.time())
         self.connection()
-        receipt, resolve = _promise()
-        ticket = self.receipts.send(sites, data, bits, wired, NOW, resolve)
-        try:
-            async with asyncio.timeout_at(until):
-                await receipt
-        except TimeoutError:
-            raise timed_out(sites, wait or 0) from None
-        finally:
-            self.receipts.give_up(ticket)
-        check_receipt(receipt.result(), sites)
+        receipt = AsyncReceipt(until.words, check, self.call)
+        self.receipts.start(until, receipt, data, bits, wired, NOW, left)
+        return await receipt if wait else receipt
 
     async def send_batch(
         self, dest: Address | None, payloads: Iterable[Any], flags: int = 0, *,
         headers: Mapping[int, bytes] | None = None, timeout: float | None = None, topic: str | int | None = None,
     ) -> None:
         """See JChannel.send_batch; awaits room every so often."""
-        found, wired = self._all_bytes(dest, payloads), self._wire_headers(headers, topic, dest)
+        found, wired = self._all_bytes(dest, payloads, flags), self._wire_headers(headers, topic, dest)
         for start in range(0, len(found), ROUND):
             await self.room(timeout)
             self.connection().sends.put_all(dest, found[start:start + ROUND], Flag.bits(flags), wired, NOW)
@@ -404,14 +421,15 @@ class AsyncChannel(BaseChannel):
                 if dispatcher.stopping:                      # a callback closed the channel
                     dispatcher.counters.add("undelivered_at_close")
                     continue
+                message = received(payload, src, head, place)
                 try:
-                    result = dispatcher.invoke("receive", received(payload, src, head, place))
+                    result = dispatcher.invoke("receive", message)
                     if result is not None and inspect.isawaitable(result):
                         await result
                 except BaseException as error:
                     if cancelled():
                         raise
-                    dispatcher.failed("receive", error)      # the application's bug, not this package's
+                    dispatcher.failed("receive", error, message)     # the application's bug, not this package's
                 place += bool(place)
                 if not number % ROUND:
                     await asyncio.sleep(0)
@@ -425,7 +443,7 @@ class AsyncChannel(BaseChannel):
         except BaseException as error:
             if cancelled():
                 raise
-            session.dispatcher.failed(name, error)           # the application's bug, not this package's
+            session.dispatcher.failed(name, error, *arguments)   # the application's bug, not this package's
 
     # --- state and figures ------------------------------------------------------------------------------------------
 
@@ -462,7 +480,7 @@ class AsyncChannel(BaseChannel):
         except TimeoutError:
             return {}
         if figures:
-            figures["channel"].update(session.dispatcher.counters)
+            figures["channel"].update({**session.dispatcher.counters, **self.receipts.counters})
         return figures
 
 

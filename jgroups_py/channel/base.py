@@ -10,7 +10,7 @@ import attrs
 from jgroups_py.channel.block import Block
 from jgroups_py.channel.callback_registry import CallbackRegistry
 from jgroups_py.channel.message import Message, Payload, as_bytes, wire_headers
-from jgroups_py.channel.receipts import Receipts, check_message, sites_of
+from jgroups_py.channel.receipts import HANDLED, TOTAL, Receipts, Until, check_message, until_of
 from jgroups_py.channel.receiver import ReceiverLike
 from jgroups_py.channel.session import ChannelListener, Session
 from jgroups_py.channel.subscriptions import Subscriptions, interest_of
@@ -19,7 +19,7 @@ from jgroups_py.config.check import has_no_views
 from jgroups_py.config.load import Source
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.address import Address
-from jgroups_py.model.batch import Flag, Header
+from jgroups_py.model.batch import NO_RELIABILITY, RSVP, Flag, Header
 from jgroups_py.model.errors import (
     ChannelClosedError,
     ChannelError,
@@ -121,8 +121,9 @@ class BaseChannel(Subscriptions, CallbackRegistry):
         self._status = ChannelStatus()
         self._discard_own = False
         self._interest = interest_of(self.spec)
-        self.receipts = Receipts()                           # for building blocks
-        self.blocks: tuple[Block, ...] = (self.receipts,) if self.site is not None else ()  # as they were attached
+        self._untils: dict[str, Until] = {}                  # what `until` means, of words that were checked
+        self.receipts = Receipts(self.site)                  # for building blocks
+        self.blocks: tuple[Block, ...] = (self.receipts,)    # as they were attached
         self.receiver = receiver
 
     # --- properties -------------------------------------------------------------------------------------------------
@@ -333,21 +334,44 @@ class BaseChannel(Subscriptions, CallbackRegistry):
         wired = wire_headers(headers) if headers else ()
         return wired if topic is None else (*wired, self._topic_header(topic, dest))
 
-    def _all_bytes(self, dest: Address | None, payloads: Iterable[Any]) -> list[bytes]:
+    def _all_bytes(self, dest: Address | None, payloads: Iterable[Any], flags: int) -> list[bytes]:
         check_destination(dest)
+        if isinstance(flags, int) and flags & RSVP:
+            raise ValueError("send_batch has no receipt (RSVP): send the last message by itself, with it")
         found = list(payloads)
         if not set(map(type, found)) <= PLAIN:
             found = [payload if payload.__class__ is bytes else as_bytes(payload) for payload in found]
         self.check_size(max(map(len, found), default=0))
         return found
 
-    def _sites_of(self, until: str | Iterable[str], dest: Address | None, flags: int) -> tuple[str, ...]:
-        """The sites that are to have a message, checked."""
+    def _checked_until(self, until: str | Iterable[str] | None, dest: Address | None, flags: int) -> Until:
+        """What a send with `until`, or with the flag RSVP, waits for, checked.
+
+        Raises:
+            ValueError: the stack cannot answer it, or there is no receipt for such a message. UnknownSiteError.
+        """
+        if until.__class__ is str and not flags & (RSVP | NO_RELIABILITY) and dest is None:
+            known = self._untils.get(until)
+            if known is not None:
+                return known
         relay = self.spec.config_of("RELAY")
         own = self.site
-        sites = sites_of(until, own, self._status.sites)
-        check_message(dest, flags, sites, own, relay is not None and relay.relay_multicasts)
-        return sites
+        if flags & RSVP:
+            words = () if until is None else (until,) if isinstance(until, str) else tuple(until)
+            until = tuple(dict.fromkeys((*words, HANDLED)))
+        assert until is not None, "called for sends with a receipt"
+        orders = any(layer.name == TOTAL for layer in self.spec.layers)
+        found = until_of(until, own, self._status.sites, orders=orders)
+        check_message(dest, flags, found.sites, own, relay is not None and relay.relay_multicasts)
+        if own is None and isinstance(until, str):           # with RELAY its meaning depends on the sites of the moment
+            self._untils[until] = found
+        return found
+
+    def _check_handled(self, until: Until, inside: bool) -> None:
+        """Refuse to wait inside a callback for its own return."""
+        if until.handled and inside:
+            raise ChannelError("inside a callback of this channel, 'handled' would wait for the return of that "
+                               "callback; use wait=False, or wait elsewhere")
 
     def inject(self, event: Event) -> None:
         """Pass an event down the stack, in order with the messages: for fault layers and tools."""
@@ -379,6 +403,7 @@ class BaseChannel(Subscriptions, CallbackRegistry):
             status.state = ChannelState.OPEN
             raise
         session.dispatcher.discard_own = self._discard_own
+        session.dispatcher.on_unhandled = self.receipts.failed
         session.dispatcher.set_receiver(self._receiver)
         session.sends.open_intake(self.max_message_bytes)
         for block in self.blocks:

@@ -120,6 +120,8 @@ class Dispatcher:
         self.unrequested = False
         self.exit_error: BaseException | None = None         # what a callback raised to end the application
         self.on_exit: Callable[[str], None] = lambda reason: None   # called when that happens, with the reason
+        self.on_unhandled: Callable[[Address | None, Sequence[bytes]], None] = lambda source, payloads: None
+        """Called with the source and the payloads of messages that the receiver raised for."""
         self.reading_state = False                           # set_state is running
         self.transfer: Transfer | None = None
         self._name = name
@@ -217,11 +219,16 @@ class Dispatcher:
         try:
             self.invoke(name, *arguments)
         except BaseException as error:                       # noqa: BLE001  the application's bug, not this package's
-            self.failed(name, error)
+            self.failed(name, error, *arguments)
 
-    def failed(self, name: str, error: BaseException) -> None:
+    def failed(self, name: str, error: BaseException, *arguments: Any) -> None:
         """A method of the receiver raised: that is logged and counted, and ends the channel if it was one of EXITS."""
         self.counters.add("receiver_exceptions")
+        unhandled = arguments[0] if arguments else None
+        if isinstance(unhandled, MessageBatch):
+            self.on_unhandled(unhandled.src, unhandled.payloads)
+        elif isinstance(unhandled, Message):
+            self.on_unhandled(unhandled.src, (unhandled.payload,))
         log.error("channel %s: the receiver's %s raised", self._name, name, exc_info=error)
         if isinstance(error, EXITS):
             self.interrupt(f"the receiver's {name} raised {type(error).__name__}", error)
@@ -291,7 +298,7 @@ class Dispatcher:
                 try:
                     method(message)
                 except BaseException as error:               # noqa: BLE001  the application's bug, not this package's
-                    self.failed("receive", error)
+                    self.failed("receive", error, message)
             self._inbox.handled(cost)
 
     # --- state ------------------------------------------------------------------------------------------------------

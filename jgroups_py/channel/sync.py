@@ -19,17 +19,17 @@ from jgroups_py.channel.base import BaseChannel, ChannelState, ChannelStatus
 from jgroups_py.channel.dispatcher import Transfer
 from jgroups_py.channel.io_thread import IoThread
 from jgroups_py.channel.message import Message, Payload
-from jgroups_py.channel.receipts import check_receipt, timed_out
+from jgroups_py.channel.receipt import ThreadReceipt
+from jgroups_py.channel.receipts import Until
 from jgroups_py.channel.receiver import ReceiverLike
 from jgroups_py.channel.session import Session
 from jgroups_py.channel.streams import DeliveryStream, GroupEvent
 from jgroups_py.channel.validation import Coordinator, provider_of
 from jgroups_py.config.load import Source
 from jgroups_py.model.address import Address
-from jgroups_py.model.batch import Flag, Header
+from jgroups_py.model.batch import RSVP, Flag, Header
 from jgroups_py.model.errors import ChannelError, StateTransferError
 from jgroups_py.model.events import GetState
-from jgroups_py.model.outputs import Receipt
 from jgroups_py.model.units import seconds
 from jgroups_py.model.view import View
 from jgroups_py.runtime.send_queue import MESSAGE_COST
@@ -177,22 +177,37 @@ class JChannel(BaseChannel):
 
     @overload
     def send(
-        self, dest: Payload | Message, /, *, flags: int = 0, headers: Mapping[int, bytes] | None = None,
-        timeout: float | None = None, until: str | Iterable[str] | None = None, topic: str | int | None = None,
+        self, dest: Payload | Message, /, *, flags: int = 0,
+        headers: Mapping[int, bytes] | None = None, timeout: float | None = None, until: None = None,
+        wait: bool = True, topic: str | int | None = None,
+    ) -> None: ...
+
+    @overload
+    def send(
+        self, dest: Payload | Message, /, *, flags: int = 0,
+        headers: Mapping[int, bytes] | None = None, until: str | Iterable[str], timeout: float | None = None,
+        wait: bool = True, topic: str | int | None = None,
+    ) -> ThreadReceipt: ...
+
+    @overload
+    def send(
+        self, dest: Address | None, payload: Payload | None = None, flags: int = 0, *,
+        headers: Mapping[int, bytes] | None = None, timeout: float | None = None, until: None = None,
+        wait: bool = True, topic: str | int | None = None,
     ) -> None: ...
 
     @overload
     def send(
         self, dest: Address | None, payload: Payload | None = None, flags: int = 0, *,
-        headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
-        until: str | Iterable[str] | None = None, topic: str | int | None = None,
-    ) -> None: ...
+        headers: Mapping[int, bytes] | None = None, until: str | Iterable[str], timeout: float | None = None,
+        wait: bool = True, topic: str | int | None = None,
+    ) -> ThreadReceipt: ...
 
     def send(
         self, dest: Address | Message | Payload | None, payload: Payload | None = None, flags: int = 0, *,
         headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
-        until: str | Iterable[str] | None = None, topic: str | int | None = None,
-    ) -> None:
+        until: str | Iterable[str] | None = None, wait: bool = True, topic: str | int | None = None,
+    ) -> ThreadReceipt | None:
         """Send to `dest` (None: all members), or a payload alone to all, or a Message.
 
         Returns when it is queued, or when `until` holds.
@@ -201,8 +216,13 @@ class JChannel(BaseChannel):
         different senders there is no order, unless the stack has a protocol for it.
 
         timeout: seconds to wait for room and for `until`, `send_timeout` of the channel by default.
-        until: "stable@SITE": all living members of that site have the message; "stable": those of its own group;
-        "stable@*": those of all sites that are not OFFLINE; or a list of these. Needs RELAY.
+        until: "stable": all members of the own group have the message; "handled": their receivers have returned from
+        it (the flag RSVP means the same); "ordered": its place in the total order is final, which needs TOTAL. With
+        RELAY, "stable@SITE" and "handled@SITE" speak of the members of that site, "...@*" of all sites that are not
+        OFFLINE; or a list of these. Returns the Receipt; with wait=False at once, without waiting.
+        A member that crashes or leaves meanwhile is waited for no more, and named in `receipt.left`. One that joins
+        meanwhile is not waited for. Members that a partition cuts off are waited for until a view lacks them, and stay
+        in `left` if they come back. At the timeout the message is on its way, and what became of it is not known.
         topic: the topic of a message to all: a name, or a number from 0 to 63. Members that subscribe to it get the
         message, and it crosses to sites with such a member. Needs TOPICS.
 
@@ -225,30 +245,28 @@ class JChannel(BaseChannel):
                     return None
         session = self.connection()
         dest, data, bits, wired = self._checked_parts(dest, payload, flags, headers, topic)
-        wait = self.send_timeout if timeout is None else timeout
-        if until is not None:
-            return self._send_until(self._sites_of(until, dest, bits), data, bits, wired, wait)
-        return session.sends.put(dest, data, bits, wired, wait)
+        room = self.send_timeout if timeout is None else timeout
+        if until is not None or bits & RSVP:
+            return self._send_until(self._checked_until(until, dest, bits), data, bits, wired, room, wait)
+        session.sends.put(dest, data, bits, wired, room)
+        return None
 
     def _send_until(
-        self, sites: tuple[str, ...], data: bytes, bits: int, wired: tuple[Header, ...], timeout: float | None,
-    ) -> None:
-        resolved, got = threading.Event(), list[Receipt | None]()
+        self, until: Until, data: bytes, bits: int, wired: tuple[Header, ...], timeout: float | None, wait: bool,
+    ) -> ThreadReceipt:
+        def check() -> None:
+            self._check_handled(until, self._inside_callback())
 
-        def resolve(receipt: Receipt | None) -> None:
-            got.append(receipt)
-            resolved.set()
+        def block(holds: Callable[[], bool], over: threading.Event, seconds: float | None) -> None:
+            ends = None if seconds is None else monotonic() + seconds
+            self.work_until(holds, seconds)
+            over.wait(None if ends is None else max(0.0, ends - monotonic()))
 
-        until = None if timeout is None else monotonic() + timeout
-        ticket = self.receipts.send(sites, data, bits, wired, timeout, resolve)
-        try:
-            self.work_until(resolved.is_set, timeout)
-            resolved.wait(None if until is None else max(0.0, until - monotonic()))
-        finally:
-            self.receipts.give_up(ticket)
-        if not got:
-            raise timed_out(sites, timeout or 0)
-        check_receipt(got[0], sites)
+        if wait:
+            check()
+        receipt = ThreadReceipt(until.words, block, check)
+        self.receipts.start(until, receipt, data, bits, wired, timeout, timeout)
+        return receipt.result() if wait else receipt
 
     def send_batch(
         self, dest: Address | None, payloads: Iterable[Any], flags: int = 0, *,
@@ -259,7 +277,7 @@ class JChannel(BaseChannel):
         SendTimeoutError: the first ones may have been sent, the rest was not.
         """
         session = self.connection()
-        found = self._all_bytes(dest, payloads)
+        found = self._all_bytes(dest, payloads, flags)
         wired, wait = self._wire_headers(headers, topic, dest), self.send_timeout if timeout is None else timeout
         session.sends.put_all(dest, found, Flag.bits(flags), wired, wait)
 
@@ -382,7 +400,7 @@ class JChannel(BaseChannel):
         self._wait_until(lambda: bool(found) or session.ended, STATS_SECONDS)
         if not found or found[0] is None:
             return {}
-        found[0]["channel"].update(session.dispatcher.counters)
+        found[0]["channel"].update({**session.dispatcher.counters, **self.receipts.counters})
         return found[0]
 
     # --- fork and exit ----------------------------------------------------------------------------------------------

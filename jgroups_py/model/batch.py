@@ -23,9 +23,8 @@ class Flag(enum.IntFlag):
     it does not wait for credits. NO_RELIABILITY: it is sent once, and may be lost, duplicated or overtaken.
     NO_RELAY: it stays in its own site. NO_TOTAL_ORDER: with TOTAL, a multicast that waits for no place in the
     order; it keeps its order with its sender's other multicasts of this kind only. Where RELAY (unless it is
-    NO_RELAY too) or ARCHIVE numbers it, it keeps its place nevertheless. The others are only transmitted: nothing
-    waits to be bundled (DONT_BUNDLE), and a sender that needs a confirmation (RSVP) sends a request (blocks.rpc)
-    or, with RELAY, uses `until`.
+    NO_RELAY too) or ARCHIVE numbers it, it keeps its place nevertheless. RSVP: `send` waits until all receivers of the
+    group have returned, as with until="handled". DONT_BUNDLE is only transmitted: nothing waits to be bundled.
     """
 
     NONE = 0
@@ -63,6 +62,7 @@ NO_FC: Final = int(Flag.NO_FC)
 NO_RELIABILITY: Final = int(Flag.NO_RELIABILITY)
 NO_TOTAL_ORDER: Final = int(Flag.NO_TOTAL_ORDER)
 NO_RELAY: Final = int(Flag.NO_RELAY)
+RSVP: Final = int(Flag.RSVP)
 
 
 class Header:

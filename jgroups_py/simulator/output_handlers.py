@@ -33,12 +33,12 @@ from jgroups_py.model.outputs import (
     ReadKeyring,
     ReadSegment,
     ReadTrust,
-    Receipt,
     Record,
     RelayAccepted,
     RemoveSegment,
     Resolve,
     SiteCommandDone,
+    SiteReceipt,
     SiteStatusChanged,
     StateAdvised,
     StateBegin,
@@ -99,7 +99,7 @@ class OutputHandlers:
             CloseTransport: self._close_transport, Listen: self._listen, OpenLink: self._open_link,
             CloseLink: self._close_link, GlobalViewInstalled: self._global_view,
             SiteStatusChanged: self._site_status, RelayAccepted: self._epoch_accepted,
-            Unreachable: self._unreachable, MessagesLost: self._lost, Receipt: self._receipt,
+            Unreachable: self._unreachable, MessagesLost: self._lost, SiteReceipt: self._receipt,
             SiteCommandDone: self._command_done, StateAdvised: self._state_advised,
             ProvideState: self._to_app, StateBegin: self._to_app, StatePart: self._to_app, StateEnd: self._state_end,
             Closed: self._closed, StoreEntry: self._store, ReadFolder: self._read_folder, LogEntry: self._log_entry,
@@ -305,7 +305,7 @@ class OutputHandlers:
     def _state_advised(self, process: Process, output: StateAdvised) -> None:
         self.world.remark(f"{process.incarnation} is advised to ask {output.site} for a state")
 
-    def _receipt(self, process: Process, output: Receipt) -> None:
+    def _receipt(self, process: Process, output: SiteReceipt) -> None:
         payload = process.awaited[output.ticket]
         self.world.history.add(h.Receipted(self.world.now_ns, process.me, payload, output.views, output.lost_for))
 

@@ -69,3 +69,26 @@ class Federate(BlockHeader):
     """What the brokers of the federation `service` send each other (blocks/mqtt)."""
 
     service: int = wire.field(wire.U16)
+
+
+@wire.header(proto=40, kind=7)
+class ReceiptPoll(BlockHeader):
+    """Do you have, or have handled (`stage`), the messages of the source before this one?
+
+    number: of the poll, which only grows; settled: the last one of this kind that all members had answered.
+    """
+
+    number: int = wire.field(wire.U64)
+    stage: int = wire.field(wire.U8)
+    settled: int = wire.field(wire.U64)
+
+
+@wire.header(proto=40, kind=8)
+class ReceiptAnswer(BlockHeader):
+    """To the source of poll `number`: yes. The payload has the digests of messages that the receiver raised for.
+
+    skipped: messages of that source were dropped here, so that the receiver did not get them.
+    """
+
+    number: int = wire.field(wire.U64)
+    skipped: bool = wire.field(wire.BOOL)

@@ -97,6 +97,15 @@ def test_when_send_returns_every_member_has_the_message(sites: Sites, until: str
             sleep(0.001)
 
 
+def test_handled_names_the_members_whose_receivers_have_returned(sites: Sites) -> None:
+    for until, names in (("handled", "AB"), ("handled@SFO", "CDE"), (["stable", "handled@*"], "ABCDE")):
+        payload = f"handled {until}".encode()
+        receipt = sites.channels["B"].send(payload, until=until, timeout=PATIENCE_SECONDS)
+        assert sorted(member.name for member in receipt.members) == sorted(names)
+        assert (receipt.left, receipt.failed) == ((), ())
+        assert all(payload in sites.logs[name].got for name in names)
+
+
 def test_a_receipt_takes_some_ways_between_sites_and_waits_for_no_timer(sites: Sites) -> None:
     """Compared with the time that a message takes from B over both relays to E, in the same run: on a busy machine that
     is more, too. A timer that is in the way would cost its interval each time, whatever the machine does."""
@@ -161,11 +170,12 @@ def test_what_cannot_be_waited_for_is_refused_and_nothing_is_sent(sites: Sites) 
     assert not any(b"refused" in log.got for log in sites.logs.values())
 
 
-def test_a_stack_without_relay_has_no_receipts() -> None:
+def test_a_stack_without_relay_has_receipts_of_its_group_alone() -> None:
     with jg.JChannel("udp", properties=free_ports("udp")) as channel:
         channel.connect("alone")
+        assert channel.send(None, b"", until="stable").members == (channel.me,)
         with pytest.raises(ValueError, match="needs RELAY"):
-            channel.send(None, b"", until="stable")
+            channel.send(None, b"", until="stable@SFO")
 
 
 def test_coroutines_wait_too() -> None:

@@ -15,7 +15,8 @@ from typing import Any
 
 import jgroups_py.testing.simulation.mqtt
 import jgroups_py.testing.simulation.mqtt_roaming
-import jgroups_py.testing.simulation.replicas  # noqa: F401  the applications of profiles `mqtt` and `replicas`
+import jgroups_py.testing.simulation.receipts
+import jgroups_py.testing.simulation.replicas  # noqa: F401  the applications of profiles `mqtt`, `receipts`, `replicas`
 from jgroups_py.simulator.runner import Outcome, rare_collections, run_seed
 from tests.mutants import lines
 from tests.mutants.patience import Overrun, at_most

@@ -50,6 +50,11 @@ def use() -> None:
                     print(event.src)
                 case jg.MergeView() | jg.View():
                     print(event.members)
+        receipt: jg.Receipt = ch.send(b"y", until="stable")
+        print(receipt.members, receipt.left, receipt.failed)
+        ch.send(None, b"w", until=["stable", "handled"], wait=False).when_done(lambda done: print(done.error))
+        print(ch.send(b"w", until="handled", wait=False).result(timeout=1.0).members)
+        print(ch.send(b"plain").members)  # wrong
         ch.send(None, "str")  # wrong
         ch.send("str")  # wrong
         ch.send("A", b"x")  # wrong
@@ -87,6 +92,8 @@ async def talk() -> None:
         await ch.send(b"x")
         await ch.send(ch.me, b"x")
         await ch.wait_for(members=2)
+        pending = await ch.send(b"x", until="handled", wait=False)
+        print((await pending).members)
         async for message in ch.messages():
             print(message.payload)
         async for event in ch.events():

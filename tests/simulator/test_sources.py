@@ -25,6 +25,7 @@ for profile in PROFILES:
 print(rooms())
 import jgroups_py.testing.simulation.mqtt
 import jgroups_py.testing.simulation.mqtt_roaming
+import jgroups_py.testing.simulation.receipts
 import jgroups_py.testing.simulation.replicas
 for profile in PROFILES:
     run_seed(profile, 0)

@@ -13,7 +13,7 @@ from jgroups_py.model.view import View
 
 @attrs.frozen
 class SendUntil(Event):
-    """Down, from the channel: multicast a message; output Receipt(ticket) follows once all members of `sites` have it.
+    """Down, from the channel: multicast a message; SiteReceipt(ticket) follows once all members of `sites` have it.
 
     sites: names; this one among them means the own group; "*": this site
     and all that are not OFFLINE.
@@ -28,7 +28,7 @@ class SendUntil(Event):
 
 @attrs.frozen
 class StopWaiting(Event):
-    """Down, from the channel: Receipt(ticket) is not waited for any more."""
+    """Down, from the channel: SiteReceipt(ticket) is not waited for any more."""
 
     ticket: int
 

@@ -60,7 +60,7 @@ class SiteCommandDone(Output):
 
 
 @attrs.frozen(eq=False)
-class Receipt(Output):
+class SiteReceipt(Output):
     """What became of the message sent as SendUntil(ticket).
 
     Every living member of `views` (site -> the local views of its relays) has it; or it is lost for site `lost_for`:

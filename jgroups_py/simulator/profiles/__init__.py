@@ -20,6 +20,7 @@ from jgroups_py.simulator.profiles.limits import LimitsProfile
 from jgroups_py.simulator.profiles.mqtt import MqttProfile, MqttSitesProfile
 from jgroups_py.simulator.profiles.operators import OperatorsProfile
 from jgroups_py.simulator.profiles.order import OrderProfile, OrderSitesProfile
+from jgroups_py.simulator.profiles.receipts import ReceiptsProfile
 from jgroups_py.simulator.profiles.relay import RelayCrashProfile, RelayProfile
 from jgroups_py.simulator.profiles.replicas import ReplicasProfile
 from jgroups_py.simulator.profiles.scale import ScaleProfile
@@ -40,6 +41,6 @@ PROFILES: dict[str, type[Profile]] = {
         LargeProfile, TopicsProfile, SplitBrainTopicsProfile, StormTopicsProfile, ScaleTopicsProfile,
         SwimAloneProfile, SwimGroupProfile, ReplicasProfile, FlowProfile, HostileProfile, StatesProfile,
         SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, AuthProfile, AttackerSiteProfile,
-        OrderProfile, OrderSitesProfile)}
+        OrderProfile, OrderSitesProfile, ReceiptsProfile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]

@@ -13,15 +13,17 @@ from typing import Any, Protocol, Self
 from jgroups_py.channel.base import BaseChannel, ChannelState
 from jgroups_py.channel.block import Block
 from jgroups_py.channel.message import Message, Payload
+from jgroups_py.channel.receipt import Receipt
 from jgroups_py.channel.receiver import callbacks
 from jgroups_py.channel.validation import Coordinator, provider_of
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.address import Address
-from jgroups_py.model.batch import Flag, Header
+from jgroups_py.model.batch import RSVP, Flag, Header
 from jgroups_py.model.errors import ChannelClosedError, ChannelError, SendTimeoutError
 from jgroups_py.model.events import Event
 from jgroups_py.model.outputs import GlobalViewInstalled, Output, SiteStatusChanged, ViewInstalled
 from jgroups_py.model.units import NS_PER_S, seconds
+from jgroups_py.runtime.send_queue import NOW
 
 LIMIT_BYTES = 3 << 20                       # queued bytes of a channel and its stack above which a send has no room
 
@@ -60,13 +62,17 @@ class ChannelMember(Protocol):
 
 
 class SimulatedChannel(BaseChannel):
-    """The channel of one incarnation of a member; a restarted member has a new one."""
+    """The channel of one incarnation of a member; a restarted member has a new one.
+
+    lag: seconds by which the receiver's calls are late, as those of one that is busy; set it before connecting.
+    """
 
     def __init__(self, member: ChannelMember, spec: StackSpec, name: str) -> None:
         super().__init__(spec, name)
         self._member = member
         self._cluster: str | None = None
         self.fetches_state = False
+        self.lag = 0.0                                       # seconds by which the receiver's calls are late
 
     # --- connect and close ------------------------------------------------------------------------------------------
 
@@ -119,27 +125,35 @@ class SimulatedChannel(BaseChannel):
     def send(
         self, dest: Address | Message | Payload | None, payload: Payload | None = None, flags: int = 0, *,
         headers: Mapping[int, bytes] | None = None, timeout: float | None = None,
-        until: str | Iterable[str] | None = None, topic: str | int | None = None,
-    ) -> None:
+        until: str | Iterable[str] | None = None, wait: bool = True, topic: str | int | None = None,
+    ) -> Receipt | None:
         """Send to `dest` (None: all members), or send a Message.
 
         Raises:
             NotConnectedError, ChannelClosedError: nothing was sent.
             SendTimeoutError: the group is slower than this sender; nothing was sent.
-            NotImplementedError: with `until`, which would have to wait.
+            NotImplementedError: with `until` and without wait=False: it would have to wait.
         """
-        if until is not None:
-            raise NotImplementedError("a simulated channel does not wait, so it has no receipts (`until`)")
         dest, data, bits, wired = self._checked_parts(dest, payload, flags, headers, topic)
+        receipted = until is not None or bool(bits & RSVP)
+        if receipted and wait:
+            raise NotImplementedError("a simulated channel does not wait: send(..., until=..., wait=False), and "
+                                      "receipt.when_done(...)")
         self._check_room()
-        self._member.send(dest, [data], bits, wired)
+        if not receipted:
+            self._member.send(dest, [data], bits, wired)
+            return None
+        found = self._checked_until(until, dest, bits)
+        receipt = Receipt(found.words)
+        self.receipts.start(found, receipt, data, bits, wired, NOW, self.send_timeout if timeout is None else timeout)
+        return receipt
 
     def send_batch(
         self, dest: Address | None, payloads: Iterable[Any], flags: int = 0, *,
         headers: Mapping[int, bytes] | None = None, timeout: float | None = None, topic: str | int | None = None,
     ) -> None:
         """Send many messages in one batch."""
-        found = self._all_bytes(dest, payloads)
+        found = self._all_bytes(dest, payloads, flags)
         self._check_room()
         self._member.send(dest, found, Flag.bits(flags), self._wire_headers(headers, topic, dest))
 
@@ -187,7 +201,7 @@ class SimulatedChannel(BaseChannel):
         Raises:
             NotImplementedError: always.
         """
-        raise NotImplementedError("building blocks do not run on a simulated channel")
+        raise NotImplementedError("building blocks do not run on a simulated channel, but for receipts")
 
     # --- from the member --------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ bytes twice; the name is removed before the receiver gets them.
 from __future__ import annotations
 
 import io
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -19,12 +20,14 @@ from jgroups_py.model.errors import ChannelError, NotConnectedError
 from jgroups_py.model.events import Event, GetState
 from jgroups_py.model.outputs import Closed, Deliver, Output, StateBegin, StateEnd, StatePart, ViewInstalled
 from jgroups_py.model.units import millis, seconds
+from jgroups_py.node.node import Node
 from jgroups_py.runtime.inbox import Inbox
 from jgroups_py.runtime.send_queue import SendQueue
 from jgroups_py.simulator.checkers import Violation
 from jgroups_py.simulator.history import History
 from jgroups_py.simulator.process import App, Process, ProcessPort
 from jgroups_py.testing.simulation.channel import SimulatedChannel
+from jgroups_py.testing.simulation.connection import SimulatedConnection
 
 MARK = b"|"                              # between a message's name and the application's payload
 STATE_TIMEOUT_NS = seconds(10)
@@ -87,11 +90,16 @@ class SimulatedMember(App):
         self._inbox = Inbox()
         self._parts: list[StatePart] | None = None       # of a state that is arriving
         self._after_state: list[Output] = []                  # outputs that arrived after its begin
+        self._slow: deque[Output] = deque()              # outputs whose turn a slow receiver lets wait
 
     def joins(self, world: ProcessPort, process: Process) -> None:
         super().joins(world, process)
         self.channel = SimulatedChannel(self, self.spec, process.name)
         self.dispatcher = StrictDispatcher(self, process.name, self._inbox)
+        receipts = self.channel.receipts
+        self.connection = SimulatedConnection(self, "simulated", receipts)
+        self.dispatcher.attach(receipts)
+        receipts.begin(self.connection)
         self.application = self.stage.guard("start", self._started)
         if self.channel.cluster is None:
             self.channel.connect("simulated")
@@ -145,13 +153,25 @@ class SimulatedMember(App):
         """
         if not self.running:
             raise NotConnectedError("the channel is leaving its group")
+        self.stage.send(self.process.name, dest, self.named(dest, payloads), flags, headers)
+
+    def named(self, dest: Address | None, payloads: Sequence[bytes]) -> list[bytes]:
+        """Payloads with the names that the history knows them by."""
         process, names = self.process, self.stage.history.names
         where = "*" if dest is None else names.get(dest, str(dest))
         first = process.sent.get(where, 0)
         process.sent[where] = first + len(payloads)
-        named = [f"{process.incarnation}>{where}/{number}".encode() + MARK + payload
-                 for number, payload in enumerate(payloads, first)]
-        self.stage.send(process.name, dest, named, flags, headers)
+        return [f"{process.incarnation}>{where}/{number}".encode() + MARK + payload
+                for number, payload in enumerate(payloads, first)]
+
+    @property
+    def node(self) -> Node:
+        """Its node."""
+        return self.process.node
+
+    def soon(self, delay_ns: int, call: Callable[[], None]) -> None:
+        """Call a function of a building block in the process; a paused process calls it when it resumes."""
+        self.stage.after(delay_ns, self.stage.when_awake, self.process, lambda _: call())
 
     def leave(self) -> None:
         """Leave gracefully."""
@@ -180,6 +200,18 @@ class SimulatedMember(App):
         self._call_receiver(output)
 
     def _call_receiver(self, output: Output) -> None:
+        """Show an output to the building blocks; then call the receiver, later if it is slow (`channel.lag`)."""
+        for seen in self.connection.early(output):
+            if self.channel.lag and not isinstance(seen, Closed):
+                self._slow.append(seen)
+                self.soon(seconds(self.channel.lag), self._next_of_slow)
+            else:
+                self._deliver(seen)
+
+    def _next_of_slow(self) -> None:
+        self._deliver(self._slow.popleft())
+
+    def _deliver(self, output: Output) -> None:
         """Call the receiver; while a state is arriving, after it. After a failure applications are not called."""
         if self._parts is not None:
             self._after_state.append(output)
@@ -189,10 +221,13 @@ class SimulatedMember(App):
             return
         self.dispatcher.set_receiver(self.channel._receiver)
         self.dispatcher.discard_own = self.channel.discard_own_messages
+        if isinstance(output, ViewInstalled):
+            self.connection.view = output.view
         self.dispatcher.handle(output)
         if isinstance(output, ViewInstalled) and not self.ready:
             self._joined(output)
         elif isinstance(output, Closed):
+            self.connection.ended = True
             self.channel.ended(output.reason)
         self.stage.check_always()
 
@@ -235,7 +270,7 @@ class SimulatedMember(App):
     def _resume(self) -> None:
         after_state, self._after_state, self._parts = self._after_state, [], None
         for output in after_state:
-            self._call_receiver(output)
+            self._deliver(output)
 
 
 class StrictDispatcher(Dispatcher):
@@ -248,7 +283,7 @@ class StrictDispatcher(Dispatcher):
         super().__init__(name, inbox, no_queue, member.channel.shown, lambda output: None)
         self._member = member
 
-    def failed(self, name: str, error: BaseException) -> None:
+    def failed(self, name: str, error: BaseException, *arguments: Any) -> None:
         self.counters.add("receiver_exceptions")
         if self._member.running or not isinstance(error, ChannelError):
             self._member.stage.failed(name, error)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from tests.simulator.planted_bugs.auth import AUTH_SAFEGUARDS
 from tests.simulator.planted_bugs.group import GROUP_SAFEGUARDS
+from tests.simulator.planted_bugs.group_receipts import GROUP_RECEIPT_SAFEGUARDS
 from tests.simulator.planted_bugs.hostile import HOSTILE_SAFEGUARDS
 from tests.simulator.planted_bugs.journal import JOURNAL_SAFEGUARDS
 from tests.simulator.planted_bugs.mqtt import MQTT_SAFEGUARDS
@@ -23,6 +24,6 @@ from tests.simulator.planted_bugs.topics import TOPICS_SAFEGUARDS
 
 SAFEGUARDS = (*GROUP_SAFEGUARDS, *RELAY_SAFEGUARDS, *RECEIPT_SAFEGUARDS, *JOURNAL_SAFEGUARDS, *REPLICA_SAFEGUARDS,
               *SWIM_SAFEGUARDS, *TOPICS_SAFEGUARDS, *HOSTILE_SAFEGUARDS, *SEALED_SAFEGUARDS, *AUTH_SAFEGUARDS,
-              *SITE_SAFEGUARDS, *STATES_SAFEGUARDS, *MQTT_SAFEGUARDS, *ORDER_SAFEGUARDS)
+              *SITE_SAFEGUARDS, *STATES_SAFEGUARDS, *MQTT_SAFEGUARDS, *ORDER_SAFEGUARDS, *GROUP_RECEIPT_SAFEGUARDS)
 
 __all__ = ["SAFEGUARDS", "Patch", "Safeguard"]

@@ -31,8 +31,8 @@ from jgroups_py.model.outputs import (
     OpenBridge,
     ProvideState,
     ReadyToLeave,
-    Receipt,
     SiteCommandDone,
+    SiteReceipt,
     SiteStatusChanged,
     StateAdvised,
     StateBegin,
@@ -48,7 +48,8 @@ from jgroups_py.protocols.relay import Relay
 from jgroups_py.protocols.relay.config import RelayConfig
 from jgroups_py.stack.protocol import Protocol, on
 
-REPORTED = (GlobalViewInstalled, MessagesLost, Receipt, SiteCommandDone, SiteStatusChanged, StateAdvised, Unreachable)
+REPORTED = (GlobalViewInstalled, MessagesLost, SiteCommandDone, SiteReceipt, SiteStatusChanged, StateAdvised,
+            Unreachable)
 
 
 class IdealGroup(Protocol):

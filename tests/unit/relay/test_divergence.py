@@ -5,7 +5,7 @@ import pytest
 
 from jgroups_py.model.batch import NO_RELAY, Batch
 from jgroups_py.model.events import Event, OutputEmitted, OutputInOrder, SendUntil
-from jgroups_py.model.outputs import MessagesLost, Receipt
+from jgroups_py.model.outputs import MessagesLost, SiteReceipt
 from jgroups_py.model.units import millis, seconds
 from jgroups_py.protocols.relay.headers import Ends
 from jgroups_py.protocols.relay.inbound.synchronizer import RELIABLE
@@ -217,7 +217,7 @@ def test_a_member_does_not_answer_check_until_it_is_certain_what_it_lost() -> No
     world.run(seconds(1))
     world.sites["NYC"].install(["A", "B", "C"])
     world.run(seconds(1))
-    assert reported(world["C"], Receipt) == []
+    assert reported(world["C"], SiteReceipt) == []
     world["C"].multicast("c2")
     world.run(seconds(2))
-    assert [receipt.lost_for for receipt in reported(world["C"], Receipt)] == ["NYC"]
+    assert [receipt.lost_for for receipt in reported(world["C"], SiteReceipt)] == ["NYC"]

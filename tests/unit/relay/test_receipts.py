@@ -5,7 +5,7 @@ import pytest
 
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.events import SendUntil, StopWaiting
-from jgroups_py.model.outputs import MessagesLost, Receipt
+from jgroups_py.model.outputs import MessagesLost, SiteReceipt
 from jgroups_py.model.units import millis, seconds
 from jgroups_py.protocols.relay.headers import BaseHeader, Disseminate, Forward, SeenHeader
 from jgroups_py.protocols.relay.headers.receipts import Await, AwaitSettled, Check, Checked, Granted, Settled
@@ -27,7 +27,7 @@ def say_until(member: Member, ticket: int, text: str, *sites: str) -> None:
 
 def receipts(member: Member) -> list[tuple[int, str]]:
     """(ticket, the site for which it is lost) of each."""
-    return [(receipt.ticket, receipt.lost_for) for receipt in reported(member, Receipt)]
+    return [(receipt.ticket, receipt.lost_for) for receipt in reported(member, SiteReceipt)]
 
 
 def drop(world: Sites, *kinds: type) -> None:
@@ -65,7 +65,7 @@ def test_a_receipt_comes_within_milliseconds_to_any_member(world: Sites, origin:
 def test_a_receipt_names_the_view_of_the_site_that_has_the_message(world: Sites) -> None:
     say_until(world["C"], 1, "c0", "SFO")
     world.run(FEW_MS)
-    [receipt] = reported(world["C"], Receipt)
+    [receipt] = reported(world["C"], SiteReceipt)
     assert receipt.views == {"SFO": (world.sites["SFO"].view_of["D"].id,)}
 
 
@@ -97,7 +97,7 @@ def test_the_own_group_several_sites_and_all_sites() -> None:
         say_until(world["B"], ticket, f"b{ticket}", *sites)
     world.run(FEW_MS)
     assert sorted(receipts(world["B"])) == [(ticket, "") for ticket in range(4)]
-    assert {receipt.ticket: sorted(receipt.views) for receipt in reported(world["B"], Receipt)} == {
+    assert {receipt.ticket: sorted(receipt.views) for receipt in reported(world["B"], SiteReceipt)} == {
         0: ["NYC"], 1: ["LON", "SFO"], 2: ["LON", "NYC", "SFO"], 3: ["LON", "NYC", "SFO"]}
 
 
@@ -106,7 +106,7 @@ def test_all_sites_leaves_out_those_that_are_offline(world: Sites) -> None:
         world[name].relay.table.sites["SFO"].status = OFFLINE
     say_until(world["C"], 1, "c0", "*")
     world.run(FEW_MS)
-    [receipt] = reported(world["C"], Receipt)
+    [receipt] = reported(world["C"], SiteReceipt)
     assert list(receipt.views) == ["NYC"]
 
 
@@ -223,7 +223,7 @@ def test_halves_of_a_split_site_that_are_both_on_the_bridge_must_both_have_it(wo
     assert receipts(world["C"]) == []
     let_in(world, "F", deferred)
     world.run(FEW_MS)
-    [receipt] = reported(world["C"], Receipt)
+    [receipt] = reported(world["C"], SiteReceipt)
     assert len(receipt.views["SFO"]) == 2
 
 

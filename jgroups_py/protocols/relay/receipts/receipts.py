@@ -19,7 +19,7 @@ import attrs
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.events import SendUntil, StopWaiting, ViewChange
-from jgroups_py.model.outputs import Receipt
+from jgroups_py.model.outputs import SiteReceipt
 from jgroups_py.model.view import ViewId
 from jgroups_py.protocols.relay.announcements import OriginForgotten, PeerIntroduced, SitesChanged
 from jgroups_py.protocols.relay.group import LocalGroup
@@ -158,7 +158,7 @@ class ReceiptTracker(RelayPart, ReceiptsPort):
     def _end(self, receipt: PendingReceipt, lost_for: str = "") -> None:
         self.give_up(receipt.ticket)
         self.count("receipts_lost" if lost_for else "receipts")
-        self.emit(Receipt(receipt.ticket, receipt.views, lost_for))
+        self.emit(SiteReceipt(receipt.ticket, receipt.views, lost_for))
 
     # --- the origin's relay -----------------------------------------------------------------------------------------
 

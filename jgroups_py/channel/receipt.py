@@ -1,0 +1,135 @@
+"""Receipt: what `send(until=...)` returns, and how far the message has come."""
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, Self
+
+from jgroups_py.model.address import Address
+from jgroups_py.model.errors import ChannelError, ReceiptTimeoutError
+from jgroups_py.model.view import ViewId
+
+
+class Receipt:
+    """The receipt of one message; with `wait=False` it may be on its way still.
+
+    until: the words of the send, in order. members: those of the own group that have the message ("stable"), whose
+    receiver has returned from it ("handled"; with sites, theirs), or this member, where its place is final ("ordered").
+    left: members that were in the view and left, were cut off, or came back by a merge meanwhile; whether they have it
+    is not known. failed: of `members`, those whose receiver raised for it, or that dropped messages of this sender
+    (FLOW). views: with RELAY, site -> the views whose members have it; `members` is empty then, unless "handled" was
+    asked for.
+    """
+
+    def __init__(self, until: tuple[str, ...]) -> None:
+        self.until = until
+        self.members: tuple[Address, ...] = ()
+        self.left: tuple[Address, ...] = ()
+        self.failed: tuple[Address, ...] = ()
+        self.views: Mapping[str, tuple[ViewId, ...]] = {}
+        self.error: ChannelError | None = None
+        """Why there is none: ReceiptTimeoutError, MessageLostError, or ReceiptError (the channel was closed)."""
+        self._done = False
+        self._lock = threading.Lock()
+        self._calls: list[Callable[[Any], object]] = []
+
+    @property
+    def done(self) -> bool:
+        """Whether it is known what became of the message: the fields have their values, or `error` is set."""
+        return self._done
+
+    def when_done(self, call: Callable[[Self], object]) -> None:
+        """Call a function with this receipt when it is done; at once if it is.
+
+        A JChannel calls it on the thread that runs its loop, so it must not wait; an AsyncChannel on the event loop.
+        """
+        with self._lock:
+            if not self._done:
+                self._calls.append(call)
+                return
+        call(self)
+
+    def settle(self, error: ChannelError | None = None) -> None:
+        """For the channel, once: it is done."""
+        with self._lock:
+            if self._done:
+                return
+            self.error, self._done = error, True
+            calls, self._calls = self._calls, []
+        for call in calls:
+            call(self)
+
+    def __repr__(self) -> str:
+        how = "under way" if not self._done else str(self.error) if self.error is not None else "done"
+        return f"<Receipt {', '.join(self.until)}: {how}>"
+
+
+class ThreadReceipt(Receipt):
+    """The receipt of a JChannel.
+
+    wait: blocks until a condition holds, an event is set, or a timeout is over. check: raises where that makes no
+    sense.
+    """
+
+    def __init__(
+        self, until: tuple[str, ...], wait: Callable[[Callable[[], bool], threading.Event, float | None], None],
+        check: Callable[[], None],
+    ) -> None:
+        super().__init__(until)
+        self._wait = wait
+        self._check = check
+
+    def result(self, timeout: float | None = None) -> Self:
+        """Wait until it is done, `timeout` seconds at most (None: as long as the send's own timeout).
+
+        Raises:
+            ReceiptTimeoutError: it is not done; a later call may see it done. MessageLostError, ReceiptError: `error`.
+            ChannelError: inside a callback "handled" would wait for that callback's own return.
+        """
+        if not self._done:
+            self._check()
+            over = threading.Event()
+            self.when_done(lambda receipt: over.set())
+            self._wait(over.is_set, over, timeout)
+            if not self._done:
+                raise ReceiptTimeoutError(f"no receipt ({', '.join(self.until)}) within {timeout or 0:g} s; it "
+                                          "was sent, and the receipt is still on its way")
+        if self.error is not None:
+            raise self.error
+        return self
+
+
+class AsyncReceipt(Receipt):
+    """The receipt of an AsyncChannel: `await` it.
+
+    check: raises where to wait makes no sense; call: calls a function on the event loop, from any thread.
+    """
+
+    def __init__(
+        self, until: tuple[str, ...], check: Callable[[], None], call: Callable[[Callable[[], object]], None],
+    ) -> None:
+        super().__init__(until)
+        self._check = check
+        self._call = call
+
+    def settle(self, error: ChannelError | None = None) -> None:
+        """A watchdog thread may run the round; tasks are woken on the event loop."""
+        self._call(lambda: super(AsyncReceipt, self).settle(error))
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """Wait until it is done; raises what ThreadReceipt.result does, but has no timeout of its own."""
+        if not self._done:
+            self._check()
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.when_done(lambda receipt: _wake(future))
+            yield from future
+        if self.error is not None:
+            raise self.error
+        return self
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    """The task that awaits it may have been cancelled meanwhile."""
+    if not future.done():
+        future.set_result(None)
