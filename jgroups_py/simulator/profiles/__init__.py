@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from jgroups_py.simulator.profiles.base import REST_LIMIT_NS, Plan, Profile
 from jgroups_py.simulator.profiles.clocks import ClocksProfile
+from jgroups_py.simulator.profiles.dicts import DictProfile
 from jgroups_py.simulator.profiles.flow import FlowProfile
 from jgroups_py.simulator.profiles.group import GroupProfile
 from jgroups_py.simulator.profiles.hostile import HostileProfile
@@ -37,6 +38,6 @@ PROFILES: dict[str, type[Profile]] = {
         ScaleProfile, SiteCrashProfile, OperatorsProfile, InterleavingsProfile, LateProfile, ClocksProfile, WanProfile,
         LargeProfile, TopicsProfile, SplitBrainTopicsProfile, StormTopicsProfile, ScaleTopicsProfile,
         SwimAloneProfile, SwimGroupProfile, ReplicasProfile, FlowProfile, HostileProfile, StatesProfile,
-        SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, OrderProfile, OrderSitesProfile)}
+        SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, OrderProfile, OrderSitesProfile, DictProfile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]
