@@ -41,7 +41,7 @@ assert third.wait_ready()
 for writer in writers:
     writer.join()
 deadline = time.monotonic() + 10
-while third.get("writers") != 2 and time.monotonic() < deadline:
+while any(prices.get("writers") != 2 for prices in dicts) and time.monotonic() < deadline:
     time.sleep(0.01)
 copies = [prices.copy() for prices in dicts]
 for channel in channels:
