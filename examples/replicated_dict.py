@@ -1,55 +1,50 @@
-"""A dictionary that every member has; a joiner fetches the state and misses nothing that is sent meanwhile.
+"""A dictionary that every member has and that cannot diverge: two members write the same keys, a third joins meanwhile.
 
     python examples/replicated_dict.py
 """
-import json
 import os
 import threading
 import time
 
 import jgroups_py as jg
+from jgroups_py.blocks.dicts.replicated import ReplicatedDict
 
 GROUP = f"replicated-dict-{os.getpid()}"
+WRITES, KEYS = 100, 20
 
 
-class ReplicatedDict(jg.Receiver):
-    """Each change is multicast; every member applies the changes of a sender in the order of sending."""
-
-    def __init__(self, name: str) -> None:
-        self.entries: dict[str, int] = {}
-        self.channel = jg.JChannel("udp", name=name, receiver=self)
-
-    def put(self, key: str, value: int) -> None:
-        self.channel.send(None, json.dumps([key, value]).encode())
-
-    def receive(self, message: jg.Message) -> None:
-        key, value = json.loads(message.payload)
-        self.entries[key] = value
-
-    def get_state(self, stream) -> None:
-        stream.write(json.dumps(self.entries).encode())
-
-    def set_state(self, stream) -> None:
-        self.entries = json.loads(stream.read())
+def member(name: str) -> tuple[jg.JChannel, ReplicatedDict[str, int]]:
+    """A channel, and its copy of the dict "prices", which is made before the channel connects."""
+    channel = jg.JChannel("udp-total", name=name)
+    return channel, ReplicatedDict(channel, "prices", str, int)
 
 
-first, second = ReplicatedDict("A"), ReplicatedDict("B")
-first.channel.connect(GROUP)
+channels, dicts = zip(*map(member, "ABC"), strict=True)
+first, second, third = dicts
+channels[0].connect(GROUP)
+channels[1].connect(GROUP)
+assert first.wait_ready()
+assert second.wait_ready()
 
 
-def keep_putting() -> None:
-    for number in range(2000):
-        first.put(f"key{number}", number)
+def keep_writing(prices: ReplicatedDict[str, int], start: int) -> None:
+    for number in range(WRITES):
+        prices[f"key{number % KEYS}"] = start + number           # returns when it has its place, and is read here
+    prices.increment("writers")
 
 
-writer = threading.Thread(target=keep_putting)
-writer.start()
-second.channel.connect(GROUP, state_from=jg.COORDINATOR)           # in the middle of it
-writer.join()
+writers = [threading.Thread(target=keep_writing, args=given) for given in ((first, 0), (second, 10_000))]
+for writer in writers:
+    writer.start()
+channels[2].connect(GROUP)                                       # in the middle of it
+assert third.wait_ready()
+for writer in writers:
+    writer.join()
 deadline = time.monotonic() + 10
-while len(second.entries) < 2000 and time.monotonic() < deadline:
+while any(prices.get("writers") != 2 for prices in dicts) and time.monotonic() < deadline:
     time.sleep(0.01)
-first.channel.close()
-second.channel.close()
-print(f"A has {len(first.entries)} entries, B has {len(second.entries)}")
-assert first.entries == second.entries == {f"key{number}": number for number in range(2000)}
+copies = [prices.copy() for prices in dicts]
+for channel in channels:
+    channel.close()
+print(f"A, B and C have {len(copies[0])} keys each, all equal: {copies[0] == copies[1] == copies[2]}")
+assert copies[0] == copies[1] == copies[2]

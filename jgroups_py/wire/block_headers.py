@@ -64,6 +64,13 @@ class Reconcile(BlockHeader):
     service: int = wire.field(wire.U16)
 
 
+@wire.header(proto=40, kind=9)
+class DictCopy(BlockHeader):
+    """A message between the copies of the dict `name` (blocks/dicts)."""
+
+    name: str = wire.field(wire.NAME)
+
+
 @wire.header(proto=40, kind=6)
 class Federate(BlockHeader):
     """What the brokers of the federation `service` send each other (blocks/mqtt)."""

@@ -23,6 +23,7 @@ for profile in PROFILES:
     if not PROFILES[profile].application:
         run_seed(profile, 0)
 print(rooms())
+import jgroups_py.testing.simulation.dicts
 import jgroups_py.testing.simulation.mqtt
 import jgroups_py.testing.simulation.mqtt_roaming
 import jgroups_py.testing.simulation.receipts

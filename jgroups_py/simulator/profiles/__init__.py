@@ -10,6 +10,7 @@ from jgroups_py.simulator.profiles.attacker_site import AttackerSiteProfile
 from jgroups_py.simulator.profiles.auth import AuthProfile
 from jgroups_py.simulator.profiles.base import REST_LIMIT_NS, Plan, Profile
 from jgroups_py.simulator.profiles.clocks import ClocksProfile
+from jgroups_py.simulator.profiles.dicts import DictProfile
 from jgroups_py.simulator.profiles.flow import FlowProfile
 from jgroups_py.simulator.profiles.group import GroupProfile
 from jgroups_py.simulator.profiles.hostile import HostileProfile
@@ -41,6 +42,6 @@ PROFILES: dict[str, type[Profile]] = {
         LargeProfile, TopicsProfile, SplitBrainTopicsProfile, StormTopicsProfile, ScaleTopicsProfile,
         SwimAloneProfile, SwimGroupProfile, ReplicasProfile, FlowProfile, HostileProfile, StatesProfile,
         SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, AuthProfile, AttackerSiteProfile,
-        OrderProfile, OrderSitesProfile, ReceiptsProfile)}
+        OrderProfile, OrderSitesProfile, DictProfile, ReceiptsProfile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]

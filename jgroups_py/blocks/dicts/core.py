@@ -1,0 +1,458 @@
+"""The copy of a ReplicatedDict at one member: pure. Time comes in as an argument, what is to be sent goes out.
+
+Every write is an ordered multicast (TOTAL), and every member carries them out in that order: so copies with the same
+past are equal after the same place. What is left is to agree, in each new view, on which past goes on:
+
+* On a view every member multicasts a claim: the base of its copy. A base is a transition between two views (or
+  nothing): all members that make it together have the same copy at its end, by virtual synchrony and the one order.
+* When the claims of all members of the view are there, which is at one place at all of them, they choose one base: of a
+  part that could write and did before others, then one with writes, then that of most members, then of most writes.
+  Members with that base go on with their copies. The first of them sends its copy to all others.
+* Writes that arrive before that place are dropped at all members alike; their writers send them again in that view.
+
+So a joiner, a member that merges back, and one that was suspended are the same case. A part has the majority (policy
+"primary") if it has more than half of the electorate: the members of the last view in which there was a majority, less
+those that left as they wanted to; of exactly half, if the lowest address is in it.
+
+A member is *settled* while it has a copy with which it goes on; what arrives after the choice and before its copy is
+kept, and carried out behind it.
+"""
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from jgroups_py.blocks.dicts.messages import (
+    COMPARE,
+    DELETE,
+    INCREMENT,
+    MESSAGES,
+    POP,
+    PUT,
+    SET_DEFAULT,
+    DictClaim,
+    DictExpiry,
+    DictMessage,
+    DictOffer,
+    DictSnapshot,
+    DictWrite,
+    Operation,
+    PackedEntry,
+    encode,
+)
+from jgroups_py.model.address import Address
+from jgroups_py.model.errors import WireError
+from jgroups_py.model.units import NS_PER_MS
+from jgroups_py.model.view import View
+from jgroups_py.wire.codec import Interner
+
+PRIMARY: Final = "primary"
+KEEP: Final = "keep"
+MERGE: Final = "merge"
+POLICIES: Final = (PRIMARY, KEEP, MERGE)
+MAX_TTL_MS: Final = 1 << 50
+Merger = Callable[[bytes, bytes, bytes], bytes]
+
+
+@attrs.frozen(eq=False)
+class Send:
+    """Output: send `data`, to all members in the one order (dest None), or to one."""
+
+    dest: Address | None
+    data: bytes
+
+
+@attrs.frozen(eq=False)
+class Changed:
+    """Output: at `place` of the view `by` changed `key`; None: there was, or is, no value."""
+
+    key: bytes
+    old: bytes | None
+    new: bytes | None
+    place: int
+    by: Address
+
+
+@attrs.frozen(eq=False)
+class Reloaded:
+    """Output: the copy was replaced by that of another member; all keys may have changed."""
+
+
+@attrs.frozen(eq=False)
+class Conflict:
+    """Output: a merge took back this member's own write of `key`; other: the value that is there now."""
+
+    key: bytes
+    value: bytes
+    other: bytes | None
+
+
+@attrs.frozen(eq=False)
+class Answered:
+    """Output: the own write `number` was carried out at `place`; results: one for each operation."""
+
+    number: int
+    place: int
+    results: tuple[Any, ...]
+
+
+@attrs.frozen(eq=False)
+class Refused:
+    """Output: the own write `number` was not carried out, as this part of the group has no majority."""
+
+    number: int
+
+
+Output = Send | Changed | Reloaded | Conflict | Answered | Refused
+
+
+@attrs.define(eq=False, slots=True)
+class DictEntry:
+    """A value. version: the number of the write that made it; expires_ns: by this member's clock, 0: never."""
+
+    value: bytes
+    writer: Address
+    version: int
+    expires_ns: int = 0
+
+
+class NotANumber(ValueError):
+    """The result of an increment whose value is no number."""
+
+
+def base_of(previous: View, view: View) -> bytes:
+    """The base of copies that went from one view to the next."""
+    return previous.id.raw + view.id.raw
+
+
+class DictCore:
+    """See the module. me: this member; policy: one of POLICIES; merger: for MERGE, a pure function of key, mine, its.
+
+    outputs: what is to be done, in order; whoever drives the core empties it.
+    """
+
+    def __init__(self, me: Address, policy: str = PRIMARY, merger: Merger | None = None) -> None:
+        if policy not in POLICIES:
+            raise ValueError(f"on_split is one of {', '.join(POLICIES)}, not {policy!r}")
+        if (policy == MERGE) != (merger is not None):
+            raise ValueError('on_split="merge" and a function merge(key, mine, its) belong together')
+        self.me = me
+        self.policy = policy
+        self.merger = merger
+        self.outputs: list[Output] = []
+        # The copy.
+        self.entries: dict[bytes, DictEntry] = {}
+        self.applied = 0                                 # writes carried out since the copy began
+        self.base = b""                                  # of the copy; empty: there is none
+        self.electorate: tuple[Address, ...] = ()        # members of the last view with a majority
+        self.primary = False                             # whether this part may write
+        self.settled = False
+        # The view.
+        self.view: View | None = None
+        self.claims: dict[Address, DictClaim] = {}
+        self.decided = False
+        self.kept: list[tuple[Address, DictMessage, int]] = []     # after the choice, while this member has no copy
+        self.provider: Address | None = None             # the first member with the chosen base
+        self.early_copies: dict[Address, DictSnapshot] = {}        # came before the last claim: unicasts may overtake
+        self.unmerged: dict[bytes, DictEntry] = {}       # own entries of a former copy, until its part has offered it
+        self.deadlines: list[tuple[int, bytes, int]] = []          # heap of (when, key, version); some are over
+        # Own writes that were not carried out yet: number -> operations, oldest first.
+        self.waiting: dict[int, tuple[Operation, ...]] = {}
+        self.numbers = 0
+        self.counters = {"writes": 0, "sent_again": 0, "copies_sent": 0, "copies_taken": 0, "malformed": 0,
+                         "stale_dropped": 0, "expired": 0, "taken_back": 0, "merged": 0}
+        self._interner = Interner()
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    @property
+    def can_write(self) -> bool:
+        """Whether writes are carried out here; unknown (True) while a view has not been decided."""
+        return not self.decided or self.primary or self.policy != PRIMARY
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of a key in this copy."""
+        entry = self.entries.get(key)
+        return None if entry is None else entry.value
+
+    def items(self) -> dict[bytes, bytes]:
+        """All keys with their values."""
+        return {key: entry.value for key, entry in self.entries.items()}
+
+    # --- own writes -------------------------------------------------------------------------------------------------
+
+    def write(self, operations: Iterable[Operation]) -> int:
+        """Send a write; returns its number. Answered or Refused follows."""
+        self.numbers += 1
+        self.waiting[self.numbers] = tuple(operations)
+        if self.view is not None and self.decided and self.settled:
+            self.send_write(self.numbers)
+        return self.numbers
+
+    def send_write(self, number: int) -> None:
+        """Multicast an own write in this view, or refuse it where this part has no majority."""
+        assert self.view is not None, "it is sent in a view"
+        if not self.can_write:
+            del self.waiting[number]
+            self.outputs.append(Refused(number))
+            return
+        self.outputs.append(Send(None, encode(DictWrite(self.view.id.raw, number, self.waiting[number]))))
+
+    # --- views ------------------------------------------------------------------------------------------------------
+
+    def view_installed(self, view: View, failed: Iterable[Address] = ()) -> None:
+        """A view begins; failed: members that left it and were reported by failure detection."""
+        previous, self.view = self.view, view
+        if previous is not None and self.decided:
+            # All that make this transition together delivered the same in the last view, and in one order.
+            self.base = base_of(previous, view) if self.settled else b""
+        elif previous is None and len(view) == 1:
+            self.base = b""                              # a group begins; see `choose`
+        self.decided, self.claims, self.kept, self.provider, self.early_copies = False, {}, [], None, {}
+        unmerged, self.unmerged = self.unmerged, {}
+        self.report_taken_back(unmerged)                 # who should have offered that part's copy is gone
+        self.collect_deadlines()                         # expiries that were under way may be lost with the last view
+        lost = dict.fromkeys(failed)
+        gone = tuple(member for member in (previous.members if previous is not None else ())
+                     if member not in view and member not in lost)
+        claim = DictClaim(view.id.raw, self.base, self.primary, self.applied, gone)
+        self.outputs.append(Send(None, encode(claim)))
+
+    # --- receiving --------------------------------------------------------------------------------------------------
+
+    def receive(self, src: Address, data: bytes, place: int, now_ns: int) -> None:
+        """A message, in the one order. place: its place in the view, 0 for a unicast."""
+        try:
+            message = MESSAGES.decode(data, self._interner)
+        except WireError:
+            self.counters["malformed"] += 1
+            return
+        view = self.view
+        # Only unicasts have no place, and a copy is the only message that is one.
+        if view is None or src not in view or getattr(message, "view", b"") != view.id.raw or \
+                isinstance(message, DictSnapshot) == bool(place):
+            self.counters["stale_dropped"] += 1
+        elif isinstance(message, DictClaim):
+            self.claimed(src, message, now_ns)
+        elif isinstance(message, DictSnapshot):
+            self.take_copy(src, message, now_ns)
+        elif not self.decided:
+            self.counters["stale_dropped"] += 1          # at all members alike: its writer sends it again
+        elif self.settled:
+            self.carry_out(src, message, place, now_ns)
+        else:
+            self.kept.append((src, message, place))
+
+    def carry_out(self, src: Address, message: DictMessage, place: int, now_ns: int) -> None:
+        if isinstance(message, DictWrite):
+            self.apply(src, message, place, now_ns)
+        elif isinstance(message, DictExpiry):
+            self.expire(src, message, place)
+        elif isinstance(message, DictOffer):
+            self.merge(src, message, place, now_ns)
+
+    # --- which copy goes on -----------------------------------------------------------------------------------------
+
+    def claimed(self, src: Address, claim: DictClaim, now_ns: int) -> None:
+        assert self.view is not None, "checked by the caller"
+        self.claims.setdefault(src, claim)
+        if not self.decided and len(self.claims) == len(self.view):
+            self.choose(self.view, now_ns)
+
+    def choose(self, view: View, now_ns: int) -> None:
+        """All claims of the view are there: choose, at the same place at all members."""
+        counts: dict[bytes, int] = {}
+        for claim in self.claims.values():
+            counts[claim.base] = counts.get(claim.base, 0) + 1
+        best = max((claim for claim in self.claims.values() if claim.base), default=None, key=lambda claim: (
+            claim.primary and claim.applied > 0, claim.applied > 0, counts[claim.base], claim.applied, claim.base))
+        mine, self.decided = self.claims[self.me], True
+        if best is None:
+            self.found(view)
+        elif mine.base == best.base:
+            self.settled = True
+            self.elect(view, best.base)
+            self.give_copies(view, best.base, now_ns)
+        else:
+            self.offer(view, mine.base, best.base, now_ns)
+            self.settled = False
+            self.provider = next(member for member in view.members if self.claims[member].base == best.base)
+            if self.provider in self.early_copies:
+                self.take_copy(self.provider, self.early_copies[self.provider], now_ns)
+                return                                   # it has sent the waiting writes
+        for number in list(self.waiting) if self.settled else ():
+            self.counters["sent_again"] += 1
+            self.send_write(number)
+
+    def found(self, view: View) -> None:
+        """No member has a copy: all begin with an empty one."""
+        self.entries, self.applied, self.settled, self.primary = {}, 0, True, True
+        self.electorate = view.members
+
+    def elect(self, view: View, base: bytes) -> None:
+        """Whether this part has a majority: by what all members of it know, so all find the same."""
+        if view.coordinator in self.claims and self.claims[view.coordinator].base == base:
+            gone = self.claims[view.coordinator].gone
+            self.electorate = tuple(member for member in self.electorate if member not in gone or member in view)
+        here = [member for member in self.electorate if member in view]
+        self.primary = 2 * len(here) > len(self.electorate) or not self.electorate or (
+            2 * len(here) == len(self.electorate) and min(self.electorate) in view)
+        if self.primary:
+            self.electorate = view.members
+
+    def give_copies(self, view: View, base: bytes, now_ns: int) -> None:
+        """The first member with the chosen base sends its copy to all that have another one, or none."""
+        others = [member for member in view.members if self.claims[member].base != base]
+        if others and self.me == next(member for member in view.members if member not in others):
+            copy = encode(DictSnapshot(view.id.raw, self.applied, self.primary, self.electorate, self.packed(now_ns)))
+            for member in others:
+                self.counters["copies_sent"] += 1
+                self.outputs.append(Send(member, copy))
+
+    def packed(self, now_ns: int) -> tuple[PackedEntry, ...]:
+        return tuple((key, entry.value, entry.writer, entry.version,
+                      0 if not entry.expires_ns else max(1, (entry.expires_ns - now_ns) // NS_PER_MS))
+                     for key, entry in self.entries.items())
+
+    def take_copy(self, src: Address, copy: DictSnapshot, now_ns: int) -> None:
+        """The copy of a member with the chosen base, as it was at the place of the choice."""
+        if not self.decided:
+            self.early_copies[src] = copy                # at most one of each member
+            return
+        if self.settled or src != self.provider:
+            self.counters["stale_dropped"] += 1
+            return
+        self.counters["copies_taken"] += 1
+        before, self.entries = self.entries, {
+            key: DictEntry(value, writer, version, ttl_ms and now_ns + min(ttl_ms, MAX_TTL_MS) * NS_PER_MS)
+            for key, value, writer, version, ttl_ms in copy.entries}
+        self.applied, self.primary, self.electorate, self.settled = (
+            copy.applied, copy.primary, copy.electorate, True)
+        self.collect_deadlines()
+        self.outputs.append(Reloaded())
+        if self.policy == MERGE:
+            self.unmerged = {key: entry for key, entry in before.items() if entry.writer == self.me}
+        else:
+            self.report_taken_back(before)
+        for number in list(self.waiting):
+            self.counters["sent_again"] += 1
+            self.send_write(number)
+        kept, self.kept = self.kept, []
+        for src, message, place in kept:
+            self.carry_out(src, message, place, now_ns)
+
+    def report_taken_back(self, before: Mapping[bytes, DictEntry]) -> None:
+        """Own writes that stood in a former copy, and do not in this one (D4)."""
+        for key, entry in before.items():
+            now = self.entries.get(key)
+            if entry.writer == self.me and (now is None or now.value != entry.value):
+                self.counters["taken_back"] += 1
+                self.outputs.append(Conflict(key, entry.value, None if now is None else now.value))
+
+    def offer(self, view: View, mine: bytes, best: bytes, now_ns: int) -> None:
+        """Policy "merge": the first member of a part that was not chosen multicasts what it has."""
+        if self.policy == MERGE and mine and self.entries and self.me == next(
+                member for member in view.members if self.claims[member].base == mine):
+            self.outputs.append(Send(None, encode(DictOffer(view.id.raw, self.packed(now_ns)))))
+
+    def merge(self, src: Address, offer: DictOffer, place: int, now_ns: int) -> None:
+        """Carry out an offer: the same at all members, as the function is pure."""
+        if self.merger is None:
+            return
+        self.counters["merged"] += 1
+        for key, value, writer, _, ttl_ms in offer.entries:
+            mine = self.entries.get(key)
+            merged = value if mine is None or mine.value == value else self.merger(key, mine.value, value)
+            if mine is None or merged != mine.value:
+                self.put(key, merged, writer, min(ttl_ms, MAX_TTL_MS), place, now_ns)
+                if mine is not None:
+                    self.report_taken_back({key: mine})
+            self.report_taken_back({key: self.unmerged.pop(key)} if key in self.unmerged else {})
+
+    # --- carrying out ------------------------------------------------------------------------------------------------
+
+    def apply(self, src: Address, write: DictWrite, place: int, now_ns: int) -> None:
+        if self.policy == PRIMARY and not self.primary:
+            return                                       # refused at its writer, who may not have known
+        self.counters["writes"] += 1
+        results = tuple(self.carry_out_one(src, operation, place, now_ns) for operation in write.operations)
+        if src == self.me and write.number in self.waiting:
+            del self.waiting[write.number]
+            self.outputs.append(Answered(write.number, place, results))
+
+    def carry_out_one(self, src: Address, operation: Operation, place: int, now_ns: int) -> Any:
+        """Carry out one operation; its result."""
+        verb, key, value, argument, ttl_ms = operation
+        entry = self.entries.get(key)
+        old = None if entry is None else entry.value
+        if verb == PUT or (verb == SET_DEFAULT and old is None) or (verb == COMPARE and old == argument):
+            self.put(key, value, src, min(ttl_ms, MAX_TTL_MS), place, now_ns)
+        elif verb in (DELETE, POP) and old is not None:
+            self.remove(key, place, src)
+        elif verb == INCREMENT:
+            return self.increment(key, old, value, src, place, now_ns)
+        if verb == SET_DEFAULT:
+            return value if old is None else old
+        return old == argument if verb == COMPARE else old
+
+    def increment(self, key: bytes, old: bytes | None, by: bytes, src: Address, place: int, now_ns: int) -> Any:
+        """Add to a number; the same error at all members if there is none."""
+        try:
+            number = int(old or b"0") + int(by)
+            value = b"%d" % number                       # fails, as `int` does, above some thousand digits
+        except ValueError:
+            return NotANumber("the value is no number, or too large")
+        self.put(key, value, src, 0, place, now_ns)
+        return number
+
+    def put(self, key: bytes, value: bytes, by: Address, ttl_ms: int, place: int, now_ns: int) -> None:
+        old = self.entries.get(key)
+        self.applied += 1
+        entry = self.entries[key] = DictEntry(value, by, self.applied, ttl_ms and now_ns + ttl_ms * NS_PER_MS)
+        if ttl_ms:
+            heapq.heappush(self.deadlines, (entry.expires_ns, key, entry.version))
+        self.outputs.append(Changed(key, None if old is None else old.value, value, place, by))
+
+    def remove(self, key: bytes, place: int, by: Address) -> None:
+        self.applied += 1
+        self.outputs.append(Changed(key, self.entries.pop(key).value, None, place, by))
+
+    # --- time -------------------------------------------------------------------------------------------------------
+
+    def collect_deadlines(self) -> None:
+        """The deadlines of all entries anew."""
+        self.deadlines = [(entry.expires_ns, key, entry.version) for key, entry in self.entries.items()
+                          if entry.expires_ns]
+        heapq.heapify(self.deadlines)
+
+    @property
+    def next_deadline_ns(self) -> int | None:
+        """When `advance` is due: at the coordinator, which alone says that an entry expires."""
+        if self.view is None or not self.settled or not self.decided or self.view.coordinator != self.me:
+            return None
+        return self.deadlines[0][0] if self.deadlines else None
+
+    def advance(self, now_ns: int) -> None:
+        """As coordinator, multicast which entries expire; they go when that arrives, in the order."""
+        due_ns = self.next_deadline_ns
+        if due_ns is None or due_ns > now_ns or self.view is None:
+            return
+        due = []
+        while self.deadlines and self.deadlines[0][0] <= now_ns:
+            _, key, version = heapq.heappop(self.deadlines)
+            if key in self.entries and self.entries[key].version == version:
+                due.append((key, version))
+        if due:
+            self.outputs.append(Send(None, encode(DictExpiry(self.view.id.raw, tuple(due)))))
+
+    def expire(self, src: Address, expiry: DictExpiry, place: int) -> None:
+        """Of the coordinator only. A later write of the key has another version, and stays."""
+        assert self.view is not None, "checked by the caller"
+        for key, version in expiry.entries if src == self.view.coordinator else ():
+            entry = self.entries.get(key)
+            if entry is not None and entry.version == version and entry.expires_ns:
+                self.counters["expired"] += 1
+                self.remove(key, place, src)

@@ -1,0 +1,92 @@
+"""Messages between the copies of a ReplicatedDict, and their encoding. All but DictSnapshot are ordered multicasts."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, dataclass_transform
+
+from jgroups_py.model.address import Address
+from jgroups_py.wire import field
+from jgroups_py.wire.codec import ADDRESS, BOOL, BYTES, U8, U64, optional, record, sequence
+from jgroups_py.wire.kinds import KindMessage, Kinds, encode_message
+
+PUT, DELETE, SET_DEFAULT, POP, INCREMENT, COMPARE = range(6)
+"""Verbs of operations. POP is a DELETE whose answer is the value; INCREMENT and COMPARE take `argument`."""
+
+OPERATION = record(U8, BYTES, BYTES, optional(BYTES), U64)
+"""(verb, key, value, argument, time to live in ms; 0: for ever)."""
+
+ENTRY = record(BYTES, BYTES, ADDRESS, U64, U64)
+"""(key, value, its writer, its version, time to live that is left in ms; 0: for ever)."""
+
+Operation = tuple[int, bytes, bytes, bytes | None, int]
+PackedEntry = tuple[bytes, bytes, Address, int, int]
+
+
+class DictMessage(KindMessage):
+    """Base of all messages. view: raw id of the view in which it was sent; it counts in no other."""
+
+
+M = TypeVar("M", bound=DictMessage)
+MESSAGES: Kinds[DictMessage] = Kinds("a message about a dict")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def message(kind: int) -> Callable[[type[M]], type[M]]:
+    """Class decorator: a message, encoded with this number."""
+    return MESSAGES.add(kind)
+
+
+def encode(item: DictMessage) -> bytes:
+    """A message as bytes."""
+    return encode_message(item)
+
+
+@message(1)
+class DictWrite(DictMessage):
+    """Carry out all of these operations at one place; number: chosen by the writer, for the answer."""
+
+    view: bytes = field(BYTES)
+    number: int = field(U64)
+    operations: tuple[Operation, ...] = field(sequence(OPERATION))
+
+
+@message(2)
+class DictClaim(DictMessage):
+    """In a new view: the history that the sender's copy has.
+
+    base: of what it was made (two copies with one base are equal); empty: it has none. primary: its part may write;
+    applied: writes in it; gone: as coordinator, members of the last view that left as they wanted to.
+    """
+
+    view: bytes = field(BYTES)
+    base: bytes = field(BYTES)
+    primary: bool = field(BOOL)
+    applied: int = field(U64)
+    gone: tuple[Address, ...] = field(sequence(ADDRESS))
+
+
+@message(3)
+class DictExpiry(DictMessage):
+    """From the coordinator: these entries expire, if they still have these versions."""
+
+    view: bytes = field(BYTES)
+    entries: tuple[tuple[bytes, int], ...] = field(sequence(record(BYTES, U64)))
+
+
+@message(4)
+class DictSnapshot(DictMessage):
+    """To a member without a copy: the copy, as it was when the claims of `view` were complete."""
+
+    view: bytes = field(BYTES)
+    applied: int = field(U64)
+    primary: bool = field(BOOL)
+    electorate: tuple[Address, ...] = field(sequence(ADDRESS))
+    entries: tuple[PackedEntry, ...] = field(sequence(ENTRY))
+
+
+@message(5)
+class DictOffer(DictMessage):
+    """After a merge, from the first member of a part whose copy was not chosen: its entries, to be merged."""
+
+    view: bytes = field(BYTES)
+    entries: tuple[PackedEntry, ...] = field(sequence(ENTRY))
