@@ -44,7 +44,8 @@ class Trial:
     act: one operation, given an application and a random generator; members call it at random times. always, at_end:
     checks that assert on the list of running applications: after every callback and operation; once all faults have
     healed, all members are in one view and no message is under way (at_end has SETTLE_NS to become true).
-    falls_silent: the applications stop sending some time after healing, and the run ends only then.
+    falls_silent: the applications stop sending some time after healing, and the run ends only then. is_quiet: whether
+    the running applications have nothing under way but what they send now and then; the run ends only then.
     """
 
     profile: str
@@ -53,6 +54,7 @@ class Trial:
     always: Check | None = None
     at_end: Check | None = None
     falls_silent: bool = False
+    is_quiet: Callable[[list[Any]], bool] | None = None
 
     def run(self, seed: int, part: PlanPart = WHOLE, *, keep: bool = False) -> Outcome:
         """Run one seed, or a part of it."""
@@ -138,6 +140,8 @@ class Stage(World):
 
     def has_settled(self) -> bool:
         """Whether the applications have stopped sending, if the trial provides that."""
+        if self.trial.is_quiet is not None and not self.failures and not self.trial.is_quiet(self.applications()):
+            return False
         return not self.trial.falls_silent or self.now_ns - self._sent_ns > SILENCE_NS
 
     # --- checks -----------------------------------------------------------------------------------------------------
