@@ -16,7 +16,7 @@ SEEDS = {"group": 300, "relay": 300, "relay-crash": 60, "relay-storm": 60, "spli
          "scale": 16, "site-crash": 40, "operators": 40, "flow": 15, "interleavings": 15, "swim": 8,
          "swim-group": 12, "topics": 12, "replicas": 8, "late": 40, "clocks": 40, "wan": 30, "large": 25,
          "split-brain-topics": 12, "storm-topics": 12, "scale-topics": 8, "hostile": 24, "states": 40,
-         "site-states": 20, "mqtt": 20, "mqtt-sites": 12, "sealed": 18, "auth": 12}
+         "site-states": 20, "mqtt": 20, "mqtt-sites": 12, "sealed": 18, "auth": 12, "view-keys": 12}
 """As many as fit into `./test`: some three minutes of two cores."""
 
 
