@@ -93,8 +93,15 @@ class FrameSealer(ABC):
     """ENCRYPT, as the transport below it uses it. Unlike other ports it changes something: it counts frames."""
 
     @abstractmethod
-    def seal(self, text: list[bytes | bytearray], multicast: bool) -> list[bytes | bytearray]:
-        """The sealed frame of the buffers of `wire.encode_inner`, `wire.SEAL_BYTES` longer."""
+    def seal(
+        self, text: list[bytes | bytearray], dest: Address | None, physical: PhysicalAddress | None,
+    ) -> list[bytes | bytearray] | None:
+        """The sealed frame of the buffers of `wire.encode_inner`, at most `overhead` longer; None: it is sent later, or
+        dropped. dest: None: all; physical: where it goes."""
+
+    @abstractmethod
+    def overhead(self) -> int:
+        """How many bytes a sealed frame has besides its text, at most."""
 
     @abstractmethod
     def open(self, data: bytes, physical: PhysicalAddress | None) -> bytes | None:
@@ -139,6 +146,18 @@ class Identities(ABC):
     @abstractmethod
     def meet(self, member: Address, physical: PhysicalAddress) -> None:
         """Have the process there prove who it is."""
+
+
+class ViewKeys(ABC):
+    """Keys of views, which GMS hands out with each view."""
+
+    @abstractmethod
+    def has_view_keys(self) -> bool:
+        """Whether each view has a key of its own."""
+
+    @abstractmethod
+    def new_view_key(self) -> bytes:
+        """32 random bytes."""
 
 
 class KeyReporter(ABC):

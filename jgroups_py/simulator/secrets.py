@@ -61,9 +61,9 @@ def with_auth(spec: StackSpec, identity: str, own: type[Protocol] | None = None)
     return attrs.evolve(spec, layers=(*spec.layers[:2], LayerSpec("AUTH", config, own=own), *spec.layers[2:]))
 
 
-def with_encrypt(spec: StackSpec, keyring: str) -> StackSpec:
-    """The stack with ENCRYPT above its transport, unless it has one."""
+def with_encrypt(spec: StackSpec, keyring: str, mode: str = "shared", sign: str = "none") -> StackSpec:
+    """The stack with ENCRYPT above its transport, unless it has one. mode, sign: its properties."""
     if spec.config_of("ENCRYPT") is not None:
         return spec
-    layer = LayerSpec("ENCRYPT", KNOWN["ENCRYPT"].load().Config(keyring=keyring))
+    layer = LayerSpec("ENCRYPT", KNOWN["ENCRYPT"].load().Config(keyring=keyring, mode=mode, sign=sign))
     return attrs.evolve(spec, layers=(spec.layers[0], layer, *spec.layers[1:]))

@@ -47,6 +47,7 @@ class World(Engine):
         self.all_processes: list[Process] = []
         self.order_count = 0                                 # orders of operators
         self.cut_count = 0
+        self.encrypt_options: tuple[str, ...] = ()           # ENCRYPT's mode and sign, if not the defaults
         self.revoked_ns: dict[str, int] = {}                 # key -> when it was revoked
         self.identities: dict[str, OwnIdentity] = {}         # name -> of members that AUTH lets in
         self.by_address: dict[Address, Process] = {}
@@ -133,9 +134,11 @@ class World(Engine):
         path = f"{relay.site if relay is not None else 'group'}.keys"
         self.keyring(path)
         if load_bridge is None:
-            return with_encrypt(spec, path), None
+            return with_encrypt(spec, path, *self.encrypt_options), None
         self.keyring(BRIDGE_KEYRING)
-        return with_encrypt(spec, path), lambda props: with_encrypt(load_bridge(props), BRIDGE_KEYRING)
+        options = self.encrypt_options
+        return (with_encrypt(spec, path, *options),
+                lambda props: with_encrypt(load_bridge(props), BRIDGE_KEYRING, *options))
 
     def _with_auth(
         self, name: str, spec: StackSpec, load_bridge: BridgeLoader | None,

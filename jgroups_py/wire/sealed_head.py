@@ -16,8 +16,11 @@ from jgroups_py.wire.frame import MAGIC, SOURCE_OFFSET
 
 SEALED_VERSION: Final = 2
 SALT_BYTES: Final = 16
-MULTICAST_STREAM, UNICAST_STREAM, DOOR_STREAM = 0, 1, 2
-STREAMS: Final = 3
+MULTICAST_STREAM, UNICAST_STREAM, DOOR_STREAM, HAIL_STREAM, SIGNED_STREAM, TAGGED_STREAM = range(6)
+STREAMS: Final = 6
+COUNTED_AS: Final = (0, 1, 2, 0, 0, 0)
+"""Stream -> the stream whose counters and replay window it shares: all multicasts of a sender are counted together."""
+COUNTERS: Final = 3
 _HEAD = struct.Struct(">2sBB8s8s32sQ")   # source and salt as one: the sender
 HEAD_BYTES: Final = _HEAD.size
 SENDER_OFFSET, SENDER_END = SOURCE_OFFSET, SOURCE_OFFSET + ADDRESS_BYTES + SALT_BYTES

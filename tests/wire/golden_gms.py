@@ -20,6 +20,7 @@ from jgroups_py.protocols.gms.headers import (
     Prepare,
     StaleView,
     StateHeader,
+    ViewKey,
 )
 
 A16, B16 = "41" * 16, "42" * 16
@@ -84,6 +85,8 @@ CASES = [
      "000b 0e 00000009" + "000000000000000100"),
     (MergeCancel(1, ID),
      "000b 0e 00000021" + "0000000000000001010000000000000007" + A16),
+    (ViewKey(bytes(range(32))),
+     "000b 11 00000020" + "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"),
     (MergeProposal(ID),
      "000b 0f 00000018" + "0000000000000007" + A16),
 ]

@@ -40,7 +40,14 @@ from jgroups_py.model.events.relay import (
     SiteCommand,
     StopWaiting,
 )
-from jgroups_py.model.events.sealing import IdentityRevoked, KeyringRead, MeetMember, SenderProven, TrustRead
+from jgroups_py.model.events.sealing import (
+    IdentityRevoked,
+    KeyringRead,
+    MeetMember,
+    SenderProven,
+    TrustRead,
+    ViewKeyChosen,
+)
 from jgroups_py.model.events.serf import ForceLeave, SendUserEvent
 from jgroups_py.model.events.state import GetState, StateBusy, StateChunk
 from jgroups_py.model.events.streams import StreamClosed, StreamData, StreamOpened, StreamTo
@@ -122,4 +129,5 @@ __all__ = [
     "UserHeard",
     "UserStateHeard",
     "ViewChange",
+    "ViewKeyChosen",
 ]

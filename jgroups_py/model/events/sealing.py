@@ -37,6 +37,13 @@ class MeetMember(Event):
 
 
 @attrs.frozen
+class ViewKeyChosen(Event):
+    """Down, from GMS to ENCRYPT in mode "view", before ViewChange: the key of the view that follows, 32 bytes."""
+
+    secret: bytes = attrs.field(repr=False)
+
+
+@attrs.frozen
 class IdentityRevoked(Event):
     """Down, from AUTH: these processes are not believed any more; ENCRYPT forgets them."""
 

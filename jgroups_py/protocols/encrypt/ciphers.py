@@ -8,6 +8,7 @@ Sources: NIST SP 800-38D section 8.2.1 (deterministic nonces), RFC 5869.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from typing import Final
 
 from jgroups_py.model.secrets import Secrets
@@ -15,8 +16,10 @@ from jgroups_py.protocols.encrypt.handshake import Side
 from jgroups_py.protocols.encrypt.headers import NO_KEYS
 from jgroups_py.sealing.keyring import GroupKey
 from jgroups_py.sealing.primitives import KEY_BYTES, AgreementKey, Cipher, SigningKey, derive
-from jgroups_py.wire.sealed_head import SALT_BYTES, STREAMS, sealed_head
+from jgroups_py.wire.sealed_head import COUNTED_AS, COUNTERS, SALT_BYTES, sealed_head
 
+MAX_CIPHERS: Final = 1000                # with mode "view": one for each member that is sent unicasts
+Trailer = Callable[[int, int, bytes, bytes], bytes]
 EPOCH_BITS: Final = 26
 """A sub-key seals 2^26 frames of a stream at most: 2^38 blocks of GCM with frames of 64 KB, far below its limits."""
 _NONCE = struct.Struct(">IQ")
@@ -54,8 +57,8 @@ class FrameWriter:
         """Become another sender: with a salt that no other process has, the counters may begin anew."""
         self._forks = self._secrets.forks
         self.sender = self._me + self._secrets.draw(SALT_BYTES)
-        self.counters = [1] * STREAMS            # stream -> the next counter
-        self._ciphers: dict[int, Cipher] = {}    # epoch -> cipher
+        self.counters = [1] * COUNTERS           # stream -> the next counter
+        self._ciphers: dict[tuple[bytes, int], Cipher] = {}  # (key id, epoch) -> cipher
         self.agreement: AgreementKey | None = None
         self.signer: SigningKey | None = None
         if self._exchanges:
@@ -82,19 +85,33 @@ class FrameWriter:
         self._key = key
         self._ciphers = {}
 
-    def seal(self, stream: int, text: bytes) -> list[bytes | bytearray]:
-        """The next frame of a stream."""
+    def forget_ciphers(self) -> None:
+        """Keys have changed: keep no cipher of one that is not used any more."""
+        self._ciphers = {}
+
+    def seal(
+        self, stream: int, text: bytes, key: GroupKey | None = None, trailer: Trailer | None = None,
+    ) -> list[bytes | bytearray]:
+        """The next frame of a stream. key: another one than the group's; trailer: makes what is sealed behind the text,
+        from the frame's stream, counter, head and text."""
         self.renew_after_fork()
-        counter = self.counters[stream]
-        self.counters[stream] = counter + 1
-        cipher = self._ciphers.get(counter >> EPOCH_BITS)
+        counted = COUNTED_AS[stream]
+        counter = self.counters[counted]
+        self.counters[counted] = counter + 1
+        key = key or self._key
+        cipher = self._ciphers.get((key.id, counter >> EPOCH_BITS))
         if cipher is None:
-            cipher = self._new_cipher(counter >> EPOCH_BITS)
-        head = sealed_head(stream, self._key.id, self._cluster, self.sender, counter)
+            cipher = self._new_cipher(key, counter >> EPOCH_BITS)
+        head = sealed_head(stream, key.id, self._cluster, self.sender, counter)
+        if trailer is not None:
+            text += trailer(stream, counter, head, text)
         return [head, cipher.seal(_NONCE.pack(stream, counter), text, head)]
 
-    def _new_cipher(self, epoch: int) -> Cipher:
-        if len(self._ciphers) >= STREAMS:
-            del self._ciphers[min(self._ciphers)]
-        made = self._ciphers[epoch] = frame_cipher(self._key, self._net, self._cluster, self.sender, epoch)
+    def _new_cipher(self, key: GroupKey, epoch: int) -> Cipher:
+        former = [which for which in self._ciphers if which[0] == key.id]
+        if len(former) >= COUNTERS:              # the streams may be in different epochs
+            del self._ciphers[min(former)]
+        if len(self._ciphers) >= MAX_CIPHERS:
+            del self._ciphers[next(iter(self._ciphers))]
+        made = self._ciphers[key.id, epoch] = frame_cipher(key, self._net, self._cluster, self.sender, epoch)
         return made

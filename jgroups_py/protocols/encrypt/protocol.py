@@ -24,30 +24,65 @@ from jgroups_py.model.address import ADDRESS_BYTES, Address, PhysicalAddress
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.counters import counter, declare, drop, figure
 from jgroups_py.model.errors import ConfigError, WireError
-from jgroups_py.model.events import Connect, IdentityRevoked, KeyringRead, MeetMember, SenderProven, ViewChange
+from jgroups_py.model.events import (
+    Connect,
+    IdentityRevoked,
+    KeyringRead,
+    Left,
+    MeetMember,
+    SenderProven,
+    ViewChange,
+    ViewKeyChosen,
+)
 from jgroups_py.model.outputs import Frame, LogEntry, ReadKeyring
-from jgroups_py.model.ports import Authenticator, FrameSealer, KeyReporter
+from jgroups_py.model.ports import AddressBook, Authenticator, FrameSealer, KeyReporter, ViewKeys
 from jgroups_py.model.units import choice, duration, millis, seconds, text
 from jgroups_py.protocols.encrypt.ciphers import EPOCH_BITS, FrameWriter, frame_cipher, nonce_of
 from jgroups_py.protocols.encrypt.handshake import Greeting, Side, transcript
 from jgroups_py.protocols.encrypt.headers import CHALLENGE_BYTES, NO_KEYS, NONE, Door, KeysHeld, decode_door
-from jgroups_py.protocols.encrypt.senders import MAX_UNPROVEN, SealedSender, Senders, Unproven
-from jgroups_py.sealing.keyring import MAX_KEYS, RETIRED, GroupKeyring
-from jgroups_py.sealing.primitives import require_library
+from jgroups_py.protocols.encrypt.senders import MAX_UNPROVEN, HeldFrame, SealedSender, Senders, Unproven
+from jgroups_py.protocols.encrypt.signatures import (
+    MOST_TAGS,
+    Kind,
+    kind_of,
+    signed,
+    tag,
+    tag_cipher,
+    without_signature,
+    without_tags,
+)
+from jgroups_py.protocols.encrypt.waiting_unicasts import WaitingUnicasts
+from jgroups_py.sealing.keyring import ACTIVE, MAX_KEYS, RETIRED, GroupKey, GroupKeyring, group_key, new_keyring
+from jgroups_py.sealing.primitives import (
+    KEY_BYTES,
+    NOT_OPENED,
+    PUBLIC_BYTES,
+    SIGNATURE_BYTES,
+    TAG_BYTES,
+    derive,
+    require_library,
+)
 from jgroups_py.stack.protocol import CONTROL, Protocol, on, receives, timer
 from jgroups_py.wire import SOURCE_OFFSET, VERSION, cluster_id
 from jgroups_py.wire.frame import MAGIC
 from jgroups_py.wire.sealed_head import (
+    COUNTED_AS,
     DOOR_STREAM,
+    HAIL_STREAM,
     HEAD_BYTES,
     MULTICAST_STREAM,
     SEAL_BYTES,
     SEALED_VERSION,
+    SIGNED_STREAM,
     STREAMS,
+    TAGGED_STREAM,
     UNICAST_STREAM,
     read_head,
 )
 
+SHARED, VIEW = "shared", "view"
+MAX_EARLY: Final = 256                   # frames that wait for their key; the largest is MAX_EARLY_BYTES
+MAX_EARLY_BYTES: Final = 64 << 10
 ASK_AGAIN_NS: Final = millis(200)        # between two challenges to one sender
 PROVE_WITHIN_NS: Final = seconds(5)      # then what is held of it is dropped
 UNSEALED: Final = MAGIC + bytes((VERSION,))        # how a frame begins that is not sealed
@@ -58,20 +93,27 @@ DOORS_A_SECOND: Final = 500              # door frames sent, at most
 class EncryptConfig:
     """Properties of ENCRYPT."""
 
-    keyring: str = text(doc="File with the keys that all members share: mode 0600, made by `jgroups key new`. The "
-                        "keys themselves never stand in a stack file.")
-    mode: str = choice("shared", allowed=("shared",), doc="shared: one keyring for all members. It proves that a frame "
-                       "is of a member, not of which one.")
+    keyring: str = text("", doc="File with the keys that all members share: mode 0600, made by `jgroups key new`. The "
+                        "keys themselves never stand in a stack file. With mode=\"view\" it may be empty: then what "
+                        "members send before they are in a view can be read by others, names among it.")
+    mode: str = choice("shared", allowed=(SHARED, VIEW), doc="shared: one keyring for all members. It proves that a "
+                       "frame is of a member, not of which one. view: a new key for each view, and one for each two "
+                       "members; it needs AUTH. A member that leaves or is excluded reads nothing that is sent later.")
+    sign: str = choice("none", allowed=("none", "pair", "each"), doc="With mode=\"view\", how multicasts of the "
+                       "application prove which member sent them: not at all, by a tag for each member (32 at most, "
+                       "then as each), or by a signature. Those of protocols are always signed.")
     reread_ns: int = duration("1s", least="100ms", doc="How often to look whether the file of the keyring has changed.")
     announce_ns: int = duration("10s", least="100ms", doc="How often a member reports to the others which keys it "
                                 "holds. Lower shows the state of a rotation sooner and sends more.")
 
     def __attrs_post_init__(self) -> None:
-        if not self.keyring:
+        if not self.keyring and self.mode == SHARED:
             raise ConfigError("keyring is empty: give the path of a file (jgroups key new PATH makes one)")
+        if self.sign != "none" and self.mode == SHARED:
+            raise ConfigError(f"sign={self.sign!r} needs mode='view': with a shared key members are not told apart")
 
 
-class Encrypt(Protocol, FrameSealer, KeyReporter):
+class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
     """See the module."""
 
     control_only = True
@@ -90,6 +132,8 @@ class Encrypt(Protocol, FrameSealer, KeyReporter):
                                  "are among them."),
         drop("unproven_dropped", "Frames of senders that did not answer a challenge in time, or of which too much is "
                                  "held."),
+        drop("unsigned_dropped", "Multicasts whose signature or tag is not their sender's, or that lack one."),
+        drop("no_key_dropped", "Frames not sent: their receiver has no key with this member yet, or there is no view."),
         drop("unidentified_dropped", "Frames of senders that AUTH has refused."),
         drop("doors_refused_dropped", "Door frames with an answer to no challenge, for another member, or malformed."),
         drop("doors_limited_dropped", "Challenges and answers not sent: too many in this second, or to an unknown "
@@ -106,8 +150,11 @@ class Encrypt(Protocol, FrameSealer, KeyReporter):
 
     def start(self) -> None:
         require_library("ENCRYPT")
-        self.keyring: GroupKeyring = self.stack.secrets.keyring(self.config.keyring)
-        self.usable = self.keyring.usable()
+        self.by_view = self.config.mode == VIEW
+        self.keyring: GroupKeyring | None = None
+        self.usable: dict[bytes, GroupKey] = {}              # of frames that are not for members alone
+        if self.config.keyring:
+            self.use_keyring(self.stack.secrets.keyring(self.config.keyring))
         self.cluster = b""
         self.writer: FrameWriter | None = None               # from Connect on
         self.senders = Senders()
@@ -116,6 +163,14 @@ class Encrypt(Protocol, FrameSealer, KeyReporter):
         self.frames_sealed = self.frames_opened = 0
         self.door_second = self.doors_sent = 0
         self.auth: Authenticator | None = self.stack.find(Authenticator)
+        if self.by_view and self.auth is None:
+            raise ConfigError("ENCRYPT: mode='view' needs AUTH directly above it: a key is given to those that AUTH "
+                              "lets in")
+        self.view_key: GroupKey | None = None
+        self.pairs: dict[bytes, SealedSender] = {}           # address -> the sender that has proven itself last
+        self.outbox = WaitingUnicasts()
+        self.early: dict[bytes, HeldFrame] = {}              # frames of keys that may come, oldest first
+        self.book: AddressBook | None = self.stack.find(AddressBook)
         self.greetings: dict[bytes, Greeting] = {}           # address -> how it was challenged
 
     def stats(self) -> dict[str, float]:
@@ -126,26 +181,95 @@ class Encrypt(Protocol, FrameSealer, KeyReporter):
     @on(Connect)
     def connecting(self, event: Connect) -> None:
         self.cluster = cluster_id(event.cluster)
+        if self.keyring is None:
+            # Not secret, as the cluster's name is not: these frames are believed because they are signed.
+            self.use_keyring(new_keyring(derive(event.cluster.encode(), b"jgroups_py open door")))
+        assert self.keyring is not None
         self.writer = FrameWriter(self.stack.secrets, self.me.raw, self.stack.net, self.cluster, self.keyring.active,
                                   exchanges=self.auth is not None)
-        self.set_timer("reread", self.config.reread_ns)
-        self.set_timer("announce", self.config.announce_ns)
+        if self.config.keyring:
+            self.set_timer("reread", self.config.reread_ns)
+            self.set_timer("announce", self.config.announce_ns)
+
+    def use_keyring(self, keyring: GroupKeyring) -> None:
+        """Seal and open with these keys from now on."""
+        self.keyring = keyring
+        self.usable = keyring.usable()
 
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:
         self.members = event.view.members
         self.senders.members = frozenset(member.raw for member in self.members)
         self.reports = {member: held for member, held in self.reports.items() if member in self.members}
-        if self.writer is not None:
+        if self.by_view:
+            for member in self.members:
+                physical = self.book.physical_of(member) if self.book is not None else None
+                if member != self.me and member.raw not in self.pairs and physical is not None:
+                    self.meet(MeetMember(member, physical))
+        if self.writer is not None and self.config.keyring:
             # Spread: members that install a view together must not report together.
             self.set_timer("announce", self.rng.randrange(seconds(1)))
 
     # --- out --------------------------------------------------------------------------------------------------------
 
-    def seal(self, text: list[bytes | bytearray], multicast: bool) -> list[bytes | bytearray]:
+    def overhead(self) -> int:
+        trailer = MOST_TAGS * TAG_BYTES if self.config.sign == "pair" else SIGNATURE_BYTES
+        return SEAL_BYTES + (trailer if self.config.mode == VIEW else 0)
+
+    def seal(
+        self, text: list[bytes | bytearray], dest: Address | None, physical: PhysicalAddress | None,
+    ) -> list[bytes | bytearray] | None:
         assert self.writer is not None, "nothing is sent before Connect"
+        if not self.by_view:
+            self.frames_sealed += 1
+            return self.writer.seal(MULTICAST_STREAM if dest is None else UNICAST_STREAM, b"".join(text))
+        if dest is None:
+            return self.seal_multicast(self.writer, b"".join(text))
+        to = self.pairs.get(dest.raw)
+        if to is None or to.pair is None:
+            self.wait_for_pair(dest, b"".join(text), physical)
+            return None
         self.frames_sealed += 1
-        return self.writer.seal(MULTICAST_STREAM if multicast else UNICAST_STREAM, b"".join(text))
+        return self.writer.seal(UNICAST_STREAM, b"".join(text), to.pair)
+
+    def seal_multicast(self, writer: FrameWriter, text: bytes) -> list[bytes | bytearray] | None:
+        """In mode "view": for members under the view's key, signed as the kind of the text demands."""
+        kind, signer = kind_of(text), writer.signer
+        assert signer is not None, "there is AUTH"
+        if kind is Kind.HAIL:
+            self.frames_sealed += 1
+            return writer.seal(HAIL_STREAM, text, None, lambda stream, count, head, plain: signed(signer, head, plain))
+        if self.view_key is None:
+            self.drop("no_key_dropped", None, "this member is in no view", number=1)
+            return None
+        self.frames_sealed += 1
+        if kind is Kind.DATA and self.config.sign == "none":
+            return writer.seal(MULTICAST_STREAM, text, self.view_key)
+        if kind is Kind.DATA and self.config.sign == "pair" and len(self.members) <= MOST_TAGS + 1:
+            return writer.seal(TAGGED_STREAM, text, self.view_key, self.tags)
+        return writer.seal(SIGNED_STREAM, text, self.view_key,
+                           lambda stream, count, head, plain: signed(signer, head, plain))
+
+    def tags(self, stream: int, count: int, head: bytes, text: bytes) -> bytes:
+        """A tag for each other member, in the order of the view."""
+        assert self.writer is not None
+        made = []
+        for member in self.members:
+            if member != self.me:
+                to = self.pairs.get(member.raw)
+                if to is not None and to.tag_out is None and to.pair is not None:
+                    to.tag_out = tag_cipher(to.pair.secret, self.writer.sender)
+                made.append(tag(None if to is None else to.tag_out, stream, count, head, text))
+        return b"".join(made)
+
+    def wait_for_pair(self, dest: Address, text: bytes, physical: PhysicalAddress | None) -> None:
+        """There is no key yet with the receiver of a unicast: it waits until both have proven themselves."""
+        if physical is None:
+            return self.drop("no_key_dropped", None, f"{dest} has no key yet, and its place is unknown", number=1)
+        if not self.outbox.add(dest.raw, text, physical):
+            self.drop("no_key_dropped", None, f"{dest} has not proven itself, and too much waits", number=1)
+        self.meet(MeetMember(dest, physical))
+        return None
 
     # --- in ---------------------------------------------------------------------------------------------------------
 
@@ -156,44 +280,104 @@ class Encrypt(Protocol, FrameSealer, KeyReporter):
             return None
         _, _, stream, key_id, _, name, count = read_head(data)
         sender = self.senders.proven.get(name)
-        if sender is not None and not sender.windows[stream].accepts(count):
+        key = self.key_of(stream, key_id, sender)
+        if key is None:
+            self.key_missing(data, stream, name, physical)
+            return None
+        if sender is not None and not sender.windows[COUNTED_AS[stream]].accepts(count):
             self.refuse("replayed_dropped", data)
             return None
         waiting = self.senders.unproven.get(name) if sender is None else None
         found = sender or (waiting.sender if waiting is not None else SealedSender())
         try:
-            text = self.opened(found, data, stream, key_id, name, count)
-        except WireError:
-            self.refuse("not_opened_dropped", data)
+            text = self.opened(found, data, stream, key, name, count)
+            if self.by_view and sender is not None:
+                text = self.authentic(sender, data[:HEAD_BYTES], stream, name, count, text)
+        except WireError as error:
+            self.refuse("not_opened_dropped" if str(error) == NOT_OPENED else "unsigned_dropped", data)
             return None
         if stream == DOOR_STREAM:
             self.door(name, found, text, count, physical)
         elif sender is not None:
-            sender.windows[stream].accept(count)
+            sender.windows[COUNTED_AS[stream]].accept(count)
             self.frames_opened += 1
             return text
         else:
             self.hold(name, found, data, stream, count, physical)
         return None
 
+    def key_of(self, stream: int, key_id: bytes, sender: SealedSender | None) -> GroupKey | None:
+        """The key of a frame, if it is one that may seal this stream."""
+        if not self.by_view or stream in (DOOR_STREAM, HAIL_STREAM):
+            return self.usable.get(key_id)
+        key = self.view_key if stream != UNICAST_STREAM else None if sender is None else sender.pair
+        return key if key is not None and key.id == key_id else None
+
+    def key_missing(self, data: bytes, stream: int, name: bytes, physical: PhysicalAddress | None) -> None:
+        """A frame of a key that is not here. In mode "view" it may come: with the next view, or with the sender's
+        proof, which is asked for."""
+        if not self.by_view or stream in (DOOR_STREAM, HAIL_STREAM) or len(data) > MAX_EARLY_BYTES:
+            return self.refuse("unknown_key_dropped", data)
+        if len(self.early) >= MAX_EARLY:
+            oldest, _ = self.early.pop(next(iter(self.early)))
+            self.refuse("unknown_key_dropped", oldest)
+        self.early[data[:HEAD_BYTES]] = bytes(data), physical
+        if stream == UNICAST_STREAM and name not in self.senders.proven and physical is not None:
+            self.meet(MeetMember(Address(name[:ADDRESS_BYTES]), physical))
+        return None
+
+    def release_early(self) -> None:
+        """Pass on the frames whose key has come."""
+        ready = []
+        for head, held in list(self.early.items()):
+            _, _, stream, key_id, _, name, _ = read_head(head)
+            if self.key_of(stream, key_id, self.senders.proven.get(name)) is not None:
+                del self.early[head]
+                ready.append(held)
+        if ready:
+            frames = tuple(ready)
+            self.later(lambda: self.pass_down(SenderProven(frames)))
+
+    def authentic(
+        self, sender: SealedSender, head: bytes, stream: int, name: bytes, count: int, text: bytes,
+    ) -> bytes:
+        """The text of a frame without signature or tags. Raises WireError: it is not of its sender, or lacks them."""
+        if stream in (UNICAST_STREAM, DOOR_STREAM):
+            return text
+        kind = kind_of(text)
+        if stream in (HAIL_STREAM, SIGNED_STREAM):
+            if (kind is Kind.HAIL) != (stream == HAIL_STREAM) or kind is Kind.UNICAST:
+                raise WireError("it is of another kind than its stream")
+            return without_signature(sender, head, text)
+        if kind is not Kind.DATA:
+            raise WireError("control messages are signed")
+        if stream == MULTICAST_STREAM:
+            if self.config.sign != "none":
+                raise WireError("messages are signed here")
+            return text
+        others = [member.raw for member in self.members if member.raw != name[:ADDRESS_BYTES]]
+        if self.config.sign != "pair" or sender.pair is None or self.me.raw not in others:
+            raise WireError("no tag is for this member")
+        if sender.tag_in is None:
+            sender.tag_in = tag_cipher(sender.pair.secret, name)
+        return without_tags(sender.tag_in, stream, count, head, text, len(others), others.index(self.me.raw))
+
     def unfit(self, data: bytes) -> str:
         """Why a frame is dropped before it is opened; "": it is to be opened."""
         if len(data) < SEAL_BYTES:
             return "unsealed_dropped" if data[:3] == UNSEALED else "malformed_dropped"
-        magic, version, stream, key_id, cluster, _, _ = read_head(data)
+        magic, version, stream, _, cluster, _, _ = read_head(data)
         if magic != MAGIC or version != SEALED_VERSION or stream >= STREAMS:
             return "unsealed_dropped" if data[:3] == UNSEALED else "malformed_dropped"
-        if cluster != self.cluster:
-            return "foreign_cluster_dropped"
-        return "" if key_id in self.usable else "unknown_key_dropped"
+        return "" if cluster == self.cluster else "foreign_cluster_dropped"
 
-    def opened(self, sender: SealedSender, data: bytes, stream: int, key_id: bytes, name: bytes, count: int) -> bytes:
+    def opened(self, sender: SealedSender, data: bytes, stream: int, key: GroupKey, name: bytes, count: int) -> bytes:
         """The text of a frame. Raises WireError."""
-        which = key_id, count >> EPOCH_BITS
+        which = key.id, count >> EPOCH_BITS
         nonce, sealed, head = nonce_of(stream, count), memoryview(data)[HEAD_BYTES:], data[:HEAD_BYTES]
         cipher = sender.ciphers.get(which)
         if cipher is None:
-            cipher = frame_cipher(self.usable[key_id], self.stack.net, self.cluster, name, which[1])
+            cipher = frame_cipher(key, self.stack.net, self.cluster, name, which[1])
             text = cipher.open(nonce, sealed, head)
             sender.keep(which, cipher)                       # only now: a forged frame reserves nothing
             return text
@@ -320,16 +504,77 @@ class Encrypt(Protocol, FrameSealer, KeyReporter):
     def forget(self, event: IdentityRevoked) -> None:
         """AUTH believes these processes no more: neither frames that come nor those that are held."""
         self.senders.forget(frozenset(member.raw for member in event.members))
+        for member in event.members:
+            self.pairs.pop(member.raw, None)
 
     def prove(self, name: bytes, door: Door, count: int, physical: PhysicalAddress | None) -> None:
         """A sender has answered: what was held of it is passed on, behind the answer to its own challenge."""
         held = self.senders.prove(name, door, count)
+        if self.auth is not None:
+            self.pair_with(name, self.senders.proven[name], door)
         self.greetings.pop(name[:ADDRESS_BYTES], None)
         self.count("senders_proven")
         if door.challenge != NONE:
             self.later(lambda: self.send_door(name, NONE, door, physical))
         if held:
             self.later(lambda: self.pass_down(SenderProven(held)))
+        if self.by_view:
+            # Behind the answer: the receiver can open unicasts once it has that.
+            self.later(lambda: self.send_waiting(name[:ADDRESS_BYTES]))
+            self.later(self.release_early)
+
+    def pair_with(self, name: bytes, sender: SealedSender, door: Door) -> None:
+        """AUTH has verified the keys of a sender's exchange: from now on the two have a key that nobody else has."""
+        assert self.writer is not None
+        assert self.writer.agreement is not None
+        sender.signing = door.keys[PUBLIC_BYTES:]
+        try:
+            shared = self.writer.agreement.agree(door.keys[:PUBLIC_BYTES])
+        except WireError:
+            return                                           # a key of low order: it gets no unicasts
+        first, second = sorted((self.writer.sender, name))
+        info = b"jgroups_py pair" + bytes((self.stack.net,)) + self.cluster + first + second
+        sender.pair = group_key(derive(shared, info), ACTIVE)
+        self.pairs[name[:ADDRESS_BYTES]] = sender
+
+    def send_waiting(self, address: bytes) -> None:
+        """Send the unicasts that waited for a key with their receiver."""
+        to = self.pairs.get(address)
+        for waiting, physical in self.outbox.take(address):
+            if to is not None and to.pair is not None and self.writer is not None:
+                self.frames_sealed += 1
+                self.emit(Frame(self.stack.net, physical, self.writer.seal(UNICAST_STREAM, waiting, to.pair)))
+
+    @on(ViewKeyChosen)
+    def view_key_chosen(self, event: ViewKeyChosen) -> None:
+        """The next view's key. The former one opens nothing from now on: all that was numbered in its view has been
+        delivered, and a member that was excluded must not be believed under it."""
+        self.view_key = group_key(event.secret, ACTIVE)
+        self.forget_ciphers()
+        self.later(self.release_early)
+
+    def forget_ciphers(self) -> None:
+        """Keep no cipher of a key that is not used any more."""
+        if self.writer is not None:
+            self.writer.forget_ciphers()
+        view = {self.view_key.id: None} if self.view_key is not None else {}
+        self.senders.forget_keys({**dict.fromkeys(self.usable), **view})
+        if len(self.pairs) > len(self.senders.proven):
+            proven = {name[:ADDRESS_BYTES]: None for name in self.senders.proven}
+            self.pairs = {address: sender for address, sender in self.pairs.items() if address in proven}
+
+    @on(Left)
+    def left(self, event: Left) -> None:
+        """Out of the group: its keys are erased."""
+        self.view_key = None
+        self.pairs = {}
+        self.early = {}
+
+    def has_view_keys(self) -> bool:
+        return self.config.mode == VIEW
+
+    def new_view_key(self) -> bytes:
+        return self.stack.secrets.draw(KEY_BYTES)
 
     def send_door(
         self, name: bytes, challenge: bytes, asked: Door | None, physical: PhysicalAddress | None,
@@ -368,6 +613,9 @@ class Encrypt(Protocol, FrameSealer, KeyReporter):
         for address in [address for address, greeting in self.greetings.items()
                         if self.now_ns - greeting.asked_ns >= PROVE_WITHIN_NS]:
             del self.greetings[address]
+        for address in self.outbox.without(self.greetings):
+            self.drop("no_key_dropped", None, "its receiver did not prove itself in time",
+                      number=len(self.outbox.take(address)))
         if self.senders.unproven or self.greetings:
             self.set_timer("unproven", ASK_AGAIN_NS)
 
@@ -389,11 +637,10 @@ class Encrypt(Protocol, FrameSealer, KeyReporter):
             return
         if event.keyring == self.keyring:
             return
-        self.keyring = event.keyring
-        self.usable = self.keyring.usable()
-        self.senders.forget_keys(dict.fromkeys(self.usable))
+        self.use_keyring(event.keyring)
+        self.forget_ciphers()
         self.count("keyrings_read")
-        active = self.keyring.active
+        active = event.keyring.active
         self.emit(LogEntry("info", f"ENCRYPT seals with key {active.name} and opens with {len(self.usable)} keys"))
         if self.writer is not None:
             self.writer.use(active)
@@ -401,12 +648,15 @@ class Encrypt(Protocol, FrameSealer, KeyReporter):
 
     @timer("announce")
     def announce(self) -> None:
+        if self.keyring is None or (self.by_view and self.view_key is None):
+            return self.set_timer("announce", self.config.announce_ns)
         active = self.keyring.active.id
         held = (active, *(key for key in self.usable if key != active))
         self.reports[self.me] = held
         if len(self.members) > 1:
             self.pass_down(Batch(self.me, None, (), (KeysHeld(held),), CONTROL))
         self.set_timer("announce", self.config.announce_ns)
+        return None
 
     @receives(KeysHeld)
     def keys_held(self, header: KeysHeld, batch: Batch) -> None:
@@ -416,6 +666,8 @@ class Encrypt(Protocol, FrameSealer, KeyReporter):
             self.drop("key_reports_of_non_members", batch, "its source is not in the view", header, number=1)
 
     def key_report(self) -> dict[str, Any]:
+        if self.keyring is None:
+            return {"keyring": "", "members": len(self.members), "keys": [], "refused": {}}
         self.reports[self.me] = (self.keyring.active.id, *(key for key in self.usable if key != self.keyring.active.id))
         members = self.members or (self.me,)
         keys = []

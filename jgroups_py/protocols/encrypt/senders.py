@@ -10,9 +10,10 @@ from typing import Final
 
 from jgroups_py.model.address import ADDRESS_BYTES, PhysicalAddress
 from jgroups_py.protocols.encrypt.headers import Door
+from jgroups_py.sealing.keyring import GroupKey
 from jgroups_py.sealing.primitives import Cipher
 from jgroups_py.windows.replay import ReplayWindow
-from jgroups_py.wire.sealed_head import DOOR_STREAM, MULTICAST_STREAM, UNICAST_STREAM
+from jgroups_py.wire.sealed_head import COUNTED_AS, DOOR_STREAM, MULTICAST_STREAM, UNICAST_STREAM
 
 MAX_CIPHERS: Final = 6                   # of one sender: keys in use during a rotation, epochs of its streams
 MAX_UNPROVEN: Final = 128
@@ -24,11 +25,18 @@ HeldFrame = tuple[bytes, PhysicalAddress | None]
 
 
 class SealedSender:
-    """One sender: address and salt. windows: stream -> counters accepted; none until it has proven itself."""
+    """One sender: address and salt. windows: stream -> counters accepted; none until it has proven itself.
 
-    __slots__ = ("ciphers", "windows")
+    pair: the key that it has with this member alone; signing: its public key of Ed25519; b"", None: without AUTH.
+    """
+
+    __slots__ = ("ciphers", "pair", "signing", "tag_in", "tag_out", "windows")
 
     def __init__(self) -> None:
+        self.pair: GroupKey | None = None
+        self.signing = b""
+        self.tag_in: Cipher | None = None                    # of its tags (signatures.py), and of ours for it
+        self.tag_out: Cipher | None = None
         self.ciphers: dict[tuple[bytes, int], Cipher] = {}   # (key id, epoch) -> cipher
         self.windows: tuple[ReplayWindow, ...] = ()
 
@@ -108,7 +116,7 @@ class Senders:
         windows = {MULTICAST_STREAM: ReplayWindow(door.multicasts), UNICAST_STREAM: ReplayWindow(door.unicasts),
                    DOOR_STREAM: ReplayWindow(counter + 1)}
         for stream, held in waiting.held:
-            windows[stream].reopen(held)
+            windows[COUNTED_AS[stream]].reopen(held)
         sender = self.proven[name] = waiting.sender
         sender.windows = tuple(windows[stream] for stream in sorted(windows))
         self._bound()
@@ -124,7 +132,9 @@ class Senders:
     def forget_keys(self, usable: dict[bytes, object]) -> None:
         """Drop the ciphers of keys that are no longer usable."""
         for sender in [*self.proven.values(), *(waiting.sender for waiting in self.unproven.values())]:
-            sender.ciphers = {key: cipher for key, cipher in sender.ciphers.items() if key[0] in usable}
+            own = sender.pair.id if sender.pair is not None else b""
+            sender.ciphers = {key: cipher for key, cipher in sender.ciphers.items()
+                              if key[0] in usable or key[0] == own}
 
     def overdue(self, oldest_ns: int) -> list[bytes]:
         """The unproven senders that were asked first before `oldest_ns`."""

@@ -275,7 +275,7 @@ class ViewAcceptor(Component):
         if authorized:
             self.pass_down(AddressesKnown(header.book))
         if authorized and self.promises.may_install(header.flushes, src, self.me):
-            self.follow(header, src)
+            self.follow(header, batch)
         elif self.me in view:
             self.cannot_follow(header, src)
         elif mine is not None and authorized:
@@ -291,9 +291,12 @@ class ViewAcceptor(Component):
             return accepted or src == self.joining.coordinator
         return src in self.group.view or (accepted and self.promises.by_merge and isinstance(header.view, MergeView))
 
-    def follow(self, header: InstallHeader, src: Address) -> None:
+    def follow(self, header: InstallHeader, batch: Batch) -> None:
         """The flush accepted here last decided this view (A2): install it, or leave with it."""
+        src = batch.src
         if self.me in header.view:
+            if not self.layer.take_key(header.view.id, batch):
+                return self.drop("views_without_key", batch, "it came without its key; it is repeated", header)
             self.layer.install(header)
             self.send(Installed(header.view.id), src)
         elif self.me in header.leavers and self.group.lifecycle is Lifecycle.LEAVING:
@@ -306,6 +309,7 @@ class ViewAcceptor(Component):
             self.excluded(header)
         else:
             self.drop("odd_views_heard", Batch(src, self.me), "it follows from what was accepted, but leaves us out")
+        return None
 
     def cannot_follow(self, header: InstallHeader, src: Address) -> None:
         """We are in a view that we must not install: not accepted here, or another cut was accepted since (S5)."""

@@ -12,6 +12,7 @@ GMS_COUNTERS = declare(
     counter("times_excluded", "How often this member was excluded from the group."),
     counter("joins_given_up", "How often a coordinator that was asked to let us in did not answer."),
     counter("joiners_challenged", "Joiners asked to show that they receive where they say."),
+    drop("views_without_key", "Views that came without the key that members seal with."),
     drop("unidentified_refused", "Joiners, and groups to merge with, that AUTH does not let in, or not under this "
                                  "name."),
     drop("joiners_refused", "Joiners turned away: too many wait."),

@@ -14,6 +14,7 @@ from jgroups_py.model.view import View, ViewId
 from jgroups_py.wire import field
 
 GMS_ID = 11
+VIEW_KEY_BYTES = 32
 
 
 @attrs.frozen(order=True)
@@ -156,6 +157,16 @@ class InstallHeader(Header):
     leavers: tuple[Address, ...] = field(ADDRESSES)
     book: dict[Address, PhysicalAddress] = field(wire.ADDRESS_BOOK)
     sent: dict[Address, int] = field(wire.DIGEST)
+
+
+@wire.header(proto=GMS_ID, kind=17)
+class ViewKey(Header):
+    """Above an Install, to a member of its view: the view's key.
+
+    Only with ENCRYPT mode="view", which seals unicasts under a key of the two members alone.
+    """
+
+    secret: bytes = field(wire.fixed_bytes(VIEW_KEY_BYTES), repr=False)
 
 
 @wire.header(proto=GMS_ID, kind=9)

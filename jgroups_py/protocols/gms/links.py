@@ -33,7 +33,8 @@ class MemberLinks:
         """Send to each of `targets`, by one multicast where that is cheaper. Members not meant ignore it."""
         layer, targets = self.layer, list(targets)
         others = [member for member in targets if member != layer.me]
-        if len(others) > FEW and layer.addresses.has_multicast():
+        # With keys of views a view's Install has its key: it goes to each member apart, as does what joiners get.
+        if len(others) > FEW and not layer.has_view_keys() and layer.addresses.has_multicast():
             layer.send(header, None)
         else:
             for member in others:

@@ -9,7 +9,7 @@ import typing
 from collections.abc import Iterable, Mapping
 
 from jgroups_py.model.address import Address, PhysicalAddress
-from jgroups_py.model.batch import Header
+from jgroups_py.model.batch import Batch, Header
 from jgroups_py.model.ports import AddressBook
 from jgroups_py.model.view import View, ViewId
 from jgroups_py.protocols.gms.flush import Flush, MergeKey
@@ -30,6 +30,15 @@ class GmsPort(LayerPort, typing.Protocol):
 
     def leave_group(self) -> None:
         """Have no view from now on, in all parts, and pass Left down and up."""
+
+    def has_view_keys(self) -> bool:
+        """Whether each view has a key of its own."""
+
+    def choose_key(self, view_id: ViewId) -> None:
+        """This member has decided a view: draw its key."""
+
+    def take_key(self, view_id: ViewId, batch: Batch) -> bool:
+        """Note the key that came with an Install, in `batch`; False: there must be one, and there is none."""
 
     def objection(self, member: Address) -> str:
         """Why AUTH does not let `member` into a view under its name; "": it does, or there is no AUTH."""
@@ -100,6 +109,9 @@ class ProposerPort(typing.Protocol):
 
     def consider(self) -> None:
         """A view change may be due: collect reasons for a moment, then begin a ballot if one is."""
+
+    def renew(self) -> None:
+        """Change the view for the sake of its key."""
 
     def begin(self, merge: MergeKey | None = None) -> None: ...
     def change_alone(self) -> None: ...

@@ -120,6 +120,12 @@ class ViewProposer(Component):
             self.refresh = True
             self.consider()
 
+    def renew(self) -> None:
+        """See ProposerPort."""
+        if self.group.acts():
+            self.refresh = True
+            self.consider()
+
     def approach(self, counter: int) -> None:
         """Install a view whose counter is a step closer to `counter`."""
         # A step, not the whole way: members refuse a counter far above what they know (H1).
@@ -313,6 +319,7 @@ class ViewProposer(Component):
 
     def decide(self, install: InstallHeader) -> None:
         """Every member of the next view accepted, so it is decided: announce it, then install it or leave."""
+        self.layer.choose_key(install.view.id)
         self.announce(install, (*install.view.members, *install.leavers))
         self.admission.view_decided(install.view)
         if self.me in install.view:

@@ -25,14 +25,15 @@ from __future__ import annotations
 import attrs
 
 from jgroups_py.model.address import Address, PhysicalAddress
-from jgroups_py.model.events import Left, ViewChange
-from jgroups_py.model.ports import AddressBook, Identities, MulticastCounts, ViewSource
+from jgroups_py.model.batch import Batch, Header
+from jgroups_py.model.events import Left, ViewChange, ViewKeyChosen
+from jgroups_py.model.ports import AddressBook, Identities, MulticastCounts, ViewKeys, ViewSource
 from jgroups_py.model.view import MergeView, View, ViewId
 from jgroups_py.protocols.gms.acceptor import ViewAcceptor
 from jgroups_py.protocols.gms.admission import Admission
 from jgroups_py.protocols.gms.config import GmsConfig
 from jgroups_py.protocols.gms.counters import GMS_COUNTERS
-from jgroups_py.protocols.gms.headers import InstallHeader
+from jgroups_py.protocols.gms.headers import InstallHeader, ViewKey
 from jgroups_py.protocols.gms.join import JoinClient
 from jgroups_py.protocols.gms.leave import LeaveClient
 from jgroups_py.protocols.gms.links import MemberLinks
@@ -41,7 +42,7 @@ from jgroups_py.protocols.gms.proposer import ViewProposer
 from jgroups_py.protocols.gms.sent_counts import after_view, missed_counts
 from jgroups_py.protocols.gms.state import GroupState, Lifecycle
 from jgroups_py.stack.component import Component
-from jgroups_py.stack.protocol import Protocol
+from jgroups_py.stack.protocol import CONTROL, Protocol
 
 
 class Gms(Protocol, ViewSource):
@@ -58,6 +59,9 @@ class Gms(Protocol, ViewSource):
 
     def assemble(self) -> tuple[Component, ...]:
         """Make the parts, each with the ports of those that it asks (ports.py)."""
+        keys: ViewKeys | None = self.stack.find(ViewKeys)
+        self.view_keys = keys if keys is not None and keys.has_view_keys() else None
+        self.secrets: dict[ViewId, bytes] = {}               # of our view, and of one that is being announced
         self.identities: Identities | None = self.stack.find(Identities)
         self.group = group = GroupState(self.me, self.drop)
         self.links = links = MemberLinks(self)
@@ -75,6 +79,34 @@ class Gms(Protocol, ViewSource):
 
     def current_view(self) -> View | None:
         return self.group.view
+
+    # --- keys of views (ENCRYPT, mode "view") -------------------------------------------------------------------------
+
+    def has_view_keys(self) -> bool:
+        """See GmsPort."""
+        return self.view_keys is not None
+
+    def choose_key(self, view_id: ViewId) -> None:
+        """See GmsPort."""
+        if self.view_keys is not None:
+            self.secrets[view_id] = self.view_keys.new_view_key()
+
+    def take_key(self, view_id: ViewId, batch: Batch) -> bool:
+        """See GmsPort."""
+        if self.view_keys is None:
+            return True
+        if batch.headers and isinstance(batch.headers[-1], ViewKey):
+            self.secrets[view_id] = batch.headers[-1].secret
+        return view_id in self.secrets
+
+    def send(
+        self, header: Header, dest: Address | None, payloads: tuple[bytes, ...] = (), flags: int = CONTROL,
+    ) -> None:
+        """As any layer; an Install has the key of its view with it, but only for those that are members of it."""
+        if isinstance(header, InstallHeader) and dest in header.view.members and header.view.id in self.secrets:
+            key = ViewKey(self.secrets[header.view.id])
+            return self.pass_down(Batch(self.me, dest, payloads, (key, header), flags))
+        return super().send(header, dest, payloads, flags)
 
     def objection(self, member: Address) -> str:
         """See GmsPort."""
@@ -109,6 +141,7 @@ class Gms(Protocol, ViewSource):
     def install_alone(self) -> None:
         """See GmsPort. Its counter is above all that this member knows, so above every view that it had (M2)."""
         view = View(ViewId(self.group.counter + 1, self.me), (self.me,))
+        self.choose_key(view.id)
         self.install(InstallHeader(view, (), (), self.links.book_of((self.me,)), self.sent_counts()))
 
     def install(self, header: InstallHeader) -> None:
@@ -128,6 +161,10 @@ class Gms(Protocol, ViewSource):
         before = previous.members if previous is not None else ()
         change = ViewChange(shown, previous, tuple(m for m in view.members if m not in before),
                             tuple(m for m in before if m not in view.members), failed)
+        if self.view_keys is not None:
+            secret = self.secrets[view.id]
+            self.secrets = {view.id: secret}
+            self.pass_down(ViewKeyChosen(secret))
         # Down first: the transport must know the new members before they are sent anything.
         self.pass_down(change)
         self.pass_up(change)
@@ -138,6 +175,7 @@ class Gms(Protocol, ViewSource):
         if self.group.lifecycle is Lifecycle.LEFT:
             return
         self.group.become(Lifecycle.LEFT)
+        self.secrets = {}
         self.proposer.stop()
         self.joining.stop()
         self.leaving.stop()
@@ -154,5 +192,11 @@ class Gms(Protocol, ViewSource):
         """All layers have the view: go on with what waited for the change to end (leaves, joins, merges)."""
         if self.group.lifecycle is Lifecycle.LEAVING:
             self.leaving.still_in_view()
+        installed = self.group.installed
+        if self.view_keys is not None and installed is not None and installed.flushes:
+            maker = installed.flushes[0].ballot.owner
+            if maker not in installed.view:
+                # A coordinator that leaves decides the view without itself, and so knows its key: replace it.
+                self.proposer.renew()
         self.proposer.consider()
         self.merging.consider()

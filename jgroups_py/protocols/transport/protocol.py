@@ -206,7 +206,7 @@ class Transport(BaseTransport):
         self.cluster = b""
         self.by_multicast = self.has_multicast()
         self.sealer: FrameSealer | None = self.stack.find(FrameSealer)
-        self.seal_bytes = wire.SEAL_BYTES if self.sealer is not None else 0
+        self.seal_bytes = self.sealer.overhead() if self.sealer is not None else 0
         self.members: tuple[Address, ...] = ()
         self.frames_sent = self.bytes_sent = self.messages_sent = 0
         self.frames_received = self.bytes_received = self.messages_received = 0
@@ -244,10 +244,12 @@ class Transport(BaseTransport):
     def on_send_to(self, event: SendTo) -> None:
         """Send to a physical address, whether a member is known there or not (discovery)."""
         try:
-            data = self.sealed(self.encoded(event.batch), event.batch)
+            data = self.sealed(self.encoded(event.batch), event.batch, event.physical)
         except UNWRITABLE as error:
             return self.drop_unwritable(event.batch, error)
-        return self.emit_frame(event.physical, data, sum(map(len, data)), len(event.batch.payloads))
+        if data is not None:
+            self.emit_frame(event.physical, data, sum(map(len, data)), len(event.batch.payloads))
+        return None
 
     @on(ResolveName)
     def on_resolve_name(self, event: ResolveName) -> None:
@@ -333,9 +335,13 @@ class Transport(BaseTransport):
         dest = batch.dest
         physical = None if dest is None else self.book.get(dest)
         if physical is not None or self.by_multicast:
-            self.emit_frame(physical, self.sealed(data, batch), nbytes, len(batch.payloads))
+            frame = self.sealed(data, batch, physical)
+            if frame is not None:
+                self.emit_frame(physical, frame, nbytes, len(batch.payloads))
         elif dest is None:
-            self.send_to_each(self.sealed(data, batch), nbytes, batch)
+            frame = self.sealed(data, batch, None)
+            if frame is not None:
+                self.send_to_each(frame, nbytes, batch)
         else:
             self.drop("no_physical_address", batch, "its physical address is not known", number=1)
         return True
@@ -344,9 +350,11 @@ class Transport(BaseTransport):
         """The frame of a batch, or what ENCRYPT makes a frame of."""
         return wire.encode_frame(self.cluster, batch) if self.sealer is None else wire.encode_inner(batch)
 
-    def sealed(self, data: list[bytes | bytearray], batch: Batch) -> list[bytes | bytearray]:
-        """The frame to be sent: sealed once, however many receive it."""
-        return data if self.sealer is None else self.sealer.seal(data, batch.dest is None)
+    def sealed(
+        self, data: list[bytes | bytearray], batch: Batch, physical: PhysicalAddress | None,
+    ) -> list[bytes | bytearray] | None:
+        """The frame to be sent: sealed once, however many receive it; None: ENCRYPT sends it later, or drops it."""
+        return data if self.sealer is None else self.sealer.seal(data, batch.dest, physical)
 
     def send_to_each(self, data: list[bytes | bytearray], nbytes: int, batch: Batch) -> None:
         for member in self.members:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
 UNKNOWN, NAME, COPY, REVOKED = "unknown", "name", "copy", "revoked"
 INTRUDERS = (UNKNOWN, NAME, COPY, REVOKED)
-EXCLUDED_WITHIN_NS = 10 * 10**9          # after a revocation, in a group that is whole
+READ_WITHIN_NS = 2 * 10**9               # after a revocation members have read the file, and let it in no more
+EXCLUDED_WITHIN_NS = 10 * 10**9          # after that it is excluded, in a group that is whole
 
 
 class LaxAuth(Auth):
@@ -114,7 +115,8 @@ class IntruderWatch:
             return f"{member}, which is no process"
         kind = self.kinds.get(process.name, "")
         revoked_ns = self.revoked_ns.get(process.name)
-        if kind == REVOKED and (revoked_ns is None or at_ns < revoked_ns + (EXCLUDED_WITHIN_NS if was_in else 0)):
+        allowed_ns = EXCLUDED_WITHIN_NS if was_in else READ_WITHIN_NS
+        if kind == REVOKED and (revoked_ns is None or at_ns < revoked_ns + allowed_ns):
             kind = ""
         if kind:
             return f"{process.incarnation}, an intruder ({kind})"

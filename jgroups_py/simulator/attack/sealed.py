@@ -13,7 +13,7 @@ from hashlib import blake2b
 from random import Random
 from typing import TYPE_CHECKING
 
-from jgroups_py.model.address import PhysicalAddress
+from jgroups_py.model.address import Address, PhysicalAddress
 from jgroups_py.model.outputs import LOCAL, Frame
 from jgroups_py.model.ports import FrameSealer
 from jgroups_py.model.units import NS_PER_S, seconds
@@ -44,8 +44,16 @@ class WatchedSealer(FrameSealer):
         self.began_ns = attacker.world.now_ns
         self.opened: dict[bytes, None] = {}
 
-    def seal(self, text: list[bytes | bytearray], multicast: bool) -> list[bytes | bytearray]:
-        return self.sealer.seal(text, multicast)
+    def seal(
+        self, text: list[bytes | bytearray], dest: Address | None, physical: PhysicalAddress | None,
+    ) -> list[bytes | bytearray] | None:
+        frame = self.sealer.seal(text, dest, physical)
+        if frame is not None:
+            self.attacker.sealed(self, bytes(frame[0]))
+        return frame
+
+    def overhead(self) -> int:
+        return self.sealer.overhead()
 
     def open(self, data: bytes, physical: PhysicalAddress | None) -> bytes | None:
         text = self.sealer.open(data, physical)
@@ -92,6 +100,9 @@ class SealedAttacker(Attacker):
         sealer = transport.__dict__.get("sealer")
         if sealer is not None and not isinstance(sealer, WatchedSealer):
             transport.__dict__["sealer"] = WatchedSealer(sealer, self, process, net)
+
+    def sealed(self, at: WatchedSealer, head: bytes) -> None:
+        """A member sealed a frame with this head."""
 
     def opened(self, at: WatchedSealer, data: bytes) -> None:
         """Check a frame that a member opened."""

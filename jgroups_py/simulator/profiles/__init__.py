@@ -33,6 +33,7 @@ from jgroups_py.simulator.profiles.states import SiteStatesProfile, StatesProfil
 from jgroups_py.simulator.profiles.storm import RelayStormProfile
 from jgroups_py.simulator.profiles.swim import SwimAloneProfile, SwimGroupProfile
 from jgroups_py.simulator.profiles.topics import TopicsProfile
+from jgroups_py.simulator.profiles.view_keys import ViewKeysProfile
 from jgroups_py.simulator.profiles.wan import WanProfile
 
 PROFILES: dict[str, type[Profile]] = {
@@ -41,7 +42,7 @@ PROFILES: dict[str, type[Profile]] = {
         ScaleProfile, SiteCrashProfile, OperatorsProfile, InterleavingsProfile, LateProfile, ClocksProfile, WanProfile,
         LargeProfile, TopicsProfile, SplitBrainTopicsProfile, StormTopicsProfile, ScaleTopicsProfile,
         SwimAloneProfile, SwimGroupProfile, ReplicasProfile, FlowProfile, HostileProfile, StatesProfile,
-        SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, AuthProfile, AttackerSiteProfile,
-        OrderProfile, OrderSitesProfile, DictProfile, ReceiptsProfile)}
+        SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, AuthProfile, ViewKeysProfile,
+        AttackerSiteProfile, OrderProfile, OrderSitesProfile, DictProfile, ReceiptsProfile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]

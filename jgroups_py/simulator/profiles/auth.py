@@ -88,7 +88,7 @@ class AuthProfile(SealedProfile):
                 yield Revoke(rng.randrange(action.at_ns, stop_ns + seconds(1)), name)
 
     def start(self, world: World, name: str) -> Process:
-        watch_wires(world)
+        watch_wires(world, self.attacker)
         if not self.enrolled:
             self.enrolled = True
             world.enroll(*(virtual_identity(world.seed, member, self.site_of[member]) for member in self.members))
@@ -107,7 +107,7 @@ class AuthProfile(SealedProfile):
         properties = {} if self.world_kind == "udp" else {
             "initial_hosts": ",".join(f"{world.ip(other)}[7800]" for other in self.members[:3]), "port_range": "0"}
         spec = stack(self.world_kind, tuple(properties.items()))
-        spec = with_auth(with_encrypt(spec, "group.keys"), f"{action.name}.pem")
+        spec = with_auth(with_encrypt(spec, "group.keys", *world.encrypt_options), f"{action.name}.pem")
         return world.start(action.name, intruding(spec, action.what), app=App(), shown=action.as_name)
 
     def judged(self, world: World, found: list[Violation]) -> list[Violation]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
+from typing import ClassVar
 
 import attrs
 
@@ -51,31 +52,36 @@ class ChangeKey(Action):
 
 @attrs.frozen
 class SealedAttack(Attack):
-    """An attack in a sealed world, which may begin before a member starts."""
+    """An attack in a sealed world, which may begin before a member starts. attacker: the class of the world's."""
+
+    attacker: type[SealedAttacker] = attrs.field(default=SealedAttacker, repr=False)
 
     def do(self, world: World, start: Starter) -> bool:
-        watch_wires(world)
+        watch_wires(world, self.attacker)
         return super().do(world, start)
 
 
-def watch_wires(world: World) -> None:
+def watch_wires(world: World, attacker: type[SealedAttacker] = SealedAttacker) -> None:
     """Give the world its attacker, if it has none: members started from now on have ENCRYPT."""
     if world.tap is None:
         world.seal()
-        SealedAttacker(world)
+        attacker(world)
 
 
 class SealedProfile(HostileProfile):
     """By seed % 3 a group on UDP, on TCP, or two sites, each with an attacker that has no key."""
 
     name = "sealed"
+    attacker: ClassVar[type[SealedAttacker]] = SealedAttacker
+    attacks: ClassVar[tuple[str, ...]] = KINDS
 
     def attack(self, at_ns: int) -> Attack:
         rng = self.rng
         self.sources = FORGER
-        what = rng.choice(KINDS)
+        what = rng.choice(self.attacks)
         names = tuple(rng.sample(self.members, rng.randint(1, len(self.members))))
-        return SealedAttack(at_ns, names, what, FORGER, rng.randint(1, MOST_FRAMES), span(rng, 0.2, 3))
+        return SealedAttack(at_ns, names, what, FORGER, rng.randint(1, MOST_FRAMES), span(rng, 0.2, 3),
+                            self.attacker)
 
     def failures(self, sites: dict[str, tuple[str, ...]], stop_ns: int) -> Iterator[Action]:
         yield from super().failures(sites, stop_ns)
@@ -85,7 +91,7 @@ class SealedProfile(HostileProfile):
             yield ChangeKey(rng.randrange(millis(100), stop_ns), path)
 
     def start(self, world: World, name: str) -> Process:
-        watch_wires(world)
+        watch_wires(world, self.attacker)
         return super().start(world, name)
 
     def judged(self, world: World, found: list[Violation]) -> list[Violation]:

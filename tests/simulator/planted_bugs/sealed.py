@@ -54,7 +54,9 @@ def clear_frames_too(self: Transport, data: bytes, physical: Any) -> Any:
     return decoded(self, data, physical)
 
 
-def a_counter_twice(self: FrameWriter, stream: int, text: bytes) -> list[bytes | bytearray]:
+def a_counter_twice(
+    self: FrameWriter, stream: int, text: bytes, key: Any = None, trailer: Any = None,
+) -> list[bytes | bytearray]:
     """Only every second frame has a counter of its own."""
     counter = self.counters[stream] // 2
     self.counters[stream] += 1
@@ -63,10 +65,12 @@ def a_counter_twice(self: FrameWriter, stream: int, text: bytes) -> list[bytes |
     return [head, cipher.seal(ciphers.nonce_of(stream, counter), text, head)]
 
 
-def not_sealed(self: Transport, data: list[bytes | bytearray], batch: Any) -> list[bytes | bytearray]:
+def not_sealed(
+    self: Transport, data: list[bytes | bytearray], batch: Any, physical: Any,
+) -> list[bytes | bytearray] | None:
     """Unicasts leave in clear."""
     if self.sealer is None or batch.dest is None:
-        return data if self.sealer is None else self.sealer.seal(data, True)
+        return data if self.sealer is None else self.sealer.seal(data, batch.dest, physical)
     return wire.encode_frame(self.cluster, batch)
 
 

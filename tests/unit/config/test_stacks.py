@@ -237,9 +237,9 @@ def test_relay_below_another_layer_is_refused(tmp_path):
      "STATE_TRANSFER"),
     (["MEMBERLIST", ("ENCRYPT", {"keyring": "k"}), "SWIM"],
      "ENCRYPT cannot stand on MEMBERLIST, which has a frame format of its own; allowed are UDP and TCP"),
-    (["UDP", "ENCRYPT", *UDP[1:]], "ENCRYPT: property 'keyring' is missing: File with the keys"),
+    (["UDP", "ENCRYPT", *UDP[1:]], "ENCRYPT: keyring is empty: give the path of a file"),
     (["UDP", ("ENCRYPT", {"keyring": ""}), *UDP[1:]], "keyring is empty: give the path of a file"),
-    (["UDP", ("ENCRYPT", {"keyring": "k", "mode": "view"}), *UDP[1:]], "'view' is not one of shared"),
+    (["UDP", ("ENCRYPT", {"keyring": "k", "mode": "clear"}), *UDP[1:]], "'clear' is not one of shared"),
     (["UDP", "SYM_ENCRYPT", *UDP[1:]], "SYM_ENCRYPT is a protocol of JGroups that is not offered here; write ENCRYPT "
      "directly above the transport, with keyring="),
     ([*UDP, ("org.jgroups.protocols.ASYM_ENCRYPT", {"encrypt_entire_message": "false"})],

@@ -1,0 +1,94 @@
+"""Who speaks inside the group, in mode "view": which multicasts are signed or tagged, and the check of it.
+
+A key of the view proves that a frame is of a member, not of which one. So what protocols multicast is signed with the
+key of Ed25519 that its sender showed when it proved who it is. Multicasts of the application are so too with
+sign="each"; with "pair" they have a tag for each other member, under the key that the two have alone, at a tenth of the
+cost. Unicasts are sealed under that key in any case.
+
+The receiver decides by the text itself what kind a multicast is, so an insider cannot have a control message taken for
+data. A *hail* is for processes outside the view too: discovery, and MERGE3. Source: MACs of Castro and Liskov (1999).
+"""
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+from jgroups_py.model.errors import WireError
+from jgroups_py.protocols.encrypt.ciphers import nonce_of
+from jgroups_py.protocols.encrypt.senders import SealedSender
+from jgroups_py.sealing.primitives import (
+    SIGNATURE_BYTES,
+    TAG_BYTES,
+    Cipher,
+    SigningKey,
+    derive,
+    digest,
+    same,
+    verify,
+)
+from jgroups_py.wire.frame import MULTICAST
+
+MOST_TAGS: Final = 32                    # with more receivers a signature is smaller, and is used instead
+HAILS: Final = (3, 4)                    # wire ids of discovery and MERGE3
+DATA_HEADER: Final = b"\0\x08\1"        # NAKACK's header of numbered messages: wire id and kind
+_FIRST_HEADER: Final = 4                 # frame flags (1), flags of the batch (2), number of headers (1)
+
+
+class Kind(enum.Enum):
+    """What a text is."""
+
+    DATA = "data"                        # numbered messages, or some of the application without headers
+    CONTROL = "control"
+    HAIL = "hail"
+    UNICAST = "unicast"
+
+
+def kind_of(text: bytes) -> Kind:
+    """The kind of a text in the form of `wire.encode_inner`."""
+    if not text or not text[0] & MULTICAST:
+        return Kind.UNICAST
+    if len(text) < _FIRST_HEADER or not text[3] or text[_FIRST_HEADER:_FIRST_HEADER + 3] == DATA_HEADER:
+        return Kind.DATA
+    return Kind.HAIL if int.from_bytes(text[_FIRST_HEADER:_FIRST_HEADER + 2], "big") in HAILS else Kind.CONTROL
+
+
+def signed(signer: SigningKey, head: bytes, text: bytes) -> bytes:
+    """The signature of a frame."""
+    return signer.sign(b"jgroups_py frame" + digest(head + text))
+
+
+def without_signature(sender: SealedSender, head: bytes, text: bytes) -> bytes:
+    """The text without the signature at its end.
+
+    Raises:
+        WireError: it is not the sender's.
+    """
+    plain = text[:-SIGNATURE_BYTES]
+    verify(sender.signing, text[-SIGNATURE_BYTES:], b"jgroups_py frame" + digest(head + plain))
+    return plain
+
+
+def tag_cipher(secret: bytes, sender: bytes) -> Cipher:
+    """What makes the tags of one of two senders that share a secret. sender: address and salt."""
+    return Cipher(derive(secret, b"jgroups_py tag" + sender))
+
+
+def tag(cipher: Cipher | None, stream: int, counter: int, head: bytes, text: bytes) -> bytes:
+    """The tag of a frame for one receiver; zeros without a cipher: the receiver has yet to prove itself."""
+    return bytes(TAG_BYTES) if cipher is None else cipher.mac(nonce_of(stream, counter), head + text)
+
+
+def without_tags(
+    cipher: Cipher, stream: int, counter: int, head: bytes, text: bytes, number: int, mine: int,
+) -> bytes:
+    """The text without the tags at its end. number: how many there are; mine: which one is this member's.
+
+    Raises:
+        WireError: that one is not the sender's.
+    """
+    start = len(text) - number * TAG_BYTES
+    plain = text[:max(0, start)]
+    at = start + mine * TAG_BYTES
+    if start < 0 or not same(text[at:at + TAG_BYTES], cipher.mac(nonce_of(stream, counter), head + plain)):
+        raise WireError("its tag is not of its sender")
+    return plain
