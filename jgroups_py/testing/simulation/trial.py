@@ -23,7 +23,7 @@ from jgroups_py.simulator.faults.actions import Action, SendMessages, Starter, i
 from jgroups_py.simulator.plan_parts import WHOLE, PlanPart
 from jgroups_py.simulator.process import App, Process
 from jgroups_py.simulator.profiles import PROFILES, Plan, Profile
-from jgroups_py.simulator.runner import Outcome, judged, run_setting
+from jgroups_py.simulator.runner import Outcome, judged, run_setting, unacknowledged
 from jgroups_py.simulator.shrink import shrink
 from jgroups_py.simulator.world import World
 from jgroups_py.testing.simulation.channel import SimulatedChannel
@@ -140,8 +140,10 @@ class Stage(World):
 
     def has_settled(self) -> bool:
         """Whether the applications have stopped sending, if the trial provides that."""
-        if self.trial.is_quiet is not None and not self.failures and not self.trial.is_quiet(self.applications()):
-            return False
+        if self.trial.is_quiet is not None and not self.failures:
+            under_way = any(unacknowledged(self, name) for name in self.running() if self.view_of(name) is not None)
+            if under_way or not self.trial.is_quiet(self.applications()):
+                return False
         return not self.trial.falls_silent or self.now_ns - self._sent_ns > SILENCE_NS
 
     # --- checks -----------------------------------------------------------------------------------------------------
