@@ -264,3 +264,12 @@ def test_the_pure_rings_catch_no_exception_that_they_cannot_name():
                 if "'Exception'" in caught or "'BaseException'" in caught:
                     yield f"{module.path}:{node.lineno}: catches every exception: a bug must not be hidden; name them"
     report(findings())
+
+
+def test_no_key_token_or_challenge_of_sealing_is_made_by_chance_that_can_be_guessed():
+    """Random bytes of secrets come from the port Secrets; `self.rng` and `rng_seed` follow from the node's seed."""
+    rooms = ("jgroups_py/sealing/", "jgroups_py/protocols/encrypt/", "jgroups_py/protocols/auth/")
+    found = [f"{module.path}:{node.lineno}" for module in modules().values() if module.path.startswith(rooms)
+             for node in ast.walk(module.tree) if isinstance(node, ast.Attribute) and node.attr in ("rng", "rng_seed")]
+    # One use makes no secret: when a member reports which keys it holds.
+    assert len(found) == 1, found
