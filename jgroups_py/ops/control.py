@@ -245,8 +245,8 @@ class ControlSocket:
                 return {"ok": False, "error": NO_SITES}
             if command == "status":
                 return {"ok": True, **self._sites.status()}
-            log.warning("%s: operator's order of %s: %s %s%s", self._sites.member, caller, command, site,
-                        " --hold" if hold else "")
+            log.warning("%s: operator's order: %s %s%s (%s)", self._sites.member, command, site,
+                        " --hold" if hold else "", caller)
             self._sites.order("hold" if hold else command, site, timeout if command == "drain" else 0.0)
         except (ValueError, ChannelError) as error:
             return {"ok": False, "error": str(error)}
