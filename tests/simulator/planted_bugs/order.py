@@ -5,7 +5,6 @@ from typing import Any
 
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.view import View
-from jgroups_py.protocols.state_transfer.transfers import Position
 from jgroups_py.protocols.total import protocol as total_module
 from jgroups_py.protocols.total.headers import Tickets
 from jgroups_py.protocols.total.protocol import Total
@@ -71,13 +70,9 @@ def one_report_is_enough(self: SafeOrder, member: Any, place: int) -> bool:
     return True
 
 
-def one_count(self: Position, batch: Batch) -> dict[Any, int]:
-    return self.delivered
-
-
-def guard(name: str, left: str, breaks: str, *patches: Patch, rule: str = "TOTAL") -> Safeguard:
+def guard(name: str, left: str, breaks: str, *patches: Patch) -> Safeguard:
     """A safeguard of the order."""
-    return Safeguard(name, rule, left, patches, "order", breaks)
+    return Safeguard(name, "TOTAL", left, patches, "order", breaks)
 
 
 ORDER_SAFEGUARDS = (
@@ -91,6 +86,4 @@ ORDER_SAFEGUARDS = (
           Patch(Total, "give_place", obey_at_once), Patch(Total, "on_order", only_others_obey)),
     guard("all report before a message is safe", "one report is enough", "O6",
           Patch(SafeOrder, "reached_by", one_report_is_enough)),
-    guard("what has no order is counted by itself", "a state counts it among the others", "G",
-          Patch(Position, "counts", one_count), rule="STATE_TRANSFER"),
 )
