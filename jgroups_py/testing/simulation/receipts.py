@@ -62,7 +62,7 @@ class ReceiptsRun:
 
 
 @attrs.define(eq=False)
-class Send:
+class SentWithReceipt:
     """A send that waits. at: virtual seconds."""
 
     payload: bytes
@@ -79,7 +79,7 @@ class Asker(jg.Receiver):
         rng = Random(f"{run.seed}/receipts/{number}")
         self.run = run
         self.channel = channel
-        self.waiting: dict[int, Send] = {}
+        self.waiting: dict[int, SentWithReceipt] = {}
         self.sent = 0
         self.merged = False
         self.me: Address = channel._member.me
@@ -111,7 +111,7 @@ class Asker(jg.Receiver):
             view = self.channel.receipts._polls.view
             receipt = self.channel.send(payload, flags=flags, until=None if until == "rsvp" else until, wait=False,
                                         timeout=timeout)
-            self.waiting[self.sent] = Send(payload, receipt.until, view, self.channel.now, timeout)
+            self.waiting[self.sent] = SentWithReceipt(payload, receipt.until, view, self.channel.now, timeout)
             receipt.when_done(lambda done, number=self.sent: self.judge(number, done))
 
     def judge(self, number: int, receipt: Receipt) -> None:
