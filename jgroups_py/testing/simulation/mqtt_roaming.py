@@ -469,7 +469,8 @@ class RoamingNode(MqttNode):
             if will is None or fact.routed or will.is_cancelled:
                 continue
             client = self.clients.roamers[fact.publisher]
-            if will.heir is self and (not will.delay_ns or not client.is_accepted) and (
+            is_back = client.will is not fact or client.is_accepted      # in time for a delay
+            if will.heir is self and not (will.delay_ns and is_back) and (
                     now_ns > will.adopted_ns + will.delay_ns + SLACK_NS):
                 raise Broken("Q9", f"will {fact.number} of {fact.publisher} was not published by its heir")
             if will.node is not self or not will.lost_ns:
