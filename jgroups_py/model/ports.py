@@ -125,7 +125,7 @@ class Authenticator(ABC):
 
 
 class Identities(ABC):
-    """Who may be in a view, for GMS and RELAY."""
+    """The members that may be in a view, for GMS and RELAY."""
 
     @abstractmethod
     def objection(self, member: Address) -> str:

@@ -1,4 +1,4 @@
-"""AUTH: who may join, and under which name.
+"""AUTH: which members may join, and under which name.
 
 Problem: with a keyring alone every process that has it is a member, under any name. Idea: the exchange of challenges by
 which ENCRYPT, below, finds out that a sender is alive also shows who it is: each side proves to hold the secret behind
@@ -39,7 +39,7 @@ class Auth(Protocol, Authenticator, Identities):
     Config = AuthConfig
     config: AuthConfig
     COUNTERS = declare(
-        counter("identities_verified", "Senders that have proven who they are."),
+        counter("identities_verified", "Senders that have proven their identity."),
         drop("identities_refused", "Senders that have not proven to be a known member: the log has the reason."),
         counter("identities_revoked", "Members, and others, that are not believed any more."),
         drop("trust_refused_dropped", "Changes of AUTH's files that cannot be used; what was read before stays."),
@@ -123,7 +123,7 @@ class Auth(Protocol, Authenticator, Identities):
 
     def objection(self, member: Address) -> str:
         if member != self.me and member not in self.identities:
-            return "it has not proven who it is"
+            return "it has not proven its identity"
         return self.contradiction(member)
 
     def contradiction(self, member: Address) -> str:

@@ -220,7 +220,7 @@ def test_a_member_whose_key_is_revoked_is_suspected_and_its_frames_are_dropped()
     exchange(one, other)
     other.take(third.send(b"C is believed"), "C")
     assert other.delivered() == [b"C is believed"]
-    assert other.auth.objection(one.me) == "it has not proven who it is"
+    assert other.auth.objection(one.me) == "it has not proven its identity"
 
 
 def test_a_member_that_is_known_no_more_or_under_another_name_is_suspected():
