@@ -42,6 +42,7 @@ FOUND = (
     ("large", 196, "R5: (checker) a split of the own site was no disturbance"),
     ("site-states", 39, "G: a late answer to an earlier request for a state was taken for that to the next one"),
     ("mqtt-sites", 1074, "Q1: what one part of a split site missed of the other part counted as lost between sites"),
+    ("mqtt-sites", 1326, "R3: a digest that a broker multicast 15 us before the end of the run counted as lost"),
     ("hostile", 114, "L: a state for a forged request was kept for as long as the member it named was in the view"),
 )
 """Profile, seed, what it found. A seed shows its bug in the plan that it drew then: should plans change, replace it."""

@@ -578,7 +578,7 @@ def act(node: MqttNode, rng: Random) -> None:
 def run(seed: int, part: PlanPart = WHOLE, keep: bool = False, profile: str = PROFILE) -> Outcome:
     """Run a seed, or a part of it."""
     shared = MqttRun(seed)
-    outcome = Trial(profile, shared.start, act, at_end=shared.at_end).run(seed, part, keep=keep)
+    outcome = Trial(profile, shared.start, act, at_end=shared.at_end, sends_for_ever=True).run(seed, part, keep=keep)
     return attrs.evolve(outcome, reached={**outcome.reached, **shared.reached()})
 
 

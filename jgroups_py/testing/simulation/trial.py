@@ -6,7 +6,8 @@ operations fall around faults, and a seed has the same faults for every applicat
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from random import Random
 from typing import Any
 
@@ -33,6 +34,7 @@ Check = Callable[[list[Any]], object]
 SETTLE_NS = seconds(10)                  # within it `at_end` must hold once all is at rest
 SETTLE_STEP_NS = millis(250)
 SILENCE_NS = seconds(1)                  # without a message: then the applications have settled
+ARRIVAL_NS = millis(500)                 # what was sent before arrives within it, once all has healed
 MAX_SENDS = 5000                         # of all members at one instant
 
 
@@ -44,8 +46,10 @@ class Trial:
     act: one operation, given an application and a random generator; members call it at random times. always, at_end:
     checks that assert on the list of running applications: after every callback and operation; once all faults have
     healed, all members are in one view and no message is under way (at_end has SETTLE_NS to become true).
-    falls_silent: the applications stop sending some time after healing, and the run ends only then. is_quiet: whether
-    the running applications have nothing under way but what they send now and then; the run ends only then.
+    falls_silent: the applications stop sending some time after healing, and the run ends only then. sends_for_ever:
+    they send for ever, as on a timer; what they send in the last moment before judgement is held back, so that nothing
+    is judged while it is under way. is_quiet: whether the running applications have nothing under way but what they
+    send now and then; the run ends only then.
     """
 
     profile: str
@@ -54,6 +58,7 @@ class Trial:
     always: Check | None = None
     at_end: Check | None = None
     falls_silent: bool = False
+    sends_for_ever: bool = False
     is_quiet: Callable[[list[Any]], bool] | None = None
 
     def run(self, seed: int, part: PlanPart = WHOLE, *, keep: bool = False) -> Outcome:
@@ -109,6 +114,7 @@ class Stage(World):
         self.failures: list[Violation] = []
         self._sends = 0                                  # at the virtual time `_sent_ns`
         self._sent_ns = -1
+        self._held: list[tuple[str, str | Address | None, Sequence[bytes], int, tuple[Header, ...]]] | None = None
 
     def start(
         self, name: str, spec: StackSpec, cluster: str = "demo", *, bridge: StackSpec | BridgeLoader | None = None,
@@ -132,11 +138,25 @@ class Stage(World):
         headers: tuple[Header, ...] = (),
     ) -> None:
         """Send as in any world; raises RuntimeError where applications reply to replies without end at one instant."""
+        if self._held is not None:
+            self._held.append((name, dest, payloads, flags, headers))
+            return
         self._sends = self._sends + 1 if self._sent_ns == self.now_ns else 1
         self._sent_ns = self.now_ns
         if self._sends > MAX_SENDS:
             raise RuntimeError(f"{MAX_SENDS} sends at one instant: the applications reply to each other without end")
         super().send(name, dest, payloads, flags, headers)
+
+    @contextmanager
+    def sends_held(self) -> Iterator[None]:
+        """Hold what applications send back until the end of the block: what is under way is not judged as lost."""
+        self._held = []
+        try:
+            yield
+        finally:
+            held, self._held = self._held, None
+            for name, dest, payloads, flags, headers in held:
+                self.send(name, dest, payloads, flags, headers)
 
     def has_settled(self) -> bool:
         """Whether the applications have stopped sending, if the trial provides that."""
@@ -197,7 +217,12 @@ class Stage(World):
 def judge(world: World, setting: Profile) -> list[Violation]:
     """The application's failures first, then the violations of the checkers."""
     assert isinstance(world, Stage), "a trial runs on a stage"
-    found = judged(world, setting)
+    if world.trial.sends_for_ever:
+        with world.sends_held():
+            world.run_for(ARRIVAL_NS)
+            found = judged(world, setting)
+    else:
+        found = judged(world, setting)
     restless = [] if world.has_settled() else [
         Violation("L", "the applications still send messages, although all faults healed long ago", world.now_ns)]
     world.check_at_end()
