@@ -11,7 +11,6 @@ import threading
 
 import jgroups_py as jg
 
-NAME, PORT, NUMBER = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 LIMIT_S = 60
 
 
@@ -22,7 +21,10 @@ def say(*words: object) -> None:
 
 
 class Log(jg.Receiver):
-    def __init__(self) -> None:
+    """What is delivered. number: the messages of each member."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
         self.full, self.complete = threading.Event(), threading.Event()
         self.members: list[str] = []
         self.counts: dict[str, int] = {}
@@ -41,23 +43,29 @@ class Log(jg.Receiver):
 
     def look(self) -> None:
         if self.full.is_set() and len(self.members) == 2 and all(
-                self.counts.get(member, 0) == NUMBER for member in self.members):
+                self.counts.get(member, 0) == self.number for member in self.members):
             self.complete.set()
 
 
-log = Log()
-with jg.JChannel("udp-total", NAME, {"mcast_port": PORT}, log) as ch:
-    ch.connect("ordered")
-    if not log.full.wait(LIMIT_S):
-        sys.exit("there are not three members")
-    say("ready", log.members[0])
-    sys.stdin.readline()
-    for number in range(NUMBER):
-        ch.send(None, f"{NAME}{number}".encode())
-    if not log.complete.wait(LIMIT_S):
-        sys.exit(f"{NAME} has {log.counts} in {log.members}")
-    per_sender = {name: [p for p in log.sequence if p.startswith(name.encode())] for name in "ABC"}
-    for name, payloads in per_sender.items():
-        assert payloads == [f"{name}{number}".encode() for number in range(len(payloads))], name
-    say(hashlib.sha256(b"\n".join(log.sequence)).hexdigest(), len(log.sequence))
-    sys.stdin.readline()
+def main(own: str, port: int, count: int) -> None:
+    """Run the member."""
+    log = Log(count)
+    with jg.JChannel("udp-total", own, {"mcast_port": port}, log) as ch:
+        ch.connect("ordered")
+        if not log.full.wait(LIMIT_S):
+            sys.exit("there are not three members")
+        say("ready", log.members[0])
+        sys.stdin.readline()
+        for number in range(count):
+            ch.send(None, f"{own}{number}".encode())
+        if not log.complete.wait(LIMIT_S):
+            sys.exit(f"{own} has {log.counts} in {log.members}")
+        per_sender = {name: [p for p in log.sequence if p.startswith(name.encode())] for name in "ABC"}
+        for name, payloads in per_sender.items():
+            assert payloads == [f"{name}{number}".encode() for number in range(len(payloads))], name
+        say(hashlib.sha256(b"\n".join(log.sequence)).hexdigest(), len(log.sequence))
+        sys.stdin.readline()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

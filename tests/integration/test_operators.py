@@ -138,7 +138,7 @@ def test_a_member_that_is_in_no_group_reports_that(tmp_path: Path, capsys: pytes
         assert main([command, "--control", str(tmp_path / "a")]) == 2
         assert "no member listens" in capsys.readouterr().err
         assert main([command, "--control", ""]) == 2
-        assert "which member?" in capsys.readouterr().err
+        assert "no member is named" in capsys.readouterr().err
 
 
 def test_an_event_is_a_line_for_a_person() -> None:

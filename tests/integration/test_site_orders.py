@@ -145,7 +145,7 @@ def test_maintenance_with_drain_hold_loses_nothing(sites: TwoSites) -> None:
     b.command("send before")
     done = operator.run("drain", "SFO", "--hold")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "nothing is sent to SFO until it is ordered online; what is for it is held\n"
+    assert done.stdout == "nothing is sent to SFO until it is ordered online; messages for it are held\n"
     assert sites.received(sites.sfo["D"], "before")
     assert sites.sfo["D"].leave() == 0
     for number in range(5):
