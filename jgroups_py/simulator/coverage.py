@@ -12,6 +12,7 @@ from collections.abc import Iterable
 import attrs
 
 from jgroups_py.model.address import Address, ProxyUUID
+from jgroups_py.model.batch import NO_TOTAL_ORDER
 from jgroups_py.model.swim_member import FAILED, JOINED, MEMBER_LEFT, REFUTED, UPDATED
 from jgroups_py.model.units import seconds
 from jgroups_py.model.view import MergeView, View, ViewId
@@ -131,6 +132,8 @@ class Coverage:
             self.counts["failed members back"] += before.change == FAILED and not moved
 
     def _delivery(self, entry: h.MessageDelivered) -> None:
+        if entry.flags & NO_TOTAL_ORDER:
+            self.counts["messages without an order"] += len(entry.payloads)
         if isinstance(entry.src, ProxyUUID) and entry.dest is None:
             arrived = self.arrived.setdefault(self.history.sites[entry.member], {})
             for payload in entry.payloads:

@@ -17,13 +17,14 @@ def causes(name: str) -> list[str]:
 
 @pytest.mark.parametrize("version", ["3.1.1", "5"])
 def test_an_acknowledgement_that_is_counted_twice_is_found(monkeypatch, version):
-    original = ClientSession._done
+    original = ClientSession.arrived
 
     def twice(self, connection, packet_id):
-        original(self, connection, packet_id)
-        connection.in_flight -= 1
+        is_done = original(self, connection, packet_id)
+        connection.in_flight -= is_done
+        return is_done
 
-    monkeypatch.setattr(ClientSession, "_done", twice)
+    monkeypatch.setattr(ClientSession, "arrived", twice)
     assert causes(f"mqtt-broker-{version}-sent-1") == ["AssertionError in elsewhere"]
 
 

@@ -333,9 +333,9 @@ class ClientSession:
         delivery = self.in_flight.get(packet_id)
         if delivery is None or delivery.qos != 1:
             return False
-        if connection.repeat:
+        if connection.repeat or self.journal is not None:
             self._done(connection, packet_id)
-        else:
+        else:                                            # what _done comes to then, without a call
             del self.in_flight[packet_id]
             connection.in_flight -= 1
         return True

@@ -63,6 +63,22 @@ def test_a_client_finds_its_session_at_any_node_when_its_own_was_killed(names, c
         assert client.payloads() == numbered(0, 10)
 
 
+def test_what_the_client_has_acknowledged_does_not_come_again_from_a_copy():
+    w = world()
+    client = subscribed(w, "A")
+    publish(w, "B", 5)
+    assert client.acks
+    assert len(client.messages) == 5
+    w.crash("A")
+    assert client.go(w, keeper_of_crashed(w), wait=3).session_present
+    assert client.payloads() == numbered(0, 5), "what came before the crash, and nothing again"
+
+
+def keeper_of_crashed(w: FederationWorld) -> str:
+    """A node that has the copy of the client's session, whose own node has ended."""
+    return next(name for name in w.nodes if (w.nodes[name].federation.where("me") or {}).get("copy_here"))
+
+
 def test_what_comes_while_the_client_is_away_is_queued_for_it():
     w = world()
     client = subscribed(w, "A")
