@@ -1,8 +1,9 @@
 """`python -m tests.simulator.marathon`: seeds of every profile, in pieces, so that it may be stopped and go on.
 
 `--sites N` (32,000; `tox -e sim-100k`: 100,000) are seeds whose world has two or more sites, over all profiles that
-make such worlds, each with a twentieth, or an equal part, at least; beside them group and replicas have `--others` seeds each, and the
-profiles that are left a tenth of that. A profile that is new in the registry has its share at once.
+make such worlds, each with a twentieth, or an equal part, at least; beside them group and replicas have `--others`
+seeds each, and the profiles that are left a tenth of that. A profile that is new in the registry has its share at
+once.
 
 Each piece that is done is a line of JSON in the progress file, tests/simulator/marathon.jsonl, which is kept with the
 sources. Pieces of other sources than today's do not count: the line has a digest of what a seed of its profile may run.
