@@ -1,6 +1,7 @@
 """What holds for all tests."""
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Generator, Iterator
@@ -23,6 +24,10 @@ CPU_SECONDS = 300
 """What a test that only computes may take of the processor, however long it waits for that on a busy machine."""
 CEILING_SECONDS = 900
 """After so long (by the clock on the wall) a test with real processes hangs; each of its waits is for an event."""
+
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+"""A test that has used gRPC leaves its handlers of fork behind; they abort the next process that a test forks while a
+thread of gRPC is busy."""
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:        # a script's `&` does that; a process of a test
     signal.signal(signal.SIGINT, signal.default_int_handler)  # would inherit it and ignore the signal
