@@ -7,7 +7,7 @@ import pytest
 
 import jgroups_py as jg
 from jgroups_py.channel import session
-from jgroups_py.model.units import millis
+from jgroups_py.model.units import millis, seconds
 from tests.runtime.helpers import free_udp_port
 
 pytestmark = pytest.mark.real
@@ -16,7 +16,16 @@ pytestmark = pytest.mark.real
 class Reasons(jg.Receiver):
     def __init__(self) -> None:
         self.got: list[str] = []
-        self.news = threading.Event()
+        self.news, self.left, self.received = threading.Event(), threading.Event(), threading.Event()
+        self.members = 0
+
+    def view_accepted(self, view: jg.View) -> None:
+        if len(view) < self.members:
+            self.left.set()
+        self.members = len(view)
+
+    def receive(self, message: jg.Message) -> None:
+        self.received.set()
 
     def alone(self, reason: str) -> None:
         self.got.append(reason)
@@ -42,10 +51,18 @@ def test_a_founder_that_stays_alone_is_told_once_and_the_log_has_a_warning(
     assert receiver.got[0].startswith("bind_addr is 127.0.0.1, so only members on this host can find it")
 
 
-def test_a_member_that_is_left_alone_later_is_not_told(properties: dict[str, object]):
+def test_a_member_that_is_left_alone_later_is_not_told(
+    properties: dict[str, object], monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(session, "ALONE_NS", seconds(3600))  # the question is asked below, once both have been there
     receiver = Reasons()
     with jg.JChannel("udp", "A", properties, receiver) as channel:
+        channel.connect("chat")
         with jg.JChannel("udp", "B", properties) as other:
-            channel.connect("chat")
             other.connect("chat")
-        assert not receiver.news.wait(0.6), "it had found another one; why that left is told by the view"
+        assert receiver.left.wait(30)
+        connection = channel.connection()
+        connection.call(connection._check_alone)
+        channel.send(None, b"behind it")
+        assert receiver.received.wait(30)
+    assert receiver.got == [], "it had found another one; why that left is told by the view"
