@@ -74,3 +74,12 @@ def escaped(text: object) -> str:
 def _number(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def place(host: str, port: int) -> str:
+    """Host and port as one writes them.
+
+    >>> place("::1", 1883), place("", 1883), place("10.0.0.1", 1)
+    ('[::1]:1883', '*:1883', '10.0.0.1:1')
+    """
+    return f"[{host}]:{port}" if ":" in host else f"{host or '*'}:{port}"

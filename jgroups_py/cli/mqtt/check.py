@@ -4,8 +4,8 @@ from __future__ import annotations
 from argparse import Namespace
 
 from jgroups_py.blocks.mqtt.node.node import stack_of
-from jgroups_py.blocks.mqtt.server.listen import place
 from jgroups_py.cli.mqtt.files import broker_file
+from jgroups_py.model.text import place
 
 
 def run(args: Namespace) -> int:

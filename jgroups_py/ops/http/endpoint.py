@@ -8,11 +8,11 @@ import asyncio
 import contextlib
 import threading
 import time
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from jgroups_py import __version__
 from jgroups_py.channel.base import BaseChannel
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.ops.http.access import HttpAccess, check_place, parse_place
@@ -50,7 +50,7 @@ class HttpEndpoint:
         relay = channel.spec.config_of("RELAY")
         facts = MemberFacts(
             member=channel.name, site=None if relay is None else str(relay.site), transport=channel.spec.layers[0].name,
-            version=package_version(), wire=VERSION, started_at=round(time.time(), 3))
+            version=__version__, wire=VERSION, started_at=round(time.time(), 3))
         self._loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
         self._events = EventLog(channel, self._loop)
@@ -113,11 +113,3 @@ class HttpEndpoint:
             await self._stopping.wait()
         finally:
             await self._server.stop()
-
-
-def package_version() -> str:
-    """The version that is installed."""
-    try:
-        return version("jgroups_py")
-    except PackageNotFoundError:
-        return "unknown"                                     # run from its sources, without an installation

@@ -20,6 +20,7 @@ import attrs
 
 from jgroups_py.model.counters import Counters, counter, declare, table
 from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.text import place
 from jgroups_py.runtime.http.messages import HttpAnswer, HttpRequest, plain_answer
 from jgroups_py.system.unix_sockets import listening_socket
 
@@ -271,5 +272,4 @@ def place_text(where: tuple[str, int] | Path) -> str:
     """
     if isinstance(where, Path):
         return f"unix:{where}"
-    host, port = where
-    return f"[{host}]:{port}" if ":" in host else f"{host or '*'}:{port}"
+    return place(*where)

@@ -37,8 +37,8 @@ from jgroups_py.blocks.mqtt.mosquitto.link import (
     ToBroker,
     ToMosquitto,
 )
-from jgroups_py.blocks.mqtt.server.listen import place
 from jgroups_py.blocks.mqtt.server.server import MqttServer
+from jgroups_py.model.text import place
 
 log = logging.getLogger(__name__)
 V5 = ProtocolVersion.MQTT_5

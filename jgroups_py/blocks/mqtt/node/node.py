@@ -34,7 +34,7 @@ from jgroups_py.blocks.mqtt.node.group import GroupFederation
 from jgroups_py.blocks.mqtt.node.joining import Joining
 from jgroups_py.blocks.mqtt.node.places import gossip_place, group_properties, numeric, reachable
 from jgroups_py.blocks.mqtt.server.config import BrokerFile, EndpointSection, FederationSection
-from jgroups_py.blocks.mqtt.server.listen import ListenAddress, place
+from jgroups_py.blocks.mqtt.server.listen import ListenAddress
 from jgroups_py.blocks.mqtt.server.listeners import tls_context
 from jgroups_py.blocks.mqtt.server.rest import RestApi
 from jgroups_py.blocks.mqtt.server.server import MqttServer
@@ -42,6 +42,7 @@ from jgroups_py.config.load import load
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.counters import Counters
 from jgroups_py.model.errors import ChannelError, ConfigError
+from jgroups_py.model.text import place
 from jgroups_py.model.units import NS_PER_S
 from jgroups_py.runtime.http.server import HttpServer
 

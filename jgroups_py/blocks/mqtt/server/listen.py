@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import attrs
 
+from jgroups_py.model.text import place
+
 MIB = 1 << 20
 
 
@@ -30,15 +32,6 @@ class ListenAddress:
     def __str__(self) -> str:
         scheme = ("mqtt" if self.websocket_path is None else "ws") + ("s" if self.tls else "")
         return f"{scheme}://{place(self.host, self.port)}{self.websocket_path or ''}"
-
-
-def place(host: str, port: int) -> str:
-    """Host and port as one writes them.
-
-    >>> place("::1", 1883), place("", 1883), place("10.0.0.1", 1)
-    ('[::1]:1883', '*:1883', '10.0.0.1:1')
-    """
-    return f"[{host}]:{port}" if ":" in host else f"{host or '*'}:{port}"
 
 
 @attrs.frozen(kw_only=True)

@@ -6,8 +6,9 @@ import socket
 import ssl
 from collections.abc import Iterable
 
-from jgroups_py.blocks.mqtt.server.listen import ListenAddress, TlsFiles, place
+from jgroups_py.blocks.mqtt.server.listen import ListenAddress, TlsFiles
 from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.text import place
 
 BACKLOG = 1_024
 SPARE_DESCRIPTORS = 100

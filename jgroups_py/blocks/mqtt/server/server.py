@@ -47,10 +47,11 @@ from jgroups_py.blocks.mqtt.codec.decoder import DecodeLimits, Decoder
 from jgroups_py.blocks.mqtt.codec.encoder import encode, encode_acks
 from jgroups_py.blocks.mqtt.codec.packets import ConnectPacket, MqttError, Packet, ReasonCode
 from jgroups_py.blocks.mqtt.server.client_socket import ClientSocket, NotRead
-from jgroups_py.blocks.mqtt.server.listen import ListenAddress, SocketLimits, place
+from jgroups_py.blocks.mqtt.server.listen import ListenAddress, SocketLimits
 from jgroups_py.blocks.mqtt.server.listeners import bind, guard_half_open, tls_context
 from jgroups_py.blocks.mqtt.server.websocket import WebSocketError, WebSocketStream
 from jgroups_py.model.counters import Counters, table
+from jgroups_py.model.text import place
 
 log = logging.getLogger(__name__)
 MUCH_UNFINISHED = 1_000
