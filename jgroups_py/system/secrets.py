@@ -11,7 +11,6 @@ from jgroups_py.sealing.identities import MAX_TRUST_BYTES
 from jgroups_py.sealing.keyring import MAX_FILE_BYTES, GroupKeyring, parse_keyring
 from jgroups_py.system.filesystem import FILE_MODE, OTHERS, sync_path
 
-MAX_TRUSTED_BYTES = 1 << 20
 Stamp = tuple[int, int, int, int]
 """Device, inode, size, time of change: what shows that a file is not the one that was read."""
 
