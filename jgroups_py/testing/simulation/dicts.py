@@ -31,6 +31,7 @@ from jgroups_py.model.units import NS_PER_S
 from jgroups_py.model.view import ViewId
 from jgroups_py.simulator.plan_parts import WHOLE, PlanPart
 from jgroups_py.simulator.runner import APPLICATIONS, Outcome
+from jgroups_py.testing.simulation.alarm import Alarm
 from jgroups_py.testing.simulation.ledger import Broken
 from jgroups_py.testing.simulation.trial import Trial
 
@@ -101,7 +102,7 @@ class DictHolder(jg.Receiver):
         self.pending: dict[int, tuple[Operation, ...]] = {}
         self.told: dict[bytes, None] = {}
         self.written = 0
-        self._wake_ns: int | None = None
+        self.alarm = Alarm(channel, self.now_ns, self.wake)
         channel.receiver = self
 
     def items(self) -> dict[bytes, bytes]:
@@ -166,14 +167,9 @@ class DictHolder(jg.Receiver):
                 self.told[output.key] = None
             elif isinstance(output, Reloaded):
                 self.run.counts["copies replaced"] += 1
-        due_ns = core.next_deadline_ns
-        if due_ns is not None and (self._wake_ns is None or due_ns < self._wake_ns):
-            self._wake_ns = due_ns
-            self.channel.later(max(0.0, (due_ns - self.now_ns()) / NS_PER_S), self.wake, due_ns)
+        self.alarm.set(core.next_deadline_ns)
 
-    def wake(self, due_ns: int) -> None:
-        if self._wake_ns == due_ns:
-            self._wake_ns = None
+    def wake(self) -> None:
         if self.core is not None and self.channel.state is jg.ChannelState.CONNECTED:
             self.core.advance(self.now_ns())
             self.settle()

@@ -51,6 +51,7 @@ from jgroups_py.model.outputs import MessagesLost
 from jgroups_py.model.units import NS_PER_S, seconds
 from jgroups_py.simulator.plan_parts import WHOLE, PlanPart
 from jgroups_py.simulator.runner import APPLICATIONS, Outcome
+from jgroups_py.testing.simulation.alarm import Alarm
 from jgroups_py.testing.simulation.ledger import Broken
 from jgroups_py.testing.simulation.trial import Trial
 
@@ -188,7 +189,7 @@ class MqttNode(jg.Receiver):
         self.connections: dict[int, MqttClient] = {}
         self.last_connection = 0
         self.is_settling = False
-        self._wake_ns: int | None = None
+        self.alarm = Alarm(channel, self.now_ns, self.wake)
         self._deliver = self.broker.deliver
         self.broker.deliver = self.take_over             # type: ignore[method-assign]
         channel.receiver = self
@@ -266,14 +267,10 @@ class MqttNode(jg.Receiver):
             raise
         finally:
             self.is_settling = False
-        due_ns = min(self.core.next_deadline_ns(), self.broker.next_deadline_ns() or self.core.next_deadline_ns())
-        if self._wake_ns is None or due_ns < self._wake_ns:
-            self._wake_ns = due_ns
-            self.channel.later(max(0.0, (due_ns - self.now_ns()) / NS_PER_S), self.wake, due_ns)
+        due_ns = self.core.next_deadline_ns()
+        self.alarm.set(min(due_ns, self.broker.next_deadline_ns() or due_ns))
 
-    def wake(self, due_ns: int) -> None:
-        if self._wake_ns == due_ns:
-            self._wake_ns = None
+    def wake(self) -> None:
         if self.channel.state is jg.ChannelState.CONNECTED:
             self.core.tick(self.now_ns())
             self.broker.tick(self.now_ns())

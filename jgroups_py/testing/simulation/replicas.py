@@ -23,6 +23,7 @@ from jgroups_py.model.errors import ChannelError
 from jgroups_py.model.units import NS_PER_S
 from jgroups_py.simulator.plan_parts import WHOLE, PlanPart
 from jgroups_py.simulator.runner import APPLICATIONS, Outcome
+from jgroups_py.testing.simulation.alarm import Alarm
 from jgroups_py.testing.simulation.ledger import Broken, Records, RequestTicket, StoreLedger, values_of
 from jgroups_py.testing.simulation.trial import Trial
 from jgroups_py.wire.codec import Interner
@@ -98,7 +99,7 @@ class Holder(jg.Receiver):
         self.written = 0
         self.addresses: dict[str, Address] = {}
         self._interner = Interner()
-        self._wake_ns: int | None = None
+        self.alarm = Alarm(channel, self.now_ns, self.wake)
         channel.receiver = self
 
     # --- the group --------------------------------------------------------------------------------------------------
@@ -142,14 +143,9 @@ class Holder(jg.Receiver):
             elif isinstance(output, AnswerClient):
                 assert isinstance(output.ticket, RequestTicket), "the tickets of this simulation"
                 self.send(output.ticket.src, encode(output.reply.numbered(output.ticket.number)))
-        due_ns = host.next_deadline_ns
-        if due_ns is not None and (self._wake_ns is None or due_ns < self._wake_ns):
-            self._wake_ns = due_ns
-            self.channel.later(max(0.0, (due_ns - self.now_ns()) / NS_PER_S), self.wake, due_ns)
+        self.alarm.set(host.next_deadline_ns)
 
-    def wake(self, due_ns: int) -> None:
-        if self._wake_ns == due_ns:
-            self._wake_ns = None
+    def wake(self) -> None:
         if self.host is not None and self.channel.state is jg.ChannelState.CONNECTED:
             self.host.advance(self.now_ns())
             self.settle()
