@@ -19,7 +19,7 @@ PAGES = HERE / "documents"
 SPARK = HERE / "integration" / "test_pipeline.py"
 """Its tests wait for Spark, not for members, so they run with the pages."""
 SEVERAL_MEMBERS = (HERE / "integration", HERE / "chaos")
-"""Groups of processes under faults: one at a time, so that no two of them take the processors from each other."""
+"""Groups of processes under faults."""
 CPU_SECONDS = 300
 """What a test that only computes may take of the processor, however long it waits for that on a busy machine."""
 CEILING_SECONDS = 900
@@ -34,14 +34,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:        # a script's `&` do
 
 
 class OneAtATime(LoadScopeScheduling):  # type: ignore[misc]
-    """Real tests, in three workers: the pages; groups of several processes; one process or broker and its clients. Each
-    worker runs its tests one at a time; with three tests at most under way, none waits long for the processors."""
+    """Real tests, in four workers. What belongs together stays in one of them, in which tests run one at a time: the
+    pages; those of one process, or of a broker and its clients; and each file of those with groups of processes.
+
+    They wait most of their time. With four tests at most under way none of them waits long for the processors.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        path = self.config.rootpath / nodeid.split("::")[0]
+        file = nodeid.split("::")[0]
+        path = self.config.rootpath / file
         if PAGES in path.parents or path == SPARK:
             return "pages"
-        return "several members" if any(folder in path.parents for folder in SEVERAL_MEMBERS) else "one member"
+        return file if any(folder in path.parents for folder in SEVERAL_MEMBERS) else "one member"
 
 
 @pytest.hookimpl(optionalhook=True)
