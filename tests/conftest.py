@@ -12,7 +12,7 @@ from types import FrameType
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-REAL = ("real", "chaos", "netns", "spark", "gmqtt", "ops")
+REAL = ("real", "chaos", "netns", "spark", "gmqtt", "ops", "browser")
 HERE = Path(__file__).parent
 PAGES = HERE / "documents"
 """Its tests have networks of their own."""

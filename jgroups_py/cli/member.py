@@ -1,5 +1,6 @@
 """`jgroups member`: one member of a group as a process. It reads commands from stdin, one per line, and prints
-events to stdout, one JSON object per line, flushed. `leave`, end of input and SIGTERM end it.
+events to stdout, one JSON object per line, flushed. `leave`, end of input and SIGTERM end it. With --service it reads
+no commands, so it needs no stdin.
 """
 from __future__ import annotations
 
@@ -27,6 +28,7 @@ from jgroups_py.cli.load import FLOOD, Counts, Flooder, flood_arguments, plain_n
 from jgroups_py.cli.membership import COMMANDS as COMMANDS_ALONE
 from jgroups_py.cli.membership import MembershipCommands
 from jgroups_py.cli.printer import Printer
+from jgroups_py.cli.service import Service
 from jgroups_py.cli.showing import complain, reasons
 from jgroups_py.cli.stack_file import add_property_argument, recorded
 from jgroups_py.config.check import has_no_views
@@ -38,6 +40,7 @@ from jgroups_py.model.outputs import MessagesLost
 from jgroups_py.model.view import GlobalView, MergeView, View
 from jgroups_py.ops.control import ControlSocket
 from jgroups_py.ops.http import HttpAccess, HttpEndpoint
+from jgroups_py.ops.watch import ask_node
 from jgroups_py.protocols.faults.partition import groups_of
 
 log = logging.getLogger("jgroups_py")
@@ -78,6 +81,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--http-open", action="store_true", help="let other hosts ask without a token")
     parser.add_argument("--http-host", metavar="NAME", action="append", default=[], help="a name under which HTTP "
                         "clients know this host; may be given again (addresses and localhost always are)")
+    parser.add_argument("--service", action="store_true", help="read no commands: run until SIGTERM, which leaves as "
+                        "`leave` does, and tell systemd when the member is ready, and while its loop runs "
+                        "(Type=notify, WatchdogSec)")
     parser.add_argument("--archive", metavar="DIR", help="folder in which to record what is sent and delivered, with "
                         "payloads")
     parser.add_argument("--verbose", "-v", action="store_true", help="log more than warnings to stderr")
@@ -100,10 +106,12 @@ def run(args: Namespace) -> int:
         return 2
     for warning in spec.warnings:
         log.warning("%s", warning)
+    service = Service() if args.service else None
     if isinstance(member, Membership):
-        return MembershipCommands(member, Printer()).run(args.cluster, control)
+        return MembershipCommands(member, Printer(), service).run(args.cluster, control)
     with control, endpoint or nullcontext():
-        return MemberCommands(member, None if endpoint is None else endpoint.url).run(args.cluster, args.timeout)
+        url = None if endpoint is None else endpoint.url
+        return MemberCommands(member, url, service).run(args.cluster, args.timeout)
 
 
 def http_endpoint(member: JChannel | Membership, args: Namespace) -> HttpEndpoint | None:
@@ -130,10 +138,11 @@ def cluster_name(text: str) -> str:
 
 
 class MemberCommands(Receiver):
-    """A channel that is controlled by stdin and prints events to stdout."""
+    """A channel that is controlled by stdin, or runs as a service, and prints events to stdout."""
 
-    def __init__(self, channel: JChannel, http: str | None = None) -> None:
+    def __init__(self, channel: JChannel, http: str | None = None, service: Service | None = None) -> None:
         self.channel = channel
+        self.service = service
         self.http = {} if http is None else {"http": http}   # in the event `ready`
         self.counts = Counts()
         self.emit = Printer()
@@ -161,6 +170,8 @@ class MemberCommands(Receiver):
                       **self.http)
             threading.Thread(target=self._flood_all, name="flood", daemon=True).start()
             threading.Thread(target=self._progress, name="progress", daemon=True).start()
+            if self.service is not None:
+                self.service.run(self.channel.name, lambda: ask_node(self.channel, lambda node, now_ns: node.name))
             self._obey()
             self._finish_floods()
         except ChannelError as error:
@@ -169,6 +180,8 @@ class MemberCommands(Receiver):
         except Ended:
             self.flooder.stopping = True
         ignore_sigterm()
+        if self.service is not None:
+            self.service.leave()
         if self.channel.view is not None:
             self.show_stats("")
         self.channel.close(forget=self.forget)
@@ -277,6 +290,8 @@ class MemberCommands(Receiver):
                   } if isinstance(view, MergeView) else {}
         self.emit("view", id=str(view.id), coordinator=plain_name(view.coordinator), members=_names(view.members),
                   **merged)
+        if self.service is not None:
+            self.service.show(f"view {view.id}, {len(view)} members")
 
     def global_view_accepted(self, view: GlobalView) -> None:
         """Emit the global view."""

@@ -11,6 +11,7 @@ from typing import Any
 from jgroups_py.blocks.swim_membership import Membership
 from jgroups_py.cli.commands import Ended, ignore_sigterm, log_drops, obey, watch_sigterm
 from jgroups_py.cli.printer import Printer
+from jgroups_py.cli.service import Service
 from jgroups_py.model.errors import ChannelError
 from jgroups_py.model.outputs import Output
 from jgroups_py.ops.reports import Changes
@@ -27,10 +28,11 @@ COMMANDS = """commands on stdin with a stack of SWIM alone, a line each:
 
 
 class MembershipCommands:
-    """A Membership that is controlled by stdin and prints events to stdout."""
+    """A Membership that is controlled by stdin, or runs as a service, and prints events to stdout."""
 
-    def __init__(self, membership: Membership, emit: Printer) -> None:
+    def __init__(self, membership: Membership, emit: Printer, service: Service | None = None) -> None:
         self.membership = membership
+        self.service = service
         self.emit = emit
         self.changes = Changes(views=False)
         self.commands: dict[str, Callable[[str], None]] = {
@@ -50,6 +52,8 @@ class MembershipCommands:
                 address = self.membership.address
                 assert address is not None, "it has joined"
                 self.emit("ready", name=self.membership.name, address=address.raw.hex(), pid=os.getpid())
+                if self.service is not None:
+                    self.service.run(self.membership.name, self.membership.report)
                 while rest := obey(self.commands, self.emit):
                     self.emit("error", message=f"write `leave`, not `leave {rest}`: a membership has no other sites")
         except Ended:
@@ -58,6 +62,8 @@ class MembershipCommands:
             self.emit("error", message=str(error))
             return 1
         ignore_sigterm()
+        if self.service is not None:
+            self.service.leave()
         self.membership.leave()
         return 0
 

@@ -1,4 +1,5 @@
-"""`jgroups ops files DIR`: alert rules for Prometheus, a scrape configuration to begin with, a Grafana dashboard."""
+"""`jgroups ops files DIR`: alert rules for Prometheus, a scrape configuration to begin with, a Grafana dashboard, and
+a unit of systemd for members."""
 from __future__ import annotations
 
 import json
@@ -11,6 +12,7 @@ from jgroups_py.cli.showing import complain
 from jgroups_py.ops.dashboard import dashboard
 
 RULES = "jgroups.rules.yml"
+UNIT = "jgroups-member@.service"
 SCRAPE = """\
 # Members started with `jgroups member --http ADDRESS:PORT`, each a target.
 global:
@@ -37,7 +39,7 @@ def add_parser(subparsers: Any) -> None:
 def run(args: Namespace) -> int:
     """Write the files; 2 if that is not possible."""
     contents = {
-        RULES: files("jgroups_py.ops").joinpath("files", RULES).read_text(encoding="utf-8"),
+        **{name: files("jgroups_py.ops").joinpath("files", name).read_text(encoding="utf-8") for name in (RULES, UNIT)},
         "prometheus.yml": SCRAPE,
         "jgroups.dashboard.json": json.dumps(dashboard(), indent=1) + "\n",
     }

@@ -3,50 +3,32 @@ from __future__ import annotations
 
 import json
 import tempfile
+import threading
 from argparse import Namespace
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from jgroups_py.cli.argument_types import within
 from jgroups_py.cli.demo import auditing
 from jgroups_py.cli.demo.director import DemoError, DemoPlan, Director
+from jgroups_py.cli.demo.options import DESCRIPTION, add_options
 from jgroups_py.cli.demo.picture import Plain, picture
 from jgroups_py.cli.demo.recording import archive_of, sealed
 from jgroups_py.cli.demo.report import as_lines, verdict
-from jgroups_py.cli.demo.text import made_text
+from jgroups_py.cli.demo.text import LINES, made_text
 from jgroups_py.cli.showing import complain, show
 from jgroups_py.model.errors import ConfigError
 
-DESCRIPTION = (
-    "Two sites replicate: A B C in NYC and D E F in SFO, UDP inside a site, TCP between the sites. C multicasts the "
-    "lines of a file, the others send numbered messages, F answers some lines. Meanwhile the coordinators of both "
-    "sites are killed, one member leaves, and the first one killed returns. At the end every copy is compared byte for "
-    "byte, and every message is counted. Exit 1 if one was lost, duplicated or out of order, 3 if the audit finds no "
-    "fault, but a record is missing.")
-
-
 RATE = 1000
+SECONDS = 120                                # of text, with --web
 
 
 def add_parser(subparsers: Any) -> None:
     """Add `demo` to the command line."""
     parser = subparsers.add_parser("demo", help="two sites replicate while their relays are killed",
                                    description=DESCRIPTION)
-    parser.add_argument("--input", metavar="FILE", help="the file that is replicated (default: a generated text)")
-    parser.add_argument("--out", metavar="DIR", help="folder for the copies (default: a new temporary folder)")
-    parser.add_argument("--rate", type=within(1, 100_000), help="lines a second (default 1000; "
-                        "with --mqtt messages of each publisher, 2000 at most, default 200)")
-    parser.add_argument("--mqtt", action="store_true", help="two sites of two MQTT brokers each, mosquitto's clients, "
-                        "and kill -9 of both relays and of a broker; of the other options it has --rate, --out, --json")
-    parser.add_argument("--members", type=within(1, 8), default=3, help="members a site (default 3)")
-    parser.add_argument("--sites", type=within(2, 5), default=2, help="sites (default 2)")
-    parser.add_argument("--seed", type=int, default=1, help="seed of the generated text and of the times of the kills")
-    parser.add_argument("--no-kill", action="store_true", help="no member is killed, none leaves")
-    parser.add_argument("--archive", metavar="DIR", help="folder in which all members record what they send and "
-                        "deliver (default: archive, beside the copies)")
-    parser.add_argument("--no-archive", action="store_true", help="record nothing")
-    parser.add_argument("--no-audit", action="store_true", help="no audit on Spark at the end")
-    parser.add_argument("--json", action="store_true", help="print one JSON document at the end, nothing else")
+    add_options(parser, within)
     parser.set_defaults(run=run)
 
 
@@ -60,14 +42,11 @@ def run(args: Namespace) -> int:
     except (OSError, ConfigError) as error:
         complain(f"jgroups demo: {error}")
         return 2
-    view = Plain(lambda text: None) if args.json else picture()
     try:
-        with view:
-            director = Director(plan, view)
-            director.perform()
-        result = verdict(director)
-        result["archive"] = None if plan.archive is None else sealed(plan.archive)
-        result["audit"] = audit(args, plan)
+        result = on_the_page(args, plan) if args.web is not None else performed(args, plan)
+    except ConfigError as error:
+        complain(f"jgroups demo: {error}")
+        return 2
     except DemoError as error:
         complain(f"jgroups demo: {error}")
         return 1
@@ -77,9 +56,49 @@ def run(args: Namespace) -> int:
     ok = result["ok"] and (result["audit"] is None or result["audit"]["ok"])
     if args.json:
         print(json.dumps({**result, "ok": ok}, indent=2))
-    else:
-        show(*as_lines(result), *(auditing.as_lines(result["audit"]) if result["audit"] else []))
     return auditing.exit_code(result["audit"]) if result["ok"] and result["audit"] else int(not ok)
+
+
+def performed(args: Namespace, plan: DemoPlan) -> dict[str, Any]:
+    """Run the programme, shown on the terminal; returns the result.
+
+    Raises:
+        DemoError: it could not run to its end.
+    """
+    with Plain(lambda text: None) if args.json else picture() as view:
+        director = Director(plan, view)
+        director.perform()
+    return finished(args, plan, verdict(director))
+
+
+def on_the_page(args: Namespace, plan: DemoPlan) -> dict[str, Any]:
+    """Run what is ordered on the live page; the page shows the result until a Ctrl-C.
+
+    Raises:
+        ConfigError: the page cannot be served. DemoError: the demo could not run to its end.
+    """
+    from jgroups_py.cli.demo.web.director import LiveDirector  # needs the extra [http]
+    from jgroups_py.cli.demo.web.server import WebView
+    with WebView(args.web) as view:
+        show(f"open {view.url}")
+        director = view.director = LiveDirector(plan, view)
+        director.perform()
+        result = verdict(director)
+        view.show_result(result)
+        finished(args, plan, result)
+        show("the page stays until Ctrl-C")
+        with suppress(KeyboardInterrupt):
+            threading.Event().wait()
+    return result
+
+
+def finished(args: Namespace, plan: DemoPlan, result: dict[str, Any]) -> dict[str, Any]:
+    """Seal the archive, audit it, and print all, unless --json prints the document; returns the result with both."""
+    result["archive"] = None if plan.archive is None else sealed(plan.archive)
+    result["audit"] = audit(args, plan)
+    if not args.json:
+        show(*as_lines(result), *(auditing.as_lines(result["audit"]) if result["audit"] else []))
+    return result
 
 
 def audit(args: Namespace, plan: DemoPlan) -> dict[str, Any] | None:
@@ -95,10 +114,16 @@ def plan_of(args: Namespace) -> DemoPlan:
     Raises:
         OSError, ConfigError: the input cannot be read, the output not be written, or an argument is wrong.
     """
+    if args.web is None and args.seconds is not None:
+        raise ConfigError("--seconds needs --web")
+    if args.web is not None and (args.no_kill or args.json or args.input):
+        raise ConfigError("--web takes no --no-kill, --json or --input: what happens is ordered on the page")
     out = Path(args.out or tempfile.mkdtemp(prefix="jgroups-demo-"))
     out.mkdir(parents=True, exist_ok=True)
-    data = Path(args.input).read_bytes() if args.input else made_text(args.seed)
+    rate = args.rate or RATE
+    lines = LINES if args.web is None else rate * (args.seconds or SECONDS)
+    data = Path(args.input).read_bytes() if args.input else made_text(args.seed, lines)
     if not data.strip():
         raise ConfigError(f"{args.input} is empty; it needs at least one line")
-    return DemoPlan(data=data, out=out, rate=args.rate or RATE, members=args.members, sites=args.sites, seed=args.seed,
+    return DemoPlan(data=data, out=out, rate=rate, members=args.members, sites=args.sites, seed=args.seed,
                     kill=not args.no_kill, archive=archive_of(args, out))

@@ -46,7 +46,9 @@ class DemoPlan:
 
 
 class Director:
-    """Executes one plan; `view` displays it (picture.py)."""
+    """Executes one plan; `view` displays it (picture.py). live: members report more and more often."""
+
+    live = False
 
     def __init__(self, plan: DemoPlan, view: Any) -> None:
         self.plan = plan
@@ -63,6 +65,7 @@ class Director:
         self.bridge_ports = plan.members * plan.sites + 2
         self.bridge_port = free_ports(self.bridge_ports)
         self.cluster = f"demo-{self.bridge_port}"
+        self.more_properties: dict[str, str] = {}        # of the stacks
 
     # --- the acts ---------------------------------------------------------------------------------------------------
 
@@ -100,12 +103,12 @@ class Director:
         """Start one member process."""
         options = {
             "tag": tag, "name": tag.partition("#")[0], "cluster": self.cluster,
-            "stack": "nyc" if site == "NYC" else "sfo", "answers": tag == self.answerer,
+            "stack": "nyc" if site == "NYC" else "sfo", "answers": tag == self.answerer, "live": self.live,
             "archive": str(self.plan.archive) if self.plan.archive else None,
             "properties": {
                 "site": site, "mcast_port": str(self.mcast_ports[site]), "bridge_name": f"{self.cluster}-bridge",
                 "bridge_port": str(self.bridge_port), "bridge_port_range": str(self.bridge_ports),
-                "bridge_hosts": f"127.0.0.1[{self.bridge_port}]"},
+                "bridge_hosts": f"127.0.0.1[{self.bridge_port}]", **self.more_properties},
         }
         return self.group.start(tag, site, options)
 
@@ -267,7 +270,7 @@ class Director:
         """The member's counts so far."""
         if event["sent"] != member.sent or not member.sent_log:
             member.sent_log.append((time.monotonic(), event["sent"]))
-        member.sent, member.received = event["sent"], event["received"]
+        member.sent, member.received, member.progress = event["sent"], event["received"], event
 
     def on_stopped(self, member: DemoMember, event: dict[str, Any]) -> None:
         """The member has stopped sending."""
@@ -309,7 +312,7 @@ class Director:
                         + " | ".join(member.errors[-8:]))
 
     def incident(self, what: str, member: DemoMember, at: float) -> None:
-        """Record a kill or a leave."""
+        """Record what happened to a member."""
         self.incidents.append({"what": what, "member": member.name, "site": member.site, "at": at - self.started_s,
                                "lines_sent": self.lines_sent})
 

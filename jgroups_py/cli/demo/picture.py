@@ -52,7 +52,7 @@ class Screen:
     """Both sites, their views and relays, rates and a progress bar, redrawn in place."""
 
     def __init__(self) -> None:
-        self.live = Live(console=Console(), refresh_per_second=10, transient=True)
+        self.live = Live(console=Console(), refresh_per_second=10)
         self.log: list[str] = []
         self.shown_s = 0.0
         self.rates: dict[str, tuple[float, int, float]] = {}     # tag -> (when, received, per second)
@@ -63,10 +63,9 @@ class Screen:
 
     def __exit__(self, *exception: Any) -> None:
         self.live.__exit__(*exception)
-        self.live.console.print("\n".join(self.log), highlight=False)
 
     def show_line(self, text: str) -> None:
-        """Keep a line; the picture has the last few, and all are printed at the end."""
+        """Keep a line; the picture has the last few, and stays on the terminal at the end."""
         self.log.append(escaped(text))
 
     def show(self, director: Director) -> None:

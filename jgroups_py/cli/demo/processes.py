@@ -20,6 +20,7 @@ class DemoMember(process_group.WorkerProcess):
     global_view: dict[str, list[str]] = attrs.Factory(dict)
     sent: int = 0
     received: dict[str, int] = attrs.Factory(dict)
+    progress: dict[str, Any] = attrs.Factory(dict)          # the event, as it came last
     report: dict[str, Any] | None = None
     up_at: float = 0.0                  # when it was connected, seconds
     sent_log: list[tuple[float, int]] = attrs.Factory(list)     # (when it was reported, messages sent by then)

@@ -9,6 +9,7 @@ from jgroups_py.cli.demo.recording import as_line
 from jgroups_py.cli.demo.tally import DemoTally
 
 JOINING_S = 1.0
+VERBS = {"killed": "was killed", "left": "left", "frozen": "was frozen", "cut": "was cut off from the bridge"}
 GAP_WINDOW_S = 10.0              # a pause belongs to an incident if it is around it, or begins so soon after
 
 
@@ -26,7 +27,8 @@ def verdict(director: Director) -> dict[str, Any]:
           and not (answers["lost"] or answers["duplicated"] or answers["out_of_order"]) and not director.reported)
     return {
         "ok": ok, "lines": director.plan.lines, "totals": totals, "wrong_sender": foreign, "pairs": pairs,
-        "copies": copies, "answers": answers, "incidents": [with_gap(director, i) for i in director.incidents],
+        "copies": copies, "answers": answers,
+        "incidents": [with_gap(director, number) for number in range(len(director.incidents))],
         "relays": director.relays, "reported": director.reported, "out": str(director.plan.out),
     }
 
@@ -87,13 +89,17 @@ def answers_of(director: Director) -> dict[str, Any]:
             "lost": sent - tally.received, "duplicated": tally.duplicated, "out_of_order": tally.out_of_order}
 
 
-def with_gap(director: Director, incident: dict[str, Any]) -> dict[str, Any]:
-    """The incident with the longest pause in the lines at each site around it."""
+def with_gap(director: Director, number: int) -> dict[str, Any]:
+    """The incident of that number, with the longest pause in the lines at each site around it. A pause that began after
+    the next incident is that one's."""
+    incident = director.incidents[number]
     at = incident["at"] + director.started_s
+    following = [other["at"] + director.started_s for other in director.incidents[number + 1:number + 2]]
+    until = min([at + GAP_WINDOW_S, *following])
     gaps = {}
     for site in director.sites:
         pauses = [length for member in director.group.up(site) if member.report and "#" not in member.tag
-                  for began, length in member.report["gaps"] if began + length >= at and began <= at + GAP_WINDOW_S]
+                  for began, length in member.report["gaps"] if began + length >= at and began <= until]
         gaps[site] = round(max(pauses, default=0.0), 3)
     return {**incident, "at": round(incident["at"], 2), "longest_gap_s": gaps}
 
@@ -132,6 +138,5 @@ def as_lines(result: dict[str, Any]) -> list[str]:
 def incident_line(incident: dict[str, Any]) -> str:
     """One kill or leave as a line of text."""
     gaps = ", ".join(f"{gap:.2f} s at {site}" for site, gap in incident["longest_gap_s"].items())
-    verb = "was killed" if incident["what"] == "killed" else "left"
-    return (f"{incident['member']} of {incident['site']} {verb} at {incident['at']:.1f} s "
+    return (f"{incident['member']} of {incident['site']} {VERBS[incident['what']]} at {incident['at']:.1f} s "
             f"(line {incident['lines_sent']}); longest gap around it: {gaps}")

@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,16 @@ import jgroups_py as jg
 from jgroups_py.cli.demo.tally import DeliveryPauses, DemoTally
 from jgroups_py.cli.printer import Printer
 from jgroups_py.cli.stack_file import recorded
+from jgroups_py.model.events import SetPartition
+from jgroups_py.model.ports import SiteReporter
+from jgroups_py.node.node import Node
+from jgroups_py.ops.watch import ask_node
+from jgroups_py.protocols.faults.partition import Groups, groups_of
 
 TICK_S = 0.01                # senders wake up this often and send what is due
 PROGRESS_S = 0.2
+LIVE_PROGRESS_S = 0.1        # with the option `live`
+CUT_S = 0.05                 # so soon a bridge that is opened is cut, if it shall be
 ANSWER_EVERY = 50            # one line in so many is answered by a unicast
 
 
@@ -34,6 +42,7 @@ class DeliveryCounter(jg.Receiver):
         self.foreign = 0                      # messages from another sender than their tag names
         self.answered = 0
         self.copy = bytearray()
+        self.from_sites: dict[str, DeliveryPauses] = {}      # other site -> pauses of what came from there
 
     def receive(self, message: jg.Message) -> None:
         """Count one message."""
@@ -49,11 +58,20 @@ class DeliveryCounter(jg.Receiver):
         if tally is None:
             tally = self.tallies[name] = DemoTally()
         tally.add(int(number))
+        if message.site is not None:
+            self.from_site(message.site)
         if kind == b"L":
             self.copy += text
             self.gaps.delivered(time.time())
             if self.answers and int(number) % ANSWER_EVERY == 0:
                 self.answer(message)
+
+    def from_site(self, site: str) -> None:
+        """Note when a message came from another site."""
+        pauses = self.from_sites.get(site)
+        if pauses is None:
+            pauses = self.from_sites[site] = DeliveryPauses()
+        pauses.delivered(time.time())
 
     def answer(self, message: jg.Message) -> None:
         """Send a unicast back to the origin, which may be at another site."""
@@ -93,6 +111,8 @@ class DemoWorker:
         self.sent = 0
         self.stopping = threading.Event()
         self.sender: threading.Thread | None = None
+        self.cutter: threading.Thread | None = None
+        self.cut: Groups = ()
         self.emit = Printer()
         self.receiver = DeliveryCounter(self, options["answers"])
         stack = recorded(options["stack"], options["properties"], options["archive"])
@@ -112,14 +132,29 @@ class DemoWorker:
     def report_progress(self) -> None:
         """Emit counts and the global view, a few times a second."""
         shown = None
-        while not self.stopping.wait(PROGRESS_S):
+        while not self.stopping.wait(LIVE_PROGRESS_S if self.options["live"] else PROGRESS_S):
             view = self.channel.global_view
             sites = {site: [member.name for member in members] for site, members in view.sites.items()} if view else {}
             if sites != shown:
                 shown = sites
                 self.emit("global_view", sites=sites)
-            self.emit("progress", sent=self.sent,
-                     received={tag: tally.received for tag, tally in list(self.receiver.tallies.items())})
+            self.emit("progress", sent=self.sent, at=time.time(),
+                      received={tag: tally.received for tag, tally in list(self.receiver.tallies.items())},
+                      **(self.live_facts() if self.options["live"] else {}))
+
+    def live_facts(self) -> dict[str, Any]:
+        """What the live page shows besides: numbers that are missing or came twice, when something came from other
+        sites, and what is held back for them."""
+        tallies = list(self.receiver.tallies.values())
+        from_sites = list(self.receiver.from_sites.items())
+        try:
+            held = ask_node(self.channel, held_by_site)
+        except jg.ChannelError:                              # it is leaving
+            held = {}
+        return {"missing": sum(len(tally.holes) for tally in tallies),
+                "twice": sum(tally.duplicated for tally in tallies), "held": held,
+                "heard": {site: pauses.last_s for site, pauses in from_sites},
+                "pauses": {site: pauses.pauses[-1:] for site, pauses in from_sites}}
 
     # --- commands ---------------------------------------------------------------------------------------------------
 
@@ -151,6 +186,22 @@ class DemoWorker:
         self.emit("left", at=time.time())
         sys.exit(0)
 
+    def do_cut(self, groups: str) -> None:
+        """Cut the bridge into groups of members as PARTITION takes them, "" to mend it, now and later."""
+        self.cut = groups_of(groups)
+        if self.cutter is None:
+            self.cutter = threading.Thread(target=self.keep_cut, daemon=True)
+            self.cutter.start()
+
+    def keep_cut(self) -> None:
+        """Set the groups at each bridge that this member opens."""
+        done: tuple[int, Groups] | None = None
+        while not self.stopping.wait(CUT_S):
+            try:
+                done = ask_node(self.channel, partial(with_cut, groups=self.cut, done=done))
+            except jg.ChannelError:                          # it is leaving
+                return
+
     # --- sending ----------------------------------------------------------------------------------------------------
 
     def start_sending(self, kind: bytes, rate: float, lines: list[bytes] | None) -> None:
@@ -179,6 +230,21 @@ class DemoWorker:
         if self.sender is not None:
             self.pace_stop.set()
             self.sender.join()
+
+
+def held_by_site(node: Node, now_ns: int) -> dict[str, int]:
+    """On the loop: messages held for each other site."""
+    reporter: SiteReporter = node.local.find(SiteReporter)
+    return {site: figures["held"] for site, figures in reporter.site_report()["sites"].items()}
+
+
+def with_cut(node: Node, now_ns: int, groups: Groups, done: tuple[int, Groups] | None) -> tuple[int, Groups] | None:
+    """On the loop: set the groups of the bridge, unless that is done. Returns the bridge's number and its groups."""
+    wanted = node.bridge_number, groups
+    if node.bridge is None or wanted == done:
+        return done
+    node.bridge.inject(SetPartition(groups), now_ns)
+    return wanted
 
 
 def main() -> None:

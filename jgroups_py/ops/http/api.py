@@ -10,7 +10,9 @@
     /v1/stats     all counters, as `ch.stats()`; names may change between versions
     /v1/config    the stack as it runs, each property as in a stack file
     /v1/events    Server-Sent Events: changes as `jgroups events --json`, and `tick` each second (events.py)
-    /             this list
+    /v1/live      Server-Sent Events: what the live page shows, twice a second (pictures.py)
+    /v1           this list
+    /             the live page. It has no facts, so it is given without a token, and asks for one
 """
 from __future__ import annotations
 
@@ -26,13 +28,16 @@ from jgroups_py.model.errors import ConfigError
 from jgroups_py.ops.http.access import is_authorized, is_for_this_host
 from jgroups_py.ops.http.events import FOLLOWERS, EventLog
 from jgroups_py.ops.http.metrics import MemberFacts, member_metrics, render
+from jgroups_py.ops.http.pictures import PERIOD_SECONDS, MemberPictures
 from jgroups_py.ops.http.snapshot import DEAD_SECONDS, Snapshot
+from jgroups_py.ops.live.page import STREAM_PATH, page
+from jgroups_py.ops.live.stream import PictureStream
 from jgroups_py.ops.reports import Facts
 from jgroups_py.runtime.http.messages import JSON, METRICS, TEXT, HttpAnswer, HttpRequest, plain_answer
 
 API_VERSION = 1                             # of the JSON documents, their field "v"; fields may be added within one
 MEMBER_DIGITS = 6
-OPEN_PATHS = ("/livez", "/readyz")          # answered without a token: kubelet has none
+OPEN_PATHS = ("/livez", "/readyz", "/")     # answered without a token: kubelet and a browser's address line have none
 INDEX = (__doc__ or "").partition("\n\n")[2].encode()
 HEADERS = (("Cache-Control", "no-store"), ("Content-Security-Policy", "default-src 'none'"))
 
@@ -54,10 +59,12 @@ class EndpointApi:
         self._token = token
         self._hosts = hosts
         self._is_local = is_local
+        self._pictures = PictureStream(MemberPictures(facts, snapshot, events).take, PERIOD_SECONDS)
         self._routes: dict[str, Callable[[Query, HttpRequest], Awaitable[HttpAnswer]]] = {
             "/livez": self._live, "/readyz": self._ready, "/metrics": self._metrics, "/v1/member": self._member,
             "/v1/members": self._members, "/v1/sites": self._sites, "/v1/stats": self._stats,
-            "/v1/config": self._config, "/v1/events": self._follow, "/": self._index,
+            "/v1/config": self._config, "/v1/events": self._follow, "/v1": self._index,
+            STREAM_PATH: self._live_pictures, "/": self._page,
         }
 
     async def answer(self, request: HttpRequest) -> HttpAnswer:
@@ -157,6 +164,12 @@ class EndpointApi:
             return plain_answer(503, f"{FOLLOWERS} clients follow the events already")
         first = self._events.first_for(request.headers.get("last-event-id", ""))
         return HttpAnswer(200, b": events\n\n", "text/event-stream", HEADERS, self._events.follow(first))
+
+    async def _live_pictures(self, query: Query, request: HttpRequest) -> HttpAnswer:
+        return self._pictures.answer()
+
+    async def _page(self, query: Query, request: HttpRequest) -> HttpAnswer:
+        return page()
 
     async def _index(self, query: Query, request: HttpRequest) -> HttpAnswer:
         return HttpAnswer(200, INDEX, TEXT, HEADERS)

@@ -4,9 +4,6 @@ A slow client, a flood of requests or a scraper in a hurry costs the member a re
 """
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import threading
 import time
 from pathlib import Path
 from types import TracebackType
@@ -22,10 +19,10 @@ from jgroups_py.ops.http.metrics import MemberFacts
 from jgroups_py.ops.http.sampling import Snapshots
 from jgroups_py.runtime.http.messages import HttpAnswer, HttpRequest
 from jgroups_py.runtime.http.server import HttpLimits, HttpServer, place_text
+from jgroups_py.runtime.http.thread import HttpThread
 from jgroups_py.wire.frame import VERSION
 
 LIMITS = HttpLimits(connections=64, head_bytes=8 << 10, body_bytes=0, request_seconds=2.0, idle_seconds=60.0)
-STOP_SECONDS = 5.0
 
 
 class HttpEndpoint:
@@ -51,20 +48,16 @@ class HttpEndpoint:
         facts = MemberFacts(
             member=channel.name, site=None if relay is None else str(relay.site), transport=channel.spec.layers[0].name,
             version=__version__, wire=VERSION, started_at=round(time.time(), 3))
-        self._loop = asyncio.new_event_loop()
-        self._stopping = asyncio.Event()
-        self._events = EventLog(channel, self._loop)
+        self._thread = HttpThread(self._server, f"jgroups-http-{channel.name}")
+        self._events = EventLog(channel, self._thread.loop)
         self._api = EndpointApi(
             channel, facts, Snapshots(channel).get, self._events, token=token, hosts=access.hosts,
             is_local=isinstance(self._place, Path))
-        self._listening = threading.Event()
-        self._error: ConfigError | None = None
-        self._thread = threading.Thread(target=self._run, name=f"jgroups-http-{channel.name}", daemon=True)
-        self._thread.start()
-        self._listening.wait()
-        if self._error is not None:
-            self.close()
-            raise self._error
+        try:
+            self._thread.start()
+        except ConfigError:
+            self._events.close()
+            raise
 
     @property
     def port(self) -> int:
@@ -81,9 +74,7 @@ class HttpEndpoint:
     def close(self) -> None:
         """Stop listening and end all connections; idempotent, from any thread."""
         self._events.close()
-        with contextlib.suppress(RuntimeError):              # it has ended already
-            self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(STOP_SECONDS)
+        self._thread.close()
 
     def __enter__(self) -> Self:
         return self
@@ -95,21 +86,3 @@ class HttpEndpoint:
 
     async def _answer(self, request: HttpRequest) -> HttpAnswer:
         return await self._api.answer(request)
-
-    def _run(self) -> None:
-        with contextlib.closing(self._loop):
-            asyncio.set_event_loop(self._loop)
-            self._loop.run_until_complete(self._serve())
-
-    async def _serve(self) -> None:
-        try:
-            await self._server.start()
-        except ConfigError as error:
-            self._error = error
-            return
-        finally:
-            self._listening.set()
-        try:
-            await self._stopping.wait()
-        finally:
-            await self._server.stop()

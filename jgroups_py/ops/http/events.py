@@ -45,6 +45,10 @@ class EventLog:
         self._news.set()
         self._news = asyncio.Event()
 
+    def newest(self, most: int) -> list[tuple[int, Facts]]:
+        """The last `most` events that are kept, with their numbers, in order."""
+        return list(self._kept)[-most:]
+
     def first_for(self, last_event_id: str) -> int:
         """The number from which a client is served that names the last event it has; else only news."""
         return int(last_event_id) + 1 if last_event_id.isdecimal() and len(last_event_id) < 20 else self._next

@@ -1,1 +1,1 @@
-"""HTTP/1.1 for operators' endpoints: the values of a request and its answer, and a bounded server on asyncio."""
+"""HTTP/1.1 for operators' endpoints: a request and its answer as values, a bounded server on asyncio, a thread."""

@@ -31,9 +31,10 @@ except ImportError:                                          # the extra is not 
 
 log = logging.getLogger(__name__)
 READ_BYTES = 64 << 10
-REASONS = {200: b"OK", 400: b"Bad Request", 401: b"Unauthorized", 403: b"Forbidden", 404: b"Not Found",
-           405: b"Method Not Allowed", 408: b"Request Timeout", 413: b"Payload Too Large",
-           421: b"Misdirected Request", 500: b"Internal Server Error", 503: b"Service Unavailable"}
+REASONS = {200: b"OK", 202: b"Accepted", 400: b"Bad Request", 401: b"Unauthorized", 403: b"Forbidden",
+           404: b"Not Found", 405: b"Method Not Allowed", 408: b"Request Timeout", 409: b"Conflict",
+           413: b"Payload Too Large", 421: b"Misdirected Request", 500: b"Internal Server Error",
+           503: b"Service Unavailable"}
 
 COUNTERS = declare(
     counter("requests", "Requests that were answered."),

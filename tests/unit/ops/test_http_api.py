@@ -23,9 +23,10 @@ from jgroups_py.runtime.http.messages import HttpAnswer, HttpRequest
 FACTS = MemberFacts(member="A", site="NYC", transport="UDP", version="1.2", wire=1, started_at=1000.5)
 REPORT = MemberReport(
     uuid="ab" * 16, view="A|2", coordinator=True,
-    members={"member": "A", "cluster": "chat", "view": "A|2", "members": [{"name": "A"}, {"name": "B"}]},
-    sites={"site": "NYC", "is_relay": True, "held_bytes": 640, "hold_limit_bytes": 10_000, "sites": {
-        "SFO": {"status": "DOWN", "numbered": 12, "acknowledged": 2, "lost": 0, "held": 10}}},
+    members={"member": "A", "cluster": "chat", "view": "A|2", "members": [
+        {"name": "A", "state": "alive", "uuid": "ab" * 16}, {"name": "B", "state": "alive", "uuid": "cd" * 16}]},
+    sites={"site": "NYC", "relay": "A", "is_relay": True, "held_bytes": 640, "hold_limit_bytes": 10_000, "sites": {
+        "SFO": {"status": "DOWN", "members": ["D"], "numbered": 12, "acknowledged": 2, "lost": 0, "held": 10}}},
     stats={"UDP": {"frames_sent": 7, "malformed_dropped": 2}, "NAKACK": {"kept_bytes": 5, "requests_sent": 3},
            "UNICAST": {"requests_sent": 1}, "GMS": {"views_installed": 2}, "RELAY": {},
            "bridge.TCP": {"frames_sent": 4},
@@ -36,6 +37,9 @@ ALONE = Snapshot(state="OPEN", cluster=None, report=None, at=2000.0)
 
 class Events:
     followers = 0
+
+    def newest(self, most: int) -> list[tuple[int, dict[str, Any]]]:
+        return [(7, {"at": 1999.0, "event": "site", "site": "SFO", "status": "DOWN"})]
 
 
 class Api:
@@ -59,7 +63,7 @@ class Api:
         return answer.status, json.loads(answer.body)
 
 
-def run(what: Coroutine[Any, Any, HttpAnswer]) -> HttpAnswer:
+def run(what: Coroutine[Any, Any, Any]) -> Any:
     """Run what waits for nothing."""
     try:
         what.send(None)
@@ -77,7 +81,7 @@ def test_only_reading_is_possible():
     assert Api().ask("/v1/member", "HEAD").status == 200
 
 
-@pytest.mark.parametrize("path", ["/metrics", "/v1/member", "/v1/sites", "/v1/events", "/", "/nothing"])
+@pytest.mark.parametrize("path", ["/metrics", "/v1/member", "/v1/sites", "/v1/events", "/v1/live", "/v1", "/nothing"])
 @pytest.mark.parametrize("given", [
     "", "Bearer", "Bearer wrong-token-wrong", "Basic a-token-of-sixteen", "a-token-of-sixteen"])
 def test_without_the_token_nothing_but_health_is_shown(path: str, given: str):
@@ -102,6 +106,53 @@ def test_a_name_that_is_not_configured_is_refused(host: str, status: int):
 
 def test_at_a_unix_socket_no_host_is_needed():
     assert Api(is_local=True).ask("/metrics", host="").status == 200
+
+
+def test_the_page_has_no_facts_so_it_needs_no_token_and_lets_nothing_but_its_own_script_run():
+    answer = Api(token=b"a-token-of-sixteen").ask("/")
+    policy = dict(answer.headers)["Content-Security-Policy"]
+    assert (answer.status, b"<!DOCTYPE html>" in answer.body) == (200, True)
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert Api().ask("/", "POST").status == 405
+
+
+def test_the_live_pictures_of_a_member_have_its_group_and_other_sites():
+    answer = Api().ask("/v1/live")
+    assert answer.stream is not None
+    text = run(anext(answer.stream))
+    head, data = text.decode().splitlines()[:2]
+    picture = json.loads(data.removeprefix("data: "))
+    assert head == "event: picture"
+    assert [(site["name"], site["status"]) for site in picture["sites"]] == [("NYC", ""), ("SFO", "DOWN")]
+    assert [member["name"] for member in picture["sites"][0]["members"]] == ["A", "B"]
+    assert [(member["coordinator"], member["relay"]) for member in picture["sites"][0]["members"]] == [
+        (True, True), (False, False)]
+    assert picture["flows"] == [{"src": "NYC", "dest": "SFO", "held": 10, "rate": 0.0}]
+    assert (picture["delivered"], picture["lost"], picture["twice"], picture["orders"]) == (20, 0, None, [])
+    assert picture["log"][0]["text"] == "site SFO is DOWN"
+
+
+def test_a_member_in_no_group_has_a_picture_that_says_so():
+    data = run(anext(Api(ALONE).ask("/v1/live").stream)).decode().splitlines()[1]
+    picture = json.loads(data.removeprefix("data: "))
+    assert (picture["title"], picture["sites"]) == ("A is in no group", [])
+
+
+def test_a_member_that_has_delivered_nothing_yet_has_a_picture():
+    report = attrs.evolve(REPORT, stats={**REPORT.stats, "channel": {"send_queue_bytes": 0}})
+    data = run(anext(Api(attrs.evolve(SNAPSHOT, report=report)).ask("/v1/live").stream)).decode().splitlines()[1]
+    assert json.loads(data.removeprefix("data: "))["delivered"] == 0
+
+
+def test_no_more_than_sixteen_follow_the_pictures():
+    api = Api()
+    streams = [api.ask("/v1/live").stream for _ in range(16)]
+    for stream in streams:
+        run(anext(stream))
+    assert api.ask("/v1/live").status == 503
+    run(streams[0].aclose())
+    assert api.ask("/v1/live").status == 200
 
 
 # --- health -----------------------------------------------------------------------------------------------------------
