@@ -6,6 +6,7 @@ removes files whose names were never synced. A disk can be slow to sync, and ful
 """
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from random import Random
 
 import attrs
@@ -13,7 +14,16 @@ import attrs
 from jgroups_py.model.events import JournalFailed, JournalOpened, SegmentRead, SegmentsSynced
 from jgroups_py.model.outputs import LOCAL, AppendSegment, OpenJournal, ReadSegment, RemoveSegment, SyncSegments
 from jgroups_py.model.units import NS_PER_MS
-from jgroups_py.protocols.relay.journal.records import BatchRecord, JournalDamage, read_records
+from jgroups_py.protocols.relay.journal.records import (
+    BatchRecord,
+    JournalDamage,
+    Record,
+    read_records,
+    seal_of,
+)
+from jgroups_py.protocols.relay.journal.seals import place
+from jgroups_py.sealing.files import FileCipher, key_of
+from jgroups_py.sealing.keyring import GroupKey
 from jgroups_py.simulator.ports import DevicePort
 from jgroups_py.simulator.process import Process
 from jgroups_py.wire.codec import Interner
@@ -39,6 +49,7 @@ class Disk:
         self.owner: Process | None = None
         self.sync_ns = SYNC_NS
         self.full = False
+        self.failed: Process | None = None               # the last one that could not write, if it knows it or not
 
     def cut_power(self, rng: Random) -> None:
         """Keep the synced part of each file, and a random part of the rest."""
@@ -61,6 +72,7 @@ class Disks:
         self.world = world
         self.rng = Random(f"{seed}/disks")
         self.by_name: dict[str, Disk] = {}               # member name -> its disk
+        self.watcher: Callable[[Process, AppendSegment], None] | None = None         # sees all that is appended
 
     def of(self, name: str) -> Disk:
         """The disk of a member."""
@@ -88,10 +100,13 @@ class Disks:
 
     def append(self, process: Process, asked: AppendSegment) -> None:
         """Append to the page cache; of a full disk, only half of the data."""
+        if self.watcher is not None:
+            self.watcher(process, asked)
         disk = self.of(process.name)
         file = disk.files.setdefault(asked.name, File())
         if disk.full:
             file.data += asked.data[:len(asked.data) // 2]
+            disk.failed = process
             return self._fail(process, "no space left on device")
         file.data += asked.data
         return None
@@ -121,12 +136,19 @@ class Disks:
         if name in self.by_name:
             self.by_name[name].cut_power(self.rng)
 
-    def kept(self, name: str) -> tuple[bytes, ...]:
-        """The payloads that can be read from the disk of a member, in order of the files."""
+    def records(self, name: str, keys: Mapping[bytes, GroupKey]) -> Iterator[Record]:
+        """The records that can be read from the disk of a member, in order of the files. keys: of sealed ones."""
         files = self.by_name[name].files
-        records = (record for file in sorted(files) for record in read_records(
-            bytes(files[file].data), Interner(), JournalDamage()))
-        batches = (record.batch for record in records if isinstance(record, BatchRecord))
+        for file in sorted(files):
+            data = bytes(files[file].data)
+            head = seal_of(data)
+            cipher = FileCipher(key_of(head, keys, file, "world"), head, place(file)) if head else None
+            if head != b"":
+                yield from read_records(data, Interner(), JournalDamage(), cipher)
+
+    def kept(self, name: str, keys: Mapping[bytes, GroupKey]) -> tuple[bytes, ...]:
+        """The payloads that can be read from the disk of a member, in order of the files. keys: of sealed ones."""
+        batches = (record.batch for record in self.records(name, keys) if isinstance(record, BatchRecord))
         return tuple(payload for batch in batches for payload in batch.payloads)
 
     def _fail(self, process: Process, reason: str) -> None:

@@ -21,7 +21,7 @@ from jgroups_py.model.view import View
 from jgroups_py.node.node import BridgeLoader, Node
 from jgroups_py.protocols.relay import Relay
 from jgroups_py.sealing.identities import KnownMembers, OwnIdentity, RevokedKeys, parse_revoked_keys
-from jgroups_py.sealing.keyring import GroupKeyring, new_keyring
+from jgroups_py.sealing.keyring import GroupKey, GroupKeyring, new_keyring
 from jgroups_py.simulator import history as h
 from jgroups_py.simulator.engine import Engine
 from jgroups_py.simulator.ledger_audit import LedgerAudit
@@ -122,6 +122,10 @@ class World(Engine):
         if path not in self.keyrings:
             self.keyrings[path] = new_keyring(virtual_key(f"{self.seed}/{path}/0"))
         return self.keyrings[path]
+
+    def keys(self) -> dict[bytes, GroupKey]:
+        """All keys of all keyrings, by id."""
+        return {name: key for keyring in self.keyrings.values() for name, key in keyring.usable().items()}
 
     def change_keyring(self, path: str, change: Callable[[GroupKeyring], GroupKeyring]) -> None:
         """Change a keyring file on all hosts at once; members read it when they look at it next."""
@@ -348,8 +352,10 @@ class World(Engine):
             self.links.dark[process.host] = None
             self.disks.power_cut(name)
         if self.disks.has_journal(name):
-            complete = not power and not process.node.stats()["RELAY"].get("journal_failures", 0)
-            self.history.add(h.OnDisk(self.now_ns, process.me, self.disks.kept(name), complete))
+            # A process that crashes within a millisecond of a failed write has not heard of it yet.
+            complete = (not power and self.disks.of(name).failed is not process
+                        and not process.node.stats()["RELAY"].get("journal_failures", 0))
+            self.history.add(h.OnDisk(self.now_ns, process.me, self.disks.kept(name, self.keys()), complete))
         for net in NETS:
             self.handlers.close_sockets(process, net, graceful=False)
 

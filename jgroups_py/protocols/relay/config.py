@@ -83,6 +83,9 @@ class RelayConfig:
                             "site got: the relay sends only what is on its disk, for a disk's latency more.")
     hold_sync_interval_ns: int = duration("1s", least="1ms", name="hold_sync_interval", doc="How often, with "
                                           "hold_sync=interval.")
+    hold_keyring: str = text("", doc="Keyring (jgroups key new) with which what is in hold_dir is encrypted; best one "
+                             "of its own, as files are readable only as long as their key is in it. Looked at again "
+                             "every five seconds. Empty: it is not encrypted, and readable by this user alone.")
     trust: str = text("", doc="Trust file (JSON): which other sites count, what each may send and receive, which are "
                       "revoked. Looked at twice a second, so a revocation needs no restart. Empty: every site counts.")
     max_sites: int = count(250, least=1, doc="Other sites known at most, where no trust file lists them; relays that "
@@ -96,6 +99,8 @@ class RelayConfig:
         if not is_name(self.site):
             raise ConfigError(f"RELAY: site {self.site!r} is no name: at most {MAX_NAME_BYTES} bytes, no control "
                               "characters, no signs of direction")
+        if self.hold_keyring and not self.hold_dir:
+            raise ConfigError("hold_keyring encrypts what is in hold_dir, which is empty")
         if self.forget_after_ns < 2 * self.hold_age_ns:
             raise ConfigError("forget_after must be at least twice hold_age, else a late replay is taken for new")
         if self.hold_age_ns < self.split_grace_ns:

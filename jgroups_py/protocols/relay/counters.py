@@ -22,6 +22,9 @@ RELAY_COUNTERS = declare(
     counter("journal_damaged_files", "Files of the journal that were found damaged at the start."),
     counter("journal_cut_bytes", "Bytes at the end of such files that could not be read."),
     counter("journal_records_skipped", "Records within such files that could not be read."),
+    counter("journal_records_not_opened", "Those of them that are encrypted and do not open: changed by somebody "
+                                          "else."),
+    drop("hold_keyrings_refused_dropped", "Changes of hold_keyring's file that cannot be used; the former keys stay."),
     drop("journal_messages_expired", "Messages read from the journal that are older than what is held."),
     counter("forgotten", "Origins forgotten: they are gone, and every site has what they sent."),
     counter("refused", "REFUSED sent to relays of which a higher epoch of their site is known (relay rule 11)."),
@@ -88,6 +91,8 @@ RELAY_COUNTERS = declare(
     figure("unicasts_waiting", "Unicasts to members of other sites that are not acknowledged yet."),
     figure("journal_bytes", "Size of the journal."),
     figure("journal_files", "Files of the journal."),
+    figure("journal_former_keys", "Files of the journal that are encrypted with another key than the active one; while "
+                                  "there are any, that key must not be retired."),
     figure("journal_fails", "1 while the journal cannot be written."),
     figure("status_<site>", "The site's status at this member: 0 UP, 1 DOWN, 2 OFFLINE."),
     figure("numbered_<site>", "Messages meant for the site."),

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from jgroups_py.model.batch import NO_FC, NO_RELAY, Header
 from jgroups_py.model.events import OutputEmitted
 from jgroups_py.model.outputs import Output
+from jgroups_py.model.secrets import Secrets
 from jgroups_py.protocols.relay.announcements import RelayAnnouncement
 from jgroups_py.protocols.relay.config import RelayConfig
 from jgroups_py.stack.component import Component, F, LayerPort, mark, marked
@@ -37,6 +38,10 @@ def on_announcement(announcement: type[RelayAnnouncement]) -> Callable[[F], F]:
 class RelayPort(LayerPort, typing.Protocol):
     """What a part may ask of RELAY as a whole."""
 
+    @property
+    def secrets(self) -> Secrets:
+        """Random bytes and keyrings."""
+
     def announce(self, announcement: RelayAnnouncement) -> None:
         """Call all handlers of this announcement, in the order of RELAY's parts, before this returns."""
 
@@ -55,6 +60,7 @@ class RelayPart(Component):
     bridge_receivers: ClassVar[dict[type[Header], str]] = {}
 
     config: RelayConfig
+    layer: RelayPort
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -20,6 +20,8 @@ from jgroups_py.protocols.relay.origin.hold import HeldBatch
 from jgroups_py.protocols.relay.outbound.peers import RelayPeer
 from jgroups_py.protocols.relay.sites.table import Site
 from jgroups_py.protocols.relay.sites.trust import SiteRights
+from jgroups_py.sealing.files import FileCipher
+from jgroups_py.sealing.keyring import GroupKeyring
 
 # --- the own site's messages ----------------------------------------------------------------------------------------
 
@@ -122,6 +124,32 @@ class JournalPort(ABC):
     @abstractmethod
     def leaving(self) -> None:
         """The member stops as planned, and keeps what it holds."""
+
+
+class SealsPort(ABC):
+    """The keys of the hold on disk."""
+
+    keyring: GroupKeyring | None
+
+    @abstractmethod
+    def fits(self, segment: JournalSegment) -> bool:
+        """Whether records may be appended to the newest segment: it has the active key, and is of this process."""
+
+    @abstractmethod
+    def begin(self, segment: JournalSegment) -> bytes:
+        """Seal a new segment; returns what it begins with, b"" if it is not sealed."""
+
+    @abstractmethod
+    def former_keys(self, segments: list[JournalSegment]) -> int:
+        """How many segments are sealed with another key than the active one."""
+
+    @abstractmethod
+    def opener(self, segment: JournalSegment, data: bytes) -> FileCipher | None:
+        """What opens a segment that was read; None: it is not sealed, or has nothing that can be read.
+
+        Raises:
+            ConfigError: it is sealed and there is no keyring, or not the key; or it is not, and there is a keyring.
+        """
 
 
 class RestorePort(ABC):

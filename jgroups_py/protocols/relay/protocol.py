@@ -26,6 +26,7 @@ from typing import Any, ClassVar, TypeVar
 
 from jgroups_py.model.batch import NO_RELAY, NO_RELIABILITY, Batch, Header
 from jgroups_py.model.ports import MulticastNumbers, SiteReporter
+from jgroups_py.model.secrets import Secrets
 from jgroups_py.protocols.relay.announcements import RelayAnnouncement
 from jgroups_py.protocols.relay.config import RelayConfig
 from jgroups_py.protocols.relay.counters import RELAY_COUNTERS
@@ -39,6 +40,7 @@ from jgroups_py.protocols.relay.inbound.synchronizer import Synchronizer
 from jgroups_py.protocols.relay.journal.clock import HoldClock
 from jgroups_py.protocols.relay.journal.journal import HoldJournal
 from jgroups_py.protocols.relay.journal.restore import HoldRestore
+from jgroups_py.protocols.relay.journal.seals import HoldSeals
 from jgroups_py.protocols.relay.origin.copies import Copies
 from jgroups_py.protocols.relay.origin.divergence import Divergence
 from jgroups_py.protocols.relay.origin.numbering import Numbering
@@ -87,7 +89,7 @@ class Relay(Protocol, SiteReporter, MulticastNumbers):
         LocalGroup, SiteGuard, TopicFilter, Copies, Divergence, RemoteDelivery, Acknowledger, Disseminator,
         Synchronizer, BridgeLink, SiteDecisions, Trimmer, Admin, Introducer, Forwarder, DuplicateSites, PeerCursors,
         Numbering, Retention, KnownSites, UnicastRouter, SendGate, OriginCollector,
-        ReceiptTracker, DeliveryCheck, HoldJournal, HoldRestore, HoldClock,
+        ReceiptTracker, DeliveryCheck, HoldSeals, HoldJournal, HoldRestore, HoldClock,
         StateForwarder, SiteStateTransfer, StateProvider, PlannedLeave, SiteReport, SiteNews,
     )
 
@@ -143,6 +145,11 @@ class Relay(Protocol, SiteReporter, MulticastNumbers):
         """Call all handlers of an announcement, in the order of `components`, before this returns."""
         for handler in self.announcement_handlers.get(announcement.__class__, ()):
             handler(announcement)
+
+    @property
+    def secrets(self) -> Secrets:
+        """Random bytes and keyrings, from the environment."""
+        return self.stack.secrets
 
     def read_trusted_file(self, path: str) -> bytes:
         """The contents of a file that no other user may change.

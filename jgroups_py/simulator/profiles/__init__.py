@@ -26,6 +26,7 @@ from jgroups_py.simulator.profiles.relay import RelayCrashProfile, RelayProfile
 from jgroups_py.simulator.profiles.replicas import ReplicasProfile
 from jgroups_py.simulator.profiles.scale import ScaleProfile
 from jgroups_py.simulator.profiles.sealed import SealedProfile
+from jgroups_py.simulator.profiles.sealed_disks import SealedDisksProfile
 from jgroups_py.simulator.profiles.site_crash import SiteCrashProfile
 from jgroups_py.simulator.profiles.split_brain import SplitBrainProfile
 from jgroups_py.simulator.profiles.split_topics import ScaleTopicsProfile, SplitBrainTopicsProfile, StormTopicsProfile
@@ -42,7 +43,7 @@ PROFILES: dict[str, type[Profile]] = {
         ScaleProfile, SiteCrashProfile, OperatorsProfile, InterleavingsProfile, LateProfile, ClocksProfile, WanProfile,
         LargeProfile, TopicsProfile, SplitBrainTopicsProfile, StormTopicsProfile, ScaleTopicsProfile,
         SwimAloneProfile, SwimGroupProfile, ReplicasProfile, FlowProfile, HostileProfile, StatesProfile,
-        SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, AuthProfile, ViewKeysProfile,
-        AttackerSiteProfile, OrderProfile, OrderSitesProfile, DictProfile, ReceiptsProfile)}
+        SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, SealedDisksProfile, AuthProfile,
+        ViewKeysProfile, AttackerSiteProfile, OrderProfile, OrderSitesProfile, DictProfile, ReceiptsProfile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]

@@ -1,6 +1,8 @@
 """Profile site-crash: sites with a journal crash as a whole, by kill -9 or loss of power, and restart."""
 from __future__ import annotations
 
+from typing import ClassVar
+
 from jgroups_py.model.outputs import BRIDGE
 from jgroups_py.model.units import millis, seconds
 from jgroups_py.simulator.faults.actions import Action, Begin, CrashOf, CrashOfCoordinator, Split, Storm
@@ -17,8 +19,9 @@ class SiteCrashProfile(SitesProfile):
     lack are only on disk, and restart in any order, with their disks. The other sites stay up, but a relay may fail."""
 
     name = "site-crash"
-    reaches = ("sites that died as a whole", "messages read from disk", "messages sent from disk", "torn files",
-               "disks that failed", "views raised above a fence")
+    reaches: ClassVar[tuple[str, ...]] = (
+        "sites that died as a whole", "messages read from disk", "messages sent from disk", "torn files",
+        "disks that failed", "views raised above a fence")
 
     def make_plan(self) -> Plan:
         rng = self.rng

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections import deque
+from random import Random
 
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch
@@ -26,11 +27,13 @@ from jgroups_py.model.outputs import (
     RemoveSegment,
     SyncSegments,
 )
+from jgroups_py.model.secrets import Secrets
 from jgroups_py.model.view import View, ViewId
 from jgroups_py.node.node import NodeStack
 from jgroups_py.protocols.relay import Relay
 from jgroups_py.protocols.relay.config import RelayConfig
 from jgroups_py.protocols.relay.headers import Numbered, SiteRow, Sync, Trim
+from jgroups_py.sealing.keyring import GroupKeyring
 from jgroups_py.stack.protocol import Protocol, on
 
 
@@ -73,18 +76,35 @@ class Disk:
         return sum(map(len, self.files.values()))
 
 
+class DiskSecrets(Secrets):
+    """Of one process. seed: of what it draws; keyrings: path -> keyring."""
+
+    def __init__(self, seed: str, keyrings: dict[str, GroupKeyring]) -> None:
+        self.random, self.keyrings = Random(seed), keyrings
+
+    def draw(self, nbytes: int) -> bytes:
+        return self.random.randbytes(nbytes)
+
+    def keyring(self, path: str) -> GroupKeyring:
+        return self.keyrings[path]
+
+
 class Holder:
-    """A member of site NYC whose group is itself, with RELAY on `disk`. Nothing is sent: there is no bridge."""
+    """A member of site NYC whose group is itself, with RELAY on `disk`. Nothing is sent: there is no bridge.
+
+    keyrings: the files at these paths.
+    """
 
     def __init__(
         self, disk: Disk, *, name: str = "A", incarnation: str = "1", cluster: str = "demo", now_ns: int = 0,
-        **options: object,
+        keyrings: dict[str, GroupKeyring] | None = None, **options: object,
     ) -> None:
         self.disk = disk
         self.me = Address((name + incarnation).encode().ljust(16, b"\0"), name)
         config = RelayConfig(**{"site": "NYC", "bridge_props": "bridge.xml", "hold_dir": "/hold", **options})
         self.ground, self.relay = Ground(), Relay(config)
-        self.stack = NodeStack([self.ground, self.relay], self.me, now_ns=now_ns)
+        self.secrets = DiskSecrets(f"{name}{incarnation}", keyrings or {})
+        self.stack = NodeStack([self.ground, self.relay], self.me, now_ns=now_ns, secrets=self.secrets)
         self.outputs: list[Output] = []
         self.delivered: list[bytes] = []
         self.stack.inject(Connect(cluster), now_ns)

@@ -7,7 +7,7 @@ from jgroups_py.model.address import Address
 from jgroups_py.model.events import LeaveRequested
 from jgroups_py.model.outputs import AppendSegment, Deliver, MessagesLost
 from jgroups_py.model.units import millis, seconds
-from jgroups_py.protocols.relay.journal.records import _OWNER, OWNER, VERSION, _record, owner_record
+from jgroups_py.protocols.relay.journal.records import _OWNER, OWNER, VERSION, Written, owner_record
 from jgroups_py.protocols.relay.journal.segments import segment_name, segment_number
 from jgroups_py.protocols.relay.sites.table import DOWN, OFFLINE, UP
 from tests.unit.relay.journal_disk import Disk, Holder, address, holder, site_row
@@ -58,7 +58,7 @@ def test_a_folder_of_another_site_or_cluster_is_refused(options, why):
 
 def test_a_folder_in_a_later_format_is_refused_and_left_alone():
     disk = Disk()
-    later = _record(OWNER, [_OWNER.pack(b"JGHOLD", VERSION + 1), b"\0\4demo\0\3NYC"])
+    later = bytes(Written(OWNER, _OWNER.pack(b"JGHOLD", VERSION + 1) + b"\0\4demo\0\3NYC"))
     disk.files[segment_name(7)] = bytearray(later)
     assert f"is of format {VERSION + 1}, this program writes format {VERSION}" in Holder(disk).failure
     assert disk.files == {segment_name(7): bytearray(later)}
@@ -273,4 +273,4 @@ def test_a_relay_with_an_empty_disk_takes_the_list_of_holders_from_its_members()
 
 def test_the_owner_of_a_segment_is_its_first_record():
     member = holder()
-    assert bytes(*member.disk.files.values()).startswith(owner_record("demo", "NYC"))
+    assert bytes(*member.disk.files.values()).startswith(bytes(owner_record("demo", "NYC")))

@@ -18,7 +18,7 @@ from jgroups_py.protocols.relay.journal.records import (
     OwnerRecord,
     Record,
     StateRecord,
-    _record,
+    Written,
     batch_record,
     owner_record,
     read_records,
@@ -34,7 +34,7 @@ def read(data: bytes) -> tuple[list[Record], JournalDamage]:
 
 
 def batch_data(first: int, *payloads: bytes) -> bytes:
-    return batch_record(ALICE, first, 1_700_000_000_000_000_000, Batch(ALICE, None, payloads))
+    return bytes(batch_record(ALICE, first, 1_700_000_000_000_000_000, Batch(ALICE, None, payloads)))
 
 
 def numbers(records: list[Record]) -> list[int]:
@@ -46,7 +46,7 @@ def test_what_is_written_is_read_back():
     batch = Batch(ALICE, None, (b"one", b"", b"three"), headers, int(OOB))
     row = SiteRow("SFO", 1, None, (), {ALICE: 7}, {ALICE: 3}, {ALICE: ((3, 5),)}, 2)
     known = StateRecord((row,), {ALICE: 6}, ("A", "B"))
-    data = owner_record("demo", "NYC") + batch_record(ALICE, 41, 17, batch) + state_record(known)
+    data = b"".join(map(bytes, (owner_record("demo", "NYC"), batch_record(ALICE, 41, 17, batch), state_record(known))))
     (owner, held, state), damage = read(data)
     assert owner == OwnerRecord(VERSION, "demo", "NYC")
     assert isinstance(held, BatchRecord)
@@ -65,15 +65,16 @@ def test_batches_of_all_shapes_are_read_back(payloads):
 
 
 def test_a_file_cut_anywhere_gives_every_record_before_the_cut():
-    parts = [owner_record("demo", "NYC"), batch_data(1, b"a", b"bb"), state_record(StateRecord((), {}, ())),
-             batch_data(3, b"cc"), batch_data(4, b"d" * 40)]
+    parts = [bytes(owner_record("demo", "NYC")), batch_data(1, b"a", b"bb"),
+             bytes(state_record(StateRecord((), {}, ()))), batch_data(3, b"cc"), batch_data(4, b"d" * 40)]
     ends = [sum(map(len, parts[:count + 1])) for count in range(len(parts))]
     data = b"".join(parts)
     for cut in range(len(data)):
         records, damage = read(data[:cut])
         whole = sum(end <= cut for end in ends)
         assert len(records) == whole, f"cut at {cut}"
-        assert damage == JournalDamage(cut - ([0, *ends][whole]), 0), f"cut at {cut}"
+        begin = [0, *ends][whole]
+        assert damage == JournalDamage(cut - begin, places=[begin] if cut > begin else []), f"cut at {cut}"
 
 
 def test_a_flipped_bit_anywhere_costs_one_record_or_the_tail_and_never_gives_a_wrong_one():
@@ -95,7 +96,7 @@ def test_a_flipped_bit_anywhere_costs_one_record_or_the_tail_and_never_gives_a_w
 def test_a_tail_of_zeros_is_cut():
     records, damage = read(batch_data(1, b"a") + bytes(4096))
     assert numbers(records) == [1]
-    assert damage == JournalDamage(4096, 0)
+    assert damage == JournalDamage(4096, places=[len(batch_data(1, b"a"))])
 
 
 def test_random_bytes_are_no_records():
@@ -107,9 +108,10 @@ def test_random_bytes_are_no_records():
 
 
 def test_a_record_of_an_unknown_kind_or_with_a_body_that_makes_no_sense_is_skipped():
-    records, damage = read(_record(99, [b"later"]) + _record(BATCH, [b"no run"]) + batch_data(1, b"a"))
+    later = bytes(Written(99, b"later"))
+    records, damage = read(later + bytes(Written(BATCH, b"no run")) + batch_data(1, b"a"))
     assert numbers(records) == [1]
-    assert damage == JournalDamage(0, 2)
+    assert damage == JournalDamage(skipped=2, places=[0, len(later)])
 
 
 def test_shuffled_and_damaged_files_never_give_anything_that_was_not_written():

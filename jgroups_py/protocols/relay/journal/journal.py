@@ -22,8 +22,10 @@ from jgroups_py.protocols.relay.announcements import DiskCaughtUp
 from jgroups_py.protocols.relay.group import LocalGroup
 from jgroups_py.protocols.relay.headers import Numbers
 from jgroups_py.protocols.relay.journal.clock import TICK_NS
+from jgroups_py.protocols.relay.journal.records import HEAD_BYTES as RECORD_HEAD_BYTES
 from jgroups_py.protocols.relay.journal.records import (
     StateRecord,
+    Written,
     batch_record,
     clock_record,
     owner_record,
@@ -32,7 +34,7 @@ from jgroups_py.protocols.relay.journal.records import (
 from jgroups_py.protocols.relay.journal.segments import JournalSegment, Span, segment_name, segment_number
 from jgroups_py.protocols.relay.origin.hold import Hold
 from jgroups_py.protocols.relay.part import RelayPart, RelayPort
-from jgroups_py.protocols.relay.ports import ClockPort, JournalPort, RestorePort
+from jgroups_py.protocols.relay.ports import ClockPort, JournalPort, RestorePort, SealsPort
 from jgroups_py.protocols.relay.sites.table import SiteTable
 from jgroups_py.stack.component import needs
 from jgroups_py.stack.protocol import on, timer
@@ -61,6 +63,7 @@ class HoldJournal(RelayPart, JournalPort):
     table: SiteTable = needs(SiteTable)
     clock: ClockPort = needs(ClockPort)
     restore: RestorePort = needs(RestorePort)
+    seals: SealsPort = needs(SealsPort)
 
     def __init__(self, layer: RelayPort) -> None:
         super().__init__(layer)
@@ -112,14 +115,23 @@ class HoldJournal(RelayPart, JournalPort):
     def write_batch(self, origin: Address, first: int, batch: Batch, since_ns: int) -> None:
         data = batch_record(origin, first, since_ns + self.clock.offset_ns, batch)
         newest = self.segments[-1]
-        if newest.nbytes + len(data) > SEGMENT_BYTES and newest.spans:
+        if newest.nbytes + RECORD_HEAD_BYTES + len(data.body) > SEGMENT_BYTES and newest.spans:
             self.roll()
         self.append(data)
         self.segments[-1].cover(origin, first, first + batch.count)
 
-    def append(self, data: bytes, *, sync: bool = True) -> None:
+    def append(self, record: Written, *, sync: bool = True) -> None:
         """Append to the newest segment. sync: what is written is worth one."""
+        if not self.seals.fits(self.segments[-1]):
+            self.roll()
         newest = self.segments[-1]
+        if newest.cipher is None:
+            self.write(newest, bytes(record), sync)
+        else:
+            self.write(newest, record.sealed(newest.cipher, newest.nbytes), sync)
+
+    def write(self, newest: JournalSegment, data: bytes, sync: bool) -> None:
+        """Append bytes to the newest segment."""
         newest.grow(len(data))
         self.emit(AppendSegment(newest.name, data))
         if sync and self.sync_delay_ns is not None:
@@ -129,10 +141,16 @@ class HoldJournal(RelayPart, JournalPort):
                 self.set_timer_once("journal_sync", self.sync_delay_ns)
 
     def roll(self) -> None:
-        """Begin a segment with its owner, the site table and the clock, so that older segments are not needed for
-        these."""
+        """Begin a segment with its key, its owner, the site table and the clock, so that older segments are not needed
+        for these."""
         self.number += 1
-        self.segments.append(JournalSegment(segment_name(self.number)))
+        if self.segments:
+            self.segments[-1].end()
+        segment = JournalSegment(segment_name(self.number))
+        self.segments.append(segment)
+        head = self.seals.begin(segment)
+        if head:
+            self.write(segment, head, sync=True)
         self.append(owner_record(self.restore.cluster, self.config.site))
         self.append(state_record(self.state))
         self.append(clock_record(self.clock.shown_ns))
@@ -333,4 +351,4 @@ class HoldJournal(RelayPart, JournalPort):
         if not self.is_open:
             return {}
         return {"journal_bytes": sum(segment.nbytes for segment in self.segments), "journal_files": len(self.segments),
-                "journal_fails": int(self.failing)}
+                "journal_former_keys": self.seals.former_keys(self.segments), "journal_fails": int(self.failing)}

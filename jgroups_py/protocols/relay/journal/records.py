@@ -5,12 +5,16 @@ short or wrong ends the segment, since the start of the next record follows from
 of a write leaves (a torn tail). A wrong body under a right head costs that record only. The first record of a segment
 names its owner. Specified byte by byte in design/journal.md.
 
+In a sealed segment (`hold_keyring`) the first record names the key, and each further one has its kind and body sealed
+under it. The checksums are then those of what is on disk, so torn and damaged files are read as others are.
+
 Times are those of the hold's clock, in ns (clock.py).
 """
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from typing import NamedTuple
 from zlib import crc32
 
 import attrs
@@ -20,9 +24,11 @@ from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.errors import WireError
 from jgroups_py.protocols.relay.headers import NUMBERS, TABLE, Numbers, SiteRow
+from jgroups_py.sealing.files import FileCipher, is_preamble
 
 VERSION = 2
 OWNER, BATCH, STATE, CLOCK = 1, 2, 3, 4                  # kinds of records
+SEAL, SEALED = 5, 6                                      # the key of a sealed segment; any other record in it
 _HEAD = struct.Struct(">BII")                    # kind, length of the body, checksum of the body
 _CHECK = struct.Struct(">I")                     # checksum of the head
 HEAD_BYTES = _HEAD.size + _CHECK.size
@@ -74,16 +80,20 @@ class ClockRecord:
 
 @attrs.define
 class JournalDamage:
-    """Damage that was found on reading. cut_bytes: tails that could not be read; skipped: records with a wrong body."""
+    """Damage that was found on reading. cut_bytes: tails that could not be read; skipped: records with a wrong body;
+    unopened: those of them whose checksum is right, and which their key does not open; places: where in the file."""
 
     cut_bytes: int = 0
     skipped: int = 0
     files: int = 0
+    unopened: int = 0
+    places: list[int] = attrs.Factory(list)
 
     def add(self, other: JournalDamage) -> None:
         """Add the damage of another file."""
         self.cut_bytes += other.cut_bytes
         self.skipped += other.skipped
+        self.unopened += other.unopened
         self.files += bool(other.cut_bytes or other.skipped)
 
 
@@ -92,72 +102,126 @@ Record = OwnerRecord | BatchRecord | StateRecord | ClockRecord
 
 # --- writing --------------------------------------------------------------------------------------------------------
 
-def owner_record(cluster: str, site: str) -> bytes:
-    """The first record of a segment."""
+class Written(NamedTuple):
+    """A record that is to be written."""
+
+    kind: int
+    body: bytes
+
+    def __bytes__(self) -> bytes:
+        """As it stands on disk in a segment that is not sealed."""
+        head = _HEAD.pack(self.kind, len(self.body), crc32(self.body))
+        return b"".join((head, _CHECK.pack(crc32(head)), self.body))
+
+    def sealed(self, cipher: FileCipher, at: int) -> bytes:
+        """As it stands at offset `at` of a sealed segment."""
+        text = b"".join((self.kind.to_bytes(1, "big"), self.body))
+        return bytes(Written(SEALED, cipher.seal(at, text, b"")))
+
+
+def owner_record(cluster: str, site: str) -> Written:
+    """The first record of a segment, in a sealed one the second."""
     out = bytearray(_OWNER.pack(_MAGIC, VERSION))
     wire.TEXT.write(cluster, out)
     wire.TEXT.write(site, out)
-    return _record(OWNER, [out])
+    return Written(OWNER, bytes(out))
 
 
-def batch_record(origin: Address, first: int, since_ns: int, batch: Batch) -> bytes:
+def batch_record(origin: Address, first: int, since_ns: int, batch: Batch) -> Written:
     """A held batch. since_ns: by the hold's clock."""
     equal = batch.length >= 0
     head = bytearray(_BATCH.pack(origin.raw, first, max(0, since_ns), equal))
     wire.TEXT.write(origin.name, head)
-    return _record(BATCH, [head, *wire.encode_body(batch, equal)])
+    return Written(BATCH, b"".join((head, *wire.encode_body(batch, equal))))
 
 
-def state_record(state: StateRecord) -> bytes:
+def state_record(state: StateRecord) -> Written:
     """The site table, what was trimmed, and the holders."""
     out = bytearray()
     TABLE.write(state.table, out)
     NUMBERS.write(state.trimmed, out)
     NAMES.write(state.holders, out)
-    return _record(STATE, [out])
+    return Written(STATE, bytes(out))
 
 
-def clock_record(now_ns: int) -> bytes:
+def clock_record(now_ns: int) -> Written:
     """What the hold's clock shows."""
-    return _record(CLOCK, [bytearray(_CLOCK.pack(now_ns))])
-
-
-def _record(kind: int, parts: list[bytes | bytearray]) -> bytes:
-    body = b"".join(parts)
-    head = _HEAD.pack(kind, len(body), crc32(body))
-    return b"".join((head, _CHECK.pack(crc32(head)), body))
+    return Written(CLOCK, _CLOCK.pack(now_ns))
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
 
-def read_records(data: bytes, addresses: wire.Interner, damage: JournalDamage) -> Iterator[Record]:
-    """All records that can be read; what cannot is added to `damage`."""
+class FoundRecord(NamedTuple):
+    """A record with a whole head, as it stands on disk. at: where it begins; checksum: of its body, by its head."""
+
+    kind: int
+    at: int
+    body_at: int
+    stop: int
+    checksum: int
+
+
+def heads(data: bytes) -> Iterator[FoundRecord]:
+    """All records up to the torn tail."""
     at, stop = 0, len(data)
-    while at < stop:
+    while at + HEAD_BYTES <= stop:
         body_at = at + HEAD_BYTES
-        if body_at > stop:
-            break
         kind, length, checksum = _HEAD.unpack_from(data, at)
         (head_checksum,) = _CHECK.unpack_from(data, at + _HEAD.size)
         if crc32(data[at:at + _HEAD.size]) != head_checksum or body_at + length > stop:
-            break
+            return
+        yield FoundRecord(kind, at, body_at, body_at + length, checksum)
         at = body_at + length
-        record = _read_body(kind, wire.Reader(data, addresses, body_at, at), checksum)
+
+
+def seal_of(data: bytes) -> bytes | None:
+    """The preamble of a sealed segment; b"" if its first record is not whole, None if that is of another kind."""
+    first = next(heads(data), None)
+    if first is None or (first.kind == SEAL and crc32(data[first.body_at:first.stop]) != first.checksum):
+        return b""
+    body = data[first.body_at:first.stop]
+    return body if first.kind == SEAL and is_preamble(body) else None
+
+
+def read_records(
+    data: bytes, addresses: wire.Interner, damage: JournalDamage, cipher: FileCipher | None = None,
+) -> Iterator[Record]:
+    """All records that can be read; what cannot is added to `damage`. cipher: of a sealed segment, in which no record
+    is believed that it does not open."""
+    stop = 0
+    for found in heads(data):
+        stop = found.stop
+        if cipher is not None and found.kind == SEAL and found.at == 0:
+            continue
+        record = _read_whole(data, found, addresses, damage, cipher)
         if record is None:
             damage.skipped += 1
+            damage.places.append(found.at)
         else:
             yield record
-    damage.cut_bytes += stop - at
+    if stop < len(data):
+        damage.places.append(stop)
+    damage.cut_bytes += len(data) - stop
 
 
-def _read_body(kind: int, reader: wire.Reader, checksum: int) -> Record | None:
-    """A record; None if it is damaged or of an unknown kind."""
-    body = memoryview(reader.data)[reader.pos:reader.stop]
-    read = _READERS.get(kind)
-    if read is None or crc32(body) != checksum:
+def _read_whole(
+    data: bytes, found: FoundRecord, addresses: wire.Interner, damage: JournalDamage, cipher: FileCipher | None,
+) -> Record | None:
+    """A record; None if it is damaged, not opened, or of an unknown kind."""
+    body = memoryview(data)[found.body_at:found.stop]
+    if crc32(body) != found.checksum:
         return None
+    kind, reader = found.kind, wire.Reader(data, addresses, found.body_at, found.stop)
+    if cipher is not None:
+        try:
+            text = cipher.open(found.at, body if kind == SEALED else b"", b"")
+        except WireError:
+            damage.unopened += 1
+            return None
+        kind, reader = text[0] if text else 0, wire.Reader(text, addresses, 1, len(text))
+    read = _READERS.get(kind)
     try:
-        return read(reader)
+        return None if read is None else read(reader)
     except WireError:
         return None
 

@@ -10,6 +10,7 @@ import attrs
 
 from jgroups_py import wire
 from jgroups_py.model.address import Address
+from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.events import Connect, JournalOpened, SegmentRead
 from jgroups_py.model.outputs import LogEntry, NodeFailed, OpenJournal, ReadSegment
 from jgroups_py.protocols.relay.announcements import OriginForgotten, OriginsRestored
@@ -25,10 +26,12 @@ from jgroups_py.protocols.relay.journal.records import (
 from jgroups_py.protocols.relay.journal.segments import JournalSegment, folder_name, segment_number
 from jgroups_py.protocols.relay.origin.hold import Hold
 from jgroups_py.protocols.relay.part import RelayPart, RelayPort
-from jgroups_py.protocols.relay.ports import ClockPort, JournalPort, LeaverPort, NumberingPort, RestorePort
+from jgroups_py.protocols.relay.ports import ClockPort, JournalPort, LeaverPort, NumberingPort, RestorePort, SealsPort
 from jgroups_py.protocols.relay.sites.table import SiteTable
 from jgroups_py.stack.component import needs
 from jgroups_py.stack.protocol import STOP, on
+
+MOST_PLACES = 5                          # of damage that the log names
 
 
 class HoldRestore(RelayPart, RestorePort):
@@ -38,6 +41,7 @@ class HoldRestore(RelayPart, RestorePort):
     table: SiteTable = needs(SiteTable)
     clock: ClockPort = needs(ClockPort)
     journal: JournalPort = needs(JournalPort)
+    seals: SealsPort = needs(SealsPort)
     leaver: LeaverPort = needs(LeaverPort)
     numbering: NumberingPort = needs(NumberingPort)
 
@@ -53,6 +57,7 @@ class HoldRestore(RelayPart, RestorePort):
         self.clock_ns = 0                                # the latest date read
         self.state: StateRecord | None = None                  # the last one read
         self.damage = JournalDamage()
+        self.places: list[str] = []                      # of the damage
         self.addresses = wire.Interner()
 
     @on(Connect)
@@ -80,23 +85,31 @@ class HoldRestore(RelayPart, RestorePort):
     def segment_read(self, event: SegmentRead) -> None:
         """Take the records of a segment."""
         segment, damage = JournalSegment(event.name, len(event.data)), JournalDamage()
-        for record in read_records(event.data, self.addresses, damage):
-            if isinstance(record, BatchRecord):
-                self.take_batch(record, segment)
-            elif isinstance(record, StateRecord):
-                self.state = record
-            elif isinstance(record, ClockRecord):
-                self.clock_ns = max(self.clock_ns, record.now_ns)
-            elif not self.is_of_this_site(record, event.name):
-                return
+        try:
+            cipher = self.seals.opener(segment, event.data)
+        except ConfigError as error:
+            return self.refuse(str(error))
+        if self.config.hold_keyring and cipher is None:
+            damage = JournalDamage(cut_bytes=len(event.data), places=[0])        # its key cannot be read
+        else:
+            for record in read_records(event.data, self.addresses, damage, cipher):
+                if isinstance(record, BatchRecord):
+                    self.take_batch(record, segment)
+                elif isinstance(record, StateRecord):
+                    self.state = record
+                elif isinstance(record, ClockRecord):
+                    self.clock_ns = max(self.clock_ns, record.now_ns)
+                elif not self.is_of_this_site(record, event.name):
+                    return None
         self.damage.add(damage)
+        self.places += [f"{event.name} at {at}" for at in damage.places]
         self.segments.append(segment)
         self.unread.remove(event.name)
-        self.read_next()
+        return self.read_next()
 
     def is_of_this_site(self, owner: OwnerRecord, name: str) -> bool:
         """Whether a segment belongs to this site of this cluster; if not, the member does not start."""
-        site, folder = self.config.site, folder_name(self.me.name)
+        site = self.config.site
         if owner.version != VERSION:
             reason = f"is of format {owner.version}, this program writes format {VERSION}"
         elif (owner.cluster, owner.site) != (self.cluster, site):
@@ -104,8 +117,12 @@ class HoldRestore(RelayPart, RestorePort):
                       f"{self.cluster}")
         else:
             return True
-        self.emit(NodeFailed(f"hold_dir: {self.config.hold_dir}/{folder}/{name} {reason}"))
+        self.refuse(f"{name} {reason}")
         return False
+
+    def refuse(self, reason: str) -> None:
+        """The member does not start. reason: begins with the segment's name."""
+        self.emit(NodeFailed(f"hold_dir: {self.config.hold_dir}/{folder_name(self.me.name)}/{reason}"))
 
     def take_batch(self, record: BatchRecord, segment: JournalSegment) -> None:
         """Keep a batch until all segments are read: only then the time at the end, and so its age, is known."""
@@ -149,8 +166,12 @@ class HoldRestore(RelayPart, RestorePort):
             self.count("journal_damaged_files", damage.files)
             self.count("journal_cut_bytes", damage.cut_bytes)
             self.count("journal_records_skipped", damage.skipped)
+            self.count("journal_records_not_opened", damage.unopened)
+            named = ", ".join(self.places[:MOST_PLACES]) + (", ..." if len(self.places) > MOST_PLACES else "")
+            forged = f" ({damage.unopened} did not open: changed by somebody else)" if damage.unopened else ""
             self.emit(LogEntry("warning", f"of the hold on disk {damage.cut_bytes} bytes at ends of files were "
-                                       f"incomplete and {damage.skipped} records damaged; they were left out"))
+                                       f"incomplete and {damage.skipped} records damaged{forged}; they were left out: "
+                                       f"{named}"))
 
     def aged(self) -> None:
         self.origins.clear()

@@ -7,6 +7,7 @@ import attrs
 
 from jgroups_py.model.address import Address
 from jgroups_py.protocols.relay.origin.hold import Hold
+from jgroups_py.sealing.files import FileCipher
 
 Span = tuple[Address, int, int]
 SUFFIX = ".hold"
@@ -40,11 +41,22 @@ def folder_name(member: str) -> str:
 
 @attrs.define(eq=False)
 class JournalSegment:
-    """One file. spans: origin -> from the lowest number in it to one past the highest."""
+    """One file. spans: origin -> from the lowest number in it to one past the highest; key: the id of the key with
+    which it is sealed, b"" if it is not; cipher: only while it is the newest."""
 
     name: str
     nbytes: int = 0
     spans: dict[Address, tuple[int, int]] = attrs.Factory(dict)
+    key: bytes = b""
+    cipher: FileCipher | None = None
+
+    def seal(self, key: bytes, cipher: FileCipher | None) -> None:
+        """It is sealed with this key. cipher: if it is to be written."""
+        self.key, self.cipher = key, cipher
+
+    def end(self) -> None:
+        """Nothing more is appended to it."""
+        self.cipher = None
 
     def grow(self, nbytes: int) -> None:
         """Bytes were appended."""
