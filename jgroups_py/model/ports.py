@@ -144,7 +144,7 @@ class Identities(ABC):
         """Whose address this is (sealing.identities.Identity); None: it has not been proven."""
 
     @abstractmethod
-    def meet(self, member: Address, physical: PhysicalAddress) -> None:
+    def challenge_member(self, member: Address, physical: PhysicalAddress) -> None:
         """Have the process there prove who it is."""
 
 

@@ -19,7 +19,7 @@ from typing import Final
 from jgroups_py.model.address import ADDRESS_BYTES, Address, PhysicalAddress
 from jgroups_py.model.counters import counter, declare, drop, figure
 from jgroups_py.model.errors import ConfigError
-from jgroups_py.model.events import Connect, IdentityRevoked, MeetMember, Suspect, TrustRead, ViewChange
+from jgroups_py.model.events import ChallengeMember, Connect, IdentityRevoked, Suspect, TrustRead, ViewChange
 from jgroups_py.model.outputs import BRIDGE, LogEntry, ReadTrust
 from jgroups_py.model.ports import Authenticator, Identities
 from jgroups_py.model.text import escaped
@@ -58,7 +58,7 @@ class Auth(Protocol, Authenticator, Identities):
         if reason:
             raise ConfigError(f"AUTH: this member's own identity does not do here: {reason}")
         self.identities: dict[Address, Identity] = {}
-        self.liars: dict[Address, str] = {}                  # address -> how it contradicted itself
+        self.impostors: dict[Address, str] = {}                  # address -> how it contradicted itself
         self.members: tuple[Address, ...] = ()
 
     def stats(self) -> dict[str, float]:
@@ -97,7 +97,7 @@ class Auth(Protocol, Authenticator, Identities):
     def refusal(self, source: bytes, credential: bytes, proof: bytes, transcript: bytes) -> str:
         found = self.authority.verify(credential, proof, transcript)
         reason = found if isinstance(found, str) else \
-            self.liars.get(Address(source[:ADDRESS_BYTES])) or self.unsuited(found)
+            self.impostors.get(Address(source[:ADDRESS_BYTES])) or self.unsuited(found)
         if reason or isinstance(found, str):
             self.drop("identities_refused", None, reason)
             self.warn(f"AUTH refused the process {source[:ADDRESS_BYTES].hex()}: {escaped(reason)}")
@@ -133,16 +133,16 @@ class Auth(Protocol, Authenticator, Identities):
         return ""
 
     def disbelieve(self, member: Address, why: str) -> None:
-        if len(self.liars) >= MAX_NON_MEMBERS:
-            del self.liars[next(iter(self.liars))]
-        self.liars[member] = why
+        if len(self.impostors) >= MAX_NON_MEMBERS:
+            del self.impostors[next(iter(self.impostors))]
+        self.impostors[member] = why
         self.later(self.recheck)
 
     def identity_of(self, member: Address) -> Identity | None:
         return self.authority.own if member == self.me else self.identities.get(member)
 
-    def meet(self, member: Address, physical: PhysicalAddress) -> None:
-        self.pass_down(MeetMember(member, physical))
+    def challenge_member(self, member: Address, physical: PhysicalAddress) -> None:
+        self.pass_down(ChallengeMember(member, physical))
 
     # --- files ------------------------------------------------------------------------------------------------------
 
@@ -165,7 +165,7 @@ class Auth(Protocol, Authenticator, Identities):
         """Identities that were verified before: those that count no more are revoked."""
         gone: list[Address] = []
         for address, identity in self.identities.items():
-            reason = self.liars.get(address) or self.authority.revoked(identity) or self.unsuited(identity)
+            reason = self.impostors.get(address) or self.authority.revoked(identity) or self.unsuited(identity)
             if reason:
                 gone.append(address)
                 self.emit(LogEntry("warning", f"AUTH does not believe {escaped(address.name)} any more: {reason}"))
