@@ -282,6 +282,8 @@ class Node:
                 self._notify_relay(BridgeDelivered(output.batch), now_ns)
             elif isinstance(output, ViewInstalled):
                 self._notify_relay(BridgeView(output.view, bridge.me), now_ns)
+            elif isinstance(output, NodeFailed):
+                return self._close(f"bridge_props: {output.reason}")
             else:
                 self.outputs.append(output)
         surfaced, bridge.surfaced = bridge.surfaced, []

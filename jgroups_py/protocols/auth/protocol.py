@@ -20,7 +20,7 @@ from jgroups_py.model.address import ADDRESS_BYTES, Address, PhysicalAddress
 from jgroups_py.model.counters import counter, declare, drop, figure
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.events import ChallengeMember, Connect, IdentityRevoked, Suspect, TrustRead, ViewChange
-from jgroups_py.model.outputs import BRIDGE, LogEntry, ReadTrust
+from jgroups_py.model.outputs import BRIDGE, LogEntry, NodeFailed, ReadTrust
 from jgroups_py.model.ports import Authenticator, Identities
 from jgroups_py.model.text import escaped
 from jgroups_py.protocols.auth.authorities import AUTHORITIES, Authority
@@ -60,12 +60,16 @@ class Auth(Protocol, Authenticator, Identities):
         self.identities: dict[Address, Identity] = {}
         self.impostors: dict[Address, str] = {}                  # address -> how it contradicted itself
         self.members: tuple[Address, ...] = ()
+        self.own_problem = ""                                # of its own identity, as it was logged last
 
     def stats(self) -> dict[str, float]:
         return {**super().stats(), "identities": len(self.identities)}
 
     @on(Connect)
     def connecting(self, event: Connect) -> None:
+        reason = self.authority.connected(event.cluster)
+        if reason:
+            self.emit(NodeFailed(f"AUTH: this member's own identity does not do here: {reason}"))
         self.look()
 
     @timer("look")
@@ -159,7 +163,19 @@ class Auth(Protocol, Authenticator, Identities):
             except ConfigError as error:
                 self.drop("trust_refused_dropped", None, str(error))
                 self.emit(LogEntry("error", f"AUTH goes on with what it read before: {error}"))
+        self.tell_time(event.wall_ns)
         self.recheck()
+
+    def tell_time(self, wall_ns: int) -> None:
+        """The time of the wall clock, for what is valid for a time only."""
+        try:
+            problem = self.authority.clock(wall_ns)
+        except ConfigError as error:
+            return self.emit(NodeFailed(f"AUTH: {error}"))
+        if problem and problem != self.own_problem:
+            self.emit(LogEntry("warning", f"AUTH: {problem}"))
+        self.own_problem = problem
+        return None
 
     def recheck(self) -> None:
         """Identities that were verified before: those that count no more are revoked."""

@@ -11,7 +11,7 @@ from jgroups_py.config.load import load
 from jgroups_py.model.address import Address
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.events import ChallengeMember, Connect, Suspect, TrustRead
-from jgroups_py.model.outputs import LogEntry, ReadTrust
+from jgroups_py.model.outputs import LogEntry, NodeFailed, ReadTrust
 from jgroups_py.model.secrets import Secrets
 from jgroups_py.model.units import seconds
 from jgroups_py.protocols.auth import Auth
@@ -86,25 +86,27 @@ class Authenticated(Member):
     def __init__(
         self, name: str, own: OwnIdentity | None = None, trust: bytes = b"", *, config: AuthConfig = KEYS_CONFIG,
         secret: GroupKeyring | None = None, net: int = 0, auth: type[Auth] = Auth,
+        files: dict[str, bytes] | None = None,
     ) -> None:
         self.name, self.me, self.place = name, address(name), PLACES[name]
         self.secrets = Files(name, {
             "own.pem": (own or identity(name)).as_text().encode(), "known.json": trust or known(),
             "revoked.json": RevokedKeys().as_text().encode(),
-            "psk.keys": (secret or new_keyring(bytes(range(64, 96)))).as_text().encode()})
+            "psk.keys": (secret or new_keyring(bytes(range(64, 96)))).as_text().encode(), **(files or {})})
         self.encrypt, self.auth, self.above = Encrypt(EncryptConfig(keyring="group.keys")), auth(config), Suspicions()
         self.stack = Stack([Udp(UdpConfig()), self.encrypt, self.auth, self.above], self.me, net=net,
                            secrets=self.secrets)
         self.now_ns = 0
         self.stack.inject(Connect("demo"), 0)
         self.asked = [each for each in self.stack.outputs if isinstance(each, ReadTrust)]
+        self.failed = [each.reason for each in self.stack.outputs if isinstance(each, NodeFailed)]
         self.stack.outputs.clear()
 
     def knows(self, *others: Authenticated) -> bool:
         return all(self.auth.objection(other.me) == "" for other in others)
 
-    def read(self, path: str, data: bytes | None, problem: str = "") -> None:
-        self.stack.notify(TrustRead(((path, data, problem),), 0), self.now_ns)
+    def read(self, path: str, data: bytes | None, problem: str = "", wall_ns: int = 0) -> None:
+        self.stack.notify(TrustRead(((path, data, problem),) if path else (), wall_ns), self.now_ns)
 
     def log(self) -> str:
         return "\n".join(each.text for each in self.stack.outputs if isinstance(each, LogEntry))
