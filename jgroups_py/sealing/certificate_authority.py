@@ -12,6 +12,7 @@ from jgroups_py.sealing.certificates import (
     identity_uri,
     names_of,
     new_certificate_key,
+    ns_of,
     time_of,
 )
 from jgroups_py.sealing.primitives import digest
@@ -75,6 +76,19 @@ def sign_request(
     made = made.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     made = made.add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public), critical=False)
     return authority.certificate(made)
+
+
+def parse_list(data: bytes) -> dict[int, int]:
+    """What a list of revoked certificates (CRL, PEM) has, of whomever it is: serial number -> when it was revoked, in
+    ns since 1970.
+
+    Raises:
+        ConfigError: it is malformed.
+    """
+    try:
+        return {each.serial_number: ns_of(each.revocation_date_utc) for each in x509.load_pem_x509_crl(data)}
+    except MALFORMED:
+        raise ConfigError("not a list of revoked certificates (CRL) in PEM") from None
 
 
 def sign_list(authority: CertificateKey, certificate: x509.Certificate, serials: Iterable[int], wall_ns: int,

@@ -261,6 +261,37 @@ def decode_chain(data: bytes) -> tuple[bytes, ...]:
     return tuple(chain)
 
 
+@attrs.frozen
+class CertificateFacts:
+    """What people are shown of a certificate. authority: its name, if it is an authority's; names: else whom it names;
+    key: the text of its public key; the times in ns since 1970."""
+
+    authority: str
+    names: tuple[CertifiedIdentity, ...]
+    key: str
+    serial: int
+    issued_by: str
+    not_before_ns: int
+    not_after_ns: int
+
+
+def facts_of(certificate: x509.Certificate) -> CertificateFacts:
+    """What people are shown of a certificate.
+
+    Raises:
+        ConfigError: it is neither an authority's nor does it name a member.
+    """
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+        key, subject, issuer = key_text_of(certificate.public_key()), certificate.subject, certificate.issuer
+    except UNNAMED:
+        raise ConfigError("a certificate without basic constraints, or with a key that is not known here") from None
+    return CertificateFacts(
+        subject.rfc4514_string() if found else "", () if found else names_of(certificate), key,
+        certificate.serial_number, issuer.rfc4514_string(), ns_of(certificate.not_valid_before_utc),
+        ns_of(certificate.not_valid_after_utc))
+
+
 # --- verification -----------------------------------------------------------------------------------------------------
 
 class Authorities:

@@ -24,8 +24,8 @@ class AuthConfig:
                       "may write it.")
     revoked: str = text("", doc="File of revoked keys, which count whatever trust has, or with x509 of lists (CRL) "
                         "that an authority has signed; empty: none is revoked.")
-    secret: str = text("", doc="For psk: keyring file with the shared secret, mode 0600 (jgroups key new makes one). "
-                       "The active key is used, accepted ones are believed.")
+    secret: str = text("", doc="For psk: keyring file with the shared secret, mode 0600 (`jgroups keys generate` makes "
+                       "one). The active key is used, accepted ones are believed.")
     reread_ns: int = duration("1s", least="100ms", doc="How often to look whether these files have changed.")
 
     def __attrs_post_init__(self) -> None:

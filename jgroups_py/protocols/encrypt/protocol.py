@@ -93,9 +93,10 @@ HANDSHAKES_A_SECOND: Final = 500         # handshake frames sent, at most
 class EncryptConfig:
     """Properties of ENCRYPT."""
 
-    keyring: str = text("", doc="File with the keys that all members share: mode 0600, made by `jgroups key new`. The "
-                        "keys themselves never stand in a stack file. With mode=\"view\" it may be empty: then what "
-                        "members send before they are in a view can be read by others, names among it.")
+    keyring: str = text("", doc="File with the keys that all members share: mode 0600, made by `jgroups keys "
+                        "generate`. The keys themselves never stand in a stack file. With mode=\"view\" it may be "
+                        "empty: then what members send before they are in a view can be read by others, names among "
+                        "it.")
     mode: str = choice("shared", allowed=(SHARED, VIEW), doc="shared: one keyring for all members. It proves that a "
                        "frame is of a member, not of which one. view: a new key for each view, and one for each two "
                        "members; it needs AUTH. A member that leaves or is excluded reads nothing that is sent later.")
@@ -108,7 +109,8 @@ class EncryptConfig:
 
     def __attrs_post_init__(self) -> None:
         if not self.keyring and self.mode == SHARED:
-            raise ConfigError("keyring is empty: give the path of a file (jgroups key new PATH makes one)")
+            raise ConfigError("keyring is empty: give the path of a file (jgroups keys generate --keyring PATH makes "
+                              "one)")
         if self.sign != "none" and self.mode == SHARED:
             raise ConfigError(f"sign={self.sign!r} needs mode='view': with a shared key members are not told apart")
 
