@@ -82,7 +82,11 @@ class ViewSource(ABC):
 
 
 class SiteReporter(ABC):
-    """The state of the links to other sites."""
+    """The own site, and the state of the links to other sites."""
+
+    @abstractmethod
+    def own_site(self) -> str:
+        """The name of this member's site."""
 
     @abstractmethod
     def site_report(self) -> dict[str, Any]:

@@ -78,7 +78,7 @@ def _add_making(actions: Any) -> None:
                        "given several times: a relay also joins the bridge (bridge_name)")
     _add_name(asked, "of the member", required=True)
     signed = actions.add_parser("sign", help="give a certificate for a request",
-                                description="give a certificate for a request; look at whom it names")
+                                description="give a certificate for a request; look at the members that it names")
     signed.add_argument("authority", type=Path, help="the authority's own file")
     signed.add_argument("request", type=Path, help="the request")
     signed.add_argument("--out", type=Path, required=True, metavar="FILE", help="where the certificate is written")
@@ -95,7 +95,7 @@ def _add_trusting(actions: Any) -> None:
     trusted = actions.add_parser("trust", help="add a known member, or a site",
                                  description="add a known member (a key), or a site (its name); makes the file")
     trusted.add_argument("file", type=Path, help="the file of known members, or RELAY's file of sites")
-    trusted.add_argument("who", help="the member's public key (jgroups keys fingerprint), or the name of the site")
+    trusted.add_argument("subject", help="the member's public key (jgroups keys fingerprint), or the name of the site")
     _add_name(trusted, "of the member", required=False)
     trusted.add_argument("--receives", action="append", metavar="TOPIC", help="all (default), none, or topics: what "
                          "the site is sent")
@@ -103,7 +103,7 @@ def _add_trusting(actions: Any) -> None:
     revoked = actions.add_parser("revoke", help="add a key that counts no more, or a site",
                                  description="add a key or certificate that counts no more, or a site; makes the file")
     revoked.add_argument("file", type=Path, help="the file of revoked keys, the list (CRL), or RELAY's file of sites")
-    revoked.add_argument("who", help="a public key, the file of a certificate, or the name of the site")
+    revoked.add_argument("subject", help="a public key, the file of a certificate, or the name of the site")
     revoked.add_argument("--authority", type=Path, metavar="FILE", help="make a list (CRL) that this authority signs")
     revoked.add_argument("--days", type=int, default=30, help="when the list is to be replaced (default: 30)")
 

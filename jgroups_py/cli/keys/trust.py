@@ -131,13 +131,13 @@ def format_of(data: bytes) -> str:
 
 def trust(args: Namespace) -> int:
     """One more known member, or site."""
-    is_key = args.who.partition(":")[0] in KEY_KINDS
+    is_key = args.subject.partition(":")[0] in KEY_KINDS
     data = _existing(args.file)
     if not is_key and (data is None or format_of(data) == sites.FORMAT):
         return _trust_site(args, data)
     if not args.name:
         raise ConfigError("--name is needed: the logical name of the member that has this key")
-    key = checked_key(args.who, "key", KEY_KINDS[:1])
+    key = checked_key(args.subject, "key", KEY_KINDS[:1])
     identity = checked_identity(args.name, args.site, roles_of(args.roles), key, "known member")
     known = _named_error(args.file, parse_known_members, data) if data is not None else KnownMembers()
     write_checked(args.file, known.with_member(identity).as_text(), "known members", mode=PUBLIC_MODE)
@@ -153,12 +153,12 @@ def _trust_site(args: Namespace, data: bytes | None) -> int:
     receives = args.receives or ["all"]
     rights = {**({} if receives == ["all"] else {"receives": "none" if receives == ["none"] else receives}),
               **({"sends": "none"} if args.sends == "none" else {})}
-    value["sites"][args.who] = rights
-    value["revoked"] = [site for site in value.get("revoked", []) if site != args.who]
+    value["sites"][args.subject] = rights
+    value["revoked"] = [site for site in value.get("revoked", []) if site != args.subject]
     text = json.dumps(value, indent=1) + "\n"
     sites.parse_trust(text.encode())
     write_checked(args.file, text, "file of sites", mode=PUBLIC_MODE)
-    show(f"{args.file}: site {args.who} counts; {len(value['sites'])} sites")
+    show(f"{args.file}: site {args.subject} counts; {len(value['sites'])} sites")
     return 0
 
 
@@ -169,13 +169,13 @@ def revoke(args: Namespace) -> int:
         return _revoke_certificate(args, data)
     if data is not None and format_of(data) == sites.FORMAT:
         value = json.loads(data)
-        value["revoked"] = [*dict.fromkeys([*value.get("revoked", []), args.who])]
+        value["revoked"] = [*dict.fromkeys([*value.get("revoked", []), args.subject])]
         text = json.dumps(value, indent=1) + "\n"
         _named_error(args.file, sites.parse_trust, text.encode())
         write_checked(args.file, text, "file of sites", mode=PUBLIC_MODE)
-        show(f"{args.file}: site {args.who} is revoked")
+        show(f"{args.file}: site {args.subject} is revoked")
         return 0
-    key = args.who if args.who.partition(":")[0] in KEY_KINDS else _certificate(Path(args.who)).key
+    key = args.subject if args.subject.partition(":")[0] in KEY_KINDS else _certificate(Path(args.subject)).key
     before = _named_error(args.file, parse_revoked_keys, data) if data is not None else RevokedKeys()
     write_checked(args.file, before.with_key(key).as_text(), "revoked keys", mode=PUBLIC_MODE)
     show(f"{args.file}: {key} is revoked")
@@ -186,9 +186,9 @@ def _revoke_certificate(args: Namespace, data: bytes | None) -> int:
     own = read_checked(args.authority, "authority", MAX_TRUST_BYTES, private=True)[0]
     authority, certificate = certificate_key_of(own), parse_certificates(own)[0]
     before = {} if data is None else _named_error(args.file, parse_list, data)
-    gone = _certificate(Path(args.who))
+    gone = _certificate(Path(args.subject))
     if gone.issued_by != facts_of(certificate).authority:
-        raise ConfigError(f"{args.who}: {args.authority} has not given this certificate")
+        raise ConfigError(f"{args.subject}: {args.authority} has not given this certificate")
     text = sign_list(authority, certificate, [*before, gone.serial], time.time_ns(), checked_days(args.days))
     write_checked(args.file, text, "list of revoked certificates", mode=PUBLIC_MODE)
     show(f"{args.file}: {gone.serial:x} is revoked; {len({*before, gone.serial})} certificates, to "

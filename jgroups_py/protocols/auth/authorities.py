@@ -26,8 +26,7 @@ from jgroups_py.sealing.certificates import (
     verify_certified,
 )
 from jgroups_py.sealing.identities import (
-    MEMBER,
-    RELAY,
+    ROLES,
     Identity,
     KnownMembers,
     RevokedKeys,
@@ -91,7 +90,7 @@ class PskAuthority(Authority):
 
     def __init__(self, config: AuthConfig, secrets: Secrets, name: str) -> None:
         self.files = ((config.secret, "keyring", True),)
-        self.own = Identity(name, "", (MEMBER, RELAY), PSK)
+        self.own = Identity(name, "", ROLES, PSK)
         self.changed(config.secret, secrets.file(*self.files[0][:2], private=True))
 
     def changed(self, path: str, data: bytes) -> None:
@@ -111,7 +110,7 @@ class PskAuthority(Authority):
             return "its secret is another one, or is retired"
         if not same(mac(key, transcript), proof):
             return NOT_PROVEN
-        return Identity(name, "", (MEMBER, RELAY), PSK) if is_name(name) else "its name is malformed"
+        return Identity(name, "", ROLES, PSK) if is_name(name) else "its name is malformed"
 
     def revoked(self, identity: Identity) -> str:
         return ""                                # a secret that is retired keeps out those that prove it anew

@@ -21,7 +21,7 @@ from jgroups_py.model.counters import counter, declare, drop, figure
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.events import ChallengeMember, Connect, IdentityRevoked, Suspect, TrustRead, ViewChange
 from jgroups_py.model.outputs import BRIDGE, LogEntry, NodeFailed, ReadTrust
-from jgroups_py.model.ports import Authenticator, Identities
+from jgroups_py.model.ports import Authenticator, Identities, SiteReporter
 from jgroups_py.model.text import escaped
 from jgroups_py.protocols.auth.authorities import AUTHORITIES, Authority
 from jgroups_py.protocols.auth.config import AuthConfig
@@ -50,6 +50,8 @@ class Auth(Protocol, Authenticator, Identities):
         require_library("AUTH")
         config = self.config
         self.authority: Authority = AUTHORITIES[config.authority](config, self.stack.secrets, self.me.name)
+        relay: SiteReporter | None = self.stack.find(SiteReporter)
+        self.site = relay.own_site() if relay is not None else ""        # "": this stack has no RELAY
         own = self.authority.own
         if own.name != self.me.name:
             raise ConfigError(f"AUTH: this member is called {self.me.name!r}, and its identity is that of "
@@ -121,6 +123,10 @@ class Auth(Protocol, Authenticator, Identities):
         own = self.authority.own
         if wanted == MEMBER and own.site and identity.site and own.site != identity.site:
             return f"{identity} is of another site than {own}"
+        if self.site and RELAY not in identity.roles:
+            return f"{identity} has not the role {RELAY!r}: each member of a site may become its relay"
+        if self.site and identity.site and identity.site != self.site:
+            return f"{identity} is of another site than this one, {self.site} (RELAY's property site)"
         return ""
 
     # --- asked by GMS -----------------------------------------------------------------------------------------------

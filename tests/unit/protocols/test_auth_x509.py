@@ -7,12 +7,14 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.outputs import NodeFailed
+from jgroups_py.model.ports import SiteReporter
 from jgroups_py.protocols.auth.config import AuthConfig
 from jgroups_py.sealing.certificate_authority import sign_list
 from jgroups_py.sealing.certificates import parse_own_certificate
 from jgroups_py.sealing.identities import RevokedKeys
 from jgroups_py.testing.bench import change, view_of
-from tests.unit.protocols.test_auth import Authenticated, meet
+from tests.unit.protocols import test_auth
+from tests.unit.protocols.test_auth import Authenticated, Suspicions, meet
 from tests.unit.protocols.test_encrypt import exchange
 from tests.unit.sealing.test_certificates import CERTIFICATE, DAY_NS, KEY, NOW_NS, authority, member
 
@@ -167,3 +169,29 @@ def test_a_certificate_for_several_clusters_counts_in_each_with_the_role_that_it
         each.read("", None, wall_ns=NOW_NS)
     assert meet(*both) == [b"first"]
     assert both[1].auth.identity_of(both[0].me).site == "NYC"
+
+
+class InSite(Suspicions, SiteReporter):
+    """A layer above that makes this a member of site NYC."""
+
+    def own_site(self) -> str:
+        return "NYC"
+
+    def site_report(self) -> dict[str, object]:
+        return {}
+
+
+@pytest.mark.parametrize(("site", "roles", "reason"), [
+    ("SFO", ("member", "relay"), r"A@SFO is of another site than this one, NYC \(RELAY's property site\)"),
+    ("NYC", ("member",), "has not the role 'relay': each member of a site may become its relay"),
+])
+def test_with_relay_an_identity_must_be_of_its_site_and_have_the_role_relay(monkeypatch, site, roles, reason):
+    monkeypatch.setattr(test_auth, "Suspicions", InSite)
+    files = {"ca.pem": CA, "revoked": RevokedKeys().as_text().encode()}
+    with pytest.raises(ConfigError, match=reason):
+        Authenticated("A", config=X509, files={**files, "own.pem": member("A", "demo", site=site, roles=roles)})
+    both = [Authenticated(name, config=X509, files={
+        **files, "own.pem": member(name, "demo", roles=("member", "relay"))}) for name in "AB"]
+    for each in both:
+        each.read("", None, wall_ns=NOW_NS)
+    assert meet(*both) == [b"first"]
