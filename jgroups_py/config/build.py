@@ -28,7 +28,7 @@ NOT_OFFERED = (
 """Protocols of JGroups that change what a stack does: they are refused, since leaving them out would be wrong."""
 
 INSTEAD = {
-    "SYM_ENCRYPT": "write ENCRYPT directly above the transport, with keyring= (jgroups key new makes one): its "
+    "SYM_ENCRYPT": "write ENCRYPT directly above the transport, with keyring= (jgroups keys generate makes one): its "
                    "keystore and cipher cannot be used, whole frames are sealed and not payloads "
                    "(encrypt_entire_message=false has no counterpart), and what stands below it would be clear",
     "ASYM_ENCRYPT": "write ENCRYPT directly above the transport: RSA keys of members and a secret of the coordinator "

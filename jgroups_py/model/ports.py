@@ -82,7 +82,11 @@ class ViewSource(ABC):
 
 
 class SiteReporter(ABC):
-    """The state of the links to other sites."""
+    """The own site, and the state of the links to other sites."""
+
+    @abstractmethod
+    def own_site(self) -> str:
+        """The name of this member's site."""
 
     @abstractmethod
     def site_report(self) -> dict[str, Any]:
@@ -144,7 +148,7 @@ class Identities(ABC):
         """Whose address this is (sealing.identities.Identity); None: it has not been proven."""
 
     @abstractmethod
-    def meet(self, member: Address, physical: PhysicalAddress) -> None:
+    def challenge_member(self, member: Address, physical: PhysicalAddress) -> None:
         """Have the process there prove who it is."""
 
 

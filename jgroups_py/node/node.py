@@ -44,7 +44,9 @@ from jgroups_py.model.outputs import (
     ToBridge,
     ViewInstalled,
 )
+from jgroups_py.model.ports import Identities
 from jgroups_py.model.secrets import Secrets
+from jgroups_py.model.view import View
 from jgroups_py.node.shedding import Shedding
 from jgroups_py.stack.protocol import Protocol
 from jgroups_py.stack.stack import Stack
@@ -281,7 +283,9 @@ class Node:
             if isinstance(output, Deliver):
                 self._notify_relay(BridgeDelivered(output.batch), now_ns)
             elif isinstance(output, ViewInstalled):
-                self._notify_relay(BridgeView(output.view, bridge.me), now_ns)
+                self._notify_relay(BridgeView(output.view, bridge.me, _certified_sites(bridge, output.view)), now_ns)
+            elif isinstance(output, NodeFailed):
+                return self._close(f"bridge_props: {output.reason}")
             else:
                 self.outputs.append(output)
         surfaced, bridge.surfaced = bridge.surfaced, []
@@ -306,3 +310,10 @@ class Node:
                 self.outputs.append(CloseTransport(BRIDGE))
             self.outputs.append(CloseTransport(LOCAL))
             self.outputs += self.shedding.passed(Closed(reason))
+
+
+def _certified_sites(bridge: NodeStack, view: View) -> dict[Address, str]:
+    """Member of the bridge -> its site, of those of which AUTH has verified one."""
+    auth = bridge.find(Identities)
+    found = {} if auth is None else {member: auth.identity_of(member) for member in view.members}
+    return {member: identity.site for member, identity in found.items() if identity is not None and identity.site}

@@ -173,7 +173,7 @@ def parse_known_members(data: bytes) -> KnownMembers:
         where = f"known member {number}"
         if not isinstance(item, dict):
             raise ConfigError(f'{where} is no object with "name", "site", "roles" and "key"')
-        key = _checked_key(item.get("key"), where, KEY_KINDS[:1])
+        key = checked_key(item.get("key"), where, KEY_KINDS[:1])
         known = known.with_member(checked_identity(
             item.get("name"), item.get("site", ""), item.get("roles", [MEMBER]), key, where))
     return known
@@ -194,7 +194,7 @@ class RevokedKeys:
         Raises:
             ConfigError: it is no key.
         """
-        return RevokedKeys(self.keys | {_checked_key(key, "key", KEY_KINDS)})
+        return RevokedKeys(self.keys | {checked_key(key, "key", KEY_KINDS)})
 
     def as_text(self) -> str:
         """The contents of the file."""
@@ -208,7 +208,7 @@ def parse_revoked_keys(data: bytes) -> RevokedKeys:
         ConfigError: what is wrong, and what is allowed.
     """
     items = _items(data, REVOKED_FORMAT, "keys", "a file of revoked keys")
-    return RevokedKeys(frozenset(_checked_key(item, f"revoked key {number}", KEY_KINDS)
+    return RevokedKeys(frozenset(checked_key(item, f"revoked key {number}", KEY_KINDS)
                                  for number, item in enumerate(items, 1)))
 
 
@@ -223,7 +223,12 @@ def _items(data: bytes, form: str, name: str, what: str) -> list[Any]:
     return items
 
 
-def _checked_key(value: Any, where: str, kinds: tuple[str, ...]) -> str:
+def checked_key(value: Any, where: str, kinds: tuple[str, ...]) -> str:
+    """The text of a public key. kinds: of KEY_KINDS; where: for errors.
+
+    Raises:
+        ConfigError: it is none.
+    """
     kind, _, digits = value.partition(":") if isinstance(value, str) else ("", "", "")
     try:
         raw = bytes.fromhex(digits)

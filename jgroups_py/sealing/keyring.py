@@ -106,7 +106,7 @@ class GroupKeyring:
         """
         wanted = self.find(name)
         if wanted.state == RETIRED:
-            raise ConfigError(f"key {wanted.name} is retired: make another one (jgroups key add)")
+            raise ConfigError(f"key {wanted.name} is retired: make another one (jgroups keys rotate)")
         return GroupKeyring(tuple(
             attrs.evolve(key, state=ACTIVE) if key is wanted else
             attrs.evolve(key, state=ACCEPTED) if key.state == ACTIVE else key for key in self.keys))
@@ -119,7 +119,7 @@ class GroupKeyring:
         """
         wanted = self.find(name)
         if wanted.state == ACTIVE:
-            raise ConfigError(f"key {wanted.name} is the active one: activate another key first (jgroups key activate)")
+            raise ConfigError(f"key {wanted.name} is the active one: activate another key first (jgroups keys rotate)")
         return GroupKeyring(tuple(GroupKey(key.id, RETIRED) if key is wanted else key for key in self.keys))
 
     # --- the file ---------------------------------------------------------------------------------------------------
@@ -151,10 +151,10 @@ def parse_keyring(text: str | bytes) -> GroupKeyring:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError):
-        raise ConfigError("not a keyring: not JSON (jgroups key new makes one)") from None
+        raise ConfigError("not a keyring: not JSON (jgroups keys generate makes one)") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("keys"), list):
         raise ConfigError(f'not a keyring of this version: an object with "format": "{FORMAT}" and "keys" '
-                          "(jgroups key new makes one)")
+                          "(jgroups keys generate makes one)")
     return GroupKeyring(tuple(_parsed_keys(data["keys"])))
 
 

@@ -11,6 +11,8 @@ from jgroups_py.sealing.identities import MAX_TRUST_BYTES
 from jgroups_py.sealing.keyring import MAX_FILE_BYTES, GroupKeyring, parse_keyring
 from jgroups_py.system.filesystem import FILE_MODE, OTHERS, sync_path
 
+PUBLIC_MODE = 0o644
+"""Of a file that holds nothing secret: others may read it, only this user writes it."""
 Stamp = tuple[int, int, int, int]
 """Device, inode, size, time of change: what shows that a file is not the one that was read."""
 
@@ -53,7 +55,7 @@ def read_keyring(path: Path) -> tuple[GroupKeyring, Stamp]:
     Raises:
         ConfigError: there is no such file, other users may read or write it, it is too large or malformed.
     """
-    data, stamp = read_checked(path, "keyring", MAX_FILE_BYTES, private=True, makes="jgroups key new")
+    data, stamp = read_checked(path, "keyring", MAX_FILE_BYTES, private=True, makes="jgroups keys generate")
     try:
         return parse_keyring(data), stamp
     except ConfigError as error:
@@ -94,17 +96,23 @@ def read_checked(path: Path, what: str, most: int, *, private: bool, makes: str 
 
 
 def write_keyring(path: Path, keyring: GroupKeyring, *, new: bool = False) -> None:
-    """Write a keyring, atomically, for this user alone. new: there must be no such file.
+    """Write a keyring, as `write_checked`."""
+    write_checked(path, keyring.as_text(), "keyring", new=new)
+
+
+def write_checked(path: Path, text: str, what: str, *, new: bool = False, mode: int = FILE_MODE) -> None:
+    """Write a file on which the safety of a group depends, atomically. what: what it is, for errors; new: there must be
+    no such file; mode: by default for this user alone.
 
     Raises:
         ConfigError: it cannot be written, or is there.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
         try:
-            with os.fdopen(descriptor, "w", encoding="ascii") as file:
-                file.write(keyring.as_text())
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
                 file.flush()
                 os.fsync(file.fileno())
             if new:
@@ -117,7 +125,7 @@ def write_keyring(path: Path, keyring: GroupKeyring, *, new: bool = False) -> No
             if beside != path:
                 beside.unlink(missing_ok=True)
     except FileExistsError:
-        raise ConfigError(f"{path} is there; a keyring is not overwritten, since frames sealed with its keys could no "
-                          "longer be opened") from None
+        raise ConfigError(f"{path} is there; it is not overwritten, since what depends on its keys could no longer be "
+                          "opened or proven") from None
     except OSError as error:
-        raise ConfigError(f"keyring {path} cannot be written: {error.strerror}") from None
+        raise ConfigError(f"{what} {path} cannot be written: {error.strerror}") from None

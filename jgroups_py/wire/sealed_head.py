@@ -16,7 +16,7 @@ from jgroups_py.wire.frame import MAGIC, SOURCE_OFFSET
 
 SEALED_VERSION: Final = 2
 SALT_BYTES: Final = 16
-MULTICAST_STREAM, UNICAST_STREAM, DOOR_STREAM, HAIL_STREAM, SIGNED_STREAM, TAGGED_STREAM = range(6)
+MULTICAST_STREAM, UNICAST_STREAM, HANDSHAKE_STREAM, DISCOVERY_STREAM, SIGNED_STREAM, TAGGED_STREAM = range(6)
 STREAMS: Final = 6
 COUNTED_AS: Final = (0, 1, 2, 0, 0, 0)
 """Stream -> the stream whose counters and replay window it shares: all multicasts of a sender are counted together."""

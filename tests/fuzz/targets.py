@@ -52,7 +52,7 @@ from jgroups_py.protocols import KNOWN
 from jgroups_py.protocols.discovery.file_ping import file_of, parse_entry
 from jgroups_py.protocols.discovery.pex import influx
 from jgroups_py.protocols.encrypt.ciphers import FrameWriter
-from jgroups_py.protocols.encrypt.headers import Door, decode_door
+from jgroups_py.protocols.encrypt.headers import Handshake, decode_handshake
 from jgroups_py.protocols.encrypt.protocol import Encrypt, EncryptConfig
 from jgroups_py.protocols.name_service import res
 from jgroups_py.protocols.name_service.gossip import NameGossip
@@ -153,7 +153,7 @@ def read_sealed(data: bytes) -> object:
     for frame in sealed_frames()[:2]:
         encrypt.open(frame, PLACE)
     name = next(iter(encrypt.senders.unproven))
-    encrypt.senders.prove(name, Door(b"", b"", b"", 1, 1), 0)
+    encrypt.senders.prove(name, Handshake(b"", b"", b"", 1, 1), 0)
     stack.receive([(data, PLACE)], 0)
     return stack.outputs
 
@@ -164,7 +164,7 @@ def sealed_frames() -> tuple[bytes, ...]:
     writer = FrameWriter(FuzzSecrets(), ALICE.raw, 0, CLUSTER, KEYRING.active)
     texts = [(0 if batch.dest is None else 1, b"".join(wire.encode_inner(batch))) for batch in (
         Batch(ALICE, None, (b"one", b"two")), Batch(ALICE, BOB, (b"x",)), Batch(ALICE, None, (b"", b"three")))]
-    texts.append((2, Door(BOB.raw, b"c" * 16, bytes(16), 1, 1).encode()))
+    texts.append((2, Handshake(BOB.raw, b"c" * 16, bytes(16), 1, 1).encode()))
     return tuple(b"".join(writer.seal(stream, text)) for stream, text in texts)
 
 
@@ -400,7 +400,7 @@ def targets() -> dict[str, Target]:
         Target("batch", read_batch, batches()),
         Target("sealed-frame", read_sealed, sealed_frames(), ()),
         Target("sealed-text", lambda data: wire.decode_inner(data, ALICE.raw, wire.Interner()), sealed_texts()),
-        Target("sealed-door", decode_door, (Door(BOB.raw, b"c" * 16, bytes(16), 1, 1).encode(),)),
+        Target("sealed-handshake", decode_handshake, (Handshake(BOB.raw, b"c" * 16, bytes(16), 1, 1).encode(),)),
         Target("keyring", parse_keyring, (KEYRING.with_key(b"l" * 32).as_text().encode(),), (ConfigError,)),
         Target("memberlist-packet", lambda data: read_packet(data, OPEN), packets(OPEN)),
         Target("memberlist-sealed", lambda data: read_packet(data, SEALED), packets(SEALED)),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import jgroups_py as jg
+from jgroups_py.cli import main
 from jgroups_py.sealing.identities import KnownMembers, OwnIdentity, RevokedKeys, new_identity
 from tests.integration.members import free_range
 from tests.runtime.helpers import eventually
@@ -63,6 +64,49 @@ def test_known_members_form_a_group_and_a_revoked_one_is_excluded(tmp_path):
         one.send(None, b"without B")
         eventually(lambda: ("A", b"without B") in got)
         assert ("B", b"without B") not in got
+
+
+def test_members_with_certificates_form_a_group_and_a_revoked_one_is_excluded(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def keys(*words: str) -> None:
+        assert main(["keys", *words]) == 0
+
+    keys("generate", "--authority", "ca.key", "--certificate", "ca.pem", "--name", "CA")
+    keys("generate", "--authority", "other.key", "--certificate", "other.pem", "--name", "CA")
+    for name, authority in (("A", "ca"), ("B", "ca"), ("Eve", "other")):
+        keys("request", f"{name}.pem", "--cluster", "known", "--name", name, "--out", f"{name}.csr")
+        keys("sign", f"{authority}.key", f"{name}.csr", "--out", f"{name}.crt")
+        with Path(f"{name}.pem").open("ab") as file:
+            file.write(Path(f"{name}.crt").read_bytes())
+    keys("revoke", "revoked.crl", "Eve.crt", "--authority", "other.key")
+    Path("revoked.crl").write_text(RevokedKeys().as_text())
+    port, got = free_range(10), []
+    auth = {"authority": "x509", "trust": "ca.pem", "revoked": "revoked.crl", "reread": "100ms"}
+    with ExitStack() as stacks:
+        def start(name: str) -> jg.JChannel:
+            layers = [layer if layer[0] != "AUTH" else ("AUTH", {"identity": f"{name}.pem", **auth,
+                                                                 **({"trust": "other.pem"} if name == "Eve" else {})})
+                      for layer in stack(tmp_path, name, port)]
+            member = stacks.enter_context(jg.JChannel(layers, name, {}, lambda message: got.append(message.payload)))
+            member.connect("known")
+            return member
+
+        one, other = start("A"), start("B")
+        eventually(lambda: len(one.view) == len(other.view) == 2)
+        other.send(None, b"to all")
+        eventually(lambda: got == [b"to all"] * 2)
+        eve = start("Eve")
+        eventually(lambda: one.stats()["AUTH"].get("identities_refused", 0) > 0)
+        assert [len(member.view) for member in (one, other, eve)] == [2, 2, 1]
+        Path("revoked.crl").unlink()
+        keys("revoke", "revoked.crl", "B.crt", "--authority", "ca.key")
+        eventually(lambda: len(one.view) == 1)
+    foreign = [layer if layer[0] != "AUTH" else ("AUTH", {"identity": "A.pem", **auth})
+               for layer in stack(tmp_path, "A", port)]
+    with jg.JChannel(foreign, "A") as member, \
+            pytest.raises(jg.ChannelError, match=r"its certificate A\.pem is for 'known', not for 'elsewhere'"):
+        member.connect("elsewhere")
 
 
 def test_a_member_without_a_proper_identity_cannot_connect(tmp_path):

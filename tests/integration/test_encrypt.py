@@ -15,6 +15,7 @@ from jgroups_py.cli import main
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch
 from jgroups_py.ops.control import ControlSocket
+from jgroups_py.system.secrets import read_keyring
 from jgroups_py.wire.sealed_head import HEAD_BYTES, SENDER_END
 from tests.integration.members import free_range
 from tests.runtime.helpers import eventually, free_udp_port
@@ -26,7 +27,7 @@ MCAST_ADDR = "239.8.8.8"
 @pytest.fixture
 def keyring(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     path = tmp_path / "group.keys"
-    assert main(["key", "new", str(path)]) == 0
+    assert main(["keys", "generate", "--keyring", str(path)]) == 0
     capsys.readouterr()
     return path
 
@@ -82,7 +83,7 @@ def test_a_group_forms_and_a_non_member_reads_and_does_nothing(transport, keyrin
             eventually(lambda: all(any(member.stats()["ENCRYPT"].get(name, 0) for member in members)
                                    for name in counts))
         other = tmp_path / "other.keys"
-        assert main(["key", "new", str(other)]) == 0
+        assert main(["keys", "generate", "--keyring", str(other)]) == 0
         stranger = stacks.enter_context(jg.JChannel(
             stack if transport == "udp" else tcp_stack(other, port), "eve", {**properties, "keyring": other}
             if transport == "udp" else {}))
@@ -126,15 +127,15 @@ class Rotation:
             self.members[0].send(None, b"%d" % self.sent)
             self.sent += 1
 
-    def key(self, action: str, *words: str) -> int:
-        return main(["key", action, str(self.keyring), *words])
+    def rotate(self, *words: str) -> int:
+        return main(["keys", "rotate", str(self.keyring), *words])
 
 
 @pytest.mark.slow
 def test_a_key_is_changed_under_load_with_a_member_that_joins_in_each_phase(keyring, capsys):
     def show() -> str:
         capsys.readouterr()
-        assert main(["key", "show", *control]) == 0
+        assert main(["keys", "status", *control]) == 0
         return capsys.readouterr().out
 
     with ExitStack() as stacks:
@@ -144,29 +145,29 @@ def test_a_key_is_changed_under_load_with_a_member_that_joins_in_each_phase(keyr
         group.start("B")
         stacks.enter_context(ControlSocket(group.members[0], group.control))
         group.flood()
-        assert group.key("add") == 0
-        new = capsys.readouterr().out.split()[2]
+        old = read_keyring(keyring)[0].active.name
+        assert group.rotate() == 0
+        new = read_keyring(keyring)[0].keys[-1].name
         # The second phase is refused until all members have the key.
-        assert group.key("activate", new, *control) == 1
+        assert group.rotate("--phase", "activate", *control) == 1
         group.copy("A")
-        eventually(lambda: f"{new}  accepted  held by 1 of 2 members, active at 0; not at B" in show())
-        assert group.key("activate", new, *control) == 1
+        eventually(lambda: f"{new}  accepted  held by 1 of 2 members, active at 0 of 2; not at B" in show())
+        assert group.rotate("--phase", "activate", *control) == 1
         assert f"1 of 2 members lack key {new}: B" in capsys.readouterr().err
         group.spread()
         group.flood()
         group.start("C")
         eventually(lambda: f"{new}  accepted  held by 3 of 3" in show())
-        assert group.key("activate", new, *control) == 0
-        old = capsys.readouterr().out.split()[-1]
+        assert group.rotate("--phase", "activate", *control) == 0
         group.spread()
         group.flood()
         group.start("D")
-        eventually(lambda: f"{new}  active    held by 4 of 4 members, active at 4" in show())
-        assert group.key("retire", old, *control) == 0
+        eventually(lambda: f"{new}  active    held by 4 of 4 members, active at 4 of 4" in show())
+        assert group.rotate("--phase", "retire", "--wait", "5", *control) == 0
         group.spread()
         group.flood()
         group.start("E")
-        eventually(lambda: f"{old}  retired   held by 0 of 5 members, active at 0" in show())
+        eventually(lambda: f"{old}  retired   held by 0 of 5 members, active at 0 of 5" in show())
         group.flood()
         wanted = [b"%d" % number for number in range(group.sent)]
         for name, number in {"B": 2500, "C": 1500, "D": 1000, "E": 500}.items():
@@ -178,7 +179,7 @@ def test_a_key_is_changed_under_load_with_a_member_that_joins_in_each_phase(keyr
 @pytest.mark.slow
 def test_two_sites_with_keyrings_of_their_own_and_one_for_the_bridge(tmp_path):
     for name in ("NYC", "SFO", "bridge"):
-        assert main(["key", "new", str(tmp_path / f"{name}.keys")]) == 0
+        assert main(["keys", "generate", "--keyring", str(tmp_path / f"{name}.keys")]) == 0
     port, got = free_range(10), []
     with ExitStack() as stacks:
         members = {}
@@ -205,5 +206,5 @@ def test_a_member_fails_closed(keyring, tmp_path):
             pytest.raises(jg.ChannelError, match=r"other users may use it \(mode 0644\); its mode must be 0600"):
         member.connect("closed")
     with jg.JChannel("sealed", "A", {"keyring": tmp_path / "none", "mcast_port": free_udp_port()}) as member, \
-            pytest.raises(jg.ChannelError, match="No such file or directory; jgroups key new makes one"):
+            pytest.raises(jg.ChannelError, match="No such file or directory; jgroups keys generate makes one"):
         member.connect("closed")

@@ -19,7 +19,7 @@ def test_a_keyring_is_written_for_this_user_alone_and_read_back(tmp_path):
     write_keyring(path, KEYS, new=True)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert read_keyring(path) == (KEYS, stamp_of(path))
-    with pytest.raises(ConfigError, match="is there; a keyring is not overwritten"):
+    with pytest.raises(ConfigError, match="is there; it is not overwritten"):
         write_keyring(path, KEYS, new=True)
     write_keyring(path, KEYS.with_key(b"2" * 32))
     assert len(read_keyring(path)[0].keys) == 2
@@ -41,7 +41,7 @@ def test_what_is_no_keyring_is_refused_with_the_path(tmp_path):
             read_keyring(path)
         return str(caught.value).replace(str(tmp_path), "")
     assert error(tmp_path / "none.keys") == \
-        "keyring /none.keys: No such file or directory; jgroups key new makes one"
+        "keyring /none.keys: No such file or directory; jgroups keys generate makes one"
     assert error(tmp_path) == "keyring : not a file"
     (tmp_path / "large.keys").write_bytes(b" " * 70_000)
     (tmp_path / "large.keys").chmod(0o600)
@@ -50,7 +50,8 @@ def test_what_is_no_keyring_is_refused_with_the_path(tmp_path):
     assert error(tmp_path / "pipe") == "keyring /pipe: not a file"
     (tmp_path / "text.keys").write_text("secret words")
     (tmp_path / "text.keys").chmod(0o600)
-    assert error(tmp_path / "text.keys") == "keyring /text.keys: not a keyring: not JSON (jgroups key new makes one)"
+    assert error(tmp_path / "text.keys") == \
+        "keyring /text.keys: not a keyring: not JSON (jgroups keys generate makes one)"
 
 
 def test_a_keyring_that_cannot_be_written_is_an_error(tmp_path):

@@ -41,9 +41,9 @@ from jgroups_py.model.events.relay import (
     StopWaiting,
 )
 from jgroups_py.model.events.sealing import (
+    ChallengeMember,
     IdentityRevoked,
     KeyringRead,
-    MeetMember,
     SenderProven,
     TrustRead,
     ViewKeyChosen,
@@ -78,7 +78,7 @@ __all__ = [
     "FolderRead",
     "IdentityRevoked",
     "KeyringRead",
-    "MeetMember",
+    "ChallengeMember",
     "SenderProven",
     "ForceLeave",
     "Found",

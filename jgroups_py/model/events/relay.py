@@ -35,10 +35,14 @@ class StopWaiting(Event):
 
 @attrs.frozen
 class BridgeView(Event):
-    """To RELAY, from the node: the bridge stack installed `view`; `me` is this member's address there."""
+    """To RELAY, from the node: the bridge stack installed `view`; `me` is this member's address there.
+
+    sites: member of the bridge -> its site, of those of which AUTH has verified one.
+    """
 
     view: View
     me: Address
+    sites: dict[Address, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen

@@ -29,7 +29,7 @@ class TrustRead(Event):
 
 
 @attrs.frozen
-class MeetMember(Event):
+class ChallengeMember(Event):
     """Down, to ENCRYPT: challenge the process that is said to be `member` and to receive at `physical`."""
 
     member: Address

@@ -11,11 +11,22 @@ from typing import Final, TypeVar
 
 from jgroups_py.model.errors import ConfigError, WireError
 from jgroups_py.model.secrets import Secrets
-from jgroups_py.model.text import is_name
+from jgroups_py.model.text import escaped, is_name
 from jgroups_py.protocols.auth.config import AuthConfig
+from jgroups_py.sealing.certificates import (
+    Authorities,
+    CertifiedIdentity,
+    OwnCertificate,
+    decode_chain,
+    encode_chain,
+    parse_certificates,
+    parse_own_certificate,
+    shown,
+    validity_problem,
+    verify_certified,
+)
 from jgroups_py.sealing.identities import (
-    MEMBER,
-    RELAY,
+    ROLES,
     Identity,
     KnownMembers,
     RevokedKeys,
@@ -24,11 +35,12 @@ from jgroups_py.sealing.identities import (
     parse_revoked_keys,
 )
 from jgroups_py.sealing.keyring import GroupKeyring, parse_keyring
-from jgroups_py.sealing.primitives import KEY_ID_BYTES, PUBLIC_BYTES, derive, mac, same, verify
+from jgroups_py.sealing.primitives import KEY_ID_BYTES, NOT_VERIFIED, PUBLIC_BYTES, derive, mac, same, verify
 
 Value = TypeVar("Value")
 NOT_PROVEN: Final = "its proof is not of the key that it shows"
 PSK: Final = "psk"
+MAX_VERIFIED: Final = 4000               # chains of which it is remembered that they count
 FileSpec = tuple[str, str, bool]
 """A file: path, what it is, whether it is private (see `Secrets.file`)."""
 
@@ -63,13 +75,22 @@ class Authority(ABC):
     def revoked(self, identity: Identity) -> str:
         """Why an identity that was verified is not believed any more; "": it is."""
 
+    def connected(self, cluster: str) -> str:
+        """The stack connects to a cluster. Why this member's identity is not for it; "": it is."""
+        return ""
+
+    def clock(self, wall_ns: int) -> str:
+        """The time of the wall clock, each time that the files are looked at. What an operator should know of this
+        member's own identity; "": nothing."""
+        return ""
+
 
 class PskAuthority(Authority):
     """All members share a secret; each names itself, so that only holders of the secret are kept apart from others."""
 
     def __init__(self, config: AuthConfig, secrets: Secrets, name: str) -> None:
         self.files = ((config.secret, "keyring", True),)
-        self.own = Identity(name, "", (MEMBER, RELAY), PSK)
+        self.own = Identity(name, "", ROLES, PSK)
         self.changed(config.secret, secrets.file(*self.files[0][:2], private=True))
 
     def changed(self, path: str, data: bytes) -> None:
@@ -89,7 +110,7 @@ class PskAuthority(Authority):
             return "its secret is another one, or is retired"
         if not same(mac(key, transcript), proof):
             return NOT_PROVEN
-        return Identity(name, "", (MEMBER, RELAY), PSK) if is_name(name) else "its name is malformed"
+        return Identity(name, "", ROLES, PSK) if is_name(name) else "its name is malformed"
 
     def revoked(self, identity: Identity) -> str:
         return ""                                # a secret that is retired keeps out those that prove it anew
@@ -144,6 +165,127 @@ class KeysAuthority(Authority):
         return ""
 
 
+class X509Authority(Authority):
+    """Each member has a certificate, which names it in its clusters (sealing/certificates.py); the authorities in
+    `trust` count. So a new member needs no change anywhere else."""
+
+    def __init__(self, config: AuthConfig, secrets: Secrets, name: str) -> None:
+        self._identity, self._trust, self._revoked = config.identity, config.trust, config.revoked
+        self.files = ((config.identity, "identity", True), (config.trust, "certificates of authorities", False),
+                      *([(config.revoked, "revoked keys", False)] if config.revoked else []))
+        self.cluster = ""
+        self.wall_ns = 0                         # of the wall clock; 0: not known yet
+        self.generation = 0                      # changes with the files
+        self.verified: dict[tuple[bytes, ...], int] = {}     # chain -> the generation in which it was verified last
+        self.denied = RevokedKeys()
+        self.authorities = Authorities(())
+        self.own_file: OwnCertificate | None = None
+        for path, what, private in self.files:
+            self.changed(path, secrets.file(path, what, private=private))
+
+    def changed(self, path: str, data: bytes) -> None:
+        if path == self._identity:
+            self.own_changed(named(path, parse_own_certificate, data))
+        elif path == self._trust:
+            made = Authorities(named(path, parse_certificates, data))
+            made.serials, made.lists_until_ns = self.authorities.serials, self.authorities.lists_until_ns
+            self.authorities = made
+        elif data.lstrip().startswith(b"{"):
+            self.denied, self.authorities.serials = named(path, parse_revoked_keys, data), {}
+            self.authorities.lists_until_ns = None
+        else:
+            named(path, self.authorities.read_lists, data)
+            self.denied = RevokedKeys()
+        self.generation += 1
+        self.verified.clear()
+
+    def own_changed(self, own: OwnCertificate) -> None:
+        """This member's own certificate, which is renewed without a restart; its name stays."""
+        found = self.own_for(own, self.cluster)
+        if found is None or (self.own_file is not None and found.name != self.own.name):
+            raise ConfigError(f"{self._identity}: it is not for {self.own} in cluster {escaped(self.cluster)}")
+        self.own_file, self.own = own, found
+
+    @staticmethod
+    def own_for(own: OwnCertificate, cluster: str) -> CertifiedIdentity | None:
+        """Whom the own certificate names in a cluster; "": in any."""
+        return next((each for each in own.names if cluster in ("", each.cluster)), None)
+
+    def connected(self, cluster: str) -> str:
+        assert self.own_file is not None, "it was read"
+        found = self.own_for(self.own_file, cluster)
+        self.cluster = cluster
+        if found is None:
+            return (f"its certificate {self._identity} is for {clusters(self.own_file.names)}, not for "
+                    f"{escaped(cluster)!r}")
+        self.own = found
+        return ""
+
+    def clock(self, wall_ns: int) -> str:
+        first, self.wall_ns = self.wall_ns == 0, wall_ns
+        own, until = self.own_file, self.authorities.lists_until_ns
+        assert own is not None, "it was read"
+        if not own.not_before_ns <= wall_ns <= own.not_after_ns:
+            problem = f"{self._identity}: {validity_problem(own.not_before_ns, own.not_after_ns, wall_ns)}"
+            if first:
+                raise ConfigError(problem)
+            return problem
+        if wall_ns > own.not_after_ns - (own.not_after_ns - own.not_before_ns) // 10:
+            return f"{self._identity}: this member's certificate expires at {shown(own.not_after_ns)}; replace the file"
+        if until is not None and wall_ns > until:
+            return (f"{self._revoked}: a list of revoked certificates was to be replaced at {shown(until)}; it still "
+                    "counts")
+        return ""
+
+    def credential(self) -> bytes:
+        assert self.own_file is not None, "it was read"
+        return encode_chain(self.own_file.chain)
+
+    def prove(self, transcript: bytes) -> bytes:
+        assert self.own_file is not None, "it was read"
+        return self.own_file.signer.sign(transcript)
+
+    def verify(self, credential: bytes, proof: bytes, transcript: bytes) -> Identity | str:
+        if not self.wall_ns:
+            return "the time is not known yet"
+        try:
+            chain = decode_chain(credential)
+            verify_certified(chain, proof, transcript)
+        except WireError as error:
+            return NOT_PROVEN if str(error) == NOT_VERIFIED else str(error)
+        return self.counts(chain)
+
+    def counts(self, chain: tuple[bytes, ...]) -> Identity | str:
+        """Whom a chain names in this cluster now, or why it does not count."""
+        try:
+            names = self.authorities.verified(chain, self.wall_ns)
+        except WireError as error:
+            return str(error)
+        found = next((each for each in names if each.cluster == self.cluster), None)
+        if found is None:
+            return f"its certificate is for {clusters(names)}, not for {escaped(self.cluster)!r}"
+        if found.key in self.denied:
+            return f"the key of {found} is revoked"
+        if len(self.verified) >= MAX_VERIFIED:
+            del self.verified[next(iter(self.verified))]
+        self.verified[chain] = self.generation
+        return found
+
+    def revoked(self, identity: Identity) -> str:
+        assert isinstance(identity, CertifiedIdentity), "verify made it"
+        if not identity.not_before_ns <= self.wall_ns <= identity.not_after_ns:
+            return validity_problem(identity.not_before_ns, identity.not_after_ns, self.wall_ns)
+        if self.verified.get(identity.chain) == self.generation:
+            return ""
+        found = self.counts(identity.chain)
+        return found if isinstance(found, str) else ""
+
+
+def clusters(names: tuple[CertifiedIdentity, ...]) -> str:
+    """The clusters that a certificate names."""
+    return " and ".join(repr(escaped(each.cluster)) for each in names)
+
+
 def named(path: str, parse: Callable[[bytes], Value], data: bytes) -> Value:
     """The contents of a file, parsed; an error names the file."""
     try:
@@ -152,4 +294,5 @@ def named(path: str, parse: Callable[[bytes], Value], data: bytes) -> Value:
         raise ConfigError(f"{path}: {error}") from None
 
 
-AUTHORITIES: Final[dict[str, type[PskAuthority | KeysAuthority]]] = {"psk": PskAuthority, "keys": KeysAuthority}
+AUTHORITIES: Final[dict[str, type[PskAuthority | KeysAuthority | X509Authority]]] = {
+    "psk": PskAuthority, "keys": KeysAuthority, "x509": X509Authority}

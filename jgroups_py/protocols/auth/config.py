@@ -6,9 +6,9 @@ import attrs
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.units import choice, duration, text
 
-NEEDED: dict[str, tuple[str, ...]] = {"psk": ("secret",), "keys": ("identity", "trust")}
+NEEDED: dict[str, tuple[str, ...]] = {"psk": ("secret",), "keys": ("identity", "trust"), "x509": ("identity", "trust")}
 """Authority -> the properties that it needs."""
-OPTIONAL: dict[str, tuple[str, ...]] = {"psk": (), "keys": ("revoked",)}
+OPTIONAL: dict[str, tuple[str, ...]] = {"psk": (), "keys": ("revoked",), "x509": ("revoked",)}
 
 
 @attrs.frozen
@@ -17,12 +17,15 @@ class AuthConfig:
 
     authority: str = choice("keys", allowed=tuple(NEEDED), doc="psk: all members share a secret, and each names "
                             "itself. keys: each has a key of Ed25519, and all have the list of known members, which "
-                            "has names, sites and roles.")
-    identity: str = text("", doc="File with this member's own private key, mode 0600.")
-    trust: str = text("", doc="File of the known members; no other user may write it.")
-    revoked: str = text("", doc="File of revoked keys, which count whatever trust has; empty: none is revoked.")
-    secret: str = text("", doc="For psk: keyring file with the shared secret, mode 0600 (jgroups key new makes one). "
-                       "The active key is used, accepted ones are believed.")
+                            "has names, sites and roles. x509: each has a certificate, which has its name, site and "
+                            "roles in each of its clusters, and all have those of the authorities.")
+    identity: str = text("", doc="File with this member's own private key, and with x509 its certificate; mode 0600.")
+    trust: str = text("", doc="File of the known members, with x509 of the certificates of authorities; no other user "
+                      "may write it.")
+    revoked: str = text("", doc="File of revoked keys, which count whatever trust has, or with x509 of lists (CRL) "
+                        "that an authority has signed; empty: none is revoked.")
+    secret: str = text("", doc="For psk: keyring file with the shared secret, mode 0600 (`jgroups keys generate` makes "
+                       "one). The active key is used, accepted ones are believed.")
     reread_ns: int = duration("1s", least="100ms", doc="How often to look whether these files have changed.")
 
     def __attrs_post_init__(self) -> None:

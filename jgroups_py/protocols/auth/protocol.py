@@ -19,9 +19,9 @@ from typing import Final
 from jgroups_py.model.address import ADDRESS_BYTES, Address, PhysicalAddress
 from jgroups_py.model.counters import counter, declare, drop, figure
 from jgroups_py.model.errors import ConfigError
-from jgroups_py.model.events import Connect, IdentityRevoked, MeetMember, Suspect, TrustRead, ViewChange
-from jgroups_py.model.outputs import BRIDGE, LogEntry, ReadTrust
-from jgroups_py.model.ports import Authenticator, Identities
+from jgroups_py.model.events import ChallengeMember, Connect, IdentityRevoked, Suspect, TrustRead, ViewChange
+from jgroups_py.model.outputs import BRIDGE, LogEntry, NodeFailed, ReadTrust
+from jgroups_py.model.ports import Authenticator, Identities, SiteReporter
 from jgroups_py.model.text import escaped
 from jgroups_py.protocols.auth.authorities import AUTHORITIES, Authority
 from jgroups_py.protocols.auth.config import AuthConfig
@@ -50,6 +50,8 @@ class Auth(Protocol, Authenticator, Identities):
         require_library("AUTH")
         config = self.config
         self.authority: Authority = AUTHORITIES[config.authority](config, self.stack.secrets, self.me.name)
+        relay: SiteReporter | None = self.stack.find(SiteReporter)
+        self.site = relay.own_site() if relay is not None else ""        # "": this stack has no RELAY
         own = self.authority.own
         if own.name != self.me.name:
             raise ConfigError(f"AUTH: this member is called {self.me.name!r}, and its identity is that of "
@@ -58,14 +60,18 @@ class Auth(Protocol, Authenticator, Identities):
         if reason:
             raise ConfigError(f"AUTH: this member's own identity does not do here: {reason}")
         self.identities: dict[Address, Identity] = {}
-        self.liars: dict[Address, str] = {}                  # address -> how it contradicted itself
+        self.impostors: dict[Address, str] = {}                  # address -> how it contradicted itself
         self.members: tuple[Address, ...] = ()
+        self.own_problem = ""                                # of its own identity, as it was logged last
 
     def stats(self) -> dict[str, float]:
         return {**super().stats(), "identities": len(self.identities)}
 
     @on(Connect)
     def connecting(self, event: Connect) -> None:
+        reason = self.authority.connected(event.cluster)
+        if reason:
+            self.emit(NodeFailed(f"AUTH: this member's own identity does not do here: {reason}"))
         self.look()
 
     @timer("look")
@@ -97,7 +103,7 @@ class Auth(Protocol, Authenticator, Identities):
     def refusal(self, source: bytes, credential: bytes, proof: bytes, transcript: bytes) -> str:
         found = self.authority.verify(credential, proof, transcript)
         reason = found if isinstance(found, str) else \
-            self.liars.get(Address(source[:ADDRESS_BYTES])) or self.unsuited(found)
+            self.impostors.get(Address(source[:ADDRESS_BYTES])) or self.unsuited(found)
         if reason or isinstance(found, str):
             self.drop("identities_refused", None, reason)
             self.warn(f"AUTH refused the process {source[:ADDRESS_BYTES].hex()}: {escaped(reason)}")
@@ -117,6 +123,10 @@ class Auth(Protocol, Authenticator, Identities):
         own = self.authority.own
         if wanted == MEMBER and own.site and identity.site and own.site != identity.site:
             return f"{identity} is of another site than {own}"
+        if self.site and RELAY not in identity.roles:
+            return f"{identity} has not the role {RELAY!r}: each member of a site may become its relay"
+        if self.site and identity.site and identity.site != self.site:
+            return f"{identity} is of another site than this one, {self.site} (RELAY's property site)"
         return ""
 
     # --- asked by GMS -----------------------------------------------------------------------------------------------
@@ -133,16 +143,16 @@ class Auth(Protocol, Authenticator, Identities):
         return ""
 
     def disbelieve(self, member: Address, why: str) -> None:
-        if len(self.liars) >= MAX_NON_MEMBERS:
-            del self.liars[next(iter(self.liars))]
-        self.liars[member] = why
+        if len(self.impostors) >= MAX_NON_MEMBERS:
+            del self.impostors[next(iter(self.impostors))]
+        self.impostors[member] = why
         self.later(self.recheck)
 
     def identity_of(self, member: Address) -> Identity | None:
         return self.authority.own if member == self.me else self.identities.get(member)
 
-    def meet(self, member: Address, physical: PhysicalAddress) -> None:
-        self.pass_down(MeetMember(member, physical))
+    def challenge_member(self, member: Address, physical: PhysicalAddress) -> None:
+        self.pass_down(ChallengeMember(member, physical))
 
     # --- files ------------------------------------------------------------------------------------------------------
 
@@ -159,13 +169,25 @@ class Auth(Protocol, Authenticator, Identities):
             except ConfigError as error:
                 self.drop("trust_refused_dropped", None, str(error))
                 self.emit(LogEntry("error", f"AUTH goes on with what it read before: {error}"))
+        self.tell_time(event.wall_ns)
         self.recheck()
+
+    def tell_time(self, wall_ns: int) -> None:
+        """The time of the wall clock, for what is valid for a time only."""
+        try:
+            problem = self.authority.clock(wall_ns)
+        except ConfigError as error:
+            return self.emit(NodeFailed(f"AUTH: {error}"))
+        if problem and problem != self.own_problem:
+            self.emit(LogEntry("warning", f"AUTH: {problem}"))
+        self.own_problem = problem
+        return None
 
     def recheck(self) -> None:
         """Identities that were verified before: those that count no more are revoked."""
         gone: list[Address] = []
         for address, identity in self.identities.items():
-            reason = self.liars.get(address) or self.authority.revoked(identity) or self.unsuited(identity)
+            reason = self.impostors.get(address) or self.authority.revoked(identity) or self.unsuited(identity)
             if reason:
                 gone.append(address)
                 self.emit(LogEntry("warning", f"AUTH does not believe {escaped(address.name)} any more: {reason}"))

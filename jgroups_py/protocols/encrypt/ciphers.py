@@ -67,7 +67,7 @@ class FrameWriter:
 
     @property
     def keys(self) -> bytes:
-        """The public keys of exchanges, as door frames have them."""
+        """The public keys of exchanges, as handshake frames have them."""
         return self.agreement.public + self.signer.public if self.agreement and self.signer else NO_KEYS
 
     def side(self) -> Side:

@@ -12,7 +12,7 @@ import struct
 import attrs
 
 from jgroups_py.model.address import PhysicalAddress
-from jgroups_py.protocols.encrypt.headers import Door
+from jgroups_py.protocols.encrypt.headers import Handshake
 from jgroups_py.sealing.primitives import digest
 
 _FIXED = struct.Struct(">B8s32s32s16s64s64sQQH")
@@ -26,15 +26,15 @@ class Side:
     keys: bytes
 
 
-def transcript(net: int, cluster: bytes, prover: Side, verifier: Side, door: Door) -> bytes:
-    """What the prover proves by `door`, its answer: 32 bytes."""
-    fixed = _FIXED.pack(net, cluster, prover.sender, verifier.sender, door.answer, prover.keys, verifier.keys,
-                        door.multicasts, door.unicasts, len(door.credential))
-    return digest(b"jgroups_py door 1" + fixed + door.credential)
+def transcript(net: int, cluster: bytes, prover: Side, verifier: Side, handshake: Handshake) -> bytes:
+    """What the prover proves by `handshake`, its answer: 32 bytes."""
+    fixed = _FIXED.pack(net, cluster, prover.sender, verifier.sender, handshake.answer, prover.keys, verifier.keys,
+                        handshake.multicasts, handshake.unicasts, len(handshake.credential))
+    return digest(b"jgroups_py door 1" + fixed + handshake.credential)
 
 
 @attrs.define
-class Greeting:
+class AddressChallenge:
     """A process was challenged of which only the address is known, not the salt."""
 
     challenge: bytes = attrs.field(repr=False)

@@ -1,4 +1,4 @@
-"""What ENCRYPT sends: the header that tells other members which keys are held, and the text of a door frame."""
+"""What ENCRYPT sends: the header that tells other members which keys are held, and the text of a handshake frame."""
 from __future__ import annotations
 
 import struct
@@ -17,7 +17,7 @@ NONE: Final = bytes(CHALLENGE_BYTES)
 EXCHANGE_BYTES: Final = 2 * PUBLIC_BYTES       # public keys of one exchange: of X25519, then of Ed25519
 NO_KEYS: Final = bytes(EXCHANGE_BYTES)
 MAX_CREDENTIAL_BYTES: Final = 16 << 10
-_DOOR = struct.Struct(">16s16s16sQQ")
+_HANDSHAKE = struct.Struct(">16s16s16sQQ")
 _TAIL = struct.Struct(f">{EXCHANGE_BYTES}sHH")
 _KEY_ID = wire.fixed_bytes(KEY_ID_BYTES)
 
@@ -30,10 +30,10 @@ class KeysHeld(Header):
 
 
 @attrs.frozen
-class Door:
-    """The text of a door frame. dest: the member that it is for; challenge: to be answered, NONE: no question; answer:
-    to a challenge of `dest`, NONE: to none; multicasts, unicasts: the sender's next counters of these streams. With
-    AUTH also keys: the sender's public keys of this exchange; credential, proof: in an answer, whose it is."""
+class Handshake:
+    """The text of a handshake frame. dest: the member that it is for; challenge: to be answered, NONE: no question;
+    answer: to a challenge of `dest`, NONE: to none; multicasts, unicasts: the sender's next counters of these streams.
+    With AUTH also keys: the sender's public keys of this exchange; credential, proof: in an answer, whose it is."""
 
     dest: bytes
     challenge: bytes = attrs.field(repr=False)
@@ -46,25 +46,25 @@ class Door:
 
     def encode(self) -> bytes:
         """Its bytes."""
-        fixed = _DOOR.pack(self.dest, self.challenge, self.answer, self.multicasts, self.unicasts)
+        fixed = _HANDSHAKE.pack(self.dest, self.challenge, self.answer, self.multicasts, self.unicasts)
         if self.keys == NO_KEYS:
             return fixed
         return fixed + _TAIL.pack(self.keys, len(self.credential), len(self.proof)) + self.credential + self.proof
 
 
-def decode_door(text: bytes) -> Door:
-    """The text of an opened door frame.
+def decode_handshake(text: bytes) -> Handshake:
+    """The text of an opened handshake frame.
 
     Raises:
         WireError: it has another length.
     """
-    if len(text) == _DOOR.size:
-        return Door(*_DOOR.unpack(text))
-    if len(text) < _DOOR.size + _TAIL.size:
-        raise WireError("a door frame has another length")
-    keys, credential, proof = _TAIL.unpack_from(text, _DOOR.size)
-    start = _DOOR.size + _TAIL.size
+    if len(text) == _HANDSHAKE.size:
+        return Handshake(*_HANDSHAKE.unpack(text))
+    if len(text) < _HANDSHAKE.size + _TAIL.size:
+        raise WireError("a handshake frame has another length")
+    keys, credential, proof = _TAIL.unpack_from(text, _HANDSHAKE.size)
+    start = _HANDSHAKE.size + _TAIL.size
     if len(text) != start + credential + proof or credential > MAX_CREDENTIAL_BYTES or keys == NO_KEYS:
-        raise WireError("a door frame has another length")
-    fixed = Door(*_DOOR.unpack_from(text))
+        raise WireError("a handshake frame has another length")
+    fixed = Handshake(*_HANDSHAKE.unpack_from(text))
     return attrs.evolve(fixed, keys=keys, credential=text[start:start + credential], proof=text[start + credential:])

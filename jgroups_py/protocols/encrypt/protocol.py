@@ -5,7 +5,7 @@ before it is sent and after it arrived (the port FrameSealer). So all layers are
 and failure detection too, and a frame is sealed once, whatever it holds and however many receive it. Members share a
 keyring (mode "shared"); sub-keys, nonces and the renewal of salts are in ciphers.py. What was recorded is of no use: a
 counter is accepted once, and a sender that is not known proves that it is alive by answering a challenge (senders.py),
-in door frames, which are sealed too.
+in handshake frames, which are sealed too.
 
 The keyring is read again when its file changes. Members report to each other which keys they hold, so that an operator
 sees when the next phase of a rotation may begin (sealing/keyring.py).
@@ -25,11 +25,11 @@ from jgroups_py.model.batch import Batch
 from jgroups_py.model.counters import counter, declare, drop, figure
 from jgroups_py.model.errors import ConfigError, WireError
 from jgroups_py.model.events import (
+    ChallengeMember,
     Connect,
     IdentityRevoked,
     KeyringRead,
     Left,
-    MeetMember,
     SenderProven,
     ViewChange,
     ViewKeyChosen,
@@ -38,8 +38,8 @@ from jgroups_py.model.outputs import Frame, LogEntry, ReadKeyring
 from jgroups_py.model.ports import AddressBook, Authenticator, FrameSealer, KeyReporter, ViewKeys
 from jgroups_py.model.units import choice, duration, millis, seconds, text
 from jgroups_py.protocols.encrypt.ciphers import EPOCH_BITS, FrameWriter, frame_cipher, nonce_of
-from jgroups_py.protocols.encrypt.handshake import Greeting, Side, transcript
-from jgroups_py.protocols.encrypt.headers import CHALLENGE_BYTES, NO_KEYS, NONE, Door, KeysHeld, decode_door
+from jgroups_py.protocols.encrypt.handshake import AddressChallenge, Side, transcript
+from jgroups_py.protocols.encrypt.headers import CHALLENGE_BYTES, NO_KEYS, NONE, Handshake, KeysHeld, decode_handshake
 from jgroups_py.protocols.encrypt.senders import MAX_UNPROVEN, HeldFrame, SealedSender, Senders, Unproven
 from jgroups_py.protocols.encrypt.signatures import (
     MOST_TAGS,
@@ -67,8 +67,8 @@ from jgroups_py.wire import SOURCE_OFFSET, VERSION, cluster_id
 from jgroups_py.wire.frame import MAGIC
 from jgroups_py.wire.sealed_head import (
     COUNTED_AS,
-    DOOR_STREAM,
-    HAIL_STREAM,
+    DISCOVERY_STREAM,
+    HANDSHAKE_STREAM,
     HEAD_BYTES,
     MULTICAST_STREAM,
     SEAL_BYTES,
@@ -86,16 +86,17 @@ MAX_EARLY_BYTES: Final = 64 << 10
 ASK_AGAIN_NS: Final = millis(200)        # between two challenges to one sender
 PROVE_WITHIN_NS: Final = seconds(5)      # then what is held of it is dropped
 UNSEALED: Final = MAGIC + bytes((VERSION,))        # how a frame begins that is not sealed
-DOORS_A_SECOND: Final = 500              # door frames sent, at most
+HANDSHAKES_A_SECOND: Final = 500         # handshake frames sent, at most
 
 
 @attrs.frozen
 class EncryptConfig:
     """Properties of ENCRYPT."""
 
-    keyring: str = text("", doc="File with the keys that all members share: mode 0600, made by `jgroups key new`. The "
-                        "keys themselves never stand in a stack file. With mode=\"view\" it may be empty: then what "
-                        "members send before they are in a view can be read by others, names among it.")
+    keyring: str = text("", doc="File with the keys that all members share: mode 0600, made by `jgroups keys "
+                        "generate`. The keys themselves never stand in a stack file. With mode=\"view\" it may be "
+                        "empty: then what members send before they are in a view can be read by others, names among "
+                        "it.")
     mode: str = choice("shared", allowed=(SHARED, VIEW), doc="shared: one keyring for all members. It proves that a "
                        "frame is of a member, not of which one. view: a new key for each view, and one for each two "
                        "members; it needs AUTH. A member that leaves or is excluded reads nothing that is sent later.")
@@ -108,7 +109,8 @@ class EncryptConfig:
 
     def __attrs_post_init__(self) -> None:
         if not self.keyring and self.mode == SHARED:
-            raise ConfigError("keyring is empty: give the path of a file (jgroups key new PATH makes one)")
+            raise ConfigError("keyring is empty: give the path of a file (jgroups keys generate --keyring PATH makes "
+                              "one)")
         if self.sign != "none" and self.mode == SHARED:
             raise ConfigError(f"sign={self.sign!r} needs mode='view': with a shared key members are not told apart")
 
@@ -135,8 +137,9 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         drop("unsigned_dropped", "Multicasts whose signature or tag is not their sender's, or that lack one."),
         drop("no_key_dropped", "Frames not sent: their receiver has no key with this member yet, or there is no view."),
         drop("unidentified_dropped", "Frames of senders that AUTH has refused."),
-        drop("doors_refused_dropped", "Door frames with an answer to no challenge, for another member, or malformed."),
-        drop("doors_limited_dropped", "Challenges and answers not sent: too many in this second, or to an unknown "
+        drop("handshakes_refused_dropped", "Handshake frames with an answer to no challenge, for another member, or "
+                                           "malformed."),
+        drop("handshakes_limited_dropped", "Challenges and answers not sent: too many in this second, or to an unknown "
                                       "place."),
         drop("keyrings_refused_dropped", "Changes of the keyring's file that cannot be used; the former keys stay."),
         drop("key_reports_of_non_members", "Reports on keys from a source that is not in the view."),
@@ -161,7 +164,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         self.members: tuple[Address, ...] = ()
         self.reports: dict[Address, tuple[bytes, ...]] = {}  # member of the view -> the keys that it holds
         self.frames_sealed = self.frames_opened = 0
-        self.door_second = self.doors_sent = 0
+        self.handshake_second = self.handshakes_sent = 0
         self.auth: Authenticator | None = self.stack.find(Authenticator)
         if self.by_view and self.auth is None:
             raise ConfigError("ENCRYPT: mode='view' needs AUTH directly above it: a key is given to those that AUTH "
@@ -171,7 +174,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         self.outbox = WaitingUnicasts()
         self.early: dict[bytes, HeldFrame] = {}              # frames of keys that may come, oldest first
         self.book: AddressBook | None = self.stack.find(AddressBook)
-        self.greetings: dict[bytes, Greeting] = {}           # address -> how it was challenged
+        self.address_challenges: dict[bytes, AddressChallenge] = {}           # address -> how it was challenged
 
     def stats(self) -> dict[str, float]:
         return {**super().stats(), "keys": len(self.usable), "senders": len(self.senders.proven),
@@ -205,7 +208,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
             for member in self.members:
                 physical = self.book.physical_of(member) if self.book is not None else None
                 if member != self.me and member.raw not in self.pairs and physical is not None:
-                    self.meet(MeetMember(member, physical))
+                    self.challenge_member(ChallengeMember(member, physical))
         if self.writer is not None and self.config.keyring:
             # Spread: members that install a view together must not report together.
             self.set_timer("announce", self.rng.randrange(seconds(1)))
@@ -236,9 +239,10 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         """In mode "view": for members under the view's key, signed as the kind of the text demands."""
         kind, signer = kind_of(text), writer.signer
         assert signer is not None, "there is AUTH"
-        if kind is Kind.HAIL:
+        if kind is Kind.DISCOVERY:
             self.frames_sealed += 1
-            return writer.seal(HAIL_STREAM, text, None, lambda stream, count, head, plain: signed(signer, head, plain))
+            return writer.seal(DISCOVERY_STREAM, text, None,
+                               lambda stream, count, head, plain: signed(signer, head, plain))
         if self.view_key is None:
             self.drop("no_key_dropped", None, "this member is in no view", number=1)
             return None
@@ -268,7 +272,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
             return self.drop("no_key_dropped", None, f"{dest} has no key yet, and its place is unknown", number=1)
         if not self.outbox.add(dest.raw, text, physical):
             self.drop("no_key_dropped", None, f"{dest} has not proven itself, and too much waits", number=1)
-        self.meet(MeetMember(dest, physical))
+        self.challenge_member(ChallengeMember(dest, physical))
         return None
 
     # --- in ---------------------------------------------------------------------------------------------------------
@@ -296,8 +300,8 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         except WireError as error:
             self.refuse("not_opened_dropped" if str(error) == NOT_OPENED else "unsigned_dropped", data)
             return None
-        if stream == DOOR_STREAM:
-            self.door(name, found, text, count, physical)
+        if stream == HANDSHAKE_STREAM:
+            self.handshake_arrived(name, found, text, count, physical)
         elif sender is not None:
             sender.windows[COUNTED_AS[stream]].accept(count)
             self.frames_opened += 1
@@ -308,7 +312,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
 
     def key_of(self, stream: int, key_id: bytes, sender: SealedSender | None) -> GroupKey | None:
         """The key of a frame, if it is one that may seal this stream."""
-        if not self.by_view or stream in (DOOR_STREAM, HAIL_STREAM):
+        if not self.by_view or stream in (HANDSHAKE_STREAM, DISCOVERY_STREAM):
             return self.usable.get(key_id)
         key = self.view_key if stream != UNICAST_STREAM else None if sender is None else sender.pair
         return key if key is not None and key.id == key_id else None
@@ -316,14 +320,14 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
     def key_missing(self, data: bytes, stream: int, name: bytes, physical: PhysicalAddress | None) -> None:
         """A frame of a key that is not here. In mode "view" it may come: with the next view, or with the sender's
         proof, which is asked for."""
-        if not self.by_view or stream in (DOOR_STREAM, HAIL_STREAM) or len(data) > MAX_EARLY_BYTES:
+        if not self.by_view or stream in (HANDSHAKE_STREAM, DISCOVERY_STREAM) or len(data) > MAX_EARLY_BYTES:
             return self.refuse("unknown_key_dropped", data)
         if len(self.early) >= MAX_EARLY:
             oldest, _ = self.early.pop(next(iter(self.early)))
             self.refuse("unknown_key_dropped", oldest)
         self.early[data[:HEAD_BYTES]] = bytes(data), physical
         if stream == UNICAST_STREAM and name not in self.senders.proven and physical is not None:
-            self.meet(MeetMember(Address(name[:ADDRESS_BYTES]), physical))
+            self.challenge_member(ChallengeMember(Address(name[:ADDRESS_BYTES]), physical))
         return None
 
     def release_early(self) -> None:
@@ -342,11 +346,11 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         self, sender: SealedSender, head: bytes, stream: int, name: bytes, count: int, text: bytes,
     ) -> bytes:
         """The text of a frame without signature or tags. Raises WireError: it is not of its sender, or lacks them."""
-        if stream in (UNICAST_STREAM, DOOR_STREAM):
+        if stream in (UNICAST_STREAM, HANDSHAKE_STREAM):
             return text
         kind = kind_of(text)
-        if stream in (HAIL_STREAM, SIGNED_STREAM):
-            if (kind is Kind.HAIL) != (stream == HAIL_STREAM) or kind is Kind.UNICAST:
+        if stream in (DISCOVERY_STREAM, SIGNED_STREAM):
+            if (kind is Kind.DISCOVERY) != (stream == DISCOVERY_STREAM) or kind is Kind.UNICAST:
                 raise WireError("it is of another kind than its stream")
             return without_signature(sender, head, text)
         if kind is not Kind.DATA:
@@ -407,98 +411,98 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
             self.refuse("unproven_dropped", data)
         if ask:
             waiting.asked_ns = self.now_ns
-            self.later(lambda: self.send_door(name, waiting.challenge, None, physical))
+            self.later(lambda: self.send_handshake(name, waiting.challenge, None, physical))
         return None
 
     def expect(self, name: bytes, sender: SealedSender) -> Unproven:
         """The entry of a sender that has to prove itself; made if there is none."""
         found = self.senders.unproven.get(name)
         if found is None:
-            greeting = self.greetings.get(name[:ADDRESS_BYTES])
-            challenge = greeting.challenge if greeting is not None else self.stack.secrets.draw(CHALLENGE_BYTES)
+            pending = self.address_challenges.get(name[:ADDRESS_BYTES])
+            challenge = pending.challenge if pending is not None else self.stack.secrets.draw(CHALLENGE_BYTES)
             for displaced in self.senders.expect(name, sender, challenge, self.now_ns):
                 self.drop_held(displaced, "other senders need the room")
             self.set_timer("unproven", PROVE_WITHIN_NS)
             found = self.senders.unproven[name]
         return found
 
-    def door(
+    def handshake_arrived(
         self, name: bytes, sender: SealedSender, text: bytes, count: int, physical: PhysicalAddress | None,
     ) -> None:
-        """A door frame opens: it asks, or answers, or both."""
+        """A handshake frame opens: it asks, or answers, or both."""
         try:
-            door = decode_door(text)
+            handshake = decode_handshake(text)
         except WireError as error:
-            return self.drop("doors_refused_dropped", None, str(error))
-        if door.dest != self.me.raw:
-            return self.drop("doors_refused_dropped", None, "it is for another member, or an earlier incarnation")
+            return self.drop("handshakes_refused_dropped", None, str(error))
+        if handshake.dest != self.me.raw:
+            return self.drop("handshakes_refused_dropped", None, "it is for another member, or an earlier incarnation")
         if sender.windows:
-            sender.windows[DOOR_STREAM].accept(count)
-            greeting = self.greetings.get(name[:ADDRESS_BYTES])
-            if greeting is not None and door.answer == greeting.challenge and self.believes(name, door):
-                del self.greetings[name[:ADDRESS_BYTES]]     # AUTH had forgotten it
-        elif door.answer != NONE:
-            if not self.answers(name, sender, door):
-                return self.drop("doors_refused_dropped", None, "it answers no present challenge")
-            if self.believes(name, door):
-                self.prove(name, door, count, physical)
+            sender.windows[HANDSHAKE_STREAM].accept(count)
+            pending = self.address_challenges.get(name[:ADDRESS_BYTES])
+            if pending is not None and handshake.answer == pending.challenge and self.believes(name, handshake):
+                del self.address_challenges[name[:ADDRESS_BYTES]]                # AUTH had forgotten it
+        elif handshake.answer != NONE:
+            if not self.answers(name, sender, handshake):
+                return self.drop("handshakes_refused_dropped", None, "it answers no present challenge")
+            if self.believes(name, handshake):
+                self.prove(name, handshake, count, physical)
             return None
-        if door.challenge != NONE:
+        if handshake.challenge != NONE:
             if sender.windows:
-                self.later(lambda: self.send_door(name, NONE, door, physical))
+                self.later(lambda: self.send_handshake(name, NONE, handshake, physical))
             else:
                 # The sender is new here too: then one frame answers and asks.
                 waiting = self.expect(name, sender)
                 if not waiting.refused:
-                    self.later(lambda: self.send_door(name, waiting.challenge, door, physical))
+                    self.later(lambda: self.send_handshake(name, waiting.challenge, handshake, physical))
         return None
 
-    def answers(self, name: bytes, sender: SealedSender, door: Door) -> bool:
-        """Whether a door frame answers a present challenge to its sender, or to its address."""
+    def answers(self, name: bytes, sender: SealedSender, handshake: Handshake) -> bool:
+        """Whether a handshake frame answers a present challenge to its sender, or to its address."""
         waiting = self.senders.unproven.get(name)
         if waiting is not None:
-            if door.answer == waiting.challenge:
+            if handshake.answer == waiting.challenge:
                 return not waiting.refused
-            greeting = self.greetings.get(name[:ADDRESS_BYTES])
-            if greeting is None or waiting.refused or door.answer != greeting.challenge:
+            pending = self.address_challenges.get(name[:ADDRESS_BYTES])
+            if pending is None or waiting.refused or handshake.answer != pending.challenge:
                 return False
-            waiting.challenge = greeting.challenge
+            waiting.challenge = pending.challenge
             return True
-        greeting = self.greetings.get(name[:ADDRESS_BYTES])
-        if greeting is None or door.answer != greeting.challenge:
+        pending = self.address_challenges.get(name[:ADDRESS_BYTES])
+        if pending is None or handshake.answer != pending.challenge:
             return False
         self.expect(name, sender)
         return True
 
-    def believes(self, name: bytes, door: Door) -> bool:
+    def believes(self, name: bytes, handshake: Handshake) -> bool:
         """Whether the sender of an answer is one that AUTH lets in. If not, that is remembered for a while: each
         refusal costs a verification, and a sender that is refused goes on sending."""
         if self.auth is None:
             return True
         assert self.writer is not None
         reason = "its answer has no proof of who it is"
-        if door.keys != NO_KEYS:
-            proven = transcript(self.stack.net, self.cluster, Side(name, door.keys), self.writer.side(), door)
-            reason = self.auth.refusal(name, door.credential, door.proof, proven)
+        if handshake.keys != NO_KEYS:
+            proven = transcript(self.stack.net, self.cluster, Side(name, handshake.keys), self.writer.side(), handshake)
+            reason = self.auth.refusal(name, handshake.credential, handshake.proof, proven)
         if reason:
             number = self.senders.refuse(name)
             self.drop("unidentified_dropped", None, reason, number=1 + number)
         return not reason
 
-    @on(MeetMember)
-    def meet(self, event: MeetMember) -> None:
+    @on(ChallengeMember)
+    def challenge_member(self, event: ChallengeMember) -> None:
         """Challenge a process of which no frame has come. It answers whether it knows this sender or not."""
         address = event.member.raw
-        greeting = self.greetings.get(address)
-        if greeting is None:
-            if len(self.greetings) >= MAX_UNPROVEN:
-                del self.greetings[next(iter(self.greetings))]
-            greeting = self.greetings[address] = Greeting(
+        pending = self.address_challenges.get(address)
+        if pending is None:
+            if len(self.address_challenges) >= MAX_UNPROVEN:
+                del self.address_challenges[next(iter(self.address_challenges))]
+            pending = self.address_challenges[address] = AddressChallenge(
                 self.stack.secrets.draw(CHALLENGE_BYTES), event.physical, self.now_ns - ASK_AGAIN_NS)
             self.set_timer("unproven", PROVE_WITHIN_NS)
-        if self.now_ns - greeting.asked_ns >= ASK_AGAIN_NS:
-            greeting.asked_ns, greeting.physical = self.now_ns, event.physical
-            self.later(lambda: self.send_door(address, greeting.challenge, None, greeting.physical))
+        if self.now_ns - pending.asked_ns >= ASK_AGAIN_NS:
+            pending.asked_ns, pending.physical = self.now_ns, event.physical
+            self.later(lambda: self.send_handshake(address, pending.challenge, None, pending.physical))
 
     @on(IdentityRevoked)
     def forget(self, event: IdentityRevoked) -> None:
@@ -507,15 +511,15 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         for member in event.members:
             self.pairs.pop(member.raw, None)
 
-    def prove(self, name: bytes, door: Door, count: int, physical: PhysicalAddress | None) -> None:
+    def prove(self, name: bytes, handshake: Handshake, count: int, physical: PhysicalAddress | None) -> None:
         """A sender has answered: what was held of it is passed on, behind the answer to its own challenge."""
-        held = self.senders.prove(name, door, count)
+        held = self.senders.prove(name, handshake, count)
         if self.auth is not None:
-            self.pair_with(name, self.senders.proven[name], door)
-        self.greetings.pop(name[:ADDRESS_BYTES], None)
+            self.pair_with(name, self.senders.proven[name], handshake)
+        self.address_challenges.pop(name[:ADDRESS_BYTES], None)
         self.count("senders_proven")
-        if door.challenge != NONE:
-            self.later(lambda: self.send_door(name, NONE, door, physical))
+        if handshake.challenge != NONE:
+            self.later(lambda: self.send_handshake(name, NONE, handshake, physical))
         if held:
             self.later(lambda: self.pass_down(SenderProven(held)))
         if self.by_view:
@@ -523,13 +527,13 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
             self.later(lambda: self.send_waiting(name[:ADDRESS_BYTES]))
             self.later(self.release_early)
 
-    def pair_with(self, name: bytes, sender: SealedSender, door: Door) -> None:
+    def pair_with(self, name: bytes, sender: SealedSender, handshake: Handshake) -> None:
         """AUTH has verified the keys of a sender's exchange: from now on the two have a key that nobody else has."""
         assert self.writer is not None
         assert self.writer.agreement is not None
-        sender.signing = door.keys[PUBLIC_BYTES:]
+        sender.signing = handshake.keys[PUBLIC_BYTES:]
         try:
-            shared = self.writer.agreement.agree(door.keys[:PUBLIC_BYTES])
+            shared = self.writer.agreement.agree(handshake.keys[:PUBLIC_BYTES])
         except WireError:
             return                                           # a key of low order: it gets no unicasts
         first, second = sorted((self.writer.sender, name))
@@ -576,29 +580,29 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
     def new_view_key(self) -> bytes:
         return self.stack.secrets.draw(KEY_BYTES)
 
-    def send_door(
-        self, name: bytes, challenge: bytes, asked: Door | None, physical: PhysicalAddress | None,
+    def send_handshake(
+        self, name: bytes, challenge: bytes, asked: Handshake | None, physical: PhysicalAddress | None,
     ) -> None:
-        """Send a door frame to where a frame of the sender came from. At most one for each frame that opened.
+        """Send a handshake frame to where a frame of the sender came from. At most one for each frame that opened.
 
-        name: of the sender, or its address alone; asked: the door frame with the challenge that is answered.
+        name: of the sender, or its address alone; asked: the handshake frame with the challenge that is answered.
         """
         second = self.now_ns // seconds(1)
-        if second != self.door_second:
-            self.door_second, self.doors_sent = second, 0
-        if physical is None or self.writer is None or self.doors_sent >= DOORS_A_SECOND:
-            return self.drop("doors_limited_dropped", None, "too many in this second, or its place is not known")
-        self.doors_sent += 1
+        if second != self.handshake_second:
+            self.handshake_second, self.handshakes_sent = second, 0
+        if physical is None or self.writer is None or self.handshakes_sent >= HANDSHAKES_A_SECOND:
+            return self.drop("handshakes_limited_dropped", None, "too many in this second, or its place is not known")
+        self.handshakes_sent += 1
         if challenge != NONE:
             self.count("challenges_sent")
         me, counters = self.writer.side(), self.writer.counters
-        door = Door(name[:ADDRESS_BYTES], challenge, NONE if asked is None else asked.challenge,
+        handshake = Handshake(name[:ADDRESS_BYTES], challenge, NONE if asked is None else asked.challenge,
                     counters[MULTICAST_STREAM], counters[UNICAST_STREAM], me.keys)
         if asked is not None and self.auth is not None:
-            door = attrs.evolve(door, credential=self.auth.credential())
-            proven = transcript(self.stack.net, self.cluster, me, Side(name, asked.keys), door)
-            door = attrs.evolve(door, proof=self.auth.prove(proven))
-        self.emit(Frame(self.stack.net, physical, self.writer.seal(DOOR_STREAM, door.encode())))
+            handshake = attrs.evolve(handshake, credential=self.auth.credential())
+            proven = transcript(self.stack.net, self.cluster, me, Side(name, asked.keys), handshake)
+            handshake = attrs.evolve(handshake, proof=self.auth.prove(proven))
+        self.emit(Frame(self.stack.net, physical, self.writer.seal(HANDSHAKE_STREAM, handshake.encode())))
         return None
 
     def drop_held(self, dropped: Unproven, why: str) -> None:
@@ -610,13 +614,13 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         """Drop what is held of senders that do not answer."""
         for name in self.senders.overdue(self.now_ns - PROVE_WITHIN_NS + 1):
             self.drop_held(self.senders.drop(name), "its sender did not answer a challenge in time")
-        for address in [address for address, greeting in self.greetings.items()
-                        if self.now_ns - greeting.asked_ns >= PROVE_WITHIN_NS]:
-            del self.greetings[address]
-        for address in self.outbox.without(self.greetings):
+        for address in [address for address, pending in self.address_challenges.items()
+                        if self.now_ns - pending.asked_ns >= PROVE_WITHIN_NS]:
+            del self.address_challenges[address]
+        for address in self.outbox.without(self.address_challenges):
             self.drop("no_key_dropped", None, "its receiver did not prove itself in time",
                       number=len(self.outbox.take(address)))
-        if self.senders.unproven or self.greetings:
+        if self.senders.unproven or self.address_challenges:
             self.set_timer("unproven", ASK_AGAIN_NS)
 
     # --- keys -------------------------------------------------------------------------------------------------------

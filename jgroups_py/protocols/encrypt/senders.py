@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from jgroups_py.model.address import ADDRESS_BYTES, PhysicalAddress
-from jgroups_py.protocols.encrypt.headers import Door
+from jgroups_py.protocols.encrypt.headers import Handshake
 from jgroups_py.sealing.keyring import GroupKey
 from jgroups_py.sealing.primitives import Cipher
 from jgroups_py.windows.replay import ReplayWindow
-from jgroups_py.wire.sealed_head import COUNTED_AS, DOOR_STREAM, MULTICAST_STREAM, UNICAST_STREAM
+from jgroups_py.wire.sealed_head import COUNTED_AS, HANDSHAKE_STREAM, MULTICAST_STREAM, UNICAST_STREAM
 
 MAX_CIPHERS: Final = 6                   # of one sender: keys in use during a rotation, epochs of its streams
 MAX_UNPROVEN: Final = 128
@@ -110,11 +110,13 @@ class Senders:
         for name in [name for name in self.proven if name[:ADDRESS_BYTES] in addresses]:
             del self.proven[name]
 
-    def prove(self, name: bytes, door: Door, counter: int) -> tuple[HeldFrame, ...]:
-        """A sender has answered by `door`, frame `counter` of its stream. Returns what was held of it, in order."""
+    def prove(self, name: bytes, handshake: Handshake, counter: int) -> tuple[HeldFrame, ...]:
+        """A sender has answered by `handshake`, frame `counter` of its stream. Returns what was held of it, in
+        order."""
         waiting = self.drop(name)
-        windows = {MULTICAST_STREAM: ReplayWindow(door.multicasts), UNICAST_STREAM: ReplayWindow(door.unicasts),
-                   DOOR_STREAM: ReplayWindow(counter + 1)}
+        windows = {MULTICAST_STREAM: ReplayWindow(handshake.multicasts),
+                   UNICAST_STREAM: ReplayWindow(handshake.unicasts),
+                   HANDSHAKE_STREAM: ReplayWindow(counter + 1)}
         for stream, held in waiting.held:
             windows[COUNTED_AS[stream]].reopen(held)
         sender = self.proven[name] = waiting.sender

@@ -6,7 +6,8 @@ sign="each"; with "pair" they have a tag for each other member, under the key th
 cost. Unicasts are sealed under that key in any case.
 
 The receiver decides by the text itself what kind a multicast is, so an insider cannot have a control message taken for
-data. A *hail* is for processes outside the view too: discovery, and MERGE3. Source: MACs of Castro and Liskov (1999).
+data. A *discovery multicast* is for processes outside the view too: of discovery, and of MERGE3. Source: MACs of Castro
+and Liskov (1999).
 """
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from jgroups_py.sealing.primitives import (
 from jgroups_py.wire.frame import MULTICAST
 
 MOST_TAGS: Final = 32                    # with more receivers a signature is smaller, and is used instead
-HAILS: Final = (3, 4)                    # wire ids of discovery and MERGE3
+DISCOVERY_IDS: Final = (3, 4)            # wire ids of discovery and MERGE3
 DATA_HEADER: Final = b"\0\x08\1"        # NAKACK's header of numbered messages: wire id and kind
 _FIRST_HEADER: Final = 4                 # frame flags (1), flags of the batch (2), number of headers (1)
 
@@ -39,7 +40,7 @@ class Kind(enum.Enum):
 
     DATA = "data"                        # numbered messages, or some of the application without headers
     CONTROL = "control"
-    HAIL = "hail"
+    DISCOVERY = "discovery"
     UNICAST = "unicast"
 
 
@@ -49,7 +50,8 @@ def kind_of(text: bytes) -> Kind:
         return Kind.UNICAST
     if len(text) < _FIRST_HEADER or not text[3] or text[_FIRST_HEADER:_FIRST_HEADER + 3] == DATA_HEADER:
         return Kind.DATA
-    return Kind.HAIL if int.from_bytes(text[_FIRST_HEADER:_FIRST_HEADER + 2], "big") in HAILS else Kind.CONTROL
+    first = int.from_bytes(text[_FIRST_HEADER:_FIRST_HEADER + 2], "big")
+    return Kind.DISCOVERY if first in DISCOVERY_IDS else Kind.CONTROL
 
 
 def signed(signer: SigningKey, head: bytes, text: bytes) -> bytes:

@@ -246,7 +246,7 @@ class MergeCoordinator(Component):
                 self.drop("unidentified_refused", None, f"{member} of another group: {objection}", header)
                 physical = header.book.get(member)
                 if physical is not None:
-                    self.layer.meet(member, physical)
+                    self.layer.challenge_member(member, physical)
                 found = True
         return found
 

@@ -49,7 +49,7 @@ class GmsPort(LayerPort, typing.Protocol):
     def disbelieve(self, member: Address, why: str) -> None:
         """Have AUTH believe nothing more of `member`, which has contradicted itself."""
 
-    def meet(self, member: Address, physical: PhysicalAddress) -> None:
+    def challenge_member(self, member: Address, physical: PhysicalAddress) -> None:
         """Have a process show AUTH who it is."""
 
     def sent_counts(self) -> dict[Address, int]:

@@ -121,10 +121,10 @@ class Gms(Protocol, ViewSource):
         if self.identities is not None:
             self.identities.disbelieve(member, why)
 
-    def meet(self, member: Address, physical: PhysicalAddress) -> None:
+    def challenge_member(self, member: Address, physical: PhysicalAddress) -> None:
         """See GmsPort."""
         if self.identities is not None:
-            self.identities.meet(member, physical)
+            self.identities.challenge_member(member, physical)
 
     def sent_counts(self) -> dict[Address, int]:
         """See GmsPort."""

@@ -63,6 +63,9 @@ RELAY_COUNTERS = declare(
                                    "are not its own."),
     drop("unknown_site_dropped", "Messages of relays of sites that the trust file does not list or has revoked, or "
                                  "beyond max_sites."),
+    drop("uncertified_site_dropped", "Messages of relays on the bridge whose identity (AUTH) is of another site than "
+                                     "the one that they name."),
+    drop("orders_refused_dropped", "Orders about sites by members whose identity has not the role operator."),
     drop("withheld", "Messages of which only the numbers are sent to a site, since the trust file lets it receive no "
                      "more; unicasts and requests for a state are not sent at all."),
     drop("not_taken_dropped", "Messages of a site that the trust file lets send nothing; of multicasts the numbers "

@@ -10,6 +10,7 @@ import typing
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, ClassVar
 
+from jgroups_py.model.address import Address
 from jgroups_py.model.batch import NO_FC, NO_RELAY, Header
 from jgroups_py.model.events import OutputEmitted
 from jgroups_py.model.outputs import Output
@@ -52,6 +53,12 @@ class RelayPort(LayerPort, typing.Protocol):
             ConfigError: there is none, or others may change it.
         """
 
+    def operator_refusal(self, member: Address) -> str:
+        """Why the orders of a member of this group are not obeyed; "": they are."""
+
+    def shown_identity(self, member: Address) -> str:
+        """A member of this group as logs name it: by its verified identity, if there is AUTH."""
+
 
 class RelayPart(Component):
     """One part of RELAY."""
@@ -71,6 +78,8 @@ class RelayPart(Component):
         super().__init__(layer)
         self.announce = layer.announce
         self.read_trusted_file = layer.read_trusted_file
+        self.operator_refusal = layer.operator_refusal
+        self.shown_identity = layer.shown_identity
 
     def set_timer_once(self, name: str, delay_ns: int, about: Hashable = None) -> None:
         """Set a timer unless it is set: the first reason to wait decides when it fires."""

@@ -214,8 +214,8 @@ class SiteGuardPort(ABC):
         """Whether a header from the bridge is dropped, since its sender may not say that; counts it."""
 
     @abstractmethod
-    def bridge_view_changed(self, view: View) -> None:
-        """Relays joined or left the bridge."""
+    def bridge_view_changed(self, view: View, certified: dict[Address, str]) -> None:
+        """Relays joined or left the bridge. certified: member of the bridge -> its site, as AUTH has verified it."""
 
     @abstractmethod
     def site_of(self, relay: Address) -> str | None:

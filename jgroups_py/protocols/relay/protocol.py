@@ -24,9 +24,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar, TypeVar
 
+from jgroups_py.model.address import Address
 from jgroups_py.model.batch import NO_RELAY, NO_RELIABILITY, Batch, Header
-from jgroups_py.model.ports import MulticastNumbers, SiteReporter
+from jgroups_py.model.ports import Identities, MulticastNumbers, SiteReporter
 from jgroups_py.model.secrets import Secrets
+from jgroups_py.model.text import escaped
 from jgroups_py.protocols.relay.announcements import RelayAnnouncement
 from jgroups_py.protocols.relay.config import RelayConfig
 from jgroups_py.protocols.relay.counters import RELAY_COUNTERS
@@ -68,6 +70,7 @@ from jgroups_py.protocols.relay.state.forwarder import StateForwarder
 from jgroups_py.protocols.relay.state.provider import StateProvider
 from jgroups_py.protocols.relay.state.transfer import SiteStateTransfer
 from jgroups_py.protocols.relay.unicast.router import UnicastRouter
+from jgroups_py.sealing.identities import OPERATOR
 from jgroups_py.stack.component import Component, Receiver
 from jgroups_py.stack.protocol import Protocol
 
@@ -159,6 +162,22 @@ class Relay(Protocol, SiteReporter, MulticastNumbers):
         """
         return self.stack.secrets.file(path, TRUST_FILE, private=False)
 
+    def operator_refusal(self, member: Address) -> str:
+        """Why the orders of a member of this group are not obeyed; "": they are. Without AUTH all members are alike."""
+        identities: Identities | None = self.stack.find(Identities)
+        if identities is None:
+            return ""
+        identity = identities.identity_of(member)
+        if identity is None:
+            return f"{escaped(str(member))} has not proven its identity"
+        return "" if OPERATOR in identity.roles else f"{escaped(str(identity))} has not the role {OPERATOR!r}"
+
+    def shown_identity(self, member: Address) -> str:
+        """A member of this group as logs name it: by its verified identity, if there is AUTH."""
+        identities: Identities | None = self.stack.find(Identities)
+        identity = None if identities is None else identities.identity_of(member)
+        return escaped(str(member if identity is None else identity))
+
     # --- batches ----------------------------------------------------------------------------------------------------
 
     def down(self, batch: Batch) -> None:
@@ -197,6 +216,9 @@ class Relay(Protocol, SiteReporter, MulticastNumbers):
         15)."""
         figures = self.reports.figures()
         return {**super().stats(), **self.journal.stats(), **figures}
+
+    def own_site(self) -> str:
+        return self.config.site
 
     def site_report(self) -> dict[str, Any]:
         return self.reports.site_report()

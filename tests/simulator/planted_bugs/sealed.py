@@ -7,7 +7,7 @@ from jgroups_py import wire
 from jgroups_py.model.errors import WireError
 from jgroups_py.protocols.encrypt import ciphers, protocol
 from jgroups_py.protocols.encrypt.ciphers import FrameWriter, frame_cipher
-from jgroups_py.protocols.encrypt.headers import NONE, Door
+from jgroups_py.protocols.encrypt.headers import NONE, Handshake
 from jgroups_py.protocols.encrypt.protocol import Encrypt
 from jgroups_py.protocols.encrypt.senders import SealedSender, Senders
 from jgroups_py.protocols.transport.protocol import Transport
@@ -15,7 +15,7 @@ from jgroups_py.windows.replay import ReplayWindow
 from jgroups_py.wire.sealed_head import sealed_head
 from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
 
-prove, decoded, door = Senders.prove, Transport.decoded, Encrypt.door
+prove, decoded, handshake_arrived = Senders.prove, Transport.decoded, Encrypt.handshake_arrived
 
 
 def any_counter(self: ReplayWindow, counter: int) -> bool:
@@ -28,20 +28,20 @@ def believed_at_once(
     """The sender of any frame that opens counts as proven."""
     self.expect(name, sender)
     self.senders.hold(name, stream, count, data, physical)
-    self.prove(name, Door(self.me.raw, NONE, NONE, 1, 1), 1, physical)
+    self.prove(name, Handshake(self.me.raw, NONE, NONE, 1, 1), 1, physical)
 
 
-def from_the_first_counter(self: Senders, name: bytes, answer: Door, counter: int) -> Any:
-    return prove(self, name, Door(answer.dest, answer.challenge, answer.answer, 1, 1), counter)
+def from_the_first_counter(self: Senders, name: bytes, answer: Handshake, counter: int) -> Any:
+    return prove(self, name, Handshake(answer.dest, answer.challenge, answer.answer, 1, 1), counter)
 
 
 def any_answer(self: Encrypt, name: bytes, sender: SealedSender, text: bytes, count: int, physical: Any) -> None:
     """An answer to an earlier challenge, of any member, is as good as one to this one."""
-    found = protocol.decode_door(text)
+    found = protocol.decode_handshake(text)
     waiting = self.senders.unproven.get(name)
     if waiting is not None and found.answer != NONE:
-        text = Door(self.me.raw, found.challenge, waiting.challenge, found.multicasts, found.unicasts).encode()
-    door(self, name, sender, text, count, physical)
+        text = Handshake(self.me.raw, found.challenge, waiting.challenge, found.multicasts, found.unicasts).encode()
+    handshake_arrived(self, name, sender, text, count, physical)
 
 
 def clear_frames_too(self: Transport, data: bytes, physical: Any) -> Any:
@@ -81,7 +81,7 @@ SEALED_SAFEGUARDS = (
     Safeguard("a sender proves that it is alive", "ENCRYPT", "any frame that opens is believed",
               (Patch(Encrypt, "hold", believed_at_once),), "sealed", "K3"),
     Safeguard("an answer counts for one challenge", "ENCRYPT", "any answer proves its sender",
-              (Patch(Encrypt, "door", any_answer),), "sealed", "K3"),
+              (Patch(Encrypt, "handshake_arrived", any_answer),), "sealed", "K3"),
     Safeguard("windows begin at the counters of the answer", "ENCRYPT", "windows begin at 1",
               (Patch(Senders, "prove", from_the_first_counter),), "sealed", "K3"),
     Safeguard("each frame has a counter of its own", "ENCRYPT", "two frames share a counter",

@@ -10,13 +10,13 @@ import pytest
 from jgroups_py.config.load import load
 from jgroups_py.model.address import Address
 from jgroups_py.model.errors import ConfigError
-from jgroups_py.model.events import Connect, MeetMember, Suspect, TrustRead
-from jgroups_py.model.outputs import LogEntry, ReadTrust
+from jgroups_py.model.events import ChallengeMember, Connect, Suspect, TrustRead
+from jgroups_py.model.outputs import LogEntry, NodeFailed, ReadTrust
 from jgroups_py.model.secrets import Secrets
 from jgroups_py.model.units import seconds
 from jgroups_py.protocols.auth import Auth
 from jgroups_py.protocols.auth.config import AuthConfig
-from jgroups_py.protocols.encrypt.headers import decode_door
+from jgroups_py.protocols.encrypt.headers import decode_handshake
 from jgroups_py.protocols.encrypt.protocol import Encrypt, EncryptConfig
 from jgroups_py.protocols.transport.protocol import Udp, UdpConfig
 from jgroups_py.sealing.identities import (
@@ -86,25 +86,27 @@ class Authenticated(Member):
     def __init__(
         self, name: str, own: OwnIdentity | None = None, trust: bytes = b"", *, config: AuthConfig = KEYS_CONFIG,
         secret: GroupKeyring | None = None, net: int = 0, auth: type[Auth] = Auth,
+        files: dict[str, bytes] | None = None,
     ) -> None:
         self.name, self.me, self.place = name, address(name), PLACES[name]
         self.secrets = Files(name, {
             "own.pem": (own or identity(name)).as_text().encode(), "known.json": trust or known(),
             "revoked.json": RevokedKeys().as_text().encode(),
-            "psk.keys": (secret or new_keyring(bytes(range(64, 96)))).as_text().encode()})
+            "psk.keys": (secret or new_keyring(bytes(range(64, 96)))).as_text().encode(), **(files or {})})
         self.encrypt, self.auth, self.above = Encrypt(EncryptConfig(keyring="group.keys")), auth(config), Suspicions()
         self.stack = Stack([Udp(UdpConfig()), self.encrypt, self.auth, self.above], self.me, net=net,
                            secrets=self.secrets)
         self.now_ns = 0
         self.stack.inject(Connect("demo"), 0)
         self.asked = [each for each in self.stack.outputs if isinstance(each, ReadTrust)]
+        self.failed = [each.reason for each in self.stack.outputs if isinstance(each, NodeFailed)]
         self.stack.outputs.clear()
 
     def knows(self, *others: Authenticated) -> bool:
         return all(self.auth.objection(other.me) == "" for other in others)
 
-    def read(self, path: str, data: bytes | None, problem: str = "") -> None:
-        self.stack.notify(TrustRead(((path, data, problem),), 0), self.now_ns)
+    def read(self, path: str, data: bytes | None, problem: str = "", wall_ns: int = 0) -> None:
+        self.stack.notify(TrustRead(((path, data, problem),) if path else (), wall_ns), self.now_ns)
 
     def log(self) -> str:
         return "\n".join(each.text for each in self.stack.outputs if isinstance(each, LogEntry))
@@ -193,17 +195,18 @@ def test_an_answer_counts_for_its_own_exchange_only():
     (answer,) = one.frames()
     name = answer[20:52]
     sender = other.encrypt.senders.unproven[name].sender
-    door = decode_door(other.encrypt.opened(sender, answer, 2, KEYS.active, name, 1))
-    assert other.encrypt.believes(name, door)
-    for changed in (attrs.evolve(door, keys=bytes([door.keys[0] ^ 1]) + door.keys[1:]),
-                    attrs.evolve(door, answer=bytes(16)), attrs.evolve(door, multicasts=door.multicasts + 1),
-                    attrs.evolve(door, unicasts=door.unicasts + 1),
-                    attrs.evolve(door, credential=identity("C").signer.public),
-                    attrs.evolve(door, proof=door.proof[:-1]), attrs.evolve(door, proof=b"")):
+    handshake = decode_handshake(other.encrypt.opened(sender, answer, 2, KEYS.active, name, 1))
+    assert other.encrypt.believes(name, handshake)
+    for changed in (attrs.evolve(handshake, keys=bytes([handshake.keys[0] ^ 1]) + handshake.keys[1:]),
+                    attrs.evolve(handshake, answer=bytes(16)),
+                    attrs.evolve(handshake, multicasts=handshake.multicasts + 1),
+                    attrs.evolve(handshake, unicasts=handshake.unicasts + 1),
+                    attrs.evolve(handshake, credential=identity("C").signer.public),
+                    attrs.evolve(handshake, proof=handshake.proof[:-1]), attrs.evolve(handshake, proof=b"")):
         assert not other.encrypt.believes(name, changed)
     third = Authenticated("C")
     third.encrypt.expect(name, sender)
-    assert not third.encrypt.believes(name, door)
+    assert not third.encrypt.believes(name, handshake)
 
 
 def test_a_member_whose_key_is_revoked_is_suspected_and_its_frames_are_dropped():
@@ -297,14 +300,14 @@ def test_properties_that_do_not_fit_are_refused(properties, error):
 
 def test_a_process_that_has_sent_nothing_can_be_challenged():
     one, other = Authenticated("A"), Authenticated("B")
-    other.stack.inject(MeetMember(one.me, one.place), 0)
+    other.stack.inject(ChallengeMember(one.me, one.place), 0)
     exchange(one, other)
     assert other.knows(one)
     assert one.knows(other)
     # Also if ENCRYPT remembers it and AUTH does not.
     del other.auth.identities[one.me]
     other.now_ns = one.now_ns = seconds(1)
-    other.stack.inject(MeetMember(one.me, one.place), other.now_ns)
+    other.stack.inject(ChallengeMember(one.me, one.place), other.now_ns)
     exchange(one, other)
     assert other.knows(one)
 

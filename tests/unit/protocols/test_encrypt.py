@@ -295,11 +295,11 @@ def test_forged_frames_of_unknown_senders_reserve_nothing():
 def test_proven_senders_are_bounded_but_members_stay():
     senders = Member("B").encrypt.senders
     senders.members = frozenset((b"m" * 16,))
-    from jgroups_py.protocols.encrypt.headers import Door
+    from jgroups_py.protocols.encrypt.headers import Handshake
     from jgroups_py.protocols.encrypt.senders import SealedSender
     for name in (b"m" * 32, *(number.to_bytes(32, "big") for number in range(MAX_NON_MEMBERS + 500))):
         senders.expect(name, SealedSender(), b"c" * 16, 0)
-        senders.prove(name, Door(b"", b"", b"", 1, 1), 1)
+        senders.prove(name, Handshake(b"", b"", b"", 1, 1), 1)
     assert len(senders.proven) <= MAX_NON_MEMBERS + 1
     assert b"m" * 32 in senders.proven
 
@@ -310,13 +310,13 @@ def test_a_door_frame_for_another_member_or_with_a_wrong_answer_is_refused():
     (challenge,) = other.frames()
     third.take(challenge, "B")
     assert third.frames() == []
-    assert third.drops() == {"doors_refused_dropped": 1}
+    assert third.drops() == {"handshakes_refused_dropped": 1}
     one.take(challenge, "B")
     (answer,) = one.frames()
     late = Member("B", life=2)
     late.take(answer, "A")
     assert late.stats.get("senders_proven", 0) == 0
-    assert late.drops() == {"doors_refused_dropped": 1}
+    assert late.drops() == {"handshakes_refused_dropped": 1}
 
 
 # --- nonces -----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from jgroups_py.protocols import KNOWN
 from jgroups_py.protocols.auth import Auth
 from jgroups_py.protocols.encrypt.ciphers import frame_cipher, nonce_of
 from jgroups_py.protocols.encrypt.protocol import Encrypt, EncryptConfig
-from jgroups_py.protocols.encrypt.signatures import DATA_HEADER, HAILS, Kind, kind_of
+from jgroups_py.protocols.encrypt.signatures import DATA_HEADER, DISCOVERY_IDS, Kind, kind_of
 from jgroups_py.protocols.encrypt.waiting_unicasts import MAX_BYTES, MAX_RECEIVERS, MAX_TEXTS, WaitingUnicasts
 from jgroups_py.protocols.gms.headers import LeaveRequest
 from jgroups_py.protocols.merge.protocol import MERGE_ID, Info
@@ -22,7 +22,7 @@ from jgroups_py.stack.protocol import CONTROL
 from jgroups_py.stack.stack import Stack
 from jgroups_py.testing.bench import address, change, view_of
 from jgroups_py.wire.sealed_head import (
-    HAIL_STREAM,
+    DISCOVERY_STREAM,
     MULTICAST_STREAM,
     SIGNED_STREAM,
     TAGGED_STREAM,
@@ -108,10 +108,10 @@ def test_what_protocols_multicast_is_signed_and_discovery_is_for_all():
     (frame,) = one.frames()
     assert stream_of(frame) == SIGNED_STREAM
     one.stack.inject(Batch(one.me, None, (), (Info(view_of("A").id, one.place),), CONTROL), 0)
-    (hail,) = one.frames()
-    assert stream_of(hail) == HAIL_STREAM
+    (discovery,) = one.frames()
+    assert stream_of(discovery) == DISCOVERY_STREAM
     stranger = Viewed("C")
-    stranger.take(hail, "A")
+    stranger.take(discovery, "A")
     exchange(one, stranger)
     assert stranger.knows(one)
     assert stranger.stats["frames_opened"] == 1
@@ -230,7 +230,7 @@ def test_a_pair_of_members_has_a_key_that_no_third_has():
 def test_kinds_are_those_of_the_headers():
     assert wire.encode_inner(Batch(address("A"), None, (b"x",), (MulticastData(
         bytes(24), 1),)))[0][4:7] == DATA_HEADER
-    assert (KNOWN["PING"].wire_id, MERGE_ID) == HAILS
+    assert (KNOWN["PING"].wire_id, MERGE_ID) == DISCOVERY_IDS
     assert kind_of(b"") is kind_of(b"\0") is Kind.UNICAST
     assert kind_of(b"\1") is Kind.DATA
 

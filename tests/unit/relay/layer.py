@@ -27,6 +27,7 @@ class Layer:
         self.timers: dict[tuple[str, Hashable], int] = {}
         self.counters: dict[str, int] = {}
         self.files: dict[str, bytes] = {}
+        self.not_operators: tuple[Address, ...] = ()
 
     @property
     def notes(self) -> list[str]:
@@ -66,6 +67,12 @@ class Layer:
 
     def read_trusted_file(self, path: str) -> bytes:
         return self.files[path]
+
+    def operator_refusal(self, member: Address) -> str:
+        return "" if member not in self.not_operators else f"{member} has not the role 'operator'"
+
+    def shown_identity(self, member: Address) -> str:
+        return str(member)
 
     def announce(self, announcement: RelayAnnouncement) -> None:
         self.announced.append(announcement)

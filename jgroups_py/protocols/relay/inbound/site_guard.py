@@ -6,9 +6,11 @@ address belongs to the site that showed it first, as long as anything about it i
 incarnation. So a relay can neither forge messages of a third site, nor acknowledge for it, nor draw its unicasts away,
 whatever numbers, epochs and names it makes up. It can lie about its own site: its relay vouches for that.
 
+Where the bridge has AUTH, and a relay's identity names its site, it speaks for that one only, whatever it says.
+
 Which sites count says the trust file (sites/trust.py), if there is one; it is read again when it changes. Without one
-each name counts, up to `max_sites`. Whether a relay is of the site that it names is for the bridge's own stack to know:
-all that hold the bridge's keys can name any site that has not a relay of a higher epoch there.
+each name counts, up to `max_sites`. Without AUTH, or with identities that name no site, all that hold the bridge's keys
+can name any site that has not a relay of a higher epoch there.
 """
 from __future__ import annotations
 
@@ -49,7 +51,8 @@ ALL_RIGHTS: Final = SiteRights()
 
 
 class SiteGuard(RelayPart, SiteGuardPort):
-    """See the module. speaks_for: bridge address -> its site. owners: member or origin -> its site."""
+    """See the module. speaks_for: bridge address -> its site; certified: the same, as AUTH has verified it. owners:
+    member or origin -> its site."""
 
     group: LocalGroup = needs(LocalGroup)
     table: SiteTable = needs(SiteTable)
@@ -63,6 +66,7 @@ class SiteGuard(RelayPart, SiteGuardPort):
         self.own = self.config.site
         self.trust: SiteTrust | None = None
         self.speaks_for: dict[Address, str] = {}
+        self.certified: dict[Address, str] = {}
         self.owners: dict[Address, str] = {}
         self.addresses: dict[str, int] = {}              # site -> how many of `owners` are its
         self.strays: dict[str, dict[Address, None]] = {}
@@ -98,6 +102,10 @@ class SiteGuard(RelayPart, SiteGuardPort):
             self.drop("non_peer_dropped", batch, "its relay has not introduced itself", header)
             return True
         site = bound if bound is not None else typing.cast(str, claims.site)
+        certified = self.certified.get(batch.src, site)
+        if certified != site:
+            self.drop("uncertified_site_dropped", batch, f"it names site {site}, and its identity {certified}", header)
+            return True
         why = self.site_refusal(site, known=bound is not None)
         if why:
             self.drop("unknown_site_dropped", batch, f"site {site}: {why}", header)
@@ -205,12 +213,13 @@ class SiteGuard(RelayPart, SiteGuardPort):
 
     # --- the bridge -------------------------------------------------------------------------------------------------
 
-    def bridge_view_changed(self, view: View) -> None:
+    def bridge_view_changed(self, view: View, certified: dict[Address, str]) -> None:
+        self.certified = certified
         self.speaks_for = {address: site for address, site in self.speaks_for.items() if address in view}
 
     @on_announcement(BridgeGone)
     def bridge_gone(self, event: BridgeGone) -> None:
-        self.speaks_for, self.strays = {}, {}
+        self.speaks_for, self.certified, self.strays = {}, {}, {}
         if event.for_good:
             self.owners = {address: site for address, site in self.owners.items() if site == self.own}
             self.addresses = {self.own: len(self.owners)}

@@ -78,7 +78,7 @@ class BridgeLink(RelayPart, BridgePort):
     def bridge_view_changed(self, event: BridgeView) -> None:
         if self.group.is_relay and self.wanted:
             self.view, self.own_address = event.view, event.me
-            self.guard.bridge_view_changed(event.view)
+            self.guard.bridge_view_changed(event.view, event.sites)
             self.introducer.bridge_view_changed(event.view)
 
     @on(BridgeClosed)

@@ -16,6 +16,7 @@ from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.events import SiteCommand, ViewChange
 from jgroups_py.model.outputs import LogEntry, SiteCommandDone
+from jgroups_py.model.text import escaped
 from jgroups_py.model.units import millis, seconds
 from jgroups_py.protocols.relay.announcements import SiteAcknowledged
 from jgroups_py.protocols.relay.group import LocalGroup
@@ -118,6 +119,11 @@ class Admin(RelayPart, AdminPort):
             return None              # it is repeated until a relay that all members have answered (SYNC) carries it out
         if (src, order.number) in self.answers:
             return self.answer(src, order.number, self.answers[src, order.number])
+        refusal = self.operator_refusal(src)
+        if refusal:
+            self.drop("orders_refused_dropped", batch, refusal, order)
+            self.warn(f"order refused: {escaped(order.verb)} {escaped(order.site)}: {refusal}")
+            return self.answer(src, order.number, f"refused: {refusal}")
         site = self.table.get(order.site)
         if site is None:
             known = ", ".join(sorted(self.table.sites)) or "none"
@@ -129,6 +135,7 @@ class Admin(RelayPart, AdminPort):
             # Stale: another order was carried out since. No error if that one had the same effect.
             is_so = {"offline": site.forbidden, "online": site.open, "hold": site.paused, "drain": False}[order.verb]
             return self.answer(src, order.number, "" if is_so else SUPERSEDED)
+        self.emit(LogEntry("warning", f"order obeyed: {order.verb} {site.name}, of {self.shown_identity(src)}"))
         if order.verb in ("drain", "hold"):
             return self.drain(site, order, src)
         if order.verb == "offline":
