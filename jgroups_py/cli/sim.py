@@ -22,11 +22,7 @@ from jgroups_py.simulator.plan_parts import PlanPart, parse_numbers
 from jgroups_py.simulator.profiles import PROFILES
 from jgroups_py.simulator.runner import Outcome, run_seed, run_seeds
 from jgroups_py.simulator.shrink import shrink_seed, story
-from jgroups_py.testing.simulation import dicts as dicts  # likewise
-from jgroups_py.testing.simulation import mqtt as mqtt  # registers the application of its profile
-from jgroups_py.testing.simulation import mqtt_roaming as mqtt_roaming  # likewise
-from jgroups_py.testing.simulation import receipts as receipts  # likewise
-from jgroups_py.testing.simulation import replicas as replicas  # likewise
+from jgroups_py.testing.simulation import applications as applications  # registers those of profiles
 
 SHOWN_VIOLATIONS = 5
 SHRINK_SECONDS = 30.0

@@ -75,7 +75,7 @@ Judge = Callable[[World, Profile], list[Violation]]
 
 APPLICATIONS: dict[str, Callable[[int, PlanPart, bool], Outcome]] = {}
 """Profile whose members run an application -> function of (seed, part, whether to keep the history). Outer rings
-register theirs: jgroups_py/testing/simulation/replicas.py."""
+register theirs: jgroups_py/testing/simulation/applications.py."""
 
 
 def run_seed(profile: str, seed: int, part: PlanPart = WHOLE, *, keep: bool = False) -> Outcome:

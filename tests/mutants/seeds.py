@@ -13,10 +13,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import jgroups_py.testing.simulation.mqtt
-import jgroups_py.testing.simulation.mqtt_roaming
-import jgroups_py.testing.simulation.receipts
-import jgroups_py.testing.simulation.replicas  # noqa: F401  the applications of profiles `mqtt`, `receipts`, `replicas`
+import jgroups_py.testing.simulation.applications  # noqa: F401  registers those of profiles
 from jgroups_py.simulator.runner import Outcome, rare_collections, run_seed
 from tests.mutants import lines
 from tests.mutants.patience import Overrun, at_most

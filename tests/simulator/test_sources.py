@@ -10,6 +10,9 @@ import pytest
 
 import jgroups_py
 from jgroups_py.simulator import sources
+from jgroups_py.simulator.profiles import PROFILES
+from jgroups_py.simulator.runner import APPLICATIONS
+from jgroups_py.testing.simulation import applications as applications
 
 IMPORTED = """
 import sys
@@ -23,15 +26,15 @@ for profile in PROFILES:
     if not PROFILES[profile].application:
         run_seed(profile, 0)
 print(rooms())
-import jgroups_py.testing.simulation.dicts
-import jgroups_py.testing.simulation.mqtt
-import jgroups_py.testing.simulation.mqtt_roaming
-import jgroups_py.testing.simulation.receipts
-import jgroups_py.testing.simulation.replicas
+import jgroups_py.testing.simulation.applications
 for profile in PROFILES:
     run_seed(profile, 0)
 print(rooms())
 """
+
+
+def test_every_profile_of_an_application_has_it() -> None:
+    assert set(APPLICATIONS) == {name for name, profile in PROFILES.items() if profile.application}
 
 
 @pytest.mark.slow

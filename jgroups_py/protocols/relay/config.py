@@ -85,7 +85,8 @@ class RelayConfig:
                                           "hold_sync=interval.")
     hold_keyring: str = text("", doc="Keyring (jgroups keys generate --keyring) with which what is in hold_dir "
                              "is encrypted; best one of its own, as files are readable only as long as their key is "
-                             "in it. Looked at again every five seconds. Empty: it is not encrypted, and readable by this user alone.")
+                             "in it. Looked at again every five seconds. Empty: it is not encrypted, and readable by "
+                             "this user alone.")
     trust: str = text("", doc="Trust file (JSON): which other sites count, what each may send and receive, which are "
                       "revoked. Looked at twice a second, so a revocation needs no restart. Empty: every site counts.")
     max_sites: int = count(250, least=1, doc="Other sites known at most, where no trust file lists them; relays that "
