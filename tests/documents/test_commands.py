@@ -35,8 +35,9 @@ def named(page: Path) -> Iterator[tuple[str, str]]:
 
 
 def words_of(command: str) -> list[str]:
-    """The words of a command up to a comment, a pipe or a redirection, without settings in front."""
-    words = shlex.split(command, comments=True)
+    """The words of a command up to a comment, a pipe or a redirection, without settings in front; what another command
+    prints, `$(...)`, is one word."""
+    words = shlex.split(re.sub(r"\$\(.*?\)", "printed", command), comments=True)
     stop = next((at for at, word in enumerate(words) if word in ("|", ">", "<", "&", "&&", "2>&1", ";")), len(words))
     words = [word.rstrip(";") for word in words[:stop]]
     while words and re.match(r"^[A-Z_]+=", words[0]):
