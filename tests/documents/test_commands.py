@@ -57,7 +57,7 @@ def check_jgroups(words: list[str]) -> str:
             build_parser(words[0]).parse_args(words)
     except SystemExit as end:
         reason = printed.getvalue().strip().rpartition("\n")[2] if end.code else ""
-        return unknown_options(words) if "arguments are required" in reason else reason
+        return unknown_options(words) if re.search("required$|arguments are required", reason) else reason
     return ""
 
 
