@@ -28,7 +28,7 @@ from jgroups_py.cli.load import FLOOD, Counts, Flooder, flood_arguments, plain_n
 from jgroups_py.cli.membership import COMMANDS as COMMANDS_ALONE
 from jgroups_py.cli.membership import MembershipCommands
 from jgroups_py.cli.printer import Printer
-from jgroups_py.cli.service import SystemdService
+from jgroups_py.cli.service import MemberService
 from jgroups_py.cli.showing import complain, reasons
 from jgroups_py.cli.stack_file import add_property_argument, recorded
 from jgroups_py.config.check import has_no_views
@@ -106,7 +106,7 @@ def run(args: Namespace) -> int:
         return 2
     for warning in spec.warnings:
         log.warning("%s", warning)
-    service = SystemdService() if args.service else None
+    service = MemberService() if args.service else None
     if isinstance(member, Membership):
         return MembershipCommands(member, Printer(), service).run(args.cluster, control)
     with control, endpoint or nullcontext():
@@ -140,7 +140,7 @@ def cluster_name(text: str) -> str:
 class MemberCommands(Receiver):
     """A channel that is controlled by stdin, or runs as a service, and prints events to stdout."""
 
-    def __init__(self, channel: JChannel, http: str | None = None, service: SystemdService | None = None) -> None:
+    def __init__(self, channel: JChannel, http: str | None = None, service: MemberService | None = None) -> None:
         self.channel = channel
         self.service = service
         self.http = {} if http is None else {"http": http}   # in the event `ready`

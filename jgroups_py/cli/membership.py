@@ -11,7 +11,7 @@ from typing import Any
 from jgroups_py.blocks.swim_membership import Membership
 from jgroups_py.cli.commands import Ended, ignore_sigterm, log_drops, obey, watch_sigterm
 from jgroups_py.cli.printer import Printer
-from jgroups_py.cli.service import SystemdService
+from jgroups_py.cli.service import MemberService
 from jgroups_py.model.errors import ChannelError
 from jgroups_py.model.outputs import Output
 from jgroups_py.ops.reports import Changes
@@ -30,7 +30,7 @@ COMMANDS = """commands on stdin with a stack of SWIM alone, a line each:
 class MembershipCommands:
     """A Membership that is controlled by stdin, or runs as a service, and prints events to stdout."""
 
-    def __init__(self, membership: Membership, emit: Printer, service: SystemdService | None = None) -> None:
+    def __init__(self, membership: Membership, emit: Printer, service: MemberService | None = None) -> None:
         self.membership = membership
         self.service = service
         self.emit = emit

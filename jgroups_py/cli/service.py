@@ -15,7 +15,7 @@ from jgroups_py.system.service_manager import ServiceManager
 FEEDINGS = 4                                # in the time after which the watchdog ends the service
 
 
-class SystemdService:
+class MemberService:
     """See the module. manager: who started the process, by its environment."""
 
     def __init__(self, manager: ServiceManager | None = None) -> None:

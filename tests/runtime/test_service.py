@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from jgroups_py.cli.service import SystemdService
+from jgroups_py.cli.service import MemberService
 from jgroups_py.model.errors import NotConnectedError
 from jgroups_py.system.service_manager import ServiceManager
 from tests.runtime.helpers import free_udp_port
@@ -64,7 +64,7 @@ def test_the_watchdog_is_fed_only_when_the_loop_ran_a_round(manager: Manager):
     def ran_a_round() -> None:
         if not running[0]:
             raise NotConnectedError("its loop does not run")
-    service = SystemdService(ServiceManager(manager.address, 0.2))
+    service = MemberService(ServiceManager(manager.address, 0.2))
     threading.Thread(target=service.run, args=("A", ran_a_round), daemon=True).start()
     assert manager.hear()[0] == "READY=1"
     for _ in range(3):
