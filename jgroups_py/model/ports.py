@@ -6,7 +6,7 @@ the nearest layer that implements the port, below first, then above.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -112,6 +112,10 @@ class FrameSealer(ABC):
         """The text of a frame, in the form of `wire.encode_inner`; None: it was dropped, or is dealt with."""
 
 
+WAITING: Final = "its identity is being checked"
+"""What `Authenticator.refusal` answers as long as that is not decided."""
+
+
 class Authenticator(ABC):
     """AUTH, as ENCRYPT below it uses it. transcript: what an exchange was about, as a digest."""
 
@@ -125,7 +129,8 @@ class Authenticator(ABC):
 
     @abstractmethod
     def refusal(self, source: bytes, credential: bytes, proof: bytes, transcript: bytes) -> str:
-        """Why a process is not believed; "": it is, and its identity is remembered under the address `source`."""
+        """Why a process is not believed; "": it is, and its identity is remembered under the address `source`. WAITING:
+        it is to be challenged again when the event IdentityDecided says so."""
 
 
 class Identities(ABC):

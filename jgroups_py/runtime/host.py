@@ -23,6 +23,7 @@ from jgroups_py.model.errors import ChannelClosedError, ChannelError, ConfigErro
 from jgroups_py.model.events import Event, FolderRead, KeyringRead, StateBusy, TrustRead
 from jgroups_py.model.outputs import (
     LOCAL,
+    CheckToken,
     Closed,
     CloseTransport,
     Frame,
@@ -48,6 +49,7 @@ from jgroups_py.runtime.name_resolution.resolver_threads import Resolving
 from jgroups_py.runtime.send_queue import BATCH_BYTES, FULL_BYTES, MESSAGE_COST, QueuedBatch, SendQueue
 from jgroups_py.runtime.sockets.stack_sockets import LINKS_AND_STREAMS, LinkOrStream, Net
 from jgroups_py.runtime.sockets.udp import Frames
+from jgroups_py.runtime.token_checks import TokenChecks
 from jgroups_py.runtime.trace_log import drops_are_logged, requested_trace, write
 from jgroups_py.sealing.identities import MAX_TRUST_BYTES
 from jgroups_py.system.secrets import SECRETS, Stamp, read_checked, read_keyring, stamp_of
@@ -105,12 +107,13 @@ class Host:
         self._over = False
         self._reason = ""                                    # why it is over
         self._resolving = Resolving(lambda net, event: self.loop.call(lambda: self._notify(net, event)))
+        self._token_checks = TokenChecks(lambda net, event: self.loop.call(lambda: self._notify(net, event)))
         self._handlers: dict[type[Output], Callable[[Any], None]] = {        # output -> what carries it out
             OpenTransport: self._open_transport, CloseTransport: self._close_transport, Listen: self._listen,
             **dict.fromkeys(LINKS_AND_STREAMS, self._to_net), StoreEntry: self._store_entry,
             ReadFolder: self._read_folder, LogEntry: self._log_entry, Traced: self._traced, Closed: self._closed,
             GroupConnected: self._group_connected, Resolve: self._resolving.ask, ReadKeyring: self._read_keyring,
-            ReadTrust: self._read_trust,
+            ReadTrust: self._read_trust, CheckToken: self._token_checks.ask,
         }
         self._watched: dict[tuple[int, str], Stamp | None] = {}      # (net, path) -> what was read last
         self._durable = Durable(lambda event: self.loop.call(lambda: self._notify(LOCAL, event)), self._handlers)

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from jgroups_py.model.address import PhysicalAddress
-from jgroups_py.model.events import Event, FolderRead, KeyringRead, NameResolved, StateChunk, TrustRead
+from jgroups_py.model.events import Event, FolderRead, KeyringRead, NameResolved, StateChunk, TokenChecked, TrustRead
 from jgroups_py.model.outputs import (
     AppendSegment,
     ArchiveDurability,
+    CheckToken,
     Closed,
     CloseLink,
     CloseTransport,
@@ -49,6 +50,8 @@ from jgroups_py.model.outputs import (
     Unreachable,
     ViewInstalled,
 )
+from jgroups_py.model.plugins import plugin
+from jgroups_py.model.token_check import ENTRY_POINTS, TokenCheck
 from jgroups_py.model.units import NS_PER_MS
 from jgroups_py.protocols.transport.protocol import TcpConfig, TransportConfig, UdpConfig
 from jgroups_py.sealing.keyring import GroupKeyring
@@ -61,6 +64,7 @@ from jgroups_py.simulator.process import STATE_CHUNK_BYTES, Process, ProcessPort
 
 APPLICATION_EVENTS = (ViewInstalled, GlobalViewInstalled, SiteStatusChanged, Unreachable, MessagesLost, MessagesSkipped,
         OrderUncertain, CountedAsReceiver, GroupConnected, Closed)
+CHECK_NS = 20 * NS_PER_MS                # how long an application takes to check a token
 OPEN_NS = NS_PER_MS                      # how long opening sockets or reading a folder takes
 
 
@@ -109,7 +113,7 @@ class OutputHandlers:
             ArchiveDurability: world.archives.durability,
             MessagesSkipped: self._skipped, OrderUncertain: self._uncertain, CountedAsReceiver: self._counted,
             GroupConnected: self._connected, Resolve: self._resolve, ReadKeyring: self._read_keyring,
-            ReadTrust: self._read_trust,
+            ReadTrust: self._read_trust, CheckToken: self._check_token,
             MemberChanged: self._member,
         }
 
@@ -212,6 +216,14 @@ class OutputHandlers:
         self, process: Process, asked: ReadTrust, files: tuple[tuple[str, bytes | None, str], ...],
     ) -> None:
         self.world.notify(process, TrustRead(files, self.world.wall_ns(process.name)), asked.net)
+
+    def _check_token(self, process: Process, asked: CheckToken) -> None:
+        check = plugin(asked.check, ENTRY_POINTS, TokenCheck)()
+        answer = check.check(asked.token, asked.key)
+        self.world.after(CHECK_NS, self._token_checked, process, asked, answer)
+
+    def _token_checked(self, process: Process, asked: CheckToken, answer: Any) -> None:
+        self.world.notify(process, TokenChecked(asked.number, answer), asked.net)
 
     def _resolve(self, process: Process, asked: Resolve) -> None:
         self.world.after(self.world.names_ns, self._name_resolved, process, asked)

@@ -42,9 +42,11 @@ from jgroups_py.model.events.relay import (
 )
 from jgroups_py.model.events.sealing import (
     ChallengeMember,
+    IdentityDecided,
     IdentityRevoked,
     KeyringRead,
     SenderProven,
+    TokenChecked,
     TrustRead,
     ViewKeyChosen,
 )
@@ -78,6 +80,8 @@ __all__ = [
     "FolderRead",
     "IdentityRevoked",
     "KeyringRead",
+    "IdentityDecided",
+    "TokenChecked",
     "ChallengeMember",
     "SenderProven",
     "ForceLeave",

@@ -51,6 +51,25 @@ class IdentityRevoked(Event):
 
 
 @attrs.frozen
+class IdentityDecided(Event):
+    """Down, from AUTH: it is decided now whether these senders (address and salt) are believed; challenge them."""
+
+    senders: tuple[bytes, ...] = attrs.field(repr=False)
+
+
+@attrs.frozen
+class TokenChecked(Event):
+    """Up, from the environment: an answer to the output CheckToken.
+
+    answer: of `TokenCheck.check`; problem: why there is none, "" if the token is refused.
+    """
+
+    number: int
+    answer: Any
+    problem: str = ""
+
+
+@attrs.frozen
 class KeyringRead(Event):
     """Up, from the environment: the keyring in the file `path` has changed.
 

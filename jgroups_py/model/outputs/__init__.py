@@ -45,7 +45,7 @@ from jgroups_py.model.outputs.relay import (
     SiteStatusChanged,
     ToBridge,
 )
-from jgroups_py.model.outputs.sealing import ReadKeyring, ReadTrust
+from jgroups_py.model.outputs.sealing import CheckToken, ReadKeyring, ReadTrust
 from jgroups_py.model.outputs.serf import UserEvent
 from jgroups_py.model.outputs.state import ProvideState, StateAdvised, StateBegin, StateEnd, StatePart
 from jgroups_py.model.outputs.streams import CloseStream, OpenStream, WriteStream
@@ -84,6 +84,7 @@ __all__ = [
     "ProvideState",
     "ReadFolder",
     "ReadKeyring",
+    "CheckToken",
     "ReadSegment",
     "ReadTrust",
     "ReadyToLeave",

@@ -15,6 +15,19 @@ class ReadKeyring(Output):
 
 
 @attrs.frozen(eq=False)
+class CheckToken(Output):
+    """Have the application's `check` (`package.module:Class`) decide whose a token is, on another thread and within
+    `timeout_ns`; TokenChecked follows up the stack of `net`. key: the text of the public key whose holder shows it."""
+
+    net: int
+    number: int
+    check: str
+    token: bytes = attrs.field(repr=False)
+    key: str
+    timeout_ns: int
+
+
+@attrs.frozen(eq=False)
 class ReadTrust(Output):
     """Look at files that tell AUTH or RELAY what to trust, and at the wall clock; pass TrustRead up the stack of `net`.
 

@@ -52,6 +52,10 @@ class Authority(ABC):
     files: tuple[FileSpec, ...]
 
     @abstractmethod
+    def __init__(self, config: AuthConfig, secrets: Secrets, name: str) -> None:
+        """name: of this member. Raises ConfigError: a file cannot be used."""
+
+    @abstractmethod
     def credential(self) -> bytes:
         """What this member shows: its public key, its name, ..."""
 

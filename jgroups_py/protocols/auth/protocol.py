@@ -19,16 +19,29 @@ from typing import Final
 from jgroups_py.model.address import ADDRESS_BYTES, Address, PhysicalAddress
 from jgroups_py.model.counters import counter, declare, drop, figure
 from jgroups_py.model.errors import ConfigError
-from jgroups_py.model.events import ChallengeMember, Connect, IdentityRevoked, Suspect, TrustRead, ViewChange
-from jgroups_py.model.outputs import BRIDGE, LogEntry, NodeFailed, ReadTrust
-from jgroups_py.model.ports import Authenticator, Identities, SiteReporter
+from jgroups_py.model.events import (
+    ChallengeMember,
+    Connect,
+    IdentityDecided,
+    IdentityRevoked,
+    Suspect,
+    TokenChecked,
+    TrustRead,
+    ViewChange,
+)
+from jgroups_py.model.outputs import BRIDGE, CheckToken, LogEntry, NodeFailed, ReadTrust
+from jgroups_py.model.ports import WAITING, Authenticator, Identities, SiteReporter
 from jgroups_py.model.text import escaped
-from jgroups_py.protocols.auth.authorities import AUTHORITIES, Authority
+from jgroups_py.protocols.auth.authorities import AUTHORITIES as BY_FILES
+from jgroups_py.protocols.auth.authorities import Authority
 from jgroups_py.protocols.auth.config import AuthConfig
+from jgroups_py.protocols.auth.tokens import TokenAuthority
 from jgroups_py.sealing.identities import MEMBER, RELAY, Identity
 from jgroups_py.sealing.primitives import require_library
 from jgroups_py.stack.protocol import Protocol, on, timer
 
+AUTHORITIES: Final[dict[str, type[TokenAuthority] | type[Authority]]] = {**BY_FILES, "token": TokenAuthority}
+MAX_WAITING_SENDERS: Final = 128         # senders that are challenged again when a token was checked
 MAX_NON_MEMBERS: Final = 2000            # identities of processes that are not in the view; the oldest are forgotten
 
 
@@ -41,6 +54,7 @@ class Auth(Protocol, Authenticator, Identities):
     COUNTERS = declare(
         counter("identities_verified", "Senders that have proven their identity."),
         drop("identities_refused", "Senders that have not proven to be a known member: the log has the reason."),
+        counter("tokens_checked", "Tokens about which the application was asked (authority=\"token\")."),
         counter("identities_revoked", "Members, and others, that are not believed any more."),
         drop("trust_refused_dropped", "Changes of AUTH's files that cannot be used; what was read before stays."),
         figure("identities", "Identities that are remembered."),
@@ -62,6 +76,9 @@ class Auth(Protocol, Authenticator, Identities):
         self.identities: dict[Address, Identity] = {}
         self.impostors: dict[Address, str] = {}                  # address -> how it contradicted itself
         self.members: tuple[Address, ...] = ()
+        self.tokens: dict[int, tuple[bytes, str]] = {}       # number of a CheckToken -> digest of the token, its key
+        self.token_number = 0
+        self.waiting_senders: dict[bytes, None] = {}
         self.own_problem = ""                                # of its own identity, as it was logged last
 
     def stats(self) -> dict[str, float]:
@@ -102,6 +119,9 @@ class Auth(Protocol, Authenticator, Identities):
 
     def refusal(self, source: bytes, credential: bytes, proof: bytes, transcript: bytes) -> str:
         found = self.authority.verify(credential, proof, transcript)
+        if found == WAITING:
+            self.ask(source)
+            return WAITING
         reason = found if isinstance(found, str) else \
             self.impostors.get(Address(source[:ADDRESS_BYTES])) or self.unsuited(found)
         if reason or isinstance(found, str):
@@ -114,6 +134,32 @@ class Auth(Protocol, Authenticator, Identities):
         self.identities[address] = found
         self.bound()
         return ""
+
+    # --- tokens -----------------------------------------------------------------------------------------------------
+
+    def ask(self, source: bytes) -> None:
+        """The application is to decide about the token of a sender, which waits."""
+        authority = self.authority
+        assert isinstance(authority, TokenAuthority), "no other one lets wait"
+        for which, token, key in authority.to_ask:
+            self.token_number += 1
+            self.tokens[self.token_number] = which, key
+            self.count("tokens_checked")
+            self.emit(CheckToken(self.stack.net, self.token_number, self.config.check, token, key,
+                                 self.config.check_timeout_ns))
+        authority.to_ask.clear()
+        if len(self.waiting_senders) < MAX_WAITING_SENDERS:
+            self.waiting_senders[source] = None
+
+    @on(TokenChecked)
+    def token_checked(self, event: TokenChecked) -> None:
+        """The application has decided: the senders that wait show their token again."""
+        asked = self.tokens.pop(event.number, None)
+        if asked is None or not isinstance(self.authority, TokenAuthority):
+            return
+        self.authority.decided(*asked, event.answer, event.problem)
+        senders, self.waiting_senders = tuple(self.waiting_senders), {}
+        self.pass_down(IdentityDecided(senders))
 
     def unsuited(self, identity: Identity) -> str:
         """Why a verified identity has no business on this network; "": it has."""

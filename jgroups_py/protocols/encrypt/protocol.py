@@ -27,6 +27,7 @@ from jgroups_py.model.errors import ConfigError, WireError
 from jgroups_py.model.events import (
     ChallengeMember,
     Connect,
+    IdentityDecided,
     IdentityRevoked,
     KeyringRead,
     Left,
@@ -35,7 +36,7 @@ from jgroups_py.model.events import (
     ViewKeyChosen,
 )
 from jgroups_py.model.outputs import Frame, LogEntry, ReadKeyring
-from jgroups_py.model.ports import AddressBook, Authenticator, FrameSealer, KeyReporter, ViewKeys
+from jgroups_py.model.ports import WAITING, AddressBook, Authenticator, FrameSealer, KeyReporter, ViewKeys
 from jgroups_py.model.units import choice, duration, millis, seconds, text
 from jgroups_py.protocols.encrypt.ciphers import EPOCH_BITS, FrameWriter, frame_cipher, nonce_of
 from jgroups_py.protocols.encrypt.handshake import AddressChallenge, Side, transcript
@@ -446,6 +447,8 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
                 return self.drop("handshakes_refused_dropped", None, "it answers no present challenge")
             if self.believes(name, handshake):
                 self.prove(name, handshake, count, physical)
+            elif name in self.senders.unproven:
+                self.senders.unproven[name].physical = physical
             return None
         if handshake.challenge != NONE:
             if sender.windows:
@@ -484,6 +487,8 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         if handshake.keys != NO_KEYS:
             proven = transcript(self.stack.net, self.cluster, Side(name, handshake.keys), self.writer.side(), handshake)
             reason = self.auth.refusal(name, handshake.credential, handshake.proof, proven)
+        if reason == WAITING:
+            return False                                     # what is held of it stays, as long as for any challenge
         if reason:
             number = self.senders.refuse(name)
             self.drop("unidentified_dropped", None, reason, number=1 + number)
@@ -503,6 +508,14 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         if self.now_ns - pending.asked_ns >= ASK_AGAIN_NS:
             pending.asked_ns, pending.physical = self.now_ns, event.physical
             self.later(lambda: self.send_handshake(address, pending.challenge, None, pending.physical))
+
+    @on(IdentityDecided)
+    def challenge_again(self, event: IdentityDecided) -> None:
+        """AUTH could not decide at once about these senders, and can now."""
+        for name in event.senders:
+            waiting = self.senders.unproven.get(name)
+            if waiting is not None and waiting.physical is not None:
+                self.send_handshake(name, waiting.challenge, None, waiting.physical)
 
     @on(IdentityRevoked)
     def forget(self, event: IdentityRevoked) -> None:

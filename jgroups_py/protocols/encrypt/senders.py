@@ -49,9 +49,10 @@ class SealedSender:
 
 class Unproven:
     """A sender that was asked for a proof. held: (stream, counter) -> its frame; refused: AUTH did not believe it, so
-    it is asked again only when this entry is overdue."""
+    it is asked again only when this entry is overdue; physical: where its last answer came from that AUTH could not
+    judge at once."""
 
-    __slots__ = ("asked_ns", "challenge", "held", "held_bytes", "refused", "sender", "since_ns")
+    __slots__ = ("asked_ns", "challenge", "held", "held_bytes", "physical", "refused", "sender", "since_ns")
 
     def __init__(self, sender: SealedSender, challenge: bytes, now_ns: int) -> None:
         self.sender = sender
@@ -60,6 +61,7 @@ class Unproven:
         self.held: dict[tuple[int, int], HeldFrame] = {}
         self.held_bytes = 0
         self.refused = False
+        self.physical: PhysicalAddress | None = None
 
 
 class Senders:
