@@ -16,9 +16,10 @@ from zlib import crc32
 
 import attrs
 
-OWNER, BATCH = 1, 2                              # kinds of records
+OWNER, BATCH, SEAL = 1, 2, 3                     # kinds of records; SEAL: the preamble of an encrypted file
 _HEAD = struct.Struct(">2sBBIIIQ")               # magic, version, kind, the body's bytes and checksum, rows, first row
 _CHECK = struct.Struct(">I")                     # checksum of the head
+_CLEAR = struct.Struct(">BIQ")                   # kind, rows, first row
 HEAD_BYTES = _HEAD.size + _CHECK.size + 4        # and four zeros: Arrow needs bodies at multiples of 8
 MAGIC, VERSION = b"JA", 1
 ALIGNMENT = 8
@@ -35,11 +36,26 @@ class Head:
     at: int
     stop: int
 
+    @property
+    def clear(self) -> bytes:
+        """What of it is authenticated with the body where that is sealed."""
+        return clear_head(self.kind, self.rows, self.first)
+
+
+def clear_head(kind: int, rows: int, first: int) -> bytes:
+    """The fields of a head that are authenticated with a sealed body."""
+    return _CLEAR.pack(kind, rows, first)
+
+
+def owner_body(owner: dict[str, Any]) -> bytes:
+    """The body of the record that names a segment's recorder."""
+    body = json.dumps(owner).encode()
+    return body + b" " * (-len(body) % ALIGNMENT)
+
 
 def owner_record(owner: dict[str, Any], first: int) -> bytes:
     """The first record of a segment, which names its recorder. first: the segment's first row."""
-    body = json.dumps(owner).encode()
-    return b"".join(record(OWNER, body + b" " * (-len(body) % ALIGNMENT), 0, first))
+    return b"".join(record(OWNER, owner_body(owner), 0, first))
 
 
 def record(kind: int, body: Any, rows: int, first: int) -> list[Any]:

@@ -12,16 +12,18 @@ from typing import Any
 import numpy as np
 
 from jgroups_py.archive.arrow import pa, pq
+from jgroups_py.archive.encryption import ArchiveKeys, parquet_of
 from jgroups_py.archive.layout import ArchiveSegment, RecorderId, recorders, segments
 from jgroups_py.archive.rows import plain, unfold
 from jgroups_py.archive.schema import ALL, PLACE, ROWS
-from jgroups_py.archive.sealing import OpenSegment
+from jgroups_py.archive.sealing import OpenSegment, open_segment
 
 BATCH_ROWS = 8192
 
 
 def next_row(directory: Path, recorder: RecorderId) -> int:
-    """The number of the row that will be written next: the position of a reader that has read everything."""
+    """The number of the row that will be written next: the position of a reader that has read everything. Needs no
+    keys."""
     found = segments(directory, recorder)
     return segment_stop(found[-1]) if found else 0
 
@@ -41,10 +43,16 @@ def segment_stop(segment: ArchiveSegment) -> int:
 
 def read(
     directory: Path, recorder: RecorderId, first: int = 0, stop: int | None = None,
-    columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS,
+    columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS, keys: ArchiveKeys | None = None,
 ) -> Iterator[Any]:
-    """Rows `first` to `stop` (None: to the end) of a recorder, as record batches with the columns of ALL, or these."""
-    for segment in segments(directory, recorder):
+    """Rows `first` to `stop` (None: to the end) of a recorder, as record batches with the columns of ALL, or these.
+
+    keys: of an encrypted archive.
+
+    Raises:
+        ConfigError: a segment is encrypted and its key is missing, or it is not and keys are given.
+    """
+    for segment in segments(directory, recorder, keys):
         if (stop is None or segment.first < stop) and (segment.stop is None or segment.stop > first):
             yield from read_segment(segment, first, stop, columns, batch_rows)
 
@@ -67,20 +75,21 @@ def read_segment(
             yield from read_segment(sealed, first, stop, columns, batch_rows)
 
 
-def read_all(directory: Path, columns: Sequence[str] | None = None) -> Any:
+def read_all(directory: Path, columns: Sequence[str] | None = None, keys: ArchiveKeys | None = None) -> Any:
     """The whole archive as one table in memory; for small archives."""
     wanted = ALL if columns is None else pa.schema([ALL.field(name) for name in columns])
-    batches = [batch for recorder in recorders(directory) for batch in read(directory, recorder, columns=columns)]
+    batches = [batch for recorder in recorders(directory)
+               for batch in read(directory, recorder, columns=columns, keys=keys)]
     return pa.Table.from_batches(batches, wanted)
 
 
 def _sealed(segment: ArchiveSegment, columns: list[str], batch_rows: int) -> Iterator[Any]:
-    with pq.ParquetFile(segment.path) as file:
+    with pq.ParquetFile(parquet_of(segment)) as file:
         yield from file.iter_batches(batch_rows, columns=columns)
 
 
 def _open(segment: ArchiveSegment, columns: list[str], first: int) -> Iterator[Any]:
-    with OpenSegment(segment.path) as source:
+    with open_segment(segment) as source:
         for head in source.heads():
             if head.first + head.rows > first:
                 lines = source.lines(head)
@@ -112,4 +121,5 @@ def _pieces(batch: Any, segment: ArchiveSegment, wanted: list[str], batch_rows: 
 def _listed_again(segment: ArchiveSegment) -> ArchiveSegment | None:
     """The segment that begins with the same row now, after it was sealed or moved."""
     directory = segment.path.parents[6]
-    return next((found for found in segments(directory, segment.recorder) if found.first == segment.first), None)
+    return next((found for found in segments(directory, segment.recorder, segment.keys)
+                 if found.first == segment.first), None)

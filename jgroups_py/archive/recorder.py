@@ -20,6 +20,7 @@ from pathlib import Path
 from time import monotonic, monotonic_ns, time_ns
 from typing import Any
 
+from jgroups_py.archive.encryption import ArchiveKeys
 from jgroups_py.archive.gaps import FAILED, SLOW, RecorderGaps
 from jgroups_py.archive.layout import RecorderId as Identity
 from jgroups_py.archive.layout import hour_folder
@@ -28,6 +29,7 @@ from jgroups_py.archive.schema import GAP, MESSAGES, START, STOP, VERSION
 from jgroups_py.archive.sealer import Sealer
 from jgroups_py.archive.segment import OpenFile
 from jgroups_py.model.counters import declare, figure
+from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.events import ArchiveBusy, ArchiveFailed, ArchiveOpened, Event
 from jgroups_py.model.outputs import OpenArchive, Record
 from jgroups_py.model.units import NS_PER_S, seconds
@@ -67,7 +69,8 @@ class Recorder:
         self._directory = Path(config.directory).expanduser()
         self._inject = inject
         self._hurry_bytes = config.queue_bytes // HURRY_RATIO
-        self._sealer = Sealer(self._directory, self.identity, config)
+        self._keys = ArchiveKeys(str(Path(config.archive_keyring).expanduser())) if config.archive_keyring else None
+        self._sealer = Sealer(self._directory, self.identity, config, self._keys)
         # Written by the thread that runs the round:
         self._put_bytes = 0
         self._busy = False                                   # ArchiveBusy was injected, so the group waits
@@ -172,6 +175,9 @@ class Recorder:
         except OSError as error:
             self._sealer.close()
             return self._inject(ArchiveFailed(f"cannot write to {self._directory}: {error.strerror or error}"))
+        except ConfigError as error:
+            self._sealer.close()
+            return self._inject(ArchiveFailed(str(error)))
         self._inject(ArchiveOpened())
         try:
             while self._closing is None:
@@ -282,7 +288,7 @@ class Recorder:
         return True
 
     def _open_file(self) -> OpenFile:
-        self._file = OpenFile(self._directory, self.identity, self._next_row, time_ns(), monotonic_ns())
+        self._file = OpenFile(self._directory, self.identity, self._next_row, time_ns(), monotonic_ns(), self._keys)
         return self._file
 
     def _sync(self) -> None:

@@ -16,10 +16,12 @@ from time import time
 
 import attrs
 
+from jgroups_py.archive.encryption import ArchiveKeys
 from jgroups_py.archive.layout import ArchiveSegment, RecorderId, recorders, segments
 from jgroups_py.archive.sealing import SegmentDamage, seal, seal_abandoned
 from jgroups_py.archive.segment import OpenFile
 from jgroups_py.model.counters import declare, figure
+from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.units import NS_PER_S
 from jgroups_py.protocols.archive.config import ArchiveConfig
 
@@ -36,7 +38,8 @@ class Sealer:
         figure("torn_bytes", "Bytes of unfinished rows cut off after a crash."),
     )
 
-    def __init__(self, directory: Path, recorder: RecorderId, config: ArchiveConfig) -> None:
+    def __init__(self, directory: Path, recorder: RecorderId, config: ArchiveConfig, keys: ArchiveKeys | None) -> None:
+        self._keys = keys
         self._directory = directory
         self._recorder = recorder
         self._config = config
@@ -86,6 +89,10 @@ class Sealer:
             self._counts["segments_not_sealed"] += 1
             log.warning("archive: %s: %s", error.filename or self._directory, error.strerror or error)
             return False
+        except ConfigError as error:             # a key is missing
+            self._counts["segments_not_sealed"] += 1
+            log.warning("archive: %s", error)
+            return False
         return True
 
     def _recover(self) -> None:
@@ -93,14 +100,15 @@ class Sealer:
         member = attrs.evolve(self._recorder, incarnation="")
         earlier = [found for found in recorders(self._directory) if attrs.evolve(found, incarnation="") == member
                    and found != self._recorder]
-        for damage in seal_abandoned(self._directory, earlier, self._config.compression):
+        for damage in seal_abandoned(self._directory, earlier, self._config.compression, self._keys):
             self._report(damage)
 
     def _report(self, damage: SegmentDamage) -> None:
         self._counts["torn_bytes"] += damage.cut_bytes
         if damage:
-            log.warning("archive of %s: after a crash, %d bytes of an unfinished row were cut off; damaged rows: %s",
-                        self._recorder.member, damage.cut_bytes, damage.missing or "none")
+            log.warning("archive of %s: after a crash, %d bytes of an unfinished row were cut off; damaged rows: %s, "
+                        "at bytes: %s", self._recorder.member, damage.cut_bytes, damage.missing or "none",
+                        damage.places or "none")
 
     def _retain(self) -> None:
         """Remove the oldest sealed segments of this member that exceed retain_bytes or retain_age."""

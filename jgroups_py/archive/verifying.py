@@ -8,10 +8,11 @@ from typing import Any
 import attrs
 
 from jgroups_py.archive.arrow import pa, pc, pq
+from jgroups_py.archive.encryption import ArchiveKeys, parquet_of
 from jgroups_py.archive.layout import ArchiveSegment, RecorderId, segments
 from jgroups_py.archive.reading import next_row, read, read_segment
 from jgroups_py.archive.schema import GAP, KINDS, MESSAGES, ROWS, STOP
-from jgroups_py.archive.sealing import OpenSegment, is_abandoned
+from jgroups_py.archive.sealing import is_abandoned, open_segment
 
 Ranges = tuple[tuple[int, int], ...]
 RECORDING, ENDED, CRASHED = "recording", "ended", "crashed"
@@ -53,20 +54,20 @@ class Report:
         return not (self.problems or self.missing)
 
 
-def summary(directory: Path, recorder: RecorderId) -> Summary:
-    """The summary of a recorder; only its first and last row are read."""
-    found = segments(directory, recorder)
+def summary(directory: Path, recorder: RecorderId, keys: ArchiveKeys | None = None) -> Summary:
+    """The summary of a recorder; only its first and last row are read. keys: of an encrypted archive."""
+    found = segments(directory, recorder, keys)
     first = found[0].first if found else 0
     stop = next_row(directory, recorder)
-    ends = [_row(directory, recorder, row) for row in (first, stop - 1)] if stop > first else [None, None]
+    ends = [_row(directory, recorder, row, keys) for row in (first, stop - 1)] if stop > first else [None, None]
     return Summary(
         recorder, _state(found, ends[1]), first, stop, len(found), sum(not segment.sealed for segment in found),
         sum(segment.path.stat().st_size for segment in found if segment.path.exists()),
         *(None if row is None else row["wall_ns"] for row in ends))
 
 
-def _row(directory: Path, recorder: RecorderId, row: int) -> dict[str, Any] | None:
-    batches = read(directory, recorder, row, row + 1, ["row", "kind", "wall_ns"])
+def _row(directory: Path, recorder: RecorderId, row: int, keys: ArchiveKeys | None) -> dict[str, Any] | None:
+    batches = read(directory, recorder, row, row + 1, ["row", "kind", "wall_ns"], keys=keys)
     return next((found for batch in batches for found in batch.to_pylist()), None)
 
 
@@ -79,14 +80,18 @@ def _state(found: list[ArchiveSegment], last: dict[str, Any] | None) -> str:
     return CRASHED
 
 
-def verify(directory: Path, recorder: RecorderId) -> Report:
-    """Read and check all files of a recorder."""
+def verify(directory: Path, recorder: RecorderId, keys: ArchiveKeys | None = None) -> Report:
+    """Read and check all files of a recorder. keys: of an encrypted archive.
+
+    Raises:
+        ConfigError: a key is missing, or a file is in clear and keys are given.
+    """
     rows, gaps, cut_bytes = 0, 0, 0
     messages = dict.fromkeys(MESSAGES, 0)
     problems: list[str] = []
     missing: list[tuple[int, int]] = []
     expected: int | None = None
-    for segment in segments(directory, recorder):
+    for segment in segments(directory, recorder, keys):
         if expected is not None and segment.first > expected:
             missing.append((expected, segment.first))
         wrong, torn = _checked(segment)
@@ -109,20 +114,21 @@ def _checked(segment: ArchiveSegment) -> tuple[list[str], int]:
     if segment.sealed:
         return [], 0
     try:
-        with OpenSegment(segment.path) as source:
+        with open_segment(segment) as source:
             damage = source.damage()
     except FileNotFoundError:                    # sealed just now
         return [], 0
     torn = damage.cut_bytes if is_abandoned(segment.path) else 0
-    return [f"{segment.path.name}: rows {first} to {stop} have a wrong checksum"
-            for first, stop in damage.missing], torn
+    wrong = "have a wrong checksum, or do not open" if segment.encrypted else "have a wrong checksum"
+    return [f"{segment.path.name}: rows {first} to {stop}, at byte {at}, {wrong}"
+            for (first, stop), at in zip(damage.missing, damage.places, strict=True)], torn
 
 
 def _batches(segment: ArchiveSegment, problems: list[str]) -> Iterator[Any]:
     """The rows of a segment; if they cannot be read, a problem is added."""
     try:
         if segment.sealed:
-            with pq.ParquetFile(segment.path, page_checksum_verification=True) as file:
+            with pq.ParquetFile(parquet_of(segment), page_checksum_verification=True) as file:
                 yield from file.iter_batches()
         else:
             yield from read_segment(segment, columns=ROWS.names)

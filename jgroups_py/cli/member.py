@@ -86,6 +86,7 @@ def add_parser(subparsers: Any) -> None:
                         "(Type=notify, WatchdogSec)")
     parser.add_argument("--archive", metavar="DIR", help="folder in which to record what is sent and delivered, with "
                         "payloads")
+    parser.add_argument("--archive-keyring", metavar="FILE", help="the keyring with which the archive is encrypted")
     parser.add_argument("--verbose", "-v", action="store_true", help="log more than warnings to stderr")
     add_property_argument(parser)
     parser.set_defaults(run=run)
@@ -96,7 +97,7 @@ def run(args: Namespace) -> int:
     logging.basicConfig(level=logging.INFO if args.verbose else logging.WARNING, stream=sys.stderr,
                         format="%(asctime)s %(name)s %(levelname)s %(message)s")
     try:
-        spec = recorded(args.stack, dict(args.properties), args.archive)
+        spec = recorded(args.stack, dict(args.properties), args.archive, args.archive_keyring)
         member = Membership(spec, name=args.name) if has_no_views(spec.layers) else JChannel(spec, name=args.name)
         endpoint = http_endpoint(member, args)
         control = ControlSocket(member, args.control) if args.control else nullcontext()

@@ -36,8 +36,12 @@ def name_and_value(text: str) -> tuple[str, str]:
     return name, value
 
 
-def recorded(stack: str, properties: Mapping[str, object], directory: str | None) -> StackSpec:
+def recorded(
+    stack: str, properties: Mapping[str, object], directory: str | None, keyring: str | None = None,
+) -> StackSpec:
     """The stack with ARCHIVE at its top, which records to `directory`, payloads too; unchanged if that is None.
+
+    keyring: with which the archive is encrypted.
 
     Raises:
         ConfigError: of the stack.
@@ -45,6 +49,6 @@ def recorded(stack: str, properties: Mapping[str, object], directory: str | None
     spec = load(stack, properties)
     if directory is None or spec.config_of("ARCHIVE") is not None:
         return spec
-    layer = LayerSpec("ARCHIVE", ArchiveConfig(directory=directory, payload=True))
+    layer = LayerSpec("ARCHIVE", ArchiveConfig(directory=directory, payload=True, archive_keyring=keyring or ""))
     at = len(spec.layers) - (spec.layers[-1].name == "TOPICS")           # the only layer that is above ARCHIVE
     return attrs.evolve(spec, layers=(*spec.layers[:at], layer, *spec.layers[at:]))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from jgroups_py.archive.encryption import ArchiveKeys
 from jgroups_py.archive.layout import ArchiveSegment
 from jgroups_py.pipeline.job import Job, JobOptions
 from jgroups_py.pipeline.partitioning import tasks_of
@@ -72,9 +73,10 @@ def table_of(rows: DataFrame, job: Job, name: str, options: JobOptions | None = 
 
 def run_batch(
     spark: SparkSession, archive: Path, job: Job, options: JobOptions, progress: Progress | None = None,
+    keys: ArchiveKeys | None = None,
 ) -> Mapping[str, Any]:
-    """All tables of a job over an archive, as Arrow tables."""
-    segments = all_segments(archive)
+    """All tables of a job over an archive, as Arrow tables. keys: of an encrypted archive; workers get the path."""
+    segments = all_segments(archive, keys)
     workers = spark.sparkContext.defaultParallelism
     tasks = tasks_of(len(segments), workers, MOST_SEGMENTS, max(1, len(segments) // (LAST_TASKS * workers)))
     state = folded(digests_of_archive(spark, segments, tasks, job, options), job, options)

@@ -7,6 +7,7 @@ only one value in a row group, by Parquet's statistics, is not read; usually tha
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from jgroups_py.archive.encryption import ArchiveKeys, check_key, parquet_of
 from jgroups_py.archive.layout import ArchiveSegment, RecorderId, recorders, segments
 from jgroups_py.archive.reading import read_segment
 from jgroups_py.archive.schema import ALL, FEW_VALUES, PLACE
@@ -34,9 +36,17 @@ def check_archive(directory: Path) -> list[RecorderId]:
     return found
 
 
-def all_segments(directory: Path) -> list[ArchiveSegment]:
-    """Every segment of an archive, by recorder and row."""
-    return [segment for recorder in check_archive(directory) for segment in segments(directory, recorder)]
+def all_segments(directory: Path, keys: ArchiveKeys | None = None) -> list[ArchiveSegment]:
+    """Every segment of an archive, by recorder and row. keys: of an encrypted archive.
+
+    Raises:
+        ConfigError: there is no archive, a segment's key is missing, or it is in clear and keys are given.
+    """
+    found = [segment for recorder in check_archive(directory) for segment in segments(directory, recorder, keys)]
+    for segment in found:
+        with suppress(FileNotFoundError):                  # deleted by retention, or sealed just now
+            check_key(segment)
+    return found
 
 
 def scan(
@@ -57,7 +67,7 @@ def _sealed(
     segment: ArchiveSegment, columns: Sequence[str], first: int, stop: int | None, batch_rows: int,
 ) -> Iterator[Any]:
     needed = list(dict.fromkeys([*(name for name in columns if name not in PLACE.names), "row"]))
-    with pq.ParquetFile(segment.path, read_dictionary=list(FEW_VALUES)) as file:
+    with pq.ParquetFile(parquet_of(segment), read_dictionary=list(FEW_VALUES)) as file:
         for number in range(file.metadata.num_row_groups):
             known = {**_of_folder(segment), **_constants(file.metadata.row_group(number), set(columns) - {"row"})}
             read = [name for name in needed if name not in known]

@@ -18,6 +18,7 @@ does.
 | filters | "true": accept filters |
 | maxRowsPerBatch | streaming: the most rows of one batch |
 | startingOffsets | streaming: earliest (default) or latest |
+| keyFile | the keyring of an encrypted archive: a path that driver and workers can read |
 | job, jobOptions | read the digests of a job (jobs.py) instead of rows; they are made where the rows are read |
 
 For writing see sink.py.
@@ -46,6 +47,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from jgroups_py.archive.encryption import ArchiveKeys, keys_of
 from jgroups_py.archive.layout import ArchiveSegment, RecorderId, recorders, segments
 from jgroups_py.archive.reading import next_row
 from jgroups_py.archive.schema import ALL
@@ -69,6 +71,7 @@ class ReadRequest:
     columns: tuple[str, ...]
     job: str
     options: JobOptions
+    keys: ArchiveKeys | None = None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> ReadRequest:
@@ -87,7 +90,7 @@ class ReadRequest:
         if job and job not in JOBS:
             raise ConfigError(f"option job: {job!r} is none of {', '.join(JOBS)}")
         of_job = JobOptions(**json.loads(options.get("jobOptions", "{}")))
-        return cls(Path(options["path"]).resolve(), columns, job, of_job)
+        return cls(Path(options["path"]).resolve(), columns, job, of_job, keys_of(options.get("keyFile")))
 
     @property
     def schema(self) -> pa.Schema:
@@ -161,7 +164,7 @@ class ArchiveReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """The segments that the filters do not exclude."""
-        return [Work([segment]) for segment in all_segments(self.request.archive)
+        return [Work([segment]) for segment in all_segments(self.request.archive, self.request.keys)
                 if all(place(segment)[name] in values for name, values in self.wanted)] or [Work([])]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -234,8 +237,9 @@ class ArchiveStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found: list[InputPartition] = []
         for recorder in recorders(self.request.archive):
             first, stop = start.get(recorder.folder, 0), end.get(recorder.folder, 0)
-            found += [Work(covering(self.request.archive, recorder, at, min(stop, at + PARTITION_ROWS)), at,
-                           min(stop, at + PARTITION_ROWS)) for at in range(first, stop, PARTITION_ROWS)]
+            for at in range(first, stop, PARTITION_ROWS):
+                until = min(stop, at + PARTITION_ROWS)
+                found.append(Work(covering(self.request.archive, recorder, at, until, self.request.keys), at, until))
         return found
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
@@ -274,9 +278,11 @@ def starts_latest(options: Mapping[str, str]) -> bool:
     return text == "latest"
 
 
-def covering(directory: Path, recorder: RecorderId, first: int, stop: int) -> list[ArchiveSegment]:
-    """The segments of a recorder that contain some of the rows `first` to `stop`."""
-    return [segment for segment in segments(directory, recorder)
+def covering(
+    directory: Path, recorder: RecorderId, first: int, stop: int, keys: ArchiveKeys | None = None,
+) -> list[ArchiveSegment]:
+    """The segments of a recorder that contain some of the rows `first` to `stop`. keys: of an encrypted archive."""
+    return [segment for segment in segments(directory, recorder, keys)
             if segment.first < stop and (segment.stop is None or segment.stop > first)]
 
 

@@ -22,6 +22,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from jgroups_py.archive.encryption import ArchiveKeys
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.pipeline.job import Job, JobOptions
 from jgroups_py.pipeline.output import publish, write
@@ -42,7 +43,11 @@ Progress = Callable[[str], None]
 class StreamFollower:
     """One job's state over micro-batches."""
 
-    def __init__(self, job: Job, out: Path, options: JobOptions, progress: Progress | None = None) -> None:
+    def __init__(
+        self, job: Job, out: Path, options: JobOptions, progress: Progress | None = None,
+        keys: ArchiveKeys | None = None,
+    ) -> None:
+        self.keys = keys
         self.job, self.out, self.options, self.progress = job, out, options, progress
         self.folder = out / job.name / "stream"
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -97,6 +102,8 @@ class StreamFollower:
         """Start the query; it continues at the checkpoint if there is one."""
         rows = (spark.readStream.format(NAME).option("job", self.job.name)
                 .option("jobOptions", json.dumps(attrs.asdict(self.options))))
+        if self.keys is not None:
+            rows = rows.option("keyFile", self.keys.path)
         if max_rows is not None:
             rows = rows.option("maxRowsPerBatch", max_rows)
         query = (rows.load(str(archive)).writeStream.foreachBatch(self.take).queryName(f"jgroups {self.job.name}")
@@ -120,14 +127,14 @@ def _verdict(document: Mapping[str, Any]) -> str:
 
 def follow(
     spark: SparkSession, archive: Path, out: Path, jobs: Sequence[Job], options: JobOptions, *,
-    once: bool = False, max_rows: int | None = None, progress: Progress | None = None,
+    once: bool = False, max_rows: int | None = None, progress: Progress | None = None, keys: ArchiveKeys | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Run jobs as streams until Ctrl-C, or with `once` until all rows that exist now are processed.
 
-    Returns job -> its document.
+    keys: of an encrypted archive. Returns job -> its document.
     """
     spark.dataSource.register(JGroupsSource)
-    followers = [StreamFollower(job, out, options, progress) for job in jobs]
+    followers = [StreamFollower(job, out, options, progress, keys) for job in jobs]
 
     def start(follower: StreamFollower) -> StreamingQuery:
         return follower.start(spark, archive, once, max_rows)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
+from jgroups_py.archive.encryption import ArchiveKeys, parquet_of
 from jgroups_py.archive.layout import ArchiveSegment
 from jgroups_py.archive.reading import read_segment
 from jgroups_py.pipeline.scan import all_segments
@@ -14,9 +15,9 @@ WINDOWS_NS: list[int] = [n * 10**power for power in range(7, 12) for n in (1, 2,
 WANTED_WINDOWS = 120
 
 
-def time_range(archive: Path) -> tuple[int, int]:
-    """The earliest and the latest time (ns, wall clock) of a row."""
-    found = [time_ns for segment in all_segments(archive) for time_ns in _times(segment)]
+def time_range(archive: Path, keys: ArchiveKeys | None = None) -> tuple[int, int]:
+    """The earliest and the latest time (ns, wall clock) of a row. keys: of an encrypted archive."""
+    found = [time_ns for segment in all_segments(archive, keys) for time_ns in _times(segment)]
     return (min(found), max(found)) if found else (0, 0)
 
 
@@ -26,7 +27,7 @@ def _times(segment: ArchiveSegment) -> Iterator[int]:
             times = batch.column(0).to_numpy()
             yield from (int(times.min()), int(times.max()))
         return
-    meta = pq.read_metadata(segment.path)
+    meta = pq.read_metadata(parquet_of(segment))
     at = next(number for number in range(meta.num_columns) if meta.schema.column(number).path == "wall_ns")
     for group in range(meta.num_row_groups):
         statistics = meta.row_group(group).column(at).statistics
@@ -34,7 +35,8 @@ def _times(segment: ArchiveSegment) -> Iterator[int]:
             yield from (statistics.min, statistics.max)
 
 
-def auto_window(archive: Path) -> int:
-    """A round length (ns), by which the time of the archive has about a hundred windows."""
-    first_ns, last_ns = time_range(archive)
+def auto_window(archive: Path, keys: ArchiveKeys | None = None) -> int:
+    """A round length (ns), by which the time of the archive has about a hundred windows. keys: of an encrypted
+    archive."""
+    first_ns, last_ns = time_range(archive, keys)
     return next((window for window in WINDOWS_NS if last_ns - first_ns <= window * WANTED_WINDOWS), WINDOWS_NS[-1])

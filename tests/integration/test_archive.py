@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("pyarrow")
 
+from jgroups_py.archive.encryption import keys_of
 from jgroups_py.archive.layout import recorders, segments
 from jgroups_py.archive.reading import next_row, read_all
 from jgroups_py.channel.sync import JChannel
@@ -39,9 +40,14 @@ def archive_event(event: Event) -> bool:
     return event["event"] == "archive"
 
 
-def test_a_killed_member_loses_at_most_what_was_not_synced(tmp_path):
-    directory = tmp_path / "archive"
-    with Group(recording_stack(tmp_path, payload="true", fsync_interval="20ms", flush_interval="5ms")) as group:
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_a_killed_member_loses_at_most_what_was_not_synced(encrypted, tmp_path):
+    directory, keyring = tmp_path / "archive", tmp_path / "archive.keys"
+    assert main(["key", "new", str(keyring)]) == 0
+    keys, option = (keys_of(keyring), ["--key-file", str(keyring)]) if encrypted else (None, [])
+    properties = {"archive_keyring": str(keyring)} if encrypted else {}
+    with Group(recording_stack(tmp_path, payload="true", fsync_interval="20ms", flush_interval="5ms",
+                               **properties)) as group:
         [member] = group.start("A")
         member.command("flood 10000000 500 3000")
         while (synced := archive_stats(member)["synced_rows"]) < 1000:
@@ -49,16 +55,25 @@ def test_a_killed_member_loses_at_most_what_was_not_synced(tmp_path):
         member.kill()
         member.process.wait(10)
         [crashed] = recorders(directory)
-        rows = read_all(directory).to_pylist()
+        rows = read_all(directory, keys=keys).to_pylist()
         assert [segment.sealed for segment in segments(directory, crashed)][-1:] == [False]
         assert len(rows) == next_row(directory, crashed) >= synced
         assert [row["row"] for row in rows] == list(range(len(rows)))
         delivered = [row for row in rows if row["kind"] == "delivered"]
         assert [row["seqno"] for row in delivered] == list(range(1, len(delivered) + 1))
         assert [int.from_bytes(row["payload"][:8], "big") for row in delivered] == list(range(len(delivered)))
-    assert main(["archive", "verify", str(directory), "--seal"]) == 0
+    assert main(["archive", "verify", str(directory), "--seal", *option]) == 0
     assert [segment.sealed for segment in segments(directory, crashed)] == [True] * len(segments(directory, crashed))
-    assert read_all(directory).to_pylist() == rows
+    assert read_all(directory, keys=keys).to_pylist() == rows
+    assert {segment.encrypted for segment in segments(directory, crashed)} == {encrypted}
+
+
+def test_without_its_keyring_an_archive_is_not_begun(tmp_path):
+    stack = recording_stack(tmp_path, archive_keyring=str(tmp_path / "none.keys"))
+    with Group(stack) as group:
+        error = group.spawn("A").wait(lambda event: event["event"] == "error", "error")
+    assert "none.keys: No such file" in error["message"]
+    assert not (tmp_path / "archive").exists()
 
 
 def test_a_member_lives_on_when_its_disk_is_full_and_records_again(tmp_path):

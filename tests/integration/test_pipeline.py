@@ -9,9 +9,12 @@ import attrs
 import pyarrow.parquet as pq
 import pytest
 
+from jgroups_py.archive.encryption import keys_of
 from jgroups_py.archive.layout import recorders, segments
 from jgroups_py.archive.reading import read_all
+from jgroups_py.cli import main
 from jgroups_py.cli.demo import auditing
+from jgroups_py.model.errors import ConfigError
 from jgroups_py.pipeline.batch import run_batch
 from jgroups_py.pipeline.farm import run_farm
 from jgroups_py.pipeline.jobs import JOBS
@@ -60,6 +63,26 @@ def test_filters_on_folders_leave_out_segments(spark, made):
     assert found.count() == 100
     mine = [len(segments(made[0], recorder)) for recorder in recorders(made[0]) if recorder.member == "B"]
     assert found.rdd.getNumPartitions() == sum(mine)
+
+
+def test_an_encrypted_archive_gives_the_same_audit_and_rows_with_its_key_file_only(spark, made, audited, tmp_path):
+    directory, keyring = tmp_path / "archive", tmp_path / "archive.keys"
+    shutil.copytree(made[0], directory)
+    assert main(["key", "new", str(keyring)]) == 0
+    assert main(["archive", "encrypt", str(directory), "--key-file", str(keyring)]) == 0
+    found = run_batch(spark, directory, JOBS["audit"], OPTIONS, keys=keys_of(keyring))
+    assert {name: lines(table) for name, table in found.items()} == {
+        name: lines(table) for name, table in audited.items()}
+    rows = spark.read.format("jgroups").option("columns", "row,kind").option("keyFile", str(keyring))
+    assert rows.load(str(directory)).count() == spark.read.format("jgroups").load(str(made[0])).count()
+    with pytest.raises(ConfigError, match=r"encrypted; give the keyring"):
+        run_batch(spark, directory, JOBS["audit"], OPTIONS)
+    assert main(["key", "new", str(tmp_path / "wrong.keys")]) == 0
+    with pytest.raises(ConfigError, match=r"aes: encrypted with key .*, which is not in the keyring .*wrong.keys"):
+        run_batch(spark, directory, JOBS["audit"], OPTIONS, keys=keys_of(tmp_path / "wrong.keys"))
+    follow(spark, directory, tmp_path / "out", [JOBS["audit"]], OPTIONS, once=True, keys=keys_of(keyring))
+    streamed = pq.read_table(tmp_path / "out" / "audit" / "pairs.parquet", partitioning=None)
+    assert lines(streamed) == lines(audited["pairs"])
 
 
 def test_wrong_options_are_errors_that_name_them(spark, made):

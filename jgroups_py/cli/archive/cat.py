@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jgroups_py.archive.arrow import pa, pc
+from jgroups_py.archive.encryption import ArchiveKeys
 from jgroups_py.archive.layout import RecorderId
 from jgroups_py.archive.reading import read
 from jgroups_py.archive.schema import KINDS
@@ -23,7 +24,8 @@ BATCH_ROWS = 1024
 
 def show_rows(args: Namespace, recorders: list[RecorderId]) -> int:
     """Print the rows that the options choose; returns the exit code."""
-    rows = rows_by_time(args.directory, recorders, args.begin_ns, args.end_ns, args.kind or KINDS)
+    rows = rows_by_time(args.directory, recorders, args.begin_ns, args.end_ns, args.kind or KINDS,
+                        args.keys)
     for row in islice(rows, args.limit):
         print(json.dumps(as_json(row)) if args.json else escaped(line(row)))
     return 0
@@ -31,18 +33,19 @@ def show_rows(args: Namespace, recorders: list[RecorderId]) -> int:
 
 def rows_by_time(
     directory: Path, recorders: Iterable[RecorderId], begin_ns: int = 0, end_ns: int | None = None,
-    kinds: Sequence[str] = KINDS,
+    kinds: Sequence[str] = KINDS, keys: ArchiveKeys | None = None,
 ) -> Iterator[dict[str, Any]]:
     """The rows of all recorders, merged by their hosts' clocks; those of one recorder keep their order."""
-    return heapq.merge(*(rows_of(directory, recorder, begin_ns, end_ns, kinds) for recorder in recorders),
+    return heapq.merge(*(rows_of(directory, recorder, begin_ns, end_ns, kinds, keys) for recorder in recorders),
                        key=lambda row: row["wall_ns"])
 
 
 def rows_of(
     directory: Path, recorder: RecorderId, begin_ns: int, end_ns: int | None, kinds: Sequence[str],
+    keys: ArchiveKeys | None = None,
 ) -> Iterator[dict[str, Any]]:
     """The rows of one recorder from `begin_ns` until before `end_ns`, of these kinds."""
-    for batch in read(directory, recorder, batch_rows=BATCH_ROWS):
+    for batch in read(directory, recorder, batch_rows=BATCH_ROWS, keys=keys):
         table = pa.Table.from_batches([batch])
         wanted = pc.and_(pc.is_in(table["kind"], pa.array(kinds)), pc.greater_equal(table["wall_ns"], begin_ns))
         if end_ns is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from jgroups_py.cli.archive.key_file import add_key_file
 from jgroups_py.cli.archive.times import moment, show_time
 from jgroups_py.cli.showing import complain, show
 from jgroups_py.cli.stack_file import add_property_argument
@@ -21,6 +22,7 @@ VERBS = {
     "ls": "list the recorders of an archive",
     "verify": "read all files and check checksums, row numbers and gaps; exit 1 if anything is damaged or missing",
     "cat": "print rows, oldest first",
+    "encrypt": "encrypt what is in clear, and what is encrypted with another key than the active one",
     "replay": "multicast the recorded multicasts into a group",
 }
 PLACES = ("cluster", "site", "member", "incarnation")
@@ -39,6 +41,7 @@ def add_parser(subparsers: Any) -> None:
 
 def _arguments(parser: ArgumentParser, verb: str) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="folder of the archive")
+    add_key_file(parser)
     parser.add_argument("--only", metavar="WHAT=VALUE", action="append", default=[], type=place,
                         help=f"only recorders with this {', '.join(PLACES[:-1])} or {PLACES[-1]}; may be given again")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line" if verb == "cat" else
@@ -103,11 +106,16 @@ def run(args: Namespace) -> int:
 
 
 def _run(args: Namespace) -> int:
+    from jgroups_py.archive.encryption import keys_of
     from jgroups_py.archive.layout import recorders
     found = [recorder for recorder in recorders(args.directory)
              if all(getattr(recorder, what) == value for what, value in args.only)]
     if not found:
         raise ConfigError(f"{args.directory} contains no archive" + (" of these recorders" if args.only else ""))
+    args.keys = keys_of(args.key_file)
+    if args.verb == "encrypt":
+        from jgroups_py.cli.archive.encrypt import encrypt
+        return encrypt(args, found)
     if args.verb == "ls":
         return show_list(args, found)
     if args.verb == "verify":
@@ -124,7 +132,7 @@ def _run(args: Namespace) -> int:
 def show_list(args: Namespace, recorders: list[RecorderId]) -> int:
     """Print a line per recorder."""
     from jgroups_py.archive.verifying import summary
-    found = [summary(args.directory, recorder) for recorder in recorders]
+    found = [summary(args.directory, recorder, args.keys) for recorder in recorders]
     if args.json:
         print(json.dumps([attrs.asdict(each) for each in found], indent=2))
     else:
@@ -146,8 +154,8 @@ def show_checks(args: Namespace, recorders: list[RecorderId]) -> int:
     from jgroups_py.archive.sealing import seal_abandoned
     from jgroups_py.archive.verifying import verify
     if args.seal:
-        seal_abandoned(args.directory, recorders)
-    found = [verify(args.directory, recorder) for recorder in recorders]
+        seal_abandoned(args.directory, recorders, keys=args.keys)
+    found = [verify(args.directory, recorder, args.keys) for recorder in recorders]
     good = all(report.whole and not (args.complete and report.gaps) for report in found)
     if args.json:
         print(json.dumps({"whole": good, "recorders": [{**attrs.asdict(report), "whole": report.whole}

@@ -18,6 +18,7 @@ from typing import Any
 import attrs
 
 from jgroups_py.archive.arrow import pa, pc
+from jgroups_py.archive.encryption import ArchiveKeys
 from jgroups_py.archive.layout import RecorderId
 from jgroups_py.archive.reading import read
 from jgroups_py.archive.schema import DELIVERED
@@ -105,12 +106,12 @@ class Sender:
 def replay(args: Namespace, recorders: list[RecorderId]) -> int:
     """Send the recorded multicasts; 1 if not all of them were delivered here."""
     channel = JChannel(args.stack, name=args.name, properties=dict(args.properties))
-    sources = best_recorders(args.directory, recorders)
+    sources = best_recorders(args.directory, recorders, args.keys)
     if not sources:
         raise ConfigError(f"{args.directory} has no delivered multicast")
     sender = Sender(channel, args.speed)
-    rows = wanted_rows(rows_by_time(args.directory, recorders, args.begin_ns, args.end_ns, (DELIVERED,)),
-                       sources, sender.tally)
+    rows = wanted_rows(rows_by_time(args.directory, recorders, args.begin_ns, args.end_ns, (DELIVERED,),
+                                    args.keys), sources, sender.tally)
     with channel.connect(args.cluster):
         sender.send(rows)
     tally = sender.tally
@@ -125,20 +126,22 @@ def replay(args: Namespace, recorders: list[RecorderId]) -> int:
     return 0 if tally.arrived >= tally.messages else 1
 
 
-def best_recorders(directory: Path, recorders: Iterable[RecorderId]) -> dict[Key, str]:
+def best_recorders(
+    directory: Path, recorders: Iterable[RecorderId], keys: ArchiveKeys | None = None,
+) -> dict[Key, str]:
     """(origin, stream) -> the incarnation of the recorder that has most of its multicasts."""
     most: dict[Key, tuple[int, bool, str]] = {}
     for recorder in recorders:
-        for key, number in counted(directory, recorder).items():
+        for key, number in counted(directory, recorder, keys).items():
             found = number, recorder.incarnation == key[0], recorder.incarnation
             most[key] = max(most.get(key, found), found)     # the sender's own recorder, if it has as many
     return {key: incarnation for key, (_, _, incarnation) in most.items()}
 
 
-def counted(directory: Path, recorder: RecorderId) -> dict[Key, int]:
+def counted(directory: Path, recorder: RecorderId, keys: ArchiveKeys | None = None) -> dict[Key, int]:
     """(origin, stream) -> how many of its multicasts a recorder has."""
     found: dict[Key, int] = {}
-    for batch in read(directory, recorder, columns=["kind", "origin", "stream", "dest"]):
+    for batch in read(directory, recorder, columns=["kind", "origin", "stream", "dest"], keys=keys):
         table = pa.Table.from_batches([batch])
         table = table.filter(pc.and_(pc.equal(table["kind"], DELIVERED), pc.is_null(table["dest"])))
         for row in table.group_by(["origin", "stream"]).aggregate([([], "count_all")]).to_pylist():

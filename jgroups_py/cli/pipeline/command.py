@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jgroups_py.cli.archive.key_file import add_key_file
 from jgroups_py.cli.pipeline import farm, make
 from jgroups_py.cli.pipeline.options import add_common, failed, options, progress
 from jgroups_py.cli.showing import complain, show
@@ -39,6 +40,7 @@ def add_parser(subparsers: Any) -> None:
         epilog = EXIT_CODES if name in ("audit", "all") else None
         job = jobs.add_parser(name, help=text, description=text, epilog=epilog)
         job.add_argument("archive", type=Path, help="the archive's folder")
+        add_key_file(job)
         add_common(job)
         job.set_defaults(run=run, job=name)
         _add_stream(job)
@@ -65,9 +67,11 @@ def run(args: Namespace) -> int:
 
 
 def _run(args: Namespace) -> int:
+    from jgroups_py.archive.encryption import keys_of
     from jgroups_py.pipeline import jobs, session
-    from jgroups_py.pipeline.scan import check_archive
+    from jgroups_py.pipeline.scan import all_segments, check_archive
     check_archive(args.archive)
+    all_segments(args.archive, keys_of(args.key_file))          # a missing key is told before Spark starts
     began = time.monotonic()
     spark = session.start(args.master, f"jgroups {args.job}")
     names = list(jobs.JOBS) if args.job == "all" else [args.job]
@@ -75,7 +79,8 @@ def _run(args: Namespace) -> int:
         if args.stream:
             from jgroups_py.pipeline.stream import follow
             found = follow(spark, args.archive, args.out, [jobs.JOBS[name] for name in names], options(args, None),
-                           once=args.once, max_rows=args.rate, progress=None if args.json else print_line)
+                           once=args.once, max_rows=args.rate, progress=None if args.json else print_line,
+                           keys=keys_of(args.key_file))
         else:
             found = {name: batch(spark, args, name) for name in names}
     finally:
@@ -85,12 +90,15 @@ def _run(args: Namespace) -> int:
 
 def batch(spark: SparkSession, args: Namespace, name: str) -> dict[str, Any]:
     """Run one job over the whole archive; returns the document for machines."""
+    from jgroups_py.archive.encryption import keys_of
     from jgroups_py.pipeline import jobs
     from jgroups_py.pipeline.batch import run_batch
     from jgroups_py.pipeline.output import write
     from jgroups_py.pipeline.time_range import auto_window
+    keys = keys_of(args.key_file)
     with progress(name, args.json) as report:
-        tables = run_batch(spark, args.archive, jobs.JOBS[name], options(args, auto_window(args.archive)), report)
+        tables = run_batch(spark, args.archive, jobs.JOBS[name], options(args, auto_window(args.archive, keys)), report,
+                           keys)
     return write(args.out, name, tables)
 
 

@@ -43,6 +43,10 @@ class ArchiveConfig:
                           "recorded as gaps; block: the group waits for this member's disk.")
     queue_bytes: int = size("64M", least="2M", name="queue_size", doc="Bytes of rows that may wait for the disk.")
 
+    archive_keyring: str = text("", doc="Keyring (jgroups key new) with which the files are encrypted, best one of its "
+                                "own. Readers, Spark too, need it (--key-file). Looked at again for each new file. "
+                                "Empty: the files are not encrypted, and readable by this user alone.")
+
     def __attrs_post_init__(self) -> None:
         if not self.directory:
             raise ConfigError("ARCHIVE needs directory, the directory of the archive")

@@ -46,6 +46,7 @@ from jgroups_py.model.outputs import (
 from jgroups_py.model.ports import MulticastNumbers, SiteReporter
 from jgroups_py.model.view import MergeView, View, ViewId
 from jgroups_py.protocols.archive.config import ArchiveConfig
+from jgroups_py.sealing.primitives import require_library
 from jgroups_py.stack.protocol import STOP, Protocol, on, receives
 from jgroups_py.wire.archive_header import Archived, address_text, view_text
 from jgroups_py.wire.topic_headers import PassedBy
@@ -65,6 +66,9 @@ class Archive(Protocol, MulticastNumbers):
     )
 
     def start(self) -> None:
+        if self.config.archive_keyring:
+            require_library("ARCHIVE: archive_keyring")
+            self.stack.secrets.keyring(self.config.archive_keyring)      # an error now, and not when it is opened
         relay = self.stack.find(SiteReporter)
         self.site: str | None = None if relay is None else relay.config.site
         self.payload = self.config.payload
