@@ -33,6 +33,7 @@ from jgroups_py.blocks.mqtt.federation.interest import (
     group_count,
     plain_filters,
 )
+from jgroups_py.blocks.mqtt.federation.message_record import MessageRecord
 from jgroups_py.blocks.mqtt.federation.options import COUNTERS, FederationOptions, federation_counters
 from jgroups_py.blocks.mqtt.federation.orphans import Orphans
 from jgroups_py.blocks.mqtt.federation.peer import FederationPeer, HeldPeerAck
@@ -143,6 +144,7 @@ class FederationCore:
         self._to_members: list[SendToMember] = []
         self._fences: list[Fence | OrphanFence] = []
         self.release: Callable[[int, int], None] = lambda token, now_ns: self.broker.release(token, now_ns)
+        self.record: MessageRecord | None = None         # the link's, if the group has an archive
         self.wake: Callable[[], None] | None = None      # the link's: called once when there is something to drain
         self._is_stirred = False
         self._rng = rng
@@ -198,6 +200,8 @@ class FederationCore:
             self._stir()
         self._number += 1
         publication.origin, publication.number = self.incarnation, self._number
+        if self.record is not None:
+            self.record.sent(publication, now_ns)
         matches = self.interest_of_peers.tree.match(publication.topic)
         if not (matches.shared or self._remembered.size or self._unknown or self.sites.others):
             return self._publish_plain(publication, matches.plain, now_ns) if matches.plain else NOWHERE
@@ -441,9 +445,11 @@ class FederationCore:
         """One of those that a token waits for is done."""
         self._settle(token)
 
-    def from_site(self, publication: Publication, shared_only: bool, now_ns: int) -> None:
+    def from_site(self, publication: Publication, source: Any, shared_only: bool, now_ns: int) -> None:
         """A message of another site, to plain subscribers here."""
         self._note(publication)
+        if self.record is not None:
+            self.record.delivered(publication, source, now_ns)
         if not shared_only:
             self.broker.deliver(publication, (), now_ns)
 
@@ -1009,7 +1015,7 @@ class FederationCore:
             events = events[known:]
         self.counters.add("events_received", len(events))
         messages, unwanted, topics, take_over = 0, 0, self._topics, self._take_over
-        left_early = self.handovers.left_early
+        left_early, record = self.handovers.left_early, self.record
         for kind, body in events:
             peer.in_next += 1
             try:
@@ -1020,6 +1026,10 @@ class FederationCore:
                         publication, shared_only = item.publication, item.shared_only
                         targets = self._served_here(item, now_ns)
                     messages += 1
+                    if record is not None and (not shared_only
+                                               or publication.number > self.seen.get(publication.origin, 0)):
+                        # Shared subscriptions alone: what came before it was for the others here, or for them too.
+                        self._record(record, publication, now_ns)
                     is_wanted = take_over(publication, targets, shared_only, now_ns)
                     if left_early and not shared_only and self.handovers.sent_late(peer.name, publication, now_ns):
                         is_wanted = True
@@ -1081,6 +1091,13 @@ class FederationCore:
             elif item.is_moved or not self._give_on(item, target, None, now_ns):
                 self.counters.add("dropped_no_member")
         return served
+
+    def _record(self, record: MessageRecord, publication: Publication, now_ns: int) -> None:
+        """A message of a peer, under the address of the node where it was published, as far as that is known."""
+        for name, known in self.interest_of_peers.peers.items():
+            if known.incarnation == publication.origin:
+                record.delivered(publication, self.peers[name].handle, now_ns)
+                return
 
     def _note(self, publication: Publication) -> None:
         """The highest number of each origin, for sessions that move."""
