@@ -48,7 +48,7 @@ def lines_of(records: Sequence[Record], first_row: int, wall_offset_ns: int) -> 
         "dest": texts([record.dest for record in records], address_text),
         "flags": [record.flags for record in records],
         "headers": [header_items(record.headers) for record in records],
-        "topic": [topic_of(record.headers) if record.headers else None for record in records],
+        "topic": [topic_of(record.headers) if record.headers else record.topic for record in records],
         "detail": [None if record.detail is None else json.dumps(record.detail) for record in records],
         "rows": rows.astype(np.int32),
         "sizes": [(sizes,) if isinstance(sizes := record.sizes, int) else sizes for record in records],

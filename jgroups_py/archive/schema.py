@@ -26,8 +26,10 @@ KINDS: Final = (START, STOP, SENT, DELIVERED, VIEW, GLOBAL_VIEW, SITE, RELAY, LO
                 SKIPPING, FORGOTTEN, GAP)
 MESSAGES: Final = (SENT, DELIVERED)
 
-STREAMS: Final = ("all", "local", "unreliable", "unicast")
-"""An origin counts the messages of each stream from 1; of `unicast` those for each destination."""
+STREAMS: Final = ("all", "local", "unreliable", "unicast", "mqtt")
+"""An origin counts the messages of each stream from 1; of `unicast` those for each destination. Stream `mqtt`: what
+clients of a broker publish, which other brokers get inside messages of other streams, if they want it."""
+MQTT: Final = STREAMS[4]
 
 HEADERS = pa.map_(pa.int32(), pa.binary())
 

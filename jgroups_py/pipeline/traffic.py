@@ -1,6 +1,8 @@
 """Traffic: messages and bytes per topic, origin, site and window; top talkers; sizes.
 
-The state is sums by window, so fold adds them up. A sent message counts once, a delivered one at each receiver.
+The state is sums by window, so fold adds them up. A sent message counts once, a delivered one at each receiver. What
+MQTT clients publish (stream `mqtt`) is inside messages of the group: it is in the tables by topic, not in the others,
+which would have its bytes twice.
 """
 from __future__ import annotations
 
@@ -11,12 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from jgroups_py.archive.schema import MQTT
 from jgroups_py.pipeline.grouping import column, group, numbers, take
 from jgroups_py.pipeline.job import JobOptions
 from jgroups_py.pipeline.seqno_ranges import MESSAGES, is_message
 
-COLUMNS = ("cluster", "site", "member", "kind", "wall_ns", "origin_site", "origin_name", "topic", "size")
-_BY = ("cluster", "site", "member", "kind", "origin_site", "origin_name", "topic")
+COLUMNS = ("cluster", "site", "member", "kind", "wall_ns", "origin_site", "origin_name", "stream", "topic",
+           "size")
+_BY = ("cluster", "site", "member", "kind", "origin_site", "origin_name", "stream", "topic")
 STATE = pa.schema([
     *(pa.field(name, pa.string()) for name in _BY), pa.field("window", pa.int64()),
     pa.field("size_below", pa.int64()),                    # a power of two, P: sizes of P/2 up to P are in this line
@@ -65,18 +69,21 @@ def tables(state: Any, options: JobOptions) -> Mapping[str, Any]:
     state = fold(state, options, True)
     begin = pa.array(numbers(state, "window") * options.window_ns)
     state = state.append_column("begin_ns", begin)
-    for name in ("site", "origin_site", "topic"):
+    for name in ("site", "origin_site", "stream", "topic"):
         at = state.schema.get_field_index(name)
         state = state.set_column(at, name, state.column(name).fill_null(""))
     # A topic's messages are counted where they were sent, so the figure does not grow with the number of receivers.
-    sent, delivered = (state.filter(pa.compute.equal(state.column("kind"), kind)) for kind in MESSAGES)
+    is_carried = pa.compute.not_equal(state.column("stream"), MQTT)
+    carried, received = (state.filter(pa.compute.and_(is_carried, pa.compute.equal(state.column("kind"), kind)))
+                         for kind in MESSAGES)
+    sent = state.filter(pa.compute.equal(state.column("kind"), MESSAGES[0]))
     return {
         "traffic": _added(state, "cluster", "site", "kind", "origin_site", "origin_name", "topic", "begin_ns"),
         "topics": _added(sent, "topic"),
-        "talkers": _added(sent, "origin_site", "origin_name").sort_by([("bytes", "descending"),
+        "talkers": _added(carried, "origin_site", "origin_name").sort_by([("bytes", "descending"),
                                                                        ("messages", "descending")]),
-        "sizes": _added(sent, "size_below"),
-        "received": _added(delivered, "origin_site", "site", "member"),
+        "sizes": _added(carried, "size_below"),
+        "received": _added(received, "origin_site", "site", "member"),
     }
 
 

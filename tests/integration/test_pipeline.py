@@ -19,10 +19,13 @@ from jgroups_py.pipeline.batch import run_batch
 from jgroups_py.pipeline.farm import run_farm
 from jgroups_py.pipeline.jobs import JOBS
 from jgroups_py.pipeline.stream import follow
+from tests.runtime.mqtt.federated import nodes, running, until
+from tests.runtime.mqtt.processes import tool
 from tests.spark.helpers import OPTIONS, faulty, lines, started
 from tests.unit.pipeline.made import archive, findings_of
 
 pytestmark = pytest.mark.real
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -178,3 +181,33 @@ def test_the_demo_s_last_word_is_the_audit_and_a_report_lies_beside_the_copies(s
     assert "src=" not in page
     assert "href=" not in page
     assert len(progress) == 1 + len(JOBS)
+
+
+def test_the_topics_of_mqtt_brokers_are_those_of_the_traffic_job(spark, tmp_path):
+    """Two processes of `jgroups mqtt serve` with ARCHIVE in their stack, and clients of mosquitto."""
+    stack = tmp_path / "stack.xml"
+    stack.write_text(f"""<config xmlns="urn:org:jgroups">
+        <include file="{ROOT}/stacks/tcp.xml"/> <ARCHIVE directory="{tmp_path}/archive"/> </config>""")
+    one, two = nodes(tmp_path, 2, {"stack": str(stack)})
+    with running(one, two) as processes:
+        reader = subprocess.Popen([tool("mosquitto_sub"), "-p", str(two.port), "-t", "plant/+", "-q", "1", "-C", "300"],
+                                  stdout=subprocess.PIPE)
+        until(lambda: "node2" in one.interested("plant/1"), "interest")
+        for topic, number in (("plant/1", 200), ("plant/2", 100), ("unwanted", 50)):
+            subprocess.run([tool("mosquitto_pub"), "-p", str(one.port), "-t", topic, "-q", "1", "-l"], check=True,
+                           input=b"12345\n" * number, timeout=60)
+        assert reader.communicate(timeout=60)[0].count(b"12345") == 300
+        assert [process.end()[0] for process in processes] == [0, 0]
+    traffic = run_batch(spark, tmp_path / "archive", JOBS["traffic"], OPTIONS)
+    topics = {line["topic"]: (line["messages"], line["bytes"]) for line in traffic["topics"].to_pylist()}
+    assert topics.pop("")[0] > 0, "the frames of the group have no topic"
+    assert topics == {"plant/1": (200, 1000), "plant/2": (100, 500), "unwanted": (50, 250)}
+    delivered = {(line["topic"], line["origin_name"]): line["messages"] for line in traffic["traffic"].to_pylist()
+                 if line["kind"] == "delivered" and line["topic"]}
+    assert delivered == {("plant/1", "node1"): 200, ("plant/2", "node1"): 100}
+    audit = run_batch(spark, tmp_path / "archive", JOBS["audit"], OPTIONS)
+    assert audit["findings"].to_pylist() == []
+    assert [(line["origin_tag"], line["delivered"]) for line in audit["pairs"].to_pylist()
+            if line["stream"] == "mqtt"] == [("node1", 300)]
+    lag = run_batch(spark, tmp_path / "archive", JOBS["lag"], OPTIONS)
+    assert sum(line["messages"] for line in lag["lag_summary"].to_pylist()) > 300

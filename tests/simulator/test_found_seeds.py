@@ -43,6 +43,10 @@ FOUND = (
     ("site-states", 39, "G: a late answer to an earlier request for a state was taken for that to the next one"),
     ("mqtt-sites", 1074, "Q1: what one part of a split site missed of the other part counted as lost between sites"),
     ("mqtt-sites", 1326, "R3: a digest that a broker multicast 15 us before the end of the run counted as lost"),
+    ("mqtt", 96, "Q10: (checker) a session that came to a node with another one of its client counted as moved"),
+    ("mqtt", 141, "Q10: what a node sent to a session's former node after `handover_s` was lost there"),
+    ("mqtt", 248, "Q8: what a client had acknowledged with PUBACK stayed in the copies of its session"),
+    ("mqtt", 259, "Q10: the same: a packet id was never free in the copy"),
     ("hostile", 114, "L: a state for a forged request was kept for as long as the member it named was in the view"),
 )
 """Profile, seed, what it found. A seed shows its bug in the plan that it drew then: should plans change, replace it."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import attrs
 
+from jgroups_py.model.address import Address
 from jgroups_py.model.events.base import Event
 from jgroups_py.model.outputs.base import Output
 
@@ -53,6 +54,28 @@ class ArchiveBusy(Event):
     """Up: so many bytes wait for the disk that the group has to slow down; 0: it need not any more."""
 
     waiting_bytes: int
+
+
+@attrs.frozen(eq=False)
+class MessageRun:
+    """Messages of one origin with consecutive numbers, from `first`, about one topic. kind: "sent" or "delivered";
+    origin: None for this member; sizes: of their payloads."""
+
+    kind: str
+    now_ns: int
+    origin: Address | None
+    topic: str
+    first: int
+    sizes: list[int]
+
+
+@attrs.frozen(eq=False)
+class RecordMessages(Event):
+    """Down, from a block, for ARCHIVE: messages of the block's own, which others get inside the messages of the group.
+    stream: in which they are numbered."""
+
+    stream: str
+    runs: tuple[MessageRun, ...]
 
 
 @attrs.frozen

@@ -93,7 +93,7 @@ class Record(Output):
 
     kind, stream and the keys of detail: as in archive/schema.py. now_ns: when it happened. count: how many messages
     each row stands for. sizes: one of all payloads, or one each; None: no payloads. payloads: () where they are not
-    recorded.
+    recorded. topic: where no header has it.
     """
 
     kind: str
@@ -111,6 +111,7 @@ class Record(Output):
     sizes: int | tuple[int, ...] | None = None
     payloads: tuple[bytes, ...] = ()
     detail: dict[str, Any] | None = None
+    topic: str | None = None
 
 
 @attrs.frozen(eq=False)

@@ -12,6 +12,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute
 
+from jgroups_py.archive.schema import MQTT
 from jgroups_py.model.units import NS_PER_S
 from jgroups_py.pipeline.audit.delivered import Delivered, deliveries
 from jgroups_py.pipeline.audit.owed import Owed, Traffic, evidence, owed, sets_of_views, united, without
@@ -19,7 +20,8 @@ from jgroups_py.pipeline.audit.world import AuditedRecorder, AuditedSystem, Span
 from jgroups_py.windows.ranges import Range, Ranges
 
 SETTLE_NS = NS_PER_S
-UNRELIABLE = "unreliable"
+UNRELIABLE = ("unreliable", MQTT)
+"""Streams of which receivers may miss messages: nobody promised them, or (mqtt) they want some topics alone."""
 COUNTS = ("sent", "delivered", "lost", "duplicated", "out_of_order", "declared_lost", "skipped", "pending",
           "unrecorded", "not_sent", "other_set")
 """Messages of each pair. sent: those due to the receiver; sent = delivered + lost + declared_lost + skipped + pending +
@@ -101,7 +103,7 @@ def receivers(traffic: Traffic, world: AuditedSystem) -> Iterator[AuditedRecorde
     for recorder in world.recorders.values():
         if recorder.incarnation in traffic.received:
             yield recorder
-        elif traffic.stream == UNRELIABLE or (origin is not None and recorder.cluster != origin.cluster):
+        elif traffic.stream in UNRELIABLE or (origin is not None and recorder.cluster != origin.cluster):
             continue
         elif traffic.dest:
             if recorder.incarnation == traffic.dest:
@@ -114,7 +116,7 @@ def compare(traffic: Traffic, receiver: AuditedRecorder, world: AuditedSystem, d
     """The findings about a receiver's deliveries of one numbering."""
     got = traffic.received.get(receiver.incarnation, Delivered())
     local = receiver.site == traffic.origin_site
-    if traffic.stream != UNRELIABLE:
+    if traffic.stream not in UNRELIABLE:
         missing = without(due.due, got.seen)
         declared = united([receiver.declared_lost(traffic.key), *_declared_at_origin(traffic, receiver, world)])
         dropped = receiver.not_recorded(traffic.key, "delivered")
@@ -174,7 +176,7 @@ def other_sets(
     traffic: Traffic, receiver: AuditedRecorder, sets: dict[tuple[str, str, str, str], Ranges],
 ) -> Iterator[Finding]:
     """Messages of a view that others which went to the same next view delivered in it, and the receiver did not."""
-    if traffic.stream == UNRELIABLE or traffic.dest:
+    if traffic.stream in UNRELIABLE or traffic.dest:
         return
     by_view = traffic.received.get(receiver.incarnation, Delivered()).by_view
     if not by_view and receiver.incarnation == traffic.origin:

@@ -216,7 +216,7 @@ def early_ends(
     by_key: dict[tuple[str, Stream], list[Span]] = {}
     views: dict[str, list[Span]] = {}
     for span in spans:
-        if span.kind in MESSAGES and not span.dest and span.stream != UNRELIABLE:
+        if span.kind in MESSAGES and not span.dest and span.stream not in UNRELIABLE:
             by_key.setdefault((span.incarnation, span.key), []).append(span)
         elif span.kind == VIEW:
             views.setdefault(span.incarnation, []).append(span)

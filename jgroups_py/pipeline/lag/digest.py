@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from jgroups_py.archive.schema import MQTT
 from jgroups_py.pipeline.grouping import Groups, Numbers, column, group, numbers, take
 from jgroups_py.pipeline.job import JobOptions
 from jgroups_py.pipeline.lag.state import BLOCK, BLOCK_BITS, EDGE, FLOW, PAUSE, START, STATE, TIMES
@@ -108,15 +109,16 @@ def _times(messages: Messages) -> Any:
 
 
 def _flow(messages: Messages, options: JobOptions) -> Any:
-    """Messages and bytes sent and delivered, by window."""
+    """Messages and bytes sent and delivered, by window: of the group, without the messages of MQTT in them."""
     found = messages.cut(messages.wall // options.window_ns)
     groups, rows = found.groups, found.rows
     columns, starts = texts(rows, _TEXTS, groups.firsts), groups.starts[:-1]
     multicast = np.asarray(pc.fill_null(pc.equal(columns["stream"], "all"), False))
-    return table(FLOW, len(groups), {
+    flow = table(FLOW, len(groups), {
         **columns, "key": pa.array([FLOW] * len(groups)), "window": pa.array(found.wall[starts] // options.window_ns),
         "n": pa.array(groups.lengths), "bytes": pa.array(np.add.reduceat(numbers(rows, "size")[groups.order], starts)),
         "most": pa.array(np.where(multicast, np.maximum.reduceat(found.seqno, starts), 0))})
+    return flow.filter(pc.fill_null(pc.not_equal(columns["stream"], MQTT), True))
 
 
 def pauses(rows: Any, options: JobOptions) -> Iterator[Any]:

@@ -25,6 +25,7 @@ from jgroups_py.model.events import (
     Connect,
     OutputEmitted,
     OutputInOrder,
+    RecordMessages,
     SendUntil,
     ViewChange,
 )
@@ -135,6 +136,16 @@ class Archive(Protocol, MulticastNumbers):
                          event.flags, event.headers, len(event.payload)))
         headers = (*event.headers, Archived(first))
         self.pass_down(SendUntil(event.ticket, event.sites, event.payload, headers, event.flags))
+        return STOP
+
+    @on(RecordMessages)
+    def on_record_messages(self, event: RecordMessages) -> object:
+        """Messages of a block, beside those of the group that carry them."""
+        for run in event.runs:
+            origin = self.me if run.origin is None else run.origin
+            sizes = run.sizes[0] if len(run.sizes) == 1 else tuple(run.sizes)
+            self.emit(Record(run.kind, run.now_ns, self.view_id, len(run.sizes), 1, origin,
+                             site_of(origin, self.site), event.stream, run.first, sizes=sizes, topic=run.topic))
         return STOP
 
     # --- facts ------------------------------------------------------------------------------------------------------

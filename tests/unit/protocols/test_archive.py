@@ -13,8 +13,10 @@ from jgroups_py.model.events import (
     ArchiveFailed,
     ArchiveOpened,
     Connect,
+    MessageRun,
     OutputEmitted,
     OutputInOrder,
+    RecordMessages,
     SendUntil,
     ViewChange,
 )
@@ -264,3 +266,17 @@ def test_archive_stands_above_relay():
 def test_bad_settings_name_what_is_allowed(settings, message):
     with pytest.raises(ConfigError, match=message):
         ArchiveConfig(**settings)
+
+
+# --- messages of blocks ---------------------------------------------------------------------------------------------
+
+def test_messages_inside_others_are_recorded_and_go_no_further(member):
+    member.stack.notify(ViewChange(VIEW, None, (), ()), 5)
+    member.stack.outputs.clear()
+    member.stack.inject(RecordMessages("mqtt", (
+        MessageRun("sent", 3, None, "a/b", 7, [10, 20]), MessageRun("delivered", 4, FAR, "c", 1, [5]))), 9)
+    assert [(each.kind, each.now_ns, each.origin, each.origin_site, each.stream, each.first, each.rows, each.sizes,
+             each.topic, each.view_id) for each in member.recorded()] == [
+        ("sent", 3, ME, None, "mqtt", 7, 2, (10, 20), "a/b", VIEW.id),
+        ("delivered", 4, FAR, "SFO", "mqtt", 1, 1, 5, "c", VIEW.id)]
+    assert member.ground.batches == []

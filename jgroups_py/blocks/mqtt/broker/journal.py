@@ -56,29 +56,33 @@ Entry = tuple[Any, ...]
 
 @attrs.define(eq=False)
 class Barrier:
-    """What waits until copies have what they were sent. left: how many of them have not."""
+    """What waits until copies have what they were sent. left: how many of them have not; then: what waits, for
+    `ack_timeout_s` at most; when_complete: what is called once all have it, however late."""
 
     at_ns: int
     left: int = 1
     then: list[Callable[[], None]] = attrs.field(factory=list)
+    when_complete: list[Callable[[], None]] = attrs.field(factory=list)
+    is_given_up: bool = False
 
     @property
     def is_passed(self) -> bool:
-        """Whether nothing is left to wait for."""
-        return self.left <= 0
+        """Whether nothing waits any more."""
+        return self.left <= 0 or self.is_given_up
 
     def arrived(self) -> None:
         """One has it."""
         if self.left > 0:
             self.left -= 1
             if not self.left:
+                for each in self.when_complete:
+                    each()
                 self._pass()
 
     def give_up(self) -> None:
         """Wait no longer."""
-        if self.left > 0:
-            self.left = 0
-            self._pass()
+        self.is_given_up = True
+        self._pass()
 
     def _pass(self) -> None:
         then, self.then = self.then, []

@@ -53,6 +53,8 @@ V5 = ProtocolVersion.MQTT_5
 FAILED = 0x80
 NOTHING_SEEN: dict[int, int] = {}
 """Of a session that never moved; one object for all of them, which is never written."""
+MAX_REMEMBERED = 10_000
+"""Messages in LateMessages; the oldest is forgotten, and could come twice."""
 PUMP_BYTES = 64 << 10
 """Sent to a client at once of what waits, whatever its transport takes: it can say no more only afterwards."""
 
@@ -121,6 +123,28 @@ class Delivery:
 
 NO_MESSAGE = Delivery(Publication("", b""), 2, False)
 """Stands in the place of a delivery of QoS 2 whose PUBREL was sent: the client has the message."""
+
+
+class LateMessages:
+    """What a session has got since it came from another node, while nodes may still send to that one for it: such
+    messages come late, by the former node, and some directly too. claim: under which it came; queue: what it had got
+    directly until then."""
+
+    __slots__ = ("_had", "claim")
+
+    def __init__(self, claim: int, queue: Iterable[Delivery]) -> None:
+        self.claim = claim
+        self._had = {(each.publication.origin, each.publication.number): None for each in queue}
+
+    def is_new(self, publication: Publication) -> bool:
+        """Whether it has not come the other way; remember that it has come."""
+        key = publication.origin, publication.number
+        if key in self._had:
+            return False
+        if len(self._had) >= MAX_REMEMBERED:
+            del self._had[next(iter(self._had))]
+        self._had[key] = None
+        return True
 
 
 @attrs.define(eq=False, weakref_slot=False)
@@ -201,8 +225,8 @@ class ClientSession:
     """What the server keeps of a client between connections (4.1)."""
 
     __slots__ = ("_options", "_outbox", "client_id", "connection", "ends", "expiry_s", "in_flight", "is_stalled",
-                 "is_untouched", "journal", "last_id", "queue", "queue_bytes", "recorded", "seen", "subscriptions",
-                 "username", "will", "will_due")
+                 "is_untouched", "journal", "last_id", "late", "queue", "queue_bytes", "recorded", "seen",
+                 "subscriptions", "username", "will", "will_due")
 
     def __init__(self, client_id: str, options: BrokerOptions, outbox: Outbox) -> None:
         self.client_id = client_id
@@ -220,6 +244,7 @@ class ClientSession:
         self.is_stalled = False                          # publishers have waited long enough
         self.last_id = 0
         self.seen: dict[int, int] = NOTHING_SEEN         # of a session that came from elsewhere: what it had there
+        self.late: LateMessages | None = None            # for some time after it came, if some may come yet
         self.journal: SessionJournal | None = None       # if other nodes have copies of it
         self.is_untouched = False                        # made of a copy, and no client has connected since
         self._options = options
@@ -258,9 +283,10 @@ class ClientSession:
     def deliver(self, delivery: Delivery, now_ns: int) -> None:
         """Send a message, or queue it: behind others, without a connection, or with as many in flight as may be."""
         connection = self.connection
-        if self.seen and not delivery.group:
+        if (self.seen or self.late is not None) and not delivery.group:
             publication = delivery.publication
-            if publication.number and publication.number <= self.seen.get(publication.origin, 0):
+            if publication.number and (publication.number <= self.seen.get(publication.origin, 0)
+                                       or (self.late is not None and not self.late.is_new(publication))):
                 self._outbox.counters.add("dropped_had_elsewhere")
                 return
         if (connection is not None and not self.queue and not connection.is_blocked and not connection.retained and (
@@ -268,6 +294,11 @@ class ClientSession:
             self._begin(connection, delivery, now_ns)
         else:
             self._enqueue(delivery, now_ns)
+
+    def deliver_late(self, delivery: Delivery, now_ns: int) -> None:
+        """Send a message that was published before others which the session has got, or queue it."""
+        self._enqueue(delivery, now_ns)
+        self.pump(now_ns)
 
     def send_retained(self, publications: Iterable[Publication], granted: GrantedOptions, now_ns: int) -> None:
         """Send what a new subscription gets, all of it, before what comes from now on."""

@@ -24,11 +24,13 @@ from typing import ClassVar
 from jgroups_py.blocks.mqtt.broker.publication import SECOND
 from jgroups_py.blocks.mqtt.federation.core import FederationCore
 from jgroups_py.blocks.mqtt.federation.group_link import GroupLink, lost_counter
+from jgroups_py.blocks.mqtt.federation.message_record import STREAM, MessageRecord
 from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.channel.block import Block, Connection
 from jgroups_py.model.address import Address, ProxyUUID
 from jgroups_py.model.batch import NO_RELAY, Batch
 from jgroups_py.model.errors import ChannelError
+from jgroups_py.model.events import RecordMessages
 from jgroups_py.model.outputs import (
     Closed,
     GlobalViewInstalled,
@@ -70,6 +72,8 @@ class ChannelLink(Block):
         self._channel = channel
         self.ended: Callable[[], None] = lambda: None    # is called when the channel has left its group
         core.wake = self._wake
+        if channel.spec.config_of("ARCHIVE") is not None:
+            core.record = MessageRecord()
         channel.attach(self)
         self._tick()
 
@@ -171,6 +175,10 @@ class ChannelLink(Block):
         connection = self._connection
         if self._is_closed:
             return
+        runs = () if self.core.record is None else self.core.record.take()
+        if runs and connection is not None and not connection.ended:
+            event = RecordMessages(STREAM, runs)         # for ARCHIVE, in a round
+            connection.ask(lambda node: node.inject(event, connection.now_ns), lambda answer: None)
         if connection is not None and not connection.ended and not connection.sends.has_room():
             # What waits stays in the streams, which are bounded; nothing else here waits.
             connection.sends.when_room(self._has_room)

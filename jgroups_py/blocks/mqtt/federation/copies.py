@@ -306,7 +306,7 @@ class SessionCopies:
         self._choose(kept, names)
         entries, is_whole = kept.journal.take(barrier)
         turn = kept.turn = kept.turn + 1
-        barrier.then.append(lambda: self._is_safe(kept, turn))
+        barrier.when_complete.append(lambda: self._is_safe(kept, turn))
         session = kept.session
         changes: list[bytes] | None = None
         for name, is_new in kept.keepers.items():

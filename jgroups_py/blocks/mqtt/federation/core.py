@@ -33,6 +33,7 @@ from jgroups_py.blocks.mqtt.federation.interest import (
     group_count,
     plain_filters,
 )
+from jgroups_py.blocks.mqtt.federation.message_record import MessageRecord
 from jgroups_py.blocks.mqtt.federation.options import COUNTERS, FederationOptions, federation_counters
 from jgroups_py.blocks.mqtt.federation.orphans import Orphans
 from jgroups_py.blocks.mqtt.federation.peer import FederationPeer, HeldPeerAck
@@ -81,6 +82,7 @@ LOOKS_PER_RETRY = 4
 MAX_TURNS = 10_000
 MAX_ORIGINS = 10_000
 MESSAGE = EventKind.MESSAGE
+NO_TARGETS: Sequence[Target] = ()
 
 
 @attrs.frozen(eq=False)
@@ -142,6 +144,7 @@ class FederationCore:
         self._to_members: list[SendToMember] = []
         self._fences: list[Fence | OrphanFence] = []
         self.release: Callable[[int, int], None] = lambda token, now_ns: self.broker.release(token, now_ns)
+        self.record: MessageRecord | None = None         # the link's, if the group has an archive
         self.wake: Callable[[], None] | None = None      # the link's: called once when there is something to drain
         self._is_stirred = False
         self._rng = rng
@@ -197,6 +200,8 @@ class FederationCore:
             self._stir()
         self._number += 1
         publication.origin, publication.number = self.incarnation, self._number
+        if self.record is not None:
+            self.record.sent(publication, now_ns)
         matches = self.interest_of_peers.tree.match(publication.topic)
         if not (matches.shared or self._remembered.size or self._unknown or self.sites.others):
             return self._publish_plain(publication, matches.plain, now_ns) if matches.plain else NOWHERE
@@ -440,9 +445,11 @@ class FederationCore:
         """One of those that a token waits for is done."""
         self._settle(token)
 
-    def from_site(self, publication: Publication, shared_only: bool, now_ns: int) -> None:
+    def from_site(self, publication: Publication, source: Any, shared_only: bool, now_ns: int) -> None:
         """A message of another site, to plain subscribers here."""
         self._note(publication)
+        if self.record is not None:
+            self.record.delivered(publication, source, now_ns)
         if not shared_only:
             self.broker.deliver(publication, (), now_ns)
 
@@ -1007,23 +1014,35 @@ class FederationCore:
             self.counters.add("repeated_events", known)
             events = events[known:]
         self.counters.add("events_received", len(events))
-        messages, topics, on_plain, on_message = 0, self._topics, self._on_plain_message, self._on_message
+        messages, unwanted, topics, take_over = 0, 0, self._topics, self._take_over
+        left_early, record = self.handovers.left_early, self.record
         for kind, body in events:
             peer.in_next += 1
             try:
                 if kind == MESSAGE:
-                    publication = read_plain_message(body, topics)
-                    if publication is not None:
-                        on_plain(publication, now_ns)
-                    else:
-                        on_message(read_message(body, now_ns, topics), now_ns)
+                    publication, targets, shared_only = read_plain_message(body, topics), NO_TARGETS, False
+                    if publication is None:
+                        item = read_message(body, now_ns, topics)
+                        publication, shared_only = item.publication, item.shared_only
+                        targets = self._served_here(item, now_ns)
                     messages += 1
+                    if record is not None and (not shared_only
+                                               or publication.number > self.seen.get(publication.origin, 0)):
+                        # Shared subscriptions alone: what came before it was for the others here, or for them too.
+                        self._record(record, publication, now_ns)
+                    is_wanted = take_over(publication, targets, shared_only, now_ns)
+                    if left_early and not shared_only and self.handovers.sent_late(peer.name, publication, now_ns):
+                        is_wanted = True
+                    if not is_wanted:
+                        unwanted += 1
                 elif not (self.handovers.event_came(peer.name, kind, body, now_ns)
                           or self.orphans.event_came(peer.name, kind, body, now_ns)):
                     self.counters.add("unknown_events")
             except WireError:
                 self.counters.add("malformed")
         self.counters.add("messages_received", messages)
+        if unwanted:
+            self.counters.add("dropped_unwanted", unwanted)
         if self.copies.is_dirty:
             # Its publishers wait until the copies of the sessions here have what it brought.
             held = peer.hold_ack()
@@ -1035,13 +1054,6 @@ class FederationCore:
         held.is_free = True
         peer.owes_ack = True
         self._stir()
-
-    def _on_plain_message(self, publication: Publication, now_ns: int) -> None:
-        """For plain subscribers here."""
-        if publication.number > self.seen.get(publication.origin, 0):
-            self._note(publication)
-        if not self.broker.deliver(publication, (), now_ns):
-            self.counters.add("dropped_unwanted")
 
     def _on_fence(self, peer: FederationPeer, frame: Fence, now_ns: int) -> None:
         self.handovers.fence_came(peer.name, frame)
@@ -1056,23 +1068,36 @@ class FederationCore:
     def _on_site_served(self, peer: FederationPeer, frame: SiteServed, now_ns: int) -> None:
         self.sites.served(frame)
 
-    def _on_message(self, item: ForwardedMessage, now_ns: int) -> None:
-        publication = item.publication
-        self._note(publication)
+    def _take_over(
+        self, publication: Publication, targets: Sequence[Target], shared_only: bool, now_ns: int,
+    ) -> bool:
+        """A message of a peer for the sessions here. targets: the shared subscriptions that it is for; shared_only: and
+        it is for nothing else. Returns whether anybody here wanted it."""
+        if publication.number > self.seen.get(publication.origin, 0):
+            self._note(publication)
+        if shared_only:
+            if targets:
+                self.broker.deliver(publication, targets, now_ns, True)
+            return True                                  # of those without a member `_served_here` keeps count
+        return self.broker.deliver(publication, targets, now_ns)
+
+    def _served_here(self, item: ForwardedMessage, now_ns: int) -> list[Target]:
+        """The shared subscriptions of a peer's message that have a member here. It goes to another node, once, for
+        those whose last member here has ended."""
         served = []
         for target in item.targets:
             if self.own.filters.get(f"$share/{target[0]}/{target[1]}") is not None:
                 served.append(target)
-            elif not item.is_moved:
-                if not self._give_on(item, target, None, now_ns):
-                    self.counters.add("dropped_no_member")
-            else:
+            elif item.is_moved or not self._give_on(item, target, None, now_ns):
                 self.counters.add("dropped_no_member")
-        if item.shared_only:
-            if served:
-                self.broker.deliver(publication, served, now_ns, shared_only=True)
-        elif not self.broker.deliver(publication, served, now_ns):
-            self.counters.add("dropped_unwanted")
+        return served
+
+    def _record(self, record: MessageRecord, publication: Publication, now_ns: int) -> None:
+        """A message of a peer, under the address of the node where it was published, as far as that is known."""
+        for name, known in self.interest_of_peers.peers.items():
+            if known.incarnation == publication.origin:
+                record.delivered(publication, self.peers[name].handle, now_ns)
+                return
 
     def _note(self, publication: Publication) -> None:
         """The highest number of each origin, for sessions that move."""

@@ -16,6 +16,11 @@ writes itself there; the former owner sees that, closes its connection (0x8E) an
 So a message is in what the former node sends, or comes directly, and where it is both the numbers say so. The CONNECT
 waits meanwhile, at most `handover_s`. After a split both sides may have a session; the later owner stays, and gets the
 other one's in the same way, into a session that is in use.
+
+The former node waits for the fence of all for 4/5 of `handover_s`, so that its session is there before the client has
+waited for too long. What the others (LeftEarly) still bring to the former node for the session goes on from there, as
+QUEUED behind MOVED, and may come directly as well: the session remembers what it has got since, and takes each message
+once (session.LateMessages).
 """
 from __future__ import annotations
 
@@ -25,13 +30,14 @@ from typing import Protocol
 import attrs
 
 from jgroups_py.blocks.mqtt.broker.broker import Broker
-from jgroups_py.blocks.mqtt.broker.publication import SECOND
-from jgroups_py.blocks.mqtt.broker.session import ClientSession, Delivery
+from jgroups_py.blocks.mqtt.broker.publication import SECOND, Publication
+from jgroups_py.blocks.mqtt.broker.session import ClientSession, Delivery, GrantedOptions, LateMessages
 from jgroups_py.blocks.mqtt.federation.sessions import (
     QueuedDelivery,
     SessionMoved,
     SessionOffer,
     deliveries_of,
+    delivery_for,
     passed_body,
     read_passed,
 )
@@ -40,9 +46,9 @@ from jgroups_py.blocks.mqtt.federation.wire import EventKind, Fence
 from jgroups_py.model.counters import Counters
 from jgroups_py.model.errors import WireError
 
-MAX_ARRIVING = 100_000
+MAX_ARRIVING = MAX_LEFT_EARLY = 100_000
 KEPT_TIMES = 10
-"""So many times `handover_s` a session may still come for which nothing waits any more."""
+"""So many times `handover_s` a session, or a message for it, may still come for which nothing waits any more."""
 
 
 class HandoverHost(Protocol):
@@ -124,6 +130,17 @@ class LeavingSession:
     missing: dict[str, None]
 
 
+@attrs.define(eq=False)
+class LeftEarly:
+    """A session that went on to another node before all of `missing` had passed the fence; subscriptions: it had."""
+
+    dest: str
+    claim: int
+    until_ns: int
+    missing: dict[str, None]
+    subscriptions: dict[str, GrantedOptions]
+
+
 class Handovers:
     """See the module."""
 
@@ -134,6 +151,8 @@ class Handovers:
         self._copied: dict[str, list[Delivery]] = {}     # what sessions that are untouched have of shared subscriptions
         self.arriving: dict[str, ArrivingSession] = {}
         self.leaving: dict[str, LeavingSession] = {}
+        self.left_early: dict[str, LeftEarly] = {}
+        self._followed: dict[str, int] = {}              # sessions here that late messages may come for -> until when
 
     # --- what the broker says -----------------------------------------------------------------------------------------
 
@@ -216,9 +235,13 @@ class Handovers:
         """An event of a stream; False: it is none of a handover. Raises WireError."""
         if kind == EventKind.FENCE_PASSED:
             client_id, claim = read_passed(body)
-            leaving = self.leaving.get(client_id)
+            leaving, left = self.leaving.get(client_id), self.left_early.get(client_id)
             if leaving is not None and leaving.claim == claim:
                 leaving.missing.pop(name, None)
+            elif left is not None and left.claim == claim:
+                left.missing.pop(name, None)
+                if not left.missing:
+                    del self.left_early[client_id]
         elif kind == EventKind.OFFER:
             self._offered(name, SessionOffer.decode(body), now_ns)
         elif kind == EventKind.QUEUED:
@@ -226,7 +249,7 @@ class Handovers:
             arriving = self.arriving.get(queued.client_id)
             part = None if arriving is None else arriving.parts.get((queued.claim, name))
             if part is None:
-                self._host.counters.add("dropped_handover")
+                self._came_late(queued, now_ns)
             else:
                 part.queued.append(queued)
         elif kind == EventKind.MOVED:
@@ -308,11 +331,19 @@ class Handovers:
     def look(self, now_ns: int) -> None:
         """Finish what is complete, and what took too long."""
         for client_id, leaving in list(self.leaving.items()):
-            if now_ns >= leaving.until_ns and leaving.missing:
+            is_early = bool(leaving.missing)
+            if is_early and now_ns >= leaving.until_ns:
                 self._host.counters.add("handover_timeouts")
-                leaving.missing.clear()
-            if not leaving.missing:
+            if not is_early or now_ns >= leaving.until_ns:
                 self._finish(client_id, leaving, now_ns)
+        for client_id, left in list(self.left_early.items()):
+            if now_ns >= left.until_ns:
+                del self.left_early[client_id]
+        for client_id, until_ns in list(self._followed.items()):
+            if now_ns >= until_ns:
+                del self._followed[client_id]
+                if client_id in self._host.broker.sessions:
+                    self._host.broker.sessions[client_id].late = None
         for client_id, arriving in list(self.arriving.items()):
             if now_ns >= arriving.until_ns and (arriving.waits or arriving.then is not None):
                 self._host.counters.add("handover_timeouts")
@@ -344,7 +375,7 @@ class Handovers:
             self._host.send_event(owner.node, EventKind.MOVED, SessionMoved(client_id, owner.claim, False).encode())
             return
         missing = dict.fromkeys(["", *self._host.names_up()])
-        self.leaving[client_id] = LeavingSession(owner.node, owner.claim, now_ns + self._patience_ns, missing)
+        self.leaving[client_id] = LeavingSession(owner.node, owner.claim, now_ns + self._patience_ns * 4 // 5, missing)
         offer = SessionOffer(client_id, owner.claim, session.expiry_s, tuple(session.subscriptions.items()))
         self._host.send_event(owner.node, EventKind.OFFER, offer.encode())
 
@@ -357,7 +388,7 @@ class Handovers:
         return leaving is not None
 
     def _finish(self, client_id: str, leaving: LeavingSession, now_ns: int) -> None:
-        """All that was published before is here: send the rest, and forget the session."""
+        """All that was published before is here, or was waited for long enough: send the rest, forget the session."""
         del self.leaving[client_id]
         session = self._host.broker.sessions.get(client_id)
         if session is None:
@@ -366,11 +397,28 @@ class Handovers:
         for each in deliveries_of(session, leaving.claim):
             self._host.send_event(leaving.dest, EventKind.QUEUED, each.encode(now_ns))
         seen = _highest({**self._host.seen, self._host.incarnation: self._host.number}, session.seen)
+        missing = {name: None for name in leaving.missing if name}
         moved = SessionMoved(client_id, leaving.claim, True, False, session.last_id, tuple(session.recorded),
-                             tuple(seen.items()))
+                             tuple(seen.items()), bool(missing) or session.late is not None)
         self._host.send_event(leaving.dest, EventKind.MOVED, moved.encode())
+        if missing and len(self.left_early) < MAX_LEFT_EARLY:
+            self.left_early[client_id] = LeftEarly(
+                leaving.dest, leaving.claim, now_ns + KEPT_TIMES * self._patience_ns, missing,
+                dict(session.subscriptions))
         self._host.counters.add("sessions_out")
         self._host.broker.forget_session(client_id)
+
+    def sent_late(self, name: str, publication: Publication, now_ns: int) -> bool:
+        """A peer brings a message; whether it goes on to sessions that were here when the peer sent it."""
+        is_wanted = False
+        for client_id, left in self.left_early.items():
+            if name in left.missing and client_id not in self._host.broker.sessions:
+                delivery = delivery_for(client_id, publication, left.subscriptions)
+                if delivery is not None:
+                    is_wanted = True
+                    late = QueuedDelivery(client_id, left.claim, 0, delivery)
+                    self._host.send_event(left.dest, EventKind.QUEUED, late.encode(now_ns))
+        return is_wanted
 
     # --- the new node -------------------------------------------------------------------------------------------------
 
@@ -390,6 +438,19 @@ class Handovers:
         self._host.broker.adopt(client_id, offer.expiry_s, offer.subscriptions, now_ns)
         self._host.fence(Fence(name, client_id, claim))
         self._host.send_event(name, EventKind.FENCE_PASSED, passed_body(client_id, claim))
+
+    def _came_late(self, queued: QueuedDelivery, now_ns: int) -> None:
+        """A message of a session that has come before it: see LeftEarly."""
+        client_id, publication = queued.client_id, queued.delivery.publication
+        session, owner = self._host.broker.sessions.get(client_id), self._owner(client_id)
+        if session is None and owner is not None and owner.node in self._host.names_up():
+            onward = attrs.evolve(queued, claim=owner.claim)             # where the session has gone meanwhile
+            self._host.send_event(owner.node, EventKind.QUEUED, onward.encode(now_ns))
+        elif session is None or session.late is None or session.late.claim != queued.claim or queued.packet_id:
+            self._host.counters.add("dropped_handover")
+        elif session.late.is_new(publication):
+            self._host.counters.add("late_messages")
+            session.deliver_late(queued.delivery, now_ns)
 
     def _moved(self, name: str, moved: SessionMoved, now_ns: int) -> None:
         client_id = moved.client_id
@@ -433,6 +494,9 @@ class Handovers:
             # It was made of a copy, and its former node still was there: what that sends is newer.
             session.in_flight = {}
             session.queue = deque(each for each in session.queue if all(each is not other for other in copied))
+        if moved.is_followed:
+            session.late = LateMessages(moved.claim, session.queue)
+            self._followed[session.client_id] = now_ns + 2 * KEPT_TIMES * self._patience_ns
         # A message of a shared subscription went to one node alone, so it is in no other queue.
         direct = [each for each in session.queue
                   if each.group or each.publication.number > seen.get(each.publication.origin, 0)]

@@ -46,6 +46,7 @@ COUNTERS = declare(
     counter("sessions_out", "Sessions that moved to another node."),
     counter("sessions_in", "Sessions that came from another node."),
     counter("handover_timeouts", "Clients that got a session before all of an earlier one had come, and reverse."),
+    counter("late_messages", "Messages of peers that came by the former node of a session, after the session."),
     counter("copy_events_sent", "Events with changes of sessions sent to the nodes that have copies of them."),
     counter("copies_sent_whole", "Whole sessions sent to nodes that are to have copies of them."),
     counter("copies_late", "Times that an acknowledgement waited no longer for copies of sessions."),

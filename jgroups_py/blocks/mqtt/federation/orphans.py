@@ -22,8 +22,7 @@ from typing import Protocol
 import attrs
 
 from jgroups_py.blocks.mqtt.broker.publication import SECOND, Publication
-from jgroups_py.blocks.mqtt.broker.session import NO_MESSAGE, Delivery
-from jgroups_py.blocks.mqtt.broker.subscription_tree import filter_matches, split_shared
+from jgroups_py.blocks.mqtt.broker.session import NO_MESSAGE
 from jgroups_py.blocks.mqtt.federation.copies import CopiesHost, SessionCopies
 from jgroups_py.blocks.mqtt.federation.copy_bytes import (
     CopyRank,
@@ -38,7 +37,7 @@ from jgroups_py.blocks.mqtt.federation.copy_bytes import (
     wanted_body,
 )
 from jgroups_py.blocks.mqtt.federation.handover import Handovers
-from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved
+from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved, delivery_for
 from jgroups_py.blocks.mqtt.federation.tables import SessionOwner
 from jgroups_py.blocks.mqtt.federation.wire import EventKind, ForwardedMessage, OrphanFence, message_body, read_message
 from jgroups_py.model.errors import WireError
@@ -340,7 +339,7 @@ class Orphans:
             queued = list(self._deliveries(client_id, claim, copy))
             seen = dict(copy.seen)
             for publication in adoption.orphaned:
-                delivery = _as_delivery(client_id, publication, copy)
+                delivery = delivery_for(client_id, publication, copy.subscriptions)
                 if delivery is not None and publication.number > seen.get(publication.origin, 0):
                     seen[publication.origin] = publication.number
                     queued.append(QueuedDelivery(client_id, claim, 0, delivery))
@@ -362,19 +361,6 @@ class Orphans:
                 self._host.counters.add("dropped_copy")
                 continue
             yield QueuedDelivery(client_id, claim, packet_id, delivery)
-
-
-def _as_delivery(client_id: str, publication: Publication, copy: SessionCopy) -> Delivery | None:
-    """A message for a session, by its plain subscriptions; None: none of them matches."""
-    found = [granted for filter, granted in copy.subscriptions.items()
-             if not split_shared(filter)[0] and filter_matches(filter, publication.topic)
-             and not (granted.no_local and publication.publisher == client_id)]
-    qos = min(publication.qos, max((each.qos for each in found), default=0))
-    if not qos:
-        return None
-    return Delivery(publication, qos,
-                    publication.wants_retain and any(each.retain_as_published for each in found),
-                    tuple(identifier for each in found for identifier in each.identifiers))
 
 
 def _draw(client_id: str, name: str) -> bytes:

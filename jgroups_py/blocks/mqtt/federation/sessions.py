@@ -5,9 +5,13 @@ WireError.
 """
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import attrs
 
+from jgroups_py.blocks.mqtt.broker.publication import Publication
 from jgroups_py.blocks.mqtt.broker.session import MAX_PACKET_ID, NO_MESSAGE, ClientSession, Delivery, GrantedOptions
+from jgroups_py.blocks.mqtt.broker.subscription_tree import filter_matches, split_shared
 from jgroups_py.blocks.mqtt.codec.text import topic_filter_fault
 from jgroups_py.blocks.mqtt.federation.wire import FILTER, ForwardedMessage, message_body, read_message
 from jgroups_py.model.errors import WireError
@@ -20,6 +24,8 @@ _PASSED = record(TEXT, U64)
 _OFFER = record(TEXT, U64, U32, _SUBSCRIPTIONS)
 _QUEUED = record(TEXT, U64, U8, U16, U8, BOOL, _IDENTIFIERS, TEXT, BYTES)
 _MOVED = record(TEXT, U64, BOOL, BOOL, U16, sequence(U16), sequence(record(U64, U64)))
+_FOLLOWED = b"\x01"
+"""Behind a MOVED, if it is followed."""
 _IN_QUEUE, _IN_FLIGHT, _RELEASED = range(3)
 
 
@@ -87,7 +93,7 @@ class QueuedDelivery:
 class SessionMoved:
     """The end of a move. is_found: whether there was a session; is_redirected: it goes to yet another node;
     recorded: packet ids of QoS 2 of the client; seen: the highest number of each origin that the former node had, so
-    which messages are in what it sent."""
+    which messages are in what it sent; is_followed: more may come behind this (handover.LeftEarly)."""
 
     client_id: str
     claim: int
@@ -96,20 +102,24 @@ class SessionMoved:
     last_id: int = 0
     recorded: tuple[int, ...] = ()
     seen: tuple[tuple[int, int], ...] = ()
+    is_followed: bool = False
 
     def encode(self) -> bytes:
         """The body of a MOVED."""
         out = bytearray()
         _MOVED.write((self.client_id, self.claim, self.is_found, self.is_redirected, self.last_id, self.recorded,
                       self.seen), out)
-        return bytes(out)
+        return bytes(out) + (_FOLLOWED if self.is_followed else b"")
 
     @staticmethod
     def decode(body: bytes) -> SessionMoved:
         """Raises WireError."""
-        client_id, claim, is_found, is_redirected, last_id, recorded, seen = _read(_MOVED, body)
+        reader = Reader(body, _NO_ADDRESSES)
+        client_id, claim, is_found, is_redirected, last_id, recorded, seen = _MOVED.read(reader)
+        if body[reader.pos:] not in (b"", _FOLLOWED):
+            raise WireError("an event is followed by more")
         return SessionMoved(client_id, claim, is_found, is_redirected, last_id, tuple(recorded),
-                            tuple(map(tuple, seen)))
+                            tuple(map(tuple, seen)), reader.pos < len(body))
 
 
 def passed_body(client_id: str, claim: int) -> bytes:
@@ -130,6 +140,21 @@ def deliveries_of(session: ClientSession, claim: int) -> list[QueuedDelivery]:
     client_id = session.client_id
     return [*(QueuedDelivery(client_id, claim, packet_id, each) for packet_id, each in session.in_flight.items()),
             *(QueuedDelivery(client_id, claim, 0, each) for each in session.queue)]
+
+
+def delivery_for(
+    client_id: str, publication: Publication, subscriptions: Mapping[str, GrantedOptions],
+) -> Delivery | None:
+    """A message for a session that is not here, by its plain subscriptions; None: none matches, or with QoS 0 alone."""
+    found = [granted for filter, granted in subscriptions.items()
+             if not split_shared(filter)[0] and filter_matches(filter, publication.topic)
+             and not (granted.no_local and publication.publisher == client_id)]
+    qos = min(publication.qos, max((each.qos for each in found), default=0))
+    if not qos:
+        return None
+    return Delivery(publication, qos,
+                    publication.wants_retain and any(each.retain_as_published for each in found),
+                    tuple(identifier for each in found for identifier in each.identifiers))
 
 
 def _read(codec: object, body: bytes) -> tuple:          # type: ignore[type-arg]

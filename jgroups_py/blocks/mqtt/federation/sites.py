@@ -65,8 +65,8 @@ class SiteHost(Protocol):
         """One of those that a token waits for is done."""
         ...
 
-    def from_site(self, publication: Publication, shared_only: bool, now_ns: int) -> None:
-        """A message of another site: to plain subscribers of this broker."""
+    def from_site(self, publication: Publication, source: Any, shared_only: bool, now_ns: int) -> None:
+        """A message of another site: to plain subscribers of this broker. source: the broker that it came from."""
         ...
 
     def serve(self, publication: Publication, target: Target, now_ns: int) -> int:
@@ -297,7 +297,7 @@ class Sites:
 
     # --- receiving ----------------------------------------------------------------------------------------------------
 
-    def received(self, site_name: str, coordinator: Any, frame: PeerFrame, now_ns: int) -> None:
+    def received(self, site_name: str, source: Any, frame: PeerFrame, now_ns: int) -> None:
         """A frame of a member of another site. Raises WireError."""
         site = self.others.get(site_name)
         if site is None:
@@ -307,9 +307,9 @@ class Sites:
             site = self.others[site_name] = OtherSite(site_name, want_ns=now_ns + self._retry_ns)
             self._is_whole_due = True
         if isinstance(frame, SiteMessage):
-            self._on_message(frame, now_ns)
+            self._on_message(frame, source, now_ns)
         elif isinstance(frame, SiteFilters):
-            self._on_filters(site, coordinator, frame, now_ns)
+            self._on_filters(site, source, frame, now_ns)
         elif isinstance(frame, SiteDigest):
             if self._is_newer(site, frame.epoch) and (
                     (frame.incarnation, frame.number) != (site.incarnation, site.number)):
@@ -320,10 +320,10 @@ class Sites:
         else:
             raise WireError("a frame that does not cross sites")
 
-    def _on_message(self, frame: SiteMessage, now_ns: int) -> None:
+    def _on_message(self, frame: SiteMessage, source: Any, now_ns: int) -> None:
         item, publication = read_site_message(frame, self._host.wall_offset_ns, now_ns)
         self._host.counters.add("site_messages_received")
-        self._host.from_site(publication, item.shared_only, now_ns)
+        self._host.from_site(publication, source, item.shared_only, now_ns)
         if any(site == self.name for site, _ in frame.targets):
             key = publication.origin, publication.number
             self.unserved[key] = frame, publication

@@ -241,6 +241,77 @@ def test_what_comes_late_to_the_new_node_does_not_come_twice():
     assert got + client.payloads() == [b"once"]
 
 
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("steps", ["B", "BC"], ids=["", "and-it-moves-again"])
+def test_what_a_node_sent_to_the_former_node_comes_behind_the_session(qos, steps):
+    """D has acknowledgements to give, but what it sends to A takes longer than A waits for it."""
+    world = FederationWorld("ABCD")
+    client = roaming(world, "A")
+    client.subscribe("t", qos=2)
+    publisher = world.client("D", "pub")
+    world.run(0.2)
+    hold_back(world, "D", "A", 9)
+    publisher.publish("t", b"late", qos=qos)
+    got = []
+    for name in steps:
+        assert client.go(world, name, 6.0).session_present
+        got += client.payloads()
+    assert world.sent("A", "handover_timeouts") == 1
+    publisher.publish("t", b"direct", qos=qos)
+    world.run(6)
+    assert sorted(got + client.payloads()) == [b"direct", b"late"]
+    assert world.sent("A", "dropped_unwanted") == 0
+    world.run(120)
+    assert not any(node.federation.handovers.left_early for node in world.nodes.values())
+    assert world.nodes[steps[-1]].broker.sessions["sub"].late is None
+
+
+def test_what_comes_by_the_former_node_and_directly_comes_once():
+    """Another client at the new node has the filter too, so what is published meanwhile takes both ways."""
+    world = FederationWorld("ABD")
+    client = roaming(world, "A")
+    client.subscribe("t", qos=1)
+    world.client("B", "other").subscribe("t", qos=1)
+    publisher = world.client("D", "pub")
+    world.run(0.2)
+    hold_back(world, "D", "A", 9)
+    assert client.go(world, "B", 1.0) is None, "it waits for D's fence"
+    for number in range(10):
+        publisher.publish("t", b"%d" % number, qos=1)
+    world.run(12)
+    assert sorted(client.payloads()) == numbered(0, 10)
+
+
+def test_what_came_by_the_former_node_does_not_come_again_directly():
+    world = FederationWorld("ABD")
+    client = roaming(world, "A")
+    client.subscribe("t", qos=1)
+    world.client("B", "other").subscribe("t", qos=1)
+    publisher = world.client("D", "pub")
+    world.run(0.2)
+    hold_back(world, "D", "A", 7)
+    hold_back(world, "D", "B", 9)
+    publisher.publish("t", b"once", qos=1)
+    client.go(world, "B", 15.0)
+    assert client.payloads() == [b"once"]
+
+
+def test_a_clean_start_wants_nothing_that_comes_late():
+    world = FederationWorld("ABD")
+    client = roaming(world, "A")
+    client.subscribe("t", qos=1)
+    publisher = world.client("D", "pub")
+    world.run(0.2)
+    hold_back(world, "D", "A", 9)
+    publisher.publish("t", b"late", qos=1)
+    client.go(world, "B", 6.0)
+    client.go(world, "B", 1.0, clean_start=True)
+    client.subscribe("t", qos=1)
+    world.run(6)
+    assert client.payloads() == []
+    assert world.sent("B", "dropped_handover") == 1
+
+
 def test_a_shared_message_that_comes_directly_while_a_session_moves_is_kept():
     """It goes to one node alone, so what the former node has had does not matter."""
     world = FederationWorld("ABC")

@@ -10,6 +10,7 @@ from jgroups_py.blocks.mqtt.broker.publication import Publication
 from jgroups_py.blocks.mqtt.codec.packets import PubAckPacket
 from jgroups_py.blocks.mqtt.federation import wire as w
 from jgroups_py.blocks.mqtt.federation.core import FederationCore
+from jgroups_py.blocks.mqtt.federation.message_record import MessageRecord
 from jgroups_py.blocks.mqtt.federation.options import FederationOptions
 from jgroups_py.blocks.mqtt.federation.sites import read_site_message, site_message
 from jgroups_py.model.errors import WireError
@@ -322,3 +323,17 @@ def test_without_sites_nothing_is_kept():
     core.drain(0)
     assert core.drain_sites(0) == ([], [])
     assert not core.sites.filters
+
+
+def test_messages_of_other_sites_are_recorded_under_the_broker_that_they_come_from():
+    world = SitesWorld("AB", "CD")
+    for node in world.nodes.values():
+        node.federation.record = MessageRecord()
+    world.client("C", "sub").subscribe("a", qos=1)
+    world.run(1)
+    world.client("A", "pub").publish("a", b"xy", qos=1)
+    world.run(1)
+    found = {name: [(run.kind, run.origin, run.topic, run.sizes) for run in node.federation.record.take()]
+             for name, node in world.nodes.items()}
+    came = "delivered", "A#1", "a", [2]
+    assert found == {"A": [("sent", None, "a", [2])], "B": [], "C": [came], "D": [came]}, "RELAY brings it to each"
