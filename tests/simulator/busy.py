@@ -46,9 +46,12 @@ async def start(ch: aio.AsyncChannel) -> Busy:
 async def act(busy: Busy, rng: Random) -> None:
     """One operation of everything."""
     asked = [asyncio.create_task(busy.rpc.request(member, b"?", timeout=1)) for member in busy.ch.members]
+    asked += [asyncio.create_task(busy.rpc.request(busy.ch.me, b"?", timeout=1)) for _ in range(20)]
     done, _ = await asyncio.wait(asked)
+    first = next(iter(done))                             # whichever that is: it decides when all else happens
+    await asyncio.sleep(asked.index(first) / 1000)
     found = [b"" if task.exception() else task.result() for task in done]
-    for ended in asyncio.as_completed([asyncio.sleep(rng.random() / 100, b"%d" % number) for number in range(5)]):
+    for ended in asyncio.as_completed([asyncio.sleep(rng.random() / 100, b"%d" % number) for number in range(20)]):
         found.append(await ended)
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         for number in range(3):
