@@ -25,7 +25,7 @@ from typing import Any, Self, overload
 
 from jgroups_py.channel.base import BaseChannel, ChannelState
 from jgroups_py.channel.dispatcher import EXITS, Transfer, pieces
-from jgroups_py.channel.io_task import IoTask
+from jgroups_py.channel.environment import AsyncIo, environment
 from jgroups_py.channel.message import Message, MessageBatch, Payload, head_of, received
 from jgroups_py.channel.receipt import AsyncReceipt
 from jgroups_py.channel.receipts import Until
@@ -55,7 +55,7 @@ ROUND = 256                                 # messages handed to callbacks befor
 class AsyncChannel(BaseChannel):
     """A member of a group, or of none yet, for one asyncio event loop."""
 
-    _io: IoTask | None = None                                # what runs the loop, of the last connection
+    _io: AsyncIo | None = None                               # what runs the loop, of the last connection
     _consumer: asyncio.Task[None] | None = None
     _ended: asyncio.Future[None] | None = None
     _with_events: bool | None = None                         # events() was called; False: messages(); None: neither yet
@@ -75,15 +75,16 @@ class AsyncChannel(BaseChannel):
         self, cluster: str, timeout: float = 10.0, state_from: Address | Coordinator | None = None,
     ) -> Self:
         """See JChannel.connect."""
-        provider = provider_of(state_from)
+        provider, place = provider_of(state_from), environment()
         self._changed = asyncio.Event()
         self._arrived = asyncio.Event()
         self._taken = asyncio.Event()
         self._waiting.clear()
-        session = self._begin(cluster, lambda: self._raise(self._changed))
+        session = self._begin(cluster, lambda: self._raise(self._changed), place.new_host)
         session.host.coalesces_sends = True
+        session.dispatcher.callback_failed = place.callback_failed
         session.inbox.notify = lambda: self._raise(self._arrived)
-        self._io = IoTask(self.name, session.host.loop, lambda: self._orphaned(session))
+        self._io = place.new_io(self.name, session.host, lambda: self._orphaned(session))
         self._consumer = asyncio.create_task(self._consume(session), name=f"jgroups-deliver-{self.name}")
         self._consumer.add_done_callback(self._consumed)
         session.start()
@@ -163,7 +164,8 @@ class AsyncChannel(BaseChannel):
         consumer = self._consumer
         if consumer is not None and consumer is not asyncio.current_task():
             await asyncio.wait([consumer], timeout=STOP_SECONDS)
-        await asyncio.to_thread(session.host.join)
+        assert self._io is not None, "it was connected"
+        await self._io.run_blocking(session.host.join)
         self._status.session_ended(session)
         ended, self._ended = self._ended, None
         ended.set_result(None)
@@ -362,7 +364,8 @@ class AsyncChannel(BaseChannel):
             await self._deliver(session, output)
         elif isinstance(output, ProvideState | StateBegin):
             # These read and write streams, which block; delivery stands still meanwhile, as it must.
-            await asyncio.to_thread(dispatcher.handle, output)
+            assert self._io is not None, "it is connected"
+            await self._io.run_blocking(dispatcher.handle, output)
         else:
             dispatcher.before(output)
             callback = dispatcher.callback_of(output)

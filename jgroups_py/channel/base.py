@@ -9,6 +9,7 @@ import attrs
 
 from jgroups_py.channel.block import Block
 from jgroups_py.channel.callback_registry import CallbackRegistry
+from jgroups_py.channel.environment import NewHost
 from jgroups_py.channel.message import Message, Payload, as_bytes, wire_headers
 from jgroups_py.channel.receipts import HANDLED, TOTAL, Receipts, Until, check_message, until_of
 from jgroups_py.channel.receiver import ReceiverLike
@@ -387,7 +388,7 @@ class BaseChannel(Subscriptions, CallbackRegistry):
     def _session(self) -> Session | None:
         return self._status.session
 
-    def _begin(self, cluster: str, changed: Callable[[], None]) -> Session:
+    def _begin(self, cluster: str, changed: Callable[[], None], new_host: NewHost) -> Session:
         status = self._status
         if not checked_name(cluster, "a cluster's name"):
             raise ValueError("a cluster has a name")
@@ -398,7 +399,7 @@ class BaseChannel(Subscriptions, CallbackRegistry):
         status.state = ChannelState.CONNECTING
         status.sites, status.view, status.global_view = {}, None, None
         try:
-            session = Session(self.spec, cluster, self.name, status, changed)
+            session = Session(self.spec, cluster, self.name, status, changed, new_host)
         except BaseException:
             status.state = ChannelState.OPEN
             raise

@@ -41,6 +41,9 @@ class Connection(Protocol):
     def now_ns(self) -> int:
         """Inside a round: its time, monotonic."""
 
+    def clock_ns(self) -> int:
+        """The time now, of the same clock; from any thread."""
+
     def call(self, function: Callable[[], None]) -> None:
         """Call `function` inside a round, soon; from any thread."""
 

@@ -120,6 +120,8 @@ class Dispatcher:
         self.unrequested = False
         self.exit_error: BaseException | None = None         # what a callback raised to end the application
         self.on_exit: Callable[[str], None] = lambda reason: None   # called when that happens, with the reason
+        self.callback_failed: Callable[[str, BaseException], bool] = lambda name, error: False
+        """Called with a method of the receiver and what it raised; False: that is to be logged."""
         self.on_unhandled: Callable[[Address | None, Sequence[bytes]], None] = lambda source, payloads: None
         """Called with the source and the payloads of messages that the receiver raised for."""
         self.reading_state = False                           # set_state is running
@@ -229,7 +231,8 @@ class Dispatcher:
             self.on_unhandled(unhandled.src, unhandled.payloads)
         elif isinstance(unhandled, Message):
             self.on_unhandled(unhandled.src, (unhandled.payload,))
-        log.error("channel %s: the receiver's %s raised", self._name, name, exc_info=error)
+        if not self.callback_failed(name, error):
+            log.error("channel %s: the receiver's %s raised", self._name, name, exc_info=error)
         if isinstance(error, EXITS):
             self.interrupt(f"the receiver's {name} raised {type(error).__name__}", error)
 

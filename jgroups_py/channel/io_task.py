@@ -26,6 +26,7 @@ import os
 import select
 import threading
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 from jgroups_py.channel.io_state import TASK_TRANSITIONS, HandoverPolicy, IoOwnership, IoState, WatchdogStep
 from jgroups_py.channel.io_thread import LoopThread, always, never
@@ -33,6 +34,7 @@ from jgroups_py.runtime.loop import Loop
 
 BUSY_CHECK_SECONDS = 0.02                   # between two checks of the watchdog while there is traffic,
 IDLE_CHECK_SECONDS = 0.25                   # and while there is none: until then a blocked event loop is not detected
+T = TypeVar("T")
 
 
 class IoTask:
@@ -78,6 +80,10 @@ class IoTask:
             function()
         else:
             self._call_soon(function)
+
+    async def run_blocking(self, function: Callable[..., T], *arguments: Any) -> T:
+        """What `function` returns, which may block: it runs on a thread."""
+        return await asyncio.to_thread(function, *arguments)
 
     def _call_soon(self, function: Callable[[], object]) -> bool:
         """From any thread; False: the event loop is closed, and no coroutine waits for anything any more."""

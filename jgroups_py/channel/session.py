@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from jgroups_py.channel.block import Block, Connection
 from jgroups_py.channel.dispatcher import Dispatcher
+from jgroups_py.channel.environment import ChannelHost, NewHost
 from jgroups_py.channel.log import ChannelLog
 from jgroups_py.config.reach import why_alone
 from jgroups_py.config.spec import StackSpec
@@ -26,7 +27,6 @@ from jgroups_py.model.ports import ViewSource
 from jgroups_py.model.units import seconds
 from jgroups_py.model.view import GlobalView, View
 from jgroups_py.node.node import Node
-from jgroups_py.runtime.host import Host
 from jgroups_py.runtime.inbox import Inbox
 from jgroups_py.runtime.loop import Task, clock
 
@@ -59,6 +59,7 @@ class Session(Connection):
 
     def __init__(
         self, spec: StackSpec, cluster: str, name: str, listener: ChannelListener, changed: Callable[[], None],
+        new_host: NewHost,
     ) -> None:
         self.cluster = cluster
         self.inbox = Inbox()
@@ -71,7 +72,7 @@ class Session(Connection):
         self._listener = listener
         self._changed = changed
         self._global_view: GlobalView | None = None
-        self.host = Host(spec, cluster, name, self.inbox, self._host_ended)
+        self.host: ChannelHost = new_host(spec, cluster, name, self.inbox, self._host_ended)
         self.sends = self.host.sends
         self.dispatcher = Dispatcher(name, self.inbox, lambda: self.host.sends, self._before, self._after)
         self.dispatcher.on_exit = self._application_exits
@@ -104,6 +105,9 @@ class Session(Connection):
     @property
     def now_ns(self) -> int:
         return self.host.loop.now_ns
+
+    def clock_ns(self) -> int:
+        return self.host.loop.clock_ns()
 
     def call(self, function: Callable[[], None]) -> None:
         self.host.loop.call(function)

@@ -32,6 +32,7 @@ from jgroups_py.model.errors import ChannelError, StateTransferError
 from jgroups_py.model.events import GetState
 from jgroups_py.model.units import seconds
 from jgroups_py.model.view import View
+from jgroups_py.runtime.host import Host
 from jgroups_py.runtime.send_queue import MESSAGE_COST
 
 LEAVE_SECONDS = 3.0                         # for leaving the group, before the sockets are closed regardless
@@ -83,11 +84,13 @@ class JChannel(BaseChannel):
         if self._stream is not None:
             self._stream.begins_connection()
         with self._lock:
-            session = self._begin(cluster, self._notify_waiters)
-            thread = self._thread = IoThread(self.name, session.host, session.dispatcher)
+            session = self._begin(cluster, self._notify_waiters, Host)
+            host = session.host
+            assert isinstance(host, Host), "of the class that it was given"
+            thread = self._thread = IoThread(self.name, host, session.dispatcher)
         session.start()
         thread.start()
-        session.host.round_in_callback, session.sends.owner = thread.round_in_callback, thread.ident
+        host.round_in_callback, session.sends.owner = thread.round_in_callback, thread.ident
         try:
             with self._lock:
                 self._lock.wait_for(lambda: session.joined or session.ended, timeout)

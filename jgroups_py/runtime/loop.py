@@ -82,8 +82,8 @@ class Task:
 class Loop:
     """The I/O of `host`.
 
-    `call`, `wake`, `combine`, `stop`, `overdue` and `join` are for any thread. The callers of rounds see to it that one
-    thread runs them at a time. Everything else is for the thread inside a round.
+    `clock_ns`, `call`, `wake`, `combine`, `stop`, `overdue` and `join` are for any thread. The callers of rounds see to
+    it that one thread runs them at a time. Everything else is for the thread inside a round.
     """
 
     def __init__(self, host: LoopHost) -> None:
@@ -113,6 +113,10 @@ class Loop:
         self.watch(self._woken, READ, self._drain_wakeups)
 
     # --- from any thread --------------------------------------------------------------------------------------------
+
+    def clock_ns(self) -> int:
+        """The time now."""
+        return clock()
 
     def call(self, function: Callable[[], None]) -> None:
         """Run `function` in a round, soon."""

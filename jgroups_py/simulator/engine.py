@@ -184,7 +184,7 @@ class Engine:
     def _settle(self, process: Process) -> None:
         """Carry out the outputs of a node and plan its next step."""
         node = process.node
-        if process.settling:
+        if process.settling or process.held:
             return                # an application called from within a callback; the loop below drains its outputs
         process.settling = True
         outputs = node.drain()

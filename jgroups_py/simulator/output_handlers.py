@@ -4,6 +4,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
+import attrs
+
 from jgroups_py.model.address import PhysicalAddress
 from jgroups_py.model.events import Event, FolderRead, KeyringRead, NameResolved, StateChunk, TokenChecked, TrustRead
 from jgroups_py.model.outputs import (
@@ -65,6 +67,7 @@ from jgroups_py.simulator.process import STATE_CHUNK_BYTES, Process, ProcessPort
 APPLICATION_EVENTS = (ViewInstalled, GlobalViewInstalled, SiteStatusChanged, Unreachable, MessagesLost, MessagesSkipped,
         OrderUncertain, CountedAsReceiver, GroupConnected, Closed)
 CHECK_NS = 20 * NS_PER_MS                # how long an application takes to check a token
+APPLICATION_TICKETS = 1 << 40            # added to the tickets of receipts that channels of applications ask for
 OPEN_NS = NS_PER_MS                      # how long opening sockets or reading a folder takes
 
 
@@ -318,8 +321,12 @@ class OutputHandlers:
         self.world.remark(f"{process.incarnation} is advised to ask {output.site} for a state")
 
     def _receipt(self, process: Process, output: SiteReceipt) -> None:
+        if output.ticket >= APPLICATION_TICKETS:
+            own = attrs.evolve(output, ticket=output.ticket - APPLICATION_TICKETS)
+            return process.give(own, self.world)
         payload = process.awaited[output.ticket]
         self.world.history.add(h.Receipted(self.world.now_ns, process.me, payload, output.views, output.lost_for))
+        return None
 
     def _unreachable(self, process: Process, output: Unreachable) -> None:
         self.world.history.add(h.Unreached(self.world.now_ns, process.me, output.dest))

@@ -150,6 +150,7 @@ class Process:
         self.alive = True                        # the operating system still runs it
         self.paused = False
         self.leaving = False
+        self.held = False                        # its application has not connected: the node does nothing yet
         self.settling = False                    # its outputs are being carried out
         self.sockets: dict[int, Socket] = {}     # net -> its socket
         self.wake_ns: int | None = None          # when the next step is planned

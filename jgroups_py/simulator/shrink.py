@@ -63,6 +63,7 @@ class Shrinker:
             before = self.kept, self.until_ns
             self.fewest(self.kept & faults)
             self.without_members()
+            self.without_restarts()
             self.fewest(frozenset(number for number in sorted(self.kept - faults) if not self._starts(number)))
             self.end_early()
         return self.best
@@ -124,6 +125,17 @@ class Shrinker:
                                  if getattr(actions_of(self.plan)[number], "name", None) == name)
                 if mine:
                     self.holds(self.kept - mine, self.until_ns)
+
+    def without_restarts(self) -> None:
+        """Remove planned starts of members that have another one."""
+        starts: dict[str, list[int]] = {}
+        for number in sorted(self.kept):
+            action = actions_of(self.plan)[number]
+            if self._starts(number) and isinstance(action, Begin):
+                starts.setdefault(action.name, []).append(number)
+        for numbers in starts.values():
+            for number in numbers[:0:-1]:
+                self.holds(self.kept - {number}, self.until_ns)
 
     def _starts(self, number: int) -> bool:
         """Whether the action is a first start of a member, not a fault."""

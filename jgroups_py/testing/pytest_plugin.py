@@ -24,6 +24,7 @@ SEEDS = 20                               # of a test without `seeds` in its mark
 SHRINK_SECONDS = 30.0
 SUM = "jgroups"                          # property of a test report with the seed's share of the summary
 
+refused: pytest.StashKey[dict[str, str]] = pytest.StashKey()            # test without its seed -> why it cannot be run
 shrink_left: pytest.StashKey[dict[str, float]] = pytest.StashKey()      # test without its seed -> seconds
 
 
@@ -44,6 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "jgroups_sim(profile='group', seeds=20): how the fixture `simulation` simulates; seeds as for "
         "--jgroups-seeds")
     config.stash[shrink_left] = {}
+    config.stash[refused] = {}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -63,11 +65,15 @@ def simulation(request: pytest.FixtureRequest) -> Iterator[Simulation]:
     mark = request.node.get_closest_marker("jgroups_sim")
     profile = mark.kwargs.get("profile", "group") if mark is not None else "group"
     test, seed = request.node.nodeid.partition("[")[0], request.param
-    left = request.config.stash[shrink_left]
+    left, why = request.config.stash[shrink_left], request.config.stash[refused]
+    if test in why:
+        pytest.skip(f"what an earlier seed reported is the same in each: {why[test]}")
     shrink_s = left.get(test, request.config.getoption("--jgroups-shrink-seconds"))
     made = Simulation(profile, seed, f"pytest {test} --jgroups-seeds {seed}:{seed + 1}", part(request.config), shrink_s)
     yield made
     left[test] = made.shrink_s
+    if made.refusal is not None:
+        why[test] = str(made.refusal)
     if made.outcome is not None:
         request.node.user_properties.append((SUM, [made.outcome.sim_ns, made.outcome.injected]))
 

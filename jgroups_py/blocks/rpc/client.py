@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from time import monotonic_ns
 from typing import Any
 
 from jgroups_py.blocks.rpc.calls import NEVER_NS, Answers, Call, Calls, Lane, Many, Mode, One
@@ -73,7 +72,7 @@ class BaseRpc:
         if lane.gone:
             raise NoMemberError(dest)
         assert lane.dest is not None, "the lane to one member has a destination"
-        call = One(lane.dest, deadline(timeout), waiter)
+        call = One(lane.dest, self._deadline_ns(timeout), waiter)
         connection.sends.put_numbered(lane, (call,), (data,), flags, room)
         self._hub.watch(call.deadline_ns)
         if lane.gone:
@@ -89,11 +88,11 @@ class BaseRpc:
         if dests is None:
             lanes = [self._calls.all_members]
             flags |= NO_RELAY                                # members of other sites are no destinations of it
-            call = Many(self._service.targets(), mode, deadline(timeout), waiter, settled=False)
+            call = Many(self._service.targets(), mode, self._deadline_ns(timeout), waiter, settled=False)
         else:
             targets = list(dict.fromkeys(dests))
             lanes = [self._lane(dest) for dest in targets]
-            call = Many(targets, mode, deadline(timeout), waiter, settled=True)
+            call = Many(targets, mode, self._deadline_ns(timeout), waiter, settled=True)
             if not targets:
                 return None
         try:
@@ -125,7 +124,6 @@ class BaseRpc:
             raise TypeError(f"a destination is an Address, not {type(dest).__name__}")
         return self._calls.lane(dest)
 
-
-def deadline(timeout: float | None) -> int:
-    """The deadline of a request that is sent now."""
-    return NEVER_NS if timeout is None else monotonic_ns() + seconds(timeout)
+    def _deadline_ns(self, timeout: float | None) -> int:
+        """When a request ends that is sent now, by the clock of the connection."""
+        return NEVER_NS if timeout is None else self._channel.connection().clock_ns() + seconds(timeout)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from time import monotonic_ns
 from typing import ClassVar
 
 from jgroups_py.blocks.rpc.calls import NEVER_NS, Call, Calls
@@ -220,7 +219,10 @@ class Hub(Block):
 
     def _sweep(self) -> None:
         self._sweep_ns = NEVER_NS
-        now_ns = monotonic_ns()
+        connection = self.connection
+        if connection is None:
+            return
+        now_ns = connection.now_ns
         soonest = NEVER_NS
         for service in self.services.values():
             soonest = min(soonest, service.calls.expire(now_ns))

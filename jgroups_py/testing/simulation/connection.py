@@ -10,12 +10,13 @@ from typing import Any, NoReturn, Protocol
 from jgroups_py.channel.block import Block, Connection
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Header
-from jgroups_py.model.events import Event, SendUntil
+from jgroups_py.model.events import Event
 from jgroups_py.model.outputs import Output
 from jgroups_py.model.view import View
 from jgroups_py.node.node import Node
 from jgroups_py.runtime.loop import Task
 from jgroups_py.runtime.send_queue import SendQueue
+from jgroups_py.testing.simulation.naming import named_event
 
 
 class BlockMember(Protocol):
@@ -63,10 +64,7 @@ class SimulatedSends(SendQueue):
         self, event: Event, nbytes: int, timeout: float | None, *, multicast: bool = False, may_overdraw: bool = False,
     ) -> None:
         """Pass an event down; a message in it gets its name."""
-        if isinstance(event, SendUntil):
-            event = SendUntil(event.ticket, event.sites, self._member.named(None, [event.payload])[0], event.headers,
-                              event.flags)
-        self._member.inject(event)
+        self._member.inject(named_event(event, lambda payloads: self._member.named(None, payloads)))
 
 
 class SimulatedConnection(Connection):
@@ -86,6 +84,9 @@ class SimulatedConnection(Connection):
 
     @property
     def now_ns(self) -> int:
+        return self._member.now_ns
+
+    def clock_ns(self) -> int:
         return self._member.now_ns
 
     def call(self, function: Callable[[], None]) -> None:

@@ -1,14 +1,14 @@
 """A simulated member with a user's application.
 
 Outputs pass through the Dispatcher of a JChannel, so the receiver's methods are called as in production. Payloads are
-sent with a name in front ("A#2>*/17|"), because checkers must distinguish messages and an application may send the same
-bytes twice; the name is removed before the receiver gets them.
+sent with a name in front (naming.py).
 """
 from __future__ import annotations
 
 import io
 from collections import deque
 from collections.abc import Callable, Sequence
+from random import Random
 from typing import Any, Protocol
 
 from jgroups_py.channel.dispatcher import Dispatcher
@@ -28,8 +28,8 @@ from jgroups_py.simulator.history import History
 from jgroups_py.simulator.process import App, Process, ProcessPort
 from jgroups_py.testing.simulation.channel import SimulatedChannel
 from jgroups_py.testing.simulation.connection import SimulatedConnection
+from jgroups_py.testing.simulation.naming import named, unnamed
 
-MARK = b"|"                              # between a message's name and the application's payload
 STATE_TIMEOUT_NS = seconds(10)
 RETRY_NS = millis(500)                   # until a member requests a state again that did not arrive
 
@@ -66,8 +66,8 @@ class StagePort(Protocol):
     def make_application(self, channel: SimulatedChannel) -> Any:
         """The user's application for a member that starts."""
 
-    def guard(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Call the application; an exception that it raises fails the run."""
+    def guard(self, what: str, call: Callable[..., Any], *arguments: Any, refusals: bool = False) -> Any:
+        """Call the application; an exception that it raises fails the run (refusals: except a ChannelError)."""
 
     def check_always(self) -> None:
         """Run the `always` check of the trial."""
@@ -121,6 +121,10 @@ class SimulatedMember(App):
         process = self.process
         return self.stage.processes.get(process.name) is process and process.running and not process.leaving
 
+    def act(self, operation: Callable[[Any, Random], object], rng: Random) -> None:
+        """Carry out one operation of the application."""
+        self.stage.guard("act", operation, self.application, rng, refusals=True)
+
     # --- for the channel (channel.ChannelMember) ----------------------------------------------------------------------
 
     @property
@@ -157,12 +161,7 @@ class SimulatedMember(App):
 
     def named(self, dest: Address | None, payloads: Sequence[bytes]) -> list[bytes]:
         """Payloads with the names that the history knows them by."""
-        process, names = self.process, self.stage.history.names
-        where = "*" if dest is None else names.get(dest, str(dest))
-        first = process.sent.get(where, 0)
-        process.sent[where] = first + len(payloads)
-        return [f"{process.incarnation}>{where}/{number}".encode() + MARK + payload
-                for number, payload in enumerate(payloads, first)]
+        return named(self.process, self.stage.history, dest, payloads)
 
     @property
     def node(self) -> Node:
@@ -192,9 +191,8 @@ class SimulatedMember(App):
 
     def delivered(self, batch: Batch) -> None:
         super().delivered(batch)
-        payloads = tuple(payload.partition(MARK)[2] for payload in batch.payloads if MARK in payload)
-        if payloads:                                     # the others are the simulator's own messages
-            self._call_receiver(Deliver(batch.replaced(payloads=payloads)))
+        for part in unnamed(batch):
+            self._call_receiver(Deliver(part))
 
     def on_event(self, output: Output) -> None:
         self._call_receiver(output)

@@ -18,7 +18,7 @@ from jgroups_py.model.address import Address
 from jgroups_py.simulator.plan_parts import WHOLE, PlanPart
 from jgroups_py.simulator.runner import APPLICATIONS, Outcome
 from jgroups_py.testing.simulation.ledger import Broken
-from jgroups_py.testing.simulation.member import MARK
+from jgroups_py.testing.simulation.naming import MARK
 from jgroups_py.testing.simulation.trial import Trial
 
 PROFILE = "receipts"

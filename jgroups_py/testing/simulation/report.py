@@ -11,6 +11,7 @@ import attrs
 from jgroups_py.simulator.plan_parts import WHOLE, PlanPart
 from jgroups_py.simulator.runner import Outcome
 from jgroups_py.simulator.shrink import story
+from jgroups_py.testing.simulation.refusals import SimulationError
 from jgroups_py.testing.simulation.trial import Check, Trial
 
 SHOWN_VIOLATIONS = 5
@@ -24,7 +25,8 @@ class SimulationFailure(AssertionError):
 class Simulation:
     """One seed of a profile, for a test.
 
-    again: the command that repeats this seed; shrink_s: seconds left for shrinking.
+    again: the command that repeats this seed; shrink_s: seconds left for shrinking. refusal: what the application did
+    that cannot be simulated; it does so in every seed.
     """
 
     profile: str
@@ -33,19 +35,25 @@ class Simulation:
     part: PlanPart = WHOLE
     shrink_s: float = 30.0
     outcome: Outcome | None = attrs.field(default=None, repr=False)
+    refusal: SimulationError | None = None
 
     def run(
         self, start: Callable[[Any], Any], *, act: Callable[[Any, Random], object] | None = None,
-        always: Check | None = None, at_end: Check | None = None,
+        always: Check | None = None, at_end: Check | None = None, clock_drift: float = 0.0,
     ) -> Outcome:
         """Simulate the application (see Trial).
 
         Raises:
             SimulationFailure: a guarantee or a check is violated.
+            SimulationError: the application waits for real, or reaches outside of the simulation.
         """
         __tracebackhide__ = True
-        trial = Trial(self.profile, start, act, always, at_end)
-        self.outcome = outcome = trial.run(self.seed, self.part)
+        trial = Trial(self.profile, start, act, always, at_end, clock_drift=clock_drift)
+        try:
+            self.outcome = outcome = trial.run(self.seed, self.part)
+        except SimulationError as error:
+            self.refusal = error
+            raise
         if outcome.violations:
             raise SimulationFailure("\n".join(self._report(outcome, self._shrunk(trial, outcome))))
         return outcome

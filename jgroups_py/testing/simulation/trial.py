@@ -5,14 +5,17 @@ operations fall around faults, and a seed has the same faults for every applicat
 """
 from __future__ import annotations
 
+import asyncio
+import inspect
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from random import Random
 from typing import Any
 
 import attrs
 
+from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import Header
@@ -27,8 +30,10 @@ from jgroups_py.simulator.profiles import PROFILES, Plan, Profile
 from jgroups_py.simulator.runner import Outcome, judged, run_setting, unacknowledged
 from jgroups_py.simulator.shrink import shrink
 from jgroups_py.simulator.world import World
+from jgroups_py.testing.simulation.async_member import AsyncMember
 from jgroups_py.testing.simulation.channel import SimulatedChannel
 from jgroups_py.testing.simulation.member import SimulatedMember
+from jgroups_py.testing.simulation.refusals import SimulationError, simulated
 
 Check = Callable[[list[Any]], object]
 SETTLE_NS = seconds(10)                  # within it `at_end` must hold once all is at rest
@@ -42,14 +47,18 @@ MAX_SENDS = 5000                         # of all members at one instant
 class Trial:
     """A simulation of an application.
 
-    start: makes the application of a member that starts, given its channel; it is the receiver, unless it sets one.
-    act: one operation, given an application and a random generator; members call it at random times. always, at_end:
-    checks that assert on the list of running applications: after every callback and operation; once all faults have
-    healed, all members are in one view and no message is under way (at_end has SETTLE_NS to become true).
+    start: makes the application of a member that starts, given its channel; it is the receiver, unless it sets one. A
+    coroutine function gets an AsyncChannel, which it connects, and returns what is given to `act` and the checks
+    (None: the channel); see async_member.py. act: one operation, given an application and a random generator; members
+    call it at random times; where `start` is a coroutine function it may be one, too. always, at_end: checks that
+    assert on the list of running applications: after every callback and operation; once all faults have healed, all
+    members are in one view, no message is under way and all operations have ended (at_end has SETTLE_NS to become
+    true).
     falls_silent: the applications stop sending some time after healing, and the run ends only then. sends_for_ever:
     they send for ever, as on a timer; what they send in the last moment before judgement is held back, so that nothing
     is judged while it is under way. is_quiet: whether the running applications have nothing under way but what they
-    send now and then; the run ends only then.
+    send now and then; the run ends only then. clock_drift: clocks of coroutines' processes run at rates within 1 +-
+    this share, drawn for each; those of the stack's timers are right.
     """
 
     profile: str
@@ -60,12 +69,34 @@ class Trial:
     falls_silent: bool = False
     sends_for_ever: bool = False
     is_quiet: Callable[[list[Any]], bool] | None = None
+    clock_drift: float = 0.0
+
+    @property
+    def is_async(self) -> bool:
+        """Whether applications are coroutines."""
+        return inspect.iscoroutinefunction(self.start) or inspect.iscoroutinefunction(
+            getattr(self.start, "__call__", None))           # noqa: B004  an object's own __call__
 
     def run(self, seed: int, part: PlanPart = WHOLE, *, keep: bool = False) -> Outcome:
-        """Run one seed, or a part of it."""
+        """Run one seed, or a part of it.
+
+        Raises:
+            SimulationError: a coroutine does what would wait for real, or reach outside; see refusals.py.
+            RuntimeError: the caller runs on an event loop itself.
+        """
+        if asyncio._get_running_loop() is not None:
+            raise RuntimeError("a simulation has event loops of its own: run it in a plain function, no `async def`")
         setting = PROFILES[self.profile](seed)
         setting.plan = self.plan(setting.plan)
-        return run_setting(setting, Stage(self, seed), part, judge, keep=keep)
+        stage = Stage(self, seed)
+        with simulated(f"{seed}/{self.profile}") if self.is_async else nullcontext():
+            try:
+                outcome = run_setting(setting, stage, part, judge, keep=keep)
+            finally:
+                stage.dispose()
+        if stage.refusal is not None:
+            raise stage.refusal
+        return outcome
 
     def shrunk(self, outcome: Outcome, limit_s: float) -> Outcome:
         """The smallest failing part of a seed that is found within `limit_s` seconds."""
@@ -93,11 +124,11 @@ class Act(Action):
         if process is None or process.paused or not is_up(world, self.name):
             return False
         member = process.app
-        assert isinstance(member, SimulatedMember), "on a stage every member runs an application"
+        assert isinstance(member, SimulatedMember | AsyncMember), "on a stage every member runs an application"
         act = world.trial.act
-        if act is None or not member.ready:
+        if act is None or not member.ready or world.stopped:
             return False
-        world.guard("act", act, member.application, Random(f"{world.seed}/act/{self.number}"), refusals=True)
+        member.act(act, Random(f"{world.seed}/act/{self.number}"))
         world.check_always()
         return True
 
@@ -112,6 +143,10 @@ class Stage(World):
         super().__init__(seed)
         self.trial = trial
         self.failures: list[Violation] = []
+        self.refusal: SimulationError | None = None      # what an application did that cannot be simulated
+        self.healed_ns: int | None = None
+        self.clock_drift = trial.clock_drift
+        self._members: list[AsyncMember] = []
         self._sends = 0                                  # at the virtual time `_sent_ns`
         self._sent_ns = -1
         self._held: list[tuple[str, str | Address | None, Sequence[bytes], int, tuple[Header, ...]]] | None = None
@@ -121,8 +156,80 @@ class Stage(World):
         app: App | None = None, host: str | None = None, shown: str = "",
     ) -> Process:
         """Start a member with the trial's application, which takes messages at the rate of `app`."""
-        member = SimulatedMember(self, spec, app.rate if app is not None else 0)
+        rate = app.rate if app is not None else 0
+        member: SimulatedMember | AsyncMember
+        if isinstance(app, AsyncMember):
+            member = app                                 # it connects again
+        elif self.trial.is_async:
+            member = AsyncMember(self, spec, rate, lambda same: self.start(
+                name, spec, cluster, bridge=bridge, app=same or App(rate), host=host, shown=shown))
+            self._members.append(member)
+        else:
+            member = SimulatedMember(self, spec, rate)
+        old = self.processes.get(name)
+        if old is not None and isinstance(old.app, AsyncMember) and old.app is not member:
+            old.app.killed()                             # it has left its group, and its process ends now at the latest
         return super().start(name, spec, cluster, bridge=bridge, app=member, host=host, shown=shown)
+
+    # --- coroutines (async_member.StagePort) --------------------------------------------------------------------------
+
+    @property
+    def stopped(self) -> bool:
+        """A check has failed, or something was refused: applications are not called any more."""
+        return bool(self.failures) or self.refusal is not None
+
+    async def begin_application(self, channel: AsyncChannel) -> Any:
+        """Run the user's coroutine for a member that starts."""
+        return await self.trial.start(channel)
+
+    def open(self, process: Process) -> None:
+        """Let the node of a process that was held begin."""
+        process.held = False
+        self._settle(process)
+
+    def crash(self, name: str, *, power: bool = False) -> None:
+        """Kill the process, and its application."""
+        super().crash(name, power=power)
+        app = self.processes[name].app
+        if isinstance(app, AsyncMember):
+            app.killed()
+
+    def end_connection(self, name: str) -> None:
+        """Close the sockets of a process whose application goes on."""
+        super().crash(name)
+
+    def leave(self, name: str, *, forget: bool = False) -> None:
+        """Have a member leave: a coroutine is cancelled and closes its channel, which disconnects it."""
+        process = self.processes[name]
+        if isinstance(process.app, AsyncMember) and process.app.alive and not self.stopped:
+            process.app.told_to_leave()
+        else:
+            super().leave(name, forget=forget)
+
+    def leave_group(self, name: str, *, forget: bool) -> None:
+        """Disconnect a member's node gracefully."""
+        super().leave(name, forget=forget)
+
+    def heal(self) -> None:
+        """All faults end; applications have no excuse any more."""
+        super().heal()
+        self.healed_ns = self.now_ns
+
+    def ended_too_late(self, started_ns: int) -> bool:
+        """Whether the end of an application that began then cannot be due to faults."""
+        return self.healed_ns is not None and started_ns >= self.healed_ns
+
+    def check_tasks(self) -> None:
+        """Failures of tasks that nothing awaited, and operations that do not end."""
+        for member in self._members:
+            if not self.stopped:
+                member.check_tasks()
+            self.remark(f"{member.process.incarnation} ran {member.callbacks_run} callbacks")
+
+    def dispose(self) -> None:
+        """After the run: free what applications leave."""
+        for member in self._members:
+            member.dispose()
 
     def make_application(self, channel: SimulatedChannel) -> Any:
         """Make the user's application for a member that starts; it may set the channel's receiver."""
@@ -131,7 +238,8 @@ class Stage(World):
     def applications(self) -> list[Any]:
         """The applications of running members, in order of their first start."""
         members = [process.app for name, process in self.processes.items() if is_up(self, name)]
-        return [member.application for member in members if isinstance(member, SimulatedMember)]
+        return [member.application for member in members
+                if isinstance(member, SimulatedMember) or (isinstance(member, AsyncMember) and member.ready)]
 
     def send(
         self, name: str, dest: str | Address | None, payloads: Sequence[bytes], flags: int = 0,
@@ -160,11 +268,20 @@ class Stage(World):
 
     def has_settled(self) -> bool:
         """Whether the applications have stopped sending, if the trial provides that."""
+        if not self.stopped and any(self.operations()):
+            return False
         if self.trial.is_quiet is not None and not self.failures:
             under_way = any(unacknowledged(self, name) for name in self.running() if self.view_of(name) is not None)
             if under_way or not self.trial.is_quiet(self.applications()):
                 return False
         return not self.trial.falls_silent or self.now_ns - self._sent_ns > SILENCE_NS
+
+    def operations(self) -> Iterator[str]:
+        """Operations of running members that are under way."""
+        for name, process in self.processes.items():
+            if is_up(self, name) and isinstance(process.app, AsyncMember) and process.app.alive:
+                for what in process.app.operations.values():
+                    yield f"{what} of {process.incarnation}"
 
     # --- checks -----------------------------------------------------------------------------------------------------
 
@@ -173,7 +290,7 @@ class Stage(World):
 
         After the first failure nothing is called any more, as in a test.
         """
-        if self.failures:
+        if self.stopped:
             return None
         try:
             return call(*arguments)
@@ -189,14 +306,15 @@ class Stage(World):
         if self.trial.always is not None:
             self.guard(name_of(self.trial.always, "always"), self.trial.always, self.applications())
 
-    def failed(self, what: str, error: BaseException) -> None:
-        """Record an exception of the application; it may name the guarantee that it violates."""
+    def failed(self, what: str, error: BaseException, at_ns: int | None = None) -> None:
+        """Record an exception of the application, which was raised now if no time is given; it may name the guarantee
+        that it violates."""
         what = getattr(error, "guarantee", what)
         if isinstance(error, AssertionError):
             text = str(error) or "an assertion does not hold:\n" + traceback.format_exc(limit=-1)
         else:
             text = "raised\n" + "".join(traceback.format_exception(error, limit=-4))
-        self.failures.append(Violation(what, text.rstrip(), self.now_ns))
+        self.failures.append(Violation(what, text.rstrip(), self.now_ns if at_ns is None else at_ns))
 
     def check_at_end(self) -> None:
         """Run the `at_end` check until it holds, for at most SETTLE_NS."""
@@ -223,8 +341,11 @@ def judge(world: World, setting: Profile) -> list[Violation]:
             found = judged(world, setting)
     else:
         found = judged(world, setting)
-    restless = [] if world.has_settled() else [
-        Violation("L", "the applications still send messages, although all faults healed long ago", world.now_ns)]
+    world.check_tasks()
+    under_way = list(world.operations())
+    restless = [] if world.has_settled() else [Violation("L", (
+        f"operations do not end, although all faults healed long ago: {', '.join(under_way)}" if under_way else
+        "the applications still send messages, although all faults healed long ago"), world.now_ns)]
     world.check_at_end()
     return [*world.failures, *restless, *found]
 
