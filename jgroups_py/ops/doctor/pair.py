@@ -32,7 +32,7 @@ TOKEN_CHARACTERS = 32
 DATAGRAM_BYTES = 65_507
 
 
-class Sockets:
+class ExaminationSockets:
     """A host's sockets for the examination: datagrams, and the stack's multicast group."""
 
     def __init__(self, spec: StackSpec) -> None:
@@ -126,7 +126,7 @@ def listen(spec: StackSpec, port: int, seconds: float) -> str:
     Raises:
         ChannelError: none came in `seconds`. OSError: the port is taken.
     """
-    sockets = Sockets(spec)
+    sockets = ExaminationSockets(spec)
     with contextlib.closing(sockets), socket.create_server((sockets.host, port)) as listener:
         listener.settimeout(seconds)
         try:
@@ -141,7 +141,7 @@ def listen(spec: StackSpec, port: int, seconds: float) -> str:
             return line.peer
 
 
-def _answer(question: dict[str, Any], sockets: Sockets, peer: str) -> dict[str, Any]:
+def _answer(question: dict[str, Any], sockets: ExaminationSockets, peer: str) -> dict[str, Any]:
     match question:
         case {"ask": "clock"}:
             return {"clock": time.time()}
@@ -167,7 +167,7 @@ def _fits(token: str) -> bool:
     return len(token) == TOKEN_CHARACTERS
 
 
-def _transport_port(sockets: Sockets) -> int:
+def _transport_port(sockets: ExaminationSockets) -> int:
     """The transport's port of TCP, opened unless a member has it; 0: it has none."""
     port = sockets.transport.bind_port if sockets.is_tcp else 0
     if port:
@@ -180,7 +180,7 @@ def _transport_port(sockets: Sockets) -> int:
 
 def examined(spec: StackSpec, peer: str, port: int) -> Iterator[Diagnosis]:
     """All findings between this host and one where `listen` runs."""
-    sockets = Sockets(spec)
+    sockets = ExaminationSockets(spec)
     with contextlib.closing(sockets):
         try:
             connection = socket.create_connection((peer, port), CONNECT_SECONDS, (sockets.host, 0))
@@ -228,7 +228,7 @@ def _number(answer: dict[str, Any], name: str) -> float:
     return found
 
 
-def _transport(line: DoctorLine, sockets: Sockets, peer: str) -> Iterator[Diagnosis]:
+def _transport(line: DoctorLine, sockets: ExaminationSockets, peer: str) -> Iterator[Diagnosis]:
     port = int(_number(line.ask(ask="port"), "port"))
     if not port:
         return
@@ -240,7 +240,7 @@ def _transport(line: DoctorLine, sockets: Sockets, peer: str) -> Iterator[Diagno
                       f"{error.strerror or error}", "open it, and those of port_range above it, in the firewall")
 
 
-def _datagrams(line: DoctorLine, sockets: Sockets) -> Diagnosis:
+def _datagrams(line: DoctorLine, sockets: ExaminationSockets) -> Diagnosis:
     """Datagrams of growing sizes, there and back, by IP fragments where they are needed."""
     where, passed = (line.peer, int(_number(line.ask(ask="datagrams"), "port"))), 0
     for nbytes in SIZES:
@@ -266,7 +266,7 @@ def _datagrams(line: DoctorLine, sockets: Sockets) -> Diagnosis:
     return Diagnosis(OK, "datagrams", f"up to {passed:,} bytes pass")
 
 
-def _multicasts(line: DoctorLine, sockets: Sockets) -> Iterator[Diagnosis]:
+def _multicasts(line: DoctorLine, sockets: ExaminationSockets) -> Iterator[Diagnosis]:
     group = place(sockets.transport.mcast_addr, sockets.transport.mcast_port)
     token = secrets.token_hex(TOKEN_CHARACTERS // 2)
     line.say(ask="hear", token=token)
