@@ -40,6 +40,7 @@ from jgroups_py.model.outputs import MessagesLost
 from jgroups_py.model.view import GlobalView, MergeView, View
 from jgroups_py.ops.control import ControlSocket
 from jgroups_py.ops.http import HttpAccess, HttpEndpoint
+from jgroups_py.ops.survey import Survey
 from jgroups_py.ops.watch import ask_node
 from jgroups_py.protocols.faults.partition import groups_of
 
@@ -110,6 +111,7 @@ def run(args: Namespace) -> int:
     service = MemberService() if args.service else None
     if isinstance(member, Membership):
         return MembershipCommands(member, Printer(), service).run(args.cluster, control)
+    Survey.of(member)                                        # it answers others, also without a control socket
     with control, endpoint or nullcontext():
         url = None if endpoint is None else endpoint.url
         return MemberCommands(member, url, service).run(args.cluster, args.timeout)

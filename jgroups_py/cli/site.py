@@ -11,6 +11,7 @@ from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from typing import Any
 
 from jgroups_py.cli.control_client import CLAIM_FAILED, WHICH, add_control_argument, wrong
+from jgroups_py.cli.members import aligned
 from jgroups_py.cli.showing import complain, show
 from jgroups_py.model.errors import ChannelError
 from jgroups_py.model.text import escaped
@@ -20,6 +21,7 @@ EPILOG = """verbs:
   status [SITE]   status of the other sites, and the ledger of the messages for them:
                   numbered = acknowledged + held + lost. The first line counts messages in memory, among them
                   acknowledged ones, until all members know that they are
+  status --all    the same of all sites that are UP, by their relays; and the relays that do not answer
   offline SITE    hold nothing for the site any longer: messages that it has not acknowledged are declared lost
   drain SITE      wait until the site has all messages that are held for it now, then take it offline: none of these
                   is lost; messages sent while it is offline are declared lost, by range, at both sites
@@ -42,6 +44,7 @@ def add_parser(subparsers: Any) -> None:
                         help="timeout of a drain (%(default)s), after which the site has its former status")
     parser.add_argument("--hold", action="store_true", help="with drain: hold what is sent while the site is offline, "
                         "for maintenance without loss")
+    parser.add_argument("--all", action="store_true", help="with status: ask the relays of all sites that are UP")
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(run=run)
 
@@ -56,7 +59,10 @@ def run(args: Namespace) -> int:
         return _wrong("--timeout must not be negative")
     if args.hold and args.verb != "drain":
         return _wrong("--hold is allowed only with drain")
-    question = {"command": args.verb, "site": args.site or "", "timeout": args.timeout, "hold": args.hold}
+    if args.all and (args.verb != "status" or args.site):
+        return _wrong("--all is allowed only with status, without a SITE")
+    question = {"command": "survey"} if args.all else {
+        "command": args.verb, "site": args.site or "", "timeout": args.timeout, "hold": args.hold}
     try:
         answer = ask(args.control, question, args.timeout + 2 * ANSWER_SLACK_SECONDS)
     except ChannelError as error:
@@ -67,7 +73,25 @@ def run(args: Namespace) -> int:
         else:
             complain(f"jgroups site: {answer['error']}")
         return CLAIM_FAILED
+    if args.all and not answer["sites"]:
+        return _wrong("the member knows of no other sites")
+    if args.all:
+        print(json.dumps(answer, indent=2)) if args.json else show(*survey_lines(answer))
+        return 0
     return _show(args, answer)
+
+
+def survey_lines(survey: dict[str, Any]) -> list[str]:
+    """The ledger of each site's relay, a row for each other site, as lines; then what is missing."""
+    relays = [member for member in survey["members"] if member.get("relay")]
+    rows = [(relay["site"], relay["name"], site, str(figures.get("status")),
+             *(str(figures.get(figure, "-")) for figure in FIGURES))
+            for relay in relays for site, figures in sorted(relay["sites"].items())]
+    lines = aligned(("site", "relay", "to", "status", *FIGURES), FIGURES, rows)
+    missing = sorted({member["site"] for member in survey["members"]} - {relay["site"] for relay in relays})
+    lines += [escaped(f"no relay of {site} has answered") for site in missing]
+    return lines + [escaped(f"not asked: {site} is {status}") for site, status in survey["sites"].items()
+                    if status != "UP"]
 
 
 def _show(args: Namespace, answer: dict[str, Any]) -> int:

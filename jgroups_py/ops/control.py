@@ -40,15 +40,17 @@ from jgroups_py.model.outputs import Output, SiteCommandDone
 from jgroups_py.model.ports import KeyReporter, SiteReporter
 from jgroups_py.model.units import seconds
 from jgroups_py.node.node import Node
+from jgroups_py.ops.survey import Survey
 from jgroups_py.ops.watch import ChannelWatch, Feed, WatchedMember, ask_node
 from jgroups_py.system.unix_sockets import listening_socket
 
 log = logging.getLogger("jgroups_py")
 
-REPORTS = ("members", "events", "status", "keys")
+REPORTS = ("members", "events", "status", "keys", "survey")
 ORDERS = ("offline", "online", "drain")
 FOLLOWING = "following"                     # the event that answers the command "events"
 NO_KEYS = "the member's stack has no ENCRYPT"
+NO_SURVEY = "SWIM alone has no channel to ask other members through"
 NO_SITES = "the member's stack has no RELAY, so it knows of no other sites"
 DRAIN_SECONDS = 30.0                        # default timeout of a drain
 LONGEST_SECONDS = 86_400.0
@@ -169,6 +171,7 @@ class ControlSocket:
         self._watched = ChannelWatch(member) if isinstance(member, BaseChannel) else member
         self._feed = Feed(self._watched, () if view is None else view.members)
         has_sites = channel is not None and channel.spec.config_of("RELAY") is not None
+        self._survey = None if channel is None else Survey.of(channel)
         self._sites = SiteControl(channel) if channel is not None and has_sites else None
         self._closed = False
         threading.Thread(target=self._accept, name=f"jgroups-control-{member.name}", daemon=True).start()
@@ -241,6 +244,10 @@ class ControlSocket:
                     {"ok": True, "event": FOLLOWING, "member": report["member"], "cluster": report["cluster"]}
             if command == "keys":
                 return self._keys()
+            if command == "survey":
+                if self._survey is None:
+                    return {"ok": False, "error": NO_SURVEY}
+                return {"ok": True, **self._survey.take()}
             if self._sites is None:
                 return {"ok": False, "error": NO_SITES}
             if command == "status":

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from jgroups_py.config.properties import table_of
+from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.address import Address, PhysicalAddress
+from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.outputs import (
     GlobalViewInstalled,
     MemberChanged,
@@ -115,3 +118,15 @@ def names(members: Iterable[Address]) -> list[str]:
     """The members' names, in order."""
     return [str(member) for member in members]
 
+
+def config_facts(spec: StackSpec) -> list[Facts]:
+    """The protocols of a stack, lowest first, with their properties as a stack file has them."""
+    found = []
+    for layer in spec.layers:
+        try:
+            rows = table_of(layer.protocol()).properties
+        except ConfigError:                                  # its extra is not installed; the stack would not run
+            rows = ()
+        found.append({"protocol": layer.name, "properties": {
+            row.name: row.show(getattr(layer.config, row.field)) for row in rows}})
+    return found

@@ -10,6 +10,8 @@ from typing import Self
 from jgroups_py import wire
 from jgroups_py.model.batch import Header
 
+SURVEY_SERVICE = 0xFFFF                     # of Ask and Answer: surveys of operators (ops/survey.py)
+
 
 class BlockHeader(Header):
     """Marks a batch that is for a building block, not for the application's receiver."""

@@ -24,7 +24,7 @@ from jgroups_py.model.view import View
 from jgroups_py.node.node import Node
 from jgroups_py.runtime.loop import Task
 from jgroups_py.runtime.send_queue import SendQueue
-from jgroups_py.wire.block_headers import Answer, Ask, BlockHeader, Failure, OneWayRequest
+from jgroups_py.wire.block_headers import SURVEY_SERVICE, Answer, Ask, BlockHeader, Failure, OneWayRequest
 
 SWEEP_NS = millis(5)                        # granularity of timeouts: one sweep over all requests handles several
 
@@ -82,9 +82,11 @@ class Hub(Block):
         """Register service `number`.
 
         Raises:
-            ValueError: the number is taken.
+            ValueError: the number is taken, or that of surveys.
         """
         with self._lock:
+            if number == SURVEY_SERVICE:
+                raise ValueError(f"service {number} is that of surveys")
             if number in self.services:
                 raise ValueError(f"service {number} of this channel is taken already")
             service = make(self._draw)
@@ -169,6 +171,8 @@ class Hub(Block):
         """Handle answers; for this member's own multicast requests, record the view in which they were delivered."""
         header = batch.headers[0]
         if isinstance(header, Answer | Failure):
+            if header.service == SURVEY_SERVICE:
+                return False
             service = self.services.get(header.service)
             if service is not None:
                 handle = service.calls.answered if header.__class__ is Answer else service.calls.failed

@@ -8,6 +8,7 @@
     /v1/members   as `jgroups members --json`
     /v1/sites     as `jgroups site status --json`; 404 without RELAY
     /v1/stats     all counters, as `ch.stats()`; names may change between versions
+    /v1/cluster   a survey: all members of the group and of the sites that are UP, with those that do not answer
     /v1/config    the stack as it runs, each property as in a stack file
     /v1/events    Server-Sent Events: changes as `jgroups events --json`, and `tick` each second (events.py)
     /v1/live      Server-Sent Events: what the live page shows, twice a second (pictures.py)
@@ -22,9 +23,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from urllib.parse import parse_qs
 
 from jgroups_py.channel.base import BaseChannel, ChannelState
-from jgroups_py.config.properties import table_of
-from jgroups_py.config.spec import StackSpec
-from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.errors import ChannelError
 from jgroups_py.ops.http.access import is_authorized, is_for_this_host
 from jgroups_py.ops.http.events import FOLLOWERS, EventLog
 from jgroups_py.ops.http.metrics import MemberFacts, member_metrics, render
@@ -32,7 +31,7 @@ from jgroups_py.ops.http.pictures import PERIOD_SECONDS, MemberPictures
 from jgroups_py.ops.http.snapshot import DEAD_SECONDS, Snapshot
 from jgroups_py.ops.live.page import STREAM_PATH, page
 from jgroups_py.ops.live.stream import PictureStream
-from jgroups_py.ops.reports import Facts
+from jgroups_py.ops.reports import Facts, config_facts
 from jgroups_py.runtime.http.messages import JSON, METRICS, TEXT, HttpAnswer, HttpRequest, plain_answer
 
 API_VERSION = 1                             # of the JSON documents, their field "v"; fields may be added within one
@@ -45,12 +44,13 @@ Query = Mapping[str, str]
 
 
 class EndpointApi:
-    """See the module. snapshot: the present one. is_local: the endpoint is a UNIX domain socket, whose Host is not
-    looked at."""
+    """See the module. snapshot: the present one; survey: asks all members, and raises ChannelError in no group.
+    is_local: the endpoint is a UNIX domain socket, whose Host is not looked at."""
 
     def __init__(
-        self, channel: BaseChannel, facts: MemberFacts, snapshot: Callable[[], Awaitable[Snapshot]], events: EventLog,
-        *, token: bytes | None, hosts: tuple[str, ...], is_local: bool,
+        self, channel: BaseChannel, facts: MemberFacts, snapshot: Callable[[], Awaitable[Snapshot]],
+        survey: Callable[[], Awaitable[Facts]], events: EventLog, *, token: bytes | None, hosts: tuple[str, ...],
+        is_local: bool,
     ) -> None:
         self._channel = channel
         self._facts = facts
@@ -59,11 +59,12 @@ class EndpointApi:
         self._token = token
         self._hosts = hosts
         self._is_local = is_local
+        self._survey = survey
         self._pictures = PictureStream(MemberPictures(facts, snapshot, events).take, PERIOD_SECONDS)
         self._routes: dict[str, Callable[[Query, HttpRequest], Awaitable[HttpAnswer]]] = {
             "/livez": self._live, "/readyz": self._ready, "/metrics": self._metrics, "/v1/member": self._member,
             "/v1/members": self._members, "/v1/sites": self._sites, "/v1/stats": self._stats,
-            "/v1/config": self._config, "/v1/events": self._follow, "/v1": self._index,
+            "/v1/cluster": self._cluster, "/v1/config": self._config, "/v1/events": self._follow, "/v1": self._index,
             STREAM_PATH: self._live_pictures, "/": self._page,
         }
 
@@ -142,6 +143,12 @@ class EndpointApi:
         snapshot = await self._snapshot()
         return self._document(snapshot, None if snapshot.report is None else snapshot.report.sites)
 
+    async def _cluster(self, query: Query, request: HttpRequest) -> HttpAnswer:
+        try:
+            return _json(await self._survey())
+        except ChannelError as error:
+            return _json({"v": API_VERSION, "error": str(error)}, 503)
+
     async def _stats(self, query: Query, request: HttpRequest) -> HttpAnswer:
         snapshot = await self._snapshot()
         return self._document(snapshot, None if snapshot.report is None else {"stats": snapshot.report.stats})
@@ -184,19 +191,6 @@ def _conditions(query: Query) -> tuple[int, list[str]]:
     if not members.isdecimal() or len(members) > MEMBER_DIGITS:
         raise ValueError("members is a number of members, as in /readyz?members=3")
     return int(members), [site for site in query.get("sites", "").split(",") if site]
-
-
-def config_facts(spec: StackSpec) -> list[Facts]:
-    """The protocols of a stack, lowest first, with their properties as a stack file has them."""
-    found = []
-    for layer in spec.layers:
-        try:
-            rows = table_of(layer.protocol()).properties
-        except ConfigError:                                  # its extra is not installed; the stack would not run
-            rows = ()
-        found.append({"protocol": layer.name, "properties": {
-            row.name: row.show(getattr(layer.config, row.field)) for row in rows}})
-    return found
 
 
 def _json(facts: Facts, status: int = 200) -> HttpAnswer:

@@ -17,6 +17,7 @@ from jgroups_py.ops.http.api import EndpointApi
 from jgroups_py.ops.http.events import EventLog
 from jgroups_py.ops.http.metrics import MemberFacts
 from jgroups_py.ops.http.sampling import Snapshots
+from jgroups_py.ops.http.surveys import SharedSurvey
 from jgroups_py.runtime.http.messages import HttpAnswer, HttpRequest
 from jgroups_py.runtime.http.server import HttpLimits, HttpServer, place_text
 from jgroups_py.runtime.http.thread import HttpThread
@@ -51,8 +52,8 @@ class HttpEndpoint:
         self._thread = HttpThread(self._server, f"jgroups-http-{channel.name}")
         self._events = EventLog(channel, self._thread.loop)
         self._api = EndpointApi(
-            channel, facts, Snapshots(channel).get, self._events, token=token, hosts=access.hosts,
-            is_local=isinstance(self._place, Path))
+            channel, facts, Snapshots(channel).get, SharedSurvey(channel).take, self._events, token=token,
+            hosts=access.hosts, is_local=isinstance(self._place, Path))
         try:
             self._thread.start()
         except ConfigError:

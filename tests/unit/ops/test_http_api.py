@@ -13,7 +13,7 @@ import pytest
 from jgroups_py.channel.base import BaseChannel
 from jgroups_py.cli.counter_docs import section_of
 from jgroups_py.model.counters import declaration, table
-from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.errors import ConfigError, NotConnectedError
 from jgroups_py.ops.http.access import HttpAccess, check_place, parse_place
 from jgroups_py.ops.http.api import EndpointApi
 from jgroups_py.ops.http.metrics import MemberFacts, member_metrics, render
@@ -51,7 +51,12 @@ class Api:
         async def take() -> Snapshot:
             return snapshot
         events: Any = Events()
-        self.api = EndpointApi(self.channel, FACTS, take, events, token=token,
+
+        async def survey() -> dict[str, Any]:
+            if snapshot.report is None:
+                raise NotConnectedError("the member is in no group")
+            return {"v": 1, "members": []}
+        self.api = EndpointApi(self.channel, FACTS, take, survey, events, token=token,
                                **{"hosts": (), "is_local": False, **options})
 
     def ask(self, target: str, method: str = "GET", **headers: str) -> HttpAnswer:
@@ -191,6 +196,12 @@ def test_a_probe_may_ask_for_members_and_sites(query: str, status: int, checks: 
 @pytest.mark.parametrize("query", ["members=x", "members=-1", "members=99999999", "site=SFO"])
 def test_a_condition_that_makes_no_sense_is_refused(query: str):
     assert Api().ask(f"/readyz?{query}").status == 400
+
+
+def test_all_members_are_asked_for_those_who_may_ask():
+    assert Api().get("/v1/cluster") == (200, {"v": 1, "members": []})
+    assert Api(ALONE).get("/v1/cluster") == (503, {"v": 1, "error": "the member is in no group"})
+    assert Api(token=b"a-token-of-sixteen").ask("/v1/cluster").status == 401
 
 
 def test_the_configuration_is_shown_as_a_stack_file_has_it():
