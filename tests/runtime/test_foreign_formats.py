@@ -61,8 +61,8 @@ def test_a_name_service_beside_a_sealed_channel_needs_a_trusted_network(tmp_path
         with pytest.raises(ConfigError, match="NameService believes frames that are not sealed"):
             NameService("a", f"127.0.0.1:{free_udp_port()}")
         NameService("a", f"127.0.0.1:{free_udp_port()}", trusted_network=True).close()
-    with NameService("a", f"127.0.0.1:{free_udp_port()}"):
-        with jg.JChannel("sealed", "A", {"keyring": tmp_path / "k", "mcast_port": free_udp_port()}) as member, \
-                pytest.raises(jg.ChannelError, match="NameService believes"):
-            member.connect("sealed")
+    with NameService("a", f"127.0.0.1:{free_udp_port()}"), \
+            jg.JChannel("sealed", "A", {"keyring": tmp_path / "k", "mcast_port": free_udp_port()}) as member, \
+            pytest.raises(jg.ChannelError, match="NameService believes"):
+        member.connect("sealed")
     assert FORMATS._open == []
