@@ -25,6 +25,7 @@ from jgroups_py.protocols.name_service.bootstrap import Bootstraps
 from jgroups_py.protocols.name_service.config import NamesConfig
 from jgroups_py.protocols.name_service.gossip import NameGossip
 from jgroups_py.protocols.name_service.res import MAX_FRAME_BYTES, decode_frame
+from jgroups_py.runtime.foreign_formats import FORMATS, OpenFormat
 from jgroups_py.runtime.name_resolution.resolver_threads import Resolving
 from jgroups_py.system.drops import LoggedCounters
 
@@ -45,22 +46,28 @@ class NameService:
         drop("frames_malformed", "Frames that could not be decoded."),
     )
 
-    def __init__(self, name: str, bind: str, bootstrap: str | Sequence[str] = "", **properties: object) -> None:
-        """Open the socket and start.
+    def __init__(
+        self, name: str, bind: str, bootstrap: str | Sequence[str] = "", *, trusted_network: bool = False,
+        **properties: object,
+    ) -> None:
+        """Open the socket and start. trusted_network: only trusted machines reach its port: needed in a process that
+        has a channel with ENCRYPT, as these frames are not sealed.
 
         Raises:
-            ConfigError: a property, or the name, is wrong.
+            ConfigError: a property, or the name, is wrong; a channel of this process has ENCRYPT.
             OSError: the address is in use, or no address of this machine.
         """
         if not name:
             raise ConfigError("a name service has a name")
         self._config = NamesConfig(name=name, bootstrap=bootstrap, **properties)    # type: ignore[arg-type]
         host, port = split_place(bind)
+        self._format = FORMATS.enter(OpenFormat("NameService", sealed=False, foreign=not trusted_network))
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             self._socket.bind((host, port))
         except OSError:
             self._socket.close()
+            FORMATS.leave(self._format)
             raise
         self.counters = LoggedCounters(table(self.COUNTERS))
         self._gossip = NameGossip(name, (self._config.interface or host, port), self._config.timeout_ns)
@@ -102,6 +109,7 @@ class NameService:
         self._send(b"", self._socket.getsockname())          # wakes the thread
         self._thread.join(STOP_SECONDS)
         self._socket.close()
+        FORMATS.leave(self._format)
 
     def __enter__(self) -> Self:
         return self

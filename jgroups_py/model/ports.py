@@ -104,6 +104,12 @@ class FrameSealer(ABC):
         dropped. dest: None: all; physical: where it goes."""
 
     @abstractmethod
+    def clear_copy(
+        self, text: list[bytes | bytearray], dest: Address | None,
+    ) -> list[bytes | bytearray] | None:
+        """The same in clear, for members that are not upgraded yet (accept_clear); None: it is not sent in clear."""
+
+    @abstractmethod
     def overhead(self) -> int:
         """How many bytes a sealed frame has besides its text, at most."""
 

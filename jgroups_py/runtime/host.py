@@ -43,6 +43,7 @@ from jgroups_py.model.units import millis
 from jgroups_py.node.node import Node
 from jgroups_py.runtime.disk.disk import Durable
 from jgroups_py.runtime.disk.shared_folder import read_folder, store_entry
+from jgroups_py.runtime.foreign_formats import FORMATS, OpenFormat, format_of
 from jgroups_py.runtime.inbox import HIGH_BYTES, LOW_BYTES, Inbox
 from jgroups_py.runtime.loop import Loop, clock
 from jgroups_py.runtime.name_resolution.resolver_threads import Resolving
@@ -105,6 +106,7 @@ class Host:
         self._leaving = self._forget = False                 # the application has disconnected; its site for good
         self._leave_by_ns: int | None = None                 # leaving waits for the queue to empty, until then
         self._over = False
+        self._format: OpenFormat | None = None
         self._reason = ""                                    # why it is over
         self._resolving = Resolving(lambda net, event: self.loop.call(lambda: self._notify(net, event)))
         self._token_checks = TokenChecks(lambda net, event: self.loop.call(lambda: self._notify(net, event)))
@@ -226,6 +228,7 @@ class Host:
         if self._over:
             return
         try:
+            self._format = FORMATS.enter(format_of(self._spec))
             self.node = Node(self._spec, self._cluster, self._name, os.urandom(16).hex(), self.loop.now_ns,
                              load_bridge=bridge_loader(self._spec), trace=requested_trace(),
                              explains=drops_are_logged(), secrets=SECRETS)
@@ -436,6 +439,8 @@ class Host:
             return
         self._over = True
         self._reason = closed.reason
+        if self._format is not None:
+            FORMATS.leave(self._format)
         for net in list(self._nets):
             self._close_transport(CloseTransport(net, graceful=self._leaving))
         self._durable.close(closed.reason)

@@ -356,6 +356,33 @@ def encode_inner(batch: Batch) -> list[bytes | bytearray]:
     return [head, *payloads]
 
 
+def clear_frame(cluster: bytes, source: bytes, text: list[bytes | bytearray]) -> list[bytes | bytearray]:
+    """The frame of `encode_frame` for the buffers of `encode_inner`."""
+    head, flags = text[0], text[0][0]
+    covered = _ORIGIN.pack(_ORIGIN.size + len(head) - 1, cluster, source) + head[1:]
+    return [_PREFIX.pack(MAGIC, VERSION, flags, crc32(covered, flags)) + covered, *text[1:]]
+
+
+def clear_text(data: bytes, cluster: bytes) -> bytes:
+    """The reverse: what `decode_inner` takes.
+
+    Raises:
+        WireError: as `decode_frame`, but for what stands behind the source.
+    """
+    if len(data) < SOURCE_END:
+        raise WireError("truncated")
+    magic, version, flags, checksum, length, its_cluster, _ = _START.unpack_from(data)
+    if magic != MAGIC:
+        raise WireError("not a frame")
+    if version != VERSION:
+        raise WireError("foreign version")
+    if crc32(data[_PREFIX_BYTES:_PREFIX_BYTES + length], flags) != checksum:
+        raise WireError("wrong checksum")
+    if its_cluster != cluster:
+        raise WireError("foreign cluster")
+    return bytes((flags,)) + data[SOURCE_END:]
+
+
 def decode_inner(data: bytes, source: bytes, addresses: Interner) -> Batch:
     """The batch of `encode_inner`, from `source`.
 

@@ -20,6 +20,7 @@ from jgroups_py.wire.sealed_head import HEAD_BYTES, SENDER_END
 from tests.integration.members import free_range
 from tests.runtime.helpers import eventually, free_udp_port
 
+STACKS = Path(jg.__file__).parent.parent / "stacks"
 pytestmark = pytest.mark.real
 MCAST_ADDR = "239.8.8.8"
 
@@ -198,6 +199,51 @@ def test_two_sites_with_keyrings_of_their_own_and_one_for_the_bridge(tmp_path):
         for member in members.values():
             for stack in ("ENCRYPT", "bridge.ENCRYPT"):
                 assert member.stats()[stack]["frames_sealed"] > 0
+
+
+@pytest.mark.slow
+def test_a_group_in_clear_is_upgraded_one_by_one_without_a_pause(keyring, tmp_path):
+    port, got = free_udp_port(), {}
+    with ExitStack() as stacks:
+        def start(name: str, stack: str) -> jg.JChannel:
+            spec = tmp_path / f"{name}.xml"
+            text = (STACKS / f"{stack}.xml").read_text()
+            spec.write_text(text.replace("<ENCRYPT", '<ENCRYPT accept_clear="1m"'))
+            got[name] = []
+            member = stacks.enter_context(jg.JChannel(
+                str(spec), name, {"mcast_port": port, **({"keyring": keyring} if stack == "sealed" else {})},
+                lambda message: got[name].append(message.payload)))
+            member.connect("upgrade")
+            return member
+
+        members = {name: start(name, "udp") for name in "ABC"}
+        eventually(lambda: all(len(member.view) == 3 for member in members.values()))
+        sent = 0
+        for name in "ABC":
+            members[name].close()
+            rest = [other for other in members if other != name]
+            eventually(lambda rest=rest: all(len(members[other].view) == 2 for other in rest))
+            members[name] = start(name, "sealed")
+            eventually(lambda: all(len(member.view) == 3 for member in members.values()))
+            for payloads in got.values():
+                payloads.clear()
+            for _ in range(200):
+                sent += 1
+                for each in members.values():
+                    each.send(None, b"%s %d" % (each.name.encode(), sent))
+            eventually(lambda: all(len(payloads) == 600 for payloads in got.values()))
+            for payloads in got.values():
+                for each in "ABC":
+                    numbers = [int(text.split()[1]) for text in payloads if text.startswith(each.encode())]
+                    assert numbers == list(range(sent - 199, sent + 1)), "all, once, in order"
+        # All have a key now: nothing is in clear any more.
+        before = {name: member.stats()["ENCRYPT"].get("clear_frames_sent", 0) for name, member in members.items()}
+        for member in members.values():
+            member.send(None, b"sealed")
+        eventually(lambda: all(payloads.count(b"sealed") == 3 for payloads in got.values()))
+        after = {name: member.stats()["ENCRYPT"].get("clear_frames_sent", 0) for name, member in members.items()}
+        assert after == before
+        assert before["A"] > 0
 
 
 def test_a_member_fails_closed(keyring, tmp_path):

@@ -39,6 +39,7 @@ from jgroups_py.model.outputs import Frame, LogEntry, ReadKeyring
 from jgroups_py.model.ports import WAITING, AddressBook, Authenticator, FrameSealer, KeyReporter, ViewKeys
 from jgroups_py.model.units import choice, duration, millis, seconds, text
 from jgroups_py.protocols.encrypt.ciphers import EPOCH_BITS, FrameWriter, frame_cipher, nonce_of
+from jgroups_py.protocols.encrypt.clear_window import ClearWindow
 from jgroups_py.protocols.encrypt.handshake import AddressChallenge, Side, transcript
 from jgroups_py.protocols.encrypt.headers import CHALLENGE_BYTES, NO_KEYS, NONE, Handshake, KeysHeld, decode_handshake
 from jgroups_py.protocols.encrypt.senders import MAX_UNPROVEN, HeldFrame, SealedSender, Senders, Unproven
@@ -65,7 +66,7 @@ from jgroups_py.sealing.primitives import (
 )
 from jgroups_py.stack.protocol import CONTROL, Protocol, on, receives, timer
 from jgroups_py.wire import SOURCE_OFFSET, VERSION, cluster_id
-from jgroups_py.wire.frame import MAGIC
+from jgroups_py.wire.frame import MAGIC, clear_frame, clear_text
 from jgroups_py.wire.sealed_head import (
     COUNTED_AS,
     DISCOVERY_STREAM,
@@ -105,6 +106,9 @@ class EncryptConfig:
                        "application prove which member sent them: not at all, by a tag for each member (32 at most, "
                        "then as each), or by a signature. Those of protocols are always signed.")
     reread_ns: int = duration("1s", least="100ms", doc="How often to look whether the file of the keyring has changed.")
+    accept_clear_ns: int = duration("0s", most="1h", doc="For the upgrade of a running group: so long after it "
+                                    "connected a member also takes and sends frames in clear, if other members need "
+                                    "that. Take it out when all members are upgraded: until then others can forge.")
     announce_ns: int = duration("10s", least="100ms", doc="How often a member reports to the others which keys it "
                                 "holds. Lower shows the state of a rotation sooner and sends more.")
 
@@ -112,6 +116,9 @@ class EncryptConfig:
         if not self.keyring and self.mode == SHARED:
             raise ConfigError("keyring is empty: give the path of a file (jgroups keys generate --keyring PATH makes "
                               "one)")
+        if self.accept_clear_ns and self.mode == VIEW:
+            raise ConfigError("accept_clear needs mode='shared': members in clear get no keys of views. Upgrade the "
+                              "group to mode='shared' first")
         if self.sign != "none" and self.mode == SHARED:
             raise ConfigError(f"sign={self.sign!r} needs mode='view': with a shared key members are not told apart")
 
@@ -125,6 +132,10 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
     COUNTERS = declare(
         counter("challenges_sent", "Challenges to senders that are not known."),
         counter("senders_proven", "Senders that answered a challenge."),
+        counter("clear_frames_accepted", "Frames in clear that were believed (accept_clear)."),
+        counter("clear_frames_sent", "Frames that were also sent in clear (accept_clear)."),
+        drop("clear_of_proven_dropped", "Frames in clear that claim to be of a member that has shown to have a key: "
+                                        "copies for others, or forged."),
         counter("keyrings_read", "Changes of the keyring's file that were taken over."),
         drop("unsealed_dropped", "Frames that are not sealed: of members without ENCRYPT, or forged."),
         drop("malformed_dropped", "Frames that are not of this wire format."),
@@ -170,6 +181,10 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         if self.by_view and self.auth is None:
             raise ConfigError("ENCRYPT: mode='view' needs AUTH directly above it: a key is given to those that AUTH "
                               "lets in")
+        if self.auth is not None and self.config.accept_clear_ns:
+            raise ConfigError("ENCRYPT: accept_clear cannot be used with AUTH: members in clear cannot prove who they "
+                              "are. Upgrade the group to ENCRYPT first, then add AUTH")
+        self.clear: ClearWindow | None = None                # while a group is upgraded, from Connect on
         self.view_key: GroupKey | None = None
         self.pairs: dict[bytes, SealedSender] = {}           # address -> the sender that has proven itself last
         self.outbox = WaitingUnicasts()
@@ -194,6 +209,9 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         if self.config.keyring:
             self.set_timer("reread", self.config.reread_ns)
             self.set_timer("announce", self.config.announce_ns)
+        if self.config.accept_clear_ns:
+            self.clear = ClearWindow(self.now_ns + self.config.accept_clear_ns)
+            self.tell_clear()
 
     def use_keyring(self, keyring: GroupKeyring) -> None:
         """Seal and open with these keys from now on."""
@@ -205,7 +223,9 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         self.members = event.view.members
         self.senders.members = frozenset(member.raw for member in self.members)
         self.reports = {member: held for member, held in self.reports.items() if member in self.members}
-        if self.by_view:
+        if self.clear is not None:
+            self.clear.installed(self.members, self.me)
+        if self.by_view or self.clear is not None:
             for member in self.members:
                 physical = self.book.physical_of(member) if self.book is not None else None
                 if member != self.me and member.raw not in self.pairs and physical is not None:
@@ -276,11 +296,56 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         self.challenge_member(ChallengeMember(dest, physical))
         return None
 
+    # --- the upgrade of a group in clear ------------------------------------------------------------------------------
+
+    def clear_copy(self, text: list[bytes | bytearray], dest: Address | None) -> list[bytes | bytearray] | None:
+        if self.clear is None or not self.clear.sends_clear(None if dest is None else dest.raw, self.now_ns):
+            return None
+        self.count("clear_frames_sent")
+        return clear_frame(self.cluster, self.me.raw, text)
+
+    def open_clear(self, window: ClearWindow, data: bytes, physical: PhysicalAddress | None) -> bytes | None:
+        """The text of a frame in clear, if one of its source is believed; it is challenged, as it may have a key."""
+        source = data[SOURCE_OFFSET:SOURCE_OFFSET + ADDRESS_BYTES]
+        try:
+            text = clear_text(data, self.cluster)
+        except WireError as error:
+            self.refuse("foreign_cluster_dropped" if str(error) == "foreign cluster" else "malformed_dropped", data)
+            return None
+        if not window.takes(source, self.now_ns):
+            self.refuse("clear_of_proven_dropped" if window.is_open(self.now_ns) else "unsealed_dropped", data)
+            return None
+        self.count("clear_frames_accepted")
+        if physical is not None and window.asks(source, self.now_ns):
+            self.challenge_member(ChallengeMember(Address(source), physical))
+        return text
+
+    @timer("clear")
+    def tell_clear(self) -> None:
+        """Each minute: how long frames in clear still count, and for which members; at the end: that they do not."""
+        window = self.clear
+        if window is None:
+            return
+        left_ns = window.until_ns - self.now_ns
+        if left_ns <= 0:
+            self.clear = None
+            return self.emit(LogEntry("warning", "ENCRYPT takes and sends nothing in clear any more: accept_clear is "
+                                      "over"))
+        unproven = dict.fromkeys(window.unproven())
+        names = ", ".join(str(member) for member in self.members if member.raw in unproven) or "none"
+        minutes = left_ns / seconds(60)
+        self.emit(LogEntry("warning", f"ENCRYPT takes and sends frames in clear for another {minutes:.1f} minutes "
+                           f"(accept_clear): anybody can forge; members without ENCRYPT: {names}"))
+        self.set_timer("clear", min(left_ns, seconds(60)))
+        return None
+
     # --- in ---------------------------------------------------------------------------------------------------------
 
     def open(self, data: bytes, physical: PhysicalAddress | None) -> bytes | None:
         reason = self.unfit(data)
         if reason:
+            if reason == "unsealed_dropped" and self.clear is not None:
+                return self.open_clear(self.clear, data, physical)
             self.refuse(reason, data)
             return None
         _, _, stream, key_id, _, name, count = read_head(data)
@@ -527,6 +592,8 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
     def prove(self, name: bytes, handshake: Handshake, count: int, physical: PhysicalAddress | None) -> None:
         """A sender has answered: what was held of it is passed on, behind the answer to its own challenge."""
         held = self.senders.prove(name, handshake, count)
+        if self.clear is not None:
+            self.clear.has_proven(name[:ADDRESS_BYTES])
         if self.auth is not None:
             self.pair_with(name, self.senders.proven[name], handshake)
         self.address_challenges.pop(name[:ADDRESS_BYTES], None)
@@ -670,7 +737,8 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         active = self.keyring.active.id
         held = (active, *(key for key in self.usable if key != active))
         self.reports[self.me] = held
-        if len(self.members) > 1:
+        # Members without ENCRYPT do not know this header.
+        if len(self.members) > 1 and not (self.clear is not None and self.clear.sends_clear(None, self.now_ns)):
             self.pass_down(Batch(self.me, None, (), (KeysHeld(held),), CONTROL))
         self.set_timer("announce", self.config.announce_ns)
         return None

@@ -244,10 +244,10 @@ class Transport(BaseTransport):
     def on_send_to(self, event: SendTo) -> None:
         """Send to a physical address, whether a member is known there or not (discovery)."""
         try:
-            data = self.sealed(self.encoded(event.batch), event.batch, event.physical)
+            frames = self.frames(self.encoded(event.batch), event.batch.dest, event.physical)
         except UNWRITABLE as error:
             return self.drop_unwritable(event.batch, error)
-        if data is not None:
+        for data in frames:
             self.emit_frame(event.physical, data, sum(map(len, data)), len(event.batch.payloads))
         return None
 
@@ -335,12 +335,10 @@ class Transport(BaseTransport):
         dest = batch.dest
         physical = None if dest is None else self.book.get(dest)
         if physical is not None or self.by_multicast:
-            frame = self.sealed(data, batch, physical)
-            if frame is not None:
+            for frame in self.frames(data, dest, physical):
                 self.emit_frame(physical, frame, nbytes, len(batch.payloads))
         elif dest is None:
-            frame = self.sealed(data, batch, None)
-            if frame is not None:
+            for frame in self.frames(data, None, None):
                 self.send_to_each(frame, nbytes, batch)
         else:
             self.drop("no_physical_address", batch, "its physical address is not known", number=1)
@@ -350,11 +348,16 @@ class Transport(BaseTransport):
         """The frame of a batch, or what ENCRYPT makes a frame of."""
         return wire.encode_frame(self.cluster, batch) if self.sealer is None else wire.encode_inner(batch)
 
-    def sealed(
-        self, data: list[bytes | bytearray], batch: Batch, physical: PhysicalAddress | None,
-    ) -> list[bytes | bytearray] | None:
-        """The frame to be sent: sealed once, however many receive it; None: ENCRYPT sends it later, or drops it."""
-        return data if self.sealer is None else self.sealer.seal(data, batch.dest, physical)
+    def frames(
+        self, data: list[bytes | bytearray], dest: Address | None, physical: PhysicalAddress | None,
+    ) -> list[list[bytes | bytearray]]:
+        """The frame to be sent: sealed once, however many receive it; none: ENCRYPT sends it later, or drops it. While
+        a group is upgraded to ENCRYPT a second one is in clear."""
+        if self.sealer is None:
+            return [data]
+        clear = self.sealer.clear_copy(data, dest)
+        sealed = self.sealer.seal(data, dest, physical)
+        return [frame for frame in (clear, sealed) if frame is not None]
 
     def send_to_each(self, data: list[bytes | bytearray], nbytes: int, batch: Batch) -> None:
         for member in self.members:

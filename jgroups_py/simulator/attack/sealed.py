@@ -52,6 +52,11 @@ class WatchedSealer(FrameSealer):
             self.attacker.sealed(self, bytes(frame[0]))
         return frame
 
+    def clear_copy(
+        self, text: list[bytes | bytearray], dest: Address | None,
+    ) -> list[bytes | bytearray] | None:
+        return self.sealer.clear_copy(text, dest)
+
     def overhead(self) -> int:
         return self.sealer.overhead()
 

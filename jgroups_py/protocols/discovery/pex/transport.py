@@ -18,7 +18,7 @@ from jgroups_py.model.errors import WireError
 from jgroups_py.model.events import AddressesKnown, SendTo
 from jgroups_py.model.outputs import Frame
 from jgroups_py.model.topics import EVERYTHING
-from jgroups_py.model.units import count
+from jgroups_py.model.units import count, flag
 from jgroups_py.protocols.discovery.pex.headers import PeerBroadcast, PeerPing, PeerPong
 from jgroups_py.protocols.discovery.pex.influx import (
     MAX_FRAME_BYTES,
@@ -45,6 +45,8 @@ class InfluxConfig(Datagrams):
     """The socket."""
 
     bind_port: int = count(8082, most=65535, doc="First port to try; 0: any free one.")
+    trusted_network: bool = flag(False, doc="Whether only trusted machines reach its port. Frames of this format are "
+                                "not sealed: in a process with ENCRYPT the stack is refused unless this is true.")
 
 
 class InfluxUdp(BaseTransport):

@@ -33,5 +33,9 @@ class MemberlistConfig(BothKinds):
     compress: bool = flag(True, doc="Whether what is sent is compressed where that makes it shorter. All members "
                           "read both.")
 
+    trusted_network: bool = flag(False, doc="Whether only trusted machines reach its port. Without keys frames are not "
+                                "sealed: in a process with ENCRYPT the stack is refused unless this is true. With keys "
+                                "they are, but can be replayed.")
+
     def __attrs_post_init__(self) -> None:
         need_msgpack()
