@@ -7,12 +7,15 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from jgroups_py.cli.argument_types import within
 from jgroups_py.cli.demo import auditing
 from jgroups_py.cli.demo.director import DemoError, DemoPlan, Director
 from jgroups_py.cli.demo.picture import Plain, picture
 from jgroups_py.cli.demo.recording import archive_of, sealed
 from jgroups_py.cli.demo.report import as_lines, verdict
+from jgroups_py.cli.demo.securing import make_keys
 from jgroups_py.cli.demo.text import made_text
 from jgroups_py.cli.showing import complain, show
 from jgroups_py.model.errors import ConfigError
@@ -46,12 +49,18 @@ def add_parser(subparsers: Any) -> None:
                         "deliver (default: archive, beside the copies)")
     parser.add_argument("--no-archive", action="store_true", help="record nothing")
     parser.add_argument("--no-audit", action="store_true", help="no audit on Spark at the end")
+    parser.add_argument("--secure", action="store_true", help="every frame sealed and every member known by its key, "
+                        "inside the sites and between them, and the archive encrypted; keys are made in a new "
+                        "temporary folder. Needs the extra [security]")
     parser.add_argument("--json", action="store_true", help="print one JSON document at the end, nothing else")
     parser.set_defaults(run=run)
 
 
 def run(args: Namespace) -> int:
     """Run the demo. Returns 0: all replicated, 1: not all, 2: usage error, 3: no fault, but a record is missing."""
+    if args.mqtt and args.secure:
+        complain("jgroups demo: --secure is for the demo of sites, not for --mqtt")
+        return 2
     if args.mqtt:
         from jgroups_py.cli.demo import mqtt  # needs the extra [mqtt]
         return mqtt.run(args)
@@ -66,7 +75,9 @@ def run(args: Namespace) -> int:
             director = Director(plan, view)
             director.perform()
         result = verdict(director)
-        result["archive"] = None if plan.archive is None else sealed(plan.archive)
+        result["archive"] = None if plan.archive is None else sealed(plan.archive, plan.archive_keys)
+        if plan.keys is not None:
+            result["keys"] = str(plan.keys.folder)
         result["audit"] = audit(args, plan)
     except DemoError as error:
         complain(f"jgroups demo: {error}")
@@ -86,7 +97,8 @@ def audit(args: Namespace, plan: DemoPlan) -> dict[str, Any] | None:
     """The audit over the archive; None without an archive, or with --no-audit."""
     if plan.archive is None or args.no_audit:
         return None
-    return auditing.audited(plan.archive, plan.out, lambda text: None if args.json else complain(text))
+    return auditing.audited(plan.archive, plan.out, lambda text: None if args.json else complain(text),
+                            plan.archive_keys)
 
 
 def plan_of(args: Namespace) -> DemoPlan:
@@ -100,5 +112,8 @@ def plan_of(args: Namespace) -> DemoPlan:
     data = Path(args.input).read_bytes() if args.input else made_text(args.seed)
     if not data.strip():
         raise ConfigError(f"{args.input} is empty; it needs at least one line")
-    return DemoPlan(data=data, out=out, rate=args.rate or RATE, members=args.members, sites=args.sites, seed=args.seed,
+    plan = DemoPlan(data=data, out=out, rate=args.rate or RATE, members=args.members, sites=args.sites, seed=args.seed,
                     kill=not args.no_kill, archive=archive_of(args, out))
+    if not args.secure:
+        return plan
+    return attrs.evolve(plan, keys=make_keys(Path(tempfile.mkdtemp(prefix="jgroups-demo-keys-")), plan.named()))

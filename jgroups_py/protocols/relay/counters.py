@@ -22,8 +22,8 @@ RELAY_COUNTERS = declare(
     counter("journal_damaged_files", "Files of the journal that were found damaged at the start."),
     counter("journal_cut_bytes", "Bytes at the end of such files that could not be read."),
     counter("journal_records_skipped", "Records within such files that could not be read."),
-    counter("journal_records_not_opened", "Those of them that are encrypted and do not open: changed by somebody "
-                                          "else."),
+    counter("journal_records_not_opened", "Those of them that are encrypted and do not open: changed by another "
+                                          "process."),
     drop("hold_keyrings_refused_dropped", "Changes of hold_keyring's file that cannot be used; the former keys stay."),
     drop("journal_messages_expired", "Messages read from the journal that are older than what is held."),
     counter("forgotten", "Origins forgotten: they are gone, and every site has what they sent."),

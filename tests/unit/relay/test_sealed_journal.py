@@ -87,7 +87,7 @@ def changed(disk: Disk, at: int, body: bytes) -> Disk:
     return disk
 
 
-def test_a_record_that_somebody_changed_and_gave_right_checksums_is_left_out_and_the_log_says_where():
+def test_a_record_that_was_changed_and_has_right_checksums_is_left_out_and_the_log_says_where():
     first = written()
     data = bytes(first.disk.files[NAME])
     one, two = list(heads(data))[-3:-1]
@@ -98,7 +98,7 @@ def test_a_record_that_somebody_changed_and_gave_right_checksums_is_left_out_and
         assert 2 not in left, "a record was believed at another place than its own"
         assert again.relay.stats()["journal_records_not_opened"] >= 1
         assert f"{NAME} at {two.at}" in again.warnings
-        assert "changed by somebody else" in again.warnings
+        assert "changed by another process" in again.warnings
 
 
 def test_a_record_in_clear_is_not_believed_in_a_sealed_segment():

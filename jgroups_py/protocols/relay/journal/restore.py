@@ -168,7 +168,7 @@ class HoldRestore(RelayPart, RestorePort):
             self.count("journal_records_skipped", damage.skipped)
             self.count("journal_records_not_opened", damage.unopened)
             named = ", ".join(self.places[:MOST_PLACES]) + (", ..." if len(self.places) > MOST_PLACES else "")
-            forged = f" ({damage.unopened} did not open: changed by somebody else)" if damage.unopened else ""
+            forged = f" ({damage.unopened} did not open: changed by another process)" if damage.unopened else ""
             self.emit(LogEntry("warning", f"of the hold on disk {damage.cut_bytes} bytes at ends of files were "
                                        f"incomplete and {damage.skipped} records damaged{forged}; they were left out: "
                                        f"{named}"))
