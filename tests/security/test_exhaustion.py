@@ -131,7 +131,6 @@ def test_ten_thousand_frames_a_second_of_garbage_cost_little_of_a_core(besieged)
     for name in NAMES:
         share = (busy[name] - idle[name]) / SECONDS
         reached = (counted(members, name) - before[name]) / (RATE * SECONDS)
-        print(f"{name}: {share:.3f} of a core, {reached:.2f} of the frames counted")          # shown by pytest -rP
         assert reached > 0.3, "the frames did not reach it"
         assert share < MOST_CPU, (name, busy, idle)
 
