@@ -10,8 +10,8 @@ Only the path of a keyring is passed on, also to Spark's workers: each process r
 from __future__ import annotations
 
 import io
+import logging
 import os
-import threading
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -31,10 +31,11 @@ from jgroups_py.sealing.keyring import GroupKey, GroupKeyring
 from jgroups_py.sealing.primitives import require_library
 from jgroups_py.system.secrets import SECRETS, Stamp, read_keyring, stamp_of
 
+log = logging.getLogger("jgroups_py")
+
 PIECE: Final = 64 << 10
 SEALED_PIECE: Final = PIECE + SEAL_BYTES
 _read: dict[str, tuple[Stamp, GroupKeyring]] = {}            # path -> the keyring as it was read last
-_reading = threading.Lock()
 
 
 class NotOpenedError(OSError):
@@ -55,17 +56,22 @@ class ArchiveKeys:
         require_library("an encrypted archive")
 
     def keyring(self) -> GroupKeyring:
-        """The keys that are in the file now.
+        """The keys that are in the file now; if it cannot be read any more, those that were in it before.
 
         Raises:
             ConfigError: there is no such file, other users may read it, or it is malformed.
         """
-        with _reading:
-            known = _read.get(self.path)
-            if known is None or stamp_of(Path(self.path)) != known[0]:
+        known = _read.get(self.path)
+        if known is None or stamp_of(Path(self.path)) != known[0]:
+            try:
                 keyring, stamp = read_keyring(Path(self.path))
-                known = _read[self.path] = stamp, keyring
-            return known[1]
+            except ConfigError as error:
+                if known is None:
+                    raise
+                log.error("the archive goes on with its former keys: %s", error)
+                return known[1]
+            known = _read[self.path] = stamp, keyring
+        return known[1]
 
     def new_file(self, place: bytes) -> tuple[bytes, FileCipher]:
         """The preamble of a new file, and its cipher."""

@@ -200,6 +200,19 @@ def test_after_a_change_of_keys_all_segments_are_read_and_encrypt_leaves_the_act
     assert rows(directory, keys) == list(range(55))
 
 
+def test_a_recorder_goes_on_with_its_keys_when_their_file_is_gone_and_a_reader_does_not_begin(tmp_path, keys, caplog):
+    write_sealed(tmp_path / "a", keys)
+    kept = Path(keys.path).read_bytes()
+    Path(keys.path).unlink()
+    write_sealed(tmp_path / "a", keys, 22)
+    assert "goes on with its former keys" in caplog.text
+    with pytest.raises(ConfigError, match="No such file"):
+        keys_of(keys.path)
+    Path(keys.path).touch(0o600)
+    Path(keys.path).write_bytes(kept)
+    assert rows(tmp_path / "a", keys_of(keys.path)) == list(range(44))
+
+
 def test_what_was_recorded_in_clear_is_encrypted_by_the_command(tmp_path, keys, capsys):
     directory = tmp_path / "a"
     write_sealed(directory, None)

@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import attrs
+
 from jgroups_py.cli.argument_types import within
 from jgroups_py.cli.demo import auditing
 from jgroups_py.cli.demo.director import DemoError, DemoPlan, Director
@@ -16,6 +18,7 @@ from jgroups_py.cli.demo.options import DESCRIPTION, add_options
 from jgroups_py.cli.demo.picture import Plain, picture
 from jgroups_py.cli.demo.recording import archive_of, sealed
 from jgroups_py.cli.demo.report import as_lines, verdict
+from jgroups_py.cli.demo.securing import make_keys
 from jgroups_py.cli.demo.text import LINES, made_text
 from jgroups_py.cli.showing import complain, show
 from jgroups_py.model.errors import ConfigError
@@ -34,6 +37,9 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: Namespace) -> int:
     """Run the demo. Returns 0: all replicated, 1: not all, 2: usage error, 3: no fault, but a record is missing."""
+    if args.secure and (args.mqtt or args.web is not None):
+        complain(f"jgroups demo: --secure is not for --{'mqtt' if args.mqtt else 'web'}")
+        return 2
     if args.mqtt:
         from jgroups_py.cli.demo import mqtt  # needs the extra [mqtt]
         return mqtt.run(args)
@@ -94,7 +100,9 @@ def on_the_page(args: Namespace, plan: DemoPlan) -> dict[str, Any]:
 
 def finished(args: Namespace, plan: DemoPlan, result: dict[str, Any]) -> dict[str, Any]:
     """Seal the archive, audit it, and print all, unless --json prints the document; returns the result with both."""
-    result["archive"] = None if plan.archive is None else sealed(plan.archive)
+    result["archive"] = None if plan.archive is None else sealed(plan.archive, plan.archive_keys)
+    if plan.keys is not None:
+        result["keys"] = str(plan.keys.folder)
     result["audit"] = audit(args, plan)
     if not args.json:
         show(*as_lines(result), *(auditing.as_lines(result["audit"]) if result["audit"] else []))
@@ -105,7 +113,8 @@ def audit(args: Namespace, plan: DemoPlan) -> dict[str, Any] | None:
     """The audit over the archive; None without an archive, or with --no-audit."""
     if plan.archive is None or args.no_audit:
         return None
-    return auditing.audited(plan.archive, plan.out, lambda text: None if args.json else complain(text))
+    return auditing.audited(plan.archive, plan.out, lambda text: None if args.json else complain(text),
+                            plan.archive_keys)
 
 
 def plan_of(args: Namespace) -> DemoPlan:
@@ -125,5 +134,8 @@ def plan_of(args: Namespace) -> DemoPlan:
     data = Path(args.input).read_bytes() if args.input else made_text(args.seed, lines)
     if not data.strip():
         raise ConfigError(f"{args.input} is empty; it needs at least one line")
-    return DemoPlan(data=data, out=out, rate=rate, members=args.members, sites=args.sites, seed=args.seed,
+    plan = DemoPlan(data=data, out=out, rate=rate, members=args.members, sites=args.sites, seed=args.seed,
                     kill=not args.no_kill, archive=archive_of(args, out))
+    if not args.secure:
+        return plan
+    return attrs.evolve(plan, keys=make_keys(Path(tempfile.mkdtemp(prefix="jgroups-demo-keys-")), plan.named()))

@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from jgroups_py.cli.demo.processes import DemoGroup, DemoMember
+from jgroups_py.cli.demo.securing import DemoKeys
 from jgroups_py.cli.process_group import free_ports, free_udp_port
 
 SITE_NAMES = ("NYC", "SFO", "LON", "TYO", "SYD")
@@ -38,11 +39,22 @@ class DemoPlan:
     seed: int
     kill: bool
     archive: Path | None = None
+    keys: DemoKeys | None = None
 
     @property
     def lines(self) -> int:
         """The number of lines to replicate."""
         return len(self.data.splitlines())
+
+    @property
+    def archive_keys(self) -> Path | None:
+        """The keyring of the archive, if that is encrypted."""
+        return None if self.keys is None else self.keys.archive
+
+    def named(self) -> list[tuple[str, str]]:
+        """(name, site) of all members."""
+        return [(LETTERS[at * self.members + number], site) for at, site in enumerate(SITE_NAMES[:self.sites])
+                for number in range(self.members)]
 
 
 class Director:
@@ -101,14 +113,18 @@ class Director:
 
     def start(self, tag: str, site: str) -> DemoMember:
         """Start one member process."""
+        name, keys = tag.partition("#")[0], self.plan.keys
         options = {
-            "tag": tag, "name": tag.partition("#")[0], "cluster": self.cluster,
-            "stack": "nyc" if site == "NYC" else "sfo", "answers": tag == self.answerer, "live": self.live,
+            "tag": tag, "name": name, "cluster": self.cluster,
+            "stack": keys.stack() if keys is not None else "nyc" if site == "NYC" else "sfo",
+            "answers": tag == self.answerer, "live": self.live,
             "archive": str(self.plan.archive) if self.plan.archive else None,
+            "archive_keyring": str(keys.archive) if keys is not None else None,
             "properties": {
                 "site": site, "mcast_port": str(self.mcast_ports[site]), "bridge_name": f"{self.cluster}-bridge",
                 "bridge_port": str(self.bridge_port), "bridge_port_range": str(self.bridge_ports),
-                "bridge_hosts": f"127.0.0.1[{self.bridge_port}]", **self.more_properties},
+                "bridge_hosts": f"127.0.0.1[{self.bridge_port}]", **self.more_properties,
+                **({} if keys is None else keys.properties(name, site))},
         }
         return self.group.start(tag, site, options)
 

@@ -33,6 +33,9 @@ def add_options(parser: ArgumentParser, within: Callable[[int, int], Callable[[s
                         "deliver (default: archive, beside the copies)")
     parser.add_argument("--no-archive", action="store_true", help="record nothing")
     parser.add_argument("--no-audit", action="store_true", help="no audit on Spark at the end")
+    parser.add_argument("--secure", action="store_true", help="every frame sealed and every member known by its key, "
+                        "inside the sites and between them, and the archive encrypted; keys are made in a new "
+                        "temporary folder. Needs the extra [security]; not with --web or --mqtt")
     parser.add_argument("--json", action="store_true", help="print one JSON document at the end, nothing else")
 
 

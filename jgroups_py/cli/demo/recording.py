@@ -29,15 +29,17 @@ def archive_of(args: Namespace, out: Path) -> Path | None:
     return Path(args.archive) if args.archive else out / FOLDER
 
 
-def sealed(directory: Path) -> dict[str, Any]:
-    """Seal the segments that killed members left open; returns figures of the archive."""
+def sealed(directory: Path, keyring: Path | None = None) -> dict[str, Any]:
+    """Seal the segments that killed members left open; returns figures of the archive. keyring: of an encrypted one."""
+    from jgroups_py.archive.encryption import keys_of
     from jgroups_py.archive.layout import recorders
     from jgroups_py.archive.reading import next_row
     from jgroups_py.archive.sealing import seal_abandoned
     found = recorders(directory)
-    damages = seal_abandoned(directory, found)
+    damages = seal_abandoned(directory, found, keys=keys_of(keyring))
     return {"directory": str(directory), "recorders": len(found),
             "rows": sum(next_row(directory, recorder) for recorder in found),
+            "key_file": None if keyring is None else str(keyring),
             "left_open": len(damages), "torn_bytes": sum(damage.cut_bytes for damage in damages)}
 
 
@@ -45,5 +47,6 @@ def as_line(archive: dict[str, Any]) -> str:
     """The figures as a line of text."""
     number = archive["left_open"]
     sealed = f"; open segments of killed members sealed: {number}" if number else ""
+    option = f" --key-file {archive['key_file']}" if archive["key_file"] else ""
     return (f"recorded by {archive['recorders']} incarnations: {archive['rows']:,} rows{sealed}; "
-            f"jgroups archive ls {archive['directory']}")
+            f"jgroups archive ls {archive['directory']}{option}")

@@ -131,6 +131,8 @@ def as_lines(result: dict[str, Any]) -> list[str]:
                  + (f"; DIFFERENT at {', '.join(other)}" if other else "") + f" (in {result['out']})")
     if result["archive"] is not None:
         lines.append(as_line(result["archive"]))
+    if "keys" in result:
+        lines.append(f"all frames were sealed, all members known by their keys: {result['keys']}")
     lines.append("everything arrived once and in order" if result["ok"] else "FAILED: see above")
     return lines
 

@@ -115,7 +115,8 @@ class DemoWorker:
         self.cut: Groups = ()
         self.emit = Printer()
         self.receiver = DeliveryCounter(self, options["answers"])
-        stack = recorded(options["stack"], options["properties"], options["archive"])
+        stack = recorded(options["stack"], options["properties"], options["archive"],
+                         options["archive_keyring"])
         self.channel = jg.JChannel(stack, name=options["name"])
         self.channel.receiver = self.receiver
 

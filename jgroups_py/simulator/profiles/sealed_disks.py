@@ -1,4 +1,4 @@
-"""Profile sealed-disks: the worlds of profile site-crash with `hold_keyring`, whose keys change, and somebody who
+"""Profile sealed-disks: the worlds of profile site-crash with `hold_keyring`, whose keys change, and a process that
 writes to the disks of members that are down.
 
 All guarantees hold as without. Besides, nothing is on a disk in clear (K1), nothing is believed that was planted there
@@ -55,8 +55,8 @@ class ChangeHoldKey(Action):
 
 @attrs.frozen
 class PlantRecords(Action):
-    """Somebody appends records to the newest file of a member that is down: in clear, under a key of his own, and one
-    that stands there already. Their checksums are right, their numbers follow those of the file."""
+    """A process without keys appends records to the newest file of a member that is down: in clear, under a key of its
+    own, and one that stands there already. Their checksums are right, their numbers follow those of the file."""
 
     kind = "planted records"
     name: str
@@ -78,7 +78,7 @@ class PlantRecords(Action):
         for made in (bytes(forged), forged.sealed(cipher, len(file.data)), *known[-1:]):
             file.data += made
         file.synced_bytes = len(file.data)
-        world.remark(f"somebody writes to the disk of {self.name}")
+        world.remark(f"another process writes to the disk of {self.name}")
         return True
 
     def describe(self) -> str:

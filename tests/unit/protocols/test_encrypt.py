@@ -126,6 +126,7 @@ def test_a_sealed_frame_has_its_golden_bytes():
     frame = b"".join(writer.seal(0, b"".join(text)))
     assert len(frame) == sum(map(len, text)) + wire.SEAL_BYTES
     assert frame.hex() == GOLDEN.replace(" ", "")
+    assert GOLDEN in (Path(__file__).parents[3] / "design" / "wire.md").read_text(encoding="utf-8")
     assert wire.decode_inner(b"".join(text), A.raw, wire.Interner()).payloads == (b"one", b"two")
 
 
