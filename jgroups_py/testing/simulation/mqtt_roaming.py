@@ -696,8 +696,8 @@ class RoamingClient:
         if source in self.heirs or source is self.place:
             self.heirs.append(dest)
         for (of_node, connection), will in self.wills.items():
-            if source is self.at and connection == self.connection:
-                continue                                 # it has gone back there meanwhile
+            if (source is self.at and connection == self.connection) or connection in source.broker._claiming:
+                continue                                 # it has gone back there meanwhile, or had (seed 584)
             if of_node == id(source) and will.will is not None and not will.routed:
                 will.will.is_cancelled = True            # it was there in time for its delay
         for node in self.run.homes.values():
@@ -977,8 +977,9 @@ class RoamingClient:
             if fact.number not in node.taken and peer.came_ns < fact.at_ns:
                 raise Broken("Q1", f"{fact.number} of {fact.publisher} was acknowledged before the node of {name} had "
                                    "it")
-        for (name, _), node in fact.due.items():
-            self.check_copies(fact, name, node)
+        for (name, epoch), node in fact.due.items():
+            if self.run.roamers[name].epoch == epoch:    # else a session that has begun since is there (seed 505)
+                self.check_copies(fact, name, node)
 
     def check_copies(self, fact: RoutedMessage, name: str, node: RoamingNode) -> None:
         """Q1: what was acknowledged is at the nodes with copies of the session that gets it."""
