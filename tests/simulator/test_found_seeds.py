@@ -47,6 +47,13 @@ FOUND = (
     ("mqtt", 141, "Q10: what a node sent to a session's former node after `handover_s` was lost there"),
     ("mqtt", 248, "Q8: what a client had acknowledged with PUBACK stayed in the copies of its session"),
     ("mqtt", 259, "Q10: the same: a packet id was never free in the copy"),
+    ("mqtt", 269, "Q1: (checker) a node with a slow application had not taken the last messages when it was judged"),
+    ("mqtt", 395, "Q10: (checker) a filter without SUBACK was owed after the end of its node"),
+    ("mqtt", 423, "Q10: (checker) a node was to have the copy that an earlier life of it had had"),
+    ("mqtt", 505, "Q1: (checker) a session that a clean start had begun was to have a message for the one before"),
+    ("mqtt", 511, "Q10: (checker) a node was to have a copy that it had not acknowledged"),
+    ("mqtt", 580, "Q10: a session was lost when the node that waited for its copy ended"),
+    ("mqtt", 584, "Q9: (checker) the will of a connection that waited for CONNACK counted as cancelled"),
     ("hostile", 114, "L: a state for a forged request was kept for as long as the member it named was in the view"),
 )
 """Profile, seed, what it found. A seed shows its bug in the plan that it drew then: should plans change, replace it."""

@@ -91,15 +91,15 @@ class CopiesHost(Protocol):
 @attrs.define(eq=False)
 class KeptSession:
     """A session here that other nodes have copies of. begin: since when it is here, by the wall clock; turn: of its
-    latest changes; safe_turn: the keepers have all changes up to it; keepers: the nodes -> whether the whole session
-    has to go there; is_clean: no other copies are about."""
+    latest changes; safe_turn: the keepers have all changes up to it; keepers: the nodes -> the turn with
+    which the whole session went there, 0: it has to go yet; is_clean: no other copies are about."""
 
     session: ClientSession
     journal: SessionJournal
     begin: int
     turn: int = 0
     safe_turn: int = 0
-    keepers: dict[str, bool] = attrs.field(factory=dict)
+    keepers: dict[str, int] = attrs.field(factory=dict)
     is_clean: bool = False
 
 
@@ -186,7 +186,7 @@ class SessionCopies:
         self._dirty.pop(session.client_id, None)
         entries, is_whole = kept.journal.entries, kept.journal.is_whole
         session.journal = None
-        keepers = tuple(name for name, is_new in kept.keepers.items() if not is_new)
+        keepers = tuple(name for name, since in kept.keepers.items() if since)
         if entries and not is_whole and keepers:
             self._left.append(LeftSession(session.client_id, kept.begin, kept.turn + 1, keepers, entries))
 
@@ -267,7 +267,7 @@ class SessionCopies:
             self._placement = names, Placement([Candidate(name) for name in names], "sessions")
         for name in self._placement[1].place(kept.session.client_id, len(names)).ids:
             if len(kept.keepers) < self._wanted and name not in kept.keepers:
-                kept.keepers[name] = True
+                kept.keepers[name] = 0
 
     # --- turns --------------------------------------------------------------------------------------------------------
 
@@ -302,18 +302,18 @@ class SessionCopies:
         now_ns: int,
     ) -> None:
         """Of one session, for each of its keepers."""
-        kept.keepers = {name: is_new for name, is_new in kept.keepers.items() if name in names}
+        kept.keepers = {name: since for name, since in kept.keepers.items() if name in names}
         self._choose(kept, names)
         entries, is_whole = kept.journal.take(barrier)
         turn = kept.turn = kept.turn + 1
         barrier.when_complete.append(lambda: self._is_safe(kept, turn))
         session = kept.session
         changes: list[bytes] | None = None
-        for name, is_new in kept.keepers.items():
+        for name, since in kept.keepers.items():
             made: Iterable[bytes]
-            if is_whole or is_new:
+            if is_whole or not since:
                 made = whole_session(session, self.seen_by(session), now_ns)
-                kept.keepers[name] = False
+                kept.keepers[name] = since or turn
                 self._host.counters.add("copies_sent_whole")
             elif entries:
                 if changes is None:
@@ -322,7 +322,7 @@ class SessionCopies:
             else:
                 continue
             parts.setdefault(name, []).extend(
-                parts_of(session.client_id, kept.begin, kept.turn, is_whole or is_new, made))
+                parts_of(session.client_id, kept.begin, kept.turn, is_whole or not since, made))
         if not kept.is_clean and kept.keepers:
             kept.is_clean = True
             client_id = session.client_id
@@ -371,7 +371,7 @@ class SessionCopies:
     def state_of(self, kept: KeptSession) -> dict[str, bool]:
         """Keeper -> whether it has all that clients were told of."""
         is_safe = kept.safe_turn == kept.turn and not kept.journal.entries
-        return {name: is_safe and not is_new for name, is_new in kept.keepers.items()}
+        return {name: is_safe and since > 0 for name, since in kept.keepers.items()}
 
     def seen_by(self, session: ClientSession) -> dict[int, int]:
         """Origin -> the highest number that a session here was given."""

@@ -163,15 +163,17 @@ class Orphans:
             self._ask(node, client_id, claim, now_ns)
 
     def _rank(self, client_id: str, copies: dict[str, SessionCopy], name: str) -> CopyRank | None:
-        """The copy here of a session of a node; of one that it had just adopted, that of the owner before."""
+        """The copy here of a session of a node; of one that it had just adopted, that of the owner before. The node may
+        also have waited for a session of one that had ended before it, and a third one for it by now: then there are
+        copies of that session which nobody has declared void."""
         own = copies.get(name)
         if own is not None:
             return CopyRank(1, own.begin, own.turn)
         owner = self._handovers.owner_of(client_id)
-        if owner is None or owner.node != name or not copies:
-            return None
-        best = max(copies.values(), key=lambda copy: (copy.begin, copy.turn))
-        return CopyRank(0, best.begin, best.turn)
+        found = [copy for node, copy in copies.items()
+                 if owner is not None and (owner.node == name or node in self.ended)]
+        best = max(found, key=lambda copy: (copy.begin, copy.turn), default=None)
+        return None if best is None else CopyRank(0, best.begin, best.turn)
 
     def _copy(self, client_id: str, name: str) -> SessionCopy | None:
         """The copy that `_rank` is of."""
@@ -264,7 +266,7 @@ class Orphans:
                 continue
             owner = self._handovers.owner_of(client_id)
             if owner is not None and owner.node != node.name and (
-                    owner.node == me or owner.node in self._host.names_up()):
+                    not node.told[me][client_id].is_owners or owner.node == me or owner.node in self._host.names_up()):
                 # It has moved, or moves: the new owner asks for it, unless it has all.
                 continue
             claim = self._handovers.adopt(client_id, now_ns) if copy.expiry_s else 0
@@ -293,8 +295,11 @@ class Orphans:
 
     def _wanted(self, peer: str, name: str, client_id: str, claim: int, now_ns: int) -> None:
         """A peer has claimed a session, and the best copy is here."""
-        copy = self._copy(client_id, name)
-        if client_id in self._adopting() or client_id in self._host.broker.sessions:
+        copy, owner = self._copy(client_id, name), self._handovers.owner_of(client_id)
+        if owner is not None and owner.node not in (peer, name) and owner.node in self._host.names_up():
+            # Another node has claimed it since: the peer was away when it asked, or its request was.
+            self._host.send_event(peer, EventKind.MOVED, SessionMoved(client_id, claim, False).encode())
+        elif client_id in self._adopting() or client_id in self._host.broker.sessions:
             self._handovers.hand_on(SessionOwner(client_id, peer, claim, False), now_ns)
         elif copy is None or not copy.expiry_s:
             self._host.send_event(peer, EventKind.MOVED, SessionMoved(client_id, claim, False).encode())

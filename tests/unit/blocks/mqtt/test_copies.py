@@ -8,6 +8,7 @@ import pytest
 from jgroups_py.blocks.mqtt.broker.publication import Publication
 from jgroups_py.blocks.mqtt.broker.session import Delivery
 from jgroups_py.blocks.mqtt.codec.packets import (
+    ConnAckPacket,
     Properties,
     PubAckPacket,
     PubCompPacket,
@@ -19,12 +20,13 @@ from jgroups_py.blocks.mqtt.codec.packets import (
     Subscription,
     Will,
 )
+from jgroups_py.blocks.mqtt.federation.copy_bytes import wanted_body
 from jgroups_py.blocks.mqtt.federation.sessions import QueuedDelivery, SessionMoved, SessionOffer
 from jgroups_py.blocks.mqtt.federation.tables import SessionOwner, key_of
 from jgroups_py.blocks.mqtt.federation.wire import EventKind
 from tests.unit.blocks.mqtt.clients import SECOND, Client
 from tests.unit.blocks.mqtt.federation_world import FederationWorld
-from tests.unit.blocks.mqtt.test_handover import Roaming, numbered, roaming
+from tests.unit.blocks.mqtt.test_handover import Roaming, hold_back, numbered, roaming
 
 
 def world(names: str = "ABC", copies: int = 1, **options: Any) -> FederationWorld:
@@ -339,3 +341,50 @@ def test_parts_of_a_large_session_arrive_as_one():
     w.crash("A")
     assert client.go(w, "B", wait=3).session_present
     assert [payload.split()[0] for payload in client.payloads()] == numbered(0, 40)
+
+
+def claimed_by_one_that_ends() -> tuple[FederationWorld, Roaming, str, str, str]:
+    """A ends; the client connects at a node that ends too, before it has learned of A's end. The world, the client,
+    where the copy is, and two nodes without one."""
+    w = world("ABCDE")
+    client = subscribed(w, "A")
+    keeper = keeper_of(w)
+    client.disconnect()
+    publish(w, "A", 3)
+    claims, *others = (name for name in "BCDE" if name != keeper)
+    w.crash("A")
+    w.run(0.1)
+    client.go(w, claims, wait=0.1)
+    w.crash(claims)
+    return w, client, keeper, others[0], others[1]
+
+
+def test_a_session_is_found_though_the_node_that_claimed_it_has_ended_too():
+    w, client, _, home, _ = claimed_by_one_that_ends()
+    assert client.go(w, home, wait=3).session_present
+    assert client.payloads() == numbered(0, 3)
+
+
+def test_a_late_request_for_a_session_that_another_node_has_claimed_since_ends_nothing():
+    w, client, keeper, home, other = claimed_by_one_that_ends()
+    hold_back(w, other, keeper, 3)                       # its fence: the keeper has the session for so long
+    assert client.go(w, home, wait=1.5) is None
+    w.nodes[other].federation.send_event(keeper, EventKind.COPY_WANTED, wanted_body("A", "me", 1))
+    w.run(5)
+    assert client.answer(ConnAckPacket).session_present
+    assert client.payloads() == numbered(0, 3)
+
+
+def test_a_keeper_that_does_not_answer_in_time_is_not_shown_as_complete():
+    w = world()
+    client = subscribed(w, "A")
+    keeper = keeper_of(w)
+    w.detect_ns = 100 * SECOND
+    w.pause(keeper)                                      # and nobody sees it
+    client.send(SubscribePacket(7, (Subscription("more", 1),)))
+    w.run(10)
+    assert w.sent("A", "copies_late")
+    assert w.nodes["A"].federation.where("me")["copies_at"] == {keeper: False}
+    w.resume(keeper)
+    w.run(3)
+    assert w.nodes["A"].federation.where("me")["copies_at"] == {keeper: True}
