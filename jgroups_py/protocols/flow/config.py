@@ -6,7 +6,7 @@ from typing import ClassVar
 import attrs
 
 from jgroups_py.model.errors import ConfigError
-from jgroups_py.model.units import duration, parse_ratio, parsed, size
+from jgroups_py.model.units import duration, parse_ratio, parsed, show_size, size
 
 
 @attrs.frozen
@@ -31,10 +31,18 @@ class FlowConfig:
         "500ms", least="1ms", name="max_block_time", doc="A sender that is blocked for so long without a grant "
         "requests credit of its receivers. Lower recovers sooner from a lost grant.")
 
+    max_window_bytes: int = size(
+        0, name="max_window", doc="Over a long path more than max_credits may be under way: twice what its "
+        "bandwidth times its round trip comes to, as it is measured, up to this. Higher fills longer and faster paths, "
+        "and each receiver may have to keep so much per sender. 0: max_credits, whatever the path.")
+
     def __attrs_post_init__(self) -> None:
         if not 0 < self.low_water_bytes < self.max_credits_bytes:
             raise ConfigError("min_credits (or min_threshold) must be above 0 and below max_credits "
                               f"({self.max_credits_bytes}); it comes to {self.low_water_bytes}")
+        if 0 < self.max_window_bytes < self.max_credits_bytes:
+            raise ConfigError(f"max_window {show_size(self.max_window_bytes)} is below max_credits "
+                              f"{show_size(self.max_credits_bytes)}, the least window; write 0 for a constant one")
 
     @property
     def low_water_bytes(self) -> int:
@@ -43,8 +51,13 @@ class FlowConfig:
 
     @property
     def window_bytes(self) -> int:
-        """Payload bytes that may be under way to a receiver."""
+        """Payload bytes that may be under way to a receiver, at least."""
         return self.max_credits_bytes
+
+    @property
+    def most_window_bytes(self) -> int:
+        """And at most, where the path is long."""
+        return self.max_window_bytes or self.max_credits_bytes
 
     @property
     def mark_every_bytes(self) -> int:

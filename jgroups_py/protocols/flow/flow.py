@@ -64,7 +64,7 @@ class FlowControl(LimitedSender, FlowReceiver):
 
     def start(self) -> None:
         super().start()
-        self.state = SendState()
+        self.state = self.new_state()
         self.strategy: Strategy = self.config.strategy_class()(self.config.settings)
         self.members: dict[Address, None] = {}       # of the view, without this member
         self.taken: dict[Address, int] = {}          # receiver that counts -> what its application has consumed

@@ -106,6 +106,11 @@ class FlowControlConfig:
         return int(self._setting("rrwm", MULTICAST_RRWM)) * self.window_bytes
 
     @property
+    def most_window_bytes(self) -> int:
+        """Strategies compute with constant windows."""
+        return self.window_bytes
+
+    @property
     def mark_every_bytes(self) -> int:
         """Payload bytes from one mark to the next."""
         return self.window_bytes // MARKS_PER_WINDOW

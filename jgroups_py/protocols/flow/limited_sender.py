@@ -14,6 +14,7 @@ from jgroups_py.model.batch import NO_FC, NO_RELAY, Batch
 from jgroups_py.model.counters import counter, declare, figure
 from jgroups_py.protocols.flow.send_state import SendState, messages_within
 from jgroups_py.stack.protocol import Protocol
+from jgroups_py.windows.path import PathWindow
 
 IN_STREAM = NO_FC | NO_RELAY            # flags of a mark: reliable, so that it stays in order with the messages
 
@@ -32,6 +33,10 @@ class LimitedSender(Protocol):
         super().start()
         self.queued_bytes = 0                # of all streams
         self.mark_every: int = self.config.mark_every_bytes
+
+    def new_state(self) -> SendState:
+        """The state of a stream that begins."""
+        return SendState(PathWindow(self.config.window_bytes, self.config.most_window_bytes))
 
     def pending_bytes(self) -> int:
         return self.queued_bytes
@@ -92,7 +97,7 @@ class LimitedSender(Protocol):
             return batch
         room = state.limit - state.position
         number = messages_within(batch, room)
-        if number == 0 and room >= self.config.window_bytes:
+        if number == 0 and room >= state.window.nbytes:
             # Everything before it is granted, and the message alone exceeds the window: it would wait for ever.
             number = 1
         if number == 0 and batch.payloads:

@@ -99,13 +99,30 @@ class CreditFlowControl(LimitedSender, MarkReceiver):
             # Lower: overtaken on its way. Higher: damaged or forged, or of an earlier incarnation of this stream.
             return self.drop("stale_grants", batch, f"it answers {position}, where this member has set no mark")
         state.granted[member] = position
+        self.measure(state)
         self.update_limit(state)
         return self.send_queued(state, dest)
+
+    def send_mark(self, state: SendState, dest: Address | None) -> None:
+        if state.granted:
+            state.timed.append((state.position, self.now_ns, min(state.granted.values())))
+        super().send_mark(state, dest)
+
+    def measure(self, state: SendState) -> None:
+        """Tell the window how long the last mark took that all have granted by now."""
+        lowest, timed, last = min(state.granted.values()), state.timed, None
+        while timed and timed[0][0] <= lowest:
+            last = timed.popleft()
+        if last is not None:
+            _, sent_ns, before = last
+            state.window.acknowledged(self.now_ns, sent_ns, lowest - before)
 
     def update_limit(self, state: SendState) -> None:
         """The slowest receiver limits the stream; without receivers nothing does."""
         lowest = min(state.granted.values(), default=None)
-        state.limit = None if lowest is None else lowest + self.config.window_bytes
+        if lowest is None:
+            state.timed.clear()
+        state.limit = None if lowest is None else lowest + state.window.nbytes
 
     # --- receiving --------------------------------------------------------------------------------------------------
 
@@ -147,7 +164,7 @@ class Mfc(CreditFlowControl):
 
     def start(self) -> None:
         super().start()
-        self.state = SendState()
+        self.state = self.new_state()
         self.lossy: dict[Address, None] = {}         # senders of which NAKACK lost messages, and so perhaps marks
 
     @only(MULTICASTS)
@@ -223,7 +240,7 @@ class Ufc(CreditFlowControl):
         return self.send_limited(state, dest, batch)
 
     def open(self, dest: Address) -> SendState:
-        state = self.states[dest] = SendState()
+        state = self.states[dest] = self.new_state()
         state.granted[dest] = 0
         self.update_limit(state)
         return state

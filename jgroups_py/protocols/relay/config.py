@@ -45,6 +45,10 @@ class RelayConfig:
                           "at once, the relay included, and nothing is lost. More costs memory, not messages.")
     window_bytes: int = size("4M", least="64K", name="window", doc="Bytes on their way to one remote relay; larger "
                              "fills longer links, smaller saves memory at the remote relay.")
+    max_window_bytes: int = size("32M", name="max_window", doc="Over a long path more than window may be on its way: "
+                                 "twice what its bandwidth times its round trip comes to, as it is measured, up to "
+                                 "this. Higher fills longer and faster paths; the remote relay may have to keep so "
+                                 "much. At or below window: constant.")
     hold_bytes: int = size("256M", least="1M", doc="Bytes held for sites that do not acknowledge; beyond, the sites "
                            "furthest behind go OFFLINE and lose what was held for them. Make it some seconds of the "
                            "peak rate more than the longest break to survive.", name="hold_bytes")

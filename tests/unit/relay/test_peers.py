@@ -8,6 +8,7 @@ from jgroups_py.model.view import ViewId
 from jgroups_py.protocols.relay.origin.hold import MESSAGE_BYTES, Hold
 from jgroups_py.protocols.relay.outbound.peers import RelayPeer, RelayPeers
 from jgroups_py.protocols.relay.sites.table import Grace, Site
+from jgroups_py.windows.path import PathWindow
 from tests.unit.relay.sites import Sites
 
 ONE, TWO, X, Y = (Address(name.encode().ljust(16, b"\0"), name) for name in ("one", "two", "x", "y"))
@@ -16,7 +17,7 @@ WEIGHT = SIZE + MESSAGE_BYTES
 
 
 def peer(address: Address = X, counter: int = 1, site: Site | None = None) -> RelayPeer:
-    return RelayPeer(address, site or Site("SFO"), ViewId(counter, address))
+    return RelayPeer(address, site or Site("SFO"), ViewId(counter, address), PathWindow(1, 1))
 
 
 def hold(**numbers: int) -> Hold:
@@ -29,7 +30,8 @@ def hold(**numbers: int) -> Hold:
 
 
 def sent(to: RelayPeer, kept: Hold, window: int, now_ns: int = 0) -> list[tuple[str, int, int]]:
-    return [(origin.name, held.first, held.stop) for origin, held in to.next_batches(kept, window, now_ns)]
+    to.window = PathWindow(window, window)
+    return [(origin.name, held.first, held.stop) for origin, held in to.next_batches(kept, now_ns)]
 
 
 def test_what_is_not_acknowledged_fills_the_window_and_an_acknowledgement_makes_room() -> None:
@@ -86,7 +88,7 @@ def test_sending_stops_at_the_mark_of_a_drain_and_at_the_first_number_that_is_no
     assert sent(to, kept, 99 * WEIGHT) == [("one", 1, 4)]
     assert sent(to, kept, 99 * WEIGHT) == []
     to.site.draining = None
-    assert [held.stop for _, held in to.next_batches(kept, 99 * WEIGHT, 0, lambda origin: 6)] == [6]
+    assert [held.stop for _, held in to.next_batches(kept, 0, lambda origin: 6)] == [6]
 
 
 def test_a_grace_keeps_what_was_acknowledged_from_being_passed_over() -> None:

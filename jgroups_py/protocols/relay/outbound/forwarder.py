@@ -43,13 +43,12 @@ class Forwarder(RelayPart, ForwarderPort):
     def pump_to(self, peer: RelayPeer) -> None:
         if peer.site.silenced or not self.config.relay_multicasts:
             return
-        window_bytes = self.config.window_bytes
-        for origin, held in peer.next_batches(self.hold, window_bytes, self.now_ns, self.journal.unsynced):
+        for origin, held in peer.next_batches(self.hold, self.now_ns, self.journal.unsynced):
             for filtered in self.topic_filter.filtered(peer, origin, held):
                 self.forward(peer, origin, filtered)
         if peer.in_flight_bytes:
             self.set_timer_once("resend", self.config.resend_interval_ns)
-        if peer.in_flight_bytes >= window_bytes:
+        if peer.in_flight_bytes >= peer.window.nbytes:
             self.flush_numbers(peer)                  # the window is full, so no more numbers will join these
 
     def forward(self, peer: RelayPeer, origin: Address, held: HeldBatch) -> None:

@@ -48,6 +48,7 @@ from jgroups_py.protocols.relay.ports import (
 from jgroups_py.protocols.relay.sites.table import UP, Site, SiteTable
 from jgroups_py.stack.component import needs
 from jgroups_py.stack.protocol import timer
+from jgroups_py.windows.path import PathWindow
 
 MOST_RAISE_NS = seconds(60)
 RAISES_FORGOTTEN_NS = seconds(120)       # after the pause that the last raise began
@@ -186,7 +187,8 @@ class Introducer(RelayPart, IntroducerPort):
         seen = header.seen.get(self.config.site, {})
         peer = self.peers.get(src)
         if peer is None:
-            peer = RelayPeer(src, site, header.epoch, dict(seen), dict(seen), progress_ns=self.now_ns)
+            window = PathWindow(self.config.window_bytes, self.config.max_window_bytes)
+            peer = RelayPeer(src, site, header.epoch, window, dict(seen), dict(seen), progress_ns=self.now_ns)
             self.peers.add(peer)
         elif header.epoch != peer.epoch:
             peer.go_back(seen, self.now_ns)          # members that joined or merged there may lack more

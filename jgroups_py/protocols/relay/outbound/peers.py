@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import attrs
 
@@ -17,10 +18,20 @@ from jgroups_py.model.view import ViewId
 from jgroups_py.protocols.relay.headers import Numbers
 from jgroups_py.protocols.relay.origin.hold import HeldBatch, Hold
 from jgroups_py.protocols.relay.sites.table import Site
+from jgroups_py.windows.path import PathWindow
 
 
 def no_limit(origin: Address) -> None:
     """The limit of an origin without a journal: no message waits for a disk."""
+
+
+class SentPiece(NamedTuple):
+    """A batch in flight. stop: one above its highest number; acked_bytes: `RelayPeer.acked_bytes` when it was sent."""
+
+    stop: int
+    nbytes: int
+    sent_ns: int
+    acked_bytes: int
 
 
 @attrs.define(eq=False)
@@ -30,10 +41,12 @@ class RelayPeer:
     address: Address
     site: Site
     epoch: ViewId
+    window: PathWindow
     acked: Numbers = attrs.Factory(dict)             # origin -> next number, as this relay acknowledged it
     cursor: Numbers = attrs.Factory(dict)            # origin -> next number to send
-    in_flight: dict[Address, deque[tuple[int, int]]] = attrs.Factory(dict)   # origin -> (stop, bytes) sent, ascending
+    in_flight: dict[Address, deque[SentPiece]] = attrs.Factory(dict)   # origin -> what was sent, ascending
     in_flight_bytes: int = 0
+    acked_bytes: int = 0                             # of what was in flight, so far
     progress_ns: int = 0                             # when it last acknowledged, or the cursor last went back
     interest: Interest = EVERYTHING                  # the topics to which members of its site have subscribed
     deferred_numbers: dict[Address, HeldBatch] = attrs.Factory(dict)   # origin -> numbers to be sent later
@@ -75,14 +88,18 @@ class RelayPeer:
 
     def acknowledge(self, numbers: Numbers, now_ns: int) -> bool:
         """Take an acknowledgement; whether it covers more than earlier ones."""
-        rose = False
+        rose, last = False, None
         for origin, number in numbers.items():
             if number > self.acked.get(origin, 1):
                 self.acked[origin] = number
                 rose = True
             sent = self.in_flight.get(origin)
-            while sent and sent[0][0] <= number:
-                self.in_flight_bytes -= sent.popleft()[1]
+            while sent and sent[0].stop <= number:
+                last = sent.popleft()
+                self.in_flight_bytes -= last.nbytes
+                self.acked_bytes += last.nbytes
+        if last is not None:
+            self.window.acknowledged(now_ns, last.sent_ns, self.acked_bytes - last.acked_bytes)
         if rose:
             self.progress_ns = now_ns
         return rose
@@ -92,8 +109,8 @@ class RelayPeer:
         for origin, number in numbers.items():
             if number < self.cursor.get(origin, 1):
                 self.cursor[origin] = number
-                for _, nbytes in self.in_flight.pop(origin, ()):
-                    self.in_flight_bytes -= nbytes
+                for piece in self.in_flight.pop(origin, ()):
+                    self.in_flight_bytes -= piece.nbytes
                 waiting = self.deferred_numbers.pop(origin, None)
                 if waiting is not None and waiting.first < number:
                     self.deferred_numbers[origin] = waiting.cut(waiting.first, number)
@@ -109,10 +126,11 @@ class RelayPeer:
         return drained if unsynced is None else unsynced if drained is None else min(drained, unsynced)
 
     def next_batches(
-        self, hold: Hold, window_bytes: int, now_ns: int, unsynced: Callable[[Address], int | None] = no_limit,
+        self, hold: Hold, now_ns: int, unsynced: Callable[[Address], int | None] = no_limit,
     ) -> Iterator[tuple[Address, HeldBatch]]:
         """The batches that may be sent now; moves the cursor. unsynced: the number from which on an origin waits for
         the disk."""
+        window_bytes = self.window.nbytes
         for origin in list(hold.batches):
             end = self.limit(unsynced(origin), origin)
             while self.in_flight_bytes < window_bytes:
@@ -127,7 +145,8 @@ class RelayPeer:
                 if not self.in_flight_bytes:
                     self.progress_ns = now_ns
                 self.cursor[origin] = held.stop
-                self.in_flight.setdefault(origin, deque()).append((held.stop, held.nbytes))
+                piece = SentPiece(held.stop, held.nbytes, now_ns, self.acked_bytes)
+                self.in_flight.setdefault(origin, deque()).append(piece)
                 self.in_flight_bytes += held.nbytes
                 yield origin, held
 
