@@ -143,6 +143,7 @@ MQTT_SAFEGUARDS = (
     guard("the former connection is closed", "it stays open when the session moves", Broker, "take_connection",
           only_the_session_is_found, "Q10"),
     guard("a session waits for the fence", "it moves at once", Handovers, "_leave", without_fence, "Q10"),
+    guard("what a former node gets late goes on", "it is dropped there", Handovers, "sent_late", nothing, "Q10"),
     guard("a session takes along what it had", "its queue stays behind", Handovers, "_join", direct_only, "Q10"),
     guard("a session knows what it had elsewhere", "what comes late comes twice", ClientSession, "deliver", all_is_new,
           "Q10"),

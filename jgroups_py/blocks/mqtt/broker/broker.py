@@ -222,7 +222,8 @@ class Broker:
         return self.deadlines.next_ns()
 
     def release(self, token: int, now_ns: int) -> None:
-        """The peers have what was published with this token: acknowledge it. Tokens that are unknown are too late."""
+        """The peers have what was published with this token: acknowledge it. An unknown token has no effect: its time
+        is over."""
         waiting = self._waiting.pop(token, None)
         if waiting is None:
             return
@@ -256,7 +257,7 @@ class Broker:
         self._settle(now_ns)
 
     def send_to(self, client_id: str, publication: Publication, now_ns: int) -> bool:
-        """Send a message to one session, whatever it has subscribed; whether there is such a session."""
+        """Send a message to one session, whatever it has subscribed to. Returns whether there is such a session."""
         session = self.sessions.get(client_id)
         if session is not None:
             session.deliver(Delivery(publication, publication.qos, publication.wants_retain), now_ns)
@@ -284,7 +285,8 @@ class Broker:
             self._close(claim.connection, ReasonCode.SERVER_BUSY, "the client connected elsewhere", now_ns)
 
     def take_connection(self, client_id: str, now_ns: int) -> ClientSession | None:
-        """The client has connected at another node: close its connection here; its session, if one is left."""
+        """The client has connected at another node: close its connection here. Returns its session, if it outlives the
+        connection."""
         session = self.sessions.get(client_id)
         if session is not None and session.connection is not None:
             self.counters.add("taken_over")                                                # [MQTT-3.1.4-3]
@@ -297,8 +299,8 @@ class Broker:
         self, client_id: str, expiry_s: int, subscriptions: Sequence[tuple[str, GrantedOptions]], now_ns: int,
         away_ns: int = 0,
     ) -> None:
-        """Begin a session that comes from another node, without a connection; of one that is here, the subscriptions
-        that it lacks. away_ns: for how long it has had no connection."""
+        """Begin a session that comes from another node, without a connection. If the client has a session here, it gets
+        the subscriptions that it lacks. away_ns: for how long it has had no connection."""
         session = self.sessions.get(client_id)
         if session is None:
             session = self.sessions[client_id] = ClientSession(client_id, self.options, self._outbox)
@@ -311,8 +313,9 @@ class Broker:
                 self.router.subscribe(session, filter, granted)
 
     def adopt_will(self, client_id: str, will: Will, away_ns: int, now_ns: int) -> None:
-        """The will of a connection that ended with its node, for so long: publish it, or when its delay is over. It
-        waits in the session, which `adopt` has begun if the delay counts."""
+        """The will of a connection that has ended with its node: publish it at once, or when its delay is over.
+        away_ns: for how long the connection has been gone. Meanwhile it waits in the session, which `adopt` has
+        begun."""
         session = self.sessions.get(client_id)
         delay_ns = (will.properties.will_delay_interval or 0) * SECOND
         if session is None or session.connection is not None or delay_ns <= away_ns:
@@ -330,7 +333,8 @@ class Broker:
         self._take_out(self.sessions[client_id])
 
     def forget_copy(self, client_id: str, now_ns: int) -> None:
-        """As `forget_session`, of one that another node has too. What it has of shared subscriptions is here alone."""
+        """As `forget_session`, for a session that another node has too. Its messages of shared subscriptions are here
+        alone, so they go to other members."""
         session = self.sessions[client_id]
         self._take_out(session)
         self.router.move([each for each in session.queue if each.group], now_ns)
@@ -693,7 +697,8 @@ class Broker:
         return topic, NO_PROPERTIES if forwarded == NO_PROPERTIES else forwarded
 
     def _check_quota(self, connection: ClientConnection) -> None:
-        """More is unacknowledged than Receive Maximum [MQTT-3.3.4-9]; 3.1.1 clients know none, and are read no more."""
+        """The client has more unacknowledged than Receive Maximum allows [MQTT-3.3.4-9]. In 3.1.1 there is none, so
+        such a client is not read for a while."""
         if connection.version is V5:
             raise MqttError(ReasonCode.RECEIVE_MAXIMUM_EXCEEDED, "more in flight than CONNACK allows")
         if connection.held:
@@ -772,7 +777,8 @@ class Broker:
             self._resume(connection.number, ACKS, now_ns)
 
     def _send_ack(self, connection: ClientConnection, qos: int, packet_id: int, reason: ReasonCode) -> None:
-        """Acknowledgements of success, which are all alike, join those of the same round."""
+        """Acknowledge a publication. Acknowledgements of success of one kind become one output until something else is
+        sent."""
         kind: type[Ack] = PubAckPacket if qos == 1 else PubRecPacket
         if reason is not SUCCESS:
             self._send(connection, acknowledgement(kind, packet_id, reason))
@@ -875,7 +881,8 @@ class Broker:
         self._close(connection, ReasonCode.UNSPECIFIED_ERROR, "no CONNECT in time", now_ns)
 
     def _watch(self, connection: ClientConnection, now_ns: int) -> None:
-        """Look at the keep-alive when it would end; what comes until then sets a time, not a deadline."""
+        """Set the deadline of the keep-alive. What the client sends sets only a time, which is looked at when the
+        deadline is due."""
         if connection.deadline is not None:
             connection.deadline.cancel()
         connection.deadline = None

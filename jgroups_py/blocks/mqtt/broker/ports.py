@@ -85,11 +85,13 @@ class Federation(Protocol):
     """The other brokers, as a broker sees them. Is called inside the broker's methods; must not call back."""
 
     def interest(self, group: str, filter: str, members: int, online: int) -> None:
-        """A filter has a first subscriber or none any more; of a shared one (group not "") each change of numbers."""
+        """A filter has got its first subscriber, or lost its last. Of a shared subscription (group not ""), each change
+        of its numbers."""
         ...
 
     def publish(self, publication: Publication, groups: Sequence[GroupChoice], now_ns: int) -> Forwarding:
-        """A client of this broker, or the broker for a will, has published. groups: those that match here."""
+        """A client of this broker has published, or its will is published. groups: the shared subscriptions here that
+        match."""
         ...
 
     def retained(self, publication: Publication, now_ns: int) -> None:
@@ -97,8 +99,8 @@ class Federation(Protocol):
         ...
 
     def move(self, publication: Publication, group: str, filter: str, now_ns: int) -> bool:
-        """A shared subscription lost the member here that had this message, and has none with a connection here:
-        whether a peer takes it."""
+        """The member of a shared subscription that had this message is gone, and no other member here has a connection.
+        Returns whether a peer takes the message."""
         ...
 
     def connecting(self, client_id: str, clean_start: bool, now_ns: int) -> bool:
@@ -110,8 +112,8 @@ class Federation(Protocol):
         ...
 
     def routed(self, token: int) -> int:
-        """A message of QoS 1 or 2 is in the sessions here: the token that its acknowledgement waits for, the given one
-        (of `publish`) or, if that is 0, perhaps another one."""
+        """A message of QoS 1 or 2 is in the sessions here. token: what `publish` returned. Returns the token that its
+        acknowledgement waits for: the same one, or if that is 0 perhaps a new one."""
         ...
 
     def attached(self, session: ClientSession, now_ns: int) -> None:

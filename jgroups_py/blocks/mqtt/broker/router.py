@@ -89,7 +89,7 @@ class Router:
         return is_new
 
     def unsubscribe(self, session: ClientSession, filter: str) -> bool:
-        """End a subscription; whether there was one. What is queued stays (3.10.4)."""
+        """End a subscription. Returns whether there was one. What is queued for it stays (3.10.4)."""
         if session.subscriptions.pop(filter, None) is None:
             return False
         if session.journal is not None:
@@ -149,8 +149,8 @@ class Router:
     def deliver(
         self, publication: Publication, groups: Collection[tuple[str, str]], now_ns: int, shared_only: bool = False,
     ) -> bool:
-        """From a peer: to the sessions here, and of shared subscriptions to these (group, filter) alone. shared_only:
-        plain subscriptions here have had it. Returns whether a plain subscription matches."""
+        """A peer's message: to the sessions here. groups: the shared subscriptions, as (group, filter), that are served
+        here; shared_only: plain subscriptions here have had it. Returns whether a plain subscription matches."""
         matches = self.tree.match(publication.topic)
         elsewhere = NOTHING
         if matches.shared:

@@ -126,9 +126,9 @@ NO_MESSAGE = Delivery(Publication("", b""), 2, False)
 
 
 class LateMessages:
-    """What a session has got since it came from another node, while nodes may still send to that one for it: such
-    messages come late, by the former node, and some directly too. claim: under which it came; queue: what it had got
-    directly until then."""
+    """Which messages a session has got since it came from another node, while some nodes may still have sent to its
+    former node. Such messages come late, by the former node, and may come directly as well. claim: the number of the
+    CONNECT that it came for; queue: what it had got directly by then."""
 
     __slots__ = ("_had", "claim")
 
@@ -359,8 +359,8 @@ class ClientSession:
             self._outbox.outputs.append(MoreToSend(connection.number))
 
     def arrived(self, connection: ClientConnection, packet_id: int) -> bool:
-        """PUBACK of success for what is in flight with QoS 1, the most frequent row of the table; False: it is another
-        row."""
+        """PUBACK of success for a message in flight with QoS 1, the most frequent row of the table. Returns False if it
+        is another row, and does nothing then."""
         delivery = self.in_flight.get(packet_id)
         if delivery is None or delivery.qos != 1:
             return False
@@ -400,9 +400,8 @@ class ClientSession:
             self.pump(now_ns)
 
     def end(self) -> list[Delivery]:
-        """Forget all that was to be sent. Of it, what another member of a shared subscription may have: that which
-        was not begun, or of QoS 1; of QoS 2 what was begun may have arrived [MQTT-4.8.2-5].
-        """
+        """Forget all that was to be sent. Returns what other members of shared subscriptions may have instead: all but
+        messages of QoS 2 whose delivery has begun, since these may have arrived [MQTT-4.8.2-5]."""
         movable = [each for each in self.in_flight.values() if each.group and each.qos == 1]
         movable += [each for each in self.queue if each.group]
         self._outbox.counters.add("dropped_session_ended", len(self.in_flight) + len(self.queue) - len(movable))
@@ -528,7 +527,8 @@ class ClientSession:
         self.send_behind(SendPacket(connection.number, packet, connection.version))
 
     def send_behind(self, output: Output) -> None:
-        """Send what the client may rely on: behind the changes of the session that it follows from."""
+        """Send something that the client may rely on, once the copies of the session have the changes that led to
+        it."""
         if self.journal is None:
             self._outbox.outputs.append(output)
         else:

@@ -105,7 +105,7 @@ class KeptSession:
 
 @attrs.define(eq=False)
 class LeftSession:
-    """Changes of a session that is not here any more: its copies get them, should its next owner need these."""
+    """Changes of a session that is not here any more. Its copies get them, in case the next owner needs the copies."""
 
     client_id: str
     begin: int
@@ -217,7 +217,8 @@ class SessionCopies:
         return bool(self._dirty or self._left)
 
     def wait(self, then: Callable[[], None]) -> bool:
-        """Call this when the copies have all that has changed so far; False: they have, it is not called."""
+        """Call `then` once the copies have all that has changed so far. Returns False, and does not call it, if they
+        have it now."""
         if self.is_dirty:
             self._waits.append(then)
             return True
@@ -329,7 +330,7 @@ class SessionCopies:
             barrier.then.append(lambda: self._others_are_void(client_id, kept))
 
     def _is_safe(self, kept: KeptSession, turn: int) -> None:
-        """The keepers have this turn; those before may be under way to others yet, but no client was told of more."""
+        """The keepers have all changes up to this turn. Earlier ones may still be under way to former keepers."""
         kept.safe_turn = max(kept.safe_turn, turn)
 
     def _others_are_void(self, client_id: str, kept: KeptSession) -> None:

@@ -107,7 +107,7 @@ PlainMatches = tuple[tuple[str, tuple[GroupCount, ...]], ...]
 
 @attrs.define(eq=False)
 class _LastForwarding:
-    """What became of the last message, which holds for the next ones of that client for the same peers."""
+    """How the last message was forwarded. The next ones of that client for the same peers share its token."""
 
     forwarding: Forwarding
     has_token: bool
@@ -241,7 +241,7 @@ class FederationCore:
         return Forwarding(token, frozenset(elsewhere), len(nodes) + sites)
 
     def _publish_plain(self, publication: Publication, wanting: PlainMatches, now_ns: int) -> Forwarding:
-        """The common case: to the subscribers at some peers, and nothing has to be decided."""
+        """The common case: plain subscribers at some peers, and nothing to decide."""
         qos, token, send, peers = publication.qos, 0, self._send_message, self.peers
         forwarding = self._forwarding(publication.publisher, wanting, qos > 0)
         if qos:
@@ -479,7 +479,7 @@ class FederationCore:
     # --- what the link gives ------------------------------------------------------------------------------------------
 
     def peers_changed(self, present: Mapping[str, Any], now_ns: int) -> None:
-        """The peers that can be reached now: name -> handle. Another handle is another start of that peer."""
+        """The peers that can be reached now: name -> handle. A peer that was started again has another handle."""
         self._now_ns = now_ns
         for peer in list(self.peers.values()):
             if peer.is_up and (peer.name not in present or peer.handle != present[peer.name]):
@@ -608,11 +608,9 @@ class FederationCore:
         return [peer.report(now_ns) for peer in self.peers.values()]
 
     def where(self, client_id: str) -> dict[str, Any] | None:
-        """At which node a session is, as this one knows, for operators; None: at none.
-
-        copies_at: node -> whether all that clients were told of is there, known at the session's own node alone;
-        copy_here: whether this node has a copy of it.
-        """
+        """At which node a session is, as far as this node knows, for operators. None: there is none. copies_at: node ->
+        whether it has all that clients were told of, which only the session's own node knows; copy_here: whether this
+        node has a copy."""
         owner, kept = self.handovers.owner_of(client_id), self.copies.kept.get(client_id)
         if owner is None and client_id not in self.broker.sessions:
             return None
@@ -640,7 +638,8 @@ class FederationCore:
         self.handovers.peer_came(peer.name, now_ns)
 
     def _went(self, peer: FederationPeer, now_ns: int) -> None:
-        """Nothing waits for it any more; what is queued for it stays, but for shared subscriptions of others."""
+        """A peer cannot be reached any more. No acknowledgement waits for it. What is queued for it stays, except for
+        shared subscriptions with members elsewhere."""
         peer.is_up = peer.is_welcomed = peer.owes_ack = peer.keeps_copies = False
         peer.went_ns = now_ns
         peer.tree_due_ns = 0
@@ -756,7 +755,7 @@ class FederationCore:
         self.orphans.peer_ready(peer.name)
 
     def _is_ready(self, peer: FederationPeer) -> bool:
-        """Whether events may be sent: the life that has welcomed us is the one whose filters are known."""
+        """Whether events may be sent to a peer: it has answered PeerHello in the life whose filters are known here."""
         return peer.is_up and peer.is_welcomed and self._filters_incarnation(peer) == peer.incarnation
 
     def _filters_incarnation(self, peer: FederationPeer) -> int:
@@ -864,7 +863,7 @@ class FederationCore:
             self.counters.add("dropped_queue_full", peer.stream.give_up([oldest], "queue_full"))
 
     def _ask_later(self, peer: FederationPeer, event: PeerEvent, token: int) -> None:
-        """Whether a peer that has just come wants a message is not known yet: all wait, in order, for its tree."""
+        """Keep a message for a peer that has just come, in order, until its tree says whether the peer wants it."""
         if token:
             event.token = token
             self._tokens[token] += 1
@@ -1093,7 +1092,8 @@ class FederationCore:
         return served
 
     def _record(self, record: MessageRecord, publication: Publication, now_ns: int) -> None:
-        """A message of a peer, under the address of the node where it was published, as far as that is known."""
+        """Record a message of a peer for the archive, under the address of the node where it was published, if that is
+        known."""
         for name, known in self.interest_of_peers.peers.items():
             if known.incarnation == publication.origin:
                 record.delivered(publication, self.peers[name].handle, now_ns)
@@ -1133,7 +1133,7 @@ class FederationCore:
         return turns.choose(weights)
 
     def _give_on(self, item: ForwardedMessage, target: Target, here: GroupChoice | None, now_ns: int) -> bool:
-        """To another node, for this shared subscription alone; whether there is one that comes before this."""
+        """Give a message to another node, for this shared subscription alone. Returns whether one was chosen."""
         winner = self._choose(target, here)
         if not winner:
             return False
@@ -1143,7 +1143,8 @@ class FederationCore:
         return True
 
     def _reroute(self, item: ForwardedMessage, now_ns: int) -> ForwardedMessage | None:
-        """A message that is not sent: its shared subscriptions are served elsewhere if they can be. What is left."""
+        """Serve the shared subscriptions of a message that was not sent elsewhere, where that is possible. Returns what
+        is left of it, None if nothing is."""
         left = []
         for target in item.targets:
             own = self.own.filters.get(f"$share/{target[0]}/{target[1]}")
@@ -1190,7 +1191,8 @@ class FederationCore:
             self.counters.add("unknown_events")
 
     def _exchange(self, frame: TableExchange, now_ns: int, source: Any) -> None:
-        """What a copy says; answers go to where it came from, a peer or a member of another site."""
+        """Handle what another copy of a table says. The answers go to its sender, a peer or a member of another
+        site."""
         changes, replies = self.tables[frame.table].receive(frame.message, now_ns + self.wall_offset_ns)
         for reply in replies:
             answer = TableExchange(frame.table, reply)

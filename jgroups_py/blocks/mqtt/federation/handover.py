@@ -109,9 +109,9 @@ class ArrivingPart:
 
 @attrs.define(eq=False)
 class ArrivingSession:
-    """A session that comes from another node. waits: whether a CONNECT waits for it; parts: (claim, node) under which
-    it may come, and from where -> what has come; is_copy: the session here is but a copy, until all has come; then: the
-    node that it goes on to."""
+    """A session that comes from another node. waits: whether a CONNECT waits for it; parts: (the claim under which it
+    may come, the node that sends it) -> what has come so far; is_copy: there was no session here before, and the former
+    node still has all of it; then: the node that it goes on to afterwards."""
 
     until_ns: int
     waits: bool
@@ -265,7 +265,8 @@ class Handovers:
         return self._owner(client_id)
 
     def adopt(self, client_id: str, now_ns: int) -> int:
-        """This node takes a session whose node has ended; under which claim it will come. CONNECT waits for it."""
+        """This node takes over a session whose node has ended. Returns the claim under which it will come. CONNECT
+        waits for it."""
         return self.arrives(client_id, self._own(client_id, False, now_ns), now_ns)
 
     def reclaim(self, client_id: str, now_ns: int) -> None:
@@ -273,7 +274,8 @@ class Handovers:
         self._own(client_id, False, now_ns)
 
     def arrives(self, client_id: str, claim: int, now_ns: int) -> int:
-        """A session will come from a copy here, under a claim; 0: under one that nobody else knows. The claim."""
+        """A session will be made of a copy here. claim: under which it comes, 0 for a new one, which no other node
+        knows. Returns the claim."""
         if not claim:
             claim = self._claim = max(self._claim + 1, now_ns)
         arriving = self.arriving.get(client_id)
@@ -354,7 +356,8 @@ class Handovers:
     # --- the former node ----------------------------------------------------------------------------------------------
 
     def _leave(self, owner: SessionOwner, now_ns: int, was_here: bool = True) -> None:
-        """Another node has a client's session from now on. was_here: so it waits for an answer of this one."""
+        """Another node has a client's session from now on. was_here: the table had this node before, so the other one
+        waits for its answer."""
         broker, client_id = self._host.broker, owner.client_id
         arriving = self.arriving.get(client_id)
         if arriving is not None:
@@ -380,7 +383,8 @@ class Handovers:
         self._host.send_event(owner.node, EventKind.OFFER, offer.encode())
 
     def _stay(self, client_id: str) -> bool:
-        """A session goes no further where it was to go; whether it was to go anywhere. What is there is a copy."""
+        """Stop handing over a session: it stays here, and the other node gives up its copy. Returns whether it was
+        being handed over."""
         leaving = self.leaving.pop(client_id, None)
         if leaving is not None:
             redirected = SessionMoved(client_id, leaving.claim, False, is_redirected=True)
@@ -409,7 +413,8 @@ class Handovers:
         self._host.broker.forget_session(client_id)
 
     def sent_late(self, name: str, publication: Publication, now_ns: int) -> bool:
-        """A peer brings a message; whether it goes on to sessions that were here when the peer sent it."""
+        """A peer brings a message: send it on to sessions that were here when the peer sent it. Returns whether there
+        is one."""
         is_wanted = False
         for client_id, left in self.left_early.items():
             if name in left.missing and client_id not in self._host.broker.sessions:
@@ -487,7 +492,7 @@ class Handovers:
     def _join(
         self, session: ClientSession, moved: SessionMoved, deliveries: list[QueuedDelivery], now_ns: int,
     ) -> None:
-        """What came from the former node goes before what came directly, without what is in both."""
+        """Join what came from the former node and, behind it, what came directly; what is in both is taken once."""
         seen = dict(moved.seen)
         copied = self._copied.pop(session.client_id, ())
         if session.is_untouched:
@@ -517,7 +522,8 @@ class Handovers:
         session.pump(now_ns)
 
     def _new_ones(self, session: ClientSession, moved: list[QueuedDelivery]) -> list[Delivery]:
-        """For a session in use: what it does not have, with packet ids of its own. QoS 2 that was begun stays away."""
+        """For a session that is in use: the messages that it does not have, without their packet ids. QoS 2 that was
+        begun is dropped, since it may have arrived."""
         had = {(each.publication.origin, each.publication.number): None
                for each in [*session.in_flight.values(), *session.queue]}
         found = []
@@ -530,7 +536,7 @@ class Handovers:
         return found
 
     def _proceed(self, client_id: str, arriving: ArrivingSession, now_ns: int) -> None:
-        """Wait no longer: CONNECT is answered, or the session goes on. What comes yet goes into the session in use."""
+        """Wait no longer: answer CONNECT, or hand the session on. What comes later goes into the session in use."""
         waits, then = arriving.waits, arriving.then
         arriving.waits, arriving.then, arriving.is_copy = False, None, False
         if not arriving.parts or then is not None:

@@ -150,7 +150,8 @@ class GroupTurns:
     credit: dict[str, int] = attrs.field(factory=dict)
 
     def choose(self, weights: Sequence[tuple[str, int]]) -> str:
-        """The next one by these weights, which are above 0. In each period every node gets as many as it weighs."""
+        """The next node. weights: above 0; in a period as long as their sum each node is chosen as often as its weight
+        says."""
         total = sum(weight for _, weight in weights)
         credit = {node: self.credit.get(node, 0) + weight for node, weight in weights}
         best = max(credit, key=lambda node: (credit[node], node))

@@ -172,10 +172,8 @@ class Sites:
     # --- publishing ---------------------------------------------------------------------------------------------------
 
     def send(self, publication: Publication, served_here: Iterable[Target], token: int, now_ns: int) -> int:
-        """A message of a client of this broker, to the sites that want it; how many these are.
-
-        served_here: shared subscriptions that have a member in this site. Of the others, one site serves each.
-        """
+        """Send a message of a client of this broker to the sites that want it. served_here: shared subscriptions that
+        have a member in this site; each of the others is served by one site. Returns the number of sites."""
         if not self.others:
             return 0
         wanted: dict[str, None] = {}
@@ -245,7 +243,8 @@ class Sites:
             self._changes.clear()                        # a new coordinator sends all
 
     def _count(self, filter: str) -> GroupCount:
-        """Whether anybody here wants it: the numbers of members would cross the bridge with each change."""
+        """What other sites are told of a filter: whether there is a member, not how many, since each change would cross
+        the bridge."""
         counts = list(self._host.counts(filter))
         if not counts:
             return ENDED
@@ -377,7 +376,7 @@ class Sites:
     # --- what other sites want ----------------------------------------------------------------------------------------
 
     def _is_newer(self, site: OtherSite, epoch: int) -> bool:
-        """Whether the sender is the coordinator: what a former one had sent may come later, by the new relay."""
+        """Whether the sender is the coordinator of now: what a former one has sent may come later, by the new relay."""
         return epoch >= site.epoch or site.coordinator not in site.members
 
     def _on_filters(self, site: OtherSite, coordinator: Any, frame: SiteFilters, now_ns: int) -> None:

@@ -131,7 +131,7 @@ class OutgoingStream:
         return number
 
     def drop_oldest(self, most_bytes: int) -> int:
-        """Make room, oldest messages first, those that were not sent before others; how many were dropped."""
+        """Make room: drop queued messages, the oldest first. What is under way stays. Returns how many were dropped."""
         number = 0
         kept: list[PeerEvent] = []
         while self.size > most_bytes and self.queued:

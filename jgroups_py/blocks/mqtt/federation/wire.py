@@ -103,7 +103,8 @@ def frame(kind: int) -> Callable[[type[F]], type[F]]:
 
 @frame(1)
 class PeerHello(PeerFrame):
-    """My stream to you is `session`; the first event that I still have is `first`. incarnation: my life."""
+    """Begins or resumes the sender's stream to the receiver. session: of this stream; first: the oldest event that the
+    sender still has; incarnation: of the sender."""
 
     incarnation: int = field(U64)
     session: int = field(U64)
@@ -112,7 +113,8 @@ class PeerHello(PeerFrame):
 
 @frame(2)
 class PeerWelcome(PeerFrame):
-    """Of your stream `session` I want event `next`. is_known: I had this session before your PeerHello."""
+    """Answers PeerHello: the event of stream `session` that is to come next. is_known: its sender had that session
+    before."""
 
     incarnation: int = field(U64)
     session: int = field(U64)
@@ -122,7 +124,7 @@ class PeerWelcome(PeerFrame):
 
 @frame(3)
 class PeerEvents(PeerFrame):
-    """Events `first`, `first` + 1, ... of my stream `session`."""
+    """Events `first`, `first` + 1, ... of the sender's stream `session`."""
 
     session: int = field(U64)
     first: int = field(U64)
@@ -131,7 +133,7 @@ class PeerEvents(PeerFrame):
 
 @frame(4)
 class PeerAck(PeerFrame):
-    """Of your stream `session` I have everything below `next`."""
+    """The sender of this has all events of stream `session` below `next`."""
 
     session: int = field(U64)
     next: int = field(U64)
@@ -139,7 +141,7 @@ class PeerAck(PeerFrame):
 
 @frame(5)
 class InterestChange(PeerFrame):
-    """To all: filters of mine changed; with the last of these I have changed `number` filters in my life."""
+    """To all peers: changes of the sender's filters. number: how many there have been in its life, with these."""
 
     incarnation: int = field(U64)
     number: int = field(U64)
@@ -148,7 +150,7 @@ class InterestChange(PeerFrame):
 
 @frame(6)
 class InterestTree(PeerFrame):
-    """All my filters after change `number`."""
+    """All filters of the sender after change `number`."""
 
     incarnation: int = field(U64)
     number: int = field(U64)
@@ -157,7 +159,7 @@ class InterestTree(PeerFrame):
 
 @frame(7)
 class InterestDigest(PeerFrame):
-    """To all, now and then: I have changed `number` filters."""
+    """To all peers, now and then: how many changes of the sender's filters there have been."""
 
     incarnation: int = field(U64)
     number: int = field(U64)
@@ -165,7 +167,7 @@ class InterestDigest(PeerFrame):
 
 @frame(8)
 class WantTree(PeerFrame):
-    """Send me your InterestTree."""
+    """Asks for an InterestTree."""
 
 
 @frame(9)
@@ -182,7 +184,7 @@ RETAINED, OWNERS = 1, 2
 
 @frame(10)
 class Fence(PeerFrame):
-    """To all: put FencePassed into your stream to `holder`; all my filters of before are known to you now."""
+    """To all peers, behind all changes of the sender's filters: each puts FENCE_PASSED into its stream to `holder`."""
 
     holder: str = field(TEXT)
     client_id: str = field(TEXT)
@@ -241,8 +243,8 @@ class SiteServed(PeerFrame):
 
 @frame(16)
 class OrphanFence(PeerFrame):
-    """To all: put what you have for `name`, which has ended, into your stream to me, then OrphansPassed; all my filters
-    of before are known to you now."""
+    """To all peers, behind all changes of the sender's filters: each puts what it still has for `name`, a node that has
+    ended, into its stream to the sender, and then ORPHANS_PASSED."""
 
     name: str = field(TEXT)
     number: int = field(U64)
@@ -250,8 +252,8 @@ class OrphanFence(PeerFrame):
 
 @frame(17)
 class CopyAck(PeerFrame):
-    """I have your events COPY up to this number. PeerAck says so too, but it waits for copies of my own sessions, and
-    two nodes would wait for each other."""
+    """The sender of this has all events COPY of the receiver up to this number. PeerAck says so too, but waits for the
+    copies of the sender's own sessions, so two nodes would wait for each other."""
 
     number: int = field(U64)
 
