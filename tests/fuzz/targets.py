@@ -75,7 +75,8 @@ from jgroups_py.protocols.swim.memberlist.sealing import Key, Keyring
 from jgroups_py.protocols.swim.memberlist.stream import StreamReader, write_stream
 from jgroups_py.protocols.swim.metadata import unpack_tags
 from jgroups_py.protocols.transport.protocol import Udp, UdpConfig
-from jgroups_py.sealing.keyring import GroupKeyring, new_keyring, parse_keyring
+from jgroups_py.sealing.files import FileCipher, preamble
+from jgroups_py.sealing.keyring import ACTIVE, GroupKeyring, group_key, new_keyring, parse_keyring
 from jgroups_py.stack.stack import Stack
 from tests.fuzz import brokers
 from tests.fuzz.codecs import Target
@@ -339,6 +340,30 @@ def read_journal_resealed(data: bytes) -> object:
     return read_journal(head + struct.pack(">I", crc32(head)) + body)
 
 
+def sealed_journal() -> tuple[bytes, ...]:
+    """The same records, sealed; and the segment with its preamble."""
+    key = group_key(bytes(range(32)), ACTIVE)
+    head = preamble(key, bytes(32))
+    data = bytes(journal.Written(journal.SEAL, head))
+    for record in (journal.owner_record("demo", "NYC"), journal.clock_record(7),
+                   journal.batch_record(ALICE, 41, 17, Batch(ALICE, None, (b"one", b"three")))):
+        data += record.sealed(journal_cipher(), len(data))
+    return data, data[:80]
+
+
+@cache
+def journal_cipher() -> FileCipher:
+    """What opens them."""
+    key = group_key(bytes(range(32)), ACTIVE)
+    return FileCipher(key, preamble(key, bytes(32)), b"hold")
+
+
+def read_sealed_journal(data: bytes) -> object:
+    """A sealed segment: its preamble, then what opens."""
+    journal.seal_of(data)
+    return list(journal.read_records(data, wire.Interner(), journal.JournalDamage(), journal_cipher()))
+
+
 def archive_bodies() -> tuple[bytes, ...]:
     """Arrow record batches of runs."""
     view = ViewId(3, ALICE)
@@ -413,6 +438,7 @@ def targets() -> dict[str, Target]:
         Target("aeron-res", read_res, res_frames()),
         Target("journal", read_journal, journal_records(), ()),
         Target("journal-resealed", read_journal_resealed, journal_records(), ()),
+        Target("journal-sealed", read_sealed_journal, sealed_journal(), ()),
         Target("archive", read_archive, (archive_file(*archive_bodies()),), ()),
         Target("archive-body", lambda data: read_archive(archive_file(data)), archive_bodies(), ()),
         Target("file-ping", parse_entry, entries, ()),

@@ -11,11 +11,16 @@ from time import monotonic, sleep
 import pytest
 
 from jgroups_py import wire
-from jgroups_py.protocols.relay.journal.records import BatchRecord, JournalDamage, read_records
+from jgroups_py.protocols.relay.journal.records import BatchRecord, JournalDamage, read_records, seal_of
+from jgroups_py.protocols.relay.journal.seals import place
+from jgroups_py.sealing.files import FileCipher, key_of
+from jgroups_py.sealing.keyring import new_keyring
+from jgroups_py.system.secrets import SECRETS, read_keyring, write_keyring
 from tests.integration.members import STARTING_SECONDS, Event, Group, Member, free_range
 
 pytestmark = pytest.mark.real
 
+KEYRING = "hold.keys"
 MESSAGES, SIZE, RATE = 100_000, 200, 2500
 BEHIND_SECONDS = 1.2                     # how long the other site is stopped before the site is killed
 ALL_THERE_SECONDS = 200.0
@@ -27,8 +32,11 @@ def sites(tmp_path: Path, request: pytest.FixtureRequest):
     """NYC with A, B, C, which hold messages on disk, and SFO with D, E, F."""
     first = free_range(20)
     bridge = {"bridge_port": first, "bridge_hosts": f"127.0.0.1[{first}]", "bridge_port_range": 19}
-    sync = request.param
-    with Group("nyc", "nyc", hold_dir=tmp_path / "hold", hold_sync=sync, **bridge) as nyc, \
+    sync, _, sealed = request.param.partition(" ")
+    keyring = tmp_path / KEYRING
+    write_keyring(keyring, new_keyring(SECRETS.draw(32)), new=True)
+    hold = {"hold_dir": tmp_path / "hold", "hold_sync": sync, **({"hold_keyring": keyring} if sealed else {})}
+    with Group("nyc", "nyc", **hold, **bridge) as nyc, \
             Group("sfo", "sfo", **bridge) as sfo:
         for group, names in ((nyc, "ABC"), (sfo, "DEF")):
             for name in names:
@@ -50,7 +58,11 @@ def journal_ends(folder: Path) -> dict[str, int]:
     """Name of an origin -> one past its highest number in any journal below `folder`."""
     ends: dict[str, int] = {}
     for path in sorted(folder.glob("*/*.hold")):
-        for record in read_records(path.read_bytes(), wire.Interner(), JournalDamage()):
+        data = path.read_bytes()
+        head = seal_of(data)
+        keys = read_keyring(folder.parent / KEYRING)[0].usable()
+        cipher = FileCipher(key_of(head, keys, path.name, KEYRING), head, place(path.name)) if head else None
+        for record in read_records(data, wire.Interner(), JournalDamage(), cipher):
             if isinstance(record, BatchRecord):
                 name = record.origin.name
                 ends[name] = max(ends.get(name, 1), record.first + record.batch.count)
@@ -70,7 +82,7 @@ def last_count(member: Member, name: str) -> int:
     return max((found[name]["next"] for found in reports if name in found), default=0)
 
 
-@pytest.mark.parametrize("sites", ["none", "every"], indirect=True)
+@pytest.mark.parametrize("sites", ["none", "every", "none sealed"], indirect=True)
 def test_all_members_of_a_site_are_killed_under_load_and_nothing_that_they_delivered_is_lost(
     sites: tuple[Group, Group], tmp_path: Path,
 ):
@@ -89,6 +101,8 @@ def test_all_members_of_a_site_are_killed_under_load_and_nothing_that_they_deliv
     marks = {member.name: member.mark() for member in sfo.members.values()}
     delivered = {name: max(last_count(member, name) for member in nyc.members.values()) for name in "ABC"}
     on_disk = journal_ends(tmp_path / "hold")
+    sealed = [path.read_bytes()[13:19] == b"JGSEAL" for path in (tmp_path / "hold").glob("*/*.hold")]
+    assert sealed == [bool(nyc.properties.get("hold_keyring"))] * len(sealed)
     for name, count in delivered.items():
         assert on_disk[name] > count > 0, "numbers on disk begin with 1: what a holder delivered, it has written"
 

@@ -10,6 +10,7 @@ from random import Random
 import attrs
 import pytest
 
+from jgroups_py.archive import framing
 from jgroups_py.archive.encryption import PIECE, SEALED_PIECE, ArchiveKeys, NotOpenedError, keys_of
 from jgroups_py.archive.layout import ArchiveSegment, segments
 from jgroups_py.archive.reading import next_row, read_all, read_segment
@@ -256,3 +257,24 @@ def test_a_segment_whose_write_failed_is_not_written_to_again(tmp_path, keys, mo
         file.append(body, 11)
     file.close()
     assert rows(tmp_path, keys) == []
+
+
+def test_a_record_whose_head_was_changed_with_its_checksum_does_not_open(tmp_path, keys):
+    segment = write_open(tmp_path, keys)
+    data = segment.path.read_bytes()
+    with OpenSegment(segment.path) as source:
+        one, two = source.heads()
+    sealed = data[two.at:two.stop]
+    for kind, count, first in ((framing.BATCH, 11, 100), (framing.BATCH, 12, 11), (framing.OWNER, 11, 11)):
+        made = b"".join(map(bytes, framing.record(kind, sealed, count, first)))
+        segment.path.write_bytes(data[:one.stop] + made)
+        assert rows(tmp_path, keys) == list(range(11)), "it is at other rows than it was written for"
+
+
+def test_each_file_has_random_bytes_of_its_own_also_if_it_takes_the_place_of_another_one(tmp_path, keys):
+    """After a crash before its first sync a recorder's folder is as before; a restored folder goes on twice."""
+    heads = []
+    for _ in range(3):
+        heads.append(write_open(tmp_path, keys).path.read_bytes()[framing.HEAD_BYTES:][:PREAMBLE_BYTES])
+        heads.append(write_sealed(tmp_path, keys).path.read_bytes()[:PREAMBLE_BYTES])
+    assert len(set(heads)) == len(heads)
