@@ -33,5 +33,5 @@ class Bench:
 
     def until(self, holds: Callable[[], object], within_s: float = 20) -> None:
         assert self.stage.run_while(lambda: not holds() and not self.stage.stopped, seconds(within_s))
-        assert self.stage.failures == []
-        assert self.stage.refusal is None
+        assert not self.stage.failures, "\n".join(map(str, self.stage.failures))
+        assert self.stage.refusal is None, str(self.stage.refusal)

@@ -9,9 +9,13 @@ import pytest
 import jgroups_py as jg
 from jgroups_py import aio
 from jgroups_py.blocks.replication import AsyncReplicas, Options
+from jgroups_py.blocks.replication.messages import PartitionRequest, encode
+from jgroups_py.blocks.replication.store import SERVICE
+from jgroups_py.runtime.send_queue import NOW
 from jgroups_py.testing.simulation import Trial
 from jgroups_py.testing.simulation.ledger import Records, values_of
 from jgroups_py.testing.simulation.refusals import simulated
+from jgroups_py.wire.block_headers import PartitionMessage
 from tests.simulator.coroutine_bench import Bench
 
 PARTITIONS = 2
@@ -101,6 +105,49 @@ def test_founders_create_one_store_and_a_later_one_has_a_higher_birth_number() -
         made.until(lambda: len(births) == 4, 60)
         assert births[3] == births[2] > births[0]
         made.stage.dispose()
+
+
+def test_what_cannot_be_sent_is_refused_before_it_is() -> None:
+    refused: list[str] = []
+
+    async def app(ch: aio.AsyncChannel) -> None:
+        store = AsyncReplicas(ch, lambda partition: Records(), founders=("A",), partitions=1, replicas=1)
+        await ch.connect("x")
+        for partition, data in ((-1, b"x"), (1 << 20, b"x"), ("0", b"x"), (0, "x"), (0, bytes(1 << 30))):
+            with pytest.raises((TypeError, ValueError)) as error:
+                await store.write(partition, data)           # type: ignore[arg-type]
+            refused.append(str(error.value))
+        await store.wait_for_leaders()
+        assert await store.write(0, b"x") == bytes(4)
+        store.timeout = 0.5
+        with pytest.raises(jg.ChannelError, match="partition 5: no write within"):
+            await store.write(5, b"the store has one partition")
+        refused.append("done")
+    with simulated("test"):
+        made = Bench(app, "A")
+        made.until(lambda: len(refused) == 6, 30)
+        made.stage.dispose()
+
+
+def test_malformed_requests_are_counted_and_end_nothing() -> None:
+    counted: list[dict[str, int]] = []
+
+    async def app(ch: aio.AsyncChannel) -> None:
+        store = AsyncReplicas(ch, lambda partition: Records(), founders=("A",), partitions=1, replicas=1)
+        await ch.connect("x")
+        await store.wait_for_leaders()
+        good = encode(PartitionRequest(0, 1, 1, b"", 0, b""))
+        for payload in (bytes((30,)), good.replace(b"\x01", b"\x09"), good + b"x", bytes((31, 7)), bytes((200,)), b""):
+            ch.connection().sends.put(ch.me, payload, 0, (PartitionMessage(SERVICE),), NOW)
+        ch.connection().sends.put(ch.me, good, 0, (PartitionMessage(7),), NOW)
+        await asyncio.sleep(0.1)
+        assert await store.write(0, b"x") == bytes(4)
+        counted.append(await store.stats())
+    with simulated("test"):
+        made = Bench(app, "A")
+        made.until(lambda: counted, 30)
+        made.stage.dispose()
+    assert (counted[0]["malformed_requests"], counted[0]["malformed"], counted[0]["for_no_store"]) == (4, 2, 1)
 
 
 def test_writes_of_a_closed_channel_end_with_the_reason() -> None:

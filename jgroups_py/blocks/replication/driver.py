@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from jgroups_py.blocks.placement import Candidate
 from jgroups_py.blocks.replication.calls import PartitionCall, PartitionCalls
 from jgroups_py.blocks.replication.founding import Founding
-from jgroups_py.blocks.replication.host import PartitionHost
+from jgroups_py.blocks.replication.host import MAX_PARTITIONS, PartitionHost
 from jgroups_py.blocks.replication.log import ReplicatedEntry
 from jgroups_py.blocks.replication.machine import Machine
 from jgroups_py.blocks.replication.messages import (
@@ -29,6 +29,7 @@ from jgroups_py.blocks.replication.options import Options
 from jgroups_py.blocks.replication.outputs import AnswerClient, Health, SendToHost, Watcher
 from jgroups_py.channel.base import BaseChannel
 from jgroups_py.channel.block import Block, Connection
+from jgroups_py.channel.message import as_bytes
 from jgroups_py.model.address import Address
 from jgroups_py.model.batch import NO_RELAY, Batch
 from jgroups_py.model.counters import Counters, declare, drop, table
@@ -43,6 +44,7 @@ log = logging.getLogger("jgroups_py")
 
 OF_CLIENTS = (bytes((PartitionRequest.kind,)), bytes((PartitionReply.kind,)))
 VERBS = tuple(map(int, Verb))
+REQUEST_BYTES = 100                         # of a request or an entry, beside its data
 LOCAL = None                                # as the source of a request: this member's own
 
 Applied = Callable[[int, int, bytes], object]
@@ -113,7 +115,17 @@ class ReplicaDriver(Block):
                 raise NotConnectedError("the channel is leaving its group")
 
     def call(self, partition: int, verb: Verb, data: bytes, timeout_ns: int, waiter: Any) -> None:
-        """Begin a request; `resolve` gets it with `waiter` at its end. Raises as `put`."""
+        """Begin a request; `resolve` gets it with `waiter` at its end.
+
+        Raises:
+            TypeError, ValueError: it cannot be sent. As `put`.
+        """
+        if not isinstance(partition, int):
+            raise TypeError(f"a partition is a number, not {type(partition).__name__}")
+        if not 0 <= partition < MAX_PARTITIONS:
+            raise ValueError(f"partition {partition}: they are numbered from 0, and below {MAX_PARTITIONS}")
+        data = as_bytes(data)
+        self._channel.check_size(len(data) + REQUEST_BYTES)
         self.put(lambda now_ns: self.calls.begin(partition, verb, data, timeout_ns, waiter, now_ns))
 
     def when(self, holds: Callable[[PartitionHost], bool], call: Callable[[], None]) -> None:

@@ -13,7 +13,8 @@ _RESULTS = mapping(BYTES, BYTES)
 
 class Machine(ABC):
     """A partition's content. The same commands in the same order must give the same content and results everywhere:
-    no clock, no chance, no order of a set."""
+    no clock, no chance, no order of a set. Its methods are called inside rounds of the channel: they must not block,
+    and what they raise closes the channel, as this copy is not worth anything then."""
 
     @abstractmethod
     def apply(self, command: bytes) -> bytes:
@@ -21,7 +22,7 @@ class Machine(ABC):
 
     @abstractmethod
     def read(self, query: bytes) -> bytes:
-        """The result of a query; it changes nothing."""
+        """The result of a query; it changes nothing, and may not raise either."""
 
     @abstractmethod
     def save(self) -> bytes:
