@@ -74,7 +74,7 @@ for number in range(MESSAGES):
     acknowledged[place] = f"customer {number % 25}: order {number}"
 
 logs = {partition: first.messages(partition) for partition in range(PARTITIONS)}
-holders = {partition: ",".join(first.store.client.replicas_of(partition)) for partition in logs}
+holders = {partition: ",".join(first.store.replicas_of(partition)) for partition in logs}
 print("messages:", {partition: len(log) for partition, log in logs.items()})
 print("replicas:", holders)
 lost = [place for place, text in acknowledged.items() if logs[place[0]][place[1]] != text]

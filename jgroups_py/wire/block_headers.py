@@ -73,6 +73,13 @@ class DictCopy(BlockHeader):
     name: str = wire.field(wire.NAME)
 
 
+@wire.header(proto=40, kind=10)
+class PartitionMessage(BlockHeader):
+    """Messages between the hosts and clients of the partitions of store `service` (blocks/replication)."""
+
+    service: int = wire.field(wire.U16)
+
+
 @wire.header(proto=40, kind=6)
 class Federate(BlockHeader):
     """What the brokers of the federation `service` send each other (blocks/mqtt)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -14,38 +14,11 @@ import jgroups_py as jg
 from jgroups_py import aio
 from jgroups_py.blocks.dicts.replicated import ReplicatedDict
 from jgroups_py.blocks.rpc.aio import AsyncRpc
-from jgroups_py.config.load import load
 from jgroups_py.model.units import seconds
 from jgroups_py.testing.simulation import Trial
-from jgroups_py.testing.simulation.async_member import AsyncMember
 from jgroups_py.testing.simulation.refusals import simulated
-from jgroups_py.testing.simulation.trial import Stage
 from tests.simulator.accounts import Account, add, add_together, all_is_there, open_account, open_shared, shared_sum
-
-App = Callable[[aio.AsyncChannel], Coroutine[Any, Any, Any]]
-
-
-class Bench:
-    """A stage without faults; `names` start at once."""
-
-    def __init__(self, app: App, names: str = "AB", stack: str = "udp", **options: Any) -> None:
-        self.stage = Stage(Trial("group", app, **options), 1)
-        self.stack = stack
-        for name in names:
-            self.start(name)
-
-    def start(self, name: str) -> None:
-        self.stage.start(name, load(self.stack, {}))
-
-    def member(self, name: str) -> AsyncMember:
-        app = self.stage.processes[name].app
-        assert isinstance(app, AsyncMember)
-        return app
-
-    def until(self, holds: Callable[[], object], within_s: float = 20) -> None:
-        assert self.stage.run_while(lambda: not holds() and not self.stage.stopped, seconds(within_s))
-        assert self.stage.failures == []
-        assert self.stage.refusal is None
+from tests.simulator.coroutine_bench import App, Bench
 
 
 @pytest.fixture

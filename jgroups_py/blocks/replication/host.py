@@ -9,6 +9,7 @@ import heapq
 from collections.abc import Callable, Iterable
 
 from jgroups_py.blocks.placement import Candidate, Placement
+from jgroups_py.blocks.replication.founding import Founding, new_store_name
 from jgroups_py.blocks.replication.log import ReplicatedEntry
 from jgroups_py.blocks.replication.machine import Machine
 from jgroups_py.blocks.replication.messages import (
@@ -34,6 +35,7 @@ from jgroups_py.model.errors import ChannelError, WireError
 from jgroups_py.model.view import View
 from jgroups_py.wire.codec import Interner
 
+FOUND = -1, "found"                         # the timer of the founding: of no partition
 MAX_PARTITIONS = 1 << 20
 MAX_REPLICAS = 15
 
@@ -66,12 +68,14 @@ class PartitionHost:
 
     def __init__(
         self, me: Address, make: Callable[[int], Machine], options: Options | None = None,
-        watcher: Watcher | None = None,
+        watcher: Watcher | None = None, founding: Founding | None = None,
     ) -> None:
+        """founding: this store is created by its founders; see founding.py."""
         self.me = me
         self.options = options or Options()
         self._make_machine = make
         self._outputs: list[Output] = []
+        self._encoded: tuple[ReplicationMessage | None, bytes] = None, b""     # what was sent last, as bytes
         self._unsent: dict[int, None] = {}                 # partitions with entries that are still to be sent
         self.now_ns = 0
         self.members: dict[Address, None] = {}             # of the view
@@ -83,6 +87,7 @@ class PartitionHost:
         self.leader_of: dict[int, Address] = {}            # partition -> its source, while that is in the view
         self.counters = Counters(table(self.COUNTERS))
         self._watcher = watcher or Watcher()
+        self._founding = founding
         self._addresses = Interner()
         self._timers: dict[tuple[int, str], int] = {}
         self._heap: list[tuple[int, int, str]] = []
@@ -132,6 +137,8 @@ class PartitionHost:
         self.hello()
         for replica in self.parts.values():
             replica.view_changed()
+        self.cancel_timer(*FOUND)
+        self._consider_founding()
 
     def vacate(self, now_ns: int) -> None:
         """Move all replicas of this host to other hosts, as far as there are any; done when `is_empty`."""
@@ -186,7 +193,10 @@ class PartitionHost:
         while (due_ns := self.next_deadline_ns) is not None and due_ns <= now_ns:
             _, partition, name = heapq.heappop(self._heap)
             del self._timers[partition, name]
-            self.parts[partition].due(name)
+            if (partition, name) == FOUND:
+                self._found()
+            else:
+                self.parts[partition].due(name)
 
     # --- what comes out ---------------------------------------------------------------------------------------------
 
@@ -216,6 +226,26 @@ class PartitionHost:
             self.count("foreign_stores")
         for replica in self.parts.values():
             replica.hosts_changed()
+        self._consider_founding()
+
+    def _consider_founding(self) -> None:
+        """Found the store some time from now, if it is still possible then."""
+        if not self._may_found():
+            self.cancel_timer(*FOUND)
+        elif not self.timer_is_set(*FOUND):
+            self.set_timer(*FOUND, self.options.settle_ns)
+
+    def _may_found(self) -> bool:
+        founding = self._founding
+        if founding is None or self.store is not None or self.me.name != founding.names[0]:
+            return False
+        hosts = [member.name for member in self.hellos]
+        return all(name in hosts for name in founding.names) and not any(
+            hello.store for hello in self.hellos.values())
+
+    def _found(self) -> None:
+        if self._founding is not None and self._may_found():
+            self.create(new_store_name(), self._founding.partitions, self._founding.replicas, self.now_ns)
 
     def _is_foreign(self, src: Address) -> bool:
         """Whether a host has another store: its messages are ignored."""
@@ -298,7 +328,9 @@ class PartitionHost:
 
     def send(self, dest: Address | None, message: ReplicationMessage) -> None:
         """Send to a host, or to all (None)."""
-        self._outputs.append(SendToHost(dest, encode(message)))
+        if message is not self._encoded[0]:                  # entries go to several replicas, encoded once
+            self._encoded = message, encode(message)
+        self._outputs.append(SendToHost(dest, self._encoded[1]))
 
     def answer(self, partition: int, ticket: Ticket, status: ReplyStatus, data: bytes) -> None:
         """Answer a client; an answer other than OK carries the leader and the replicas."""

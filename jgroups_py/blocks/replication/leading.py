@@ -92,6 +92,7 @@ class Leadership:
         self.round = 0
         self.reads: list[StrongRead] = []
         self.learner: Address | None = None                # gets the log, and becomes a replica once it has it
+        self.last: tuple[tuple[int, ...], Append | None] = (), None     # what was sent last, to be sent to others too
         self.keep_peers()
 
     @property
@@ -162,13 +163,23 @@ class Leadership:
             return self.begin_state(member, peer)
         while also_none or (peer.next < log.stop and peer.under_way < port.options.window_entries):
             also_none = False
-            entries = log.entries(peer.next, port.options.piece_bytes)
-            port.send(member, Append(port.partition, self.term.epoch, self.announced, self.round, peer.next,
-                                     log.epoch_of(peer.next - 1), committed, entries))
-            peer.next += len(entries)
+            message = self.entries_from(peer.next)
+            port.send(member, message)
+            peer.next += len(message.entries)
             peer.committed = committed
         port.arm("again", port.options.again_ns)
         return None
+
+    def entries_from(self, first: int) -> Append:
+        """The message with the entries from this one on: the same object for peers that need the same."""
+        port, log = self.port, self.state.log
+        key = self.term.epoch, self.announced, self.round, first, self.state.committed, log.stop
+        if self.last[0] != key or self.last[1] is None:
+            entries = log.entries(first, port.options.piece_bytes)
+            self.last = key, Append(port.partition, self.term.epoch, self.announced, self.round, first,
+                                    log.epoch_of(first - 1), self.state.committed, entries)
+        assert self.last[1] is not None, "made above"
+        return self.last[1]
 
     def begin_state(self, member: Address, peer: ReplicaPeer) -> None:
         """The entries that the peer lacks are folded into the state: send it the state."""

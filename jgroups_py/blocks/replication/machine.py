@@ -3,6 +3,7 @@ once."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import OrderedDict
 
 from jgroups_py.wire.codec import BYTES, Interner, Reader, mapping
 
@@ -12,7 +13,8 @@ _RESULTS = mapping(BYTES, BYTES)
 
 class Machine(ABC):
     """A partition's content. The same commands in the same order must give the same content and results everywhere:
-    no clock, no chance, no order of a set."""
+    no clock, no chance, no order of a set. Its methods are called inside rounds of the channel: they must not block,
+    and what they raise closes the channel, as this copy is not worth anything then."""
 
     @abstractmethod
     def apply(self, command: bytes) -> bytes:
@@ -20,7 +22,7 @@ class Machine(ABC):
 
     @abstractmethod
     def read(self, query: bytes) -> bytes:
-        """The result of a query; it changes nothing."""
+        """The result of a query; it changes nothing, and may not raise either."""
 
     @abstractmethod
     def save(self) -> bytes:
@@ -36,7 +38,7 @@ class IdempotentMachine:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
-        self.results: dict[bytes, bytes] = {}              # request -> its result, the oldest first
+        self.results: OrderedDict[bytes, bytes] = OrderedDict()      # request -> its result, the oldest first
 
     def apply(self, request: bytes, command: bytes) -> bytes:
         """Carry out a write unless that was done already. Returns its result."""
@@ -44,7 +46,7 @@ class IdempotentMachine:
         if result is None:
             result = self.results[request] = self.machine.apply(command)
             if len(self.results) > REMEMBERED:
-                del self.results[next(iter(self.results))]
+                self.results.popitem(last=False)           # a dict would look past all that it has removed before
         return result
 
     def save(self) -> bytes:
@@ -58,4 +60,4 @@ class IdempotentMachine:
         """Replace both by the result of a `save`."""
         reader = Reader(data, Interner())
         self.machine.load(BYTES.read(reader))
-        self.results = _RESULTS.read(reader)
+        self.results = OrderedDict(_RESULTS.read(reader))

@@ -82,7 +82,11 @@ class Routing:
     def target(self, operation: Operation) -> str | None:
         """The host that gets the request next; None: no host is known."""
         partition = operation.request.partition
-        leader, replicas = self._leaders.get(partition), self.replicas_of(partition)
+        leader = self._leaders.get(partition)
+        if leader is not None and operation.request.verb != Verb.READ and leader not in operation.tried:
+            operation.tried[leader] = None
+            return leader
+        replicas = self.replicas_of(partition)
         if operation.request.verb != Verb.READ:
             choices = replicas if leader is None else (leader, *replicas)
         else:

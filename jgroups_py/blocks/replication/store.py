@@ -2,78 +2,80 @@
 
     class Counter(Machine): ...
 
-    store = Replicas(channel, lambda partition: Counter())       # at every member; before or after it connects
-    store.create(partitions=16, replicas=3, hosts=3)             # once, at one of them
+    store = Replicas(channel, lambda partition: Counter(), founders=("A", "B", "C"), partitions=16, replicas=3)
     store.write(7, b"+1"); store.read(7); store.read(7, strong=True)
+    many = [store.submit(7, b"+1") for _ in range(1000)]         # under way at once: some messages, not thousands
+    [one.result() for one in many]
 
-One thread has the PartitionHost (host.py); views, messages, requests and time are put into its queue. Members
-communicate by a service of the channel's requests (blocks/rpc): messages between hosts are one-way requests.
+The rounds of the channel run the partitions (driver.py); there is no thread beside them.
 """
 from __future__ import annotations
 
-import logging
-import secrets
-import threading
-from collections import deque
-from collections.abc import Callable, Sequence
-from time import monotonic, monotonic_ns, sleep
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
+from threading import Event
 from typing import Any
 
-from jgroups_py.blocks.placement import Candidate
-from jgroups_py.blocks.replication.client import PartitionUnavailableError, ReplicaClient
+from jgroups_py.blocks.replication.calls import PartitionCall
+from jgroups_py.blocks.replication.client import PartitionUnavailableError
+from jgroups_py.blocks.replication.driver import Applied, ReplicaDriver
+from jgroups_py.blocks.replication.founding import Founding, birth_of, new_store_name
 from jgroups_py.blocks.replication.host import PartitionHost
 from jgroups_py.blocks.replication.machine import Machine
-from jgroups_py.blocks.replication.messages import PartitionRequest, decode, encode
+from jgroups_py.blocks.replication.messages import Verb
 from jgroups_py.blocks.replication.options import Options
-from jgroups_py.blocks.replication.outputs import AnswerClient, Health, SendToHost
-from jgroups_py.blocks.rpc import LATER, Request, Rpc
-from jgroups_py.channel.block import Block, Connection
+from jgroups_py.blocks.replication.outputs import Health
+from jgroups_py.channel.base import BaseChannel
 from jgroups_py.channel.sync import JChannel
 from jgroups_py.model.address import Address
-from jgroups_py.model.batch import NO_RELAY
-from jgroups_py.model.errors import ChannelError, MemberLeftError, WireError
-from jgroups_py.model.outputs import Closed, Output, ViewInstalled
-from jgroups_py.model.units import NS_PER_S
-from jgroups_py.model.view import View
-from jgroups_py.wire.codec import Interner
+from jgroups_py.model.errors import ChannelError
+from jgroups_py.model.units import seconds
 
-log = logging.getLogger("jgroups_py")
-
-SERVICE = 0x7265                           # of the channel's requests, by default
-STORE_NAME_BYTES = 16
-POLL_SECONDS = 0.01                        # interval at which a waited-for condition is checked
-Job = Callable[[], None]
+SERVICE = 0x7265                           # of the store, by default
 
 
-class Replicas:
+class BaseReplicas:
+    """What Replicas and AsyncReplicas share."""
+
+    def __init__(
+        self, channel: BaseChannel, make: Callable[[int], Machine], options: Options | None, service: int,
+        health: Callable[[Health], object] | None, applied: Applied | None, timeout: float,
+        founders: tuple[str, ...], partitions: int, replicas: int,
+    ) -> None:
+        self.options = options or Options()
+        self.timeout = timeout
+        founding = Founding(tuple(founders), partitions, replicas) if founders else None
+        self._channel = channel
+        self._driver = ReplicaDriver(channel, make, self.options, service, founding, self._ended, health, applied)
+
+    def _ended(self, calls: list[PartitionCall]) -> None:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Stop: this member has no partitions any more. The channel stays connected."""
+        self._driver.close()
+
+
+class Replicas(BaseReplicas):
     """See the module. Any thread may call it, but not a callback of the channel: the answer would wait for its end."""
 
     def __init__(
         self, channel: JChannel, make: Callable[[int], Machine], options: Options | None = None, *,
-        service: int = SERVICE, health: Callable[[Health], None] | None = None, timeout: float = 10.0,
+        service: int = SERVICE, health: Callable[[Health], object] | None = None, applied: Applied | None = None,
+        timeout: float = 10.0, founders: tuple[str, ...] = (), partitions: int = 16, replicas: int = 3,
     ) -> None:
         """make: a new machine for a partition. health: called at a partition's leader when it has too few replicas, or
-        enough again; on a thread of this object. timeout: of writes and reads, seconds.
+        enough again. applied: called with (partition, number, command) for each write that a replica of this member
+        has carried out, in order; what a state brings is not among them. Both are called inside rounds: they must not
+        block. timeout: of writes and reads, seconds. founders: logical names of the members that create the store, of
+        `partitions` with so many `replicas`, once all of them are in one view; without them see `create`.
 
         Raises:
-            ValueError: the channel has such a service already.
+            ValueError: the channel has such a store already, or a founder is no name.
         """
-        self.options = options or Options()
-        self._channel = channel
-        self._make = make
-        self._health = health
-        self._host: PartitionHost | None = None
-        self._hosts: dict[str, Address] = {}               # id -> address, of those that may have partitions
-        self._known: tuple[tuple[Candidate, ...], int] = (), 0
-        self._addresses = Interner()
-        self._jobs: deque[Job | None] = deque()
-        self._stir = threading.Condition()
-        self._closed = False
-        self.client = ReplicaClient(self._request, (), 1, key=self.options.key, timeout=timeout)
-        self._rpc = Rpc(channel, self._handle, service)
-        self._thread = threading.Thread(target=self._work, name=f"replicas of {channel.name}", daemon=True)
-        self._thread.start()
-        channel.attach(Views(self._view, self._ended))
+        self._sync_channel = channel
+        super().__init__(channel, make, options, service, health, applied, timeout, founders, partitions, replicas)
 
     # --- for applications -------------------------------------------------------------------------------------------
 
@@ -87,11 +89,10 @@ class Replicas:
             StoreExistsError: the group has one.
             PartitionUnavailableError: not enough members, or no leaders, in time.
         """
-        until = monotonic() + timeout
-        self._wait(lambda host: len(host.placement()[1]) >= hosts, until, f"{hosts} hosts")
-        name = secrets.token_bytes(STORE_NAME_BYTES)
-        self._do(lambda host: host.create(name, partitions, replicas, monotonic_ns()))
-        self.wait_for_leaders(until - monotonic())
+        name = new_store_name()
+        self._wait(lambda host: len(host.placement()[1]) >= hosts, timeout, f"{hosts} hosts")
+        self._do(lambda host, now_ns: host.create(name, partitions, replicas, now_ns))
+        self.wait_for_leaders(timeout)
 
     def wait_for_leaders(self, timeout: float = 10.0) -> None:
         """Wait until the store has been announced here and every partition has a leader.
@@ -99,50 +100,70 @@ class Replicas:
         Raises:
             PartitionUnavailableError: not in time.
         """
-        self._wait(lambda host: host.store is not None and len(host.leader_of) == host.store[1],
-                   monotonic() + timeout, "a leader for every partition")
+        self._wait(has_leaders, timeout, "a leader for every partition")
 
     def write(self, partition: int, data: bytes) -> bytes:
-        """See ReplicaClient.write."""
-        return self.client.write(partition, data)
+        """Carry out a command. Returns its result, once a majority of the replicas has it.
+
+        Raises:
+            PartitionUnavailableError: not in time. It may have been carried out.
+            NotConnectedError, ChannelClosedError: of the channel.
+        """
+        return self._call(partition, Verb.WRITE, data)
 
     def read(self, partition: int, query: bytes = b"", *, strong: bool = False) -> bytes:
-        """See ReplicaClient.read."""
-        return self.client.read(partition, query, strong=strong)
+        """The result of a query: of any replica, never older than what this member has read before; or with `strong`
+        of the leader (linearizable). Raises what `write` raises."""
+        return self._call(partition, Verb.STRONG if strong else Verb.READ, query)
+
+    def submit(self, partition: int, data: bytes) -> Future[bytes]:
+        """Begin a write; the future has its result. Writes that are under way at once take effect in any order.
+
+        A callback of the future is called inside a round of the channel: it must not block.
+
+        Raises:
+            NotConnectedError, ChannelClosedError: of the channel.
+        """
+        future: Future[bytes] = Future()
+        self._driver.call(partition, Verb.WRITE, data, seconds(self.timeout), future)
+        return future
+
+    def replicas_of(self, partition: int) -> tuple[str, ...]:
+        """Names of the hosts that hold a partition, by the latest redirects or by placement; the best first."""
+        found: tuple[str, ...] = self._do(lambda host, _: self._driver.calls.routing.replicas_of(partition))
+        return found
 
     def leaders(self) -> dict[int, Address]:
         """Partition -> its leader, where one is known here."""
-        found: dict[int, Address] = self._do(lambda host: dict(sorted(host.leader_of.items())))
+        found: dict[int, Address] = self._do(lambda host, _: dict(sorted(host.leader_of.items())))
         return found
 
     def report(self) -> dict[int, dict[str, Any]]:
         """Partition -> its state at this member: role, epoch, committed, leader, members."""
-        found: dict[int, dict[str, Any]] = self._do(
-            lambda host: {partition: replica.stats() for partition, replica in sorted(host.parts.items())})
+        found: dict[int, dict[str, Any]] = self._do(lambda host, _: reports(host))
         return found
 
     def stats(self) -> dict[str, int]:
-        """Counters: elections_won, states_sent, states_loaded, replicas_dropped, reads, ..."""
-        found: dict[str, int] = self._do(lambda host: dict(host.counters))
+        """Counters: elections_won, states_sent, states_loaded, replicas_dropped, reads, ...; those of the client, too:
+        redirect, busy, unknown, failed, ..."""
+        found: dict[str, int] = self._do(lambda host, _: stats(self._driver, host))
+        return found
+
+    @property
+    def birth(self) -> int:
+        """The birth number of the store: one that is created after a loss has a higher one. 0: no store is known."""
+        found: int = self._do(lambda host, _: 0 if host.store is None else birth_of(host.store[0]))
         return found
 
     def vacate(self, timeout: float = 30.0) -> bool:
         """Move all replicas of this member to others. Returns whether that was done in time (it needs enough
         others)."""
-        self._do(lambda host: host.vacate(monotonic_ns()))
+        self._do(lambda host, now_ns: host.vacate(now_ns))
         try:
-            self._wait(lambda host: host.is_empty, monotonic() + timeout, "")
+            self._wait(lambda host: host.is_empty, timeout, "")
         except PartitionUnavailableError:
             return False
         return True
-
-    def close(self) -> None:
-        """Stop: this member has no partitions any more. The channel stays connected."""
-        self._rpc.close()
-        self._closed = True
-        self._put(None)
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
 
     def __enter__(self) -> Replicas:
         return self
@@ -150,148 +171,77 @@ class Replicas:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # --- from other threads -----------------------------------------------------------------------------------------
+    # --- waiting ------------------------------------------------------------------------------------------------------
 
-    def _put(self, job: Job | None) -> None:
-        with self._stir:
-            self._jobs.append(job)
-            self._stir.notify()
+    def _call(self, partition: int, verb: Verb, data: bytes) -> bytes:
+        waiter = ThreadWaiter()
+        self._driver.call(partition, verb, data, seconds(self.timeout), waiter)
+        self._sync_channel.work_until(waiter.is_set, self.timeout)
+        waiter.wait()                                        # for the core's answer, which comes at the deadline
+        call = waiter.call
+        assert call is not None, "set before"
+        if call.error is not None:
+            raise call.error
+        assert call.reply is not None, "it has ended"
+        return call.reply
 
-    def _do(self, call: Callable[[PartitionHost], Any]) -> Any:
-        """The result of a call of the host, made on its thread."""
-        over, got = threading.Event(), list[Any]()
+    def _ended(self, calls: list[PartitionCall]) -> None:
+        for call in calls:
+            waiter = call.waiter
+            if isinstance(waiter, ThreadWaiter):
+                waiter.call = call
+                waiter.set()
+                continue
+            with suppress(InvalidStateError):                # cancelled
+                if call.error is not None:
+                    waiter.set_exception(call.error)
+                else:
+                    waiter.set_result(call.reply)
 
-        def job() -> None:
+    def _do(self, call: Callable[[PartitionHost, int], Any]) -> Any:
+        """The result of a call of the host, made inside a round."""
+        over, got = Event(), list[tuple[Any, Exception | None]]()
+
+        def job(now_ns: int) -> None:
+            host = self._driver.host
             try:
-                if self._host is None:
+                if host is None:
                     raise PartitionUnavailableError("this member is in no group")
-                got.append((call(self._host), None))
+                got.append((call(host, now_ns), None))
             except (ChannelError, ValueError) as error:
                 got.append((None, error))
             over.set()
-        self._put(job)
-        if self._closed or not over.wait(self.client.timeout):
+        self._driver.put(job)
+        if not over.wait(self.timeout):
             raise PartitionUnavailableError("this store was closed")
         result, error = got[0]
         if error is not None:
             raise error
         return result
 
-    def _wait(self, holds: Callable[[PartitionHost], bool], until: float, what: str) -> None:
-        while not (self._host is not None and self._do(holds)):
-            if monotonic() > until:
-                raise PartitionUnavailableError(f"not in time: {what}")
-            sleep(POLL_SECONDS)
-
-    def _view(self, view: View, me: Address) -> None:
-        def job() -> None:
-            if self._host is None or self._host.me != me:
-                self._host = PartitionHost(me, self._make, self.options)
-            self._host.view(view, monotonic_ns())
-        self._put(job)
-
-    def _ended(self) -> None:
-        def job() -> None:
-            self._host = None
-        self._put(job)
-
-    def _handle(self, request: Request) -> object:
-        """A message of a host, or a client's request; on the thread of the channel's callbacks."""
-        if not request.needs_answer:
-            self._put(lambda: self._received(request))
-            return b""
-        command = decode(request.payload, self._addresses)
-        if not isinstance(command, PartitionRequest):
-            raise WireError("no request about a partition")
-        self._put(lambda: self._requested(request, command))
-        return LATER
-
-    def _request(self, dest: str, data: bytes, timeout: float) -> bytes:
-        member = self._hosts.get(dest)
-        if member is None:
-            raise MemberLeftError(dest)
-        return self._rpc.request(member, data, timeout)
-
-    # --- the thread -------------------------------------------------------------------------------------------------
-
-    def _work(self) -> None:
-        while True:
-            for job in self._take():
-                if job is None:
-                    return
-                job()
-            host = self._host
-            if host is not None:
-                host.advance(monotonic_ns())
-                self._carry_out(host)
-
-    def _received(self, request: Request) -> None:
-        if self._host is not None:
-            self._host.receive(request.src, request.payload, monotonic_ns())
-
-    def _requested(self, request: Request, command: PartitionRequest) -> None:
-        if self._host is not None:
-            self._host.request(request, command, monotonic_ns())
-
-    def _take(self) -> Sequence[Job | None]:
-        """The queued jobs; waits for one, or until the host is due."""
-        host = self._host
-        due_ns = None if host is None else host.next_deadline_ns
-        with self._stir:
-            if not self._jobs:
-                self._stir.wait(None if due_ns is None else max(0.0, (due_ns - monotonic_ns()) / NS_PER_S))
-            jobs, self._jobs = self._jobs, deque()
-        return jobs
-
-    def _carry_out(self, host: PartitionHost) -> None:
-        for output in host.drain():
-            if isinstance(output, SendToHost):
-                self._send(output)
-            elif isinstance(output, AnswerClient):
-                assert isinstance(output.ticket, Request), "tickets are requests"
-                output.ticket.answer(encode(output.reply))
-            elif self._health is not None:
-                self._report(output)
-        known, addresses = host.placement()
-        if (known.candidates, host.replicas) != self._known:
-            self._known, self._hosts = (known.candidates, host.replicas), addresses
-            self.client.hosts_changed(known.candidates, host.replicas)
-
-    def _send(self, output: SendToHost) -> None:
-        try:
-            self._rpc.notify(output.dest, output.data, NO_RELAY)
-        except ChannelError:                                 # it left, or this member does: repeated in the next view
-            log.debug("a message about partitions was not sent", exc_info=True)
-
-    def _report(self, health: Health) -> None:
-        assert self._health is not None, "a health output needs a callback"
-        try:
-            self._health(health)
-        except Exception:
-            log.exception("the callback for the health of partitions raised")
+    def _wait(self, holds: Callable[[PartitionHost], bool], timeout: float, what: str) -> None:
+        over = Event()
+        self._driver.put(lambda _: self._driver.when(holds, over.set))
+        if not over.wait(timeout):
+            raise PartitionUnavailableError(f"not in time: {what}")
 
 
-class Views(Block):
-    """Passes views on, inside the rounds of the channel's loop."""
+class ThreadWaiter(Event):
+    """A thread that waits for the end of a call."""
 
-    def __init__(self, view: Callable[[View, Address], None], ended: Callable[[], None]) -> None:
-        self._on_view = view
-        self._on_end = ended
-        self._connection: Connection | None = None
+    call: PartitionCall | None = None
 
-    def begin(self, connection: Connection) -> None:
-        self._connection = connection
-        view, me = connection.view, connection.address
-        if view is not None and me is not None:
-            self._on_view(view, me)
 
-    def early(self, outputs: Sequence[Output]) -> Sequence[Output]:
-        for output in outputs:
-            if isinstance(output, ViewInstalled):
-                assert self._connection is not None, "views come in a connection"
-                me = self._connection.address
-                if me is not None:
-                    self._on_view(output.view, me)
-            elif isinstance(output, Closed):
-                self._on_end()
-        return outputs
+def has_leaders(host: PartitionHost) -> bool:
+    """Whether the store is known, and a leader for each of its partitions."""
+    return host.store is not None and len(host.leader_of) == host.store[1]
+
+
+def reports(host: PartitionHost) -> dict[int, dict[str, Any]]:
+    """Partition -> its state at a host."""
+    return {partition: replica.stats() for partition, replica in sorted(host.parts.items())}
+
+
+def stats(driver: ReplicaDriver, host: PartitionHost) -> dict[str, int]:
+    """The counters of a host, of its driver, and of the calls of this member."""
+    return {**host.counters, **driver.counters, **driver.calls.routing.counters}
