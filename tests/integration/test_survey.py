@@ -64,6 +64,40 @@ def test_a_member_whose_receiver_stands_still_answers_and_is_named():
         until(lambda: by_name(surveys[0].take())["B"]["state"] == "alive", "B goes on")
 
 
+@pytest.mark.parametrize("to_all", [True, False], ids=["multicasts", "unicasts"])
+def test_a_member_that_waits_for_credits_of_a_blocked_one_asks_and_answers_all_the_same(to_all: bool):
+    port, going_on = str(free_udp_port()), threading.Event()
+    with jg.JChannel("udp", "A", {"mcast_port": port}) as a, jg.JChannel("udp", "B", {"mcast_port": port}) as b, \
+            jg.JChannel("udp", "C", {"mcast_port": port}) as c:
+        surveys = [Survey.of(channel) for channel in (a, b, c)]
+        b.receiver = lambda message: going_on.wait(120)
+        for channel in (a, b, c):
+            channel.connect("chat")
+        for channel in (a, b, c):
+            channel.wait_for(members=3)
+        sent = [0]
+
+        def flood() -> None:
+            while not going_on.is_set():
+                a.send(None if to_all else b.address, bytes(60_000))
+                sent[0] += 1
+        flooding = threading.Thread(target=flood, daemon=True)
+        flooding.start()
+        before = [-1]
+
+        def stands() -> bool:
+            before[0], now = sent[0], before[0]
+            time.sleep(0.5)
+            return sent[0] == now
+        until(stands, "A waits for credits")
+        for survey in surveys:
+            states = {name: member["state"] for name, member in by_name(survey.take()).items()}
+            assert states == {"A": "alive", "B": "blocked", "C": "alive"}
+        assert by_name(surveys[2].take())["A"]["kept_back_bytes"] > 0
+        going_on.set()
+        flooding.join(60)
+
+
 def test_all_who_ask_at_once_share_a_survey():
     port = str(free_udp_port())
     with jg.JChannel("udp", "A", {"mcast_port": port}) as a, jg.JChannel("udp", "B", {"mcast_port": port}) as b:

@@ -2,13 +2,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import time
+from argparse import ArgumentParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from jgroups_py.cli.argument_types import within
+from jgroups_py.cli.demo import options
 from jgroups_py.cli.demo.director import DemoPlan
 from jgroups_py.cli.demo.processes import DemoMember
 from jgroups_py.cli.demo.web import director as director_module
@@ -230,3 +235,12 @@ def test_a_killed_member_and_its_next_incarnation_are_one_in_the_picture(run: Ru
 
 def states(run: Run) -> dict[str, str]:
     return {member.name: member.state for member in DemoPictures().take(run.director).sites[0].members}
+
+
+def test_help_needs_nothing_but_the_standard_library():
+    file = Path(options.__file__)
+    shown = subprocess.run([sys.executable, "-I", "-S", str(file)], capture_output=True, text=True, check=True).stdout
+    parser = ArgumentParser()
+    options.add_options(parser, within)
+    assert shown.startswith("usage: ./demo")
+    assert [action.option_strings[-1] for action in parser._actions if action.option_strings[-1] not in shown] == []

@@ -114,6 +114,18 @@ def test_events_are_followed_from_the_last_one_that_a_client_has(channel: jg.JCh
         assert follow(endpoint, 1, "")[0][1] == "tick", "only news, and a sign of life"
 
 
+def test_an_endpoint_with_followers_ends_without_a_word(channel: jg.JChannel, caplog: pytest.LogCaptureFixture):
+    channel.connect("chat")
+    with HttpEndpoint(channel, "0") as endpoint:
+        clients = [http.client.HTTPConnection("127.0.0.1", endpoint.port, timeout=30) for _ in range(3)]
+        for client in clients:
+            client.request("GET", "/v1/live")
+            assert client.getresponse().status == 200
+    for client in clients:
+        client.close()
+    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
+
+
 def follow(endpoint: HttpEndpoint, number: int, last: str) -> list[tuple[str, str, Any]]:
     """(id, event, data) of the next events."""
     client = http.client.HTTPConnection("127.0.0.1", endpoint.port, timeout=30)

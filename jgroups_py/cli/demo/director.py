@@ -61,6 +61,7 @@ class Director:
     """Executes one plan; `view` displays it (picture.py). live: members report more and more often."""
 
     live = False
+    was_cut = False                  # the bridge was cut: RELAY may have reported unicasts as unreachable
 
     def __init__(self, plan: DemoPlan, view: Any) -> None:
         self.plan = plan

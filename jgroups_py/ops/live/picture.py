@@ -79,8 +79,8 @@ class OfferedOrder:
 
 @attrs.frozen(kw_only=True)
 class LivePicture:
-    """delivered, lost, twice: messages. note: what else is to be said, as that figures are old. result: the rows of the
-    final figures (name, value) and whether everything arrived."""
+    """delivered, lost, twice: messages. note: what else is to be said, as that figures are old. At the end: ok,
+    whether everything arrived; verdict, the same in words; result, the rows of the final figures (name, value)."""
 
     title: str
     sites: tuple[SitePicture, ...] = ()
@@ -92,6 +92,7 @@ class LivePicture:
     orders: tuple[OfferedOrder, ...] = ()
     note: str = ""
     ok: bool | None = None
+    verdict: str = ""
     result: tuple[tuple[str, str], ...] = ()
 
     def document(self) -> dict[str, Any]:

@@ -150,6 +150,8 @@ class HttpServer:
             await self._requests(reader, client)
         except (OSError, EOFError, TimeoutError):
             pass                                             # the client is gone, or takes no answer
+        except asyncio.CancelledError:
+            pass                                             # by this server; streams of Python 3.11 would log it
         finally:
             self._clients.pop(task, None)
             writer.close()

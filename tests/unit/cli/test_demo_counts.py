@@ -1,8 +1,14 @@
 """How the demo counts: its report of a loss, a double, a disorder."""
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
 from jgroups_py.cli.demo.processes import DemoMember
-from jgroups_py.cli.demo.report import rows_of
+from jgroups_py.cli.demo.report import rows_of, sentence, verdict
 from jgroups_py.cli.demo.tally import DeliveryPauses, DemoTally
 from jgroups_py.cli.demo.text import LINES, made_text
 
@@ -86,3 +92,40 @@ def test_a_late_joiner_has_lost_nothing_of_an_origin_that_was_killed_before() ->
 def test_the_made_text_has_its_lines_and_follows_from_the_seed() -> None:
     assert made_text(1) == made_text(1) != made_text(2)
     assert len(made_text(1).splitlines()) == LINES
+
+
+def finished(folder: Path, reported: list[str], was_cut: bool) -> dict[str, Any]:
+    """The verdict on a run in which two of ten answers did not arrive. reported: events of the answerer."""
+    members = [member("C", "NYC"), member("F", "SFO")]
+    for each in members:
+        assert each.report is not None
+        each.report.update(foreign=0, gaps=[], answered=10, unicasts=tally(*range(8)).as_dict())
+        (folder / f"copy-{each.tag}.txt").write_bytes(b"x")
+    group = SimpleNamespace(workers=members, up=lambda site=None: members)
+    director: Any = SimpleNamespace(
+        group=group, plan=SimpleNamespace(lines=1, data=b"x", out=folder), sender="C", answerer="F", incidents=[],
+        relays=[], reported=[{"event": event, "member": "F"} for event in reported], was_cut=was_cut)
+    return verdict(director)
+
+
+@pytest.mark.parametrize(("reported", "was_cut", "ok"), [
+    (["unreachable"], True, True), ([], True, False), (["unreachable"], False, False),
+    (["unreachable", "lost"], True, False), (["lost"], True, False)])
+def test_unicasts_that_were_reported_while_the_bridge_was_cut_are_no_loss(
+    tmp_path: Path, reported: list[str], was_cut: bool, ok: bool,
+) -> None:
+    result = finished(tmp_path, reported, was_cut)
+    assert result["ok"] is ok
+    assert ("2 unicasts were reported as unreachable" in sentence(result)) is ok
+
+
+def test_a_pause_is_of_the_last_incident_before_it(tmp_path: Path) -> None:
+    receiver = member("C", "NYC")
+    assert receiver.report is not None
+    receiver.report.update(foreign=0, gaps=[(101.0, 0.1), (105.0, 3.0)], unicasts=tally().as_dict(), answered=0)
+    (tmp_path / "copy-C.txt").write_bytes(b"x")
+    director: Any = SimpleNamespace(
+        group=SimpleNamespace(workers=[receiver], up=lambda site=None: [receiver]), sender="C", answerer="F", relays=[],
+        plan=SimpleNamespace(lines=1, data=b"x", out=tmp_path), reported=[], was_cut=False, sites=("NYC",),
+        started_s=100.0, incidents=[{"what": "killed", "at": 1.0}, {"what": "frozen", "at": 4.9}])
+    assert [incident["longest_gap_s"] for incident in verdict(director)["incidents"]] == [{"NYC": 0.1}, {"NYC": 3.0}]

@@ -139,7 +139,7 @@ class LiveDirector(Director):
 
     def _cut(self, _: str) -> None:
         groups = {site: dict.fromkeys(p.name for p in self.group.workers if p.site == site) for site in self.sites}
-        self.is_cut = True
+        self.is_cut = self.was_cut = True
         self._tell_cut("|".join(",".join(names) for names in groups.values()))
         relay = self.group.coordinator(self.sites[0])
         if relay is not None:

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import attrs
 
+from jgroups_py.cli.demo.report import sentence
 from jgroups_py.cli.demo.web.director import LiveDirector
 from jgroups_py.cli.demo.web.pictures import DemoPictures, result_rows
 from jgroups_py.cli.showing import show
@@ -71,8 +72,8 @@ class WebView:
     def show_result(self, verdict: dict[str, Any]) -> None:
         """Show the figures at the end."""
         self._picture = attrs.evolve(
-            self._pictures.take(self.director), ok=bool(verdict["ok"]), result=result_rows(verdict),
-            lost=verdict["totals"]["lost"], twice=verdict["totals"]["duplicated"])
+            self._pictures.take(self.director), ok=bool(verdict["ok"]), verdict=sentence(verdict),
+            result=result_rows(verdict), lost=verdict["totals"]["lost"], twice=verdict["totals"]["duplicated"])
 
     # --- from browsers, on the server's thread ----------------------------------------------------------------------
 
