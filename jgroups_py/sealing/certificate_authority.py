@@ -8,6 +8,7 @@ from typing import Final
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.sealing.certificates import (
     MALFORMED,
+    NS,
     CertificateKey,
     identity_uri,
     names_of,
@@ -26,6 +27,7 @@ except ImportError:                                          # `require_library`
 
 BACKDATED: Final = timedelta(minutes=5)
 """A certificate counts from so long before it is made: clocks of hosts differ."""
+DAY_NS: Final = 86400 * NS
 SERIAL_BYTES: Final = 19                 # of a serial number, which RFC 5280 bounds to 20
 
 
@@ -33,7 +35,7 @@ def new_authority(seed: bytes, name: str, wall_ns: int, days: int) -> tuple[Cert
     """An authority of one's own: its key, and its certificate in PEM."""
     key = new_certificate_key(seed)
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    made = _certificate(subject, subject, key.public, digest(seed), wall_ns, days)
+    made = _certificate(subject, subject, key.public, digest(seed), wall_ns, wall_ns + days * DAY_NS)
     made = made.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     made = made.add_extension(x509.KeyUsage(
         digital_signature=False, content_commitment=False, key_encipherment=False, data_encipherment=False,
@@ -62,15 +64,16 @@ def parse_request(pem: bytes) -> x509.CertificateSigningRequest:
 
 def sign_request(
     authority: CertificateKey, certificate: x509.Certificate, request: x509.CertificateSigningRequest,
-    roles: Iterable[str], serial: bytes, wall_ns: int, days: int,
+    roles: Iterable[str], serial: bytes, wall_ns: int, until_ns: int,
 ) -> str:
-    """The certificate, in PEM, that an authority gives for a request; it decides the roles. serial: random bytes.
+    """The certificate, in PEM, that an authority gives for a request; it decides the roles. serial: random bytes;
+    wall_ns, until_ns: now and when it ends, by the wall clock, to the second.
 
     Raises:
         ConfigError: the request names nobody.
     """
     uris = [identity_uri(each.cluster, each.name, each.site, roles) for each in names_of(request)]
-    made = _certificate(x509.Name([]), certificate.subject, request.public_key(), serial, wall_ns, days)
+    made = _certificate(x509.Name([]), certificate.subject, request.public_key(), serial, wall_ns, until_ns)
     made = made.add_extension(x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri) for uri in uris]),
                               critical=True)
     made = made.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -103,9 +106,9 @@ def sign_list(authority: CertificateKey, certificate: x509.Certificate, serials:
 
 
 def _certificate(subject: x509.Name, issuer: x509.Name, public: object, serial: bytes, wall_ns: int,
-                 days: int) -> x509.CertificateBuilder:
-    now = time_of(wall_ns)
+                 until_ns: int) -> x509.CertificateBuilder:
     builder = x509.CertificateBuilder().subject_name(subject).issuer_name(issuer)
     return (builder.public_key(public)                       # type: ignore[arg-type]
-            .serial_number(1 + int.from_bytes(serial[:SERIAL_BYTES], "big")).not_valid_before(now - BACKDATED)
-            .not_valid_after(now + timedelta(days=days)))
+            .serial_number(1 + int.from_bytes(serial[:SERIAL_BYTES], "big")).not_valid_before(
+                min(time_of(wall_ns), time_of(until_ns)) - BACKDATED)
+            .not_valid_after(time_of(until_ns)))

@@ -53,11 +53,14 @@ def virtual_identity(seed: str, name: str, site: str = "", roles: tuple[str, ...
     return new_identity(Random(f"{seed}/identity/{name}").randbytes(KEY_BYTES), name, site, roles)
 
 
-def with_auth(spec: StackSpec, identity: str, own: type[Protocol] | None = None) -> StackSpec:
-    """The stack, which has ENCRYPT, with AUTH above that, unless it has one. own: a class in place of AUTH's."""
+def with_auth(
+    spec: StackSpec, identity: str, own: type[Protocol] | None = None, authority: str = "keys",
+) -> StackSpec:
+    """The stack, which has ENCRYPT, with AUTH above that, unless it has one. own: a class in place of AUTH's;
+    authority: its property."""
     if spec.config_of("AUTH") is not None:
         return spec
-    config = AuthConfig(identity=identity, trust=TRUST, revoked=REVOKED)
+    config = AuthConfig(authority=authority, identity=identity, trust=TRUST, revoked=REVOKED)
     return attrs.evolve(spec, layers=(*spec.layers[:2], LayerSpec("AUTH", config, own=own), *spec.layers[2:]))
 
 

@@ -23,6 +23,7 @@ from jgroups_py.protocols.relay import Relay
 from jgroups_py.sealing.identities import KnownMembers, OwnIdentity, RevokedKeys, parse_revoked_keys
 from jgroups_py.sealing.keyring import GroupKey, GroupKeyring, new_keyring
 from jgroups_py.simulator import history as h
+from jgroups_py.simulator.authority import CertifiedMember
 from jgroups_py.simulator.engine import Engine
 from jgroups_py.simulator.ledger_audit import LedgerAudit
 from jgroups_py.simulator.network import NETS, Path, Weather
@@ -49,7 +50,8 @@ class World(Engine):
         self.cut_count = 0
         self.encrypt_options: tuple[str, ...] = ()           # ENCRYPT's mode and sign, if not the defaults
         self.revoked_ns: dict[str, int] = {}                 # key -> when it was revoked
-        self.identities: dict[str, OwnIdentity] = {}         # name -> of members that AUTH lets in
+        self.identities: dict[str, OwnIdentity | CertifiedMember] = {}      # name -> of members that AUTH lets in
+        self.authority = "keys"                              # AUTH's property
         self.by_address: dict[Address, Process] = {}
         self.audits: dict[Address, LedgerAudit] = {}         # of incarnations with RELAY
         self.untrusted: dict[str, None] = {}                 # sites that an attacker speaks for: no ledger is judged
@@ -110,7 +112,15 @@ class World(Engine):
         self.files[TRUST] = known.as_text().encode()
         self.files.setdefault(REVOKED, RevokedKeys().as_text().encode())
 
-    def revoke(self, own: OwnIdentity) -> None:
+    def certify(self, authority: str, *members: CertifiedMember) -> None:
+        """Members started from now on have AUTH as well; these have certificates of an authority (PEM)."""
+        for made in members:
+            self.identities[made.identity.name] = made
+            self.files[f"{made.identity.name}.pem"] = made.file
+        self.files[TRUST] = authority.encode()
+        self.files.setdefault(REVOKED, RevokedKeys().as_text().encode())
+
+    def revoke(self, own: OwnIdentity | CertifiedMember) -> None:
         """Revoke a key on all hosts at once; members read the file when they look at it next."""
         revoked = parse_revoked_keys(self.files[REVOKED]).with_key(own.identity.key)
         self.files[REVOKED] = revoked.as_text().encode()
@@ -149,8 +159,9 @@ class World(Engine):
     ) -> tuple[StackSpec, BridgeLoader | None]:
         path = f"{name}.pem"
         if load_bridge is None:
-            return with_auth(spec, path), None
-        return with_auth(spec, path), lambda props: with_auth(load_bridge(props), path)
+            return with_auth(spec, path, authority=self.authority), None
+        return (with_auth(spec, path, authority=self.authority),
+                lambda props: with_auth(load_bridge(props), path, authority=self.authority))
 
     def ip(self, name: str) -> str:
         """The IP address of the host of `name`, also before it is started (for initial_hosts)."""

@@ -8,7 +8,7 @@ from shlex import quote
 
 from jgroups_py.cli.showing import show
 from jgroups_py.model.errors import ConfigError
-from jgroups_py.sealing.certificate_authority import SERIAL_BYTES, new_authority, parse_request, sign_request
+from jgroups_py.sealing.certificate_authority import DAY_NS, SERIAL_BYTES, new_authority, parse_request, sign_request
 from jgroups_py.sealing.certificates import (
     certificate_key_of,
     identity_uri,
@@ -93,12 +93,13 @@ def sign(args: Namespace) -> int:
     now_ns = time.time_ns()
     if time_of(now_ns) > certificate.not_valid_after_utc:
         raise ConfigError(f"{args.authority}: the authority itself has expired, at {certificate.not_valid_after_utc}")
+    until_ns = now_ns + checked_days(args.days) * DAY_NS
     made = sign_request(authority, certificate, asked, roles_of(args.roles), SECRETS.draw(SERIAL_BYTES), now_ns,
-                        checked_days(args.days))
+                        until_ns)
     write_checked(args.out, made, "certificate", new=True, mode=PUBLIC_MODE)
     for each in names_of(parse_certificates(made.encode())[0]):
         show(f"{args.out}: {each} in cluster {each.cluster}, as {', '.join(each.roles)}, until "
-             f"{shown(now_ns + args.days * 86400 * 10**9)}")
+             f"{shown(until_ns)}")
     return 0
 
 

@@ -8,17 +8,29 @@ Sources: NIST SP 800-38D section 8.2.1 (deterministic nonces), RFC 5869.
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
 from jgroups_py.model.secrets import Secrets
+from jgroups_py.model.units import seconds
 from jgroups_py.protocols.encrypt.handshake import Side
 from jgroups_py.protocols.encrypt.headers import NO_KEYS
 from jgroups_py.sealing.keyring import GroupKey
 from jgroups_py.sealing.primitives import KEY_BYTES, AgreementKey, Cipher, SigningKey, derive
-from jgroups_py.wire.sealed_head import COUNTED_AS, COUNTERS, SALT_BYTES, sealed_head
+from jgroups_py.wire.sealed_head import (
+    COUNTED_AS,
+    COUNTERS,
+    MULTICAST_STREAM,
+    SALT_BYTES,
+    UNICAST_STREAM,
+    sealed_head,
+)
 
 MAX_CIPHERS: Final = 1000                # with mode "view": one for each member that is sent unicasts
+RECENT_NS: Final = seconds(5)            # so old a frame may be that is held until its sender has proven itself
+NOTE_NS: Final = seconds(1)
+NOTED: Final = 2 + RECENT_NS // NOTE_NS
 Trailer = Callable[[int, int, bytes, bytes], bytes]
 EPOCH_BITS: Final = 26
 """A sub-key seals 2^26 frames of a stream at most: 2^38 blocks of GCM with frames of 64 KB, far below its limits."""
@@ -58,6 +70,7 @@ class FrameWriter:
         self._forks = self._secrets.forks
         self.sender = self._me + self._secrets.draw(SALT_BYTES)
         self.counters = [1] * COUNTERS           # stream -> the next counter
+        self._noted: deque[tuple[int, int, int]] = deque(maxlen=NOTED)       # time -> the next counters then
         self._ciphers: dict[tuple[bytes, int], Cipher] = {}  # (key id, epoch) -> cipher
         self.agreement: AgreementKey | None = None
         self.signer: SigningKey | None = None
@@ -79,6 +92,18 @@ class FrameWriter:
         """Become another sender in the child of a fork: the other process goes on with this salt and its counters."""
         if self._secrets.forks != self._forks:
             self._renew()
+
+    def note(self, now_ns: int) -> None:
+        """Before a frame is sealed: remember the counters, once in NOTE_NS."""
+        if not self._noted or now_ns - self._noted[-1][0] >= NOTE_NS:
+            self._noted.append((now_ns, self.counters[MULTICAST_STREAM], self.counters[UNICAST_STREAM]))
+
+    def recent(self, now_ns: int) -> tuple[int, int]:
+        """The next counters of multicasts and unicasts about RECENT_NS ago: frames below were sent before that."""
+        for at_ns, multicasts, unicasts in self._noted:
+            if at_ns > now_ns - RECENT_NS:
+                return multicasts, unicasts
+        return self.counters[MULTICAST_STREAM], self.counters[UNICAST_STREAM]
 
     def use(self, key: GroupKey) -> None:
         """Seal with another key from now on; the counters go on."""

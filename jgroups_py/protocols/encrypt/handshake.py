@@ -15,7 +15,7 @@ from jgroups_py.model.address import PhysicalAddress
 from jgroups_py.protocols.encrypt.headers import Handshake
 from jgroups_py.sealing.primitives import digest
 
-_FIXED = struct.Struct(">B8s32s32s16s64s64sQQH")
+_FIXED = struct.Struct(">B8s32s32s16s64s64sQQQQH")
 
 
 @attrs.frozen
@@ -29,8 +29,9 @@ class Side:
 def transcript(net: int, cluster: bytes, prover: Side, verifier: Side, handshake: Handshake) -> bytes:
     """What the prover proves by `handshake`, its answer: 32 bytes."""
     fixed = _FIXED.pack(net, cluster, prover.sender, verifier.sender, handshake.answer, prover.keys, verifier.keys,
-                        handshake.multicasts, handshake.unicasts, len(handshake.credential))
-    return digest(b"jgroups_py door 1" + fixed + handshake.credential)
+                        handshake.multicasts, handshake.unicasts, handshake.recent_multicasts,
+                        handshake.recent_unicasts, len(handshake.credential))
+    return digest(b"jgroups_py handshake 2" + fixed + handshake.credential)
 
 
 @attrs.define

@@ -17,7 +17,7 @@ NONE: Final = bytes(CHALLENGE_BYTES)
 EXCHANGE_BYTES: Final = 2 * PUBLIC_BYTES       # public keys of one exchange: of X25519, then of Ed25519
 NO_KEYS: Final = bytes(EXCHANGE_BYTES)
 MAX_CREDENTIAL_BYTES: Final = 16 << 10
-_HANDSHAKE = struct.Struct(">16s16s16sQQ")
+_HANDSHAKE = struct.Struct(">16s16s16sQQQQ")
 _TAIL = struct.Struct(f">{EXCHANGE_BYTES}sHH")
 _KEY_ID = wire.fixed_bytes(KEY_ID_BYTES)
 
@@ -31,22 +31,29 @@ class KeysHeld(Header):
 
 @attrs.frozen
 class Handshake:
-    """The text of a handshake frame. dest: the member that it is for; challenge: to be answered, NONE: no question;
-    answer: to a challenge of `dest`, NONE: to none; multicasts, unicasts: the sender's next counters of these streams.
-    With AUTH also keys: the sender's public keys of this exchange; credential, proof: in an answer, whose it is."""
+    """The text of a handshake frame.
+
+    dest: the member that it is for; challenge: to be answered, NONE: no question; answer: to a challenge of `dest`,
+    NONE: to none; multicasts, unicasts: the sender's next counters of these streams; recent_multicasts,
+    recent_unicasts: those of some seconds ago (ciphers.RECENT_NS). With AUTH also keys: the sender's public keys of
+    this exchange; credential, proof: in an answer, whose it is.
+    """
 
     dest: bytes
     challenge: bytes = attrs.field(repr=False)
     answer: bytes = attrs.field(repr=False)
     multicasts: int
     unicasts: int
+    recent_multicasts: int = 0
+    recent_unicasts: int = 0
     keys: bytes = NO_KEYS
     credential: bytes = b""
     proof: bytes = attrs.field(default=b"", repr=False)
 
     def encode(self) -> bytes:
         """Its bytes."""
-        fixed = _HANDSHAKE.pack(self.dest, self.challenge, self.answer, self.multicasts, self.unicasts)
+        fixed = _HANDSHAKE.pack(self.dest, self.challenge, self.answer, self.multicasts, self.unicasts,
+                                self.recent_multicasts, self.recent_unicasts)
         if self.keys == NO_KEYS:
             return fixed
         return fixed + _TAIL.pack(self.keys, len(self.credential), len(self.proof)) + self.credential + self.proof

@@ -244,6 +244,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         self, text: list[bytes | bytearray], dest: Address | None, physical: PhysicalAddress | None,
     ) -> list[bytes | bytearray] | None:
         assert self.writer is not None, "nothing is sent before Connect"
+        self.writer.note(self.now_ns)
         if not self.by_view:
             self.frames_sealed += 1
             return self.writer.seal(MULTICAST_STREAM if dest is None else UNICAST_STREAM, b"".join(text))
@@ -591,7 +592,9 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
 
     def prove(self, name: bytes, handshake: Handshake, count: int, physical: PhysicalAddress | None) -> None:
         """A sender has answered: what was held of it is passed on, behind the answer to its own challenge."""
-        held = self.senders.prove(name, handshake, count)
+        held, old = self.senders.prove(name, handshake, count)
+        if old:
+            self.drop("replayed_dropped", None, "it was sent long before its sender answered a challenge", number=old)
         if self.clear is not None:
             self.clear.has_proven(name[:ADDRESS_BYTES])
         if self.auth is not None:
@@ -677,7 +680,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
             self.count("challenges_sent")
         me, counters = self.writer.side(), self.writer.counters
         handshake = Handshake(name[:ADDRESS_BYTES], challenge, NONE if asked is None else asked.challenge,
-                    counters[MULTICAST_STREAM], counters[UNICAST_STREAM], me.keys)
+                    counters[MULTICAST_STREAM], counters[UNICAST_STREAM], *self.writer.recent(self.now_ns), me.keys)
         if asked is not None and self.auth is not None:
             handshake = attrs.evolve(handshake, credential=self.auth.credential())
             proven = transcript(self.stack.net, self.cluster, me, Side(name, asked.keys), handshake)

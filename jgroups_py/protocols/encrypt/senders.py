@@ -2,7 +2,7 @@
 
 A frame that opens was made by a holder of the key, but perhaps long ago. So frames of a sender that is not known are
 held until it has answered a challenge. Its answer has its counters, from which its windows begin: what it sent before,
-but for what is held, is a replay.
+but for what is held, is a replay. It also has those of a few seconds ago: what is held and older is one too.
 """
 from __future__ import annotations
 
@@ -112,19 +112,23 @@ class Senders:
         for name in [name for name in self.proven if name[:ADDRESS_BYTES] in addresses]:
             del self.proven[name]
 
-    def prove(self, name: bytes, handshake: Handshake, counter: int) -> tuple[HeldFrame, ...]:
-        """A sender has answered by `handshake`, frame `counter` of its stream. Returns what was held of it, in
-        order."""
+    def prove(self, name: bytes, handshake: Handshake, counter: int) -> tuple[tuple[HeldFrame, ...], int]:
+        """A sender has answered by `handshake`, frame `counter` of its stream. Returns what was held of it, in order,
+        and how many frames were older than what it sent of late: recordings, which somebody has sent again."""
         waiting = self.drop(name)
         windows = {MULTICAST_STREAM: ReplayWindow(handshake.multicasts),
                    UNICAST_STREAM: ReplayWindow(handshake.unicasts),
                    HANDSHAKE_STREAM: ReplayWindow(counter + 1)}
-        for stream, held in waiting.held:
-            windows[COUNTED_AS[stream]].reopen(held)
+        recent = {MULTICAST_STREAM: handshake.recent_multicasts, UNICAST_STREAM: handshake.recent_unicasts}
+        held = []
+        for (stream, number), frame in waiting.held.items():
+            if number >= recent[COUNTED_AS[stream]]:
+                windows[COUNTED_AS[stream]].reopen(number)
+                held.append(frame)
         sender = self.proven[name] = waiting.sender
         sender.windows = tuple(windows[stream] for stream in sorted(windows))
         self._bound()
-        return tuple(waiting.held.values())
+        return tuple(held), len(waiting.held) - len(held)
 
     def _bound(self) -> None:
         """Forget the senders that proved themselves first, but for members; each may prove itself again."""

@@ -6,9 +6,16 @@ Each but the last lets every other process in, and does not check its own identi
     name        a known key, under the name of another member
     copy        the credential of a member, without its key
     revoked     the key of a member until it is revoked; then it runs on
+
+With certificates (profile certificates) `unknown` has one of another authority, and there are also
+
+    expired     a certificate whose time is over
+    expiring    a member whose certificate ends while it runs
+    foreign     a certificate of the authority for another cluster
 """
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import attrs
@@ -16,8 +23,10 @@ import attrs
 from jgroups_py.config.spec import StackSpec
 from jgroups_py.model.address import ADDRESS_BYTES, Address
 from jgroups_py.model.errors import ConfigError
+from jgroups_py.model.events import Connect
 from jgroups_py.protocols.auth import Auth
-from jgroups_py.protocols.auth.authorities import KeysAuthority
+from jgroups_py.protocols.auth.authorities import KeysAuthority, X509Authority
+from jgroups_py.sealing.certificates import encode_chain, parse_own_certificate
 from jgroups_py.sealing.identities import Identity
 from jgroups_py.simulator import history as h
 from jgroups_py.simulator.checkers import Violation
@@ -27,11 +36,25 @@ if TYPE_CHECKING:
 
 UNKNOWN, NAME, COPY, REVOKED = "unknown", "name", "copy", "revoked"
 INTRUDERS = (UNKNOWN, NAME, COPY, REVOKED)
+EXPIRED, EXPIRING, FOREIGN = "expired", "expiring", "foreign"
+COPIED = "A"                             # the member whose certificate is copied
 READ_WITHIN_NS = 2 * 10**9               # after a revocation members have read the file, and let it in no more
 EXCLUDED_WITHIN_NS = 10 * 10**9          # after that it is excluded, in a group that is whole
 
 
-class LaxAuth(Auth):
+class UncheckedAuth(Auth):
+    """It does not mind that its own certificate is for another cluster, or has expired."""
+
+    def connecting(self, event: Connect) -> None:
+        self.authority.connected(event.cluster)
+        self.look()
+
+    def tell_time(self, wall_ns: int) -> None:
+        with contextlib.suppress(ConfigError):
+            self.authority.clock(wall_ns)
+
+
+class LaxAuth(UncheckedAuth):
     """AUTH of an intruder: it believes everybody, and itself."""
 
     def start(self) -> None:
@@ -42,6 +65,8 @@ class LaxAuth(Auth):
     def own_name(self) -> str:
         """The name in its identity's file."""
         data = self.stack.secrets.file(self.config.identity, "identity", private=True)
+        if self.config.authority == "x509":
+            return parse_own_certificate(data).names[0].name
         return data.decode().split("name: ")[1].splitlines()[0]
 
     def refusal(self, source: bytes, credential: bytes, proof: bytes, transcript: bytes) -> str:
@@ -58,7 +83,7 @@ class LaxAuth(Auth):
         """It revokes nothing."""
 
 
-class StayingAuth(Auth):
+class StayingAuth(UncheckedAuth):
     """It is a member like others, but for its own revocation, and that of others."""
 
     def recheck(self) -> None:
@@ -70,6 +95,9 @@ class CopyingAuth(LaxAuth):
 
     def credential(self) -> bytes:
         authority = self.authority
+        if isinstance(authority, X509Authority):
+            own = parse_own_certificate(self.stack.secrets.file(f"{COPIED}.pem", "identity", private=True))
+            return encode_chain(own.chain)
         assert isinstance(authority, KeysAuthority), "intruders have keys"
         other = next(one for one in authority.known.members.values() if one.name != self.own_name())
         return bytes.fromhex(other.key.removeprefix("ed25519:"))
@@ -77,7 +105,7 @@ class CopyingAuth(LaxAuth):
 
 def intruding(spec: StackSpec, kind: str) -> StackSpec:
     """The stack of an intruder, from that of a member."""
-    own = {COPY: CopyingAuth, REVOKED: StayingAuth}.get(kind, LaxAuth)
+    own = {COPY: CopyingAuth, REVOKED: StayingAuth, EXPIRING: StayingAuth}.get(kind, LaxAuth)
     layers = tuple(attrs.evolve(layer, own=own) if layer.name == "AUTH" else layer for layer in spec.layers)
     if layers == spec.layers:
         raise ConfigError("the stack of an intruder has AUTH")
@@ -144,4 +172,5 @@ class IntruderWatch:
         return kept
 
 
-__all__ = ["COPY", "INTRUDERS", "NAME", "REVOKED", "UNKNOWN", "IntruderWatch", "intruding"]
+__all__ = ["COPIED", "COPY", "EXPIRED", "EXPIRING", "FOREIGN", "INTRUDERS", "NAME", "REVOKED", "UNKNOWN",
+           "IntruderWatch", "intruding"]

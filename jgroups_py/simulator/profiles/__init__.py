@@ -9,6 +9,7 @@ from __future__ import annotations
 from jgroups_py.simulator.profiles.attacker_site import AttackerSiteProfile
 from jgroups_py.simulator.profiles.auth import AuthProfile
 from jgroups_py.simulator.profiles.base import REST_LIMIT_NS, Plan, Profile
+from jgroups_py.simulator.profiles.certificates import CertificatesProfile
 from jgroups_py.simulator.profiles.clocks import ClocksProfile
 from jgroups_py.simulator.profiles.dicts import DictProfile
 from jgroups_py.simulator.profiles.flow import FlowProfile
@@ -44,6 +45,7 @@ PROFILES: dict[str, type[Profile]] = {
         LargeProfile, TopicsProfile, SplitBrainTopicsProfile, StormTopicsProfile, ScaleTopicsProfile,
         SwimAloneProfile, SwimGroupProfile, ReplicasProfile, FlowProfile, HostileProfile, StatesProfile,
         SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, SealedDisksProfile, AuthProfile,
-        ViewKeysProfile, AttackerSiteProfile, OrderProfile, OrderSitesProfile, DictProfile, ReceiptsProfile)}
+        ViewKeysProfile, CertificatesProfile, AttackerSiteProfile, OrderProfile, OrderSitesProfile, DictProfile,
+        ReceiptsProfile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]

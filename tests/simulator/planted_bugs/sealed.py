@@ -12,6 +12,7 @@ from jgroups_py.protocols.encrypt.protocol import Encrypt
 from jgroups_py.protocols.encrypt.senders import SealedSender, Senders
 from jgroups_py.protocols.transport.protocol import Transport
 from jgroups_py.windows.replay import ReplayWindow
+from jgroups_py.wire.frame import clear_frame
 from jgroups_py.wire.sealed_head import sealed_head
 from tests.simulator.planted_bugs.safeguard import Patch, Safeguard
 
@@ -40,7 +41,8 @@ def any_answer(self: Encrypt, name: bytes, sender: SealedSender, text: bytes, co
     found = protocol.decode_handshake(text)
     waiting = self.senders.unproven.get(name)
     if waiting is not None and found.answer != NONE:
-        text = Handshake(self.me.raw, found.challenge, waiting.challenge, found.multicasts, found.unicasts).encode()
+        text = Handshake(self.me.raw, found.challenge, waiting.challenge, found.multicasts, found.unicasts,
+                         found.recent_multicasts, found.recent_unicasts).encode()
     handshake_arrived(self, name, sender, text, count, physical)
 
 
@@ -66,12 +68,15 @@ def a_counter_twice(
 
 
 def not_sealed(
-    self: Transport, data: list[bytes | bytearray], batch: Any, physical: Any,
-) -> list[bytes | bytearray] | None:
+    self: Transport, data: list[bytes | bytearray], dest: Any, physical: Any,
+) -> list[list[bytes | bytearray]]:
     """Unicasts leave in clear."""
-    if self.sealer is None or batch.dest is None:
-        return data if self.sealer is None else self.sealer.seal(data, batch.dest, physical)
-    return wire.encode_frame(self.cluster, batch)
+    if self.sealer is None:
+        return [data]
+    if dest is not None:
+        return [clear_frame(self.cluster, self.me.raw, data)]
+    sealed = self.sealer.seal(data, dest, physical)
+    return [] if sealed is None else [sealed]
 
 
 SEALED_SAFEGUARDS = (
@@ -87,7 +92,7 @@ SEALED_SAFEGUARDS = (
     Safeguard("each frame has a counter of its own", "ENCRYPT", "two frames share a counter",
               (Patch(FrameWriter, "seal", a_counter_twice),), "sealed", "K13"),
     Safeguard("all frames are sealed", "transport", "unicasts are sent in clear",
-              (Patch(Transport, "sealed", not_sealed),), "sealed", "K1"),
+              (Patch(Transport, "frames", not_sealed),), "sealed", "K1"),
     Safeguard("frames in clear are refused", "transport", "frames in clear are believed",
               (Patch(Transport, "decoded", clear_frames_too),), "sealed", "S1"),
 )

@@ -118,6 +118,29 @@ def exchange(one: Member, other: Member) -> None:
             receiver.take(frame, source)
 
 
+def test_an_old_frame_of_a_sender_that_lives_is_not_believed_by_a_newcomer():
+    """The answer to the challenge proves that its sender is alive, not that what is held was sent of late."""
+    one, newcomer = Member("A"), Member("B")
+    old = one.send(b"old")
+    for _ in range(8):
+        one.advance(seconds(1))
+        one.send(b"between")
+    newcomer.now_ns = one.now_ns
+    newcomer.take(old, "A")
+    newcomer.take(one.send(b"new"), "A")
+    exchange(one, newcomer)
+    assert newcomer.delivered() == [b"new"]
+    assert newcomer.drops() == {"replayed_dropped": 1}
+    # A sender that was silent has nothing recent but what it sends now.
+    quiet, late = Member("A", life=2), Member("C")
+    old = quiet.send(b"old")
+    quiet.now_ns = late.now_ns = seconds(60)
+    late.take(old, "A")
+    exchange(quiet, late)
+    assert late.delivered() == []
+    assert late.drops() == {"replayed_dropped": 1}
+
+
 # --- frames -----------------------------------------------------------------------------------------------------------
 
 def test_a_sealed_frame_has_its_golden_bytes():

@@ -42,7 +42,7 @@ def member(name: str, *clusters: str, site: str = "NYC", roles: tuple[str, ...] 
     key = new_certificate_key(Random(name).randbytes(32))
     request = parse_request(key.request([identity_uri(each, name, site) for each in clusters or ("chat",)]).encode())
     return (key.pem() + sign_request(*by, request, roles, Random(f"{name} serial").randbytes(19), NOW_NS,
-                                     days)).encode()
+                                     NOW_NS + days * DAY_NS)).encode()
 
 
 @pytest.mark.parametrize(("cluster", "site", "name"), [
