@@ -34,7 +34,7 @@ class Node:
             FederationOptions(name=name, **world.federation_options), rng, now_ns=world.now_ns,
             wall_offset_ns=1_000_000 * SECOND + world.rng.randrange(-50, 50) * MS)
         self.broker = Broker(BrokerOptions(**{"sys_interval_s": 0, "node_name": name, **world.broker_options}), rng,
-                             now_ns=world.now_ns, federation=self.federation)
+                             now_ns=world.now_ns, federation=self.federation, authorizer=world.authorizer)
         self.federation.attach(self.broker)
         self.clients: dict[int, Client] = {}
         self.numbers = 0
@@ -111,13 +111,15 @@ class FederationWorld:
     """See the module. loss: of single frames, which no carrier of ours has: what repeats is tested so."""
 
     def __init__(
-        self, names: str, seed: int = 0, loss: float = 0.0, broker: dict[str, Any] | None = None, **federation: Any,
+        self, names: str, seed: int = 0, loss: float = 0.0, broker: dict[str, Any] | None = None,
+        authorizer: Any = None, **federation: Any,
     ) -> None:
         self.seed = seed
         self.rng = Random(f"world/{seed}")
         self.now_ns = 1_000 * SECOND
         self.loss = loss
         self.broker_options = broker or {}
+        self.authorizer = authorizer
         self.federation_options = federation
         self.detect_ns = 600 * MS
         self.nodes: dict[str, Node] = {}
