@@ -1,9 +1,10 @@
 """Founders create the store by themselves, and only where no store is to be seen."""
 from __future__ import annotations
 
+import attrs
 import pytest
 
-from jgroups_py.blocks.replication.founding import Founding, birth_of, new_store_name
+from jgroups_py.blocks.replication.founding import Founding, birth_of, store_name
 from jgroups_py.blocks.replication.host import PartitionHost
 from jgroups_py.blocks.replication.messages import Create, HostHello, decode, encode
 from jgroups_py.blocks.replication.options import Options
@@ -14,7 +15,8 @@ from jgroups_py.testing.simulation.ledger import Records
 from jgroups_py.wire.codec import Interner
 
 A, B, C = (Address(name.encode() * 16, name) for name in "ABC")
-FOUNDING = Founding(("A", "B"), 4, 2)
+NAME = store_name(77, b"12345678")
+FOUNDING = Founding(("A", "B"), 4, 2, lambda: NAME)
 SETTLE_NS = Options().settle_ns
 
 
@@ -44,10 +46,10 @@ def test_the_first_founder_creates_the_store_once_all_have_been_there_for_a_whil
     hello(made, B, now_ns=2 * SETTLE_NS)
     assert creates(made, 3 * SETTLE_NS - 1) == []
     [create] = creates(made, 3 * SETTLE_NS)
-    assert create.store[1:] == (4, 2)
+    assert create.store == (NAME, 4, 2)
 
 
-@pytest.mark.parametrize("made", [host(B), host(A, None), host(A, Founding(("B", "A"), 4, 2))])
+@pytest.mark.parametrize("made", [host(B), host(A, None), host(A, attrs.evolve(FOUNDING, names=("B", "A")))])
 def test_nobody_else_does(made: PartitionHost) -> None:
     view(made, A, B)
     hello(made, A)
@@ -78,14 +80,11 @@ def test_a_view_without_a_founder_begins_the_wait_anew() -> None:
     assert len(creates(made, 3 * SETTLE_NS)) == 1
 
 
-def test_birth_numbers_grow_and_names_differ() -> None:
-    first, second = new_store_name(), new_store_name()
-    assert birth_of(first) <= birth_of(second)
-    assert first != second
-    assert len(first) == 16
+def test_a_name_has_its_birth_number() -> None:
+    assert (birth_of(NAME), len(NAME)) == (77, 16)
 
 
 @pytest.mark.parametrize("names", [(), ("A", ""), ("A", "A"), ("A", 3)])
 def test_founders_that_are_none_are_refused(names: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="founder"):
-        Founding(names, 4, 2)
+        Founding(names, 4, 2, lambda: NAME)

@@ -4,8 +4,8 @@ from __future__ import annotations
 import jgroups_py as jg
 from jgroups_py.blocks.placement import Candidate
 from jgroups_py.blocks.replication.calls import ANSWER_NS, PAUSES_NS, WINDOW, PartitionCalls
-from jgroups_py.blocks.replication.client import PartitionUnavailableError
 from jgroups_py.blocks.replication.messages import PartitionReply, PartitionRequest, ReplyStatus, Verb
+from jgroups_py.blocks.replication.routing import PartitionUnavailableError
 from jgroups_py.model.address import Address
 from jgroups_py.model.units import seconds
 

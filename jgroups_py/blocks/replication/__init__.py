@@ -6,12 +6,12 @@ design/replicas.md states the guarantees, and why they hold.
 from __future__ import annotations
 
 from jgroups_py.blocks.replication.aio import AsyncReplicas
-from jgroups_py.blocks.replication.client import PartitionUnavailableError, ReplicaClient
+from jgroups_py.blocks.replication.client import ReplicaClient
 from jgroups_py.blocks.replication.host import StoreExistsError
 from jgroups_py.blocks.replication.machine import Machine
 from jgroups_py.blocks.replication.options import Options
 from jgroups_py.blocks.replication.outputs import Health
-from jgroups_py.blocks.replication.routing import partition_of
+from jgroups_py.blocks.replication.routing import PartitionUnavailableError, partition_of
 from jgroups_py.blocks.replication.store import Replicas
 
 __all__ = ["AsyncReplicas", "Health", "Machine", "Options", "PartitionUnavailableError", "ReplicaClient", "Replicas",

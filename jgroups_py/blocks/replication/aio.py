@@ -12,14 +12,14 @@ from collections.abc import Callable
 from typing import Any
 
 from jgroups_py.blocks.replication.calls import PartitionCall
-from jgroups_py.blocks.replication.client import PartitionUnavailableError
-from jgroups_py.blocks.replication.driver import Applied
-from jgroups_py.blocks.replication.founding import birth_of, new_store_name
+from jgroups_py.blocks.replication.driver import Applied, new_store_name
+from jgroups_py.blocks.replication.founding import birth_of
 from jgroups_py.blocks.replication.host import PartitionHost
 from jgroups_py.blocks.replication.machine import Machine
 from jgroups_py.blocks.replication.messages import Verb
 from jgroups_py.blocks.replication.options import Options
 from jgroups_py.blocks.replication.outputs import Health
+from jgroups_py.blocks.replication.routing import PartitionUnavailableError
 from jgroups_py.blocks.replication.store import SERVICE, BaseReplicas, has_leaders, reports, stats
 from jgroups_py.channel.aio import AsyncChannel
 from jgroups_py.model.address import Address

@@ -14,9 +14,8 @@ from typing import Any
 import attrs
 
 from jgroups_py.blocks.placement import Candidate
-from jgroups_py.blocks.replication.client import PartitionUnavailableError
 from jgroups_py.blocks.replication.messages import PartitionReply, PartitionRequest, Verb
-from jgroups_py.blocks.replication.routing import Operation, Routing
+from jgroups_py.blocks.replication.routing import Operation, PartitionUnavailableError, Routing
 from jgroups_py.model.address import ADDRESS_BYTES, Address
 from jgroups_py.model.units import NS_PER_S, millis, seconds
 

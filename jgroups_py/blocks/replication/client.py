@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 from jgroups_py.blocks.placement import Candidate
 from jgroups_py.blocks.replication.messages import PartitionReply, Verb, decode, encode
-from jgroups_py.blocks.replication.routing import Operation, Routing
+from jgroups_py.blocks.replication.routing import Operation, PartitionUnavailableError, Routing
 from jgroups_py.model.address import ADDRESS_BYTES
 from jgroups_py.model.errors import ChannelClosedError, ChannelError, NotConnectedError, WireError
 from jgroups_py.wire.codec import Interner
@@ -25,12 +25,6 @@ SendRequest = Callable[[str, bytes, float], bytes]
 Host = Candidate | tuple[str, float] | tuple[str, float, str]
 ANSWER_SECONDS = 2.0                       # until the request goes to another host
 PAUSES = 0.005, 0.01, 0.02, 0.05           # after redirects without progress; the last one repeats
-
-
-class PartitionUnavailableError(ChannelError):
-    """No replica answered in time. A write may have been carried out, or may be later."""
-
-    definite = False
 
 
 class ReplicaClient:

@@ -7,6 +7,8 @@ message to each follower, the answers to many writes in one batch.
 from __future__ import annotations
 
 import logging
+import secrets
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -14,7 +16,7 @@ from typing import Any, ClassVar
 
 from jgroups_py.blocks.placement import Candidate
 from jgroups_py.blocks.replication.calls import PartitionCall, PartitionCalls
-from jgroups_py.blocks.replication.founding import Founding
+from jgroups_py.blocks.replication.founding import RANDOM_BYTES, Founding, store_name
 from jgroups_py.blocks.replication.host import MAX_PARTITIONS, PartitionHost
 from jgroups_py.blocks.replication.log import ReplicatedEntry
 from jgroups_py.blocks.replication.machine import Machine
@@ -318,6 +320,11 @@ class ReplicaDriver(Block):
             self._timer.cancel()
         self._timer_ns = due_ns
         self._timer = connection.later(max(0, due_ns - connection.now_ns), self._wake)
+
+
+def new_store_name() -> bytes:
+    """The name of a store that is created now."""
+    return store_name(time.time_ns(), secrets.token_bytes(RANDOM_BYTES))
 
 
 class AppliedWatcher(Watcher):

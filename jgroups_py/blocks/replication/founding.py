@@ -7,8 +7,7 @@ store whose hosts, all but the founders, are in another part of the network whil
 """
 from __future__ import annotations
 
-import secrets
-import time
+from collections.abc import Callable
 
 import attrs
 
@@ -18,11 +17,13 @@ RANDOM_BYTES = 8
 
 @attrs.frozen
 class Founding:
-    """names: logical names of the founders, the first of which creates the store."""
+    """names: logical names of the founders, the first of which creates the store. new_name: of a store that is created
+    now, see `store_name`."""
 
     names: tuple[str, ...]
     partitions: int
     replicas: int
+    new_name: Callable[[], bytes]
 
     def __attrs_post_init__(self) -> None:
         if not self.names or not all(isinstance(name, str) and name for name in self.names):
@@ -31,13 +32,14 @@ class Founding:
             raise ValueError(f"a founder is named twice: {', '.join(self.names)}")
 
 
-def new_store_name() -> bytes:
-    """The name of a store that is created now: its birth number, and random bytes.
+def store_name(wall_ns: int, random: bytes) -> bytes:
+    """The name of a store: its birth number, and RANDOM_BYTES random bytes.
 
     The birth number is the wall clock, so that a store that is created anew after a loss has a higher one, as long as
     the clocks of its founders are right to within the time between.
     """
-    return time.time_ns().to_bytes(BIRTH_BYTES, "big") + secrets.token_bytes(RANDOM_BYTES)
+    assert len(random) == RANDOM_BYTES, "a store's id has one length"
+    return wall_ns.to_bytes(BIRTH_BYTES, "big") + random
 
 
 def birth_of(name: bytes) -> int:

@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Callable, Iterable
 
 from jgroups_py.blocks.placement import Candidate, Placement
-from jgroups_py.blocks.replication.founding import Founding, new_store_name
+from jgroups_py.blocks.replication.founding import Founding
 from jgroups_py.blocks.replication.log import ReplicatedEntry
 from jgroups_py.blocks.replication.machine import Machine
 from jgroups_py.blocks.replication.messages import (
@@ -245,7 +245,7 @@ class PartitionHost:
 
     def _found(self) -> None:
         if self._founding is not None and self._may_found():
-            self.create(new_store_name(), self._founding.partitions, self._founding.replicas, self.now_ns)
+            self.create(self._founding.new_name(), self._founding.partitions, self._founding.replicas, self.now_ns)
 
     def _is_foreign(self, src: Address) -> bool:
         """Whether a host has another store: its messages are ignored."""

@@ -16,6 +16,13 @@ from jgroups_py.blocks.placement import Candidate, Placement
 from jgroups_py.blocks.replication.messages import PartitionReply, PartitionRequest, ReplyStatus, Verb
 from jgroups_py.model.address import Address
 from jgroups_py.model.counters import Counters, counter, declare, table
+from jgroups_py.model.errors import ChannelError
+
+
+class PartitionUnavailableError(ChannelError):
+    """No replica answered in time. A write may have been carried out, or may be later."""
+
+    definite = False
 
 
 def partition_of(key: str, partitions: int) -> int:

@@ -18,14 +18,14 @@ from threading import Event
 from typing import Any
 
 from jgroups_py.blocks.replication.calls import PartitionCall
-from jgroups_py.blocks.replication.client import PartitionUnavailableError
-from jgroups_py.blocks.replication.driver import Applied, ReplicaDriver
-from jgroups_py.blocks.replication.founding import Founding, birth_of, new_store_name
+from jgroups_py.blocks.replication.driver import Applied, ReplicaDriver, new_store_name
+from jgroups_py.blocks.replication.founding import Founding, birth_of
 from jgroups_py.blocks.replication.host import PartitionHost
 from jgroups_py.blocks.replication.machine import Machine
 from jgroups_py.blocks.replication.messages import Verb
 from jgroups_py.blocks.replication.options import Options
 from jgroups_py.blocks.replication.outputs import Health
+from jgroups_py.blocks.replication.routing import PartitionUnavailableError
 from jgroups_py.channel.base import BaseChannel
 from jgroups_py.channel.sync import JChannel
 from jgroups_py.model.address import Address
@@ -45,7 +45,7 @@ class BaseReplicas:
     ) -> None:
         self.options = options or Options()
         self.timeout = timeout
-        founding = Founding(tuple(founders), partitions, replicas) if founders else None
+        founding = Founding(tuple(founders), partitions, replicas, new_store_name) if founders else None
         self._channel = channel
         self._driver = ReplicaDriver(channel, make, self.options, service, founding, self._ended, health, applied)
 
