@@ -39,9 +39,10 @@ def add_parser(subparsers: Any) -> None:
 def run(args: Namespace) -> int:
     """Write the files; 2 if that is not possible."""
     contents = {
-        **{name: files("jgroups_py.ops").joinpath("files", name).read_text(encoding="utf-8") for name in (RULES, UNIT)},
+        RULES: packaged(RULES),
         "prometheus.yml": SCRAPE,
         "jgroups.dashboard.json": json.dumps(dashboard(), indent=1) + "\n",
+        UNIT: packaged(UNIT),
     }
     try:
         args.folder.mkdir(parents=True, exist_ok=True)
@@ -52,3 +53,8 @@ def run(args: Namespace) -> int:
         complain(f"jgroups ops files: {args.folder}: {error.strerror or error}")
         return 2
     return 0
+
+
+def packaged(name: str) -> str:
+    """The text of a file that is part of the package."""
+    return files("jgroups_py.ops").joinpath("files", name).read_text(encoding="utf-8")
