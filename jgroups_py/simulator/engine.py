@@ -51,6 +51,7 @@ class Engine:
         self.keyrings: dict[str, GroupKeyring] = {}               # path -> the file, the same on all hosts
         self.files: dict[str, bytes] = {}                    # path -> the file that AUTH reads, the same on all hosts
         self.sealed = False                                  # stacks get ENCRYPT (World.seal)
+        self.shows_places = False                            # streams say where a frame comes from, as real ones do
         self.tap: Callable[[Process, Frame, bytes], None] | None = None      # sees every frame that is sent (attack/)
         self._names: dict[str, str] = {}                         # IP address -> name of the (first) process there
         self._next_port = 49152
@@ -238,6 +239,6 @@ class Engine:
                 path.backlog.append((socket, data))
             return
         # As real streams do; without ENCRYPT no layer needs it, and recorded histories stay as they are.
-        physical = own.physical if self.sealed or not own.stream else None
+        physical = own.physical if self.sealed or self.shows_places or not own.stream else None
         for at_ns in path.arrivals(self.now_ns, own.stream, len(data)):
             self._plan(at_ns, (socket, 0, data, physical))

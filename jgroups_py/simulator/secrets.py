@@ -64,9 +64,12 @@ def with_auth(
     return attrs.evolve(spec, layers=(*spec.layers[:2], LayerSpec("AUTH", config, own=own), *spec.layers[2:]))
 
 
-def with_encrypt(spec: StackSpec, keyring: str, mode: str = "shared", sign: str = "none") -> StackSpec:
-    """The stack with ENCRYPT above its transport, unless it has one. mode, sign: its properties."""
+def with_encrypt(
+    spec: StackSpec, keyring: str, mode: str = "shared", sign: str = "none", accept_clear: str = "0s",
+) -> StackSpec:
+    """The stack with ENCRYPT above its transport, unless it has one. mode, sign, accept_clear: its properties."""
     if spec.config_of("ENCRYPT") is not None:
         return spec
-    layer = LayerSpec("ENCRYPT", KNOWN["ENCRYPT"].load().Config(keyring=keyring, mode=mode, sign=sign))
+    layer = LayerSpec("ENCRYPT", KNOWN["ENCRYPT"].load().Config(
+        keyring=keyring, mode=mode, sign=sign, accept_clear_ns=accept_clear))
     return attrs.evolve(spec, layers=(spec.layers[0], layer, *spec.layers[1:]))

@@ -35,6 +35,7 @@ from jgroups_py.simulator.profiles.states import SiteStatesProfile, StatesProfil
 from jgroups_py.simulator.profiles.storm import RelayStormProfile
 from jgroups_py.simulator.profiles.swim import SwimAloneProfile, SwimGroupProfile
 from jgroups_py.simulator.profiles.topics import TopicsProfile
+from jgroups_py.simulator.profiles.upgrade import UpgradeProfile
 from jgroups_py.simulator.profiles.view_keys import ViewKeysProfile
 from jgroups_py.simulator.profiles.wan import WanProfile
 
@@ -45,7 +46,7 @@ PROFILES: dict[str, type[Profile]] = {
         LargeProfile, TopicsProfile, SplitBrainTopicsProfile, StormTopicsProfile, ScaleTopicsProfile,
         SwimAloneProfile, SwimGroupProfile, ReplicasProfile, FlowProfile, HostileProfile, StatesProfile,
         SiteStatesProfile, MqttProfile, MqttSitesProfile, SealedProfile, SealedDisksProfile, AuthProfile,
-        ViewKeysProfile, CertificatesProfile, AttackerSiteProfile, OrderProfile, OrderSitesProfile, DictProfile,
-        ReceiptsProfile)}
+        ViewKeysProfile, CertificatesProfile, UpgradeProfile, AttackerSiteProfile, OrderProfile, OrderSitesProfile,
+        DictProfile, ReceiptsProfile)}
 
 __all__ = ["PROFILES", "REST_LIMIT_NS", "GroupProfile", "Plan", "Profile", "RelayProfile"]

@@ -22,11 +22,12 @@ from tests.simulator.planted_bugs.sites import SITE_SAFEGUARDS
 from tests.simulator.planted_bugs.states import STATES_SAFEGUARDS
 from tests.simulator.planted_bugs.swim import SWIM_SAFEGUARDS
 from tests.simulator.planted_bugs.topics import TOPICS_SAFEGUARDS
+from tests.simulator.planted_bugs.upgrade import UPGRADE_SAFEGUARDS
 from tests.simulator.planted_bugs.view_keys import VIEW_KEY_SAFEGUARDS
 
 SAFEGUARDS = (*GROUP_SAFEGUARDS, *RELAY_SAFEGUARDS, *RECEIPT_SAFEGUARDS, *JOURNAL_SAFEGUARDS, *REPLICA_SAFEGUARDS,
               *SWIM_SAFEGUARDS, *TOPICS_SAFEGUARDS, *HOSTILE_SAFEGUARDS, *SEALED_SAFEGUARDS, *AUTH_SAFEGUARDS,
-              *CERTIFICATE_SAFEGUARDS,
+              *CERTIFICATE_SAFEGUARDS, *UPGRADE_SAFEGUARDS,
               *VIEW_KEY_SAFEGUARDS, *SITE_SAFEGUARDS, *STATES_SAFEGUARDS, *MQTT_SAFEGUARDS, *ORDER_SAFEGUARDS,
               *GROUP_RECEIPT_SAFEGUARDS)
 
