@@ -1,8 +1,8 @@
 """Claim: relays that stall for a while, again and again, are not suspected. `python -m benchmarks.stalls --minutes 10`.
 
-Two sites of three members, the stock stacks, proxies between the sites. A member is stopped for --stall ms (SIGSTOP)
-about once a second, relays as often as all others together; a message every 10 ms crosses meanwhile. Exit 1 if a view
-changed, or a message was lost, doubled or out of order.
+Two sites of three members, the stock stacks with accrual, proxies between the sites. A member is stopped for --stall ms
+(SIGSTOP) about once a second, relays as often as all others together; a message every 10 ms crosses meanwhile. Exit 1
+if a view changed, or a message was lost, doubled or out of order.
 """
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from argparse import ArgumentParser
 from random import Random
 
 from jgroups_py.cli.bench.group import START_TIMEOUT_S
-from jgroups_py.cli.bench.wan import EVERY_S, SETTLE_S, BridgePath, two_sites
+from jgroups_py.cli.bench.wan import ACCRUAL, EVERY_S, SETTLE_S, BridgePath, two_sites
 
 COUNTED = ("accrual_suspected", "false_alarms", "suspected", "own_pauses", "views_installed", "confirmed", "refuted")
 
@@ -29,7 +29,7 @@ def main(words: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args(words)
     rng = Random(args.seed)
-    with two_sites(3, BridgePath(args.delay / 1000), {"steady": True}) as (group, crowds):
+    with two_sites(3, BridgePath(args.delay / 1000), {"steady": True}, ACCRUAL) as (group, crowds):
         relays, others = [crowd[0] for crowd in crowds], [member for crowd in crowds for member in crowd[1:]]
         sender, receiver = crowds[0][-1], crowds[1][-1]
         group.command([sender], "drip", every_s=EVERY_S, size=1000)

@@ -58,7 +58,7 @@ def _arguments(parser: ArgumentParser, kind: str) -> None:
     if kind != "membership":
         parser.add_argument("--size", type=_size, default=1000, metavar="BYTES",
                             help="size of a message, at least 8 (%(default)s)")
-    if kind in ("multicast", "request", "membership"):
+    if kind in ("multicast", "request", "membership", "failover"):
         add_property_argument(parser)
     if kind in ("multicast", "request", "relay", "wan"):
         parser.add_argument("--seconds", type=part, default=2.0, help="approximate length of a round (%(default)s)")
@@ -143,7 +143,7 @@ MEASURES: dict[str, Measure] = {
     "relay": lambda args, progress: multicast.relay(args.members, _loads(args)[0], progress),
     "wan": lambda args, progress: wan.wan(args.members, _loads(args)[0], _path(args), progress),
     "failover": lambda args, progress: wan.failover(
-        args.members, args.how, _path(args), args.repeat, args.size, progress),
+        args.members, args.how, _path(args), args.repeat, args.size, dict(args.properties), progress),
     "request": lambda args, progress: request.request(
         args.stack, args.members, args.requesters, args.mode, args.size, args.seconds, args.repeat,
         dict(args.properties), progress),

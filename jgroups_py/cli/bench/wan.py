@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,6 +24,9 @@ EVERY_S = 0.01                       # between two messages, where gaps are meas
 SETTLE_S = 3.0                       # before the relay ends
 FAILOVER_S = 10.0                    # after it
 DRAIN_S = 1.0                        # from the last message to the last delivery, at most
+STOCK: Mapping[str, str] = {}
+ACCRUAL = {"accrual_members": "3", "verify_timeout": "500ms", "bridge_accrual_members": "8",
+           "bridge_verify_timeout": "500ms"}         # variables of the stock stacks
 PORTS_EACH = 4                       # of a member: of its bridge and of FD_SOCK there, and of the proxies before them
 
 
@@ -38,7 +41,7 @@ class BridgePath:
 
 @contextmanager
 def two_sites(
-    members: int, path: BridgePath, options: dict[str, Any],
+    members: int, path: BridgePath, options: dict[str, Any], properties: Mapping[str, str] = STOCK,
 ) -> Iterator[tuple[BenchGroup, list[list[BenchMember]]]]:
     """Two sites of so many members each, connected and in each other's global view; all relays behind proxies."""
     first = free_ports(2 * members * PORTS_EACH)
@@ -54,7 +57,7 @@ def two_sites(
             mcast_port = str(free_udp_port())
             crowds.append([group.start(name, site, **options, stack=site.lower(), cluster=f"bench-{site}", properties={
                 "site": site, "mcast_port": mcast_port, "bridge_name": "bench-bridge", "bridge_hosts": hosts,
-                **bridge_ports(ports[name])}) for name in crowd])
+                **bridge_ports(ports[name]), **properties}) for name in crowd])
         for joining in crowds:
             group.connect(joining)
         group.wait_until("every member sees both sites", START_TIMEOUT_S, lambda: all(
@@ -100,7 +103,8 @@ def wan(members: int, load: Load, path: BridgePath, progress: Callable[[str], No
 
 
 def failover(
-    members: int, how: str, path: BridgePath, repeat: int, size: int, progress: Callable[[str], None],
+    members: int, how: str, path: BridgePath, repeat: int, size: int, properties: dict[str, str],
+    progress: Callable[[str], None],
 ) -> dict[str, Any]:
     """The longest time without a delivery at the last member of the other site, when the relay of this one ends.
 
@@ -110,7 +114,7 @@ def failover(
     """
     gaps, before, faults = [], [], []
     for number in range(repeat):
-        with two_sites(members, path, {"steady": True}) as (group, crowds):
+        with two_sites(members, path, {"steady": True}, properties) as (group, crowds):
             relay, sender, receiver = crowds[0][0], crowds[0][-1], crowds[1][-1]
             group.command([sender], "drip", every_s=EVERY_S, size=size)
             time.sleep(SETTLE_S)
