@@ -20,6 +20,7 @@ from jgroups_py.model.units import NS_PER_S, parse_duration, parse_ratio, parse_
 
 KINDS = {
     "multicast": "messages a second in one group",
+    "failover": "gap at another site when a relay is killed or frozen",
     "request": "requests a second, and latency of a request",
     "relay": "messages a second from site NYC to site SFO",
     "wan": "the same over a long path, beside one without delay",
@@ -28,7 +29,7 @@ KINDS = {
 }
 
 
-TWO_SITES = ("relay", "wan")
+TWO_SITES = ("relay", "wan", "failover")
 BIT_UNITS = {"k": 10**3, "m": 10**6, "g": 10**9}
 
 
@@ -57,11 +58,11 @@ def _arguments(parser: ArgumentParser, kind: str) -> None:
     if kind != "membership":
         parser.add_argument("--size", type=_size, default=1000, metavar="BYTES",
                             help="size of a message, at least 8 (%(default)s)")
-    if kind in ("multicast", "request", "membership"):
+    if kind in ("multicast", "request", "membership", "failover"):
         add_property_argument(parser)
-    if kind in ("multicast", "request", *TWO_SITES):
+    if kind in ("multicast", "request", "relay", "wan"):
         parser.add_argument("--seconds", type=part, default=2.0, help="approximate length of a round (%(default)s)")
-    if kind in ("multicast", *TWO_SITES):
+    if kind in ("multicast", "relay", "wan"):
         parser.add_argument("--count", type=whole, metavar="N", help="messages of each sender in a round, "
                             "instead of --seconds")
         parser.add_argument("--piece", type=within(1, 10_000), metavar="N", help="messages handed to the channel at "
@@ -75,7 +76,10 @@ def _arguments(parser: ArgumentParser, kind: str) -> None:
                             help="the members that send (%(default)s)")
         parser.add_argument("--slow", type=within(0.0, 1e6), default=0.0, metavar="US",
                             help="microseconds by which the last member is slower for each message (%(default)s)")
-    if kind == "wan":
+    if kind == "failover":
+        parser.add_argument("--how", choices=("kill", "freeze"), default="kill", help="what happens to the relay: its "
+                            "process is killed, or stopped as with its host (%(default)s)")
+    if kind in ("wan", "failover"):
         parser.add_argument("--delay", type=_delay, default="40ms", metavar="TIME",
                             help="of the path between the sites, one way (%(default)s)")
         parser.add_argument("--loss", type=_loss, default="0", metavar="RATIO", help="packets that the path loses, "
@@ -138,6 +142,8 @@ MEASURES: dict[str, Measure] = {
         args.stack, args.members, args.senders, _loads(args), dict(args.properties), progress, args.slow),
     "relay": lambda args, progress: multicast.relay(args.members, _loads(args)[0], progress),
     "wan": lambda args, progress: wan.wan(args.members, _loads(args)[0], _path(args), progress),
+    "failover": lambda args, progress: wan.failover(
+        args.members, args.how, _path(args), args.repeat, args.size, dict(args.properties), progress),
     "request": lambda args, progress: request.request(
         args.stack, args.members, args.requesters, args.mode, args.size, args.seconds, args.repeat,
         dict(args.properties), progress),

@@ -12,6 +12,7 @@ LABELS = {
     "rss_mb": "resident MB, largest member", "requests_per_s": "requests/s, all members", "p50_us": "request p50 us",
     "p99_us": "request p99 us", "cpu_us_per_request": "CPU us/request, all processes",
     "retransmitted_ratio": "retransmitted / sent",
+    "gap_s": "longest gap at the other site, s", "gap_before_s": "longest gap before, s",
     "msgs_per_s_without_delay": "messages/s without delay and losses", "ratio": "of that",
     "form_s": "view of all members, s", "kill_member_s": "view without a killed member, s",
     "kill_coordinator_s": "view without a killed coordinator, s", "leave_s": "view without a leaver, s",

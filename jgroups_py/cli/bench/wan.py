@@ -1,10 +1,13 @@
-"""Two sites with a long path between them: throughput beside that of a path without delay, and gaps at a failover."""
+"""Two sites with a long path between them: throughput beside that of a path without delay; gaps at a failover."""
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,6 +20,13 @@ from jgroups_py.cli.process_group import free_ports, free_udp_port
 
 SITES = ("NYC", "SFO")
 PATH = "jgroups_py.cli.bench.long_path"
+EVERY_S = 0.01                       # between two messages, where gaps are measured
+SETTLE_S = 3.0                       # before the relay ends
+FAILOVER_S = 10.0                    # after it
+DRAIN_S = 1.0                        # from the last message to the last delivery, at most
+STOCK: Mapping[str, str] = {}
+ACCRUAL = {"accrual_members": "3", "verify_timeout": "500ms", "bridge_accrual_members": "8",
+           "bridge_verify_timeout": "500ms"}         # variables of the stock stacks
 PORTS_EACH = 4                       # of a member: of its bridge and of FD_SOCK there, and of the proxies before them
 
 
@@ -31,7 +41,7 @@ class BridgePath:
 
 @contextmanager
 def two_sites(
-    members: int, path: BridgePath, options: dict[str, Any],
+    members: int, path: BridgePath, options: dict[str, Any], properties: Mapping[str, str] = STOCK,
 ) -> Iterator[tuple[BenchGroup, list[list[BenchMember]]]]:
     """Two sites of so many members each, connected and in each other's global view; all relays behind proxies."""
     first = free_ports(2 * members * PORTS_EACH)
@@ -47,7 +57,7 @@ def two_sites(
             mcast_port = str(free_udp_port())
             crowds.append([group.start(name, site, **options, stack=site.lower(), cluster=f"bench-{site}", properties={
                 "site": site, "mcast_port": mcast_port, "bridge_name": "bench-bridge", "bridge_hosts": hosts,
-                **bridge_ports(ports[name])}) for name in crowd])
+                **bridge_ports(ports[name]), **properties}) for name in crowd])
         for joining in crowds:
             group.connect(joining)
         group.wait_until("every member sees both sites", START_TIMEOUT_S, lambda: all(
@@ -90,3 +100,42 @@ def wan(members: int, load: Load, path: BridgePath, progress: Callable[[str], No
     ratio = far["msgs_per_s"]["median"] / near["msgs_per_s"]["median"]
     return {**far, "msgs_per_s_without_delay": near["msgs_per_s"], "ratio": figure([ratio]),
             "faults": near["faults"] + far["faults"]}
+
+
+def failover(
+    members: int, how: str, path: BridgePath, repeat: int, size: int, properties: dict[str, str],
+    progress: Callable[[str], None],
+) -> dict[str, Any]:
+    """The longest time without a delivery at the last member of the other site, when the relay of this one ends.
+
+    The last member of the first site multicasts a message every EVERY_S. how: "kill" the relay, or "freeze" it
+    (SIGSTOP: as if its host stopped, but for its system, which keeps its connections open). New processes for each
+    repetition.
+    """
+    gaps, before, faults = [], [], []
+    for number in range(repeat):
+        with two_sites(members, path, {"steady": True}, properties) as (group, crowds):
+            relay, sender, receiver = crowds[0][0], crowds[0][-1], crowds[1][-1]
+            group.command([sender], "drip", every_s=EVERY_S, size=size)
+            time.sleep(SETTLE_S)
+            before.append(_gap(group, receiver))
+            relay.state = "killed"                           # its messages and its end are no faults
+            os.kill(relay.process.pid, signal.SIGKILL if how == "kill" else signal.SIGSTOP)
+            time.sleep(FAILOVER_S)
+            gaps.append(_gap(group, receiver))
+            group.command([sender], "drip_end")
+            sent = group.wait("all sent", [sender], "dripped", START_TIMEOUT_S)[0]["sent"]
+            time.sleep(DRAIN_S)
+            group.command([receiver], "report")
+            report = group.wait("the counts", [receiver], "report", START_TIMEOUT_S)[0]["received"].get(sender.tag)
+            if (report["count"], report["next"], report["duplicates"], report["out_of_order"]) != (sent, sent, 0, 0):
+                faults.append(f"{receiver.tag} received {report}; {sent} were sent")
+            relay.process.kill()
+        progress(f"failover {number + 1}: {gaps[-1]:.3f} s (before: {before[-1]:.3f} s)")
+    return {"gap_s": figure(gaps), "gap_before_s": figure(before), "faults": faults}
+
+
+def _gap(group: BenchGroup, receiver: BenchMember) -> float:
+    """The longest time between two deliveries since the last call, in seconds."""
+    group.command([receiver], "gap")
+    return float(group.wait("the gap", [receiver], "gap", START_TIMEOUT_S)[0]["longest_ns"] / 1e9)

@@ -106,6 +106,22 @@ class ReceivingSingly(BenchReceiver):
     receive_batch = jg.Receiver.receive_batch
 
 
+class ReceivingSteadily(BenchReceiver):
+    """As BenchReceiver; also measures the longest time between two deliveries. last_ns: of the last one, 0: none."""
+
+    def __init__(self, worker: BenchWorker) -> None:
+        super().__init__(worker)
+        self.last_ns = self.longest_ns = 0
+
+    def receive_batch(self, batch: MessageBatch) -> None:
+        """Time a batch, and count it."""
+        now_ns = monotonic_ns()
+        if self.last_ns:
+            self.longest_ns = max(self.longest_ns, now_ns - self.last_ns)
+        self.last_ns = now_ns
+        super().receive_batch(batch)
+
+
 class BenchWorker:
     """The process. options: name, cluster, stack, properties, singly (one call per message), slow_us (per message)."""
 
@@ -113,12 +129,19 @@ class BenchWorker:
         self.options = options
         self.slow_s = options.get("slow_us", 0.0) / 1e6
         self.emit = Printer()
-        self.receiving = (ReceivingSingly if options.get("singly") else BenchReceiver)(self)
+        self.receiving = self.make_receiver()
+        self.dripping = False
         self.sent = 0
         self.cpu_s = 0.0
         self.requesters: Requesters | None = None
         self.channel: Any = None
         self.make_channel()
+
+    def make_receiver(self) -> BenchReceiver:
+        """What is measured of deliveries, by the options."""
+        if self.options.get("steady"):
+            return ReceivingSteadily(self)
+        return (ReceivingSingly if self.options.get("singly") else BenchReceiver)(self)
 
     def make_channel(self) -> None:
         """A JChannel with a service that answers with as many bytes as it gets."""
@@ -171,6 +194,37 @@ class BenchWorker:
         except jg.ChannelError as error:
             self.emit("error", message=f"{type(error).__name__}: {error}")
         self.emit("sent", at_ns=at_ns, done_ns=monotonic_ns())
+
+    def do_drip(self, every_s: float, size: int) -> None:
+        """Multicast a numbered message every `every_s` until `do_drip_end`."""
+        self.dripping = True
+        threading.Thread(target=self.drip, args=(every_s, size), name="drip", daemon=True).start()
+
+    def drip(self, every_s: float, size: int) -> None:
+        """Multicast numbered messages at a pace."""
+        make = maker(size)
+        while self.dripping:
+            self.channel.send(None, make(self.sent))
+            self.sent += 1
+            time.sleep(every_s)
+        self.emit("dripped", sent=self.sent)
+
+    def do_drip_end(self) -> None:
+        """End it."""
+        self.dripping = False
+
+    def do_gap(self) -> None:
+        """Emit the longest time between two deliveries since the last of these commands."""
+        receiving = self.receiving
+        assert isinstance(receiving, ReceivingSteadily), "started with the option steady"
+        self.emit("gap", longest_ns=receiving.longest_ns)
+        receiving.longest_ns = 0
+
+    def do_counters(self, names: list[str]) -> None:
+        """Emit the sums of these counters over all layers, the bridge's included."""
+        stats = self.stats()
+        self.emit("counters", counters={name: sum(int(layer.get(name, 0)) for layer in stats.values())
+                                        for name in names})
 
     def do_ask(self, requesters: int, size: int, seconds: float) -> None:
         """Send requests to the other members, `requesters` at a time."""

@@ -5,6 +5,10 @@ of a member counts as a heartbeat; the transport records when the last one arriv
 not run for a while (stopped, overloaded host) may have missed frames, so it suspects no member: the timeout of every
 member begins anew. A heartbeat of a non-member is a hint that it was excluded and does not know it (ExcludedHint).
 
+With `accrual_members` the first members of the view, the coordinator and those next in line, also send each other
+heartbeats at a finer pace, and suspect one another by accrual (accrual.py). Such a heartbeat is an ordinary one that
+has a destination, so members of before can read it; one that sends none is left to `timeout`.
+
 Place: above the transport, below VERIFY_SUSPECT. Source: JGroups FD_ALL3.java. Deviations: one timestamp instead of a
 bitmap of slots; the new timeout after this process was paused; the hint.
 """
@@ -22,7 +26,8 @@ from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.events import ExcludedHint, Left, Suspect, Unsuspect, ViewChange
 from jgroups_py.model.non_members import NonMembers
 from jgroups_py.model.ports import LastFrames
-from jgroups_py.model.units import duration, flag, seconds, show_duration
+from jgroups_py.model.units import count, duration, flag, seconds, show_duration
+from jgroups_py.protocols.fd_all.accrual import ArrivalTimes
 from jgroups_py.stack.protocol import MULTICASTS, Protocol, on, only, receives, timer
 
 FD_ALL_ID = 6
@@ -49,12 +54,26 @@ class FdAllConfig:
     interval_ns: int = duration(
         "2s", least="1ms", doc="How often a member that sends nothing else multicasts a heartbeat. Lower allows a "
         "lower timeout and costs a small multicast of each member that often.")
+    accrual_members: int = count(
+        0, name="accrual_members", doc="So many members, from the coordinator on, watch each other at a finer pace, so "
+        "that a coordinator whose host stops is replaced in about accrual_timeout and VERIFY_SUSPECT's timeout. Each "
+        "sends one frame to each other per accrual_interval. 0: none do.")
+    accrual_interval_ns: int = duration(
+        "100ms", least="1ms", name="accrual_interval", doc="The pace of these heartbeats.")
+    accrual_timeout_ns: int = duration(
+        "500ms", least="2ms", name="accrual_timeout", doc="The shortest silence at which one of them is suspected; it "
+        "is longer for a member whose heartbeats are usually late. Lower notices a stopped host sooner, higher spares "
+        "members that stall.")
     suppress_heartbeats: bool = flag(True, doc="Whether a member's other multicasts replace its heartbeats.")
 
     def __attrs_post_init__(self) -> None:
         if self.timeout_ns < 2 * self.interval_ns:
             raise ConfigError(f"timeout {show_duration(self.timeout_ns)} is less than two intervals of "
                               f"{show_duration(self.interval_ns)}; one lost heartbeat would be a suspicion")
+        if self.accrual_members and self.accrual_timeout_ns < 2 * self.accrual_interval_ns:
+            raise ConfigError(f"accrual_timeout {show_duration(self.accrual_timeout_ns)} is less than two of "
+                              f"accrual_interval ({show_duration(self.accrual_interval_ns)}); one lost heartbeat would "
+                              "be a suspicion")
 
 
 class FdAll(Protocol):
@@ -69,6 +88,8 @@ class FdAll(Protocol):
         counter("heartbeats_sent", "Heartbeats multicast because nothing else was."),
         counter("own_pauses", "How often all timeouts began anew because this process itself did not run."),
         counter("suspected", "Members reported because they were silent for too long."),
+        counter("accrual_suspected", "Members reported because they were silent for longer than is usual of them."),
+        counter("false_alarms", "Of these, how many were heard of again."),
     )
 
     def start(self) -> None:
@@ -79,6 +100,9 @@ class FdAll(Protocol):
         self.in_view = False
         self.non_members = NonMembers(HINT_INTERVAL_NS)      # limits hints to one per process and interval
         self.did_multicast = False                     # since the last heartbeat was due
+        self.close: dict[Address, ArrivalTimes] = {}   # members that this one watches at the finer pace
+        self.overdue: dict[Address, None] = {}         # those of them that were silent for too long
+        self.paced_ns = 0                              # when the last of these heartbeats was sent
 
     @only(MULTICASTS)
     def down(self, batch: Batch) -> None:
@@ -96,11 +120,13 @@ class FdAll(Protocol):
             self.checked_ns = self.now_ns
             # A random start: members that joined together must not multicast at the same instant.
             self.set_timer("beat", self.rng.randint(1, self.config.interval_ns))
+        self.choose_close(event.view.members[:self.config.accrual_members])
 
     @on(Left)
     def on_left(self, event: Left) -> None:
         self.others, self.in_view = (), False
         self.cancel_timer("beat")
+        self.choose_close(())
 
     @timer("beat")
     def beat(self) -> None:
@@ -131,6 +157,50 @@ class FdAll(Protocol):
             self.count("suspected", len(newly))
             self.pass_up(Suspect(newly))
 
+    # --- the finer pace -----------------------------------------------------------------------------------------------
+
+    def choose_close(self, first: tuple[Address, ...]) -> None:
+        """Watch the first members of the view, if this is one of them."""
+        chosen = first if self.me in first else ()
+        self.close = {member: self.close.get(member) or ArrivalTimes() for member in chosen if member != self.me}
+        self.overdue = {member: None for member in self.overdue if member in self.close}
+        if not self.close:
+            self.cancel_timer("pace")
+        elif not self.timer_is_set("pace"):
+            self.paced_ns = self.now_ns
+            self.set_timer("pace", self.rng.randint(1, self.config.accrual_interval_ns))
+
+    @timer("pace")
+    def pace(self) -> None:
+        """Send heartbeats to the members that are watched so, and look for those that are overdue."""
+        for member in self.close:
+            self.send(Heartbeat(), member)
+        if self.now_ns - self.paced_ns > PAUSE_INTERVALS * self.config.accrual_interval_ns:
+            self.count("own_pauses")
+            for member, times in self.close.items():
+                times.pause()
+                self.since[member] = self.now_ns
+        self.paced_ns = self.now_ns
+        self.report_overdue()
+        self.set_timer("pace", self.config.accrual_interval_ns)
+
+    def report_overdue(self) -> None:
+        """Suspect members of which nothing came for longer than is usual, and withdraw that where something did."""
+        overdue: dict[Address, None] = {}
+        for member, times in self.close.items():
+            limit_ns = times.limit_ns(self.config.accrual_timeout_ns)
+            if limit_ns is not None and self.now_ns - self.last_heartbeat_ns(member) > limit_ns:
+                overdue[member] = None
+        newly = tuple(member for member in overdue if member not in self.overdue)
+        cleared = tuple(member for member in self.overdue if member not in overdue)
+        self.overdue = overdue
+        if cleared:
+            self.count("false_alarms", len(cleared))
+            self.pass_up(Unsuspect(cleared))
+        if newly:
+            self.count("accrual_suspected", len(newly))
+            self.pass_up(Suspect(newly))
+
     def last_heartbeat_ns(self, member: Address) -> int:
         """When the last frame of a member arrived; not before its timeout begins."""
         last_frame_ns = self.last_frames.last_frame_ns(member)
@@ -140,6 +210,8 @@ class FdAll(Protocol):
     def on_heartbeat(self, header: Heartbeat, batch: Batch) -> None:
         """Report a non-member to GMS: it may not know that it was excluded. The transport has recorded its frame."""
         src = batch.src
+        if batch.dest is not None and src in self.close:
+            self.close[src].arrived(self.now_ns)
         if not self.in_view or src in self.since or src == self.me:
             return
         if self.non_members.is_due(src, self.now_ns):

@@ -422,6 +422,105 @@ def test_a_timeout_below_two_intervals_is_a_config_error() -> None:
         FdAllConfig(timeout_ns="1s", interval_ns="600ms")
 
 
+def close(**properties: object) -> Bench:
+    """Member A of A B C; A and B, the first two, watch each other every 100 ms, from 500 ms of silence on."""
+    return beating(**{"timeout_ns": "1h", "interval_ns": "5s", "accrual_members": 2, **properties})
+
+
+def beats(bench: Bench, name: str, times: int, every_ms: int = 100) -> None:
+    """Heartbeats to A alone."""
+    for _ in range(times):
+        bench.advance(every_ms)
+        bench.transport.last_frames[{"B": B, "C": C}[name]] = bench.now_ns
+        bench.up(unicast(name, "A", headers=(Heartbeat(),)))
+
+
+def accrual_suspects(bench: Bench, within_ms: int) -> int | None:
+    """After how many ms of silence the first member is suspected; None: not within that time."""
+    for passed_ms in range(10, within_ms + 1, 10):
+        bench.advance(10)
+        if bench.passed_up(Suspect):
+            return passed_ms
+    return None
+
+
+def test_the_first_members_send_each_other_heartbeats_at_the_finer_pace() -> None:
+    bench = close()
+    bench.advance(3000)
+    to = [batch.dest for _, batch in bench.sent_with(Heartbeat)]
+    assert (to.count(B), to.count(C)) in ((29, 0), (30, 0))
+    bench.down(change(view_of("B", "C", "A", counter=2)))
+    bench.advance(1000)
+    assert [batch.dest for _, batch in bench.sent_with(Heartbeat)].count(B) == 0, "A is not of the first two"
+
+
+def test_a_steady_member_is_suspected_after_the_least_silence_and_again_heard_of_is_a_false_alarm() -> None:
+    bench = close()
+    beats(bench, "B", 50)
+    found_ms = accrual_suspects(bench, 2000)
+    assert found_ms is not None
+    assert 500 <= found_ms <= 610
+    assert bench.stats()["accrual_suspected"] == 1
+    beats(bench, "B", 2)
+    assert bench.passed_up(Unsuspect) == [Unsuspect((B,))]
+    assert bench.stats()["false_alarms"] == 1
+
+
+def test_stalls_of_300_ms_raise_no_alarm_however_often() -> None:
+    bench = close()
+    for _ in range(200):
+        beats(bench, "B", 5)
+        beats(bench, "B", 1, every_ms=400)
+    assert bench.passed_up(Suspect) == []
+
+
+def test_a_member_whose_heartbeats_are_often_late_is_given_longer() -> None:
+    bench = close()
+    for _ in range(40):
+        beats(bench, "B", 1)
+        beats(bench, "B", 1, every_ms=490)
+    assert bench.passed_up(Suspect) == []
+    found_ms = accrual_suspects(bench, 5000)
+    assert found_ms is not None
+    assert 1000 < found_ms < 2000
+
+
+def test_a_member_that_sends_no_such_heartbeats_is_left_to_the_timeout() -> None:
+    """A member of an earlier version: its multicasts are all that comes."""
+    bench = close()
+    for _ in range(20):
+        bench.up(multicast("B", headers=(Heartbeat(),)))
+        bench.transport.last_frames[B] = bench.now_ns
+        bench.advance(1000)
+    assert accrual_suspects(bench, 20_000) is None
+
+
+def test_any_frame_ends_a_silence() -> None:
+    bench = close()
+    beats(bench, "B", 50)
+    for _ in range(30):
+        bench.advance(200)
+        bench.transport.last_frames[B] = bench.now_ns
+    assert bench.passed_up(Suspect) == []
+
+
+def test_a_process_that_stood_still_begins_anew_with_the_finer_pace_too() -> None:
+    bench = close()
+    beats(bench, "B", 50)
+    bench.stack.advance(bench.now_ns + millis(5000))
+    assert bench.passed_up(Suspect) == []
+    assert accrual_suspects(bench, 450) is None
+    beats(bench, "B", 50)
+    found_ms = accrual_suspects(bench, 2000)
+    assert found_ms is not None
+    assert found_ms <= 610, "its own pause is not taken for a habit of B"
+
+
+def test_an_accrual_timeout_below_two_intervals_is_a_config_error() -> None:
+    with pytest.raises(ConfigError, match="accrual_interval"):
+        FdAllConfig(accrual_members=2, accrual_timeout_ns="150ms")
+
+
 # --- VERIFY_SUSPECT -------------------------------------------------------------------------------------------------
 
 
