@@ -6,7 +6,7 @@ sites is a cluster too), each part percent-encoded; a site that does not count i
     jgroups://CLUSTER/SITE/MEMBER?roles=member,relay
 
 Without `roles` it is a member only. A member's key is of ECDSA P-256: the verification of chains of `cryptography`
-admits no Ed25519 (design/decisions/0021). Authorities may have keys of ECDSA (P-256, P-384, P-521) or RSA.
+admits no Ed25519 (design/decisions/0020). Authorities may have keys of ECDSA (P-256, P-384, P-521) or RSA.
 
 **A member's own file** (mode 0600) has its private key and its certificate, then those of intermediate authorities, in
 PEM; **the authorities' file** has their certificates in PEM; **revoked** ones are lists signed by an authority of that

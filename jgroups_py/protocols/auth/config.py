@@ -26,8 +26,8 @@ class AuthConfig:
                       "may write it.")
     revoked: str = text("", doc="File of revoked keys, which count whatever trust has, or with x509 of lists (CRL) "
                         "that an authority has signed; empty: none is revoked.")
-    secret: str = text("", doc="For psk: keyring file with the shared secret, mode 0600 (`jgroups keys generate` makes "
-                       "one). The active key is used, accepted ones are believed.")
+    secret: str = text("", doc="For psk: keyring file with the shared secret, mode 0600 (`jgroups keys generate "
+                       "--keyring FILE` makes one). The active key is used, accepted ones are believed.")
     token: str = text("", doc="For token: file with this member's own token, mode 0600; it names the key of identity.")
     check: str = text("", doc="For token: the class, a TokenCheck, that says whose a token is: package.module:Class.")
     check_timeout_ns: int = duration("2s", least="10ms", most="1m", doc="For token: how long the class may take; then "

@@ -95,10 +95,10 @@ HANDSHAKES_A_SECOND: Final = 500         # handshake frames sent, at most
 class EncryptConfig:
     """Properties of ENCRYPT."""
 
-    keyring: str = text("", doc="File with the keys that all members share: mode 0600, made by `jgroups keys "
-                        "generate`. The keys themselves never stand in a stack file. With mode=\"view\" it may be "
-                        "empty: then what members send before they are in a view can be read by others, names among "
-                        "it.")
+    keyring: str = text("", doc="File with the keys that all members share: mode 0600, made by `jgroups keys generate "
+                        "--keyring FILE`. The keys themselves never stand in a stack file. With mode=\"view\" it may "
+                        "be empty: then what members send before they are in a view can be read by others, names "
+                        "among it.")
     mode: str = choice("shared", allowed=(SHARED, VIEW), doc="shared: one keyring for all members. It proves that a "
                        "frame is of a member, not of which one. view: a new key for each view, and one for each two "
                        "members; it needs AUTH. A member that leaves or is excluded reads nothing that is sent later.")
