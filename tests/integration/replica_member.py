@@ -1,4 +1,4 @@
-"""A process that keeps partitions, until stdin ends.
+"""A process that keeps partitions, until stdin ends. For each line of it, it prints how many replicas partition 0 has.
 
 `python -m tests.integration.replica_member NAME CLUSTER MCAST_PORT`
 """
@@ -14,11 +14,13 @@ from jgroups_py.testing.simulation.ledger import Records
 def main(name: str, cluster: str, mcast_port: str) -> None:
     """Until there is no more input."""
     channel = jg.JChannel("udp", name=name, properties={"mcast_port": mcast_port})
-    with Replicas(channel, lambda partition: Records(), Options(settle_ns="300ms")), channel:
+    with Replicas(channel, lambda partition: Records(), Options(settle_ns="300ms")) as store, channel:
         channel.connect(cluster)
         sys.stdout.write("ready\n")
         sys.stdout.flush()
-        sys.stdin.read()
+        for _ in sys.stdin:
+            sys.stdout.write(f"{len(store.report()[0]['members'])}\n")
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":

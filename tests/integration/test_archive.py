@@ -43,7 +43,7 @@ def archive_event(event: Event) -> bool:
 @pytest.mark.parametrize("encrypted", [False, True])
 def test_a_killed_member_loses_at_most_what_was_not_synced(encrypted, tmp_path):
     directory, keyring = tmp_path / "archive", tmp_path / "archive.keys"
-    assert main(["key", "new", str(keyring)]) == 0
+    assert main(["keys", "generate", "--keyring", str(keyring)]) == 0
     keys, option = (keys_of(keyring), ["--key-file", str(keyring)]) if encrypted else (None, [])
     properties = {"archive_keyring": str(keyring)} if encrypted else {}
     with Group(recording_stack(tmp_path, payload="true", fsync_interval="20ms", flush_interval="5ms",

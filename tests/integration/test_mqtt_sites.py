@@ -5,6 +5,7 @@ Reduced against the cases as they were written: the bridge is cut for CUT_SECOND
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -111,15 +112,15 @@ def sites(tmp_path: Path) -> Iterator[TwoSites]:
     first = free_range(14)
     proxies = [BridgeProxy(first + 8 + at) for at in range(4)]
     bridge = tmp_path / "bridge.xml"
-    text = (stacks_folder() / "bridge.xml").read_text()
-    changed = text.replace('port_range="${bridge_port_range:9}"/>', 'port_range="0" external_addr="127.0.0.1" '
-                           'external_port="${bridge_external}"/>', 1).replace("<FD_SOCK/>", "", 1)
-    assert changed.count("external") == 3, "the packaged file has changed"
+    changed, removed = re.subn("<FD_SOCK[^>]*/>", "", (stacks_folder() / "bridge.xml").read_text())
+    assert removed == 1, "the packaged file has changed"     # its links would not go through the proxies
     bridge.write_text(changed)
     common = {"bind_addr": "127.0.0.1", "bridge_props": bridge, "bridge_port_range": 0, "hold_dir": tmp_path / "hold",
+              "bridge_external_addr": "127.0.0.1",
               "bridge_hosts": ",".join(f"127.0.0.1[{proxy.port}]" for proxy in proxies)}
     more: dict[str, dict[str, object]] = {
-        name: {"bridge_port": first + 8 + at, "bridge_external": proxies[at].port} for at, name in enumerate(NAMES)}
+        name: {"bridge_port": first + 8 + at, "bridge_external_port": proxies[at].port}
+        for at, name in enumerate(NAMES)}
     for at, site in enumerate(SITES):
         more[site] = {"mcast_port": first + 12 + at}
     with ExitStack() as stack:

@@ -71,7 +71,7 @@ def test_filters_on_folders_leave_out_segments(spark, made):
 def test_an_encrypted_archive_gives_the_same_audit_and_rows_with_its_key_file_only(spark, made, audited, tmp_path):
     directory, keyring = tmp_path / "archive", tmp_path / "archive.keys"
     shutil.copytree(made[0], directory)
-    assert main(["key", "new", str(keyring)]) == 0
+    assert main(["keys", "generate", "--keyring", str(keyring)]) == 0
     assert main(["archive", "encrypt", str(directory), "--key-file", str(keyring)]) == 0
     found = run_batch(spark, directory, JOBS["audit"], OPTIONS, keys=keys_of(keyring))
     assert {name: lines(table) for name, table in found.items()} == {
@@ -80,7 +80,7 @@ def test_an_encrypted_archive_gives_the_same_audit_and_rows_with_its_key_file_on
     assert rows.load(str(directory)).count() == spark.read.format("jgroups").load(str(made[0])).count()
     with pytest.raises(ConfigError, match=r"encrypted; give the keyring"):
         run_batch(spark, directory, JOBS["audit"], OPTIONS)
-    assert main(["key", "new", str(tmp_path / "wrong.keys")]) == 0
+    assert main(["keys", "generate", "--keyring", str(tmp_path / "wrong.keys")]) == 0
     with pytest.raises(ConfigError, match=r"aes: encrypted with key .*, which is not in the keyring .*wrong.keys"):
         run_batch(spark, directory, JOBS["audit"], OPTIONS, keys=keys_of(tmp_path / "wrong.keys"))
     follow(spark, directory, tmp_path / "out", [JOBS["audit"]], OPTIONS, once=True, keys=keys_of(keyring))
@@ -165,24 +165,6 @@ def test_the_farm_runs_what_is_not_done_yet(spark, tmp_path):
     assert again[:2] == first
 
 
-def test_the_demo_s_last_word_is_the_audit_and_a_report_lies_beside_the_copies(spark, tmp_path):
-    """The last test here: the demo ends the session."""
-    archive(tmp_path / "archive", messages=3000)
-    progress = []
-    found = auditing.audited(tmp_path / "archive", tmp_path, progress.append)
-    *_, report, verdict = auditing.as_lines(found)
-    pending = found["totals"]["pending"]           # the made archive ends while its members still send
-    assert verdict == ("audit: everything arrived once and in order, the same everywhere; "
-                       f"{pending:,} were sent too recently to be judged")
-    assert report == f"report: {tmp_path}/report/report.html"
-    page = (tmp_path / "report" / "report.html").read_text()
-    assert page.count("<svg") >= 4
-    assert "failover: coordinator crashed" in page
-    assert "src=" not in page
-    assert "href=" not in page
-    assert len(progress) == 1 + len(JOBS)
-
-
 def test_the_topics_of_mqtt_brokers_are_those_of_the_traffic_job(spark, tmp_path):
     """Two processes of `jgroups mqtt serve` with ARCHIVE in their stack, and clients of mosquitto."""
     stack = tmp_path / "stack.xml"
@@ -211,3 +193,21 @@ def test_the_topics_of_mqtt_brokers_are_those_of_the_traffic_job(spark, tmp_path
             if line["stream"] == "mqtt"] == [("node1", 300)]
     lag = run_batch(spark, tmp_path / "archive", JOBS["lag"], OPTIONS)
     assert sum(line["messages"] for line in lag["lag_summary"].to_pylist()) > 300
+
+
+def test_the_demo_s_last_word_is_the_audit_and_a_report_lies_beside_the_copies(spark, tmp_path):
+    """The last test here: the demo ends the session."""
+    archive(tmp_path / "archive", messages=3000)
+    progress = []
+    found = auditing.audited(tmp_path / "archive", tmp_path, progress.append)
+    *_, report, verdict = auditing.as_lines(found)
+    pending = found["totals"]["pending"]           # the made archive ends while its members still send
+    assert verdict == ("audit: everything arrived once and in order, the same everywhere; "
+                       f"{pending:,} were sent too recently to be judged")
+    assert report == f"report: {tmp_path}/report/report.html"
+    page = (tmp_path / "report" / "report.html").read_text()
+    assert page.count("<svg") >= 4
+    assert "failover: coordinator crashed" in page
+    assert "src=" not in page
+    assert "href=" not in page
+    assert len(progress) == 1 + len(JOBS)

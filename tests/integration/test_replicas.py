@@ -52,6 +52,15 @@ class Group:
             [sys.executable, "-m", "tests.integration.replica_member", name, self.cluster, self.port],
             cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
+    def replicas_at(self, name: str) -> int:
+        """How many replicas partition 0 has, as this member knows."""
+        process = self.processes[name]
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+        return int(process.stdout.readline())
+
     def close(self) -> None:
         self.store.close()
         self.channel.close()
@@ -91,6 +100,7 @@ def test_accept_3_12_kill_9_of_the_leader_loses_no_acknowledged_write(group: Gro
         writer.start()
     wait_until(lambda: sum(len(writer.times) for writer in writers) >= BEFORE)
     leader = group.store.leaders()[0]
+    wait_until(lambda: group.replicas_at(leader.name) == 3)    # a majority of two is both of them
     killed_s = time.monotonic()
     group.processes[leader.name].kill()
     wait_until(lambda: group.channel.view is not None and leader not in group.channel.view)

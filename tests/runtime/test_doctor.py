@@ -179,14 +179,14 @@ def test_datagrams_that_are_cut_off_at_a_size(monkeypatch: pytest.MonkeyPatch):
         def sendto(self, data: bytes, *where: Any) -> int:
             sizes.append(len(data))
             return len(data) if len(data) > 1472 else super().sendto(data, *where)
-    made = pair.Sockets.__init__
+    made = pair.ExaminationSockets.__init__
 
     def init(self: Any, spec: Any) -> None:
         made(self, spec)
         short = Short(fileno=os.dup(self.datagrams.fileno()))
         self.datagrams.close()
         self.datagrams = short
-    monkeypatch.setattr(pair.Sockets, "__init__", init)
+    monkeypatch.setattr(pair.ExaminationSockets, "__init__", init)
     assert Listening().examined()["datagrams"] == [BAD]
     assert max(sizes) == 8900, "larger ones are not tried"
     assert pair._hears is whole
@@ -218,7 +218,7 @@ def test_a_stranger_ends_the_listening_with_a_reason(line: bytes):
 @pytest.mark.parametrize("question", [{}, {"ask": "datagram", "token": "short", "port": 1, "bytes": 1}, {"ask": 7},
                                       {"ask": "multicast", "token": ["x"]}])
 def test_questions_that_make_no_sense_send_nothing(question: dict[str, Any]):
-    sockets = pair.Sockets(load("udp", {"mcast_port": free_udp_port()}))
+    sockets = pair.ExaminationSockets(load("udp", {"mcast_port": free_udp_port()}))
     try:
         assert pair._answer(question, sockets, "127.0.0.1") == {"error": "unknown question"}
     finally:
