@@ -82,6 +82,9 @@ class Replicas(BaseReplicas):
     def create(self, partitions: int, replicas: int, hosts: int = 1, timeout: float = 10.0) -> None:
         """Create the store, once, at one member; returns when every partition has a leader.
 
+        A leader that does not know all hosts yet begins with fewer replicas and adds the others one by one; until then
+        fewer may fail. `report()` at the leader has the members of a partition, `health` is told of too few.
+
         hosts: wait until the view has so many hosts. The content is in the memory of the members only: when a majority
         of a partition's replicas ends at once, the partition is lost.
 
