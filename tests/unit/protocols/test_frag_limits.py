@@ -4,9 +4,11 @@ from __future__ import annotations
 import pytest
 
 from jgroups_py import wire
+from jgroups_py.model.batch import Batch
 from jgroups_py.protocols.frag import Frag, FragConfig, Fragment
+from jgroups_py.protocols.frag.messages import Reassembly
 from jgroups_py.protocols.frag.protocol import HEADROOM_BYTES
-from jgroups_py.testing.bench import Bench, change, unicast, view_of
+from jgroups_py.testing.bench import Bench, address, change, unicast, view_of
 from jgroups_py.wire import AppHeaders
 
 CONFIG = FragConfig(frag_size_bytes=1000, window_bytes=10_000, max_message_bytes=5000, max_reassembly_bytes="4M")
@@ -45,3 +47,15 @@ def test_headers_that_leave_no_room_in_a_frame_are_refused_with_a_log_entry(room
     assert a.stats().get("too_large_dropped", 0) == refused
     assert ["has headers that fill a frame" in note.text for note in a.outputs] == [True] * refused
     assert bool(a.sent()) != bool(refused)
+
+
+@pytest.mark.parametrize(("number", "index", "total", "nbytes", "continues"), [
+    (7, 1, 3, 2500, True), (8, 1, 3, 2500, False), (7, 2, 3, 2500, False), (7, 0, 3, 2500, False),
+    (7, 1, 4, 2500, False), (7, 1, 3, 2501, False)])
+def test_a_message_is_continued_only_by_its_own_next_fragment(
+    number: int, index: int, total: int, nbytes: int, continues: bool,
+) -> None:
+    first = Fragment(7, 0, 3, 2500, 0)
+    message = Reassembly(first, Batch(address("B"), address("A"), (b"x",), (first,), 0), 0)
+    message.add(Batch(address("B"), address("A"), (b"x" * 1000,), (first,), 0))
+    assert message.is_continued_by(Fragment(number, index, total, nbytes, 0)) is continues

@@ -170,3 +170,38 @@ def test_a_partner_that_is_ready_and_leaves_is_not_in_the_merged_view() -> None:
     members.delays_of = members.usual
     members.run(1000)
     assert members.agree("AB")
+
+
+class Identities:
+    """In place of AUTH: one member has not shown who it is. challenged: who was asked to."""
+
+    def __init__(self, unknown: Address) -> None:
+        self.unknown = unknown
+        self.challenged: list[Address] = []
+
+    def objection(self, member: Address) -> str:
+        return "it has not shown who it is" if member == self.unknown else ""
+
+    contradiction = objection
+
+    def disbelieve(self, member: Address, why: str) -> None:
+        raise AssertionError("nobody has contradicted itself")
+
+    def challenge_member(self, member: Address, physical: object) -> None:
+        self.challenged.append(member)
+
+
+def test_a_merge_lets_nobody_in_whom_its_leader_has_not_identified() -> None:
+    members = in_view("ABCD")
+    split(members, "AB", "CD")
+    identities = Identities(address("D"))
+    members.gms("A").identities = identities            # type: ignore[assignment]
+    heal(members, "A", "C")
+    members.run(3000)
+    assert members.names_in_view("A") == "AB", "D came in by its coordinator's word"
+    assert members.gms("A").stats()["unidentified_refused"] > 0
+    assert set(identities.challenged) <= {address("D")}
+    identities.unknown = address("Z")
+    heal(members, "A", "C")
+    members.run(3000)
+    assert members.agree("ABCD")

@@ -196,6 +196,7 @@ class Files(Secrets):
         raise AssertionError("RELAY has no keyring")
 
     def file(self, path: str, what: str, *, private: bool) -> bytes:
+        assert not private, "others may read a trust file"
         return self.text
 
 
@@ -245,6 +246,7 @@ def test_a_revoked_site_has_no_effect_and_nothing_is_held_for_it() -> None:
     world = three_sites()
     a = trusting(world, trust({"SFO": {}, "LON": {}}, "LON"))
     assert (a.relay.table.get("SFO").status, a.relay.table.get("LON").status) == (UP, OFFLINE)
+    assert "RELAY trusts the sites LON, SFO; revoked: LON" in [note.text for note in a.notes]
     world["Z"].multicast("z0")
     world["C"].multicast("c1")
     world.run(seconds(3))
@@ -252,6 +254,7 @@ def test_a_revoked_site_has_no_effect_and_nothing_is_held_for_it() -> None:
     assert a.relay.stats()["unknown_site_dropped"] > 0
     assert not a.relay.hold.messages
     trusting(world, trust({"SFO": {}, "LON": {}}))
+    assert "RELAY trusts the sites LON, SFO; revoked: none" in [note.text for note in a.notes]
     world.run(seconds(12))
     world["C"].multicast("c2")
     world.run(seconds(1))

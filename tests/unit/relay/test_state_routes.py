@@ -77,6 +77,20 @@ def test_an_attempt_ends_when_the_relay_of_its_site_leaves_and_not_when_another_
     assert forwarder.fetch is not present, "the attempt goes on although A, its relay, left the bridge"
 
 
+def test_an_attempt_that_a_new_view_ends_may_be_repeated(world: Sites) -> None:
+    """F crashes while a state for E comes from NYC."""
+    fetching(world)
+    told: list[StateFailed] = []
+
+    def watch(src: Address, batch: Batch) -> bool:
+        told.extend(header for header in batch.headers if isinstance(header, StateFailed))
+        return False
+    world.lose = watch
+    world.sites["SFO"].crash("F")
+    world.settle()
+    assert [(failed.reason, failed.final) for failed in told] == [("the view of the asking site changed", False)]
+
+
 def test_only_the_requesting_member_ends_its_current_attempt(world: Sites) -> None:
     forwarder = fetching(world)
     present = forwarder.fetch
