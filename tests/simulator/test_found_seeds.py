@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from jgroups_py.simulator.runner import run_seed
-from jgroups_py.testing.simulation import mqtt as mqtt  # registers the applications of the profiles
+from jgroups_py.testing.simulation import applications as applications  # registers those of profiles
 
 FOUND = (
     ("relay", 984, "R3: a member that came back without an entry started beyond what it was owed"),
@@ -43,6 +43,7 @@ FOUND = (
     ("site-states", 39, "G: a late answer to an earlier request for a state was taken for that to the next one"),
     ("mqtt-sites", 1074, "Q1: what one part of a split site missed of the other part counted as lost between sites"),
     ("mqtt-sites", 1326, "R3: a digest that a broker multicast 15 us before the end of the run counted as lost"),
+    ("sealed-disks", 30, "R9: (checker) a member that crashed with a write its full disk had refused was to have all"),
     ("mqtt", 96, "Q10: (checker) a session that came to a node with another one of its client counted as moved"),
     ("mqtt", 141, "Q10: what a node sent to a session's former node after `handover_s` was lost there"),
     ("mqtt", 248, "Q8: what a client had acknowledged with PUBACK stayed in the copies of its session"),
