@@ -64,7 +64,7 @@ def test_the_standard_file(tmp_path):
         (shell.folder / "config.yml").write_text(STANDARD.replace(tls, ""))
         shell.run("HOME=$PWD jgroups mqtt serve -c config.yml > log 2>&1 &")
         end = monotonic() + PATIENCE_SECONDS
-        while not (found := shell.run("grep listening log")[1]):
+        while not (found := shell.run("grep -s listening log")[1]):
             assert monotonic() < end, shell.run("cat log")
         assert found[0] == "listening at mqtt://*:1883"
         assert "bad user name" in "\n".join(shell.run("mosquitto_pub -t a -m b 2>&1")[1]), "it has no users yet"
