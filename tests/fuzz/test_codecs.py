@@ -37,6 +37,6 @@ def undocumented(data: bytes) -> None:
 
 @pytest.mark.parametrize(("read", "cause"), [(endless, "CPU"), (undocumented, "KeyError in elsewhere")])
 def test_a_reader_that_is_wrong_is_found(read: object, cause: str) -> None:
-    result = fuzz(Target("wrong", read, (b"!", b"?")), 1, 40)             # type: ignore[arg-type]
+    result = fuzz(Target("wrong", read, (b"!", b"?")), 1, 10)             # type: ignore[arg-type]
     assert list(result.causes) == [cause]
     assert result.first[cause].data == b"!"

@@ -44,6 +44,7 @@ FOUND = (
     ("mqtt-sites", 1074, "Q1: what one part of a split site missed of the other part counted as lost between sites"),
     ("mqtt-sites", 1326, "R3: a digest that a broker multicast 15 us before the end of the run counted as lost"),
     ("sealed-disks", 30, "R9: (checker) a member that crashed with a write its full disk had refused was to have all"),
+    ("sealed", 115, "K3: a recorded frame of a live member was believed by a member that had just started"),
     ("mqtt", 96, "Q10: (checker) a session that came to a node with another one of its client counted as moved"),
     ("mqtt", 141, "Q10: what a node sent to a session's former node after `handover_s` was lost there"),
     ("mqtt", 248, "Q8: what a client had acknowledged with PUBACK stayed in the copies of its session"),
