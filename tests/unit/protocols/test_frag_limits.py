@@ -30,6 +30,12 @@ def test_a_message_is_fragmented_only_if_it_is_larger_than_a_fragment(size: int,
     assert sum(found) == fragments
 
 
+def test_a_large_message_to_the_own_member_is_not_fragmented() -> None:
+    a = member()
+    a.down(unicast("A", "A", bytes(3000)))
+    assert a.stats().get("fragmented", 0) == 0
+
+
 @pytest.mark.parametrize(("size", "refused"), [(5000, 0), (5001, 1)])
 def test_the_largest_message_is_sent_and_one_byte_more_is_not(size: int, refused: int) -> None:
     a = member()

@@ -137,6 +137,7 @@ def test_nobody_speaks_before_it_has_introduced_itself() -> None:
     say(world, SiteUnicastSeen(a.me, "NYC", world["Z"].me, 9, True))
     say(world, Goodbye("LON", epoch(world), True, True))
     assert a.relay.stats()["non_peer_dropped"] == 2
+    assert a.relay.table.get("LON").status == UP, "the goodbye of a process that has not introduced itself was believed"
 
 
 def test_sites_are_bounded_without_a_trust_file() -> None:
