@@ -314,11 +314,11 @@ def headers_nbytes(batch: Batch) -> int:
     return SOURCE_END + ADDRESS_BYTES + _BODY.size + len(out) + 2 * _U32.size
 
 
-def decode_frame(data: bytes, cluster: bytes, addresses: Interner) -> Batch:
-    """The batch in a frame.
+def _start(data: bytes, cluster: bytes) -> tuple[int, int, bytes]:
+    """(flags, end of what the checksum covers, source) of a frame, once all up to the source is checked.
 
     Raises:
-        WireError: "foreign version", "foreign cluster", "wrong checksum", or what is malformed.
+        WireError: as `decode_frame`, but for what stands behind the source.
     """
     if len(data) < SOURCE_END:
         raise WireError("truncated")
@@ -334,6 +334,16 @@ def decode_frame(data: bytes, cluster: bytes, addresses: Interner) -> Batch:
         raise WireError("wrong checksum")
     if its_cluster != cluster:
         raise WireError("foreign cluster")
+    return flags, covered, source
+
+
+def decode_frame(data: bytes, cluster: bytes, addresses: Interner) -> Batch:
+    """The batch in a frame.
+
+    Raises:
+        WireError: "foreign version", "foreign cluster", "wrong checksum", or what is malformed.
+    """
+    flags, covered, source = _start(data, cluster)
     stop, dest, pos = len(data), None, SOURCE_END
     if not flags & MULTICAST:
         pos += ADDRESS_BYTES
@@ -369,17 +379,7 @@ def clear_text(data: bytes, cluster: bytes) -> bytes:
     Raises:
         WireError: as `decode_frame`, but for what stands behind the source.
     """
-    if len(data) < SOURCE_END:
-        raise WireError("truncated")
-    magic, version, flags, checksum, length, its_cluster, _ = _START.unpack_from(data)
-    if magic != MAGIC:
-        raise WireError("not a frame")
-    if version != VERSION:
-        raise WireError("foreign version")
-    if crc32(data[_PREFIX_BYTES:_PREFIX_BYTES + length], flags) != checksum:
-        raise WireError("wrong checksum")
-    if its_cluster != cluster:
-        raise WireError("foreign cluster")
+    flags, _, _ = _start(data, cluster)
     return bytes((flags,)) + data[SOURCE_END:]
 
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -85,16 +86,17 @@ def test_nobody_that_listens_is_no_error(tmp_path: Path):
     ServiceManager(str(tmp_path / "nothing")).tell("READY=1")
 
 
-def test_a_member_without_an_input_stays_until_sigterm_and_leaves_then(manager: Manager, tmp_path: Path):
-    events = tmp_path / "events"
-    with events.open("w") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "jgroups_py", "member", "--service", "--stack", "udp", "--cluster", "chat", "--name",
-             "A", "-p", f"mcast_port={free_udp_port()}"], stdin=subprocess.DEVNULL, stdout=out,
-            env={**os.environ, "NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "400000"})
+def serve_until_sigterm(
+    manager: Manager, stack: str, more: list[str], states: list[str], stdout: IO[str] | int,
+) -> None:
+    """A process that tells these states while it runs, and that it stops at SIGTERM."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jgroups_py", "member", "--service", "--stack", stack, "--cluster", "chat", "--name",
+         "A", *more], stdin=subprocess.DEVNULL, stdout=stdout,
+        env={**os.environ, "NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "400000"})
     try:
-        manager.until("READY=1")
-        manager.until("WATCHDOG=1")
+        for state in states:
+            manager.until(state)
         assert process.poll() is None
         process.send_signal(signal.SIGTERM)
         manager.until("STOPPING=1")
@@ -103,20 +105,14 @@ def test_a_member_without_an_input_stays_until_sigterm_and_leaves_then(manager: 
         if process.poll() is None:
             process.kill()
             process.wait()
+
+
+def test_a_member_without_an_input_stays_until_sigterm_and_leaves_then(manager: Manager, tmp_path: Path):
+    events = tmp_path / "events"
+    with events.open("w") as out:
+        serve_until_sigterm(manager, "udp", ["-p", f"mcast_port={free_udp_port()}"], ["READY=1", "WATCHDOG=1"], out)
     assert [json.loads(line)["event"] for line in events.read_text().splitlines()] == ["view", "ready", "stats"]
 
 
 def test_a_member_of_a_membership_without_views_is_a_service_too(manager: Manager):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "jgroups_py", "member", "--service", "--stack", "membership", "--cluster", "all",
-         "--name", "A"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        env={**os.environ, "NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "400000"})
-    try:
-        manager.until("WATCHDOG=1")
-        process.send_signal(signal.SIGTERM)
-        manager.until("STOPPING=1")
-        assert process.wait(60) == 0
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
+    serve_until_sigterm(manager, "membership", [], ["WATCHDOG=1"], subprocess.DEVNULL)

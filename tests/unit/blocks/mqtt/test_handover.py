@@ -55,6 +55,18 @@ def roaming(world: FederationWorld, name: str, client_id: str = "sub") -> Roamin
     return client
 
 
+def roaming_subscriber(
+    nodes: str, filter: str, qos: int, publisher: str,
+) -> tuple[FederationWorld, Roaming, Client]:
+    """Nodes that know that a client at A has subscribed, and a client at another node (or at A) that will publish."""
+    world = FederationWorld(nodes)
+    client = roaming(world, "A")
+    client.subscribe(filter, qos=qos)
+    other = world.client(publisher, "pub")
+    world.run(0.2)
+    return world, client, other
+
+
 def numbered(first: int, stop: int) -> list[bytes]:
     return [b"%d" % number for number in range(first, stop)]
 
@@ -245,11 +257,7 @@ def test_what_comes_late_to_the_new_node_does_not_come_twice():
 @pytest.mark.parametrize("steps", ["B", "BC"], ids=["", "and-it-moves-again"])
 def test_what_a_node_sent_to_the_former_node_comes_behind_the_session(qos, steps):
     """D has acknowledgements to give, but what it sends to A takes longer than A waits for it."""
-    world = FederationWorld("ABCD")
-    client = roaming(world, "A")
-    client.subscribe("t", qos=2)
-    publisher = world.client("D", "pub")
-    world.run(0.2)
+    world, client, publisher = roaming_subscriber("ABCD", "t", 2, publisher="D")
     hold_back(world, "D", "A", 9)
     publisher.publish("t", b"late", qos=qos)
     got = []
@@ -297,11 +305,7 @@ def test_what_came_by_the_former_node_does_not_come_again_directly():
 
 
 def test_a_clean_start_wants_nothing_that_comes_late():
-    world = FederationWorld("ABD")
-    client = roaming(world, "A")
-    client.subscribe("t", qos=1)
-    publisher = world.client("D", "pub")
-    world.run(0.2)
+    world, client, publisher = roaming_subscriber("ABD", "t", 1, publisher="D")
     hold_back(world, "D", "A", 9)
     publisher.publish("t", b"late", qos=1)
     client.go(world, "B", 6.0)
@@ -314,11 +318,7 @@ def test_a_clean_start_wants_nothing_that_comes_late():
 
 def test_a_shared_message_that_comes_directly_while_a_session_moves_is_kept():
     """It goes to one node alone, so what the former node has had does not matter."""
-    world = FederationWorld("ABC")
-    client = roaming(world, "A")
-    client.subscribe("$share/g/t", qos=1)
-    publisher = world.client("A", "pub")
-    world.run(0.2)
+    world, client, publisher = roaming_subscriber("ABC", "$share/g/t", 1, publisher="A")
     hold_back(world, "C", "A", 0.5)                      # so the fence is late
     client.go(world, "B", 0.1)
     for number in range(10):
@@ -329,11 +329,7 @@ def test_a_shared_message_that_comes_directly_while_a_session_moves_is_kept():
 
 def test_a_copy_that_is_given_up_keeps_no_shared_message():
     """The client goes on to a third node before its session has come to the second one."""
-    world = FederationWorld("ABC")
-    client = roaming(world, "A")
-    client.subscribe("$share/g/t", qos=1)
-    publisher = world.client("C", "pub")
-    world.run(0.2)
+    world, client, publisher = roaming_subscriber("ABC", "$share/g/t", 1, publisher="C")
     hold_back(world, "C", "A", 0.5)
     client.go(world, "B", 0.1)
     for number in range(10):
@@ -361,11 +357,7 @@ def test_a_clean_start_where_the_session_is_has_an_owner():
 
 def test_what_a_node_that_was_away_kept_for_the_former_node_is_counted_there():
     """A limit of sessions that move: that node took no part in the fence. Q1 wants such a loss to have a name."""
-    world = FederationWorld("ABC")
-    client = roaming(world, "A")
-    client.subscribe("t", qos=1)
-    publisher = world.client("C", "pub")
-    world.run(0.2)
+    world, client, publisher = roaming_subscriber("ABC", "t", 1, publisher="C")
     world.split("AB", "C")
     world.run(1)
     publisher.publish("t", b"meanwhile", qos=1)
