@@ -6,7 +6,6 @@ added, and a key for each view (`mode="view"`). A program that does the same is 
 """
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,8 +16,8 @@ from jgroups_py.config.load import stacks_folder
 from jgroups_py.sealing.identities import MEMBER, RELAY, KnownMembers, RevokedKeys, new_identity
 from jgroups_py.sealing.keyring import new_keyring
 from jgroups_py.sealing.primitives import KEY_BYTES, require_library
-from jgroups_py.system.filesystem import FILE_MODE, make_folder
-from jgroups_py.system.secrets import SECRETS, write_keyring
+from jgroups_py.system.filesystem import make_folder
+from jgroups_py.system.secrets import SECRETS, write_checked, write_keyring
 
 ARCHIVE_KEYS, BRIDGE_KEYS, KNOWN, REVOKED = "archive.keys", "bridge.keys", "known.json", "revoked.json"
 SITE_STACK, BRIDGE_STACK = "site.xml", "bridge.xml"
@@ -61,20 +60,14 @@ def make_keys(folder: Path, members: Iterable[tuple[str, str]]) -> DemoKeys:
     known = KnownMembers()
     for name, site in named:
         own = new_identity(SECRETS.draw(KEY_BYTES), name, site, (MEMBER, RELAY))
-        write_private(folder / f"{name}.pem", own.as_text())
+        write_checked(folder / f"{name}.pem", own.as_text(), "identity", new=True)
         known = known.with_member(own.identity)
-    write_private(folder / KNOWN, known.as_text())
-    write_private(folder / REVOKED, RevokedKeys().as_text())
+    write_checked(folder / KNOWN, known.as_text(), "list of known members", new=True)
+    write_checked(folder / REVOKED, RevokedKeys().as_text(), "list of revoked keys", new=True)
     for packaged, name in (("sealed-site.xml", SITE_STACK), ("sealed-bridge.xml", BRIDGE_STACK)):
         text = (stacks_folder() / packaged).read_text(encoding="utf-8")
         auth = (f'<AUTH authority="keys" identity="${{identity}}" trust="{folder / KNOWN}" '
                 f'revoked="{folder / REVOKED}"/>')
-        write_private(folder / name, ENCRYPT.sub(rf'<ENCRYPT mode="view" sign="pair" \1/>\n    {auth}', text))
+        write_checked(folder / name, ENCRYPT.sub(rf'<ENCRYPT mode="view" sign="pair" \1/>\n    {auth}', text),
+                      "stack file", new=True)
     return DemoKeys(folder)
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a new file for this user alone."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
