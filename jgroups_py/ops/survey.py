@@ -201,9 +201,10 @@ class Survey(Block):
         if self._answered > MOST_ANSWERS or question.payloads != (QUESTION,):
             return self.counters.drop("questions_refused", f"of {question.src}")
         self.counters.add("questions_answered")
-        text = json.dumps(self._summary(node), separators=(",", ":")).encode()
+        summary = self._summary(node)
+        text = json.dumps(summary, separators=(",", ":")).encode()
         if len(text) > ANSWER_BYTES:
-            text = json.dumps({**self._summary(node), "sites": {}, "cut": True}, separators=(",", ":")).encode()
+            text = json.dumps({**summary, "sites": {}, "cut": True}, separators=(",", ":")).encode()
         connection = self._connection
         assert connection is not None, "a question came over a connection"
         node.send(Batch(node.me, question.src, (text,), (Answer(SURVEY_SERVICE, number),), FLAGS), connection.now_ns)
