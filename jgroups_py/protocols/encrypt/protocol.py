@@ -190,7 +190,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         self.outbox = WaitingUnicasts()
         self.early: dict[bytes, HeldFrame] = {}              # frames of keys that may come, oldest first
         self.book: AddressBook | None = self.stack.find(AddressBook)
-        self.address_challenges: dict[bytes, AddressChallenge] = {}           # address -> how it was challenged
+        self.address_challenges: dict[bytes, AddressChallenge] = {}      # address -> how it was challenged
 
     def stats(self) -> dict[str, float]:
         return {**super().stats(), "keys": len(self.usable), "senders": len(self.senders.proven),
@@ -679,8 +679,9 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         if challenge != NONE:
             self.count("challenges_sent")
         me, counters = self.writer.side(), self.writer.counters
-        handshake = Handshake(name[:ADDRESS_BYTES], challenge, NONE if asked is None else asked.challenge,
-                    counters[MULTICAST_STREAM], counters[UNICAST_STREAM], *self.writer.recent(self.now_ns), me.keys)
+        handshake = Handshake(
+            name[:ADDRESS_BYTES], challenge, NONE if asked is None else asked.challenge, counters[MULTICAST_STREAM],
+            counters[UNICAST_STREAM], *self.writer.recent(self.now_ns), me.keys)
         if asked is not None and self.auth is not None:
             handshake = attrs.evolve(handshake, credential=self.auth.credential())
             proven = transcript(self.stack.net, self.cluster, me, Side(name, asked.keys), handshake)
