@@ -14,6 +14,9 @@ from xdist.scheduler import LoadScopeScheduling
 
 REAL = ("real", "chaos", "netns", "spark", "gmqtt", "ops", "browser")
 HERE = Path(__file__).parent
+PLACES_OF_REAL = ("tests/integration", "tests/runtime", "tests/security", "tests/chaos", "tests/documents",
+                  "tests/test_examples.py", "tests/test_limits_of_tests.py")
+"""Where tests marked `real` are: .ci/checks collects only these for its run of them, which saves each worker 15 s."""
 PAGES = HERE / "documents"
 """Its tests have networks of their own."""
 SPARK = HERE / "integration" / "test_pipeline.py"
@@ -60,7 +63,12 @@ def is_real(item: pytest.Item) -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = tuple(HERE.parent / place for place in PLACES_OF_REAL)
     for item in items:
+        if item.get_closest_marker("real") and not any(item.path.is_relative_to(place) for place in places):
+            raise pytest.UsageError(
+                f"{item.nodeid} is marked real, and ./test looks for such tests only in {', '.join(PLACES_OF_REAL)} "
+                f"(PLACES_OF_REAL in tests/conftest.py, and .ci/checks)")
         if item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(CEILING_SECONDS if is_real(item) else 0))
 

@@ -1,11 +1,12 @@
-"""Limits of tests that only compute are of processor time (tests/conftest.py)."""
+"""What tests/conftest.py sees to: limits of processor time, and where real tests are."""
 from __future__ import annotations
 
+from pathlib import Path
 from time import process_time, sleep
 
 import pytest
 
-from tests.conftest import CEILING_SECONDS, cpu_limit, is_real
+from tests.conftest import CEILING_SECONDS, PLACES_OF_REAL, cpu_limit, is_real
 
 
 def compute(seconds: float) -> None:
@@ -40,3 +41,8 @@ def test_no_clock_on_the_wall_ends_a_test_that_computes(request: pytest.FixtureR
 def test_one_with_processes_has_a_generous_ceiling(request: pytest.FixtureRequest):
     assert is_real(request.node)
     assert request.node.get_closest_marker("timeout").args == (CEILING_SECONDS,)
+
+
+def test_the_run_of_real_tests_collects_all_places_that_may_have_some():
+    checks = Path(__file__).parent.parent / ".ci" / "checks"
+    assert f"real=({' '.join(PLACES_OF_REAL)})\n" in checks.read_text()

@@ -5,7 +5,9 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -52,46 +54,49 @@ def names_in(node: ast.expr) -> Iterator[str]:
             yield "".join(str(part.value) if isinstance(part, ast.Constant) else "<any>" for part in values)
 
 
-def counted_in(tree: ast.Module) -> Iterator[tuple[str, str, int]]:
-    """(how, name, line) of every count and drop with a name in it."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
-            how, owner = node.func.attr, ast.unparse(node.func.value)
-            if how not in COUNTED or (how == "add" and not owner.endswith("counters")):
-                continue
-            for name in names_in(node.args[0]):
-                if NAME.fullmatch(name) and (how != "drop" or len(node.args) > 1):
-                    yield how, name, node.lineno
+def counted_in(call: ast.Call) -> Iterator[tuple[str, str, int]]:
+    """(how, name, line) of what a call counts or drops."""
+    if not isinstance(call.func, ast.Attribute) or not call.args or (how := call.func.attr) not in COUNTED \
+            or (how == "add" and not ast.unparse(call.func.value).endswith("counters")):
+        return
+    for name in names_in(call.args[0]):
+        if NAME.fullmatch(name) and (how != "drop" or len(call.args) > 1):
+            yield how, name, call.lineno
 
 
-def declared_in(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    """(kind, name) of every declaration."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "declare":
-            for entry in node.args:
-                if isinstance(entry, ast.Call) and isinstance(entry.func, ast.Name):
-                    assert isinstance(entry.args[0], ast.Constant), "a declared name is a constant"
-                    yield entry.func.id, entry.args[0].value
+def declared_in(call: ast.Call) -> Iterator[tuple[str, ast.Constant]]:
+    """(kind, name) of what a call declares."""
+    if isinstance(call.func, ast.Name) and call.func.id == "declare":
+        for entry in call.args:
+            if isinstance(entry, ast.Call) and isinstance(entry.func, ast.Name):
+                assert isinstance(entry.args[0], ast.Constant), "a declared name is a constant"
+                yield entry.func.id, entry.args[0]
 
 
-def rooms() -> tuple[dict[str, dict[str, str]], dict[str, list[tuple[str, str, str]]], dict[str, set[str]]]:
-    """Room -> name -> kind; room -> (where, how, name); room -> all other strings."""
-    declared: dict[str, dict[str, str]] = defaultdict(dict)
-    counted: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
-    strings: dict[str, set[str]] = defaultdict(set)
+class Rooms(NamedTuple):
+    declared: dict[str, dict[str, str]]
+    """Room -> name -> kind."""
+    counts: dict[str, list[tuple[str, str, str]]]
+    """Room -> (where, how, name)."""
+    strings: dict[str, set[str]]
+    """Room -> all other strings."""
+
+
+@cache
+def rooms() -> Rooms:
+    found = Rooms(defaultdict(dict), defaultdict(list), defaultdict(set))
     for path, tree in modules():
         room = room_of(path)
-        declared[room].update({name: kind for kind, name in declared_in(tree)})
-        counted[room] += [(f"{path.relative_to(PACKAGE)}:{line}", how, name) for how, name, line in counted_in(tree)]
-        own = {id(entry.args[0]) for node in ast.walk(tree) if isinstance(node, ast.Call)
-               and isinstance(node.func, ast.Name) and node.func.id == "declare"
-               for entry in node.args if isinstance(entry, ast.Call)}
-        strings[room] |= {node.value for node in ast.walk(tree)
-                          if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in own}
-    return declared, counted, strings
-
-
-DECLARED, COUNTS, STRINGS = rooms()
+        nodes = list(ast.walk(tree))
+        calls = [node for node in nodes if isinstance(node, ast.Call)]
+        declared = [entry for call in calls for entry in declared_in(call)]
+        found.declared[room].update({name.value: kind for kind, name in declared})
+        found.counts[room] += [(f"{path.relative_to(PACKAGE)}:{line}", how, name)
+                               for call in calls for how, name, line in counted_in(call)]
+        own = {id(name) for _, name in declared}
+        found.strings[room] |= {node.value for node in nodes if isinstance(node, ast.Constant)
+                                and isinstance(node.value, str) and id(node) not in own}
+    return found
 
 
 def fits(name: str, pattern: str) -> bool:
@@ -103,19 +108,19 @@ def fits(name: str, pattern: str) -> bool:
 
 def test_every_counted_name_is_declared_where_it_is_counted() -> None:
     missing = [f"{where}: {name} is counted, and no COUNTERS of {room} declares it"
-               for room, entries in COUNTS.items() for where, _, name in entries
-               if not any(fits(name, known) for known in DECLARED[room])]
+               for room, entries in rooms().counts.items() for where, _, name in entries
+               if not any(fits(name, known) for known in rooms().declared[room])]
     assert not missing, "\n".join(missing)
 
 
 def test_every_declared_counter_is_counted_somewhere() -> None:
     idle = []
-    for room, known in DECLARED.items():
-        named = set(STRINGS[room])
+    for room, known in rooms().declared.items():
+        named = set(rooms().strings[room])
         for path in SAID_ELSEWHERE.get(room, ()):
             named |= {node.value for node in ast.walk(ast.parse((PACKAGE / path).read_text()))
                      if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-        patterns = [name for _, _, name in COUNTS[room]]
+        patterns = [name for _, _, name in rooms().counts[room]]
         idle += [f"{room} declares {name} and counts it nowhere" for name, kind in known.items() if kind != "figure"
                  and not any(fits(name, counted) for counted in patterns)
                  and name not in named and name not in ENUMS.get(room, ())]
@@ -124,7 +129,7 @@ def test_every_declared_counter_is_counted_somewhere() -> None:
 
 def test_what_is_dropped_is_declared_as_a_drop_and_nothing_else_is() -> None:
     wrong = [f"{where}: {name} is {how}ed, and declared as a {known[pattern]}"
-             for room, entries in COUNTS.items() if (known := DECLARED[room])
+             for room, entries in rooms().counts.items() if (known := rooms().declared[room])
              for where, how, name in entries for pattern in known
              if fits(name, pattern) and how == "drop" and known[pattern] != "drop"]
     assert not wrong, "\n".join(wrong)
@@ -133,8 +138,9 @@ def test_what_is_dropped_is_declared_as_a_drop_and_nothing_else_is() -> None:
 def test_a_protocol_gives_the_reason_of_each_drop() -> None:
     """Else the log of drops, and a trace, would not show it."""
     silent = [f"{where}: {name} is declared as a drop, and counted without a reason"
-              for room, entries in COUNTS.items() if room.startswith("protocols") for where, how, name in entries
-              if how == "count" and DECLARED[room].get(name) == "drop"]
+              for room, entries in rooms().counts.items() if room.startswith("protocols")
+              for where, how, name in entries
+              if how == "count" and rooms().declared[room].get(name) == "drop"]
     assert not silent, "\n".join(silent)
 
 
