@@ -11,8 +11,8 @@ HEADS = {"duplicated": "twice", "out_of_order": "disorder", "declared_lost": "de
          "not_sent": "not sent"}
 
 
-def as_lines(found: Mapping[str, Any]) -> list[str]:
-    """The audit's document as a table and a verdict."""
+def as_lines(found: Mapping[str, Any], shown_findings: int = 0) -> list[str]:
+    """The audit's document as a table, the first findings if `shown_findings` says how many, and a verdict."""
     shown = [name for name in COUNTS if name in ALWAYS or any(pair[name] for pair in found["pairs"])]
     names = [(stream_name(pair["origin"], pair["origin_site"], pair["stream"]),
               stream_name(pair["receiver"], pair["receiver_site"])) for pair in found["pairs"]]
@@ -23,18 +23,37 @@ def as_lines(found: Mapping[str, Any]) -> list[str]:
               for name, pair in zip(names, found["pairs"], strict=True)]
     lines.append(row.format("all", "", *(found["totals"][name] for name in shown)))
     lines += [f"record missing: {member_of(line)}: {line['text']}" for line in found["missing"]]
-    return [*lines, f"audit: {verdict_of(found)}"]
+    if not shown_findings:
+        return [*lines, f"audit: {verdict_of(found)}"]
+    lines += map(finding_line, found["findings"][:shown_findings])
+    if left := len(found["findings"][shown_findings:]):
+        lines.append(f"... and {left:,} more findings (--json prints all, --out writes them and a report)")
+    return [*lines, f"audit: {verdict_of(found, 'above')}"]
 
 
-def verdict_of(found: Mapping[str, Any]) -> str:
-    """The verdict in one sentence. It is good only if no record is missing."""
+def finding_line(line: Mapping[str, Any]) -> str:
+    """One finding as a line of text.
+
+    >>> finding_line({"fault": "out_of_order", "guarantee": "R4", "origin_name": "B", "origin_site": "NYC",
+    ...               "receiver": "F", "site": "SFO", "stream": "all", "first": 7, "stop": 9, "count": 2})
+    'out of order (R4): B@NYC 7 to 8 at F@SFO'
+    """
+    numbers = f"{line['first']}" if line["count"] == 1 else f"{line['first']} to {line['stop'] - 1}"
+    broken = f" ({line['guarantee']})" if line["guarantee"] else ""
+    return (f"{line['fault'].replace('_', ' ')}{broken}: "
+            f"{stream_name(line['origin_name'], line['origin_site'], line['stream'])} {numbers} at "
+            f"{stream_name(line['receiver'], line['site'])}")
+
+
+def verdict_of(found: Mapping[str, Any], where: str = "in the report") -> str:
+    """The verdict in one sentence. It is good only if no record is missing. where: the ranges of findings are."""
     named = ", ".join(dict.fromkeys(member_of(line) for line in found["missing"]))
     if found["verdict"] == INCOMPLETE:
         return (f"NOT COMPLETE: no fault in what is recorded{not_arrived(found)}; all or a part of the record is "
                 f"missing for {named}")
     if found["verdict"] == FAULTY:
         also = f"; also, records are missing: {named}" if named else ""
-        return f"FAULTS FOUND, {len(found['findings'])} findings, each with its range in the report{also}"
+        return f"FAULTS FOUND, {len(found['findings'])} findings, each with its range {where}{also}"
     return f"everything arrived once and in order, the same everywhere{not_arrived(found)}"
 
 

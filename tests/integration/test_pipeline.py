@@ -18,6 +18,7 @@ from jgroups_py.model.errors import ConfigError
 from jgroups_py.pipeline.batch import run_batch
 from jgroups_py.pipeline.farm import run_farm
 from jgroups_py.pipeline.jobs import JOBS
+from jgroups_py.pipeline.local import run_local
 from jgroups_py.pipeline.stream import follow
 from tests.runtime.mqtt.federated import nodes, running, until
 from tests.runtime.mqtt.processes import tool
@@ -51,6 +52,14 @@ def test_the_audit_finds_every_planted_fault(audited, made):
              for line in audited["findings"].to_pylist()]
     assert sorted(line for line in found if line[0] != "other_set") == findings_of(made[1])
     assert {line[0] for line in found} >= {"other_set"}
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_without_spark_the_tables_are_the_same(spark, made, job):
+    found = run_local(made[0], JOBS[job], OPTIONS)
+    expected = run_batch(spark, made[0], JOBS[job], OPTIONS)
+    assert {name: lines(table) for name, table in found.items()} == {
+        name: lines(table) for name, table in expected.items()}
 
 
 def test_the_data_source_gives_the_rows_of_the_archive(spark, made):

@@ -22,6 +22,9 @@ VERBS = {
     "ls": "list the recorders of an archive",
     "verify": "read all files and check checksums, row numbers and gaps; exit 1 if anything is damaged or missing",
     "cat": "print rows, oldest first",
+    "audit": "judge what was sent and delivered, without Spark: lost, duplicated, out of order; exit 1 if there are "
+             "faults, 3 if records are missing",
+    "report": "run the pipeline's jobs without Spark, and write tables and one page",
     "encrypt": "encrypt what is in clear, and what is encrypted with another key than the active one",
     "replay": "multicast the recorded multicasts into a group",
 }
@@ -42,6 +45,10 @@ def add_parser(subparsers: Any) -> None:
 def _arguments(parser: ArgumentParser, verb: str) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="folder of the archive")
     add_key_file(parser)
+    if verb in ("audit", "report"):
+        from jgroups_py.cli.archive.report import add_arguments
+        add_arguments(parser, verb)
+        return
     parser.add_argument("--only", metavar="WHAT=VALUE", action="append", default=[], type=place,
                         help=f"only recorders with this {', '.join(PLACES[:-1])} or {PLACES[-1]}; may be given again")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line" if verb == "cat" else
@@ -97,7 +104,8 @@ def speed(text: str) -> float:
 
 
 def run(args: Namespace) -> int:
-    """Run the verb. Returns 0: done, 1: the archive is damaged or a replay failed, 2: usage error."""
+    """Run the verb. Returns 0: done, 1: the archive is damaged, has faults, or a replay failed, 2: usage error, 3: an
+    audit without a fault, but records are missing."""
     try:
         return _run(args)
     except (ConfigError, ChannelError) as error:
@@ -106,6 +114,9 @@ def run(args: Namespace) -> int:
 
 
 def _run(args: Namespace) -> int:
+    if args.verb in ("audit", "report"):
+        from jgroups_py.cli.archive.report import report
+        return report(args)
     from jgroups_py.archive.encryption import keys_of
     from jgroups_py.archive.layout import recorders
     found = [recorder for recorder in recorders(args.directory)

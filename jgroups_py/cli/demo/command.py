@@ -114,7 +114,7 @@ def audit(args: Namespace, plan: DemoPlan) -> dict[str, Any] | None:
     if plan.archive is None or args.no_audit:
         return None
     return auditing.audited(plan.archive, plan.out, lambda text: None if args.json else complain(text),
-                            plan.archive_keys)
+                            plan.archive_keys, spark=not args.no_spark)
 
 
 def plan_of(args: Namespace) -> DemoPlan:

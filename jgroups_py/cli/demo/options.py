@@ -32,7 +32,9 @@ def add_options(parser: ArgumentParser, within: Callable[[int, int], Callable[[s
     parser.add_argument("--archive", metavar="DIR", help="folder in which all members record what they send and "
                         "deliver (default: archive, beside the copies)")
     parser.add_argument("--no-archive", action="store_true", help="record nothing")
-    parser.add_argument("--no-audit", action="store_true", help="no audit on Spark at the end")
+    parser.add_argument("--no-audit", action="store_true", help="no audit at the end")
+    parser.add_argument("--no-spark", action="store_true", help="the audit at the end runs without Spark and Java: "
+                        "the same jobs and tables")
     parser.add_argument("--secure", action="store_true", help="every frame sealed and every member known by its key, "
                         "inside the sites and between them, and the archive encrypted; keys are made in a new "
                         "temporary folder. Needs the extra [security]; not with --web or --mqtt")

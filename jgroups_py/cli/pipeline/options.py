@@ -28,16 +28,21 @@ def positive_duration(text: str) -> int:
 
 
 def add_common(parser: ArgumentParser) -> None:
-    """Add the options of every job."""
+    """Add the options of every job on Spark."""
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for tables and report")
     parser.add_argument("--master", default="local[*]", help="Spark's master, as spark://host:7077 (default: local[*])")
+    add_times(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON document at the end, nothing else")
+
+
+def add_times(parser: ArgumentParser) -> None:
+    """Add --window and --settle, which jobs take with Spark and without."""
     parser.add_argument("--window", type=positive_duration, metavar="TIME",
                         help="length of a window in figures over time, as 10s (default: by the archive's length; "
                              "streaming: 10s)")
     parser.add_argument("--settle", type=positive_duration, metavar="TIME", default=1_000_000_000,
                         help="messages sent within this time before the open end of a record count as pending, not as "
                              "lost (default: 1s)")
-    parser.add_argument("--json", action="store_true", help="print one JSON document at the end, nothing else")
 
 
 def options(args: Namespace, window_ns: int | None) -> Any:

@@ -21,5 +21,5 @@ def page(tables: Mapping[str, Any], title: str) -> str:
     return (f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
             f'<meta name="viewport" content="width=device-width,initial-scale=1"><style>{STYLE}</style></head><body>'
             f'<h1>{escape(title)}</h1><p class="sub">{escape(about)}</p>{body}'
-            "<footer>Made by <code>jgroups pipeline</code>; the tables lie beside this page as Parquet.</footer>"
+            "<footer>Made by jgroups_py; the tables lie beside this page as Parquet.</footer>"
             "</body></html>")
