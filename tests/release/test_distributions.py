@@ -1,6 +1,7 @@
 """What is published: the wheel and the source distribution, built, checked, installed elsewhere, and used."""
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -17,9 +18,10 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(*words: object, cwd: Path | None = None) -> str:
-    """Output of a command that has to succeed."""
+    """Output of a command that has to succeed; no PYTHONPATH leads it to the sources here."""
+    clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     ended = subprocess.run([str(word) for word in words], cwd=cwd, text=True, stdout=subprocess.PIPE,
-                           stderr=subprocess.STDOUT, check=False)
+                           stderr=subprocess.STDOUT, check=False, env=clean)
     assert ended.returncode == 0, f"{words} ended with {ended.returncode}:\n{ended.stdout[-4000:]}"
     return ended.stdout
 
