@@ -85,6 +85,7 @@ from jgroups_py.wire.sealed_head import (
 SHARED, VIEW = "shared", "view"
 MAX_EARLY: Final = 256                   # frames that wait for their key; the largest is MAX_EARLY_BYTES
 MAX_EARLY_BYTES: Final = 64 << 10
+EARLY_NS: Final = seconds(5)             # so long they wait
 ASK_AGAIN_NS: Final = millis(200)        # between two challenges to one sender
 PROVE_WITHIN_NS: Final = seconds(5)      # then what is held of it is dropped
 UNSEALED: Final = MAGIC + bytes((VERSION,))        # how a frame begins that is not sealed
@@ -188,7 +189,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         self.view_key: GroupKey | None = None
         self.pairs: dict[bytes, SealedSender] = {}           # address -> the sender that has proven itself last
         self.outbox = WaitingUnicasts()
-        self.early: dict[bytes, HeldFrame] = {}              # frames of keys that may come, oldest first
+        self.early: dict[bytes, tuple[HeldFrame, int]] = {}  # head -> frame whose key may come, and since when
         self.book: AddressBook | None = self.stack.find(AddressBook)
         self.address_challenges: dict[bytes, AddressChallenge] = {}      # address -> how it was challenged
 
@@ -389,18 +390,36 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         proof, which is asked for."""
         if not self.by_view or stream in (HANDSHAKE_STREAM, DISCOVERY_STREAM) or len(data) > MAX_EARLY_BYTES:
             return self.refuse("unknown_key_dropped", data)
+        head = data[:HEAD_BYTES]
+        if head in self.early:
+            return self.refuse("unknown_key_dropped", data)
         if len(self.early) >= MAX_EARLY:
-            oldest, _ = self.early.pop(next(iter(self.early)))
-            self.refuse("unknown_key_dropped", oldest)
-        self.early[data[:HEAD_BYTES]] = bytes(data), physical
+            self.drop_early(next(iter(self.early)))
+        if not self.early:
+            self.set_timer("early", EARLY_NS)
+        self.early[head] = (bytes(data), physical), self.now_ns
         if stream == UNICAST_STREAM and name not in self.senders.proven and physical is not None:
             self.challenge_member(ChallengeMember(Address(name[:ADDRESS_BYTES]), physical))
         return None
 
+    def drop_early(self, head: bytes) -> None:
+        """The key of this frame has not come."""
+        (data, _), _ = self.early.pop(head)
+        self.refuse("unknown_key_dropped", data)
+
+    @timer("early")
+    def drop_late(self) -> None:
+        """Drop the frames whose key has not come in time: a process without keys can send as many as it likes."""
+        for head in [head for head, (_, at_ns) in self.early.items() if self.now_ns - at_ns >= EARLY_NS]:
+            self.drop_early(head)
+        if self.early:
+            _, oldest_ns = next(iter(self.early.values()))
+            self.set_timer("early", oldest_ns + EARLY_NS - self.now_ns)
+
     def release_early(self) -> None:
         """Pass on the frames whose key has come."""
         ready = []
-        for head, held in list(self.early.items()):
+        for head, (held, _) in list(self.early.items()):
             _, _, stream, key_id, _, name, _ = read_head(head)
             if self.key_of(stream, key_id, self.senders.proven.get(name)) is not None:
                 del self.early[head]
@@ -550,7 +569,9 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
             return True
         assert self.writer is not None
         reason = "its answer has no proof of who it is"
-        if handshake.keys != NO_KEYS:
+        if self.displaces(name[:ADDRESS_BYTES], handshake):
+            reason = "a member of the view has this address, and other keys"
+        elif handshake.keys != NO_KEYS:
             proven = transcript(self.stack.net, self.cluster, Side(name, handshake.keys), self.writer.side(), handshake)
             reason = self.auth.refusal(name, handshake.credential, handshake.proof, proven)
         if reason == WAITING:
@@ -559,6 +580,13 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
             number = self.senders.refuse(name)
             self.drop("unidentified_dropped", None, reason, number=1 + number)
         return not reason
+
+    def displaces(self, address: bytes, handshake: Handshake) -> bool:
+        """Whether an answer, if it was believed, would put another process in a member's place. With a secret that all
+        share (AUTH, psk) its name would not tell. In mode "shared" all members have all keys in any case."""
+        present = self.pairs.get(address)
+        return (self.by_view and present is not None and present.signing != handshake.keys[PUBLIC_BYTES:]
+                and address in self.senders.members)
 
     @on(ChallengeMember)
     def challenge_member(self, event: ChallengeMember) -> None:
