@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from time import monotonic, sleep
+from time import sleep
 from typing import Any
 
 import pytest
@@ -19,22 +19,23 @@ import pytest
 import jgroups_py as jg
 from jgroups_py.cli import main
 from jgroups_py.model.address import Address
-from jgroups_py.model.batch import Batch
+from jgroups_py.model.batch import NO_RELIABILITY, Batch
 from jgroups_py.model.view import View, ViewId
 from jgroups_py.protocols.auth import Auth
 from jgroups_py.protocols.auth.config import AuthConfig
+from jgroups_py.protocols.discovery.base import DiscoveryRequest
 from jgroups_py.protocols.encrypt.protocol import Encrypt, EncryptConfig
 from jgroups_py.protocols.fd_sock.protocol import SuspicionHeader
-from jgroups_py.protocols.gms.headers import Ballot, FlushId, LeaveRequest, Prepare
-from jgroups_py.protocols.merge.protocol import Info
+from jgroups_py.protocols.gms.headers import Ballot, CutHeader, FlushId, LeaveRequest, Prepare
 from jgroups_py.protocols.nakack.headers import MulticastData, Retransmission
+from jgroups_py.protocols.relay.headers import Order
 from jgroups_py.protocols.stable.protocol import StabilityVote
 from jgroups_py.protocols.unicast.headers import UnicastData
 from jgroups_py.sealing.identities import KnownMembers, RevokedKeys, new_identity
 from jgroups_py.sealing.keyring import new_keyring
 from jgroups_py.stack.protocol import CONTROL
 from jgroups_py.system.secrets import SECRETS, write_keyring
-from jgroups_py.wire.sealed_head import HEAD_BYTES, MULTICAST_STREAM, UNICAST_STREAM
+from jgroups_py.wire.sealed_head import MULTICAST_STREAM, TAGGED_STREAM, UNICAST_STREAM, read_head
 from tests.runtime.helpers import eventually, free_udp_port
 from tests.security.holders import (
     AHEAD,
@@ -46,7 +47,7 @@ from tests.security.holders import (
     taken_from,
     unicasts_in_their_names,
 )
-from tests.security.kit import ATTACKS, FORGED, Group, control, message
+from tests.security.kit import ATTACKS, FORGED, PLACE, Group, control
 from tests.security.test_attacks import LOOPBACK, MCAST_ADDR, Wire
 
 pytestmark = pytest.mark.real
@@ -256,3 +257,121 @@ def test_an_insider_does_not_speak_as_another_member_in_mode_view(authority, sta
 
 REFUSED = ("unsigned_dropped", "not_opened_dropped", "unknown_key_dropped", "replayed_dropped", "unproven_dropped",
            "unidentified_dropped", "no_key_dropped")
+
+
+def test_what_an_insider_says_as_itself_harms_no_other_member(stacks, tmp_path):
+    files = Files(tmp_path, "keys")
+    all_ = Besieged(stacks, files, {"mode": "view", "sign": "each"})
+    insider, view = all_.members["M"], all_.group.view.id
+    me, (a, _, c) = insider.address, all_.group.members
+    assert me is not None
+    said: dict[str, list[Batch]] = {
+        # 2: where A receives. Unicasts to it may go astray, until its next frame: they are sent again.
+        "place": [control(me, None, DiscoveryRequest(Address(a.raw, "A"), PLACE, view, None, None, False))],
+        # 3: C is gone, for certain. It is asked.
+        "suspicion": [control(me, None, SuspicionHeader((c,), True))] * 3,
+        # 5b: a counter near the end.
+        "counter": [control(me, None, CutHeader(FlushId(view, Ballot(1, me)), all_.group.view.members, (), 1 << 61,
+                                                {}, {}))],
+        # 6: messages of A that A has not sent.
+        "retransmission": [Batch(me, None, (FORGED,) * 50, (Retransmission(view.raw, a, 500),))],
+        # 7: it alone has everything.
+        "votes": [control(me, None, StabilityVote(view.raw, dict.fromkeys(all_.group.view.members, 2001)))],
+        # 12: an order, to a stack without RELAY.
+        "order": [control(me, None, Order(1, "offline", "SFO", 10**9, 0))],
+    }
+    for what, batches in said.items():
+        heard = all_.counted("frames_opened")
+        by_word(insider, batches)
+        eventually(lambda heard=heard, number=len(batches): all_.counted("frames_opened") >= heard + 3 * number, what)
+        all_.unharmed(4, view)
+    assert all_.counted("unannounced_resent_dropped", layer="NAKACK") >= 3
+
+
+def test_an_insider_can_hold_a_view_up_for_a_while(stacks, tmp_path):
+    """The limit that SECURITY.md names: ballots of a member count (8), and stop the group until another one is run."""
+    all_ = Besieged(stacks, Files(tmp_path, "keys"), {"mode": "view", "sign": "pair"})
+    insider, view = all_.members["M"], all_.group.view
+    me = insider.address
+    assert me is not None
+    members = insider.view.members
+    by_word(insider, [control(me, None, Prepare(FlushId(view.id, Ballot(number, me)), members, ()))
+                      for number in range(100, 110)])
+    eventually(lambda: all(member.view.id.counter > view.id.counter and len(member.view) == 4
+                           for member in all_.others), "another view of the same members")
+    all_.await_view(4)
+    all_.unharmed(4, all_.group.view.id)
+
+
+@pytest.mark.parametrize(("authority", "revoked"), [("keys", True), ("x509", True), ("keys", False), ("psk", False)])
+def test_a_former_member_reads_nothing_and_speaks_for_nobody_in_mode_view(authority, revoked, stacks, tmp_path):
+    files = Files(tmp_path, authority)
+    all_ = Besieged(stacks, files, {"mode": "view", "sign": "pair", "keyring": str(files.keyring), "reread": "100ms"})
+    keys = taken_from(all_.members["M"])
+    if revoked:
+        files.revoke()
+    else:
+        all_.members["M"].close()
+    all_.await_view(3)
+    if revoked:
+        all_.members["M"].close()
+    view = all_.group.view.id
+    all_.send_genuine(*(b"secret %d" % at for at in range(20)))
+    later = all_.wire.heard()
+    assert any(read_head(frame)[2] == TAGGED_STREAM for frame in later), "messages were sent"
+    assert not any(keys.opens(frame) for frame in later)
+
+    before = all_.counted(*REFUSED)
+    all_.wire.send(all_.before)                                                      # 9, 10: what it has recorded
+    number = all_.attack(keys) + len(all_.before)
+    own = Batch(Address(keys.sender[:16], "M"), None, (FORGED,), (MulticastData(view.raw, 1),))
+    all_.wire.send([keys.frame(keys.sender, MULTICAST_STREAM, keys.count + at, own) for at in range(50)])
+    eventually(lambda: all_.counted(*REFUSED) - before >= number, f"{number} frames are counted")
+    all_.unharmed(3, view)
+    usurper = all_.usurped(keys, "A" if authority == "psk" else "M")
+    assert usurper.heard > 0
+    assert all_.counted("unidentified_dropped") > 0
+    all_.unharmed(3, view)
+    # As itself: a revoked one is not heard at all; another one is a known process that is in no view.
+    opened = all_.counted("frames_opened")
+    b = all_.group.members[1]
+    mine = [Batch(own.src, b, (), (header, UnicastData(1, 1, 1)), CONTROL) for header in (
+        SuspicionHeader((b,), True), LeaveRequest(view), Order(1, "offline", "SFO", 10**9, 0))]
+    frames = [keys.frame(keys.sender, UNICAST_STREAM, AHEAD + at, batch, key=keys.pairs[b.raw])
+              for at, batch in enumerate(mine)]
+    all_.send_direct(frames, b, keys)
+    all_.unharmed(3, view)
+    if not revoked:
+        assert all_.counted("frames_opened") > opened
+
+
+def test_in_mode_shared_members_are_not_told_apart_until_the_key_is_retired(stacks, tmp_path):
+    """The limit of one key for all, as SECURITY.md names it, and where it ends."""
+    files = Files(tmp_path, "")
+    all_ = Besieged(stacks, files, {"keyring": str(files.keyring), "reread": "100ms"})
+    keys, view = taken_from(all_.members["M"]), all_.group.view.id
+    heard = senders_of(all_.before)
+    a, b, _ = all_.group.members
+    forged = Batch(a, None, (FORGED,), (), NO_RELIABILITY)
+    all_.wire.send(in_their_names(keys, heard, [forged], 4))
+    eventually(lambda: ("A", FORGED) in all_.got["B"], "an insider speaks as A")
+    all_.members["M"].close()
+    all_.await_view(3)
+    all_.send_genuine(b"read by a former member")
+    assert any(keys.opens(frame) for frame in all_.wire.heard()), "a former member reads"
+    again = in_their_names(keys, {a.raw: (heard[a.raw][0], heard[a.raw][1] + AHEAD)}, [forged], 4)
+    all_.wire.send(again)
+    eventually(lambda: all_.got["B"].count(("A", FORGED)) == 2, "and speaks")
+    files.rotate(all_.others)
+    for got in all_.got.values():
+        got[:] = [each for each in got if each[1] != FORGED]
+    all_.before, view = all_.wire.heard(), all_.group.view.id
+    all_.send_genuine(*(b"secret %d" % at for at in range(20)))
+    later = all_.wire.heard()
+    assert later
+    assert not any(keys.opens(frame) for frame in later)
+    before = all_.counted("unknown_key_dropped", "unproven_dropped")
+    number = all_.attack(keys)
+    eventually(lambda: all_.counted("unknown_key_dropped") - before >= number, f"{number} frames are counted")
+    all_.unharmed(3, view)
+    assert b.raw in keys.places
