@@ -53,7 +53,10 @@ from tests.security.test_attacks import LOOPBACK, MCAST_ADDR, Wire
 pytestmark = pytest.mark.real
 NAMES = ("A", "B", "C")
 CLUSTER = "besieged"
-AUTHORITIES = ("keys", "x509", "psk")
+SLOW = pytest.mark.slow
+AUTHORITIES = ("keys", pytest.param("x509", marks=SLOW), pytest.param("psk", marks=SLOW))
+LEAVERS = (("keys", True), pytest.param("x509", True, marks=SLOW), pytest.param("keys", False, marks=SLOW),
+           pytest.param("psk", False, marks=SLOW))
 
 
 class Files:
@@ -303,7 +306,7 @@ def test_an_insider_can_hold_a_view_up_for_a_while(stacks, tmp_path):
     all_.unharmed(4, all_.group.view.id)
 
 
-@pytest.mark.parametrize(("authority", "revoked"), [("keys", True), ("x509", True), ("keys", False), ("psk", False)])
+@pytest.mark.parametrize(("authority", "revoked"), LEAVERS)
 def test_a_former_member_reads_nothing_and_speaks_for_nobody_in_mode_view(authority, revoked, stacks, tmp_path):
     files = Files(tmp_path, authority)
     all_ = Besieged(stacks, files, {"mode": "view", "sign": "pair", "keyring": str(files.keyring), "reread": "100ms"})
@@ -316,6 +319,7 @@ def test_a_former_member_reads_nothing_and_speaks_for_nobody_in_mode_view(author
     if revoked:
         all_.members["M"].close()
     view = all_.group.view.id
+    all_.before += all_.wire.heard()
     all_.send_genuine(*(b"secret %d" % at for at in range(20)))
     later = all_.wire.heard()
     assert any(read_head(frame)[2] == TAGGED_STREAM for frame in later), "messages were sent"
