@@ -4,8 +4,8 @@ from __future__ import annotations
 from jgroups_py.channel.dispatcher import Dispatcher
 from jgroups_py.model.batch import Batch
 from jgroups_py.model.outputs import Deliver, Output
-from jgroups_py.runtime.inbox import Inbox
 from jgroups_py.protocols.example import EchoRequest
+from jgroups_py.runtime.inbox import Inbox
 from jgroups_py.testing.bench import address
 from jgroups_py.wire.block_headers import Answer
 

@@ -174,8 +174,9 @@ def test_no_header_that_is_known_somewhere_ends_the_thread_of_a_member(stack):
     with ExitStack() as stacks:
         port, one, other = free_udp_port(), [], Batches()
         wire = Wire(stacks, port)
-        members = [stacks.enter_context(jg.JChannel(stack, name, {"mcast_port": port}, receiver)) for name, receiver in (
-            ("A", lambda message: one.append(message.payload)), ("B", other))]
+        receivers = {"A": lambda message: one.append(message.payload), "B": other}
+        members = [stacks.enter_context(jg.JChannel(stack, name, {"mcast_port": port}, receiver))
+                   for name, receiver in receivers.items()]
         for member in members:
             member.connect("besieged")
         eventually(lambda: all(member.view is not None and len(member.view) == 2 for member in members))

@@ -284,9 +284,9 @@ def test_what_an_insider_says_as_itself_harms_no_other_member(stacks, tmp_path):
         "order": [control(me, None, Order(1, "offline", "SFO", 10**9, 0))],
     }
     for what, batches in said.items():
-        heard = all_.counted("frames_opened")
+        wanted = all_.counted("frames_opened") + 3 * len(batches)
         by_word(insider, batches)
-        eventually(lambda heard=heard, number=len(batches): all_.counted("frames_opened") >= heard + 3 * number, what)
+        eventually(lambda wanted=wanted: all_.counted("frames_opened") >= wanted, what)
         all_.unharmed(4, view)
     assert all_.counted("unannounced_resent_dropped", layer="NAKACK") >= 3
 

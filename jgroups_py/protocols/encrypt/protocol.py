@@ -88,6 +88,7 @@ MAX_EARLY_BYTES: Final = 64 << 10
 EARLY_NS: Final = seconds(5)             # so long they wait
 ASK_AGAIN_NS: Final = millis(200)        # between two challenges to one sender
 PROVE_WITHIN_NS: Final = seconds(5)      # then what is held of it is dropped
+MOST_COPIED: Final = 4096
 UNSEALED: Final = MAGIC + bytes((VERSION,))        # how a frame begins that is not sealed
 HANDSHAKES_A_SECOND: Final = 500         # handshake frames sent, at most
 
@@ -244,19 +245,21 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
     def seal(
         self, text: list[bytes | bytearray], dest: Address | None, physical: PhysicalAddress | None,
     ) -> list[bytes | bytearray] | None:
-        assert self.writer is not None, "nothing is sent before Connect"
-        self.writer.note(self.now_ns)
+        writer, now_ns = self.writer, self.stack.now_ns
+        assert writer is not None, "nothing is sent before Connect"
+        if now_ns >= writer.note_at_ns:
+            writer.note(now_ns)
         if not self.by_view:
             self.frames_sealed += 1
-            return self.writer.seal(MULTICAST_STREAM if dest is None else UNICAST_STREAM, b"".join(text))
+            return writer.seal(MULTICAST_STREAM if dest is None else UNICAST_STREAM, b"".join(text))
         if dest is None:
-            return self.seal_multicast(self.writer, b"".join(text))
+            return self.seal_multicast(writer, b"".join(text))
         to = self.pairs.get(dest.raw)
         if to is None or to.pair is None:
             self.wait_for_pair(dest, b"".join(text), physical)
             return None
         self.frames_sealed += 1
-        return self.writer.seal(UNICAST_STREAM, b"".join(text), to.pair)
+        return writer.seal(UNICAST_STREAM, b"".join(text), to.pair)
 
     def seal_multicast(self, writer: FrameWriter, text: bytes) -> list[bytes | bytearray] | None:
         """In mode "view": for members under the view's key, signed as the kind of the text demands."""
@@ -344,23 +347,28 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
     # --- in ---------------------------------------------------------------------------------------------------------
 
     def open(self, data: bytes, physical: PhysicalAddress | None) -> bytes | None:
-        reason = self.unfit(data)
-        if reason:
-            if reason == "unsealed_dropped" and self.clear is not None:
-                return self.open_clear(self.clear, data, physical)
-            self.refuse(reason, data)
+        if len(data) < SEAL_BYTES:
+            return self.unfit(data, physical)
+        magic, version, stream, key_id, cluster, name, count = read_head(data)
+        if magic != MAGIC or version != SEALED_VERSION or stream >= STREAMS:
+            return self.unfit(data, physical)
+        if cluster != self.cluster:
+            self.refuse("foreign_cluster_dropped", data)
             return None
-        _, _, stream, key_id, _, name, count = read_head(data)
         sender = self.senders.proven.get(name)
         key = self.key_of(stream, key_id, sender)
         if key is None:
             self.key_missing(data, stream, name, physical)
             return None
-        if sender is not None and not sender.windows[COUNTED_AS[stream]].accepts(count):
-            self.refuse("replayed_dropped", data)
-            return None
-        waiting = self.senders.unproven.get(name) if sender is None else None
-        found = sender or (waiting.sender if waiting is not None else SealedSender())
+        if sender is not None:
+            window = sender.windows[COUNTED_AS[stream]]
+            if not window.accepts(count):
+                self.refuse("replayed_dropped", data)
+                return None
+            found = sender
+        else:
+            waiting = self.senders.unproven.get(name)
+            found = waiting.sender if waiting is not None else SealedSender()
         try:
             text = self.opened(found, data, stream, key, name, count)
             if self.by_view and sender is not None:
@@ -371,7 +379,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         if stream == HANDSHAKE_STREAM:
             self.handshake_arrived(name, found, text, count, physical)
         elif sender is not None:
-            sender.windows[COUNTED_AS[stream]].accept(count)
+            window.accept(count)
             self.frames_opened += 1
             return text
         else:
@@ -452,19 +460,22 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
             sender.tag_in = tag_cipher(sender.pair.secret, name)
         return without_tags(sender.tag_in, stream, count, head, text, len(others), others.index(self.me.raw))
 
-    def unfit(self, data: bytes) -> str:
-        """Why a frame is dropped before it is opened; "": it is to be opened."""
-        if len(data) < SEAL_BYTES:
-            return "unsealed_dropped" if data[:3] == UNSEALED else "malformed_dropped"
-        magic, version, stream, _, cluster, _, _ = read_head(data)
-        if magic != MAGIC or version != SEALED_VERSION or stream >= STREAMS:
-            return "unsealed_dropped" if data[:3] == UNSEALED else "malformed_dropped"
-        return "" if cluster == self.cluster else "foreign_cluster_dropped"
+    def unfit(self, data: bytes, physical: PhysicalAddress | None) -> bytes | None:
+        """A frame that is not a sealed one: dropped, but for one in clear while a group is upgraded."""
+        if data[:3] != UNSEALED:
+            self.refuse("malformed_dropped", data)
+        elif self.clear is not None:
+            return self.open_clear(self.clear, data, physical)
+        else:
+            self.refuse("unsealed_dropped", data)
+        return None
 
     def opened(self, sender: SealedSender, data: bytes, stream: int, key: GroupKey, name: bytes, count: int) -> bytes:
         """The text of a frame. Raises WireError."""
         which = key.id, count >> EPOCH_BITS
-        nonce, sealed, head = nonce_of(stream, count), memoryview(data)[HEAD_BYTES:], data[:HEAD_BYTES]
+        nonce, head = nonce_of(stream, count), data[:HEAD_BYTES]
+        # A view costs as much as copying some kilobytes.
+        sealed = data[HEAD_BYTES:] if len(data) < MOST_COPIED else memoryview(data)[HEAD_BYTES:]
         cipher = sender.ciphers.get(which)
         if cipher is None:
             cipher = frame_cipher(key, self.stack.net, self.cluster, name, which[1])
