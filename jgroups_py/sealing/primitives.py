@@ -73,7 +73,7 @@ class Cipher:
     def __init__(self, key: bytes) -> None:
         assert len(key) == KEY_BYTES, "AES-256 takes 32 bytes"
         aead = AESGCM(key)
-        self.seal: Callable[[bytes, bytes, bytes], bytes] = aead.encrypt
+        self.seal: Callable[[bytes, bytes, bytes | memoryview], bytes] = aead.encrypt
         self._decrypt = aead.decrypt
 
     def __repr__(self) -> str:
@@ -90,16 +90,18 @@ class Cipher:
         except (InvalidTag, ValueError):
             raise WireError(NOT_OPENED) from None
 
-    def mac(self, nonce: bytes, clear: bytes) -> bytes:
-        """The tag of `clear` alone, TAG_BYTES long (GMAC). The whole tag: a short one tells more of the key with each
-        forgery that is tried."""
-        return self.seal(nonce, b"", clear)
+    def mac(self, nonce: bytes, head: bytes, text: bytes | memoryview) -> bytes:
+        """A tag of both, TAG_BYTES long: that of GCM for `head` as what is encrypted and `text` as what is
+        authenticated with it, so that a large text is not copied to stand behind its head. The whole tag: a short one
+        tells more of the key with each forgery that is tried."""
+        return self.seal(nonce, head, text)[-TAG_BYTES:]
 
 
-def digest(text: bytes) -> bytes:
-    """SHA-256."""
+def digest(*texts: bytes | memoryview) -> bytes:
+    """SHA-256 of the texts as one."""
     made = Hash(SHA256())
-    made.update(text)
+    for text in texts:
+        made.update(text)
     return made.finalize()
 
 
