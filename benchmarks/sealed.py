@@ -1,7 +1,8 @@
 """Claim: what sealed frames cost beside unsealed ones, in pairs of runs by turns, so that what else the machine does
 meets both.
 
-    python -m benchmarks.sealed [--pairs 5] [--sizes 100,1000] [--seconds 1] [--what multicast,pair,request,join,relay]
+    python -m benchmarks.sealed [--pairs 5] [--sizes 100,1000] [--seconds 1]
+                                [--what multicast,pair,request,join,relay,pause]
 
 * multicast: processor time a message of all processes, sender and receivers together (`jgroups bench multicast`), at
   most 1.10 of the unsealed one at 100 B, 1.20 at 1 KB, 1.35 at 10 KB
@@ -10,6 +11,8 @@ meets both.
 * join: `connect` of a second member until it is in a view, with keys of views and AUTH, at most 10 ms more
 * relay: processor time of a message of 1 KB between two sites, both ends and the bridge; unsealed over sealed at least
   0.85
+* pause: the longest time without a delivery in a flood of a message each 2 ms, while a key is changed in three phases,
+  at most 50 ms; and while two of three members are replaced, by unsealed ones, or by sealed ones with `accept_clear`
 
 The figures are medians; exits with 1 if one misses its bound.
 """
@@ -19,9 +22,11 @@ import json
 import subprocess
 import sys
 import tempfile
+import threading
 from argparse import ArgumentParser
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from time import monotonic, process_time, sleep
@@ -36,6 +41,7 @@ from jgroups_py.system.secrets import SECRETS, write_keyring
 BOUNDS = {100: 1.10, 1000: 1.20, 10_000: 1.35}
 PAIR_BOUND = 1.30
 REQUEST_US, JOIN_MS = 5.0, 10.0
+PAUSE_MS = 50.0
 RELAY_BOUND = 1 / 0.85
 RELAYED, RELAYED_BYTES = 20_000, 1000
 STACKS = Path(__file__).parents[1] / "stacks"
@@ -146,13 +152,98 @@ def relayed_us(stacks: dict[str, str], properties: dict[str, object]) -> float:
         return 1e6 * (process_time() - began) / RELAYED
 
 
+class Flood:
+    """A member multicasts a message each 2 ms. longest_ms: without a delivery to itself or `watched`."""
+
+    def __init__(self, sender: jg.JChannel) -> None:
+        self.sender, self.done = sender, threading.Event()
+        self.at: dict[str, list[float]] = {}
+        self.thread = threading.Thread(target=self.run)
+
+    def watch(self, member: jg.JChannel) -> None:
+        at = self.at[member.name] = []
+        member.receiver = type("Watch", (), {"receive": staticmethod(lambda message: at.append(monotonic()))})()
+
+    def run(self) -> None:
+        while not self.done.is_set():
+            self.sender.send(None, b"x")
+            sleep(0.002)
+
+    def __enter__(self) -> Flood:
+        self.thread.start()
+        sleep(0.5)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sleep(0.5)
+        self.done.set()
+        self.thread.join()
+
+    @property
+    def longest_ms(self) -> float:
+        return 1e3 * max(max(later - earlier for earlier, later in pairwise(at))
+                         for at in self.at.values())
+
+
+def rotation_ms(folder: Path, changes: bool) -> float:
+    """The longest pause while a key is changed in three phases; or for as long without that."""
+    ring, keyring = new_keyring(SECRETS.draw(32)), folder / "rotated.keys"
+    write_keyring(keyring, ring)
+    properties = {"mcast_port": free_udp_port(), "keyring": keyring}
+    with ExitStack() as opened:
+        members = [opened.enter_context(jg.JChannel("sealed", name, properties)) for name in "ABC"]
+        for member in members:
+            member.connect("rotated")
+        await_view(members, 3)
+        flood = Flood(members[0])
+        for member in members:
+            flood.watch(member)
+        added = ring.with_key(SECRETS.draw(32))
+        activated = added.activated(added.keys[-1].name)
+        with flood:
+            for phase in (added, activated, activated.without(ring.active.name)):
+                if changes:
+                    write_keyring(keyring, phase)
+                sleep(1.5)                                   # `reread` is 1 s
+        if changes:
+            read = [member.stats()["ENCRYPT"].get("keyrings_read", 0) for member in members]
+            assert read == [3, 3, 3], f"not all members have read all changes: {read}"
+        return flood.longest_ms
+
+
+def replaced_ms(files: Files, stack: str) -> float:
+    """The longest pause at one of three unsealed members while the two others are replaced by members of `stack`."""
+    properties = {"mcast_port": free_udp_port(), **({"keyring": files.keyring} if stack != "udp" else {})}
+    with ExitStack() as opened:
+        members = [opened.enter_context(jg.JChannel("udp", name, {"mcast_port": properties["mcast_port"]}))
+                   for name in "ABC"]
+        for member in members:
+            member.connect("upgraded")
+        await_view(members, 3)
+        if stack != "udp":                                   # A must believe sealed members, too: it comes first
+            members[0].close()
+            await_view(members[1:], 2)
+            members[0] = opened.enter_context(jg.JChannel(stack, "A", properties))
+            members[0].connect("upgraded")
+            await_view(members, 3)
+        flood = Flood(members[0])
+        flood.watch(members[0])
+        with flood:
+            for at in (1, 2):
+                members[at].close()
+                members[at] = opened.enter_context(jg.JChannel(stack, "ABC"[at], properties))
+                members[at].connect("upgraded")
+                await_view(members, 3)
+        return flood.longest_ms
+
+
 def main() -> int:
     """Measure in pairs; 0 if the claim holds."""
     parser = ArgumentParser()
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--sizes", default="100,1000")
     parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--what", default="multicast,pair,request,join,relay")
+    parser.add_argument("--what", default="multicast,pair,request,join,relay,pause")
     args = parser.parse_args()
     wanted, missed = args.what.split(","), 0
     with tempfile.TemporaryDirectory() as folder:
@@ -182,6 +273,19 @@ def main() -> int:
             keys = {"keyring": files.keyring, "bridge_keyring": files.keyring}
             found = pairs(args.pairs, lambda: relayed_us(plain, {}), lambda: relayed_us(sealed, keys))
             missed += ratio("1000 B from site to site", "us a message", *found, RELAY_BOUND)
+        if "pause" in wanted:
+            rounds = range(args.pairs)
+            quiet = median(rotation_ms(Path(folder), False) for _ in rounds)
+            changed = median(rotation_ms(Path(folder), True) for _ in rounds)
+            print(f"the longest pause: {quiet:.1f} ms without, {changed:.1f} ms with a change of the key (at most "
+                  f"{PAUSE_MS:.0f})", flush=True)
+            missed += changed > PAUSE_MS
+            upgrade = Path(folder) / "upgrade.xml"
+            upgrade.write_text((STACKS / "sealed.xml").read_text().replace("<ENCRYPT", '<ENCRYPT accept_clear="5m"'))
+            plain, sealed = pairs(args.pairs, lambda: replaced_ms(files, "udp"),
+                                  lambda: replaced_ms(files, str(upgrade)))
+            print(f"the longest pause while two of three members are replaced: {plain:.1f} ms by unsealed ones, "
+                  f"{sealed:.1f} by sealed ones", flush=True)
     return 1 if missed else 0
 
 
