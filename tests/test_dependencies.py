@@ -80,3 +80,30 @@ def test_what_the_tests_import_is_declared():
     undeclared = {module: places[:3] for module, places in imported("tests", "benchmarks", "examples").items()
                   if module not in known}
     assert not undeclared, f"imported and not declared in setup.cfg: {undeclared}"
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """The numbers of a version, as far as they go."""
+    found = re.match(r"\d+(\.\d+)*", version)
+    return tuple(map(int, found[0].split("."))) if found else ()
+
+
+def test_the_packages_of_development_are_pinned_with_hashes_within_their_bounds() -> None:
+    """.ci/requirements.txt is what `tox -e pinned` installs and `tox -e audit` asks about, so it must be complete."""
+    text = (ROOT / ".ci" / "requirements.txt").read_text(encoding="utf-8")
+    pinned: dict[str, str] = {}
+    for part in re.split(r"\n(?=\w)", text[text.index("\n", text.rindex("# ")) + 1:]):
+        lines = part.strip().split(" \\\n    ")
+        name, _, rest = lines[0].partition("==")
+        assert rest, f"{lines[0]!r} has no exact version"
+        assert lines[1:], f"{name} has no hash"
+        assert all(re.fullmatch(r"--hash=sha256:[0-9a-f]{64}", line) for line in lines[1:]), name
+        pinned[name.lower()] = rest.partition(" ")[0]
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    for listed in (config["options"]["install_requires"], config["options.extras_require"]["dev"]):
+        for line in filter(None, listed.split("\n")):
+            name = re.split(r"[<>=;\[ ]", line)[0].lower().replace("_", "-")
+            version = numbers(pinned[name])
+            for sign, bound in re.findall(r"(>=|<)([\d.]+)", line):
+                assert version >= numbers(bound) if sign == ">=" else version < numbers(bound), line

@@ -402,8 +402,7 @@ class AsyncChannel(BaseChannel):
 
     async def _deliver(self, session: Session, output: Deliver) -> None:
         batch, dispatcher = output.batch, session.dispatcher
-        own_discarded = dispatcher.discard_own and batch.src == dispatcher.me
-        if (batch.headers and dispatcher.deliver_to_block(batch)) or own_discarded:
+        if dispatcher.is_for_none(batch):
             session.inbox.handled(cost_of(output))
         elif dispatcher.has("receive_batch"):
             await self._call(session, "receive_batch", MessageBatch(batch))

@@ -107,6 +107,7 @@ class Dispatcher:
         counter("receiver_exceptions", "Exceptions that methods of the receiver raised."),
         drop("undelivered_at_close", "Messages that the receiver had not been given when the channel closed."),
         drop("for_no_block", "Messages of building blocks (rpc, ...) that this member does not run."),
+        drop("no_message_dropped", "Batches without a message: of a protocol that this member's stack does not have."),
     )
 
     def __init__(
@@ -242,6 +243,19 @@ class Dispatcher:
             self.exit_error, self.stopping = error, True
             self.on_exit(reason)
 
+    def is_for_none(self, batch: Batch) -> bool:
+        """Whether the receiver does not get a batch: a building block got it, or it is an own one, or has no message.
+
+        Any process can send the last kind: a header that this stack has no protocol for, and nothing else.
+        """
+        if (batch.headers and self.deliver_to_block(batch)) or (self.discard_own and batch.src == self.me):
+            return True
+        if batch.payloads:
+            return False
+        headers = ", ".join(type(header).__name__ for header in batch.headers) or "no header"
+        self.counters.drop("no_message_dropped", f"{headers} of {batch.src}: no protocol here is for it", 1)
+        return True
+
     def deliver_to_block(self, batch: Batch) -> bool:
         """If a batch is for a building block, pass it to the block; returns whether it was for one."""
         kind = batch.headers[0].__class__
@@ -262,7 +276,7 @@ class Dispatcher:
 
     def _deliver(self, output: Deliver) -> None:
         batch = output.batch
-        if (batch.headers and self.deliver_to_block(batch)) or (self.discard_own and batch.src == self.me):
+        if self.is_for_none(batch):
             return self._inbox.handled(cost_of(output))
         self.counters.add("delivered", len(batch.payloads))
         if "receive_batch" in self._methods:

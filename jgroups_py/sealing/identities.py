@@ -47,7 +47,7 @@ _BEGIN: Final = b"-----BEGIN "
 @attrs.frozen
 class Identity:
     """Who a member is, as AUTH has verified it. name: its logical name; site: "" where it does not count; roles: of
-    ROLES; key: the text of its public key ("psk" where all share one)."""
+    ROLES; key: the text of its public key ("psk", and the id of the secret, where all share one)."""
 
     name: str
     site: str = ""

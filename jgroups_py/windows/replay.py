@@ -33,13 +33,17 @@ class ReplayWindow:
     def accept(self, counter: int) -> bool:
         """Accept the counter, once; False: it was accepted, or is too old to know."""
         behind = self.top - counter
+        if behind == -1 and self._bits is ALL:               # the next one, and none is missing: the usual case
+            self.top = counter
+            return True
         if behind < 0:
             self._bits = (self._bits << -behind | 1) & ALL if -behind < SIZE else 1
             self.top = counter
             return True
         if behind >= SIZE or self._bits >> behind & 1:
             return False
-        self._bits |= 1 << behind
+        bits = self._bits | 1 << behind
+        self._bits = ALL if bits == ALL else bits
         return True
 
     def reopen(self, counter: int) -> None:

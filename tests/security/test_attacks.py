@@ -16,13 +16,16 @@ import pytest
 import zmq
 
 import jgroups_py as jg
+from jgroups_py.model.batch import Batch
 from jgroups_py.runtime.sockets.tcp import make_hello
 from jgroups_py.sealing.keyring import new_keyring
+from jgroups_py.stack.protocol import CONTROL
 from jgroups_py.system.secrets import SECRETS, write_keyring
 from jgroups_py.wire.sealed_head import HEAD_BYTES
 from tests.integration.members import free_range
 from tests.runtime.helpers import eventually, free_udp_port
-from tests.security.kit import ATTACKS, FORGED, Group, clear, message, sealed
+from tests.security.kit import ATTACKS, EVIL, FORGED, Group, clear, message, sealed
+from tests.wire.collect import collected
 
 pytestmark = pytest.mark.real
 MCAST_ADDR, LOOPBACK = "239.8.8.8", "127.0.0.1"
@@ -152,3 +155,42 @@ def test_15_a_connection_that_names_a_members_place_is_believed_nothing(tmp_path
         eventually(lambda: got.count(b"genuine") == 2)
         assert FORGED not in got
         assert members[0].view == view
+
+
+class Batches(jg.Receiver):
+    """A receiver that takes batches."""
+
+    def __init__(self) -> None:
+        self.got: list[bytes] = []
+
+    def receive_batch(self, batch: jg.MessageBatch) -> None:
+        self.got += [message.payload for message in batch]
+
+
+@pytest.mark.parametrize("stack", ["udp", "topics"])
+def test_no_header_that_is_known_somewhere_ends_the_thread_of_a_member(stack):
+    """Each header of the package with a message and without one, in clear: most are of protocols that are not in the
+    stack, so they reach the application's side of the channel."""
+    with ExitStack() as stacks:
+        port, one, other = free_udp_port(), [], Batches()
+        wire = Wire(stacks, port)
+        receivers = {"A": lambda message: one.append(message.payload), "B": other}
+        members = [stacks.enter_context(jg.JChannel(stack, name, {"mcast_port": port}, receiver))
+                   for name, receiver in receivers.items()]
+        for member in members:
+            member.connect("besieged")
+        eventually(lambda: all(member.view is not None and len(member.view) == 2 for member in members))
+        group = Group("besieged", jg.View(members[0].view.id, (*members[0].view.members, EVIL)))
+        sent = 0
+        for header, _ in collected():
+            for payloads in ((), (b"",), (FORGED,)):
+                for flags in (CONTROL, 0):
+                    wire.send(clear(group, [Batch(src, None, payloads, (header,), flags)
+                                            for src in (EVIL, group.members[0])]))
+                    sent += 1
+            if not sent % 60:
+                members[0].stats()                            # so that buffers do not run over
+        for name in ("A", "B"):
+            members["AB".index(name)].send(None, b"alive")    # what it sends comes back to itself, if its thread runs
+        eventually(lambda: b"alive" in one and b"alive" in other.got)
+        assert sum(member.stats()["channel"].get("no_message_dropped", 0) for member in members) > 0

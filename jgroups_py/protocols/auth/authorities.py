@@ -79,6 +79,10 @@ class Authority(ABC):
     def revoked(self, identity: Identity) -> str:
         """Why an identity that was verified is not believed any more; "": it is."""
 
+    def outdated(self, identity: Identity) -> str:
+        """Why a process that is in no view with this member has to prove itself anew; "": it has not."""
+        return ""
+
     def connected(self, cluster: str) -> str:
         """The stack connects to a cluster. Why this member's identity is not for it; "": it is."""
         return ""
@@ -114,10 +118,16 @@ class PskAuthority(Authority):
             return "its secret is another one, or is retired"
         if not same(mac(key, transcript), proof):
             return NOT_PROVEN
-        return Identity(name, "", ROLES, PSK) if is_name(name) else "its name is malformed"
+        return Identity(name, "", ROLES, f"{PSK}:{credential[:KEY_ID_BYTES].hex()}") if is_name(name) else \
+            "its name is malformed"
 
     def revoked(self, identity: Identity) -> str:
-        return ""                                # a secret that is retired keeps out those that prove it anew
+        return ""                                # a secret that is retired excludes no member of the view
+
+    def outdated(self, identity: Identity) -> str:
+        # Or a former member, which had proven the former secret, could come back without the new one.
+        usable = any(identity.key == f"{PSK}:{key.hex()}" for key in self.usable)
+        return "" if usable else "it has proven a secret that is retired"
 
 
 class KeysAuthority(Authority):

@@ -76,6 +76,7 @@ class Auth(Protocol, Authenticator, Identities):
         self.identities: dict[Address, Identity] = {}
         self.impostors: dict[Address, str] = {}                  # address -> how it contradicted itself
         self.members: tuple[Address, ...] = ()
+        self.view_names: dict[Address, str] = {}             # member of the view -> its name there
         self.tokens: dict[int, tuple[bytes, str]] = {}       # number of a CheckToken -> digest of the token, its key
         self.token_number = 0
         self.waiting_senders: dict[bytes, None] = {}
@@ -99,8 +100,12 @@ class Auth(Protocol, Authenticator, Identities):
 
     @on(ViewChange)
     def view_changed(self, event: ViewChange) -> None:
+        left = any(member not in event.view for member in self.members)
         self.members = event.view.members
+        self.view_names = {member: member.name for member in self.members}
         self.bound()
+        if left:
+            self.recheck()
 
     def bound(self) -> None:
         """Forget the oldest identities of processes that are not in the view."""
@@ -122,8 +127,8 @@ class Auth(Protocol, Authenticator, Identities):
         if found == WAITING:
             self.ask(source)
             return WAITING
-        reason = found if isinstance(found, str) else \
-            self.impostors.get(Address(source[:ADDRESS_BYTES])) or self.unsuited(found)
+        reason = found if isinstance(found, str) else self.impostors.get(Address(source[:ADDRESS_BYTES])) \
+            or self.unsuited(found) or self.taken(Address(source[:ADDRESS_BYTES], found.name))
         if reason or isinstance(found, str):
             self.drop("identities_refused", None, reason)
             self.warn(f"AUTH refused the process {source[:ADDRESS_BYTES].hex()}: {escaped(reason)}")
@@ -134,6 +139,14 @@ class Auth(Protocol, Authenticator, Identities):
         self.identities[address] = found
         self.bound()
         return ""
+
+    def taken(self, address: Address) -> str:
+        """Why an address is another member's than the one that `address` is named by; "": it is not. Addresses can be
+        read on the network, so without this a known member could take those of others, and speak as them."""
+        known = self.identities.get(address)
+        name = self.view_names.get(address) or (known.name if known is not None else address.name)
+        return "" if name == address.name else \
+            f"it is {escaped(address.name)}, and uses the address of {escaped(name)}"
 
     # --- tokens -----------------------------------------------------------------------------------------------------
 
@@ -233,7 +246,8 @@ class Auth(Protocol, Authenticator, Identities):
         """Identities that were verified before: those that count no more are revoked."""
         gone: list[Address] = []
         for address, identity in self.identities.items():
-            reason = self.impostors.get(address) or self.authority.revoked(identity) or self.unsuited(identity)
+            reason = self.impostors.get(address) or self.authority.revoked(identity) or self.unsuited(identity) or (
+                self.authority.outdated(identity) if address not in self.view_names else "")
             if reason:
                 gone.append(address)
                 self.emit(LogEntry("warning", f"AUTH does not believe {escaped(address.name)} any more: {reason}"))

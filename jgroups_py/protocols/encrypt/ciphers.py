@@ -71,6 +71,7 @@ class FrameWriter:
         self.sender = self._me + self._secrets.draw(SALT_BYTES)
         self.counters = [1] * COUNTERS           # stream -> the next counter
         self._noted: deque[tuple[int, int, int]] = deque(maxlen=NOTED)       # time -> the next counters then
+        self.note_at_ns = 0                      # when `note` is due
         self._ciphers: dict[tuple[bytes, int], Cipher] = {}  # (key id, epoch) -> cipher
         self.agreement: AgreementKey | None = None
         self.signer: SigningKey | None = None
@@ -94,9 +95,9 @@ class FrameWriter:
             self._renew()
 
     def note(self, now_ns: int) -> None:
-        """Before a frame is sealed: remember the counters, once in NOTE_NS."""
-        if not self._noted or now_ns - self._noted[-1][0] >= NOTE_NS:
-            self._noted.append((now_ns, self.counters[MULTICAST_STREAM], self.counters[UNICAST_STREAM]))
+        """Remember the counters: before a frame is sealed, once in NOTE_NS."""
+        self.note_at_ns = now_ns + NOTE_NS
+        self._noted.append((now_ns, self.counters[MULTICAST_STREAM], self.counters[UNICAST_STREAM]))
 
     def recent(self, now_ns: int) -> tuple[int, int]:
         """The next counters of multicasts and unicasts about RECENT_NS ago: frames below were sent before that."""
@@ -119,15 +120,14 @@ class FrameWriter:
     ) -> list[bytes | bytearray]:
         """The next frame of a stream. key: another one than the group's; trailer: makes what is sealed behind the text,
         from the frame's stream, counter, head and text."""
-        self.renew_after_fork()
+        if self._secrets.forks != self._forks:
+            self._renew()
         counted = COUNTED_AS[stream]
         counter = self.counters[counted]
         self.counters[counted] = counter + 1
-        key = key or self._key
-        cipher = self._ciphers.get((key.id, counter >> EPOCH_BITS))
-        if cipher is None:
-            cipher = self._new_cipher(key, counter >> EPOCH_BITS)
-        head = sealed_head(stream, key.id, self._cluster, self.sender, counter)
+        key_id, epoch = (key or self._key).id, counter >> EPOCH_BITS
+        cipher = self._ciphers.get((key_id, epoch)) or self._new_cipher(key or self._key, epoch)
+        head = sealed_head(stream, key_id, self._cluster, self.sender, counter)
         if trailer is not None:
             text += trailer(stream, counter, head, text)
         return [head, cipher.seal(_NONCE.pack(stream, counter), text, head)]

@@ -85,8 +85,10 @@ from jgroups_py.wire.sealed_head import (
 SHARED, VIEW = "shared", "view"
 MAX_EARLY: Final = 256                   # frames that wait for their key; the largest is MAX_EARLY_BYTES
 MAX_EARLY_BYTES: Final = 64 << 10
+EARLY_NS: Final = seconds(5)             # so long they wait
 ASK_AGAIN_NS: Final = millis(200)        # between two challenges to one sender
 PROVE_WITHIN_NS: Final = seconds(5)      # then what is held of it is dropped
+MOST_COPIED: Final = 4096
 UNSEALED: Final = MAGIC + bytes((VERSION,))        # how a frame begins that is not sealed
 HANDSHAKES_A_SECOND: Final = 500         # handshake frames sent, at most
 
@@ -188,7 +190,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         self.view_key: GroupKey | None = None
         self.pairs: dict[bytes, SealedSender] = {}           # address -> the sender that has proven itself last
         self.outbox = WaitingUnicasts()
-        self.early: dict[bytes, HeldFrame] = {}              # frames of keys that may come, oldest first
+        self.early: dict[bytes, tuple[HeldFrame, int]] = {}  # head -> frame whose key may come, and since when
         self.book: AddressBook | None = self.stack.find(AddressBook)
         self.address_challenges: dict[bytes, AddressChallenge] = {}      # address -> how it was challenged
 
@@ -243,19 +245,21 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
     def seal(
         self, text: list[bytes | bytearray], dest: Address | None, physical: PhysicalAddress | None,
     ) -> list[bytes | bytearray] | None:
-        assert self.writer is not None, "nothing is sent before Connect"
-        self.writer.note(self.now_ns)
+        writer, now_ns = self.writer, self.stack.now_ns
+        assert writer is not None, "nothing is sent before Connect"
+        if now_ns >= writer.note_at_ns:
+            writer.note(now_ns)
         if not self.by_view:
             self.frames_sealed += 1
-            return self.writer.seal(MULTICAST_STREAM if dest is None else UNICAST_STREAM, b"".join(text))
+            return writer.seal(MULTICAST_STREAM if dest is None else UNICAST_STREAM, b"".join(text))
         if dest is None:
-            return self.seal_multicast(self.writer, b"".join(text))
+            return self.seal_multicast(writer, b"".join(text))
         to = self.pairs.get(dest.raw)
         if to is None or to.pair is None:
             self.wait_for_pair(dest, b"".join(text), physical)
             return None
         self.frames_sealed += 1
-        return self.writer.seal(UNICAST_STREAM, b"".join(text), to.pair)
+        return writer.seal(UNICAST_STREAM, b"".join(text), to.pair)
 
     def seal_multicast(self, writer: FrameWriter, text: bytes) -> list[bytes | bytearray] | None:
         """In mode "view": for members under the view's key, signed as the kind of the text demands."""
@@ -343,23 +347,28 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
     # --- in ---------------------------------------------------------------------------------------------------------
 
     def open(self, data: bytes, physical: PhysicalAddress | None) -> bytes | None:
-        reason = self.unfit(data)
-        if reason:
-            if reason == "unsealed_dropped" and self.clear is not None:
-                return self.open_clear(self.clear, data, physical)
-            self.refuse(reason, data)
+        if len(data) < SEAL_BYTES:
+            return self.unfit(data, physical)
+        magic, version, stream, key_id, cluster, name, count = read_head(data)
+        if magic != MAGIC or version != SEALED_VERSION or stream >= STREAMS:
+            return self.unfit(data, physical)
+        if cluster != self.cluster:
+            self.refuse("foreign_cluster_dropped", data)
             return None
-        _, _, stream, key_id, _, name, count = read_head(data)
         sender = self.senders.proven.get(name)
         key = self.key_of(stream, key_id, sender)
         if key is None:
             self.key_missing(data, stream, name, physical)
             return None
-        if sender is not None and not sender.windows[COUNTED_AS[stream]].accepts(count):
-            self.refuse("replayed_dropped", data)
-            return None
-        waiting = self.senders.unproven.get(name) if sender is None else None
-        found = sender or (waiting.sender if waiting is not None else SealedSender())
+        if sender is not None:
+            window = sender.windows[COUNTED_AS[stream]]
+            if not window.accepts(count):
+                self.refuse("replayed_dropped", data)
+                return None
+            found = sender
+        else:
+            waiting = self.senders.unproven.get(name)
+            found = waiting.sender if waiting is not None else SealedSender()
         try:
             text = self.opened(found, data, stream, key, name, count)
             if self.by_view and sender is not None:
@@ -370,7 +379,7 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         if stream == HANDSHAKE_STREAM:
             self.handshake_arrived(name, found, text, count, physical)
         elif sender is not None:
-            sender.windows[COUNTED_AS[stream]].accept(count)
+            window.accept(count)
             self.frames_opened += 1
             return text
         else:
@@ -389,18 +398,36 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
         proof, which is asked for."""
         if not self.by_view or stream in (HANDSHAKE_STREAM, DISCOVERY_STREAM) or len(data) > MAX_EARLY_BYTES:
             return self.refuse("unknown_key_dropped", data)
+        head = data[:HEAD_BYTES]
+        if head in self.early:
+            return self.refuse("unknown_key_dropped", data)
         if len(self.early) >= MAX_EARLY:
-            oldest, _ = self.early.pop(next(iter(self.early)))
-            self.refuse("unknown_key_dropped", oldest)
-        self.early[data[:HEAD_BYTES]] = bytes(data), physical
+            self.drop_early(next(iter(self.early)))
+        if not self.early:
+            self.set_timer("early", EARLY_NS)
+        self.early[head] = (bytes(data), physical), self.now_ns
         if stream == UNICAST_STREAM and name not in self.senders.proven and physical is not None:
             self.challenge_member(ChallengeMember(Address(name[:ADDRESS_BYTES]), physical))
         return None
 
+    def drop_early(self, head: bytes) -> None:
+        """The key of this frame has not come."""
+        (data, _), _ = self.early.pop(head)
+        self.refuse("unknown_key_dropped", data)
+
+    @timer("early")
+    def drop_late(self) -> None:
+        """Drop the frames whose key has not come in time: a process without keys can send as many as it likes."""
+        for head in [head for head, (_, at_ns) in self.early.items() if self.now_ns - at_ns >= EARLY_NS]:
+            self.drop_early(head)
+        if self.early:
+            _, oldest_ns = next(iter(self.early.values()))
+            self.set_timer("early", oldest_ns + EARLY_NS - self.now_ns)
+
     def release_early(self) -> None:
         """Pass on the frames whose key has come."""
         ready = []
-        for head, held in list(self.early.items()):
+        for head, (held, _) in list(self.early.items()):
             _, _, stream, key_id, _, name, _ = read_head(head)
             if self.key_of(stream, key_id, self.senders.proven.get(name)) is not None:
                 del self.early[head]
@@ -433,19 +460,22 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
             sender.tag_in = tag_cipher(sender.pair.secret, name)
         return without_tags(sender.tag_in, stream, count, head, text, len(others), others.index(self.me.raw))
 
-    def unfit(self, data: bytes) -> str:
-        """Why a frame is dropped before it is opened; "": it is to be opened."""
-        if len(data) < SEAL_BYTES:
-            return "unsealed_dropped" if data[:3] == UNSEALED else "malformed_dropped"
-        magic, version, stream, _, cluster, _, _ = read_head(data)
-        if magic != MAGIC or version != SEALED_VERSION or stream >= STREAMS:
-            return "unsealed_dropped" if data[:3] == UNSEALED else "malformed_dropped"
-        return "" if cluster == self.cluster else "foreign_cluster_dropped"
+    def unfit(self, data: bytes, physical: PhysicalAddress | None) -> bytes | None:
+        """A frame that is not a sealed one: dropped, but for one in clear while a group is upgraded."""
+        if data[:3] != UNSEALED:
+            self.refuse("malformed_dropped", data)
+        elif self.clear is not None:
+            return self.open_clear(self.clear, data, physical)
+        else:
+            self.refuse("unsealed_dropped", data)
+        return None
 
     def opened(self, sender: SealedSender, data: bytes, stream: int, key: GroupKey, name: bytes, count: int) -> bytes:
         """The text of a frame. Raises WireError."""
         which = key.id, count >> EPOCH_BITS
-        nonce, sealed, head = nonce_of(stream, count), memoryview(data)[HEAD_BYTES:], data[:HEAD_BYTES]
+        nonce, head = nonce_of(stream, count), data[:HEAD_BYTES]
+        # A view costs as much as copying some kilobytes.
+        sealed = data[HEAD_BYTES:] if len(data) < MOST_COPIED else memoryview(data)[HEAD_BYTES:]
         cipher = sender.ciphers.get(which)
         if cipher is None:
             cipher = frame_cipher(key, self.stack.net, self.cluster, name, which[1])
@@ -550,7 +580,9 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
             return True
         assert self.writer is not None
         reason = "its answer has no proof of who it is"
-        if handshake.keys != NO_KEYS:
+        if self.displaces(name[:ADDRESS_BYTES], handshake):
+            reason = "a member of the view has this address, and other keys"
+        elif handshake.keys != NO_KEYS:
             proven = transcript(self.stack.net, self.cluster, Side(name, handshake.keys), self.writer.side(), handshake)
             reason = self.auth.refusal(name, handshake.credential, handshake.proof, proven)
         if reason == WAITING:
@@ -559,6 +591,13 @@ class Encrypt(Protocol, FrameSealer, KeyReporter, ViewKeys):
             number = self.senders.refuse(name)
             self.drop("unidentified_dropped", None, reason, number=1 + number)
         return not reason
+
+    def displaces(self, address: bytes, handshake: Handshake) -> bool:
+        """Whether an answer, if it was believed, would put another process in a member's place. With a secret that all
+        share (AUTH, psk) its name would not tell. In mode "shared" all members have all keys in any case."""
+        present = self.pairs.get(address)
+        return (self.by_view and present is not None and present.signing != handshake.keys[PUBLIC_BYTES:]
+                and address in self.senders.members)
 
     @on(ChallengeMember)
     def challenge_member(self, event: ChallengeMember) -> None:

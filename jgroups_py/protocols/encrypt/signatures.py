@@ -56,7 +56,7 @@ def kind_of(text: bytes) -> Kind:
 
 def signed(signer: SigningKey, head: bytes, text: bytes) -> bytes:
     """The signature of a frame."""
-    return signer.sign(b"jgroups_py frame" + digest(head + text))
+    return signer.sign(b"jgroups_py frame" + digest(head, text))
 
 
 def without_signature(sender: SealedSender, head: bytes, text: bytes) -> bytes:
@@ -65,19 +65,19 @@ def without_signature(sender: SealedSender, head: bytes, text: bytes) -> bytes:
     Raises:
         WireError: it is not the sender's.
     """
-    plain = text[:-SIGNATURE_BYTES]
-    verify(sender.signing, text[-SIGNATURE_BYTES:], b"jgroups_py frame" + digest(head + plain))
-    return plain
+    signature = text[-SIGNATURE_BYTES:]
+    verify(sender.signing, signature, b"jgroups_py frame" + digest(head, memoryview(text)[:-SIGNATURE_BYTES]))
+    return text[:-SIGNATURE_BYTES]
 
 
 def tag_cipher(secret: bytes, sender: bytes) -> Cipher:
     """What makes the tags of one of two senders that share a secret. sender: address and salt."""
-    return Cipher(derive(secret, b"jgroups_py tag" + sender))
+    return Cipher(derive(secret, b"jgroups_py tag 2" + sender))
 
 
 def tag(cipher: Cipher | None, stream: int, counter: int, head: bytes, text: bytes) -> bytes:
     """The tag of a frame for one receiver; zeros without a cipher: the receiver has yet to prove itself."""
-    return bytes(TAG_BYTES) if cipher is None else cipher.mac(nonce_of(stream, counter), head + text)
+    return bytes(TAG_BYTES) if cipher is None else cipher.mac(nonce_of(stream, counter), head, text)
 
 
 def without_tags(
@@ -89,8 +89,8 @@ def without_tags(
         WireError: that one is not the sender's.
     """
     start = len(text) - number * TAG_BYTES
-    plain = text[:max(0, start)]
     at = start + mine * TAG_BYTES
-    if start < 0 or not same(text[at:at + TAG_BYTES], cipher.mac(nonce_of(stream, counter), head + plain)):
+    if start < 0 or not same(text[at:at + TAG_BYTES],
+                             cipher.mac(nonce_of(stream, counter), head, memoryview(text)[:start])):
         raise WireError("its tag is not of its sender")
-    return plain
+    return text[:start]

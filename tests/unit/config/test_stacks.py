@@ -4,6 +4,7 @@ import pickle
 import random
 from pathlib import Path
 
+import attrs
 import pytest
 
 from jgroups_py.config import load as loading
@@ -62,6 +63,20 @@ def test_the_two_sites_differ_in_site_and_multicast_port_only():
     assert sfo.config_of("RELAY").site == "SFO"
     assert nyc.config_of("UDP").mcast_port != sfo.config_of("UDP").mcast_port
     assert [layer.config for layer in nyc.layers[1:-1]] == [layer.config for layer in sfo.layers[1:-1]]
+
+
+@pytest.mark.parametrize(("sealed", "plain"), [
+    ("sealed", "udp"), ("sealed-site", "nyc"), ("sealed-bridge", "bridge")])
+def test_a_sealed_stack_is_the_unsealed_one_with_encrypt(sealed, plain):
+    """But for where the bridge's file and the trust file of a site are."""
+    ours, theirs = ([(layer.name, layer.config) for layer in load(STACKS / f"{name}.xml").layers]
+                    for name in (sealed, plain))
+    assert [name for name, _ in ours if name == "ENCRYPT"] == ["ENCRYPT"]
+    for (name, config), (other, wanted) in zip([each for each in ours if each[0] != "ENCRYPT"], theirs, strict=True):
+        assert name == other
+        if name == "RELAY":
+            config, wanted = (attrs.evolve(each, bridge_props="", trust="") for each in (config, wanted))
+        assert config == wanted, name
 
 
 def test_traffic_of_shipped_stacks_stays_on_this_host_unless_configured_otherwise():

@@ -246,6 +246,30 @@ def test_a_file_that_cannot_be_used_changes_nothing_and_is_reported():
     assert other.knows(one)
 
 
+def test_a_former_member_proves_itself_anew_once_the_secret_that_it_proved_is_retired():
+    old = new_keyring(bytes(range(64, 96)))
+    one, other, third = (Authenticated(name, config=PSK_CONFIG) for name in "ABC")
+    for member in (one, third):
+        meet(member, other)
+    other.stack.inject(change(view_of("B", "A", "C")), 0)
+    other.stack.inject(change(view_of("B", "C")), 0)
+    assert other.knows(one, third)
+    changed = old.with_key(bytes(32))
+    changed = changed.activated(changed.keys[-1].name)
+    other.read("psk.keys", changed.as_text().encode())
+    assert other.knows(one, third), "the former secret counts until it is retired"
+    changed = changed.without(old.active.name)
+    other.read("psk.keys", changed.as_text().encode())
+    assert other.auth.objection(one.me) == "it has not proven its identity"
+    assert other.knows(third), "a member of the view stays"
+    assert "it has proven a secret that is retired" in other.log()
+    other.take(one.send(b"with the former secret"), "A")
+    exchange(one, other)
+    assert other.delivered() == []
+    other.stack.inject(change(view_of("B")), 0)
+    assert not other.knows(third)
+
+
 def test_the_files_are_looked_at_again_and_again():
     member = Authenticated("A")
     assert [spec[0] for spec in member.asked[0].files] == ["known.json", "revoked.json"]

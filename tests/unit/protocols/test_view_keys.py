@@ -8,8 +8,10 @@ from jgroups_py.model.address import Address
 from jgroups_py.model.batch import NO_RELIABILITY, Batch
 from jgroups_py.model.errors import ConfigError
 from jgroups_py.model.events import AddressesKnown, Connect, Left, ViewKeyChosen
+from jgroups_py.model.units import seconds
 from jgroups_py.protocols import KNOWN
 from jgroups_py.protocols.auth import Auth
+from jgroups_py.protocols.auth.config import AuthConfig
 from jgroups_py.protocols.encrypt.ciphers import frame_cipher, nonce_of
 from jgroups_py.protocols.encrypt.protocol import Encrypt, EncryptConfig
 from jgroups_py.protocols.encrypt.signatures import DATA_HEADER, DISCOVERY_IDS, Kind, kind_of
@@ -30,7 +32,7 @@ from jgroups_py.wire.sealed_head import (
     read_head,
     sealed_head,
 )
-from tests.unit.protocols.test_auth import KEYS_CONFIG, Authenticated, Suspicions
+from tests.unit.protocols.test_auth import KEYS_CONFIG, PSK_CONFIG, Authenticated, Suspicions
 from tests.unit.protocols.test_encrypt import PLACES, exchange
 
 KEY, NEXT_KEY = bytes(range(100, 132)), bytes(range(132, 164))
@@ -39,10 +41,12 @@ KEY, NEXT_KEY = bytes(range(100, 132)), bytes(range(132, 164))
 class Viewed(Authenticated):
     """A member of mode "view"."""
 
-    def __init__(self, name: str, sign: str = "none", keyring: str = "") -> None:
+    def __init__(
+        self, name: str, sign: str = "none", keyring: str = "", config: AuthConfig = KEYS_CONFIG,
+    ) -> None:
         super().__init__(name)
         self.encrypt = Encrypt(EncryptConfig(keyring=keyring, mode="view", sign=sign))
-        self.auth, self.above = Auth(KEYS_CONFIG), Suspicions()
+        self.auth, self.above = Auth(config), Suspicions()
         self.stack = Stack([Udp(UdpConfig()), self.encrypt, self.auth, self.above], self.me, secrets=self.secrets)
         self.stack.inject(Connect("demo"), 0)
         self.stack.inject(AddressesKnown({address(each): PLACES[each] for each in PLACES if each != name}), 0)
@@ -243,3 +247,79 @@ def test_properties_that_do_not_fit_are_refused(properties, error):
         EncryptConfig(**properties)
     with pytest.raises(ConfigError, match="mode='view' needs AUTH directly above it"):
         Stack([Udp(UdpConfig()), Encrypt(EncryptConfig(mode="view"))], address("A"), secrets=Viewed("A").secrets)
+
+
+class Usurper(Viewed):
+    """A known member, C, that takes the address of A and a salt of its own, and proves its own identity."""
+
+    def __init__(self, name: str = "C") -> None:
+        super().__init__(name)
+        self.me = Address(address("A").raw, name)
+        self.stack = Stack([Udp(UdpConfig()), self.encrypt, self.auth, self.above], self.me, secrets=self.secrets)
+        self.stack.inject(Connect("demo"), 0)
+        self.stack.outputs.clear()
+
+    def tries(self, victim: Viewed) -> None:
+        """Take A's place at the victim."""
+        self.stack.inject(Batch(self.me, None, (), (Info(view_of("A").id, self.place),), CONTROL), 0)
+        for frame in self.frames():
+            victim.take(frame, self.name)
+        exchange(self, victim)
+
+
+def test_a_known_member_cannot_take_the_address_of_another_one():
+    one, other, _ = group("A", "B", "C", sign="each")
+    proven = other.encrypt.pairs[one.me.raw]
+    usurper = Usurper()
+    usurper.tries(other)
+    assert other.encrypt.pairs[one.me.raw] is proven
+    assert other.drops() == {"unidentified_dropped": 2}
+    assert other.auth.identity_of(one.me).name == "A"
+    assert other.above.seen == ()
+    other.take(one.send(b"still A"), "A")
+    assert other.delivered() == [b"still A"]
+
+
+def test_an_address_stays_with_the_member_that_proved_it_first_in_no_view_too():
+    one, other = Viewed("A"), Viewed("B")
+    one.stack.inject(Batch(one.me, None, (), (Info(view_of("A").id, one.place),), CONTROL), 0)
+    for frame in one.frames():
+        other.take(frame, "A")
+    exchange(one, other)
+    Usurper().tries(other)
+    assert other.auth.stats()["identities_refused"] == 1
+    assert "it is C, and uses the address of A" in other.log()
+    assert other.knows(one)
+
+
+def test_with_a_shared_secret_the_keys_of_a_member_stay_those_that_it_had_first():
+    members = {name: Viewed(name, config=PSK_CONFIG) for name in "AB"}
+    one, other = members["A"], members["B"]
+    for member in members.values():
+        member.install("A", "B")
+    exchange(one, other)
+    proven = other.encrypt.pairs[one.me.raw]
+    assert proven.pair is not None
+    usurper = Viewed("A", config=PSK_CONFIG)
+    usurper.secrets.random.seed("another process")
+    usurper.encrypt.writer._renew()
+    Usurper.tries(usurper, other)
+    assert usurper.encrypt.writer.sender != one.encrypt.writer.sender
+    assert other.encrypt.pairs[one.me.raw] is proven
+    assert other.drops() == {"unidentified_dropped": 2}
+    assert other.auth.stats()["identities_verified"] == 1, "it was refused before its proof was looked at"
+
+
+def test_frames_whose_key_does_not_come_are_dropped_after_a_while():
+    one, other = group("A", "B")
+    one.install("A", "B", key=NEXT_KEY)
+    first, second = one.send(b"x"), one.send(b"y")
+    other.take(first, "A")
+    other.take(first, "A")
+    assert (len(other.encrypt.early), other.drops()) == (1, {"unknown_key_dropped": 1})
+    other.advance(seconds(3))
+    other.take(second, "A")
+    other.advance(seconds(2))
+    assert (len(other.encrypt.early), other.drops()) == (1, {"unknown_key_dropped": 2})
+    other.advance(seconds(3))
+    assert (len(other.encrypt.early), other.drops()) == (0, {"unknown_key_dropped": 3})
