@@ -726,7 +726,6 @@ class Broker:
             # The client came back before the peers had it: this connection gets the PUBREC.
             held = HeldAck([packet_id], 2, SUCCESS, token)
             connection.held.append(held)
-            connection.held_number += 1
             waiting.acks.append((session, connection, held))
 
     # --- acknowledgements to publishers -------------------------------------------------------------------------------
@@ -736,7 +735,8 @@ class Broker:
         token: int, now_ns: int,
     ) -> None:
         """PUBACK or PUBREC when the peers have the message; in the order of the publications [MQTT-4.6.0-2]."""
-        connection.held_number += 1
+        if qos == 1 or reason >= FAILED:                     # else it is in session.recorded, and counts there
+            connection.held_number += 1
         if connection.held:
             held = connection.held[-1]
             if held.token == token and held.is_ready is (not token) and held.qos == qos and held.reason is reason:
@@ -769,7 +769,8 @@ class Broker:
             if not each.is_ready:
                 break
             number += 1
-            connection.held_number -= len(each.packet_ids)
+            if each.qos == 1 or each.reason >= FAILED:
+                connection.held_number -= len(each.packet_ids)
             self._send_acks(connection, each.qos, each.packet_ids, each.reason)
         del held[:number]
         if 2 * connection.held_number <= self.options.receive_maximum:

@@ -69,7 +69,9 @@ class Link(Protocol):
 class Server(Protocol):
     """A broker that is tried. prefix: of all topics and client ids of a case, so that cases do not meet."""
 
-    prefix: str
+    @property
+    def prefix(self) -> str:
+        ...
 
     def connect(self) -> Link:
         ...
