@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import select
 import threading
@@ -149,13 +150,20 @@ class IoTask:
         if not left:
             self._events.call_soon(self._round)
             return None
-        timer, now = self._timer, self._events.time()
-        if timer is None or self._when > now + left or self._when < now:
+        timer, when = self._timer, self._events.time() + math.ceil(left * 1e3) * 1e-3
+        if timer is None or self._when > when:
             if timer is not None:
                 timer.cancel()
-            self._when = now + left
-            self._timer = self._events.call_at(self._when, self._round)
+            self._when = when
+            self._timer = self._events.call_at(when, self._deadline_came)
         return None
+
+    def _deadline_came(self) -> None:
+        """The timer has fired, so there is none any more. uvloop counts whole milliseconds, so it fires up to 1.5 ms
+        early. The round then finds nothing to do and sets it again, for a whole millisecond: for less, one round would
+        follow the other until the deadline."""
+        self._timer = None
+        self._round()
 
     def _close_descriptor(self) -> None:
         if self._descriptor >= 0:

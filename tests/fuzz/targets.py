@@ -272,7 +272,7 @@ def res_frames() -> tuple[bytes, ...]:
 
 def read_federation_events(data: bytes) -> object:
     """The events of one frame between brokers."""
-    return [read_message(body, 0) for _, body in split_events(data)]
+    return [read_message(data[begin:end], 0) for _, begin, end in split_events(data)]
 
 
 def mqtt_packets(version: ProtocolVersion) -> tuple[bytes, ...]:

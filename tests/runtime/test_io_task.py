@@ -4,6 +4,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 import uvloop
@@ -72,6 +73,42 @@ def test_the_event_loop_does_not_spin_while_the_watchdog_runs_a_round():
         os.write(loop.writes, b"2")                      # and it is watched again
         while loop.rounds < 3:
             await asyncio.sleep(0.001)
+        loop.ended = True
+        task._round()
+
+    for make in EVENT_LOOPS:
+        with asyncio.Runner(loop_factory=make) as runner:
+            runner.run(asyncio.wait_for(test(), 20))
+
+
+class Deadlines(StandIn):
+    """Has the next deadline a few milliseconds behind the one that was met, `left` times."""
+
+    def __init__(self, left: int) -> None:
+        super().__init__()
+        self.left = left
+        self.due = monotonic()
+
+    def round(self, due: Callable[[], bool]) -> None:
+        self.rounds += 1
+        if self.left and monotonic() >= self.due:
+            self.left -= 1
+            self.due = monotonic() + 0.001 + self.left % 17 * 0.00013
+
+    def idle_seconds(self, due: Callable[[], bool]) -> float:
+        return max(0.0, self.due - monotonic()) if self.left else 60.0
+
+
+def test_each_deadline_is_met_and_takes_few_rounds():
+    """uvloop counts whole milliseconds, so its timers fire up to 1.5 ms early: what was set for such a deadline is no
+    timer any more, and the rest of a millisecond is not spent on one round after the other."""
+    async def test() -> None:
+        loop: Any = Deadlines(200)
+        task = IoTask("A", loop, lambda: None)
+        task.start()
+        while loop.left:                                 # nothing else calls for a round, the watchdog neither
+            await asyncio.sleep(0.05)
+        assert loop.rounds <= 3 * 200 + 1, f"{loop.rounds} rounds for 200 deadlines"
         loop.ended = True
         task._round()
 

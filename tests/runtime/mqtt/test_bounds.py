@@ -149,6 +149,83 @@ def test_garbage_on_200_connections_disturbs_nobody(listener):
     run(body())
 
 
+def test_a_flood_of_connections_is_bounded_and_counted_and_disturbs_nobody():
+    """1,000 connections at once that say nothing, or half a CONNECT, where 50 may be."""
+    flood, most = 1_000, 50
+
+    async def ended(reader: asyncio.StreamReader) -> bool:
+        """Whether the broker closes it."""
+        try:
+            return await asyncio.wait_for(reader.read(1), 30) == b""
+        except ConnectionResetError:                     # what it had not read
+            return True
+
+    async def body() -> None:
+        async with server(max_clients=most) as broker, Client(broker.port) as client:
+            await client.connect("stays")
+            counters, connections = broker.broker.counters, broker.broker.connections
+            strangers = []
+            for _ in range(flood // 100):
+                made = await asyncio.gather(*(asyncio.open_connection("127.0.0.1", broker.port) for _ in range(100)))
+                for at, (_, writer) in enumerate(made):
+                    writer.write(b"\x10\x7f" if at % 2 else b"")
+                await answers(client)
+                assert len(connections) == most
+                strangers += made
+            refused = strangers[most - 1:]
+            assert all([await ended(reader) for reader, _ in refused])
+            assert counters["refused_full"] == len(refused)
+            assert len(connections) == most
+            for _, writer in strangers:
+                writer.transport.abort()
+            while len(connections) > 1:
+                await asyncio.sleep(0.01)
+            async with Client(broker.port) as another:
+                await another.connect("comes")
+                await answers(another)
+            assert broker.counters["exceptions"] == 0
+    run(body())
+
+
+def test_a_stranger_by_websocket_cannot_fill_the_memory():
+    """A WebSocket message is held until it is complete; before CONNECT the bound is that of CONNECT."""
+    size = 8 * MIB
+    request = (b"GET /mqtt HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+               b"Sec-WebSocket-Key: MTIzNDU2Nzg5MDEyMzQ1Ng==\r\nSec-WebSocket-Version: 13\r\n"
+               b"Sec-WebSocket-Protocol: mqtt\r\n\r\n")
+
+    def message(data: bytes, of: int) -> bytes:
+        """The beginning of a binary message of `of` bytes, with a mask of zeros."""
+        return b"\x82\xff" + of.to_bytes(8, "big") + bytes(4) + data
+
+    async def sent(port: int, *data: bytes) -> bytes:
+        """What is answered until the end, or for a while."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request + b"".join(data))
+        await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 30)
+        found = b""
+        try:
+            while part := await asyncio.wait_for(reader.read(1 << 16), 1):
+                found += part
+        except TimeoutError:
+            found += b"open"
+        except ConnectionResetError:
+            pass                                         # what was unread when the broker closed
+        writer.transport.abort()
+        return found
+
+    async def body() -> None:
+        listener = ListenAddress("127.0.0.1", 0, websocket_path="/mqtt")
+        async with server(listener, max_packet_bytes=2 * size) as broker:
+            connect = encode(ConnectPacket("c", V5), V5)
+            assert not (await sent(broker.port, message(bytes(MIB), size))).endswith(b"open")
+            assert broker.counters["websocket_ended"] == 1
+            answer = await sent(broker.port, message(connect, len(connect)), message(bytes(MIB), size))
+            assert answer.endswith(b"open"), "a client may send that"
+            assert answer[2] == 0x20, "its CONNACK"
+    run(body())
+
+
 def test_two_thousand_idle_connections(tmp_path):
     """Each costs some kilobytes, and the broker answers a further one."""
     number = 2_000

@@ -670,7 +670,7 @@ class Broker:
         if token or connection.held:
             self._hold_ack(connection, session, packet_id, qos, reason, token, now_ns)
         else:
-            self._send_ack(connection, qos, packet_id, reason)
+            self._send_acks(connection, qos, [packet_id], reason)
 
     def _own_properties(
         self, connection: ClientConnection, topic: str, properties: Properties,
@@ -726,7 +726,6 @@ class Broker:
             # The client came back before the peers had it: this connection gets the PUBREC.
             held = HeldAck([packet_id], 2, SUCCESS, token)
             connection.held.append(held)
-            connection.held_number += 1
             waiting.acks.append((session, connection, held))
 
     # --- acknowledgements to publishers -------------------------------------------------------------------------------
@@ -736,7 +735,8 @@ class Broker:
         token: int, now_ns: int,
     ) -> None:
         """PUBACK or PUBREC when the peers have the message; in the order of the publications [MQTT-4.6.0-2]."""
-        connection.held_number += 1
+        if qos == 1 or reason >= FAILED:                     # else it is in session.recorded, and counts there
+            connection.held_number += 1
         if connection.held:
             held = connection.held[-1]
             if held.token == token and held.is_ready is (not token) and held.qos == qos and held.reason is reason:
@@ -769,25 +769,26 @@ class Broker:
             if not each.is_ready:
                 break
             number += 1
-            connection.held_number -= len(each.packet_ids)
-            for packet_id in each.packet_ids:
-                self._send_ack(connection, each.qos, packet_id, each.reason)
+            if each.qos == 1 or each.reason >= FAILED:
+                connection.held_number -= len(each.packet_ids)
+            self._send_acks(connection, each.qos, each.packet_ids, each.reason)
         del held[:number]
         if 2 * connection.held_number <= self.options.receive_maximum:
             self._resume(connection.number, ACKS, now_ns)
 
-    def _send_ack(self, connection: ClientConnection, qos: int, packet_id: int, reason: ReasonCode) -> None:
-        """Acknowledge a publication. Acknowledgements of success of one kind become one output until something else is
-        sent."""
+    def _send_acks(self, connection: ClientConnection, qos: int, packet_ids: list[int], reason: ReasonCode) -> None:
+        """Acknowledge publications. Acknowledgements of success of one kind become one output until something else is
+        sent. packet_ids: the caller forgets the list."""
         kind: type[Ack] = PubAckPacket if qos == 1 else PubRecPacket
         if reason is not SUCCESS:
-            self._send(connection, acknowledgement(kind, packet_id, reason))
+            for packet_id in packet_ids:
+                self._send(connection, acknowledgement(kind, packet_id, reason))
             return
         outbox, acks = self._outbox, connection.acks
         if acks is not None and connection.ack_round == outbox.round and acks.kind is kind:
-            acks.packet_ids.append(packet_id)
+            acks.packet_ids += packet_ids
             return
-        acks = connection.acks = SendAcks(connection.number, kind, [packet_id])
+        acks = connection.acks = SendAcks(connection.number, kind, packet_ids)
         connection.ack_round = outbox.round
         outbox.outputs.append(acks)
 

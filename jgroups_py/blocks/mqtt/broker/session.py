@@ -209,7 +209,7 @@ class ClientConnection:
         # From the client.
         self.client_aliases: dict[int, str] = {}
         self.held: list[HeldAck] = []
-        self.held_number = 0                             # packet ids in these
+        self.held_number = 0                             # packet ids in these that are not in session.recorded
         self.acks: SendAcks | None = None                # of outputs of round `ack_round`; more may join it
         self.ack_round = 0
 

@@ -120,6 +120,7 @@ class SessionCopies:
     def __init__(self, host: CopiesHost, copies: int) -> None:
         self._host = host
         self._wanted = copies
+        self.is_on = copies > 0                          # sessions are copied
         self.kept: dict[str, KeptSession] = {}
         self.here: dict[str, dict[str, SessionCopy]] = {}            # client id -> owner -> its copy here
         self._building: dict[tuple[str, str], SessionCopy] = {}      # (client id, owner) -> what has come of a whole
@@ -131,11 +132,6 @@ class SessionCopies:
         self._of_token: dict[int, tuple[str, int, Barrier]] = {}     # -> (keeper, number, what waits for it)
         self.acks: dict[str, int] = {}                   # owner -> the number of its that is to be acknowledged
         self._placement: tuple[tuple[str, ...], Placement] = (), Placement(())
-
-    @property
-    def is_on(self) -> bool:
-        """Whether sessions are copied."""
-        return self._wanted > 0
 
     # --- what the broker says -----------------------------------------------------------------------------------------
 

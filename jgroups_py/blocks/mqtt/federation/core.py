@@ -314,14 +314,15 @@ class FederationCore:
 
     def routed(self, token: int) -> int:
         """See ports.Federation."""
-        if not self.copies.is_dirty:
+        copies = self.copies
+        if not (copies.is_on and copies.is_dirty):
             return token
         if token:
             self._tokens[token] += 1
         else:
             token = self._new_token()
         waits_for = token
-        self.copies.wait(lambda: self._settle(waits_for))
+        copies.wait(lambda: self._settle(waits_for))
         return token
 
     def attached(self, session: ClientSession, now_ns: int) -> None:
@@ -922,7 +923,7 @@ class FederationCore:
         if not peer.is_up and not item.publication.qos:
             self.counters.add("dropped_away_qos_0")
             return
-        stream.accept(event)
+        size = stream.accept(event)
         if peer.is_cut:
             self.counters.add("dropped_disconnected", stream.give_up([stream.queued.pop()], "disconnected"))
             stream.queued_bytes -= event.size
@@ -930,7 +931,7 @@ class FederationCore:
         if token and peer.is_up:
             event.token = token
             self._tokens[token] += 1
-        if stream.queued_bytes + stream.under_way_bytes + peer.parked_bytes > self._queue_bytes:
+        if size + peer.parked_bytes > self._queue_bytes:
             self._full(peer, token)
 
     def _full(self, peer: FederationPeer, token: int) -> None:
@@ -1000,7 +1001,8 @@ class FederationCore:
         if frame.session != peer.in_session:
             self._say(peer.name, PeerWelcome(self.incarnation, frame.session, False, 0))
             return
-        events = split_events(frame.events)
+        data = frame.events
+        events = split_events(data)
         if frame.first > peer.in_next:
             self.counters.add("early_events", len(events))
             if peer.asked_next != peer.in_next or now_ns - peer.asked_ns >= self._retry_ns:
@@ -1013,15 +1015,15 @@ class FederationCore:
             self.counters.add("repeated_events", known)
             events = events[known:]
         self.counters.add("events_received", len(events))
-        messages, unwanted, topics, take_over = 0, 0, self._topics, self._take_over
+        messages, unwanted, topics, seen, deliver = 0, 0, self._topics, self.seen, self.broker.deliver
         left_early, record = self.handovers.left_early, self.record
-        for kind, body in events:
+        for kind, begin, end in events:
             peer.in_next += 1
             try:
                 if kind == MESSAGE:
-                    publication, targets, shared_only = read_plain_message(body, topics), NO_TARGETS, False
+                    publication, targets, shared_only = read_plain_message(data, begin, end, topics), NO_TARGETS, False
                     if publication is None:
-                        item = read_message(body, now_ns, topics)
+                        item = read_message(data[begin:end], now_ns, topics)
                         publication, shared_only = item.publication, item.shared_only
                         targets = self._served_here(item, now_ns)
                     messages += 1
@@ -1029,13 +1031,20 @@ class FederationCore:
                                                or publication.number > self.seen.get(publication.origin, 0)):
                         # Shared subscriptions alone: what came before it was for the others here, or for them too.
                         self._record(record, publication, now_ns)
-                    is_wanted = take_over(publication, targets, shared_only, now_ns)
+                    if publication.number > seen.get(publication.origin, 0):
+                        self._note(publication)
+                    if not shared_only:
+                        is_wanted = deliver(publication, targets, now_ns)
+                    else:                                # `_served_here` counts those that have no member here
+                        is_wanted = True
+                        if targets:
+                            deliver(publication, targets, now_ns, True)
                     if left_early and not shared_only and self.handovers.sent_late(peer.name, publication, now_ns):
                         is_wanted = True
                     if not is_wanted:
                         unwanted += 1
-                elif not (self.handovers.event_came(peer.name, kind, body, now_ns)
-                          or self.orphans.event_came(peer.name, kind, body, now_ns)):
+                elif not (self.handovers.event_came(peer.name, kind, data[begin:end], now_ns)
+                          or self.orphans.event_came(peer.name, kind, data[begin:end], now_ns)):
                     self.counters.add("unknown_events")
             except WireError:
                 self.counters.add("malformed")
@@ -1066,19 +1075,6 @@ class FederationCore:
 
     def _on_site_served(self, peer: FederationPeer, frame: SiteServed, now_ns: int) -> None:
         self.sites.served(frame)
-
-    def _take_over(
-        self, publication: Publication, targets: Sequence[Target], shared_only: bool, now_ns: int,
-    ) -> bool:
-        """A message of a peer for the sessions here. targets: the shared subscriptions that it is for; shared_only: and
-        it is for nothing else. Returns whether anybody here wanted it."""
-        if publication.number > self.seen.get(publication.origin, 0):
-            self._note(publication)
-        if shared_only:
-            if targets:
-                self.broker.deliver(publication, targets, now_ns, True)
-            return True                                  # of those without a member `_served_here` keeps count
-        return self.broker.deliver(publication, targets, now_ns)
 
     def _served_here(self, item: ForwardedMessage, now_ns: int) -> list[Target]:
         """The shared subscriptions of a peer's message that have a member here. It goes to another node, once, for

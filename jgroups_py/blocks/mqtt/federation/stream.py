@@ -104,11 +104,12 @@ class OutgoingStream:
         """Bytes of them."""
         return self.queued_bytes + self.under_way_bytes
 
-    def accept(self, event: PeerEvent) -> None:
-        """A new event."""
+    def accept(self, event: PeerEvent) -> int:
+        """A new event; the bytes of all that are held now."""
         self.accepted += 1
         self.queued.append(event)
-        self.queued_bytes += len(event.data) + OVERHEAD_BYTES
+        queued_bytes = self.queued_bytes = self.queued_bytes + len(event.data) + OVERHEAD_BYTES
+        return queued_bytes + self.under_way_bytes
 
     def acknowledge(self, next: int) -> int:
         """The peer has all below `next`; how many events that were."""

@@ -31,6 +31,7 @@ _EVENT = struct.Struct(">BI")
 _MESSAGE = struct.Struct(">BQQHHI")
 _MESSAGE_EVENT = struct.Struct(">BIBQQHHI")
 _HEAD_BYTES, _UNPACK_MESSAGE = _MESSAGE.size, _MESSAGE.unpack_from
+_EVENT_HEAD_BYTES, _UNPACK_EVENT = _EVENT.size, _EVENT.unpack_from
 MAX_TOPICS = 4096
 MAX_TOPIC_BYTES = 256
 """Topics of messages that are remembered, and the bytes of the longest."""
@@ -302,22 +303,22 @@ def event_bytes(kind: int, body: bytes) -> bytes:
     return _EVENT.pack(kind, len(body)) + body
 
 
-def split_events(data: bytes) -> list[tuple[int, bytes]]:
-    """(kind, body) of the events of a PeerEvents.
+def split_events(data: bytes) -> list[tuple[int, int, int]]:
+    """(kind, where its body begins and where it ends) of the events of a PeerEvents.
 
     Raises:
         WireError: a length is beyond the end.
     """
     found, at, stop = [], 0, len(data)
     while at < stop:
-        if at + 5 > stop:
+        begin = at + _EVENT_HEAD_BYTES
+        if begin > stop:
             raise WireError("truncated")
-        kind, size = _EVENT.unpack_from(data, at)
-        at += 5
-        if at + size > stop:
+        kind, size = _UNPACK_EVENT(data, at)
+        at = begin + size
+        if at > stop:
             raise WireError("truncated")
-        found.append((kind, data[at:at + size]))
-        at += size
+        found.append((kind, begin, at))
     return found
 
 
@@ -392,24 +393,24 @@ class KnownTopics(dict[bytes, str]):
         return topic
 
 
-def read_plain_message(body: bytes, topics: KnownTopics) -> Publication | None:
-    """The publication of a message without properties, expiry, targets and the like, which most messages are; None: it
-    has some of these, or makes no sense."""
-    if len(body) < _HEAD_BYTES:
+def read_plain_message(data: bytes, begin: int, end: int, topics: KnownTopics) -> Publication | None:
+    """The publication of a message without properties, expiry, targets and the like, which most messages are; its body
+    is data[begin:end]. None: it has some of these, or makes no sense."""
+    topic_at = begin + _HEAD_BYTES
+    if topic_at > end:
         return None
-    flags, origin, number, topic_size, publisher_size, payload_size = _UNPACK_MESSAGE(body)
-    at = _HEAD_BYTES + topic_size
-    payload_at = at + publisher_size
-    if flags > _PLAIN or flags & QOS == QOS or payload_at + payload_size != len(body) or (
+    flags, origin, number, topic_size, publisher_size, payload_size = _UNPACK_MESSAGE(data, begin)
+    publisher_at = topic_at + topic_size
+    payload_at = publisher_at + publisher_size
+    if flags > _PLAIN or flags & QOS == QOS or payload_at + payload_size != end or (
             number >= MAX_NUMBER or origin >= MAX_NUMBER):
         return None
-    topic = topics.get(body[_HEAD_BYTES:at])
     try:
-        publisher = body[at:payload_at].decode()
+        publisher = data[publisher_at:payload_at].decode()
     except UnicodeDecodeError:
         return None
-    return Publication(topics[body[_HEAD_BYTES:at]] if topic is None else topic, body[payload_at:], flags & QOS,
-                       flags > QOS, NO_PROPERTIES, publisher, NEVER, origin, number)
+    return Publication(topics[data[topic_at:publisher_at]], data[payload_at:end], flags & QOS, flags > QOS,
+                       NO_PROPERTIES, publisher, NEVER, origin, number)
 
 
 def read_message(body: bytes, now_ns: int, topics: KnownTopics | None = None) -> ForwardedMessage:

@@ -87,6 +87,13 @@ class ClientSocket(asyncio.BufferedProtocol):
 
     # --- of the server ------------------------------------------------------------------------------------------------
 
+    def greet(self) -> None:
+        """Its CONNECT has come, and what had to be computed for it has been."""
+        if not self.is_greeted:
+            self.is_greeted = True
+            if self.websocket is not None:
+                self.websocket.trust()
+
     def pause(self, why: NotRead) -> None:
         """Read nothing, until `resume` was called for each reason."""
         if not self.not_read and self.transport is not None:

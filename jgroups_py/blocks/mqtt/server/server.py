@@ -140,7 +140,7 @@ class MqttServer:
     async def _listen(self, address: ListenAddress, accepts: bool) -> None:
         context = None if address.tls is None else tls_context(address.tls)
         if address.websocket_path is not None:
-            WebSocketStream(address.websocket_path, 1)   # now, not at the first client: the library may be missing
+            WebSocketStream(address.websocket_path, 1, 1)   # now, not at the first client: the library may be missing
         sockets = bind(address)
         found = ListenAddress(address.host, sockets[0].getsockname()[1], address.tls, address.websocket_path)
         for each in sockets:
@@ -199,7 +199,8 @@ class MqttServer:
             self.counters.add("tls_begun")
         websocket = None
         if address.websocket_path is not None:
-            websocket = WebSocketStream(address.websocket_path, self.options.max_packet_bytes)
+            websocket = WebSocketStream(address.websocket_path, self.options.max_packet_bytes,
+                                        self._decode_limits.connect_bytes)
         return ClientSocket(self, Decoder(limits=self._decode_limits, names=self._names), websocket)
 
     def made(self, client: ClientSocket) -> None:
@@ -288,7 +289,7 @@ class MqttServer:
             if client.backlog:
                 if not client.is_greeted and self._waits_for_password(client, client.backlog[0]):
                     return
-                client.is_greeted = True
+                client.greet()
                 piece = client.backlog[:self._piece]
                 del client.backlog[:self._piece]
                 before = self._round_outputs
@@ -340,7 +341,7 @@ class MqttServer:
             self._waiting_passwords -= 1
         assert self._slow is not None, "it gave the work"
         self._slow.worked(connect, result)
-        client.is_greeted = True
+        client.greet()
         client.resume(NotRead.PASSWORD)
         self._guarded(client, lambda: self._work_off(client))
         self.settle()

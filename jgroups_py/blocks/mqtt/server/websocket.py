@@ -22,13 +22,14 @@ class WebSocketError(WireError):
 
 
 class WebSocketStream:
-    """One connection, from its HTTP request on. path: that of the request, "/" for any; max_bytes: of one message.
+    """One connection, from its HTTP request on. path: that of the request, "/" for any; max_bytes: of one message;
+    stranger_bytes: of all that comes until `trust` is called, since a message is held until it is complete.
 
     Raises:
         ConfigError: the library is not installed.
     """
 
-    def __init__(self, path: str, max_bytes: int) -> None:
+    def __init__(self, path: str, max_bytes: int, stranger_bytes: int) -> None:
         try:
             from websockets.frames import Opcode
             from websockets.protocol import State
@@ -40,6 +41,7 @@ class WebSocketStream:
         # Without extensions: compression would cost a client's memory, and the payload is seldom text.
         self._protocol = ServerProtocol(subprotocols=[Subprotocol(SUBPROTOCOL)], max_size=max_bytes,
                                         logger=library_log)
+        self._stranger_bytes: int | None = stranger_bytes        # that may still come; None: it is no stranger any more
         self._open = State.OPEN
         self._text, self._close = Opcode.TEXT, Opcode.CLOSE
 
@@ -50,6 +52,11 @@ class WebSocketStream:
             WebSocketError: close the connection when what is left was sent; also after the client's regular end.
         """
         from websockets.frames import Frame
+        if self._stranger_bytes is not None:
+            self._stranger_bytes -= len(data)
+            if self._stranger_bytes < 0:
+                self._protocol.fail(1009, "too much before CONNECT")
+                raise WebSocketError("too much before CONNECT")
         self._protocol.receive_data(data)
         payload: list[bytes] = []
         for event in self._protocol.events_received():
@@ -66,6 +73,10 @@ class WebSocketStream:
         if broken is not None:
             raise WebSocketError(f"no WebSocket: {broken}")
         return payload[0] if len(payload) == 1 else b"".join(payload)
+
+    def trust(self) -> None:
+        """CONNECT has come: messages may be as large as the largest packet from now on."""
+        self._stranger_bytes = None
 
     def frame(self, data: bytes) -> bytes:
         """The bytes to send for so much of MQTT; none before the handshake and after the end."""

@@ -1,13 +1,11 @@
-"""The 27 cases that paho.mqtt.testing has for brokers of MQTT 5, in our own words and under its names."""
+"""The 27 cases that paho.mqtt.testing has for brokers of MQTT 5, in our own words and under its names: those of version
+5 alone here, the others in cases_of_both.py."""
 from __future__ import annotations
 
 from jgroups_py.blocks.mqtt.codec.encoder import encode
 from jgroups_py.blocks.mqtt.codec.packets import (
-    ConnAckPacket,
-    ConnectPacket,
     DisconnectPacket,
     Properties,
-    ProtocolVersion,
     PubAckPacket,
     PublishPacket,
     PubRecPacket,
@@ -16,39 +14,14 @@ from jgroups_py.blocks.mqtt.codec.packets import (
     Will,
 )
 from jgroups_py.blocks.mqtt.codec.text import varint_bytes
-from tests.unit.blocks.mqtt.conformance import FORBIDDEN, SERVER_KEEP_ALIVE_S, Client, Server
+from tests.unit.blocks.mqtt.cases_of_both import LONG_S, V5, cases_of
+from tests.unit.blocks.mqtt.conformance import SERVER_KEEP_ALIVE_S, Client, Server
 
-V5 = ProtocolVersion.MQTT_5
-OTHER_NAME = bytes.fromhex("100e 0002 686a 05 02 0000 00 0003 616263")
-"""CONNECT of the client "abc", whose protocol is called "hj"."""
 USER = (("a", "2"), ("c", "3"))
-LONG_S = 99_999
 
 
 def client(server: Server, name: str) -> Client:
     return Client(server, name, V5)
-
-
-def basic(server: Server) -> None:
-    """One of each QoS comes back to its publisher; a second CONNECT and another protocol end a connection."""
-    a, topic = client(server, "a"), server.prefix + "TopicA"
-    a.connect()
-    a.disconnect()
-    answer = a.connect()
-    assert (answer.reason, answer.session_present) == (ReasonCode.SUCCESS, False)
-    a.subscribe(topic)
-    for qos in (0, 1, 2):
-        a.publish(topic, b"qos %d" % qos, qos)
-    assert [(each.topic, each.payload, each.qos, each.retain) for each in a.received(3)] == [
-        (topic, b"qos %d" % qos, qos, False) for qos in (0, 1, 2)]
-    a.disconnect()
-    a.connect()
-    a.send(ConnectPacket(a.client_id, V5))
-    a.wait_for_end()
-    a.open()
-    a.send_bytes(OTHER_NAME)
-    a.wait_for_end()
-    assert not a.has(ConnAckPacket) or a.answer(ConnAckPacket).reason is not ReasonCode.SUCCESS
 
 
 def retain_three(a: Client) -> list[str]:
@@ -93,99 +66,6 @@ def zero_length_clientid(server: Server) -> None:
         a = client(server, "")
         assert a.connect(clean_start).reason is ReasonCode.SUCCESS
         a.disconnect()
-
-
-def offline_message_queueing(server: Server) -> None:
-    """A session that is kept gets what came meanwhile; QoS 0 as the broker likes."""
-    a, b = client(server, "a"), client(server, "b")
-    a.connect(session_expiry_interval=LONG_S)
-    a.subscribe(server.prefix + "+/+")
-    a.disconnect()
-    b.connect()
-    for qos, name in enumerate(("TopicA/B", "Topic/C", "TopicA/C")):
-        b.publish(server.prefix + name, b"qos %d" % qos, qos)
-    b.disconnect()
-    assert a.connect(clean_start=False).session_present is True
-    assert [each.qos for each in a.received(2) if each.qos] == [1, 2]
-
-
-def overlapping_subscriptions(server: Server) -> None:
-    """One copy with the highest QoS, or one for each subscription."""
-    a = client(server, "a")
-    a.connect()
-    a.subscribe(server.prefix + "TopicA/#", server.prefix + "TopicA/+", qos=(2, 1))
-    a.publish(server.prefix + "TopicA/C", b"overlapping", 2)
-    assert sorted(each.qos for each in a.received(1)) in ([2], [1, 2])
-
-
-def keepalive(server: Server) -> None:
-    """A client that sends nothing is disconnected in 1.5 times its keep-alive, not before, and its will comes."""
-    a, b = client(server, "a"), client(server, "b")
-    b.connect()
-    b.subscribe(server.prefix + "/TopicA")
-    began_s = server.now_s()
-    a.connect(keep_alive_s=2, will=Will(server.prefix + "/TopicA", b"keep-alive expiry"))
-    a.wait_for_end()
-    assert server.now_s() - began_s > 2
-    assert [each.payload for each in b.received(1)] == [b"keep-alive expiry"]
-
-
-def redelivery_on_reconnect(server: Server) -> None:
-    """What was not acknowledged comes again on the next connection, marked as a repetition."""
-    b, names = client(server, "b"), ("TopicA/B", "TopicA/C")
-    b.connect(clean_start=False, session_expiry_interval=LONG_S)
-    b.subscribe(server.prefix + "TopicA/#")
-    b.is_silent = True
-    for qos, name in enumerate(names, 1):
-        b.publish(server.prefix + name, b"", qos)
-    first = b.received(2)
-    assert [(each.topic, each.qos, each.dup) for each in first] == [
-        (server.prefix + name, qos, False) for qos, name in enumerate(names, 1)]
-    b.disconnect()
-    b.is_silent = False
-    assert b.connect(clean_start=False, session_expiry_interval=LONG_S).session_present is True
-    again = b.received(2)
-    assert [(each.topic, each.qos, each.dup) for each in again] == [
-        (server.prefix + name, qos, True) for qos, name in enumerate(names, 1)]
-    assert [each.packet_id for each in again] == [each.packet_id for each in first]
-    b.disconnect()
-    b.connect(clean_start=False)
-    assert not b.received()
-
-
-def subscribe_failure(server: Server) -> None:
-    """A refused filter is answered by 0x80, if the broker is not to say why."""
-    a = client(server, "a")
-    a.connect()
-    assert a.subscribe(FORBIDDEN, server.prefix + "TopicA").reasons == (
-        ReasonCode.UNSPECIFIED_ERROR, ReasonCode.GRANTED_QOS_2)
-
-
-def dollar_topics(server: Server) -> None:
-    """A wildcard in the first level matches no topic that begins with "$"."""
-    a, b = client(server, "a"), client(server, "b")
-    topic = "$" + server.prefix + "TopicA/B"
-    b.connect()
-    b.subscribe("+/+", "+/+/#", "#")
-    a.connect()
-    # A broker may also refuse to take it.
-    a.ask(PublishPacket(topic, b"", 1, packet_id=1), PubAckPacket)
-    assert topic not in [each.topic for each in b.received()]
-
-
-def unsubscribe(server: Server) -> None:
-    """After UNSUBACK nothing comes from that filter, and from the others everything."""
-    a, b = client(server, "a"), client(server, "b")
-    topics = [server.prefix + name for name in ("TopicA", "TopicA/B", "Topic/C")]
-    b.connect()
-    for topic in topics:
-        b.subscribe(topic)
-    assert b.unsubscribe(topics[0], server.prefix + "none").reasons == (
-        ReasonCode.SUCCESS, ReasonCode.NO_SUBSCRIPTION_EXISTED)
-    a.connect()
-    for topic in topics:
-        a.publish(topic, b"", 1)
-    assert [each.topic for each in b.received(2)] == topics[1:]
 
 
 def session_expiry(server: Server) -> None:
@@ -439,8 +319,7 @@ def will_delay(server: Server) -> None:
         a.disconnect()
 
 
-CASES = (basic, retained_message, will_message, zero_length_clientid, offline_message_queueing,
-         overlapping_subscriptions, keepalive, redelivery_on_reconnect, subscribe_failure, dollar_topics, unsubscribe,
-         session_expiry, shared_subscriptions, user_properties, payload_format, publication_expiry, subscribe_options,
-         assigned_clientid, subscribe_identifiers, request_response, client_topic_alias, server_topic_alias,
-         maximum_packet_size, server_keep_alive, flow_control1, flow_control2, will_delay)
+CASES = (*cases_of(V5), retained_message, will_message, zero_length_clientid, session_expiry, shared_subscriptions,
+         user_properties, payload_format, publication_expiry, subscribe_options, assigned_clientid,
+         subscribe_identifiers, request_response, client_topic_alias, server_topic_alias, maximum_packet_size,
+         server_keep_alive, flow_control1, flow_control2, will_delay)

@@ -1,8 +1,8 @@
 """What the cases of conformance need: a client that speaks bytes over a link, and a broker in memory behind one.
 
-The cases (cases_3_1_1.py, cases_5.py) ask a `Server` for clients, so they run against anything that speaks MQTT: the
-pure core here, and brokers on sockets (tests/runtime/mqtt). A case waits for packets, never for a while: that
-nothing came is asked by PINGREQ, which a broker answers after all that it sent before.
+The cases (cases_of_both.py, cases_3_1_1.py, cases_5.py) ask a `Server` for clients, so they run against anything that
+speaks MQTT: the pure core here, and brokers on sockets (tests/runtime/mqtt). A case waits for packets, never for a
+while: that nothing came is asked by PINGREQ, which a broker answers after all that it sent before.
 """
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ class Link(Protocol):
 class Server(Protocol):
     """A broker that is tried. prefix: of all topics and client ids of a case, so that cases do not meet."""
 
-    prefix: str
+    @property
+    def prefix(self) -> str:
+        ...
 
     def connect(self) -> Link:
         ...

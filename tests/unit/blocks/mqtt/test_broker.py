@@ -812,6 +812,28 @@ def test_a_repeated_publish_of_qos_2_waits_for_the_peers_of_the_first():
     assert client.answer(PubRecPacket).packet_id == 4
 
 
+@pytest.mark.parametrize("quality", [(1,), (2,), (1, 2), (2, 2, 1)])
+def test_3_3_4_9_what_waits_for_peers_counts_once(quality):
+    """QoS 2 is in the session from its PUBLISH to its PUBREL, whether its PUBREC waits or not."""
+    peers = Peers()
+    peers.next_token = 100
+    bench = Bench(peers, receive_maximum=6)
+    client = bench.client("a")
+    client.acks = False                                  # no PUBREL
+    qualities = list(quality) * 6
+    for qos in qualities[:6]:
+        client.publish("t", qos=qos)
+    assert not client.has(DisconnectPacket)
+    for token in list(peers.tokens):
+        bench.broker.release(token, bench.now_ns)
+    bench.settle()
+    for qos in (1,) * qualities[:6].count(1):            # PUBACK has made room, PUBREC has not
+        client.publish("t", qos=qos)
+    assert not client.has(DisconnectPacket)
+    client.publish("t", qos=1)
+    assert client.answer(DisconnectPacket).reason is ReasonCode.RECEIVE_MAXIMUM_EXCEEDED
+
+
 def test_a_client_of_3_1_1_is_not_read_while_too_much_of_it_waits():
     peers = Peers()
     peers.next_token = 100

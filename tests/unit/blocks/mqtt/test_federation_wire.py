@@ -72,7 +72,7 @@ def test_the_short_way_to_write_and_read_a_message_is_the_long_one(qos, retain, 
     assert data == w.event_bytes(w.EventKind.MESSAGE, w.message_body(item, 5))
     topics = w.KnownTopics()
     for _ in range(2):                                   # the second time the topic is known
-        found = w.read_plain_message(data[5:], topics)
+        found = w.read_plain_message(data, 5, len(data), topics)
         assert (found is None) is (shared_only or is_moved)
         again = w.read_message(data[5:], 5, topics)
         assert (again.shared_only, again.is_moved) == (shared_only, is_moved)
@@ -92,7 +92,7 @@ def test_the_short_way_to_read_takes_nothing_that_the_long_one_refuses():
             data[rng.randrange(len(data))] = rng.choice((0, 1, 3, 4, 7, 35, 43, 63, 255, rng.randrange(256)))
         del data[rng.choice((len(data), rng.randrange(len(data)))):]
         try:
-            found = w.read_plain_message(bytes(data), topics)
+            found = w.read_plain_message(bytes(data), 0, len(data), topics)
         except WireError:
             found = None
         if found is not None:
@@ -125,8 +125,8 @@ def test_every_frame_is_among_them():
 
 
 def test_a_message_is_read_as_it_was_written():
-    (kind, body), = w.split_events(EVENTS)
-    found = w.read_message(body, 11_000_000_000)
+    (kind, begin, end), = w.split_events(EVENTS)
+    found = w.read_message(EVENTS[begin:end], 11_000_000_000)
     assert kind == w.EventKind.MESSAGE
     assert (found.targets, found.shared_only, found.is_moved) == (MESSAGE.targets, True, True)
     expected = attrs.evolve(PUBLICATION, expires_ns=15_000_000_000)
