@@ -55,8 +55,8 @@ def derive(secret: bytes, info: bytes, length: int = KEY_BYTES, salt: bytes = b"
 
 
 def key_id(secret: bytes) -> bytes:
-    """The id of a key, KEY_ID_BYTES long. It follows from the key, so one id cannot name two keys, and tells nothing
-    of it."""
+    """The id of a key, KEY_ID_BYTES long. It is derived from the key, so one id cannot name two keys, and does not
+    reveal the key."""
     return derive(secret, b"jgroups_py key id", KEY_ID_BYTES)
 
 
@@ -89,8 +89,8 @@ class Cipher:
             raise WireError(NOT_OPENED) from None
 
     def mac(self, nonce: bytes, clear: bytes) -> bytes:
-        """The tag of `clear` alone, TAG_BYTES long (GMAC). The whole tag: a short one tells more of the key with each
-        forgery that is tried."""
+        """The tag of `clear` alone, TAG_BYTES long (GMAC). It is not truncated: a short tag reveals some of the key
+        with each forgery that succeeds."""
         return self._encrypt(nonce, b"", clear)
 
 
